@@ -31,7 +31,7 @@ const std::vector<LogName>& log_names() {
     for (const Asset& file : assets())
       if (file.name.starts_with("tags/") && file.name.ends_with(".toml"))
         std::ranges::move(names_in(file), std::back_inserter(all));
-    std::ranges::stable_partition(all, [](const LogName& name) { return name.program.empty(); });
+    std::stable_partition(all.begin(), all.end(), [](const LogName& name) { return name.program.empty(); });
     return all;
   }();
   return names;

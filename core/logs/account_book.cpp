@@ -109,16 +109,23 @@ std::string name_pattern(std::string_view name) {
   return pattern;
 }
 
-void NameCounts::take_counts(std::int64_t step, std::span<const std::uint32_t> counts) {
-  if (counts.empty()) return;
-  const auto [lowest, highest] = std::ranges::minmax_element(counts);
-  values_ += std::ssize(counts);
+template <class Number>
+void NameCounts::take_list(std::int64_t step, std::span<const Number> list) {
+  if (list.empty()) return;
+  Number lowest = list[0], highest = list[0];
+  for (const Number value : list) {
+    lowest = value < lowest ? value : lowest;
+    highest = value > highest ? value : highest;
+  }
+  values_ += std::ssize(list);
   last_step_ = step;
   if (first_step_ < 0) first_step_ = step;
-  lowest_ = std::min(lowest_, static_cast<double>(*lowest));
-  highest_ = std::max(highest_, static_cast<double>(*highest));
-  last_ = static_cast<double>(counts.back());
+  lowest_ = std::min(lowest_, static_cast<double>(lowest));
+  highest_ = std::max(highest_, static_cast<double>(highest));
+  last_ = static_cast<double>(list.back());
 }
+template void NameCounts::take_list(std::int64_t step, std::span<const std::uint32_t> list);
+template void NameCounts::take_list(std::int64_t step, std::span<const double> list);
 
 AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, std::int64_t place,
                                    const char* meaning) {
@@ -166,6 +173,7 @@ void AccountBook::take(const Name& name, std::int64_t step, std::span<const doub
   NameCounts& counts = *name.counts;
   counts.is_list_ = true;
   NameCounts::Sum sum;
+  if (counts.rule_) return counts.take_list(step, list);
   for (const double value : list) {
     counts.take(step, value);
     sum.sum += value;
@@ -173,7 +181,7 @@ void AccountBook::take(const Name& name, std::int64_t step, std::span<const doub
     sum.is_negative = sum.is_negative || value < 0;
   }
   sum.values = std::ssize(list);
-  if (!counts.rule_ && counts.sums_.size() < kMostSums && !list.empty())
+  if (counts.sums_.size() < kMostSums && !list.empty())
     counts.sums_[{static_cast<std::int32_t>(counts.sums_.size()), step}] = sum;
 }
 
@@ -241,12 +249,13 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   if (is_whole && least == most && least >= experts) {
     row.means = "tokens_per_expert";
     row.reason = values + "are whole numbers that always add up to " + decimal(least, 6);
-  } else if (are_near(1)) {
-    row.means = "load_share";
-    row.reason = values + "add up to " + decimal(least, 4) + " to " + decimal(most, 4);
   } else if (are_near(experts)) {
     row.means = "utilization";
     row.reason = values + "have the mean 1";
+  } else if (least > 0 && are_near(least) && counts.sums_.size() > 1) {
+    row.means = "load_share";
+    row.reason =
+        values + "always add up to " + decimal(least, 4) + (least == most ? std::string() : " to " + decimal(most, 4));
   }
   if (!row.means.empty())
     row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, counts.is_list_);
@@ -308,7 +317,7 @@ ImportAccount AccountBook::account(const char* unit) const {
     row.certainty = Certainty::known_name;
     row.program.clear();
   }
-  std::ranges::stable_partition(account.rows, &AccountRow::is_shown);
+  std::stable_partition(account.rows.begin(), account.rows.end(), [](const AccountRow& row) { return row.is_shown; });
   account.left_out = left_out_;
   return account;
 }

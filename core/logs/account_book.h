@@ -37,8 +37,9 @@ class NameCounts {
     lowest_ = value < lowest_ ? value : lowest_;
     highest_ = value > highest_ && value <= std::numeric_limits<double>::max() ? value : highest_;
   }
-  // Takes the counts of a list that were checked elsewhere, in one pass over them.
-  void take_counts(std::int64_t step, std::span<const std::uint32_t> counts);
+  // Takes the values of a list of a known name in one pass over them; for std::uint32_t and double.
+  template <class Number>
+  void take_list(std::int64_t step, std::span<const Number> list);
 
  private:
   friend class AccountBook;

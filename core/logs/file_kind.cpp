@@ -104,16 +104,16 @@ bool begins_with_json_line(const std::string& bytes) {
 }
 
 // Looks at the beginning and the end, since a program may print much before its first step and after its last.
-bool holds_text_log(const std::string& path) {
+bool holds_text_log(const std::string& path, const TagMap& tags) {
   InputFile file(path);
   std::string bytes(kTextLookedAt, '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
-  if (text_log_kind(bytes)) return true;
+  if (text_log_kind(bytes, tags)) return true;
   if (file.size() <= kTextLookedAt) return false;
   bytes.resize(kTextLookedAt);
   const auto from = static_cast<off_t>(file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt));
   const ssize_t got = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
-  return got > 0 && text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(got))).has_value();
+  return got > 0 && text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), tags).has_value();
 }
 
 // A lesson has a [[step]] or the key `teaches`; a config has neither.
@@ -242,6 +242,10 @@ std::string no_log_text(const std::string& path, FileKind kind) {
 }
 
 FileKind file_kind(const std::string& path) {
+  return file_kind(path, ImportOptions{});
+}
+
+FileKind file_kind(const std::string& path, const ImportOptions& options) {
   std::error_code error;
   const auto status = fs::status(path, error);
   if (!fs::exists(status)) throw std::runtime_error(path + ": " + missing_text(path));
@@ -280,11 +284,12 @@ FileKind file_kind(const std::string& path) {
   if (suffix == ".queue") return FileKind::queue;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
   if (is_event_file(path)) return FileKind::event_file;
-  if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path)))
+  const TagMap tags = TagMap::of_log(options, path);
+  if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path), tags))
     return FileKind::load_table;
   if (begins_with_json_line(bytes)) return FileKind::training_log;
   if (suffix == ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
-  if (holds_text_log(path)) return FileKind::text_log;
+  if (holds_text_log(path, tags)) return FileKind::text_log;
   return is_binary(bytes) ? FileKind::unread : FileKind::text;
 }
 

@@ -36,6 +36,7 @@ bool holds_runs(FileKind kind);
 // where text is expected. Reads a few kB of most files, 64 KiB of CSV, up to 4 MiB of JSON that does not begin with a
 // step, the whole of a config, and the first and the last MiB of other text.
 FileKind file_kind(const std::string& path);
+FileKind file_kind(const std::string& path, const ImportOptions& options);  // with the names of its mapping files
 
 // Returns why a file or folder of a kind without runs is no log: "PATH: is a Parquet file, which is not read: ...",
 // "PATH: is no log that MoEScope knows ...". runs_in_folder.h lists the runs in a folder.

@@ -192,8 +192,8 @@ void state(int& of_log, int given, const RunInfo& info, const char* option, cons
 }  // namespace
 
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
-  int layers = static_cast<int>(info.moe_layers.size());
-  state(layers, options.routed.layers, info, "--layers", "MoE layers");
+  if (static_cast<int>(info.moe_layers.size()) != options.routed.layers)
+    state(info.n_layers, options.routed.layers, info, "--layers", "layers");
   state(info.n_experts, options.routed.experts, info, "--experts", "experts");
   state(info.top_k, options.routed.top_k, info, "--top-k", "experts for each token");
   info.name = printable(info.name);  // so that it takes one line

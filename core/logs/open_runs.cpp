@@ -62,7 +62,7 @@ Imported open_recording(const std::string& path, const ImportOptions& options, s
 }
 
 Imported import_file(const std::string& path, const ImportOptions& options, std::size_t most_runs, OpenedRuns& opened) {
-  const FileKind kind = options.table_header.empty() ? file_kind(path) : FileKind::load_table;
+  const FileKind kind = options.table_header.empty() ? file_kind(path, options) : FileKind::load_table;
   if (kind == FileKind::recording) return open_recording(path, options, most_runs, opened);
   if (!holds_runs(kind)) throw std::runtime_error(no_runs_in(path, kind));
   return import_log(path, kind, options);

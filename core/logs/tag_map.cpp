@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 
 #include "core/frame/figures.h"
@@ -170,6 +171,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
     TomlSection root(*table, "", problems);
     map.layer_offset_ = static_cast<int>(root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset));
     const std::string program = root.text("program"), because = root.text("assumed_because");
+    map.printed_steps_ = root.texts("printed_steps");
     root.table("settings");  // read by core/config/run_settings.h
     root.each("tag", [&map](TomlSection& section) { add_rules(section, map.rules_); });
     for (TagRule& rule : map.rules_) {
@@ -179,7 +181,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
                                          : Certainty::known_program;
     }
   }
-  if (problems.found.empty() && map.rules_.empty() && map.layer_offset_ == 0)
+  if (problems.found.empty() && map.rules_.empty() && map.layer_offset_ == 0 && map.printed_steps_.empty())
     problems.add(0, "tag", "is missing: the file holds no [[tag]]");
   problems.throw_first();
   return map;
@@ -187,6 +189,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
 
 void TagMap::add_below(const TagMap& other) {
   if (layer_offset_ == 0) layer_offset_ = other.layer_offset_;
+  std::ranges::copy(other.printed_steps_, std::back_inserter(printed_steps_));
   for (const TagRule& rule : other.rules_) {
     rules_.push_back(rule);
     rules_.back().place = static_cast<int>(rules_.size()) - 1;
@@ -240,12 +243,14 @@ const TagMap& TagMap::built_in() {
     TagMap names = parse(common->text, std::string(common->name)), map;
     for (TagRule& rule : names.rules_) rule.certainty = Certainty::known_name;
     // Common names that are ignored, such as statistics of loads, come before the patterns of programs.
-    std::ranges::stable_partition(names.rules_, [](const TagRule& rule) { return rule.means == TagMeaning::ignored; });
+    std::stable_partition(names.rules_.begin(), names.rules_.end(),
+                          [](const TagRule& rule) { return rule.means == TagMeaning::ignored; });
     const auto loads =
         std::ranges::find_if(names.rules_, [](const TagRule& rule) { return rule.means != TagMeaning::ignored; });
     TagMap ignored;
     ignored.rules_.assign(names.rules_.begin(), loads);
     names.rules_.erase(names.rules_.begin(), loads);
+    ignored.printed_steps_.swap(names.printed_steps_);
     for (const TagMap* part : {&ignored, &all, &names}) map.add_below(*part);
     return map;
   }();

@@ -77,11 +77,14 @@ class TagMap {
   static TagMap of_log(const ImportOptions& options, const std::string& path);
   std::optional<TagMatch> find(std::string_view tag) const;  // match of the first rule that fits
   int layer_offset() const { return layer_offset_; }
+  // Forms of the step in printed lines, besides "step 12": "Epoch:[{epoch}/{*}]({step}/{steps})" (printed_step.h).
+  const std::vector<std::string>& printed_steps() const { return printed_steps_; }
 
  private:
   void add_below(const TagMap& other);  // adds the rules of another map after those of this one
 
   std::vector<TagRule> rules_;
+  std::vector<std::string> printed_steps_;
   int layer_offset_ = 0;
 };
 

@@ -154,7 +154,8 @@ void LineNames::count(Known& known, const JsonFields::Field& field, std::int64_t
 
 void LineNames::count_loads(const TelemetryFrame& frame) {
   if (!loads_.counts) return;
-  for (const RouterFrame& router : frame.routers) loads_.counts->take_counts(frame.step, router.tokens_per_expert);
+  for (const RouterFrame& router : frame.routers)
+    loads_.counts->take_list(frame.step, std::span<const std::uint32_t>(router.tokens_per_expert));
   loads_ = {};
 }
 
@@ -183,7 +184,7 @@ bool LineNames::add_by_expert(std::string_view name, simdjson::dom::object objec
   return true;
 }
 
-// Returns false, and adds nothing, if no name in the object is known.
+// Returns false, and adds nothing, if the value is no object, or its name has a meaning and no name in it has.
 bool LineNames::add_inner(std::string_view name, JsonValue object, int depth, Joined& joined) {
   simdjson::dom::object fields;
   if (object.get(fields) != simdjson::SUCCESS) return false;
@@ -203,8 +204,10 @@ bool LineNames::add_inner(std::string_view name, JsonValue object, int depth, Jo
     known |= find(whole).match.has_value();
     joined.fields.push_back({whole, value});
   }
-  if (!known) joined.fields.erase(joined.fields.begin() + static_cast<std::ptrdiff_t>(before), joined.fields.end());
-  return known;
+  // The name of the object itself has a meaning, which its value does not fit: the caller reports it.
+  const bool is_value = !known && find(name).match;
+  if (is_value) joined.fields.erase(joined.fields.begin() + static_cast<std::ptrdiff_t>(before), joined.fields.end());
+  return !is_value;
 }
 
 bool LineNames::is_step(std::string_view name, JsonValue value, int depth) {

@@ -9,6 +9,7 @@
 #include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
 #include "core/logs/lines/printed_number.h"
+#include "core/logs/lines/printed_step.h"
 #include "core/logs/lines/python_dict.h"
 #include "core/logs/table/table_cells.h"
 
@@ -86,42 +87,6 @@ std::string_view whole_number_at(std::string_view text) {
   return number;
 }
 
-// Returns a number "12" and the total behind it, "[1/2]" or "(100/45125)", at the beginning of a text; nullopt if there
-// is none. Removes it from the text.
-struct Share {
-  std::int64_t number = 0, total = 0;
-};
-std::optional<Share> take_share(std::string_view& text, char open, char close) {
-  if (!text.starts_with(open)) return std::nullopt;
-  const std::size_t end = text.find(close), slash = text.find('/');
-  if (end == std::string_view::npos || slash > end) return std::nullopt;
-  Share share;
-  for (const auto& [number, digits] :
-       {std::pair(&share.number, trimmed(text.substr(1, slash - 1), kBlank)),
-        std::pair(&share.total, trimmed(text.substr(slash + 1, end - slash - 1), kBlank))}) {
-    const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *number);
-    if (error != std::errc() || rest != digits.data() + digits.size() || *number < 0 || *number > 1'000'000'000)
-      return std::nullopt;
-  }
-  text.remove_prefix(end + 1);
-  return share;
-}
-
-// Finds "Epoch:[2/3](100/45125)": batch 100 of the 45,125 of the second epoch, which is step 45,225.
-std::optional<StepPlace> step_of_epoch(std::string_view line) {
-  const std::size_t word = line.find("poch");
-  if (word == std::string_view::npos || word == 0 || (line[word - 1] | 0x20) != 'e') return std::nullopt;
-  std::string_view rest = line.substr(word + 4);
-  while (rest.starts_with(':') || rest.starts_with(' ')) rest.remove_prefix(1);
-  const auto epoch = take_share(rest, '[', ']');
-  if (!epoch || epoch->number == 0) return std::nullopt;
-  while (rest.starts_with(' ')) rest.remove_prefix(1);
-  const auto batch = take_share(rest, '(', ')');
-  if (!batch) return std::nullopt;
-  const std::int64_t step = (epoch->number - 1) * batch->total + batch->number;
-  return StepPlace{"step", std::to_string(step), word - 1, line.size() - rest.size()};
-}
-
 // Finds "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the beginning of the line, because
 // elsewhere it may be the number of all steps.
 std::optional<StepPlace> find_step(std::string_view line) {
@@ -153,7 +118,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       return place;
     }
   }
-  return step_of_epoch(line);
+  return std::nullopt;
 }
 
 // A value is a number as it is printed, or a list as JSON.
@@ -281,6 +246,11 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
     const std::string_view list = text.substr(i, size);
     const std::string_view before = trimmed(rest, kBlank);
     std::string json;
+    if (size > 2 && list.find_first_of(", []", 1) == size - 1) {  // a list of one number
+      rest += list.substr(1, size - 2);
+      i += size - 1;
+      continue;
+    }
     if (size > 0 && list.find_first_of(", ") != std::string_view::npos && !before.ends_with("lr=") &&
         !before.ends_with("lr:"))
       append_json_value(list, json);
@@ -375,7 +345,9 @@ void TextLogReader::give(TextLog log, const std::string& json, const TakeJson& t
 bool TextLogReader::read_step(std::string_view piece, std::string_view rank, const TakeJson& take) {
   piece = trimmed(piece, kBlank);
   if (piece.starts_with(rank)) piece = trimmed(piece.substr(rank.size()), kBlank);
-  const auto place = find_step(piece);
+  auto place = find_step(piece);
+  if (const auto printed = printed_step(piece, tags_->printed_steps()))
+    place = StepPlace{"step", std::to_string(printed->step), printed->begin, printed->end};
   if (!place) return false;
   if (place->begin > 0 && piece[place->begin - 1] == '[') open_step_ = place->number;
   const Text text = text_of_line(piece, *place);
@@ -461,19 +433,17 @@ bool TextLogReader::read_value_of_step(std::string_view piece, const TakeJson& t
   add_pairs(trimmed(without_colours(piece), kBlank), pairs);
   if (pairs.size() != 1) return false;
   const auto found = tags_->find(pairs.front().name);
-  if (!found || !is_shown(found->rule->means)) return false;
-  give(TextLog::other,
-       "{\"step\":" + open_step_ + ',' + json_string(pairs.front().name) + ':' + json_of(pairs.front(), *found) + '}',
-       take);
-  return true;
+  const std::string value = found ? json_of(pairs.front(), *found) : json_string(pairs.front().number);
+  give(TextLog::other, "{\"step\":" + open_step_ + ',' + json_string(pairs.front().name) + ':' + value + '}', take);
+  return found && is_shown(found->rule->means);
 }
 
 bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {
   if (piece.size() > kLongestPiece) return false;
   if (!open_step_.empty() && piece.starts_with("  ") && has(piece, "=")) return read_value_of_step(piece, take);
   open_step_.clear();
-  const bool may_be =
-      has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER") || has(piece, "poch");
+  const bool may_be = has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER") ||
+                      may_have_printed_step(piece, tags_->printed_steps());
   if (!may_be && !has(piece, "{")) return false;
   const std::string plain = without_colours(piece);
   const std::string_view rank = rank_of(plain);
@@ -509,8 +479,8 @@ bool TextLogReader::read(std::string_view line, const TakeJson& take) {
   return found;
 }
 
-std::optional<TextLog> text_log_kind(std::string_view beginning) {
-  TextLogReader reader(&TagMap::built_in());
+std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags) {
+  TextLogReader reader(&tags);
   while (!beginning.empty()) {
     reader.read(take_until(beginning, '\n'), [](std::string_view) {});
     if (reader.log() && (*reader.log() != TextLog::other || reader.taken() > 1)) return reader.log();

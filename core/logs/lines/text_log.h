@@ -77,6 +77,6 @@ class TextLogReader {
 
 // Returns the kind of printed log with which a file begins; nullopt if it has neither a line of a known program nor two
 // lines with a step.
-std::optional<TextLog> text_log_kind(std::string_view beginning);
+std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags = TagMap::built_in());
 
 }  // namespace moescope

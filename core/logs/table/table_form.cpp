@@ -144,12 +144,15 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
   form.step = column_that_means(tags, TagMeaning::step_number, spelled);
   for (int i = 0; i < std::ssize(spelled); ++i)
     if (i != form.step && is_step_name(tags, spelled[static_cast<std::size_t>(i)])) form.other_steps.push_back(i);
+  form.layer = column_of(spelled, kLayerNames);
+  form.expert = column_of(spelled, kExpertNames);
+  // A table of an epoch per row, as Keras writes it.
+  if (form.step < 0 && form.layer < 0 && form.expert < 0)
+    form.step = column_of(spelled, std::array<std::string_view, 1>{"epoch"});
   form.run = column_of(spelled, kRunNames);
   form.run_is_name =
       form.run >= 0 && std::find(kRunNames.begin(), kRunNames.begin() + kNamesOfRuns,
                                  spelled[static_cast<std::size_t>(form.run)]) != kRunNames.begin() + kNamesOfRuns;
-  form.layer = column_of(spelled, kLayerNames);
-  form.expert = column_of(spelled, kExpertNames);
   form.count = column_of(spelled, kCountNames);
   if (form.count < 0) form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled);
   const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;

@@ -236,7 +236,7 @@ TEST(ImportNames, EntriesOfRoutersHaveTheNamesOfTheTable) {
   ASSERT_TRUE(reader.history());
   EXPECT_EQ(value(reader, Metric::max_vio, 0, 1), 0.5f) << reader.bad().text();
   EXPECT_EQ(value(reader, Metric::max_vio, 0, 2), 0.0f);
-  EXPECT_EQ(reader.remarks().back(), "not shown: mood");
+  EXPECT_EQ(reader.remarks().back(), "not shown: routers.mood");
 }
 
 TEST(ImportNames, AShortLineClaimsNoMemory) {

@@ -52,6 +52,9 @@ TEST(ProgramNames, FiguresOfALine) {
        {{Metric::ce_loss, 3}, {Metric::tokens_per_s, 1092044}}},
       {"{ Epoch:[  1/  2], step:[   20/  100], loss: 11.25, per_step_time: 340ms, lr: 0.5, overflow cond: False",
        {{Metric::ce_loss, 11.25f}, {Metric::lr, 0.5f}}},
+      {"Epoch [1/5], Step [20/600], Loss: 3.0", {{Metric::ce_loss, 3}}},
+      {"Epoch 0:  20%|##  | 20/100 [00:10<00:50,  2.0it/s, loss=3.0]", {{Metric::ce_loss, 3}}},
+      {"I0101 10:00:00.000000 140 logging_writer.py:48] [20] learning_rate=0.5, loss=3.0", {{Metric::ce_loss, 3}}},
       {"completed step: 20, seconds: 1.234, TFLOP/s/device: 311.2, Tokens/s/device: 3319.5, loss: 3.5, lm_loss: 3.25",
        {{Metric::ce_loss, 3.25f}, {Metric::tokens_per_s, 3319.5f}}},
   };
@@ -63,6 +66,14 @@ TEST(ProgramNames, FiguresOfALine) {
           << line.line << ", metric " << static_cast<int>(figure.metric) << '\n'
           << account_text(reader.account());
   }
+}
+
+TEST(ProgramNames, StepsOfAnEpochAreCountedOn) {
+  LogReader reader("out.log");
+  for (const char* line : {"Epoch:[1/2](90/100), loss: 9.5", "Epoch:[2/2](10/100), loss: 9.0"}) reader.read_line(line);
+  reader.finish_step();
+  ASSERT_TRUE(reader.history());
+  EXPECT_EQ(reader.history()->steps(), (StepRange{90, 110}));
 }
 
 TEST(ProgramNames, FiguresOfLayersReplaceThoseOverAllLayers) {

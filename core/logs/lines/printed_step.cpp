@@ -1,0 +1,96 @@
+#include "core/logs/lines/printed_step.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMostTries = 64;  // places at which a form, or the text behind {*}, is looked for
+constexpr std::int64_t kMostSteps = 1'000'000'000;
+
+struct Numbers {
+  std::int64_t step = -1, epoch = -1, epoch0 = -1, steps = -1;
+};
+
+void skip_blanks(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+}
+
+bool take_number(std::string_view& text, std::int64_t& number) {
+  skip_blanks(text);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0 || number > kMostSteps) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+// Removes the matched part of `text`.
+bool matches(std::string_view form, std::string_view& text, Numbers& numbers) {
+  const std::array<std::pair<std::string_view, std::int64_t*>, 4> places = {{{"{step}", &numbers.step},
+                                                                             {"{epoch}", &numbers.epoch},
+                                                                             {"{epoch0}", &numbers.epoch0},
+                                                                             {"{steps}", &numbers.steps}}};
+  constexpr std::string_view kAny = "{*}";
+  while (!form.empty()) {
+    const auto place = std::ranges::find_if(places, [&](const auto& each) { return form.starts_with(each.first); });
+    if (place != places.end()) {
+      if (!take_number(text, *place->second)) return false;
+      form.remove_prefix(place->first.size());
+    } else if (form.starts_with(kAny)) {
+      form.remove_prefix(kAny.size());
+      for (std::size_t at = 0, tries = 0; at <= text.size() && tries < kMostTries; ++at) {
+        if (!form.empty() && (at == text.size() || text[at] != form.front())) continue;
+        ++tries;
+        std::string_view rest = text.substr(at);
+        if (!matches(form, rest, numbers)) continue;
+        text = rest;
+        return true;
+      }
+      return false;
+    } else if (form.front() == ' ') {
+      form.remove_prefix(1);
+      skip_blanks(text);
+    } else {
+      if (!text.starts_with(form.front())) return false;
+      form.remove_prefix(1), text.remove_prefix(1);
+    }
+  }
+  return true;
+}
+
+std::string_view first_text_of(std::string_view form) {
+  return form.substr(0, form.find_first_of("{ "));
+}
+
+}  // namespace
+
+bool may_have_printed_step(std::string_view line, const std::vector<std::string>& forms) {
+  return std::ranges::any_of(forms, [&](const std::string& form) {
+    const std::string_view beginning = first_text_of(form);
+    return !beginning.empty() && line.find(beginning) != std::string_view::npos;
+  });
+}
+
+std::optional<PrintedStep> printed_step(std::string_view line, const std::vector<std::string>& forms) {
+  for (const std::string& form : forms) {
+    const std::string_view beginning = first_text_of(form);
+    if (beginning.empty()) continue;
+    std::size_t at = line.find(beginning);
+    for (std::size_t tries = 0; at != std::string_view::npos && tries < kMostTries; ++tries) {
+      Numbers numbers;
+      std::string_view rest = line.substr(at);
+      if (matches(form, rest, numbers) && numbers.step >= 0) {
+        const std::int64_t epochs = numbers.epoch0 >= 0 ? numbers.epoch0 : std::max<std::int64_t>(0, numbers.epoch - 1);
+        const std::int64_t before = numbers.steps > 0 ? epochs * numbers.steps : 0;
+        return PrintedStep{before + numbers.step, at, line.size() - rest.size()};
+      }
+      at = line.find(beginning, at + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace moescope
