@@ -577,8 +577,8 @@ class AnswersTest : public QObject {
       QTRY_VERIFY(!panel.tree()->rows().empty());
       const QStringList answers = panel.answers();
       const Rows rows(panel.csv());
-      const OperandFormat& chosen = panel.table()->choice();
-      const Rows formats = rows.where(0, panel.table()->axis() == BlockAxis::row ? "row" : "column")
+      const OperandFormat& chosen = panel.tree()->choice();
+      const Rows formats = rows.where(0, panel.tree()->axis() == BlockAxis::row ? "row" : "column")
                                .where(1, QString::number(chosen.block))
                                .where(3, QString::fromLatin1(scale_rule_name(chosen.rule)));
       const double now = formats.where(2, QString::fromLatin1(traits(chosen.element).name)).at(0, 4);

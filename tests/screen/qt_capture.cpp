@@ -248,7 +248,7 @@ class CaptureTest : public QObject {
     while (captured->expert_rows[expert + 1] == captured->expert_rows[expert] || expert == 0) ++expert;
     const QStringList figures = lines[2 + static_cast<int>(expert)].split(QLatin1Char(','));
     QCOMPARE(figures[0].toInt(), static_cast<int>(expert));
-    QCOMPARE(figures[2].toDouble(), QString::number(experts[expert].sqnr_db(), 'g', 9).toDouble());
+    QCOMPARE(figures[2].toDouble(), experts[expert].sqnr_db());
     emit stats->expertChosen(static_cast<int>(expert));
     QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[3].value,
              captured->values[captured->expert_rows[expert] * captured->cols + 3]);

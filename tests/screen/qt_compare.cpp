@@ -21,6 +21,7 @@
 #include "widgets/compare/loss_gap_panel.h"
 #include "widgets/compare/routing_flips_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
 
@@ -76,8 +77,8 @@ class CompareTest : public QObject {
     for (int step : {0, 1, 30, 59}) {
       QCOMPARE(column(gaps, 1)[step].toFloat(), static_cast<float>(raw[step].mean()));
       QCOMPARE(column(gaps, 2)[step].toFloat(), smooth[step]);
-      QCOMPARE(column(gaps, 5)[step], step < 10 ? QString() : QString::number(conclusion.gap, 'g', 9));
-      QCOMPARE(column(gaps, 6)[step], step < 10 ? QString() : QString::number(conclusion.half, 'g', 9));
+      QCOMPARE(column(gaps, 5)[step], step < 10 ? QString() : exactText(conclusion.gap));
+      QCOMPARE(column(gaps, 6)[step], step < 10 ? QString() : exactText(conclusion.half));
     }
     const VerdictRow b = w.row(1);
     QCOMPARE(*b.word, verdict_word(conclusion));
@@ -92,20 +93,20 @@ class CompareTest : public QObject {
 
     const RunFigures figures = run_figures(*h[1], last_common_steps(h, VerdictsPanel::kWindow));
     const QString table = w.panel<VerdictsPanel>()->csv();
-    QVERIFY2(table.contains(QString::number(figures.mean_loss, 'g', 9)), qPrintable(table));
+    QVERIFY2(table.contains(exactText(figures.mean_loss)), qPrintable(table));
     const OperandSqnr sqnr = operand_sqnr(h, 59)[1];
     QCOMPARE(sqnr.choice, OperandChoice::differing);
     for (const float figure : {sqnr.worst_db, sqnr.mean_db})
-      QVERIFY2(table.contains(QString::number(static_cast<double>(figure), 'g', 9)), qPrintable(table));
+      QVERIFY2(table.contains(exactText(figure)), qPrintable(table));
     QVERIFY2(table.contains("precision.experts=mxfp8_floor"), qPrintable(table));
 
     const auto flips = h[1]->flip_frame_at(59);
     QVERIFY(flips);
     button(w.panel<RoutingFlipsPanel>(), "by rounding")->setChecked(false);
-    QVERIFY(w.panel<RoutingFlipsPanel>()->csv().contains(QString::number(flips->flips[0].flip_rate, 'g', 9)));
+    QVERIFY(w.panel<RoutingFlipsPanel>()->csv().contains(exactText(flips->flips[0].flip_rate)));
     const auto gradients = h[1]->gradient_frame_at(59);
     QVERIFY(gradients);
-    QVERIFY(w.panel<GradientErrorPanel>()->csv().contains(QString::number(gradients->gradients.back().cosine, 'g', 9)));
+    QVERIFY(w.panel<GradientErrorPanel>()->csv().contains(exactText(gradients->gradients.back().cosine)));
 
     const auto difference = load_difference(h[0]->frame_at(59)->routers[0], h[1]->frame_at(59)->routers[0]);
     const QStringList shown = column(w.panel<LoadDifferencePanel>()->csv(), 3);

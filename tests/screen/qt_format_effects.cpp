@@ -14,6 +14,7 @@
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/router_rounding_view.h"
 #include "widgets/compare/routing_flips_panel.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/plots/axis.h"
 
 using namespace moescope;
@@ -66,7 +67,7 @@ class FormatEffectsTest : public QObject {
     QVERIFY2(said.contains("stored biases in BF16 alone change"), qPrintable(said));
     QVERIFY2(said.contains(QString("in layer 1 %1").arg(formatPercent(bias.changed))), qPrintable(said));
     QVERIFY2(said.contains(QString("%1 of ").arg(bias.bias_values, 0, 'f', 0)), qPrintable(said));
-    QVERIFY(panel.csv().contains(QString(",1,bias,%1,").arg(bias.changed, 0, 'g', 9)));
+    QVERIFY(panel.csv().contains(QString(",1,bias,%1,").arg(exactText(bias.changed))));
 
     button(&panel, "by layer")->click();
     const auto* view = panel.findChild<RouterRoundingView*>();
@@ -134,7 +135,7 @@ class FormatEffectsTest : public QObject {
     QVERIFY2(said.contains(formatValue(frame->fp32_kl, 3) + " nats"), qPrintable(said));
     QVERIFY2(said.contains("in at least one layer for " + formatPercent(frame->fp32_any_layer_flipped)),
              qPrintable(said));
-    QVERIFY(panel.csv().contains(QString::number(frame->fp32_k3, 'g', 9)));
+    QVERIFY(panel.csv().contains(exactText(frame->fp32_k3)));
     button(&panel, "by layer")->click();
     QVERIFY2(panel.findChild<LinePlot*>()->isVisible(), "predictions have no layers");
   }

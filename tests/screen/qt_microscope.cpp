@@ -1,6 +1,6 @@
 // Panels of a tensor and its blocks: Block microscope, Block scale map, What if.
 #include <QApplication>
-#include <QLabel>
+#include <QLineEdit>
 #include <QMouseEvent>
 #include <QSignalSpy>
 #include <QTest>
@@ -335,8 +335,8 @@ void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
   WhatIfPanel strip(&selection_);
   QVERIFY(strip.answerText().isEmpty());
   strip.setSource(TensorSource(QStringLiteral("t"), 64, 256, gaussian(64 * 256)));
-  QTRY_VERIFY_WITH_TIMEOUT(!strip.table()->rows().empty(), kPatience);
-  const auto sqnr = [&](ElementFormat element) { return strip.table()->sumsOf(element, BlockAxis::row)->sqnr_db(); };
+  QTRY_VERIFY_WITH_TIMEOUT(!strip.tree()->rows().empty(), kPatience);
+  const auto sqnr = [&](ElementFormat element) { return strip.tree()->sumsOf(element, BlockAxis::row)->sqnr_db(); };
   const double now = sqnr(ElementFormat::e4m3);
   const QString expected = QStringLiteral("SQNR would be %1 dB higher in INT8, %2 dB lower in E2M1")
                                .arg(sqnr(ElementFormat::int8) - now, 0, 'f', 1)
@@ -349,7 +349,7 @@ void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
   std::vector<float> loud = gaussian(128 * 256);
   for (std::size_t i = 0; i < loud.size(); i += 32) loud[i] *= 16;
   strip.setSource(TensorSource(QStringLiteral("loud"), 128, 256, loud));
-  QTRY_VERIFY_WITH_TIMEOUT(!strip.table()->rows().empty(), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(!strip.tree()->rows().empty(), kPatience);
   QVERIFY2(strip.answerText().contains(QStringLiteral("dB higher with blocks down columns")),
            qPrintable(strip.answerText()));
 }
