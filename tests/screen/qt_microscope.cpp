@@ -1,5 +1,6 @@
 // Panels of a tensor and its blocks: Block microscope, Block scale map, What if.
 #include <QApplication>
+#include <QLabel>
 #include <QLineEdit>
 #include <QMouseEvent>
 #include <QSignalSpy>
