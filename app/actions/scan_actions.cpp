@@ -287,7 +287,7 @@ void ScanActions::look() {
 
 void ScanActions::lookAtScan() {
   const std::int64_t step = scan_->plan().step;
-  if (!scan_->over())
+  if (!scan_->has_ended())
     return showProgress(
         scan_->passes() > 0
             ? QString("Rounding one operand at a time at step %1: %2 of %3 passes.")

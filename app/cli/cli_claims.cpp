@@ -54,7 +54,7 @@ void print_table(std::span<const Claim> claims, const ClaimResults& results) {
   const std::vector<ClaimRow> rows = claim_rows(claims, results);
   for (const ClaimRow& row : rows)
     table.push_back({row.claim->name, printable(row.comparison->text), printable(row.comparison->published),
-                     row.here().empty() ? "-" : row.here(), claim_verdict_words(row.verdict)});
+                     row.gap_text().empty() ? "-" : row.gap_text(), claim_verdict_words(row.verdict)});
   std::printf("%s%s\n", aligned(table).c_str(), claim_notes(rows, results).c_str());
 }
 

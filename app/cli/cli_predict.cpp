@@ -71,7 +71,7 @@ void print_layers_json(const LayerModel& model, const CalibrationReport& report,
   for (const LayerComparison& row : report.rows) {
     root["layers"].push_back({{"model", row.shape.model},
                               {"routing", routing_text(row.routing)},
-                              {"all_to_all", all_to_all_name(row.way)},
+                              {"all_to_all", all_to_all_name(row.all_to_all)},
                               {"tokens_per_rank", row.routing.tokens_per_rank},
                               {"comm_ms", figure_json(row.predicted.comm_ms, row.measured_comm_ms)},
                               {"experts_ms", figure_json(row.predicted.experts_ms, row.measured_experts_ms)},
@@ -104,7 +104,7 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
     const LayerTime& time = row.predicted;
     std::printf("%-12s %-12s %-9s %6.0f | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n",
                 printable(row.shape.model).c_str(), printable(routing_text(row.routing)).c_str(),
-                all_to_all_name(row.way), row.routing.tokens_per_rank, cell(time.comm_ms).c_str(),
+                all_to_all_name(row.all_to_all), row.routing.tokens_per_rank, cell(time.comm_ms).c_str(),
                 cell(row.measured_comm_ms).c_str(), percent_text(error_of(time.comm_ms, row.measured_comm_ms)).c_str(),
                 cell(time.experts_ms).c_str(), cell(row.measured_experts_ms).c_str(),
                 percent_text(error_of(time.experts_ms, row.measured_experts_ms)).c_str(), cell(time.rest_ms).c_str(),
@@ -199,10 +199,10 @@ Asked asked_by(const PredictOptions& o) {
   if (o.recipe != "bf16" && o.recipe != "mxfp8")
     throw std::runtime_error("--recipe is '" + o.recipe + "'; allowed: bf16, mxfp8");
   config.mxfp8 = o.recipe == "mxfp8";
-  config.way = all_to_all_named(o.all_to_all);
+  config.all_to_all = all_to_all_named(o.all_to_all);
   config.payload = payload_named(o.payload);
   config.recompute = recompute_named(o.recompute);
-  config.traffic = traffic_of(o, config.shape, config.way, asked);
+  config.traffic = traffic_of(o, config.shape, config.all_to_all, asked);
   // The published parallelism of these shapes: TP 2 and PP 2 for 671B, neither for the others.
   const bool large = o.model == "671B";
   config.gpus = o.gpus;
@@ -243,7 +243,7 @@ Json live_costs_json(const std::vector<LiveCost>& costs) {
 
 void print_live_costs(const std::vector<LiveCost>& costs, const Asked& asked) {
   std::printf("\ncost of this imbalance: tokens/s/GPU (modelled) and the change against forced balance, %s\n",
-              all_to_all_name(asked.config.way));
+              all_to_all_name(asked.config.all_to_all));
   std::printf("%4s %8s", "EP", "forced");
   for (std::size_t i = 0; i < costs.size() && costs[i].live_case.ep == costs[0].live_case.ep; ++i)
     std::printf(" %19s", variant_name(costs[i].live_case));
@@ -274,7 +274,7 @@ Json open_json(const StepConfig& config) {
   Json rows = Json::array();
   for (const OpenNumber& open : open_numbers(config))
     rows.push_back(
-        {{"name", open.name}, {"unit", open.unit}, {"slow", open.slow}, {"fast", open.fast}, {"why", open.why}});
+        {{"name", open.name}, {"unit", open.unit}, {"slow", open.slow}, {"fast", open.fast}, {"why", open.reason}});
   return rows;
 }
 
@@ -302,7 +302,7 @@ void print_step_json(const Asked& asked, const StepParameters& parameters, const
   root["model"] = config.shape.name;
   root["hardware"] = config.hardware.name;
   root["recipe"] = config.mxfp8 ? "mxfp8" : "bf16";
-  root["all_to_all"] = all_to_all_name(config.way);
+  root["all_to_all"] = all_to_all_name(config.all_to_all);
   root["payload"] = payload_name(config.payload);
   root["routing"] = asked.routing;
   root["ep"] = config.traffic.ranks;
@@ -353,9 +353,11 @@ void print_published(Hypothesis hypothesis) {
     std::printf("  %-34s %10s %9.0f  %4.0f..%4.0f  %-18s %s\n", bar.name.c_str(), cell(bar.published, "%.0f").c_str(),
                 bar.modelled, bar.band.low, bar.band.high, bar.standing, bar.verdict().c_str());
   constexpr auto published = &BarComparison::published, modelled = &BarComparison::modelled;
-  std::printf("  tokens/s with DeepEP against standard: published %+.0f %%, modelled %+.0f %%; with MXFP8: %+.0f %%, %+.0f %%\n",
-              gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
-              gain(bars[0], bars[2], modelled));
+  std::printf(
+      "  tokens/s with DeepEP against standard: published %+.0f %%, modelled %+.0f %%; with MXFP8: %+.0f %%, %+.0f "
+      "%%\n",
+      gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
+      gain(bars[0], bars[2], modelled));
   std::printf("  %s\n  %s\n", pair_verdict().c_str(), pair_network(hypothesis).c_str());
   std::printf("  There are three B200 runs and three fitted parameters, so their agreement validates nothing.\n");
 }
@@ -366,7 +368,7 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
       "%s on %d x %s, %s experts, %s all-to-all (%s), routing %s, EP %d on nodes of %d, TP %d, PP %d, seq %lld, "
       "recompute %s\n",
       printable(config.shape.name).c_str(), config.gpus, printable(config.hardware.name).c_str(),
-      config.mxfp8 ? "MXFP8" : "BF16", all_to_all_name(config.way), payload_name(config.payload),
+      config.mxfp8 ? "MXFP8" : "BF16", all_to_all_name(config.all_to_all), payload_name(config.payload),
       printable(routing).c_str(), config.traffic.ranks, config.traffic.ranks_per_node, config.tp, config.pp,
       static_cast<long long>(config.seq), recompute_name(config.recompute));
   std::printf("modelled, with fitted numbers: %.0f tokens/s/GPU (band %.0f..%.0f), %.4f ms/token/GPU\n\n",
@@ -383,7 +385,7 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
       100 * p.standard_network_share, p.mxfp8_speedup, p.rest_ms, p.deep_ep_overhead_ms, time.duplication);
   std::printf("band, from slow to fast:\n");
   for (const OpenNumber& open : open_numbers(config))
-    std::printf("  %-18s %5.2f..%5.2f %-9s %s\n", open.name, open.slow, open.fast, open.unit, open.why);
+    std::printf("  %-18s %5.2f..%5.2f %-9s %s\n", open.name, open.slow, open.fast, open.unit, open.reason);
   print_published(p.hypothesis);
 }
 

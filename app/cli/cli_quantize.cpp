@@ -64,7 +64,7 @@ OperandRole operand_of(const QuantizeOptions& options) {
 // Returns the dtype of --dtype, for arrays that do not state theirs; nullopt if the option is not given.
 std::optional<DType> untyped_of(const QuantizeOptions& options) {
   if (options.dtype.empty()) return std::nullopt;
-  for (const DType dtype : kUntypedAre)
+  for (const DType dtype : kTypesOfUntypedBytes)
     if (options.dtype == dtype_name(dtype)) return dtype;
   throw std::runtime_error("--dtype is '" + options.dtype + "'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16");
 }
@@ -425,7 +425,7 @@ std::vector<const TensorView*> chosen_tensors(const TensorFile& file, const std:
     else
       skipped.add(tensor.name, why);
   }
-  for (const SkippedEntry& entry : file.skipped()) skipped.add(entry.name, entry.why);
+  for (const SkippedEntry& entry : file.skipped()) skipped.add(entry.name, entry.reason);
   skipped.print("skipped ");
   return chosen;
 }

@@ -16,7 +16,7 @@ constexpr int kClaimsWidth = 860, kClaimsHeight = 640;
 constexpr int kClaimsCellPadding = 4;
 
 QString cellsOf(const ClaimRow& row) {
-  const std::string here = row.here();
+  const std::string here = row.gap_text();
   QString cells;
   for (const std::string& text :
        {row.comparison->text, row.comparison->published, here.empty() ? std::string("-") : here,

@@ -49,7 +49,7 @@ void withKernelsAsked(QWidget* parent, const std::string& recorded, const QStrin
 
 QString kernelsNote(const std::string& recorded) {
   const KernelCheck check = check_kernels(recorded);
-  return check.outcome == KernelCheck::Outcome::same ? QString() : QString::fromStdString(check.text);
+  return check.outcome == KernelCheck::Outcome::equal ? QString() : QString::fromStdString(check.text);
 }
 
 }  // namespace moescope

@@ -19,8 +19,8 @@ using Json = nlohmann::json;
 using QueryKeyNorm = GroupedShape::QueryKeyNorm;
 
 constexpr std::uint64_t kLargestConfig = std::uint64_t{1} << 20;
-constexpr int kMostLayers = 10'000, kMostExperts = 1 << 16, kMostHeads = 1 << 16, kMostWidth = 1 << 24;
-constexpr double kMostFactor = 1e6, kMostPositions = 1e9;
+constexpr int kMaxCheckpointLayers = 10'000, kMaxCheckpointExperts = 1 << 16, kMaxHeads = 1 << 16, kMaxWidth = 1 << 24;
+constexpr double kMaxFactor = 1e6, kMaxPositions = 1e9;
 
 // Passes over the keys of training, generation and other programs, which do not affect the forward pass.
 void pass_over_others(ConfigKeys& keys) {
@@ -75,25 +75,25 @@ RopeSettings read_rope_object(ConfigKeys& keys, double theta, std::optional<doub
     keys.ignore_key({"factor", "original_max_position_embeddings"});
     return rope;
   }
-  rope.original_positions = keys.number({"original_max_position_embeddings"}, 1, kMostPositions, positions);
+  rope.original_positions = keys.number({"original_max_position_embeddings"}, 1, kMaxPositions, positions);
   const bool by_positions = kind == "yarn" && positions;
   rope.factor =
-      keys.number({"factor"}, 1, kMostFactor,
+      keys.number({"factor"}, 1, kMaxFactor,
                   by_positions ? std::max(1.0, *positions / rope.original_positions) : std::optional<double>());
   if (kind == "linear") rope.kind = RopeSettings::Kind::linear;
   if (kind == "yarn") {
     rope.kind = RopeSettings::Kind::yarn;
-    rope.beta_fast = keys.number({"beta_fast"}, 1e-6, kMostFactor, 32.0);
-    rope.beta_slow = keys.number({"beta_slow"}, 1e-6, kMostFactor, 1.0);
+    rope.beta_fast = keys.number({"beta_fast"}, 1e-6, kMaxFactor, 32.0);
+    rope.beta_slow = keys.number({"beta_slow"}, 1e-6, kMaxFactor, 1.0);
     rope.truncate = keys.flag("truncate").value_or(true);
-    rope.attention_factor = keys.number_if_there("attention_factor", 0, kMostFactor);
-    rope.mscale = keys.number_if_there("mscale", 0, kMostFactor);
-    rope.mscale_all_dim = keys.number_if_there("mscale_all_dim", 0, kMostFactor);
+    rope.attention_factor = keys.number_if_there("attention_factor", 0, kMaxFactor);
+    rope.mscale = keys.number_if_there("mscale", 0, kMaxFactor);
+    rope.mscale_all_dim = keys.number_if_there("mscale_all_dim", 0, kMaxFactor);
   }
   if (kind == "llama3") {
     rope.kind = RopeSettings::Kind::llama3;
-    rope.low_freq_factor = keys.number({"low_freq_factor"}, 1e-6, kMostFactor);
-    rope.high_freq_factor = keys.number({"high_freq_factor"}, 1e-6, kMostFactor);
+    rope.low_freq_factor = keys.number({"low_freq_factor"}, 1e-6, kMaxFactor);
+    rope.high_freq_factor = keys.number({"high_freq_factor"}, 1e-6, kMaxFactor);
     if (rope.high_freq_factor <= rope.low_freq_factor) keys.fail("high_freq_factor", "is not above low_freq_factor");
   }
   return rope;
@@ -102,7 +102,7 @@ RopeSettings read_rope_object(ConfigKeys& keys, double theta, std::optional<doub
 RopeSettings rope_in(const Json& object, ConfigKeys& keys, const std::string& prefix, double theta) {
   ConfigKeys inside(object, keys.path(), prefix);
   const RopeSettings rope =
-      read_rope_object(inside, theta, keys.number_if_there("max_position_embeddings", 1, kMostPositions));
+      read_rope_object(inside, theta, keys.number_if_there("max_position_embeddings", 1, kMaxPositions));
   inside.require_all_read();
   if (keys.find({"rope_theta"}) && rope.theta != theta)
     keys.fail("rope_theta", "differs from '" + prefix + "rope_theta'");
@@ -115,20 +115,20 @@ void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain)
   const double theta = keys.number({"rope_theta"}, 1, 1e12, plain.theta);
   if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1)
     keys.fail("partial_rotary_factor", "is not 1; allowed: 1");
-  const Json* given = keys.find({"rope_parameters", "rope_scaling"});
-  if (!given) {
+  const Json* rope_json = keys.find({"rope_parameters", "rope_scaling"});
+  if (!rope_json) {
     c.rope = {plain, plain};
     for (RopeSettings& rope : c.rope) rope.theta = theta;
     return;
   }
-  if (!given->is_object()) keys.fail("rope_parameters", "is not an object");
+  if (!rope_json->is_object()) keys.fail("rope_parameters", "is not an object");
   constexpr const char* kKinds[] = {"full_attention", "sliding_attention"};
-  const bool by_kind = given->contains(kKinds[0]) || given->contains(kKinds[1]);
+  const bool by_kind = rope_json->contains(kKinds[0]) || rope_json->contains(kKinds[1]);
   if (!by_kind) {
-    c.rope[0] = c.rope[1] = rope_in(*given, keys, "rope_parameters.", theta);
+    c.rope[0] = c.rope[1] = rope_in(*rope_json, keys, "rope_parameters.", theta);
     return;
   }
-  for (const auto& [key, value] : given->items()) {
+  for (const auto& [key, value] : rope_json->items()) {
     const auto kind = std::ranges::find(kKinds, key);
     if (kind == std::end(kKinds) || !value.is_object())
       keys.fail("rope_parameters", "has '" + printable(key) + "', which is not known");
@@ -165,7 +165,7 @@ struct WindowRule {
 // `sliding(layer)` is true.
 void read_windows(ConfigKeys& keys, CheckpointConfig& c, const WindowRule& rule, const auto& sliding) {
   const int window =
-      keys.is_null("sliding_window") ? 0 : keys.count({"sliding_window"}, rule.used ? 1 : 0, kMostWidth, rule.missing);
+      keys.is_null("sliding_window") ? 0 : keys.count({"sliding_window"}, rule.used ? 1 : 0, kMaxWidth, rule.missing);
   const std::vector<bool> slide = read_kinds(keys, c, "layer_types", {"full_attention", "sliding_attention"});
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     CheckpointLayer& layer = c.layers[i];
@@ -190,24 +190,24 @@ struct MissingHeads {
 
 void read_grouped(ConfigKeys& keys, CheckpointConfig& c, const MissingHeads& missing) {
   const int kv_heads = missing.kv_heads > 0 && !keys.is_null("num_key_value_heads") ? missing.kv_heads : c.heads;
-  c.grouped.kv_heads = keys.count({"num_key_value_heads"}, 1, kMostHeads, kv_heads);
+  c.grouped.kv_heads = keys.count({"num_key_value_heads"}, 1, kMaxHeads, kv_heads);
   if (c.heads % c.grouped.kv_heads)
     keys.fail("num_key_value_heads", "does not divide num_attention_heads, " + std::to_string(c.heads));
   c.grouped.head_dim =
-      keys.count({"head_dim"}, 2, kMostWidth, missing.head_dim > 0 ? missing.head_dim : std::max(2, c.dim / c.heads));
+      keys.count({"head_dim"}, 2, kMaxWidth, missing.head_dim > 0 ? missing.head_dim : std::max(2, c.dim / c.heads));
   if (c.grouped.head_dim % 2) keys.fail("head_dim", "is odd: RoPE turns pairs");
   c.grouped.norm_eps = c.norm_eps;
 }
 
 // `number` is the architecture's name for the number of experts.
 void read_experts(ConfigKeys& keys, CheckpointConfig& c, const char* number, std::initializer_list<const char*> width) {
-  c.experts = keys.count({number, "num_experts", "num_local_experts", "n_routed_experts"}, 0, kMostExperts);
+  c.experts = keys.count({number, "num_experts", "num_local_experts", "n_routed_experts"}, 0, kMaxCheckpointExperts);
   if (c.experts == 0) {
     keys.ignore_key({"num_experts_per_tok", "moe_intermediate_size"});
     return;
   }
   c.router.config.top_k = keys.count({"num_experts_per_tok", "experts_per_token"}, 1, c.experts);
-  c.expert_width = keys.count(width, 1, kMostWidth);
+  c.expert_width = keys.count(width, 1, kMaxWidth);
 }
 
 // Reads a router with a softmax over all experts, whose top_k largest scores choose the experts.
@@ -218,7 +218,7 @@ void read_softmax_router(ConfigKeys& keys, CheckpointConfig& c, bool normalised)
 
 // Reads which layers have experts, by the keys of Qwen.
 void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
-  const int step = keys.count({"decoder_sparse_step"}, 1, kMostLayers, 1);
+  const int step = keys.count({"decoder_sparse_step"}, 1, kMaxCheckpointLayers, 1);
   for (std::size_t i = 0; i < c.layers.size(); ++i)
     c.layers[i].moe = c.experts > 0 && (static_cast<int>(i) + 1) % step == 0;
   const Json* dense = keys.find({"mlp_only_layers"});
@@ -233,16 +233,16 @@ void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
 void read_latent(ConfigKeys& keys, CheckpointConfig& c) {
   LatentShape latent;
   constexpr int kMissingQueryRank = 1536;
-  latent.q_rank = keys.is_null("q_lora_rank") ? 0 : keys.count({"q_lora_rank"}, 1, kMostWidth, kMissingQueryRank);
-  latent.kv_rank = keys.count({"kv_lora_rank"}, 1, kMostWidth);
-  latent.nope = keys.count({"qk_nope_head_dim"}, 1, kMostWidth);
-  latent.rope = keys.count({"qk_rope_head_dim"}, 2, kMostWidth);
-  latent.value = keys.count({"v_head_dim"}, 1, kMostWidth);
+  latent.q_rank = keys.is_null("q_lora_rank") ? 0 : keys.count({"q_lora_rank"}, 1, kMaxWidth, kMissingQueryRank);
+  latent.kv_rank = keys.count({"kv_lora_rank"}, 1, kMaxWidth);
+  latent.nope = keys.count({"qk_nope_head_dim"}, 1, kMaxWidth);
+  latent.rope = keys.count({"qk_rope_head_dim"}, 2, kMaxWidth);
+  latent.value = keys.count({"v_head_dim"}, 1, kMaxWidth);
   if (latent.rope % 2) keys.fail("qk_rope_head_dim", "is odd: RoPE turns pairs");
   latent.interleaved = keys.flag("rope_interleave").value_or(true);
   latent.norm_eps = kLatentNormEps;
   c.latent = latent;
-  if (keys.count({"num_key_value_heads"}, 1, kMostHeads, c.heads) != c.heads)
+  if (keys.count({"num_key_value_heads"}, 1, kMaxHeads, c.heads) != c.heads)
     keys.fail("num_key_value_heads", "differs from num_attention_heads; latent attention has as many");
   keys.ignore_key({"head_dim", "qk_head_dim"});
 }
@@ -255,9 +255,9 @@ struct DeepSeekDefaults {
 
 void read_groups(ConfigKeys& keys, CheckpointConfig& c, const DeepSeekDefaults& missing) {
   RouterConfig& router = c.router.config;
-  const int least = missing.n_groups > 0 ? 1 : 0;
-  router.n_groups = keys.count({"n_group"}, least, kMostExperts, missing.n_groups);
-  router.n_limited_groups = keys.count({"topk_group"}, least, kMostExperts, missing.n_limited_groups);
+  const int min_groups = missing.n_groups > 0 ? 1 : 0;
+  router.n_groups = keys.count({"n_group"}, min_groups, kMaxCheckpointExperts, missing.n_groups);
+  router.n_limited_groups = keys.count({"topk_group"}, min_groups, kMaxCheckpointExperts, missing.n_limited_groups);
   if (c.experts == 0) return;
   if (router.n_limited_groups > router.n_groups) keys.fail("topk_group", "is more than n_group");
   if (router.n_groups <= 1 || router.n_limited_groups == 0) {
@@ -275,15 +275,15 @@ void read_deepseek(ConfigKeys& keys, CheckpointConfig& c, const DeepSeekDefaults
   read_no_windows(keys, c);
   read_rope(keys, c, {});
   read_experts(keys, c, "n_routed_experts", {"moe_intermediate_size"});
-  c.router.config.route_scale = keys.number({"routed_scaling_factor"}, -kMostFactor, kMostFactor, missing.route_scale);
-  c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
-  const int most_shared = kMostWidth / std::max(1, c.expert_width);
+  c.router.config.route_scale = keys.number({"routed_scaling_factor"}, -kMaxFactor, kMaxFactor, missing.route_scale);
+  c.dense_width = keys.count({"intermediate_size"}, 1, kMaxWidth);
+  const int most_shared = kMaxWidth / std::max(1, c.expert_width);
   const int shared =
       keys.is_null("n_shared_experts") ? 0 : keys.count({"n_shared_experts"}, 0, most_shared, missing.shared);
   if (c.experts > 0) c.shared_width = c.expert_width * shared;
-  const int first = keys.count({"first_k_dense_replace"}, 0, kMostLayers, missing.first_dense);
+  const int first = keys.count({"first_k_dense_replace"}, 0, kMaxCheckpointLayers, missing.first_dense);
   // With moe_layer_freq n, other programs put experts into every n-th layer, transformers into all layers.
-  const bool by_tensors = keys.count({"moe_layer_freq"}, 1, kMostLayers, 1) > 1;
+  const bool by_tensors = keys.count({"moe_layer_freq"}, 1, kMaxCheckpointLayers, 1) > 1;
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     const bool moe = c.experts > 0 && static_cast<int>(i) >= first;
     if (!moe || !by_tensors) c.layers[i].moe = moe;
@@ -292,8 +292,8 @@ void read_deepseek(ConfigKeys& keys, CheckpointConfig& c, const DeepSeekDefaults
 }
 
 void read_deepseek_v2(ConfigKeys& keys, CheckpointConfig& c) {
-  constexpr DeepSeekDefaults kMissing{2, 0, 0, 0, 1.0};
-  read_deepseek(keys, c, kMissing);
+  constexpr DeepSeekDefaults kDefaults{2, 0, 0, 0, 1.0};
+  read_deepseek(keys, c, kDefaults);
   if (!c.latent->interleaved)
     c.notes.push_back(c.path + ": 'rope_interleave' is false; transformers does not read this key of deepseek_v2");
   c.latent->interleaved = true;
@@ -301,7 +301,7 @@ void read_deepseek_v2(ConfigKeys& keys, CheckpointConfig& c) {
   const std::string method = keys.choice({"topk_method"}, {"greedy", "gready", "group_limited_greedy"}, "greedy");
   if (method == "group_limited_greedy") {
     keys.allow_null({"n_group", "topk_group"});
-    read_groups(keys, c, kMissing);
+    read_groups(keys, c, kDefaults);
   } else {
     keys.ignore_key({"n_group", "topk_group"});
   }
@@ -343,12 +343,12 @@ void read_qwen2_moe(ConfigKeys& keys, CheckpointConfig& c) {
   read_experts(keys, c, "num_experts", {"moe_intermediate_size"});
   read_softmax_router(keys, c, false);
   read_sparse_layers(keys, c);
-  const int below = keys.count({"max_window_layers"}, 0, kMostLayers, 28);
+  const int below = keys.count({"max_window_layers"}, 0, kMaxCheckpointLayers, 28);
   read_windows(keys, c,
                {.used = keys.flag("use_sliding_window").value_or(false), .listed = true, .missing = kQwenWindow},
                [&](std::size_t layer) { return layer % 2 == 0 && static_cast<int>(layer) < below; });
-  c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
-  c.shared_width = keys.count({"shared_expert_intermediate_size"}, 1, kMostWidth);
+  c.dense_width = keys.count({"intermediate_size"}, 1, kMaxWidth);
+  c.shared_width = keys.count({"shared_expert_intermediate_size"}, 1, kMaxWidth);
   c.shared_gate = true;
   c.qkv_bias = keys.flag("qkv_bias").value_or(true);
 }
@@ -362,7 +362,7 @@ void read_qwen3_moe(ConfigKeys& keys, CheckpointConfig& c) {
   read_sparse_layers(keys, c);
   read_windows(keys, c, {.used = keys.flag("use_sliding_window").value_or(false), .missing = kQwenWindow},
                [](std::size_t) { return true; });
-  c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
+  c.dense_width = keys.count({"intermediate_size"}, 1, kMaxWidth);
   c.qkv_bias = c.attention_bias = keys.flag("attention_bias").value_or(false);
 }
 
@@ -407,8 +407,8 @@ void read_granitemoe(ConfigKeys& keys, CheckpointConfig& c) {
 
 using Layout = ExpertNames::Layout;
 
-constexpr ExpertNames kEach = {Layout::each, "mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj",
-                               "mlp.experts.{}.down_proj"};
+constexpr ExpertNames kTensorsPerExpert = {Layout::each, "mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj",
+                                           "mlp.experts.{}.down_proj"};
 constexpr ExpertNames kStacked = {Layout::stacked, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
 constexpr ExpertNames kMixtral = {Layout::each, "block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3",
                                   "block_sparse_moe.experts.{}.w2"};
@@ -422,7 +422,7 @@ constexpr const char* kChoiceBias = "mlp.gate.e_score_correction_bias";
 
 // Returns the layouts of a router "mlp.gate" whose experts are stored one by one or stacked.
 constexpr LayerLayouts each_or_stacked(const char* choice_bias, const char* shared, const char* shared_gate) {
-  return {LayerNames{"mlp.gate", choice_bias, &kEach, shared, shared_gate},
+  return {LayerNames{"mlp.gate", choice_bias, &kTensorsPerExpert, shared, shared_gate},
           LayerNames{"mlp.gate", choice_bias, &kStacked, shared, shared_gate}};
 }
 
@@ -479,10 +479,10 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   const ArchitectureRow& row = read_architecture(keys);
   c.architecture = row.name;
   c.layouts = &row.layouts;
-  c.vocab = keys.count({"vocab_size"}, 1, kMostWidth);
-  c.dim = keys.count({"hidden_size"}, 1, kMostWidth);
-  c.heads = keys.count({"num_attention_heads"}, 1, kMostHeads);
-  c.layers.resize(static_cast<std::size_t>(keys.count({"num_hidden_layers"}, 1, kMostLayers)));
+  c.vocab = keys.count({"vocab_size"}, 1, kMaxWidth);
+  c.dim = keys.count({"hidden_size"}, 1, kMaxWidth);
+  c.heads = keys.count({"num_attention_heads"}, 1, kMaxHeads);
+  c.layers.resize(static_cast<std::size_t>(keys.count({"num_hidden_layers"}, 1, kMaxCheckpointLayers)));
   c.norm_eps = keys.number({"rms_norm_eps"}, 0, 1, row.norm_eps);
   keys.choice({"hidden_act"}, {"silu", "swish"}, "silu");
   c.tied_embedding = keys.flag("tie_word_embeddings").value_or(false);
@@ -509,14 +509,15 @@ CheckpointConfig read_checkpoint_config(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   require_inside(folder.empty() ? "." : folder, path);
   CheckpointConfig config = parse_checkpoint_config(read_file(path, kLargestConfig, "config.json"), path);
-  const std::filesystem::path beside = folder / "hf_quant_config.json";
-  if (!std::filesystem::exists(beside)) return config;
-  require_inside(folder.empty() ? "." : folder, beside);
-  const Json json = parse_json(read_file(beside.string(), kLargestConfig, "hf_quant_config.json"), beside.string());
+  const std::filesystem::path quantization_path = folder / "hf_quant_config.json";
+  if (!std::filesystem::exists(quantization_path)) return config;
+  require_inside(folder.empty() ? "." : folder, quantization_path);
+  const Json json = parse_json(read_file(quantization_path.string(), kLargestConfig, "hf_quant_config.json"),
+                               quantization_path.string());
   const auto stated = json.find("quantization");
   if (!json.is_object() || stated == json.end())
-    throw std::runtime_error(beside.string() + ": has no object 'quantization'");
-  read_quantization(*stated, beside.string(), "quantization.", config.quantization);
+    throw std::runtime_error(quantization_path.string() + ": has no object 'quantization'");
+  read_quantization(*stated, quantization_path.string(), "quantization.", config.quantization);
   return config;
 }
 

@@ -14,28 +14,28 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLevels = 3;
-constexpr std::size_t kMostEntries = 100'000;  // of a folder
+constexpr std::size_t kMaxEntries = 100'000;  // of a folder
 constexpr std::uint64_t kLongestRef = 1000;
 
 std::vector<fs::path> sorted_folders(const fs::path& folder) {
   std::vector<fs::path> folders;
   std::error_code error;
   std::size_t entries = 0;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end && ++entries < kMostEntries;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && ++entries < kMaxEntries;
        it.increment(error))
     if (std::error_code ignored; fs::is_directory(it->path(), ignored)) folders.push_back(it->path());
   std::ranges::sort(folders);
   return folders;
 }
 
-void add_below(const fs::path& folder, int levels, std::size_t most, std::vector<std::string>& found) {
+void add_below(const fs::path& folder, int levels, std::size_t max_folders, std::vector<std::string>& found) {
   for (const fs::path& below : sorted_folders(folder)) {
     std::error_code error;
-    if (found.size() >= most) return;
+    if (found.size() >= max_folders) return;
     if (is_checkpoint(below.string()))
       found.push_back(below.string());
     else if (levels > 1 && !fs::is_symlink(below, error))
-      add_below(below, levels - 1, most, found);
+      add_below(below, levels - 1, max_folders, found);
   }
 }
 
@@ -61,40 +61,41 @@ bool is_checkpoint(const std::string& folder) {
   std::error_code error;
   if (!fs::is_regular_file(fs::path(folder) / "config.json", error)) return false;
   std::size_t entries = 0;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end && ++entries < kMostEntries;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && ++entries < kMaxEntries;
        it.increment(error))
     if (it->path().extension() == ".safetensors") return true;
   return false;
 }
 
-std::vector<std::string> checkpoints_below(const std::string& folder, std::size_t most) {
+std::vector<std::string> checkpoints_below(const std::string& folder, std::size_t max_folders) {
   std::vector<std::string> found;
-  add_below(folder, kLevels, most, found);
+  add_below(folder, kLevels, max_folders, found);
   return found;
 }
 
 std::string checkpoint_folder(const std::string& path) {
-  const fs::path given(path);
+  const fs::path given_path(path);
   std::error_code error;
-  if (given.filename() == "config.json" && fs::is_regular_file(given, error))
-    return given.has_parent_path() ? given.parent_path().string() : ".";
-  if (is_checkpoint(path) || !fs::exists(given, error)) return path;
-  const bool may_hold_models = fs::is_directory(given, error) && !fs::exists(given / "config.json", error) &&
-                               !fs::exists(given / "adapter_config.json", error);
+  if (given_path.filename() == "config.json" && fs::is_regular_file(given_path, error))
+    return given_path.has_parent_path() ? given_path.parent_path().string() : ".";
+  if (is_checkpoint(path) || !fs::exists(given_path, error)) return path;
+  const bool may_hold_models = fs::is_directory(given_path, error) && !fs::exists(given_path / "config.json", error) &&
+                               !fs::exists(given_path / "adapter_config.json", error);
   if (!may_hold_models) {
     require_read_form(path);
     return path;
   }
-  if (const std::string snapshot = main_snapshot(given); !snapshot.empty()) return snapshot;
-  constexpr std::size_t kNamed = 5;
-  const std::vector<std::string> found = checkpoints_below(path, kNamed + 1);
+  if (const std::string snapshot = main_snapshot(given_path); !snapshot.empty()) return snapshot;
+  constexpr std::size_t kNamedFolders = 5;
+  const std::vector<std::string> found = checkpoints_below(path, kNamedFolders + 1);
   if (found.size() == 1) return found.front();
   if (found.empty()) require_read_form(path);
   if (found.empty()) throw std::runtime_error(path + ": holds no config.json with .safetensors, nor do its subfolders");
   std::string names;
-  for (std::size_t i = 0; i < std::min(kNamed, found.size()); ++i) names += (i ? ", " : "") + printable(found[i]);
-  throw std::runtime_error(path + ": holds several models: " + names + (found.size() > kNamed ? " and more" : "") +
-                           "; name one of them");
+  for (std::size_t i = 0; i < std::min(kNamedFolders, found.size()); ++i)
+    names += (i ? ", " : "") + printable(found[i]);
+  throw std::runtime_error(path + ": holds several models: " + names +
+                           (found.size() > kNamedFolders ? " and more" : "") + "; name one of them");
 }
 
 }  // namespace moescope

@@ -58,10 +58,10 @@ bool same_values(const TensorView& a, const TensorView& b) {
   if (a.shape != b.shape) return false;
   std::vector<float> of_a(kPart), of_b(kPart);
   for (std::size_t done = 0; done < a.elements(); done += kPart) {
-    const std::size_t here = std::min(kPart, a.elements() - done);
-    a.read_floats(done, std::span(of_a).first(here));
-    b.read_floats(done, std::span(of_b).first(here));
-    if (std::memcmp(of_a.data(), of_b.data(), here * sizeof(float)) != 0) return false;
+    const std::size_t part_count = std::min(kPart, a.elements() - done);
+    a.read_floats(done, std::span(of_a).first(part_count));
+    b.read_floats(done, std::span(of_b).first(part_count));
+    if (std::memcmp(of_a.data(), of_b.data(), part_count * sizeof(float)) != 0) return false;
   }
   return true;
 }
@@ -81,7 +81,7 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
   for (const std::string& file : file_.files()) require_inside(folder, file);
   if (!file_.skipped().empty()) {
     const SkippedEntry& entry = file_.skipped().front();
-    throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.why);
+    throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.reason);
   }
   WeightReader weights(file_, config_.quantization, failure_, arithmetic);
   embedding_ = weights.matrix("model.embed_tokens.weight", config_.vocab, config_.dim);
@@ -155,7 +155,8 @@ void CheckpointModel::restore_experts() {
 }
 
 void CheckpointModel::require_pages() const {
-  if (const std::string why = failure_->why(); !why.empty()) throw std::runtime_error(file_.path() + ": " + why);
+  if (const std::string reason = failure_->reason(); !reason.empty())
+    throw std::runtime_error(file_.path() + ": " + reason);
 }
 
 // A forward pass over the tokens of several sequences.

@@ -185,11 +185,11 @@ TelemetryFrame CheckpointRun::step(PassWatch* also) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   watch.finish();
   wall_s_ += seconds;
-  seen_ += std::ssize(ids);
+  routed_tokens_ += std::ssize(ids);
   if (shows_specialisation(next_)) show_specialisation(frame);
   frame.step = next_++;
   frame.wall_s = wall_s_;
-  frame.tokens = seen_;
+  frame.tokens = routed_tokens_;
   frame.ce_loss = static_cast<float>(watch.loss().mean());
   frame.tokens_per_s = static_cast<float>(static_cast<double>(ids.size()) / seconds);
   return frame;

@@ -72,7 +72,7 @@ class CheckpointRun {
   std::vector<int> domain_of_text_;
   std::vector<TextPiece> pieces_;
   Index sequences_;
-  std::int64_t all_tokens_ = 0, next_ = 0, seen_ = 0;
+  std::int64_t all_tokens_ = 0, next_ = 0, routed_tokens_ = 0;
   double wall_s_ = 0;
   std::vector<TextLoss> losses_;
   std::vector<std::vector<std::uint64_t>> load_;

@@ -63,32 +63,33 @@ class SpecialTokenRules {
            *name != "TokenizersBackend";
   }
 
-  void note(const std::string& flag, bool asked, const std::string& what) {
-    to_.notes.push_back(path_ + ": '" + flag + "' is " + (asked ? "true" : "false") + ", but " + what);
+  void note(const std::string& flag, bool stated_value, const std::string& what) {
+    to_.notes.push_back(path_ + ": '" + flag + "' is " + (stated_value ? "true" : "false") + ", but " + what);
   }
 
-  void decide(const std::string& flag, const std::string& key, const std::string& where, std::vector<std::int32_t>& ids,
-              bool at_front) {
+  void decide(const std::string& flag, const std::string& key, const std::string& token_place,
+              std::vector<std::int32_t>& ids, bool at_front) {
     const auto stated = config_.find(flag);
     if (stated == config_.end() || !stated->is_boolean()) return;
-    const bool asked = stated->get<bool>();
+    const bool stated_value = stated->get<bool>();
     std::optional<std::string> token = token_text(config_, key);
     if (!token) token = token_text(map_, key);
-    if (!token && asked) return note(flag, asked, "there is no '" + key + "'; none is added");
+    if (!token && stated_value) return note(flag, stated_value, "there is no '" + key + "'; none is added");
     if (!token) return;
     const std::optional<std::int32_t> id = to_.tokenizer.id_of(*token);
-    if (!id && asked)
+    if (!id && stated_value)
       throw std::runtime_error(path_ + ": '" + key + "' " + in_marks(*token) + " is no token of tokenizer.json");
     if (!id) return;
     const bool present = std::ranges::find(ids, *id) != ids.end();
-    if (present == asked) return;
-    const std::string contradiction =
-        "tokenizer.json " + std::string(asked ? "adds no " : "adds ") + in_marks(*token) + ' ' + where + " a text; ";
-    if (!class_obeys()) return note(flag, asked, contradiction + "tokenizer.json is followed, as in transformers");
-    note(flag, asked,
-         contradiction + (asked ? "it is added" : "it is not added") + ", as in transformers 4 (transformers 5 " +
-             (asked ? "adds none)" : "adds it)"));
-    if (asked)
+    if (present == stated_value) return;
+    const std::string contradiction = "tokenizer.json " + std::string(stated_value ? "adds no " : "adds ") +
+                                      in_marks(*token) + ' ' + token_place + " a text; ";
+    if (!class_obeys())
+      return note(flag, stated_value, contradiction + "tokenizer.json is followed, as in transformers");
+    note(flag, stated_value,
+         contradiction + (stated_value ? "it is added" : "it is not added") +
+             ", as in transformers 4 (transformers 5 " + (stated_value ? "adds none)" : "adds it)"));
+    if (stated_value)
       ids.insert(at_front ? ids.begin() : ids.end(), *id);
     else
       std::erase(ids, *id);

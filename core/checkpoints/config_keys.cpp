@@ -10,11 +10,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kShown = 60;  // longest value in a message, characters
+constexpr std::size_t kShownValueLength = 60;  // longest value in a message, characters
 
 std::string shown(const Json& value) {
   const std::string text = printable(value.dump(-1, ' ', true));
-  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+  return text.size() <= kShownValueLength ? text : text.substr(0, kShownValueLength) + "...";
 }
 
 std::string number_text(double value) {

@@ -325,8 +325,8 @@ std::vector<std::string> exported_files() {
 ExportedModel export_for_transformers(const std::string& checkpoint, const std::string& folder) {
   const SafetensorsFile file(checkpoint);
   const RunConfig config = config_of(file);
-  if (const std::string why = why_not_in_transformers(config); !why.empty())
-    throw std::runtime_error(checkpoint + ": no class of transformers supports it: " + why);
+  if (const std::string reason = why_not_in_transformers(config); !reason.empty())
+    throw std::runtime_error(checkpoint + ": no class of transformers supports it: " + reason);
   require_no_bias(file, config);
   const std::string tokenizer = tokenizer_text(config);
   const std::vector<Exported> tensors = ModelExport(file, config).tensors();

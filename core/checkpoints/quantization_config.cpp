@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 using Codes = WeightLayout::Codes;
 using Scales = WeightLayout::Scales;
 
-constexpr int kMostBlock = 1 << 20;
+constexpr int kMaxBlock = 1 << 20;
 constexpr ScaleTile kDeepSeekTile = {128, 128}, kMxTile = {1, 32}, kNvTile = {1, 16};
 
 WeightLayout in_tiles(Codes codes, const ScaleTile& tile) {
@@ -41,9 +41,9 @@ const std::array kAlgorithms = {
     Algorithm{"MIXED_PRECISION", std::nullopt},
 };
 
-void refuse_unless_empty(ConfigKeys& keys, const char* key, const char* why) {
+void refuse_unless_empty(ConfigKeys& keys, const char* key, const char* reason) {
   const Json* value = keys.find({key});
-  if (value && !value->empty() && *value != false && *value != 0) keys.fail(key, why);
+  if (value && !value->empty() && *value != false && *value != 0) keys.fail(key, reason);
 }
 
 class QuantizationReader {
@@ -163,7 +163,7 @@ class QuantizationReader {
 
   void read_scales(ConfigKeys& keys, WeightLayout& layout) const {
     keys.allow_null({"group_size"});
-    const int group = keys.count({"group_size"}, -1, kMostBlock, 0);
+    const int group = keys.count({"group_size"}, -1, kMaxBlock, 0);
     const std::optional<ScaleTile> block = tile(keys, "block_structure");
     const char* missing = group > 0 ? "group" : group < 0 ? "channel" : "tensor";
     const std::string strategy =
@@ -206,7 +206,7 @@ class QuantizationReader {
   // States the layout of an algorithm, with the key group_size.
   void state_group(ConfigKeys& keys, WeightLayout layout) {
     keys.allow_null({"group_size"});
-    const int group = keys.count({"group_size"}, 0, kMostBlock, 0);
+    const int group = keys.count({"group_size"}, 0, kMaxBlock, 0);
     if (group > 0 && layout.per == Scales::tile && layout.tile.rows == 1) set_group(keys, group, layout);
     state("quant_algo", {layout});
   }
@@ -222,7 +222,7 @@ class QuantizationReader {
     of_weight.choice({"dtype"}, {"fp4"}, "");
     of_weight.choice({"qscheme"}, {"per_group"}, "");
     of_weight.choice({"scale_format"}, {"e8m0"}, "");
-    const int group = of_weight.count({"group_size"}, 1, kMostBlock);
+    const int group = of_weight.count({"group_size"}, 1, kMaxBlock);
     refuse_unless_empty(of_weight, "is_dynamic", "is true: scales of weights cannot be computed while a model runs");
     refuse_unless_empty(keys_, "layer_quant_config", "gives layers a format of their own, which is not supported");
     refuse_unless_empty(keys_, "layer_type_quant_config", "gives layers a format of their own, which is not supported");

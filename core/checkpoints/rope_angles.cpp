@@ -27,9 +27,9 @@ void stretch_by_yarn(const RopeSettings& rope, int dim, std::vector<float>& freq
   high = std::min(high, dim - 1.0);
   if (low == high) high += 0.001;
   for (std::size_t j = 0; j < frequencies.size(); ++j) {
-    const auto kept = static_cast<float>(1 - std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0));
+    const auto kept_share = static_cast<float>(1 - std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0));
     const float slow = frequencies[j] / static_cast<float>(rope.factor);
-    frequencies[j] = slow * (1 - kept) + frequencies[j] * kept;
+    frequencies[j] = slow * (1 - kept_share) + frequencies[j] * kept_share;
   }
 }
 
@@ -40,9 +40,10 @@ void stretch_by_llama3(const RopeSettings& rope, std::vector<float>& frequencies
     const double length = 2 * std::numbers::pi / static_cast<double>(frequency);
     if (length < shortest) continue;
     const double slow = static_cast<double>(frequency) / rope.factor;
-    const double kept =
+    const double kept_share =
         (rope.original_positions / length - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-    frequency = static_cast<float>(length > longest ? slow : (1 - kept) * slow + kept * static_cast<double>(frequency));
+    frequency = static_cast<float>(
+        length > longest ? slow : (1 - kept_share) * slow + kept_share * static_cast<double>(frequency));
   }
 }
 

@@ -26,10 +26,11 @@ void mask_groups_by_best(const RouterConfig& config, std::span<const float> scor
   for (std::size_t g = 0; g < groups; ++g) best[g] = std::ranges::max(scores.subspan(g * width, width));
   RouterConfig of_groups;
   of_groups.top_k = config.n_limited_groups;
-  std::vector<std::int32_t> kept(size(config.n_limited_groups));
-  choose_experts<float>(of_groups, best, kept.data());
+  std::vector<std::int32_t> kept_groups(size(config.n_limited_groups));
+  choose_experts<float>(of_groups, best, kept_groups.data());
   masked.assign(scores.size(), 1);
-  for (const std::int32_t g : kept) std::fill_n(masked.begin() + g * static_cast<std::ptrdiff_t>(width), width, 0);
+  for (const std::int32_t g : kept_groups)
+    std::fill_n(masked.begin() + g * static_cast<std::ptrdiff_t>(width), width, 0);
 }
 
 void choose_for_token(const CheckpointRouter& router, const StoredExperts& w, std::size_t t, RoutedTokens& routed) {
@@ -89,7 +90,7 @@ void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matr
   Arena<float> arena;
   FeedForwardActivations<float> a;
   a.plan(arena, h.rows, w.down.inputs());
-  arena.commit(memory.of(arena.size()));
+  arena.commit(memory.sized(arena.size()));
   feed_forward_forward<float>({&w.gate, w.up.empty() ? nullptr : &w.up, &w.down, false, w.clamp}, h, a, y, accumulate);
 }
 
@@ -122,7 +123,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
                      std::vector<float>* output_norms) {
   DispatchPlan plan;
   plan_dispatch(routed.ids, routed.top_k, routed.experts, plan);
-  float* rows = half_memory<float>().of(static_cast<std::size_t>(2 * plan.slots() * h.cols));
+  float* rows = half_memory<float>().sized(static_cast<std::size_t>(2 * plan.slots() * h.cols));
   const Matrix<float> x(rows, plan.slots(), h.cols), expert_y(rows + x.size(), plan.slots(), h.cols);
   dispatch_forward<float>(plan, h, x);
   std::vector<int> busy;

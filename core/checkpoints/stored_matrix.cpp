@@ -39,9 +39,9 @@ void read_elements(const TensorView& tensor, std::size_t first, std::span<Bf16> 
 // Number of outputs of a task of StoredLinear::forward. The weights that a task reads fit the cache of its core. With
 // many rows a task has more outputs, so that sgemm packs the rows less often.
 Index outputs_of_task(Index rows, Index inputs) {
-  constexpr Index kFewRows = 16, kFewElements = Index{1} << 15, kManyElements = Index{1} << 19, kLeast = 16;
+  constexpr Index kFewRows = 16, kFewElements = Index{1} << 15, kManyElements = Index{1} << 19, kMinOutputs = 16;
   const Index elements = rows <= kFewRows ? kFewElements : kManyElements;
-  return std::max(kLeast, elements / std::max<Index>(1, inputs) / kLeast * kLeast);
+  return std::max(kMinOutputs, elements / std::max<Index>(1, inputs) / kMinOutputs * kMinOutputs);
 }
 
 // Whether a product replaces y or is added to it: y = factor x W^T, or y += factor x W^T.
@@ -53,14 +53,14 @@ struct ProductTarget {
 
 // Multiplies x with the weights of the outputs from `first` on, in FP32 or BF16 (N).
 template <class N>
-void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index first, const ProductTarget& onto,
+void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index first, const ProductTarget& target,
                       const Matrix<float>& y) {
   N* piece = thread_scratch<N>(static_cast<std::size_t>(y.cols * w.inputs()));
   w.read_outputs(first, y.cols, piece);
   if (w.transposed())
-    gemm(Trans::no, Trans::no, onto.factor, x, Matrix<N>(piece, w.inputs(), y.cols), onto.beta(), y);
+    gemm(Trans::no, Trans::no, target.factor, x, Matrix<N>(piece, w.inputs(), y.cols), target.beta(), y);
   else
-    gemm(Trans::no, Trans::yes, onto.factor, x, Matrix<N>(piece, y.cols, w.inputs()), onto.beta(), y);
+    gemm(Trans::no, Trans::yes, target.factor, x, Matrix<N>(piece, y.cols, w.inputs()), target.beta(), y);
 }
 
 // y = x W^T for few rows, for which sgemm would copy the weights once more. W must not be transposed().
@@ -86,42 +86,43 @@ std::vector<N> rounded(ConstMatrix<float> x) {
   return values;
 }
 
-void add_bias(const StoredLinear& w, Index first, const ProductTarget& onto, const Matrix<float>& y) {
+void add_bias(const StoredLinear& w, Index first, const ProductTarget& target, const Matrix<float>& y) {
   if (w.bias.empty()) return;
   for (Index r = 0; r < y.rows; ++r)
-    add_scaled(onto.factor, w.bias.data() + first, static_cast<std::size_t>(y.cols), y.row(r));
+    add_scaled(target.factor, w.bias.data() + first, static_cast<std::size_t>(y.cols), y.row(r));
 }
 
 bool uses_dots(Index rows, const StoredLinear& w) {
-  constexpr Index kFew = 4;
-  return rows <= kFew && !w.weight.transposed();
+  constexpr Index kMaxDotRows = 4;
+  return rows <= kMaxDotRows && !w.weight.transposed();
 }
 
-void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const ProductTarget& onto,
+void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const ProductTarget& target,
                      const Matrix<float>& y) {
-  if (!onto.adds) return dot_outputs(x, w, first, y);
+  if (!target.adds) return dot_outputs(x, w, first, y);
   thread_local std::vector<float> memory;
   memory.resize(static_cast<std::size_t>(y.size()));
   const Matrix<float> dots(memory.data(), y.rows, y.cols);
   dot_outputs(x, w, first, dots);
-  for (Index r = 0; r < y.rows; ++r) add_scaled(onto.factor, dots.row(r), static_cast<std::size_t>(y.cols), y.row(r));
+  for (Index r = 0; r < y.rows; ++r) add_scaled(target.factor, dots.row(r), static_cast<std::size_t>(y.cols), y.row(r));
 }
 
 template <class N>
-void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const ProductTarget& onto, const Matrix<float>& y) {
+void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const ProductTarget& target,
+                  const Matrix<float>& y) {
   const auto step = static_cast<std::size_t>(outputs_of_task(x.rows, w.inputs()));
   parallel_slices(static_cast<std::size_t>(w.outputs()), step, [&](std::size_t begin, std::size_t end) {
     const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
     const Matrix<float> to = y.col_block(first, count);
     if constexpr (std::is_same_v<N, float>) {
       if (uses_dots(x.rows, w))
-        add_dot_outputs(x, w, first, onto, to);
+        add_dot_outputs(x, w, first, target, to);
       else
-        multiply_outputs(x, w.weight, first, onto, to);
+        multiply_outputs(x, w.weight, first, target, to);
     } else {
-      multiply_outputs(x, w.weight, first, onto, to);
+      multiply_outputs(x, w.weight, first, target, to);
     }
-    add_bias(w, first, onto, to);
+    add_bias(w, first, target, to);
   });
 }
 
@@ -144,16 +145,16 @@ void for_each_piece(const StoredLinear& w, const auto& body) {
 
 // Returns the amax of all weights, from which the scale of the tensor is computed.
 float amax_of(const StoredLinear& w) {
-  std::vector<float> each(static_cast<std::size_t>(w.outputs() / 128 + 1));
+  std::vector<float> piece_amax(static_cast<std::size_t>(w.outputs() / 128 + 1));
   for_each_piece(w, [&](Index first, const Operand<float>& piece) {
-    each[static_cast<std::size_t>(first / 128)] = operand_amax(piece);
+    piece_amax[static_cast<std::size_t>(first / 128)] = operand_amax(piece);
   });
   float amax = 0;
-  for (const float one : each) amax = larger_amax(amax, one);
+  for (const float one : piece_amax) amax = larger_amax(amax, one);
   return amax;
 }
 
-void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const ProductTarget& onto, const Matrix<float>& y) {
+void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const ProductTarget& target, const Matrix<float>& y) {
   std::vector<float> rounded_x(static_cast<std::size_t>(x.size()));
   const Matrix<float> qx(rounded_x.data(), x.rows, x.cols);
   quantize_operand(Operand<float>{.matrix = x, .format = w.rounding->x, .axis = BlockAxis::row}, qx, Threads::all);
@@ -165,22 +166,22 @@ void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const ProductT
     std::vector<float> rounded_w(static_cast<std::size_t>(piece.matrix.size()));
     const Matrix<float> qw(rounded_w.data(), piece.matrix.rows, piece.matrix.cols), to = y.col_block(first, count);
     quantize_operand(piece, qw);
-    gemm(Trans::no, w.weight.transposed() ? Trans::no : Trans::yes, onto.factor, qx, qw, onto.beta(), to);
-    add_bias(w, first, onto, to);
+    gemm(Trans::no, w.weight.transposed() ? Trans::no : Trans::yes, target.factor, qx, qw, target.beta(), to);
+    add_bias(w, first, target, to);
   });
 }
 
 }  // namespace
 
-void ReadFailure::set(const std::string& why) {
+void ReadFailure::set(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  if (!failed_.exchange(true)) why_ = why;
+  if (!failed_.exchange(true)) reason_ = reason;
 }
 
-std::string ReadFailure::why() const {
+std::string ReadFailure::reason() const {
   if (!failed_.load()) return {};
   const std::lock_guard lock(mutex_);
-  return why_;
+  return reason_;
 }
 
 StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool transposed, SharedFailure failure)
@@ -217,15 +218,15 @@ bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<flo
 }
 
 void StoredLinear::forward(ConstMatrix<float> x, Matrix<float> y, bool accumulate) const {
-  const ProductTarget onto{accumulate ? added_factor : 1, accumulate};
-  if (rounding && rounding->rounds()) return rounded_forward(x, *this, onto, y);
-  if (arithmetic == Arithmetic::fp32) return multiply_all<float>(x, *this, onto, y);
+  const ProductTarget target{accumulate ? added_factor : 1, accumulate};
+  if (rounding && rounding->rounds()) return rounded_forward(x, *this, target, y);
+  if (arithmetic == Arithmetic::fp32) return multiply_all<float>(x, *this, target, y);
   if (has_matrix_unit() && !uses_dots(x.rows, *this)) {
     const std::vector<Bf16> numbers = rounded<Bf16>(x);
-    return multiply_all<Bf16>({numbers.data(), x.rows, x.cols}, *this, onto, y);
+    return multiply_all<Bf16>({numbers.data(), x.rows, x.cols}, *this, target, y);
   }
   const std::vector<float> numbers = rounded<float>(x);
-  multiply_all<float>({numbers.data(), x.rows, x.cols}, *this, onto, y);
+  multiply_all<float>({numbers.data(), x.rows, x.cols}, *this, target, y);
 }
 
 }  // namespace moescope

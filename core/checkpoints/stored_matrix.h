@@ -21,12 +21,12 @@ namespace moescope {
 // throw, so the caller of a loop asks afterwards. Any thread may call the functions.
 class ReadFailure {
  public:
-  void set(const std::string& why);  // the first reason is kept
-  std::string why() const;           // "" if all weights could be read
+  void set(const std::string& reason);  // the first reason is kept
+  std::string reason() const;           // "" if all weights could be read
 
  private:
   mutable std::mutex mutex_;
-  std::string why_;
+  std::string reason_;
   std::atomic<bool> failed_ = false;
 };
 using SharedFailure = std::shared_ptr<ReadFailure>;

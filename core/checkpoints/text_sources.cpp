@@ -125,15 +125,15 @@ ReadTexts read_all(const TextSources& sources, const Tokenizer* tokenizer) {
 }
 
 std::vector<TextPiece> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which) {
-  const auto length = static_cast<std::size_t>(which.length), most = static_cast<std::size_t>(which.pieces);
+  const auto length = static_cast<std::size_t>(which.length), max_pieces = static_cast<std::size_t>(which.pieces);
   std::vector<TextPiece> pieces;
-  for (std::size_t first = 0, left = texts.size(); left > 0; first += length) {
-    left = 0;
-    for (std::size_t text = 0; text < texts.size() && pieces.size() < most; ++text) {
+  for (std::size_t first = 0, remaining_texts = texts.size(); remaining_texts > 0; first += length) {
+    remaining_texts = 0;
+    for (std::size_t text = 0; text < texts.size() && pieces.size() < max_pieces; ++text) {
       const std::span<const std::int32_t> ids(texts[text].ids);
       if (first + 2 > ids.size()) continue;
       pieces.push_back({text, ids.subspan(first, std::min(length, ids.size() - first))});
-      ++left;
+      ++remaining_texts;
     }
   }
   if (pieces.empty()) throw std::runtime_error("no text has two tokens");
@@ -162,8 +162,8 @@ std::optional<TextSources> text_sources_in(const LogSettings& settings) {
     return std::nullopt;
   }
   if (const auto found = settings.find(kPrompt); found != settings.end()) sources.prompt = found->second;
-  const bool some = !sources.texts.empty() || !sources.token_ids.empty() || !sources.prompt.empty();
-  return some && sources.length >= 2 ? std::optional(sources) : std::nullopt;
+  const bool has_sources = !sources.texts.empty() || !sources.token_ids.empty() || !sources.prompt.empty();
+  return has_sources && sources.length >= 2 ? std::optional(sources) : std::nullopt;
 }
 
 }  // namespace moescope

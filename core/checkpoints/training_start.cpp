@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const CheckpointConfig& c, const std::string& key, const std::string& why) {
-  throw std::runtime_error(c.path + ": '" + key + "' " + why);
+[[noreturn]] void refuse(const CheckpointConfig& c, const std::string& key, const std::string& reason) {
+  throw std::runtime_error(c.path + ": '" + key + "' " + reason);
 }
 
 // Throws if the trainer does not support the model.
@@ -191,10 +191,11 @@ TrainingStart::TrainingStart(const std::string& folder) : path_((fs::path(folder
 std::vector<ConfigProblem> TrainingStart::contradictions(const RunConfig& config) const {
   std::vector<ConfigProblem> problems;
   for (const auto& [setting, key] : fixed_) {
-    const ConfigValue is = setting.field().get(config), asked = setting.field().get(config_);
-    if (is != asked)
-      problems.push_back({"", 0, setting.key(),
-                          "is " + to_string(is) + ", but '" + key + "' of " + path_ + " requires " + to_string(asked)});
+    const ConfigValue required = setting.field().get(config), configured = setting.field().get(config_);
+    if (required != configured)
+      problems.push_back(
+          {"", 0, setting.key(),
+           "is " + to_string(required) + ", but '" + key + "' of " + path_ + " requires " + to_string(configured)});
   }
   return problems;
 }

@@ -42,9 +42,9 @@ void WeightReader::check_format(const TensorView& tensor) {
 
 const TensorView& WeightReader::find(const std::string& name, const std::vector<Index>& shape) {
   const TensorView& tensor = file_.at(name);
-  const std::vector<std::size_t> asked(shape.begin(), shape.end());
-  if (tensor.shape != asked)
-    fail(tensor, "is " + shape_text(tensor.shape) + "; config.json requires " + shape_text(asked));
+  const std::vector<std::size_t> required_shape(shape.begin(), shape.end());
+  if (tensor.shape != required_shape)
+    fail(tensor, "is " + shape_text(tensor.shape) + "; config.json requires " + shape_text(required_shape));
   check_format(tensor);
   read_.insert(&tensor);
   parameters_ += tensor.elements();
@@ -74,19 +74,19 @@ bool WeightReader::has_no_effect(const std::string& name) const {
 
 void WeightReader::require_all_read() const {
   const TensorView* first = nullptr;
-  std::size_t others = 0;
+  std::size_t unread_count = 0;
   for (const TensorView& tensor : file_.tensors()) {
     if (read_.contains(&tensor) || tensor.holds == TensorView::Holds::scales || has_no_effect(tensor.name)) continue;
     if (first)
-      ++others;
+      ++unread_count;
     else
       first = &tensor;
   }
   if (!first) return;
-  fail(*first,
-       (others == 0 ? std::string("is")
-                    : "and " + std::to_string(others) + (others == 1 ? " other tensor are" : " other tensors are")) +
-           " used by no layer that config.json describes: is a key of config.json wrong or missing?");
+  fail(*first, (unread_count == 0 ? std::string("is")
+                                  : "and " + std::to_string(unread_count) +
+                                        (unread_count == 1 ? " other tensor are" : " other tensors are")) +
+                   " used by no layer that config.json describes: is a key of config.json wrong or missing?");
 }
 
 std::vector<float> WeightReader::vector(const std::string& name, Index size) {

@@ -86,16 +86,16 @@ class Reader {
     bool complete = true;
     for (const auto& [key, value] : figures) {
       if (!std::isnan(value)) continue;
-      ++lacking_[std::string(list) + ": rows without " + key + " are not used"];
+      ++notes_[std::string(list) + ": rows without " + key + " are not used"];
       complete = false;
     }
     return complete;
   }
-  void note(const std::string& what) { ++lacking_[what]; }
+  void note(const std::string& what) { ++notes_[what]; }
 
   std::vector<std::string> missing() const {
     std::vector<std::string> all = missing_;
-    for (const auto& [what, times] : lacking_) all.push_back(what + " (" + std::to_string(times) + ")");
+    for (const auto& [what, times] : notes_) all.push_back(what + " (" + std::to_string(times) + ")");
     return all;
   }
 
@@ -107,7 +107,7 @@ class Reader {
   const Json& root_;
   std::string path_;
   std::vector<std::string> missing_;
-  std::map<std::string, int> lacking_;  // number of rows by note
+  std::map<std::string, int> notes_;  // number of rows by note
 };
 
 void read_all_to_all(Reader& in, Calibration& out) {
@@ -171,20 +171,20 @@ std::vector<std::int64_t> read_counts(const Reader& in, const Json& row, const s
   std::vector<std::int64_t> counts;
   const Json* list = in.find(row, "tokens_per_expert");
   if (!list) return counts;
-  const std::string here = place + ".tokens_per_expert";
-  if (!list->is_array()) in.fail(here, std::string("is ") + list->type_name() + ", a list is needed");
+  const std::string counts_place = place + ".tokens_per_expert";
+  if (!list->is_array()) in.fail(counts_place, std::string("is ") + list->type_name() + ", a list is needed");
   std::int64_t total = 0;
   for (const Json& value : *list) {
     const double count = value.is_number() ? value.get<double>() : -1;
     if (!(count >= 0 && count <= kMaxCount && count == std::floor(count)))
-      in.fail(here, "holds " + value.dump() + ", whole numbers of 0 or more are needed");
+      in.fail(counts_place, "holds " + value.dump() + ", whole numbers of 0 or more are needed");
     counts.push_back(static_cast<std::int64_t>(count));
     total += counts.back();
   }
   if (counts.empty() || counts.size() % static_cast<std::size_t>(world))
-    in.fail(here, "has " + std::to_string(counts.size()) +
-                      " experts, which do not lie evenly on world = " + std::to_string(world) + " ranks");
-  if (total == 0) in.fail(here, "is all zero");
+    in.fail(counts_place, "has " + std::to_string(counts.size()) +
+                              " experts, which do not lie evenly on world = " + std::to_string(world) + " ranks");
+  if (total == 0) in.fail(counts_place, "is all zero");
   return counts;
 }
 
@@ -202,10 +202,10 @@ double skew_of(const std::string& label) {
 void check_layer(const Reader& in, const std::string& place, const LayerShape& shape, const ClusterRouting& routing,
                  int world) {
   constexpr double kTolerance = 0.02;
-  const double most = routing.rank_max_over_mean;
-  if (most > world * (1 + kTolerance))
+  const double stated_ratio = routing.rank_max_over_mean;
+  if (stated_ratio > world * (1 + kTolerance))
     in.fail(place + ".rank_max_over_mean",
-            "is " + Reader::text(most) + ", more than world = " + std::to_string(world) + " ranks can have");
+            "is " + Reader::text(stated_ratio) + ", more than world = " + std::to_string(world) + " ranks can have");
   const std::vector<std::int64_t>& counts = routing.tokens_per_expert;
   if (counts.empty()) return;
   const double rows = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
@@ -224,8 +224,8 @@ void check_layer(const Reader& in, const std::string& place, const LayerShape& s
                                                                     std::int64_t{0})));
   }
   const double counted = fullest * world / rows;
-  if (std::fabs(counted / most - 1) > kTolerance)
-    in.fail(place + ".rank_max_over_mean", "is " + Reader::text(most) +
+  if (std::fabs(counted / stated_ratio - 1) > kTolerance)
+    in.fail(place + ".rank_max_over_mean", "is " + Reader::text(stated_ratio) +
                                                ", but tokens_per_expert over world = " + std::to_string(world) +
                                                " ranks gives " + Reader::text(counted) + "; one of them is wrong");
 }

@@ -32,7 +32,7 @@ constexpr NamedHardwareNumber kNumbers[] = {
 };
 
 // Limits that no device exceeds in any of the units. Beyond them, times would become infinite or zero.
-constexpr double kLeast = 1e-3, kMost = 1e9;
+constexpr double kMinRate = 1e-3, kMaxRate = 1e9;
 
 constexpr Provenance kKinds[] = {Provenance::measured_elsewhere, Provenance::published, Provenance::modelled,
                                  Provenance::fitted, Provenance::assumed};
@@ -55,7 +55,7 @@ Provenance read_kind(TomlSection& section) {
 HardwareNumber read_number(TomlSection& section) {
   section.require("value");
   HardwareNumber number;
-  number.value = section.number("value", 0, kLeast, kMost);
+  number.value = section.number("value", 0, kMinRate, kMaxRate);
   number.unit = needed_text(section, "unit");
   number.source = needed_text(section, "source");
   number.kind = read_kind(section);

@@ -82,8 +82,8 @@ LayerGains layer_gains(const std::string& name) {
   const CalibrationReport report = compare_with_measured(model);
   for (std::size_t i = 0; i + 1 < report.rows.size(); ++i) {
     const LayerComparison &standard = report.rows[i], &deep_ep = report.rows[i + 1];
-    if (standard.shape.model != name || standard.way != AllToAll::standard || deep_ep.way != AllToAll::deep_ep ||
-        standard.routing.tokens_per_rank != like.routing.tokens_per_rank)
+    if (standard.shape.model != name || standard.all_to_all != AllToAll::standard ||
+        deep_ep.all_to_all != AllToAll::deep_ep || standard.routing.tokens_per_rank != like.routing.tokens_per_rank)
       continue;
     gains.measured.push_back(
         {standard.routing.label, standard.routing.copies_per_token_deep_ep, standard.routing.rank_max_over_mean,

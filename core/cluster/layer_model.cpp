@@ -232,20 +232,20 @@ std::vector<double> rank_shares(const LayerShape& shape, const ClusterRouting& r
     }
     return shares;
   }
-  double most = routing.rank_max_over_mean;
-  if (!std::isnan(most)) {
+  double max_over_mean = routing.rank_max_over_mean;
+  if (!std::isnan(max_over_mean)) {
     add_note(notes, "ep_layer: rows without tokens_per_expert take the fullest rank from rank_max_over_mean");
   } else if (routing.skew > 0 && shape.n_experts % ranks == 0 && shape.top_k <= shape.n_experts) {
     add_note(notes,
              "ep_layer: rows without tokens_per_expert and rank_max_over_mean take the fullest rank of their Zipf "
              "exponent, the mean over random placements");
-    most = zipf_max_over_mean(shape, routing.skew, ranks);
+    max_over_mean = zipf_max_over_mean(shape, routing.skew, ranks);
   } else {
     add_note(notes, "ep_layer: rows without tokens_per_expert and rank_max_over_mean are taken as balanced over ranks");
     return shares;
   }
   if (ranks == 1) return shares;
-  shares[0] = std::min(1.0, std::max(1.0, most) / ranks);
+  shares[0] = std::min(1.0, std::max(1.0, max_over_mean) / ranks);
   for (int r = 1; r < ranks; ++r) shares[r] = (1 - shares[0]) / (ranks - 1);
   return shares;
 }
@@ -366,21 +366,21 @@ LayerModel::LayerModel(Calibration calibration, double memory_copy_GBps) : calib
   memory_GBps_ = std::isnan(calibration_.memory_copy_GBps) ? memory_copy_GBps : calibration_.memory_copy_GBps;
 }
 
-LayerShape LayerModel::complete(const LayerShape& given, const ClusterRouting& routing,
+LayerShape LayerModel::complete(const LayerShape& stated_shape, const ClusterRouting& routing,
                                 std::vector<std::string>& notes) const {
-  LayerShape shape = given;
-  const std::string who = "ep_layer: " + (shape.model.empty() ? std::string("a row without model") : shape.model);
+  LayerShape shape = stated_shape;
+  const std::string row_name = "ep_layer: " + (shape.model.empty() ? std::string("a row without model") : shape.model);
   const std::string gemms = gemm_model(calibration_, shape);
   const ModelShape* published = find_model_shape(shape.model);
   if (!published) published = find_model_shape(shape.model.substr(0, shape.model.find('_')));
   const auto fill = [&](int& value, const char* name, std::int64_t known) {
     if (value) return;
     if (!known) {
-      throw std::runtime_error(calibration_.path + ": " + who + " has no " + name +
+      throw std::runtime_error(calibration_.path + ": " + row_name + " has no " + name +
                                ", and no published shape has its name");
     }
     value = static_cast<int>(known);
-    add_note(notes, who + " has no " + name + "; taken as " + std::to_string(known) + " from the published shape");
+    add_note(notes, row_name + " has no " + name + "; taken as " + std::to_string(known) + " from the published shape");
   };
   fill(shape.dim, "D", published ? published->dim : 0);
   fill(shape.hidden, "H", published ? published->moe_inter : 0);
@@ -390,16 +390,17 @@ LayerShape LayerModel::complete(const LayerShape& given, const ClusterRouting& r
   if (const int groups = gemms.empty() ? 0 : measured_groups(points_of(calibration_, gemms + "_w1"));
       shape.n_experts == 0 && groups) {
     shape.n_experts = groups * calibration_.world;
-    add_note(notes, who + " has no E; taken as " + std::to_string(shape.n_experts) + ", the " + std::to_string(groups) +
-                        " groups of its grouped_gemm on each of " + std::to_string(calibration_.world) + " ranks");
+    add_note(notes, row_name + " has no E; taken as " + std::to_string(shape.n_experts) + ", the " +
+                        std::to_string(groups) + " groups of its grouped_gemm on each of " +
+                        std::to_string(calibration_.world) + " ranks");
   }
   fill(shape.n_experts, "E", published ? published->n_experts : 0);
   return shape;
 }
 
-LayerTime LayerModel::predict(const LayerShape& given, const ClusterRouting& routing, AllToAll way,
+LayerTime LayerModel::predict(const LayerShape& stated_shape, const ClusterRouting& routing, AllToAll kind,
                               std::vector<std::string>& notes) const {
-  const LayerShape shape = complete(given, routing, notes);
+  const LayerShape shape = complete(stated_shape, routing, notes);
   const int ranks = calibration_.world;
   const std::vector<double> shares = rank_shares(shape, routing, ranks, notes);
   const double load_over_mean = *std::ranges::max_element(shares) * ranks;
@@ -423,7 +424,7 @@ LayerTime LayerModel::predict(const LayerShape& given, const ClusterRouting& rou
   time.experts_ms = kSustainedGemmSlowdown * gemms +
                     memory_ms(load.rows * (kSwigluPasses * 2 * shape.hidden + kGradientSumPasses * row_bytes));
 
-  if (way == AllToAll::standard) {
+  if (kind == AllToAll::standard) {
     time.comm_ms = 4 * standard_all_to_all_ms(calibration_, sent_rows * row_bytes, load_over_mean);
     time.rest_ms = memory_ms((kStandardSentPasses * sent_rows + kStandardReceivedPasses * load.rows) * row_bytes);
     return time;
@@ -471,13 +472,13 @@ CalibrationReport compare_with_measured(const LayerModel& model) {
   for (const MeasuredLayer& measured : model.calibration().layers) {
     const LayerTimes& times = measured.times;
     const bool has_deep_ep = !std::isnan(times.deep_ep_layer_ms) || !std::isnan(times.deep_ep_comm_ms);
-    for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
-      const bool standard = way == AllToAll::standard;
+    for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep}) {
+      const bool standard = kind == AllToAll::standard;
       if (!standard && !has_deep_ep && model.calibration().deep_ep.empty()) continue;
       LayerComparison row{model.complete(measured.shape, measured.routing, report.notes),
                           measured.routing,
-                          way,
-                          model.predict(measured.shape, measured.routing, way, report.notes),
+                          kind,
+                          model.predict(measured.shape, measured.routing, kind, report.notes),
                           standard ? times.standard_comm_ms : times.deep_ep_comm_ms,
                           standard ? times.standard_layer_ms : times.deep_ep_layer_ms,
                           times.experts_ms};

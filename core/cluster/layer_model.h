@@ -50,7 +50,7 @@ class LayerModel {
   // published shape of that name. Appends assumptions to `notes`, each once. Throws std::runtime_error if a value
   // remains unknown.
   LayerShape complete(const LayerShape& shape, const ClusterRouting& routing, std::vector<std::string>& notes) const;
-  LayerTime predict(const LayerShape& shape, const ClusterRouting& routing, AllToAll way,
+  LayerTime predict(const LayerShape& shape, const ClusterRouting& routing, AllToAll kind,
                     std::vector<std::string>& notes) const;
 
  private:
@@ -61,7 +61,7 @@ class LayerModel {
 struct LayerComparison {
   LayerShape shape;
   ClusterRouting routing;
-  AllToAll way;
+  AllToAll all_to_all;
   LayerTime predicted;
   double measured_comm_ms, measured_layer_ms, measured_experts_ms;  // NaN if not measured
 };

@@ -29,10 +29,10 @@ Placement placement_of(const Routing& topk, const ModelShape& shape, const LiveC
   return c.balanced ? balanced_placement(topk, shape, c.ep) : place_contiguous(static_cast<int>(shape.n_experts), c.ep);
 }
 
-RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const Placement& placement, AllToAll way) {
+RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const Placement& placement, AllToAll kind) {
   const int top_k = static_cast<int>(shape.top_k);
   const auto tokens = static_cast<std::int64_t>(topk.size()) / top_k;
-  return routing_traffic(count_volumes(topk, top_k, placement, kRanksPerNode), tokens, way);
+  return routing_traffic(count_volumes(topk, top_k, placement, kRanksPerNode), tokens, kind);
 }
 
 class Costs {
@@ -53,16 +53,16 @@ class Costs {
     LiveCost cost;
     cost.live_case = c;
     StepConfig config = config_;
-    config.way = c.way;
+    config.all_to_all = c.all_to_all;
     config.payload = c.payload;
     const Routing& topk = routing(c.node_limited);
     const Placement placement = placement_of(topk, shape, c);
     cost.gradients_sent = gradients_sent(placement);
-    config.traffic = cost.traffic = traffic_of(topk, shape, placement, c.way);
+    config.traffic = cost.traffic = traffic_of(topk, shape, placement, c.all_to_all);
     cost.tokens_per_second = step_time(config, parameters_).tokens_per_second;
     cost.band = throughput_band(config, hypothesis_);
     const Placement in_order = place_contiguous(static_cast<int>(shape.n_experts), c.ep);
-    config.traffic = traffic_of(forced_routing(), shape, in_order, c.way);
+    config.traffic = traffic_of(forced_routing(), shape, in_order, c.all_to_all);
     cost.forced_tokens_per_second = step_time(config, parameters_).tokens_per_second;
     return cost;
   }
@@ -108,7 +108,7 @@ std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis
 std::vector<LiveCase> live_cases(const StepConfig& config) {
   std::vector<LiveCase> cases;
   for (const int ep : possible_ep(config)) {
-    const LiveCase plain{.ep = ep, .way = config.way};
+    const LiveCase plain{.ep = ep, .all_to_all = config.all_to_all};
     cases.insert(cases.end(), kLiveVariants, plain);
     LiveCase* of_ep = &cases[cases.size() - kLiveVariants];
     of_ep[1].node_limited = of_ep[4].node_limited = true;

@@ -18,7 +18,7 @@ struct LiveCase {
   int ep = 32;                // expert-parallel ranks
   bool node_limited = false;  // a token uses experts of shape.limited_groups groups only
   bool balanced = false;      // placement by the balancer, with one more expert slot per rank for replicas
-  AllToAll way = AllToAll::deep_ep;
+  AllToAll all_to_all = AllToAll::deep_ep;
   Payload payload = Payload::bf16;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // The run gives up after this many times the time of a run without faults.
-constexpr double kGiveUpAfter = 50;
+constexpr double kMaxStretch = 50;
 constexpr std::size_t kMaxEvents = 100000;
 
 void check_fault(const NodeHealthConfig& c, const Fault& fault) {
@@ -49,8 +49,8 @@ class Simulation {
   }
 
   HealthOutcome run() {
-    const double give_up = kGiveUpAfter * static_cast<double>(c_.steps) * c_.step_s;
-    while (step_ < c_.steps && now_ < give_up && out_.events.size() < kMaxEvents) take_step();
+    const double give_up = kMaxStretch * static_cast<double>(c_.steps) * c_.step_s;
+    while (step_ < c_.steps && time_ < give_up && out_.events.size() < kMaxEvents) take_step();
     out_.finished = step_ >= c_.steps;
     finish();
     return std::move(out_);
@@ -59,7 +59,7 @@ class Simulation {
  private:
   void take_step() {
     collect_injected();
-    const double end = now_ + step_time();
+    const double end = time_ + step_time();
     while (next_random_ <= end) add_random();
     if (lost_) return fail_over();
     spend(step_ < furthest_ ? Activity::repeating
@@ -81,8 +81,8 @@ class Simulation {
       double& slowest = fault.kind == FaultKind::slow_gpu ? gpu : link;
       slowest = std::min(slowest, fault.speed);
     }
-    const double rest = 1 - c_.compute_share - c_.network_share;
-    return c_.step_s * (c_.compute_share / gpu + c_.network_share / link + rest);
+    const double other_share = 1 - c_.compute_share - c_.network_share;
+    return c_.step_s * (c_.compute_share / gpu + c_.network_share / link + other_share);
   }
 
   void collect_injected() {
@@ -125,8 +125,8 @@ class Simulation {
   }
 
   void look_for_slow_nodes() {
-    if (now_ < next_check_) return;
-    next_check_ += c_.active_check_s * std::ceil((now_ - next_check_ + 1e-9) / c_.active_check_s);
+    if (time_ < next_check_) return;
+    next_check_ += c_.active_check_s * std::ceil((time_ - next_check_ + 1e-9) / c_.active_check_s);
     if (active_.empty()) return;
     to_drain_ = true;
     for (const Fault& fault : active_) {
@@ -162,12 +162,12 @@ class Simulation {
 
   // Replaces a node by a spare, which takes the number of the node; if there is no spare, waits for a new node.
   void take_spare(int node) {
-    std::erase_if(arriving_, [&](double at) { return at <= now_ && ++spares_; });
-    arriving_.push_back(now_ + c_.replace_s);
+    std::erase_if(arriving_, [&](double at) { return at <= time_ && ++spares_; });
+    arriving_.push_back(time_ + c_.replace_s);
     if (spares_ == 0) {
       const auto first = std::min_element(arriving_.begin(), arriving_.end());
       event(node, formatted("no spare for node %d: waits for a new node", node));
-      spend(Activity::waiting_for_spare, *first - now_);
+      spend(Activity::waiting_for_spare, *first - time_);
       arriving_.erase(first);
       ++spares_;
     }
@@ -189,30 +189,30 @@ class Simulation {
   void spend(Activity activity, double seconds) {
     if (seconds <= 0) return;
     if (!out_.intervals.empty() && out_.intervals.back().activity == activity) {
-      out_.intervals.back().to_s = now_ + seconds;
+      out_.intervals.back().to_s = time_ + seconds;
     } else {
-      out_.intervals.push_back({activity, now_, now_ + seconds});
+      out_.intervals.push_back({activity, time_, time_ + seconds});
     }
     out_.seconds[static_cast<int>(activity)] += seconds;
-    now_ += seconds;
+    time_ += seconds;
   }
 
-  void event(int node, std::string what) { out_.events.push_back({now_, step_, node, std::move(what)}); }
+  void event(int node, std::string what) { out_.events.push_back({time_, step_, node, std::move(what)}); }
 
   void add_point() {
-    const double kept = static_cast<double>(step_) * c_.step_s;
-    out_.points.push_back({now_, step_, out_.lost_steps, now_ > 0 ? kept / now_ : 1});
+    const double kept_seconds = static_cast<double>(step_) * c_.step_s;
+    out_.points.push_back({time_, step_, out_.lost_steps, time_ > 0 ? kept_seconds / time_ : 1});
   }
 
   void finish() {
-    out_.wall_s = now_;
-    out_.goodput = static_cast<double>(step_) * c_.step_s / now_;
+    out_.wall_s = time_;
+    out_.goodput = static_cast<double>(step_) * c_.step_s / time_;
   }
 
   NodeHealthConfig c_;
   RandomStream random_;
   HealthOutcome out_;
-  double now_ = 0;
+  double time_ = 0;
   std::int64_t step_ = 0, checkpoint_ = 0, furthest_ = 0;
   std::vector<Fault> active_;  // slow GPUs and links that are still in the run
   bool lost_ = false, to_drain_ = false;

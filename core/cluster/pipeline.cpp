@@ -10,7 +10,7 @@ namespace {
 
 // Largest number of simulated rounds. Each later round repeats the schedule and takes the time of the busiest rank.
 constexpr int kPlayedRounds = 64;
-constexpr double kNotYet = -1;
+constexpr double kUnfinished = -1;
 
 struct Operation {
   bool forward;
@@ -67,7 +67,8 @@ class Play {
       : schedule_(schedule),
         forward_S_(forward_S),
         backward_(backward),
-        done_{std::vector<double>(static_cast<std::size_t>(schedule.stages()) * schedule.microbatches, kNotYet), {}},
+        done_{std::vector<double>(static_cast<std::size_t>(schedule.stages()) * schedule.microbatches, kUnfinished),
+              {}},
         next_(schedule.ranks, 0),
         free_(schedule.ranks, 0) {
     done_[1] = done_[0];
@@ -93,9 +94,9 @@ class Play {
     if (o.forward && o.stage > 0) ready = done(true, o.stage - 1, o.microbatch);
     if (!o.forward) {
       ready = done(true, o.stage, o.microbatch);
-      if (ready != kNotYet && o.stage + 1 < schedule_.stages()) ready = done(false, o.stage + 1, o.microbatch);
+      if (ready != kUnfinished && o.stage + 1 < schedule_.stages()) ready = done(false, o.stage + 1, o.microbatch);
     }
-    if (ready == kNotYet) return false;
+    if (ready == kUnfinished) return false;
     free_[rank] = std::max(free_[rank], ready) + forward_S_[o.stage] * (o.forward ? 1 : backward_);
     done(o.forward, o.stage, o.microbatch) = free_[rank];
     ++next_[rank];
@@ -129,7 +130,7 @@ std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages) {
 }
 
 PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward) {
-  const Schedule asked = schedule_of(static_cast<int>(forward_S.size()), ranks, microbatches);
+  const Schedule full_schedule = schedule_of(static_cast<int>(forward_S.size()), ranks, microbatches);
   if (ranks == 1) return {};
   double busiest = 0;  // forward time of a microbatch on the busiest rank
   for (int rank = 0; rank < ranks; ++rank) {
@@ -139,7 +140,7 @@ PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, i
   }
   const double both = 1 + backward, mean = std::accumulate(forward_S.begin(), forward_S.end(), 0.0) / ranks;
   const int played = std::min(microbatches, kPlayedRounds * ranks);
-  const Schedule schedule = played == microbatches ? asked : schedule_of(asked.stages(), ranks, played);
+  const Schedule schedule = played == microbatches ? full_schedule : schedule_of(full_schedule.stages(), ranks, played);
   const double time = Play(schedule, forward_S, backward).makespan() + (microbatches - played) * busiest * both;
   return {busiest / mean, time / (microbatches * mean * both)};
 }

@@ -29,11 +29,11 @@ constexpr const char *kRestWithMemory = "rest with memory", *kAttention = "atten
 
 // Counts the traffic of forced round-robin. The number of tokens per rank is a multiple of every rank count in use, so
 // that all ranks receive the same number of tokens.
-RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll way) {
+RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll kind) {
   const std::int64_t tokens = std::int64_t{ranks} * shape.n_experts;
   const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
   const auto topk = route_by_pattern({RoutingRule::round_robin}, tokens, top_k, n_experts);
-  return routing_traffic(count_volumes(topk, top_k, n_experts, ranks, 8), tokens, way);
+  return routing_traffic(count_volumes(topk, top_k, n_experts, ranks, 8), tokens, kind);
 }
 
 double line_rate() {
@@ -118,13 +118,13 @@ std::span<const PublishedRun> published_h100_runs() {
   return kH100Runs;
 }
 
-StepConfig published_b200_config(bool mxfp8, AllToAll way) {
+StepConfig published_b200_config(bool mxfp8, AllToAll kind) {
   StepConfig config;
   config.shape = model_shape("671B");
   config.hardware = hardware_profile("b200");
   config.mxfp8 = mxfp8;
-  config.way = way;
-  config.traffic = forced_traffic(config.shape, 32, way);
+  config.all_to_all = kind;
+  config.traffic = forced_traffic(config.shape, 32, kind);
   config.gpus = 256;
   config.tp = 2;
   config.pp = 2;
@@ -134,8 +134,8 @@ StepConfig published_b200_config(bool mxfp8, AllToAll way) {
   return config;
 }
 
-StepConfig published_h100_config(AllToAll way) {
-  StepConfig config = published_b200_config(false, way);
+StepConfig published_h100_config(AllToAll kind) {
+  StepConfig config = published_b200_config(false, kind);
   config.hardware = hardware_profile("h100");
   config.gpus = 512;
   config.tp = 1;
@@ -153,12 +153,13 @@ const StepParameters& fit_to_published(Hypothesis hypothesis) {
 
 std::vector<OpenNumber> open_numbers(const StepConfig& config) {
   const Readings& r = readings();
-  const bool here = config.hardware.name == hardware_profile("b200").name;
+  const bool is_b200 = config.hardware.name == hardware_profile("b200").name;
   std::vector<OpenNumber> open = {
-      {kStandardNetwork, "GB/s", here ? r.network_low : line_rate() / 2, r.network_high,
-       here ? "what the readings of the B200 runs come to"
-            : "fitted on one cluster; on another half of the line rate is assumed as the slow end (widened after the "
-              "H100 pair had shown 35 to be too narrow)"},
+      {kStandardNetwork, "GB/s", is_b200 ? r.network_low : line_rate() / 2, r.network_high,
+       is_b200
+           ? "what the readings of the B200 runs come to"
+           : "fitted on one cluster; on another half of the line rate is assumed as the slow end (widened after the "
+             "H100 pair had shown 35 to be too narrow)"},
       {kDeepEpNetwork, "GB/s", 0.75 * 57, line_rate(),
        "the figures of DeepEP V1 (docs/legacy.md) count copies to the own node: 57 GB/s at EP32 (combine), of which 3 "
        "of 4 nodes lie beyond the network, is 43; 51 GB/s at EP64 (dispatch), 7 of 8 nodes, is 45. The fast end is the "
@@ -167,7 +168,7 @@ std::vector<OpenNumber> open_numbers(const StepConfig& config) {
       {kOtherCompute, "ms/token", r.other_high, r.other_low,
        "what the readings of the B200 runs leave beside routed experts and all-to-all"},
       {kRestWithMemory, "share", 1, 0, "what of the rest waits for memory and what for the host is not known"}};
-  if (here) return open;
+  if (is_b200) return open;
   const double peak = config.hardware.bf16_dense.value;
   if (config.hardware.attention_bf16.kind == Provenance::assumed)
     open.push_back({kAttention, "TFLOP/s", 0.35 * peak, 0.75 * peak,
@@ -200,7 +201,7 @@ Band throughput_band(const StepConfig& config, Hypothesis hypothesis) {
 }
 
 std::string BarComparison::verdict() const {
-  constexpr double kNear = 0.05;
+  constexpr double kBoundTolerance = 0.05;
   if (std::isnan(published)) return {};
   const std::string by = signed_percent(error());
   if (std::string_view(standing) == "fitted") return by + ", by the fit";
@@ -208,8 +209,8 @@ std::string BarComparison::verdict() const {
     return by + ", below the band: it was slower than everything that is left open allows; why is not known";
   if (published > band.high)
     return by + ", above the band: it was faster than everything that is left open allows; why is not known";
-  if (published < band.low * (1 + kNear)) return by + ", inside the band, at its slow end";
-  if (published > band.high * (1 - kNear)) return by + ", inside the band, at its fast end";
+  if (published < band.low * (1 + kBoundTolerance)) return by + ", inside the band, at its slow end";
+  if (published > band.high * (1 - kBoundTolerance)) return by + ", inside the band, at its fast end";
   return by + ", inside the band";
 }
 
@@ -221,11 +222,11 @@ std::vector<BarComparison> compare_with_published(Hypothesis hypothesis) {
         {name, published, step_time(config, fitted).tokens_per_second, throughput_band(config, hypothesis), standing});
   };
   for (const PublishedRun& run : kB200Runs)
-    add(run.name, run.tokens_per_second, published_b200_config(run.mxfp8, run.way), "fitted");
+    add(run.name, run.tokens_per_second, published_b200_config(run.mxfp8, run.all_to_all), "fitted");
   add("MXFP8, standard", std::numeric_limits<double>::quiet_NaN(), published_b200_config(true, AllToAll::standard),
       "predicted");
   for (const PublishedRun& run : kH100Runs)
-    add(run.name, run.tokens_per_second, published_h100_config(run.way), "check, not fitted");
+    add(run.name, run.tokens_per_second, published_h100_config(run.all_to_all), "check, not fitted");
   return bars;
 }
 
@@ -240,9 +241,9 @@ PairCheck check_with_pair(Hypothesis hypothesis) {
   const double deep_ep_ms = with_deep_ep.part_ms("all-to-all") + with_deep_ep.part_ms("DeepEP overhead");
   for (int round = 0; round < kRounds; ++round) {  // the pipeline's stretch depends slightly on the rate
     const StepTime time = step_time(standard, p);
-    const double apart = 1e3 / kH100Runs[0].tokens_per_second / time.stretch -
-                         1e3 / kH100Runs[1].tokens_per_second / with_deep_ep.stretch;
-    check.implied_network_GBps = time.network_bytes / 1e6 / (apart + deep_ep_ms);
+    const double difference_ms = 1e3 / kH100Runs[0].tokens_per_second / time.stretch -
+                                 1e3 / kH100Runs[1].tokens_per_second / with_deep_ep.stretch;
+    check.implied_network_GBps = time.network_bytes / 1e6 / (difference_ms + deep_ep_ms);
     p.standard_network_share = check.implied_network_GBps / standard.hardware.network.value;
   }
   return check;

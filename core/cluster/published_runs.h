@@ -18,14 +18,14 @@ struct PublishedRun {
   const char* name;
   double tokens_per_second;  // per GPU
   bool mxfp8;
-  AllToAll way;
+  AllToAll all_to_all;
   const char* source;
 };
 std::span<const PublishedRun> published_b200_runs();  // 651, 859, 918
 std::span<const PublishedRun> published_h100_runs();  // 346, 579; not used by the fit
 
-StepConfig published_b200_config(bool mxfp8, AllToAll way);  // 671B, 256 GPUs, forced routing, EP 32
-StepConfig published_h100_config(AllToAll way);              // 671B, 512 GPUs, forced routing, EP 32
+StepConfig published_b200_config(bool mxfp8, AllToAll kind);  // 671B, 256 GPUs, forced routing, EP 32
+StepConfig published_h100_config(AllToAll kind);              // 671B, 512 GPUs, forced routing, EP 32
 
 // Returns the three parameters fitted to the three B200 runs; computed once.
 const StepParameters& fit_to_published(Hypothesis hypothesis);
@@ -35,7 +35,7 @@ struct OpenNumber {
   const char* name;
   const char* unit;
   double slow, fast;
-  const char* why;
+  const char* reason;
 };
 // Returns the unknown numbers. On the B200s of the fit, the three runs determine attention and latency; on other
 // hardware, latency is unknown as well, and so is attention if its rate is assumed.

@@ -20,10 +20,10 @@ double sustained(const HardwareProfile& hw, const HardwareNumber& rate) {
 }
 
 std::string rate_text(const HardwareProfile& hw, const HardwareNumber& rate) {
-  std::string said = formatted("%.0f TFLOP/s (%s", sustained(hw, rate), provenance_name(rate.kind));
+  std::string text = formatted("%.0f TFLOP/s (%s", sustained(hw, rate), provenance_name(rate.kind));
   if (hw.gemm_slowdown() != 1)
-    said += formatted(" %g / %g, %s", rate.value, hw.gemm_slowdown(), provenance_name(hw.sustained_gemm_slowdown.kind));
-  return said + ")";
+    text += formatted(" %g / %g, %s", rate.value, hw.gemm_slowdown(), provenance_name(hw.sustained_gemm_slowdown.kind));
+  return text + ")";
 }
 
 constexpr const char* kSlowdown = "slow-down of GEMMs back to back";
@@ -37,8 +37,8 @@ struct PassCounts {
   double gemm, attention, head;
 };
 PassCounts pass_counts(Recompute recompute) {
-  const double again = recompute == Recompute::none ? 0 : 1;
-  return {3 + again, 3.5 + again, 3};
+  const double recomputed_passes = recompute == Recompute::none ? 0 : 1;
+  return {3 + recomputed_passes, 3.5 + recomputed_passes, 3};
 }
 
 void check(const StepConfig& c) {
@@ -90,8 +90,8 @@ class Parts {
  private:
   enum Where { kMoeLayer, kDenseLayer, kAnyLayer, kHead, kNumWheres };
 
-  void add(Where where, StepPart part) {
-    by_where_[where] += part.ms;
+  void add(Where place, StepPart part) {
+    by_where_[place] += part.ms;
     time_.parts.push_back(std::move(part));
   }
 
@@ -130,19 +130,20 @@ class Parts {
     const double rate = sustained(hw_, hw_.gemm_bf16);
     const auto ms = [&](double forward, double times) { return compute_ms(forward * times, rate); };
     const double moe = flops.shared_experts + flops.latent_projections + flops.router;
-    const double others = moe + flops.attention_linears + flops.dense_ffn;
+    const double other_flops = moe + flops.attention_linears + flops.dense_ffn;
     by_where_[kMoeLayer] += ms(moe, passes.gemm);
     by_where_[kDenseLayer] += ms(flops.dense_ffn, passes.gemm);
     by_where_[kAnyLayer] += ms(flops.attention_linears, passes.gemm);
     by_where_[kHead] += ms(flops.head, passes.head);
-    time_.parts.push_back({"other GEMMs", ms(others, passes.gemm) + ms(flops.head, passes.head), Provenance::modelled,
-                           formatted("%.1f GFLOP x %g passes and the head at %s", others / 1e9, passes.gemm,
+    time_.parts.push_back({"other GEMMs", ms(other_flops, passes.gemm) + ms(flops.head, passes.head),
+                           Provenance::modelled,
+                           formatted("%.1f GFLOP x %g passes and the head at %s", other_flops / 1e9, passes.gemm,
                                      rate_text(hw_, hw_.gemm_bf16).c_str()),
                            fitted_slowdown(hw_)});
   }
 
   void add_all_to_all() {
-    const bool standard = c_.way == AllToAll::standard;
+    const bool standard = c_.all_to_all == AllToAll::standard;
     const auto ops = all_to_all_ops(c_.payload, c_.recompute == Recompute::full);
     double bytes_per_copy = 0;
     for (const AllToAllOp& op : ops)
@@ -266,14 +267,14 @@ std::string StepTime::fitted() const {
 }
 
 double token_duplication(const StepConfig& c, const StepParameters& p) {
-  return p.hypothesis == Hypothesis::h2 && c.way == AllToAll::deep_ep ? c.tp : 1;
+  return p.hypothesis == Hypothesis::h2 && c.all_to_all == AllToAll::deep_ep ? c.tp : 1;
 }
 
 LayerRates layer_rates(const StepConfig& c, const StepParameters& p) {
   const HardwareProfile& hw = c.hardware;
   LayerRates rates;
   rates.network_GBps =
-      c.way == AllToAll::standard ? p.standard_network_share * hw.network.value : hw.deep_ep_network.value;
+      c.all_to_all == AllToAll::standard ? p.standard_network_share * hw.network.value : hw.deep_ep_network.value;
   rates.nvlink_GBps = hw.nvlink_all_to_all.value;
   rates.latency_us = hw.all_to_all_latency.value;
   const double rows_per_token = static_cast<double>(c.shape.n_moe_layers() * c.shape.top_k);
@@ -304,11 +305,11 @@ Recompute recompute_named(std::string_view name) {
   throw std::runtime_error("recompute '" + std::string(name) + "' is not known; allowed: none, selective, full");
 }
 
-RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll way) {
+RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll kind) {
   RoutingTraffic traffic;
   traffic.ranks = volume.ranks;
   traffic.ranks_per_node = volume.ranks_per_node;
-  const std::vector<LinkCopies> links = copies_by_link(volume, way);
+  const std::vector<LinkCopies> links = copies_by_link(volume, kind);
   std::uint64_t network = 0, nvlink = 0;
   for (const LinkCopies& link : links) {
     network = std::max({network, link.network_out, link.network_in});
@@ -322,9 +323,9 @@ RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, A
   traffic.nvlink = per_token(sum.nvlink_out);
   traffic.network_fullest = per_token(network) * volume.ranks;
   traffic.nvlink_fullest = per_token(nvlink) * volume.ranks;
-  const auto [received, most] = sum_and_largest(received_tokens(volume, way));
+  const auto [received, most_received] = sum_and_largest(received_tokens(volume, kind));
   traffic.copies_per_token = per_token(received);
-  traffic.received_max_over_mean = received ? per_token(most) * volume.ranks / traffic.copies_per_token : 1;
+  traffic.received_max_over_mean = received ? per_token(most_received) * volume.ranks / traffic.copies_per_token : 1;
   const auto [rows, fullest] = sum_and_largest(received_tokens(volume, AllToAll::standard));
   traffic.expert_rows_max_over_mean =
       rows ? static_cast<double>(fullest) * volume.ranks / static_cast<double>(rows) : 1;

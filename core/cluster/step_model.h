@@ -45,13 +45,13 @@ struct RoutingTraffic {
   double expert_rows_max_over_mean = 1;  // rows that the experts of a rank compute
 };
 // Returns the traffic of a routing, per token. `tokens` is the number of tokens of all ranks.
-RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll way);
+RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll kind);
 
 struct StepConfig {
   ModelShape shape;
   HardwareProfile hardware;
   bool mxfp8 = false;  // for the grouped GEMMs of routed experts; other GEMMs are in BF16
-  AllToAll way = AllToAll::standard;
+  AllToAll all_to_all = AllToAll::standard;
   Payload payload = Payload::bf16;
   RoutingTraffic traffic;
   int gpus = 256, tp = 1, pp = 1, virtual_stages = 1;

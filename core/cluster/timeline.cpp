@@ -12,8 +12,8 @@ struct RankLoad {
   double rows;                           // rows that its experts compute
 };
 
-std::vector<RankLoad> rank_loads_of(const VolumeFrame& volume, AllToAll way, double scale) {
-  const std::vector<LinkCopies> links = copies_by_link(volume, way);
+std::vector<RankLoad> rank_loads_of(const VolumeFrame& volume, AllToAll kind, double scale) {
+  const std::vector<LinkCopies> links = copies_by_link(volume, kind);
   const std::vector<std::uint64_t> rows = received_tokens(volume, AllToAll::standard);
   std::vector<RankLoad> loads;
   for (std::size_t r = 0; r < links.size(); ++r) {
@@ -51,15 +51,15 @@ class Layer {
       const double network = loads_[r].network_copies * bytes / (rates_.network_GBps * 1e3);
       const double nvlink = loads_[r].nvlink_copies * bytes / (rates_.nvlink_GBps * 1e3);
       add(r, activity, backward, (std::max(network, nvlink) + rates_.latency_us) * (1 - c_.overlap));
-      end = std::max(end, now(r));
+      end = std::max(end, end_of(r));
     }
-    for (std::size_t r = 0; r < loads_.size(); ++r) add(r, RankActivity::waiting, backward, end - now(r));
+    for (std::size_t r = 0; r < loads_.size(); ++r) add(r, RankActivity::waiting, backward, end - end_of(r));
   }
 
-  double now(std::size_t rank) const { return by_rank_[rank].empty() ? 0 : by_rank_[rank].back().to_us; }
+  double end_of(std::size_t rank) const { return by_rank_[rank].empty() ? 0 : by_rank_[rank].back().to_us; }
 
   void add(std::size_t rank, RankActivity activity, bool backward, double us) {
-    if (us > 0) by_rank_[rank].push_back({static_cast<int>(rank), activity, backward, now(rank), now(rank) + us});
+    if (us > 0) by_rank_[rank].push_back({static_cast<int>(rank), activity, backward, end_of(rank), end_of(rank) + us});
   }
 
   LayerTimeline collect() const {
@@ -95,12 +95,12 @@ const char* rank_activity_name(RankActivity activity) {
 LayerTimeline layer_timeline(const StepConfig& config, const StepParameters& parameters, const VolumeFrame& volume,
                              std::int64_t tokens) {
   StepConfig c = config;
-  c.traffic = routing_traffic(volume, tokens, c.way);
+  c.traffic = routing_traffic(volume, tokens, c.all_to_all);
   step_time(c, parameters);  // throws if the config is impossible
   const double rank_tokens =
       static_cast<double>(c.seq * c.microbatch_sequences) / c.tp * token_duplication(c, parameters);
   const double scale = rank_tokens * volume.ranks / static_cast<double>(tokens);
-  return Layer(c, parameters, rank_loads_of(volume, c.way, scale)).run();
+  return Layer(c, parameters, rank_loads_of(volume, c.all_to_all, scale)).run();
 }
 
 namespace {

@@ -119,17 +119,17 @@ std::string gib(double bytes) {
 double muon_scratch(const RunConfig& c) {
   if (c.optimizer.name != OptimizerName::muon) return 0;
   const ModelConfig& m = c.model;
-  double most = 0;
+  double largest_elements = 0;
   const auto matrix = [&](double rows, double cols) {
     const double s = std::min(rows, cols);
-    most = std::max(most, 3 * rows * cols + 2 * s * s);
+    largest_elements = std::max(largest_elements, 3 * rows * cols + 2 * s * s);
   };
   matrix(m.dim, double(m.n_heads) * m.v_head_dim);
   matrix(m.dim, double(m.kv_lora_rank) + m.qk_rope_head_dim);
   matrix(m.dim, m.q_lora_rank);
   if (m.n_dense_layers > 0) matrix(m.dim, m.dense_inter);
   if (m.n_dense_layers < m.n_layers) matrix(m.dim, double(std::max(1, m.n_shared)) * m.moe_inter);
-  return 4.0 * num_threads() * most;
+  return 4.0 * num_threads() * largest_elements;
 }
 
 using Rules = std::vector<RuleViolation>;
@@ -155,17 +155,18 @@ void check_vocabulary(const RunConfig& c, Rules& found) {
 
 void check_groups(const RunConfig& c, Rules& found) {
   const RouterConfig& r = c.router;
-  const std::string given = std::to_string(r.n_groups), limited = std::to_string(r.n_limited_groups);
+  const std::string groups = std::to_string(r.n_groups), limited_groups = std::to_string(r.n_limited_groups);
   const std::string experts = std::to_string(c.model.n_experts);
   if (r.n_groups == 0) {
     if (r.n_limited_groups != 0)
-      found.push_back({{&RouterConfig::n_limited_groups, &RouterConfig::n_groups},
-                       "n_limited_groups is " + limited + ", but there are no groups: choose 0, or set n_groups"});
+      found.push_back(
+          {{&RouterConfig::n_limited_groups, &RouterConfig::n_groups},
+           "n_limited_groups is " + limited_groups + ", but there are no groups: choose 0, or set n_groups"});
     return;
   }
   if (c.model.n_experts % r.n_groups != 0 || c.model.n_experts / r.n_groups < 2) {
     found.push_back({{&RouterConfig::n_groups, &ModelConfig::n_experts},
-                     "n_groups is " + given + ", but the " + experts +
+                     "n_groups is " + groups + ", but the " + experts +
                          " experts must be split into equal groups of at least 2: choose a divisor of " + experts +
                          " up to " + std::to_string(c.model.n_experts / 2) + ", or 0 for no groups"});
     return;
@@ -173,14 +174,14 @@ void check_groups(const RunConfig& c, Rules& found) {
   if (r.n_limited_groups == 0) return;
   if (r.n_limited_groups > r.n_groups) {
     found.push_back({{&RouterConfig::n_limited_groups, &RouterConfig::n_groups},
-                     "n_limited_groups is " + limited + ", but there are " + given + " groups: choose 1 to " + given +
-                         ", or 0 for no limit"});
+                     "n_limited_groups is " + limited_groups + ", but there are " + groups + " groups: choose 1 to " +
+                         groups + ", or 0 for no limit"});
     return;
   }
   const int reachable = r.n_limited_groups * (c.model.n_experts / r.n_groups);
   if (reachable < r.top_k)
     found.push_back({{&RouterConfig::n_limited_groups, &RouterConfig::top_k, &RouterConfig::n_groups},
-                     "n_limited_groups is " + limited + ", which leaves a token " + std::to_string(reachable) +
+                     "n_limited_groups is " + limited_groups + ", which leaves a token " + std::to_string(reachable) +
                          " experts, but top_k is " + std::to_string(r.top_k) +
                          ": raise n_limited_groups or lower top_k"});
 }
@@ -233,11 +234,11 @@ void check_dropping(const RunConfig& c, Rules& found) {
 }
 
 void check_hash_layers(const RunConfig& c, Rules& found) {
-  const int layers = c.model.n_layers - c.model.n_dense_layers, given = c.router.n_hash_layers;
-  if (given == 0) return;
-  if (given > layers)
+  const int layers = c.model.n_layers - c.model.n_dense_layers, hash_layers = c.router.n_hash_layers;
+  if (hash_layers == 0) return;
+  if (hash_layers > layers)
     found.push_back({{&RouterConfig::n_hash_layers, &ModelConfig::n_layers, &ModelConfig::n_dense_layers},
-                     "n_hash_layers is " + std::to_string(given) + ", but there are " + std::to_string(layers) +
+                     "n_hash_layers is " + std::to_string(hash_layers) + ", but there are " + std::to_string(layers) +
                          " MoE layers: choose 0 to " + std::to_string(layers)});
   if (c.router.force_balance)
     found.push_back({{&RouterConfig::n_hash_layers, &RouterConfig::force_balance},
@@ -531,9 +532,9 @@ void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, co
     if (bad.contains(size)) return;
   for (RuleViolation& violation : rule_violations(config)) {
     if (std::ranges::any_of(violation.settings, [&](Setting setting) { return bad.contains(setting); })) continue;
-    const auto given =
+    const auto set_by_user =
         std::ranges::find_if(violation.settings, [&](Setting setting) { return lines.contains(setting); });
-    const Setting setting = given == violation.settings.end() ? violation.settings.front() : *given;
+    const Setting setting = set_by_user == violation.settings.end() ? violation.settings.front() : *set_by_user;
     const auto line = lines.find(setting);
     problems.push_back({file, line == lines.end() ? 0 : line->second, setting.key(), std::move(violation.message)});
   }

@@ -97,13 +97,13 @@ struct Reader {
     if (count > kMaxCandidates)
       return root.problem(kCompareKey,
                           "holds " + std::to_string(count) + " twins; allowed: " + std::to_string(kMaxCandidates));
-    root.each(kCompareKey, [this](TomlSection& twin) { read_twin(twin); });
+    root.for_each_section(kCompareKey, [this](TomlSection& twin) { read_twin(twin); });
   }
 
   void read_twin(TomlSection& section) {
     Reader reader{config, {problems.file}};
     reader.in_twin = true;
-    reader.read(section.rest(), "");
+    reader.read(section.unread_table(), "");
     for (const auto& [setting, line] : reader.lines)
       if (setting.is_in<DataConfig>())
         reader.problems.add(line, setting.key(), "runs that are compared read the same batches");
@@ -175,13 +175,13 @@ std::string read_value(const toml::node& node, const ConfigField& field, ConfigV
   return check_field(field, value);
 }
 
-std::string nearest_key(std::string_view given) {
-  const std::string_view given_name = given.substr(given.rfind('.') + 1);
+std::string nearest_key(std::string_view unknown_key) {
+  const std::string_view given_name = unknown_key.substr(unknown_key.rfind('.') + 1);
   const ConfigField* best = nullptr;
   std::size_t best_distance = 0;
   for (const ConfigField& field : config_fields()) {
     // A correct key in the wrong section is more similar than any misspelling.
-    const std::size_t distance = 8 * edit_distance(given_name, field.name()) + edit_distance(given, field.key);
+    const std::size_t distance = 8 * edit_distance(given_name, field.name()) + edit_distance(unknown_key, field.key);
     if (best == nullptr || distance < best_distance) {
       best = &field;
       best_distance = distance;
@@ -222,7 +222,7 @@ ParsedConfig parse_config(std::string_view text, std::string_view file_name, con
   if (const auto table = parse_toml(text, reader.problems)) {
     TomlSection root(*table, "", reader.problems);
     reader.read_preset(root);
-    reader.read(root.rest(), "");
+    reader.read(root.unread_table(), "");
     reader.problems.sort();
     reader.check_rules();
     if (reader.problems.found.empty()) reader.read_comparisons(root);
@@ -244,10 +244,10 @@ std::string read_toml_file(const std::string& path, std::size_t most_bytes, cons
 ParsedConfig load_config(const std::string& path, const RunConfig& base) {
   std::error_code error;
   std::string text;
-  const std::string why = std::filesystem::is_directory(path, error)
-                              ? "is a folder, expected a TOML file"
-                              : read_toml_file(path, kMaxConfigBytes, "run config", text);
-  return why.empty() ? parse_config(text, path, base) : ParsedConfig{{}, {}, {{path, 0, "", why}}};
+  const std::string reason = std::filesystem::is_directory(path, error)
+                                 ? "is a folder, expected a TOML file"
+                                 : read_toml_file(path, kMaxConfigBytes, "run config", text);
+  return reason.empty() ? parse_config(text, path, base) : ParsedConfig{{}, {}, {{path, 0, "", reason}}};
 }
 
 namespace {

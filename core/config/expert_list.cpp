@@ -16,8 +16,8 @@ std::string layers_text(const ModelConfig& model) {
 }
 
 void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, ExpertValues& experts) {
-  const auto fail = [&](const std::string& why) {
-    throw std::invalid_argument("\"" + std::string(entry) + "\": " + why);
+  const auto fail = [&](const std::string& reason) {
+    throw std::invalid_argument("\"" + std::string(entry) + "\": " + reason);
   };
   const std::string form = kind == ListOf::values ? "LAYER:EXPERT=BIAS, such as 2:7=0.5" : "LAYER:EXPERT, such as 2:7";
   const std::size_t colon = entry.find(':');
@@ -26,8 +26,8 @@ void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, Ex
   const std::string_view layer_text = trimmed(entry.substr(0, colon));
   int layer = 0, expert = 0;
   double value = 0;
-  const bool every = layer_text == "*";
-  if ((!every && !read_number(layer_text, layer)) ||
+  const bool in_all_layers = layer_text == "*";
+  if ((!in_all_layers && !read_number(layer_text, layer)) ||
       !read_number(trimmed(entry.substr(colon + 1, equals - colon - 1)), expert))
     fail("write " + form + "; * as the layer is every MoE layer");
   if (kind == ListOf::values &&
@@ -35,9 +35,9 @@ void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, Ex
     fail("the bias is not a number from -1000 to 1000: choose one");
   if (expert < 0 || expert >= model.n_experts)
     fail("there is no expert " + std::to_string(expert) + ": choose 0 to " + std::to_string(model.n_experts - 1));
-  if (!every && (layer < model.n_dense_layers || layer >= model.n_layers))
+  if (!in_all_layers && (layer < model.n_dense_layers || layer >= model.n_layers))
     fail("layer " + std::to_string(layer) + " has no experts (" + layers_text(model) + "): choose one of them, or *");
-  const int first = every ? model.n_dense_layers : layer, last = every ? model.n_layers - 1 : layer;
+  const int first = in_all_layers ? model.n_dense_layers : layer, last = in_all_layers ? model.n_layers - 1 : layer;
   for (int at = first; at <= last; ++at) experts[{at, expert}] = value;
 }
 
@@ -65,9 +65,9 @@ std::string experts_text(const ExpertValues& experts, const ModelConfig& model, 
   std::string text;
   for (const auto& [at, value] : experts) {
     const auto [layer, expert] = at;
-    const bool every = everywhere(expert, value);
-    if (every && layer != model.n_dense_layers) continue;  // written with the first layer
-    text += (text.empty() ? "" : ", ") + (every ? std::string("*") : std::to_string(layer)) + ':';
+    const bool in_all_layers = everywhere(expert, value);
+    if (in_all_layers && layer != model.n_dense_layers) continue;  // written with the first layer
+    text += (text.empty() ? "" : ", ") + (in_all_layers ? std::string("*") : std::to_string(layer)) + ':';
     text += std::to_string(expert);
     if (kind == ListOf::values) text += '=' + to_string(ConfigValue(value));
   }

@@ -60,8 +60,8 @@ std::vector<double> mixture_weights(std::string_view text, const std::vector<std
   const MixtureEntries entries = parse_mixture(text);
   if (entries.empty()) return {};
   std::vector<double> weights(domains.size(), 0.0);
-  const auto others = std::ranges::find(entries, std::string("*"), &MixtureEntries::value_type::first);
-  if (others != entries.end()) std::ranges::fill(weights, others->second);
+  const auto other_domains = std::ranges::find(entries, std::string("*"), &MixtureEntries::value_type::first);
+  if (other_domains != entries.end()) std::ranges::fill(weights, other_domains->second);
   double sum = 0;
   for (const auto& [domain, weight] : entries) {
     const auto at = std::ranges::find(domains, domain);

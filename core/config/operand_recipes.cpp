@@ -22,8 +22,8 @@ std::optional<Enum> named(const Enum (&values)[N], const char* (*name_of)(Enum),
   return found == std::end(values) ? std::nullopt : std::optional(*found);
 }
 
-[[noreturn]] void refuse(std::string_view entry, const std::string& why) {
-  throw std::invalid_argument("\"" + std::string(entry) + "\": " + why);
+[[noreturn]] void refuse(std::string_view entry, const std::string& reason) {
+  throw std::invalid_argument("\"" + std::string(entry) + "\": " + reason);
 }
 
 // True if this GEMM multiplies the operand: y = x W, dx = dY W, dW = dY x.
@@ -121,10 +121,10 @@ std::vector<OperandRecipe> parse_operand_recipes(std::string_view text) {
 }
 
 std::string operand_recipes_text(const std::vector<OperandRecipe>& recipes) {
-  return joined(recipes, ", ", [](const OperandRecipe& each) {
-    return layers_text(each.layers) + gemm_class_name(each.gemm_class) + '.' + operand_name(each.operand) +
-           (each.gemm ? std::string(".") + direction_name(*each.gemm) : "") + '=' + recipe_info(each.recipe).name +
-           options_text(each);
+  return joined(recipes, ", ", [](const OperandRecipe& entry) {
+    return layers_text(entry.layers) + gemm_class_name(entry.gemm_class) + '.' + operand_name(entry.operand) +
+           (entry.gemm ? std::string(".") + direction_name(*entry.gemm) : "") + '=' + recipe_info(entry.recipe).name +
+           options_text(entry);
   });
 }
 

@@ -10,47 +10,47 @@ namespace {
 using Kind = PlacementChoice::Kind;
 constexpr std::string_view kNames[] = {"contiguous", "random", "balanced"};
 constexpr std::string_view kReplanned = "balanced:";
-constexpr int kMostReplanSteps = 10000;
+constexpr int kMaxReplanSteps = 10000;
 
 [[noreturn]] void refuse_choice(std::string_view text) {
   throw std::runtime_error("'" + std::string(text.substr(0, 80)) +
                            "' is not a placement; allowed: contiguous, random, balanced, balanced:STEPS with 1 to " +
-                           std::to_string(kMostReplanSteps) +
+                           std::to_string(kMaxReplanSteps) +
                            " steps, or by hand the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:...");
 }
 
-// Reads a number at the beginning of `rest` and removes it.
-int take_number(std::string_view& rest, std::string_view whole) {
+// Reads a number at the beginning of `unread` and removes it.
+int take_number(std::string_view& unread, std::string_view whole) {
   int value = 0;
-  const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  const auto [stop, error] = std::from_chars(unread.data(), unread.data() + unread.size(), value);
   if (error != std::errc() || value < 0) refuse_choice(whole);
-  rest.remove_prefix(static_cast<std::size_t>(stop - rest.data()));
+  unread.remove_prefix(static_cast<std::size_t>(stop - unread.data()));
   return value;
 }
 
-char take_char(std::string_view& rest) {
-  const char c = rest.front();
-  rest.remove_prefix(1);
+char take_char(std::string_view& unread) {
+  const char c = unread.front();
+  unread.remove_prefix(1);
   return c;
 }
 
 PlacementChoice parse_replanned(std::string_view text) {
-  std::string_view rest = text.substr(kReplanned.size());
-  const int every = take_number(rest, text);
-  if (!rest.empty() || every < 1 || every > kMostReplanSteps) refuse_choice(text);
-  return {Kind::balanced, {}, every};
+  std::string_view unread = text.substr(kReplanned.size());
+  const int interval = take_number(unread, text);
+  if (!unread.empty() || interval < 1 || interval > kMaxReplanSteps) refuse_choice(text);
+  return {Kind::balanced, {}, interval};
 }
 
 PlacementChoice parse_by_hand(std::string_view text) {
   PlacementChoice choice{Kind::by_hand, {}};
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const int layer = take_number(rest, text);
-    if (rest.empty() || take_char(rest) != ':' || choice.by_hand.contains(layer)) refuse_choice(text);
+  std::string_view unread = text;
+  while (!unread.empty()) {
+    const int layer = take_number(unread, text);
+    if (unread.empty() || take_char(unread) != ':' || choice.by_hand.contains(layer)) refuse_choice(text);
     std::vector<std::int32_t>& ranks = choice.by_hand[layer];
     for (char next = ','; next == ',';) {
-      ranks.push_back(take_number(rest, text));
-      next = rest.empty() ? ';' : take_char(rest);
+      ranks.push_back(take_number(unread, text));
+      next = unread.empty() ? ';' : take_char(unread);
       if (next != ',' && next != ';') refuse_choice(text);
     }
   }
@@ -80,13 +80,14 @@ std::string placement_choice_text(const PlacementChoice& choice) {
 
 std::string placement_problem(const PlacementChoice& choice, int n_experts, int ranks) {
   for (const auto& [layer, rank_of] : choice.by_hand) {
-    const std::string where = "placement of layer " + std::to_string(layer);
+    const std::string layer_name = "placement of layer " + std::to_string(layer);
     if (static_cast<int>(rank_of.size()) != n_experts)
-      return where + " names " + std::to_string(rank_of.size()) + " ranks, expected one for each of the " +
+      return layer_name + " names " + std::to_string(rank_of.size()) + " ranks, expected one for each of the " +
              std::to_string(n_experts) + " experts";
-    const std::int32_t most = *std::ranges::max_element(rank_of);
-    if (most >= ranks)
-      return where + " names rank " + std::to_string(most) + "; allowed: 0 to " + std::to_string(ranks - 1);
+    const std::int32_t highest_rank = *std::ranges::max_element(rank_of);
+    if (highest_rank >= ranks)
+      return layer_name + " names rank " + std::to_string(highest_rank) + "; allowed: 0 to " +
+             std::to_string(ranks - 1);
   }
   return {};
 }

@@ -21,10 +21,10 @@ std::string file_of(std::string_view name) {
 const PrecisionConfig& recipe_of(std::string_view name) {
   static const auto all = [] {
     std::map<std::string_view, PrecisionConfig> recipes;
-    for (const std::string_view each : published_recipe_names()) {
-      const ParsedConfig parsed = parse_config(asset(file_of(each)), file_of(each));
+    for (const std::string_view recipe_name : published_recipe_names()) {
+      const ParsedConfig parsed = parse_config(asset(file_of(recipe_name)), file_of(recipe_name));
       assert(parsed.problems.empty());
-      recipes[each] = parsed.config.precision;
+      recipes[recipe_name] = parsed.config.precision;
     }
     return recipes;
   }();
@@ -35,9 +35,9 @@ const PrecisionConfig& recipe_of(std::string_view name) {
 
 std::vector<std::string_view> published_recipe_names() {
   std::vector<std::string_view> names;
-  for (const Asset& each : assets()) {
-    if (!each.name.starts_with(kFolder) || !each.name.ends_with(kEnding)) continue;
-    names.push_back(each.name.substr(kFolder.size(), each.name.size() - kFolder.size() - kEnding.size()));
+  for (const Asset& file : assets()) {
+    if (!file.name.starts_with(kFolder) || !file.name.ends_with(kEnding)) continue;
+    names.push_back(file.name.substr(kFolder.size(), file.name.size() - kFolder.size() - kEnding.size()));
   }
   std::ranges::sort(names);
   return names;

@@ -194,7 +194,7 @@ struct ParallelConfig {
 };
 
 struct TelemetryConfig {
-  int every = 1;             // steps between frames with arrays; every step has scalars
+  int frame_interval = 1;    // steps between frames with arrays; every step has scalars
   int quant_every = 1;       // steps between frames with quantization statistics
   int flips_every = 10;      // steps between comparisons of the routing with that of run A; 0: never
   int gradient_every = 0;    // steps between comparisons of the gradients with FP32; 0: never

@@ -28,9 +28,9 @@ const std::vector<LoggedSetting>& logged_settings() {
 
 // Finds the setting of a log that corresponds to a setting: "moe_aux_loss_coeff" for "aux_coeff".
 std::optional<StatedSetting> find_setting(const LogSettings& settings, std::string_view key) {
-  for (const LogName& each : log_names()) {
-    if (each.setting != key) continue;
-    if (const auto found = settings.find(each.name); found != settings.end())
+  for (const LogName& log_name : log_names()) {
+    if (log_name.setting != key) continue;
+    if (const auto found = settings.find(log_name.name); found != settings.end())
       return StatedSetting{found->first, found->second};
   }
   return std::nullopt;
@@ -41,10 +41,10 @@ std::optional<StatedSetting> find_setting(const LogSettings& settings, std::stri
 RunSettings::RunSettings(const RunConfig& config) : config_(config), complete_(true) {}
 
 RunSettings::RunSettings(LogSettings log) : log_(std::move(log)) {
-  for (const LoggedSetting& each : logged_settings()) {
-    const auto found = find_setting(log_, each.key);
-    if (!found || !stated_.emplace(each.setting, *found).second) continue;
-    if (set(each.setting, found->value)) known_.insert(each.setting);
+  for (const LoggedSetting& logged : logged_settings()) {
+    const auto found = find_setting(log_, logged.key);
+    if (!found || !stated_.emplace(logged.setting, *found).second) continue;
+    if (set(logged.setting, found->value)) known_.insert(logged.setting);
   }
 }
 

@@ -20,14 +20,14 @@ namespace {
 constexpr std::size_t kMaxLinkBytes = std::size_t{64} << 10, kMaxTomlBytes = std::size_t{256} << 10;
 constexpr std::string_view kSetupWord = "setup?";
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw std::runtime_error("The set-up cannot be opened: " + why + ".");
+[[noreturn]] void refuse(const std::string& reason) {
+  throw std::runtime_error("The set-up cannot be opened: " + reason + ".");
 }
 
 std::string without_white_space(std::string_view text) {
-  std::string kept;
-  std::ranges::copy_if(text, std::back_inserter(kept), [](char c) { return c != ' ' && (c < '\t' || c > '\r'); });
-  return kept;
+  std::string stripped;
+  std::ranges::copy_if(text, std::back_inserter(stripped), [](char c) { return c != ' ' && (c < '\t' || c > '\r'); });
+  return stripped;
 }
 
 // Returns the lines that parse_config() needs to change one config into another.
@@ -81,14 +81,14 @@ std::map<std::string, std::string> parameters_of(std::string_view text) {
   return parameters;
 }
 
-// Returns the value of a parameter, a whole number from 0 to `most`; -1 if the link does not have the parameter.
-std::int64_t number_of(const std::map<std::string, std::string>& parameters, const char* name, std::int64_t most) {
+// Returns the value of a parameter, a whole number from 0 to `max`; -1 if the link does not have the parameter.
+std::int64_t number_of(const std::map<std::string, std::string>& parameters, const char* name, std::int64_t max) {
   const auto found = parameters.find(name);
   if (found == parameters.end()) return -1;
   const std::string& text = found->second;
   std::int64_t value = -1;
-  if (!read_number(text, value) || value < 0 || value > most)
-    refuse(std::string(name) + " is \"" + printable(text.substr(0, 40)) + "\", expected 0 to " + std::to_string(most));
+  if (!read_number(text, value) || value < 0 || value > max)
+    refuse(std::string(name) + " is \"" + printable(text.substr(0, 40)) + "\", expected 0 to " + std::to_string(max));
   return value;
 }
 
@@ -128,9 +128,9 @@ SharedSetup read_setup_link(std::string_view text) {
   if (!is_setup_link(text)) refuse("it does not begin with " + std::string(kSetupScheme));
   if (text.size() > kMaxLinkBytes) refuse("it is longer than " + std::to_string(kMaxLinkBytes >> 10) + " KiB");
   const std::string link = without_white_space(text);
-  const std::string_view rest = std::string_view(link).substr(kSetupScheme.size());
-  if (!rest.starts_with(kSetupWord)) refuse("it is of a kind that this version does not know");
-  const auto parameters = parameters_of(rest.substr(kSetupWord.size()));
+  const std::string_view action = std::string_view(link).substr(kSetupScheme.size());
+  if (!action.starts_with(kSetupWord)) refuse("it is of a kind that this version does not know");
+  const auto parameters = parameters_of(action.substr(kSetupWord.size()));
   SharedSetup setup;
   setup.step = number_of(parameters, "step", 1'000'000'000);
   setup.run = static_cast<int>(number_of(parameters, "run", 999));

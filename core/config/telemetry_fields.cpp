@@ -8,7 +8,7 @@ std::vector<ConfigField> telemetry_fields() {
   add_group(
       t, "Telemetry",
       {
-          live(field<&TelemetryConfig::every>(
+          live(field<&TelemetryConfig::frame_interval>(
               "every", "Router arrays every", "steps", {1, 10000},
               "Steps between recorded expert loads and all-to-all matrices; losses are recorded at every step. 1: "
               "every step. A larger value keeps the recordings of long runs small.")),

@@ -43,7 +43,8 @@ class GeneratedDataset : public Dataset {
     std::vector<int> deck(domains);
     std::iota(deck.begin(), deck.end(), 0);
     Draws draws(order_, index / domains);
-    for (std::uint32_t left = domains; left > 1; --left) std::swap(deck[left - 1], deck[draws.below(left)]);
+    for (std::uint32_t remaining = domains; remaining > 1; --remaining)
+      std::swap(deck[remaining - 1], deck[draws.below(remaining)]);
     return deck[index % domains];
   }
 

@@ -33,8 +33,8 @@ Successors shuffled_cycle(std::size_t language) {
   const RandomStream stream(0, "data.facts");
   Draws draws(stream, language);
   std::string order(kSymbols);
-  for (auto left = static_cast<std::uint32_t>(order.size()); left > 1; --left)
-    std::swap(order[left - 1], order[draws.below(left)]);
+  for (auto remaining = static_cast<std::uint32_t>(order.size()); remaining > 1; --remaining)
+    std::swap(order[remaining - 1], order[draws.below(remaining)]);
   Successors next{};
   for (std::size_t i = 0; i < order.size(); ++i)
     next[static_cast<std::size_t>(order[i])] = order[(i + 1) % order.size()];
@@ -45,7 +45,7 @@ template <std::size_t language>
 void append_facts(std::string& text, Draws& draws) {
   static const Successors next = shuffled_cycle(language);
   char symbol = text.empty() ? random_symbol(draws) : text.back();
-  for (int left = kSymbolsPerDocument; left > 0; --left) {
+  for (int remaining_symbols = kSymbolsPerDocument; remaining_symbols > 0; --remaining_symbols) {
     symbol = draws.chance(kRandomSymbols) ? random_symbol(draws) : next[static_cast<std::size_t>(symbol)];
     text += kFactLanguages[language];
     text += symbol;
@@ -78,7 +78,7 @@ struct Out {
 // --- prose: subject and verb agree, pronouns match their nouns, words follow Zipf's law ------------------------------
 
 struct Noun {
-  const char *one, *many, *pronoun;
+  const char *singular, *plural, *pronoun;
 };
 constexpr Noun kNouns[] = {{"man", "men", "he"},
                            {"woman", "women", "she"},
@@ -106,31 +106,32 @@ constexpr const char* kPlaces[] = {"in the valley",   "near the sea", "under the
                                    "behind the wall", "on the road",  "by the old bridge"};
 constexpr const char* kTimes[] = {"in the morning", "at night", "every day", "in winter", "before the rain"};
 
-void append_noun_phrase(Out& out, Draws& d, const Noun& noun, bool many) {
-  out << (d.chance(0.7) ? "the " : many ? "some " : "one ");
+void append_noun_phrase(Out& out, Draws& d, const Noun& noun, bool is_plural) {
+  out << (d.chance(0.7) ? "the " : is_plural ? "some " : "one ");
   if (d.chance(0.5)) out << d.skewed(kAdjectives) << ' ';
-  out << (many ? noun.many : noun.one);
+  out << (is_plural ? noun.plural : noun.singular);
 }
 
 void append_sentence(std::string& text, Draws& d) {
   Out out{text};
   const std::size_t start = text.size();
   const Noun& subject = d.skewed(kNouns);
-  const bool many = d.chance(0.35);
-  const char* ending = many ? " " : "s ";
-  append_noun_phrase(out, d, subject, many);
+  const bool is_plural = d.chance(0.35);
+  const char* ending = is_plural ? " " : "s ";
+  append_noun_phrase(out, d, subject, is_plural);
   out << ' ' << d.skewed(kVerbs) << ending;
   const Noun& object = d.skewed(kNouns);
   append_noun_phrase(out, d, object, d.chance(0.35));
   if (d.chance(0.5)) out << ' ' << d.skewed(kPlaces);
-  if (d.chance(0.4)) out << ", and " << (many ? "they" : subject.pronoun) << ' ' << d.skewed(kVerbs) << ending << "it";
+  if (d.chance(0.4))
+    out << ", and " << (is_plural ? "they" : subject.pronoun) << ' ' << d.skewed(kVerbs) << ending << "it";
   if (d.chance(0.3)) out << ' ' << d.skewed(kTimes);
   text[start] = static_cast<char>(text[start] - 'a' + 'A');
   out << ". ";
 }
 
 void append_prose(std::string& text, Draws& d) {
-  for (int left = d.between(3, 6); left > 0; --left) append_sentence(text, d);
+  for (int remaining = d.between(3, 6); remaining > 0; --remaining) append_sentence(text, d);
   text.back() = '\n';
 }
 
@@ -148,10 +149,10 @@ void append_code(std::string& text, Draws& d) {
   const char* type = d.chance(0.6) ? "int" : "float";
   out << type << ' ' << d.skewed(kFunctions) << '_' << a << '(' << type << ' ' << a << ", " << type << ' ' << b
       << ") {\n";
-  out << "  " << type << " result = " << a << d.of(kOperators) << b << ";\n";
+  out << "  " << type << " result = " << a << d.uniform(kOperators) << b << ";\n";
   if (d.chance(0.5)) {
     out << "  for (int i = 0; i < " << (1 << d.between(1, 8)) << "; ++i) {\n";
-    out << "    result = result" << d.of(kOperators) << (d.chance(0.5) ? a : b) << ";\n  }\n";
+    out << "    result = result" << d.uniform(kOperators) << (d.chance(0.5) ? a : b) << ";\n  }\n";
   }
   if (d.chance(0.4)) out << "  if (result > " << b << ") {\n    return " << b << ";\n  }\n";
   out << "  return result;\n}\n\n";
@@ -177,7 +178,8 @@ void append_json(std::string& text, Draws& d) {
   out << "{\"id\":" << d.between(1000, 9999) << ",\"name\":\"" << d.skewed(kPeople);
   out << "\",\"city\":\"" << d.skewed(kCities) << "\",\"active\":" << (d.chance(0.7) ? "true" : "false");
   out << ",\"tags\":[";
-  for (int left = d.between(0, 3); left > 0; --left) out << '"' << d.skewed(kTags) << (left > 1 ? "\"," : "\"");
+  for (int remaining = d.between(0, 3); remaining > 0; --remaining)
+    out << '"' << d.skewed(kTags) << (remaining > 1 ? "\"," : "\"");
   out << "],\"score\":" << d.between(0, 9) << '.' << d.between(0, 9) << "}\n";
 }
 
@@ -186,7 +188,7 @@ void append_json(std::string& text, Draws& d) {
 void append_brackets(std::string& text, Draws& d) {
   static constexpr char kOpen[] = {'(', '[', '{', '<'};
   std::string to_close;
-  for (int left = d.between(12, 30); left > 0; --left) {
+  for (int remaining = d.between(12, 30); remaining > 0; --remaining) {
     if (!to_close.empty() && (to_close.size() >= 8 || d.chance(0.45))) {
       text += to_close.back();
       to_close.pop_back();
@@ -207,9 +209,9 @@ constexpr const char* kCodons[] = {"GCT", "GAA", "AAG", "CTG", "GGC", "TTC", "AC
 constexpr const char* kStops[] = {"TAA", "TGA", "TAG"};
 
 void append_dna(std::string& text, Draws& d) {
-  for (int left = d.between(4, 12); left > 0; --left) text += "ACGT"[d.below(4)];
+  for (int remaining = d.between(4, 12); remaining > 0; --remaining) text += "ACGT"[d.below(4)];
   text += "TATAATATG";  // promoter box and start codon
-  for (int left = d.between(8, 24); left > 0; --left) text += d.skewed(kCodons);
+  for (int remaining = d.between(8, 24); remaining > 0; --remaining) text += d.skewed(kCodons);
   text += std::string(d.skewed(kStops)) + '\n';
 }
 
@@ -224,7 +226,7 @@ void append_element(std::string& text, Draws& d, int depth) {
   if (d.chance(0.4)) text += " class='" + std::string(d.skewed(kClasses)) + '\'';
   text += '>';
   if (depth < 3 && d.chance(0.6))
-    for (int left = d.between(1, 2); left > 0; --left) append_element(text, d, depth + 1);
+    for (int remaining = d.between(1, 2); remaining > 0; --remaining) append_element(text, d, depth + 1);
   else
     text += d.skewed(kAdjectives);
   text += "</" + tag + '>';
@@ -242,7 +244,7 @@ void append_log(std::string& text, Draws& d) {
                                             "WARN  slow disk, waited ", "ERROR connection lost after "};
   int second = d.between(0, 86000);
   char line[96];
-  for (int left = d.between(3, 6); left > 0; --left) {
+  for (int remaining = d.between(3, 6); remaining > 0; --remaining) {
     second += d.between(0, 20);
     std::snprintf(line, sizeof line, "%02d:%02d:%02d worker-%d ", second / 3600, second / 60 % 60, second % 60,
                   d.between(0, 3));
@@ -257,7 +259,7 @@ void append_counting(std::string& text, Draws& d) {
   const int step = d.between(1, 12);
   int value = d.between(0, 60);
   text += "by " + std::to_string(step) + ':';
-  for (int left = d.between(6, 14); left > 0; --left, value += step) text += ' ' + std::to_string(value);
+  for (int remaining = d.between(6, 14); remaining > 0; --remaining, value += step) text += ' ' + std::to_string(value);
   text += '\n';
 }
 

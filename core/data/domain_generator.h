@@ -29,7 +29,7 @@ class Draws {
   }
   bool chance(double probability) { return stream_.uniform(next_++) < probability; }
   template <class T, std::size_t N>
-  const T& of(const T (&choices)[N]) {
+  const T& uniform(const T (&choices)[N]) {
     return choices[below(N)];
   }
   // Draws earlier choices more often: choice r with a weight of about 1 / (r + 1), by r = (N + 1)^u - 1 rounded down, u

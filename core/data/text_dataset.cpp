@@ -74,8 +74,8 @@ void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
   std::string text;
   const std::int64_t before = all.bytes;
   if (!read_file(all, path, text)) return;
-  const auto skip = [&](int& count, std::string& reason, const std::string& why) {
-    if (count++ == 0) reason = path.string() + ": " + why;
+  const auto skip = [&](int& count, std::string& reason, const std::string& problem) {
+    if (count++ == 0) reason = path.string() + ": " + problem;
     all.bytes = before;
   };
   const std::string encoding = encoding_problem(text);
@@ -154,13 +154,13 @@ std::string skipped_text(const Collection& all) {
 // line, so that tokens at the ends of pieces may differ from those of the whole text.
 void tokenize(Collection& all, const Tokenizer& tokenizer) {
   for (TextDomain& domain : all.domains) {
-    for (std::string_view rest = domain.text; !rest.empty();) {
+    for (std::string_view unread = domain.text; !unread.empty();) {
       all.require_going_on();
-      const std::size_t end = rest.size() > kPieceBytes ? rest.find('\n', kPieceBytes) : std::string_view::npos;
-      const std::string_view piece = rest.substr(0, end == std::string_view::npos ? end : end + 1);
+      const std::size_t end = unread.size() > kPieceBytes ? unread.find('\n', kPieceBytes) : std::string_view::npos;
+      const std::string_view piece = unread.substr(0, end == std::string_view::npos ? end : end + 1);
       const std::vector<std::int32_t> ids = tokenizer.encode(piece, SpecialTokenUse::without);
       domain.ids.insert(domain.ids.end(), ids.begin(), ids.end());
-      rest.remove_prefix(piece.size());
+      unread.remove_prefix(piece.size());
     }
     domain.text = {};
   }
@@ -229,12 +229,12 @@ class TextDataset : public Dataset {
 
   // Fills a row with the tokens of a domain from `first` on.
   void fill(Batch& batch, int row, int domain, std::size_t first) const {
-    const TextDomain& of = all_.domains[static_cast<std::size_t>(domain)];
+    const TextDomain& source = all_.domains[static_cast<std::size_t>(domain)];
     const std::size_t tokens = static_cast<std::size_t>(config_.seq) + 1;
-    if (of.ids.empty())
-      fill_sequence(batch, row, domain, byte_tokens(std::string_view(of.text).substr(first, tokens)));
+    if (source.ids.empty())
+      fill_sequence(batch, row, domain, byte_tokens(std::string_view(source.text).substr(first, tokens)));
     else
-      fill_sequence(batch, row, domain, std::span<const std::int32_t>(of.ids).subspan(first, tokens));
+      fill_sequence(batch, row, domain, std::span<const std::int32_t>(source.ids).subspan(first, tokens));
   }
 
   // Returns how many of the first tokens of a text of `size` tokens are for training; the others are held out. Each

@@ -36,8 +36,8 @@ std::vector<Explanation::Knob> knobs_at(FigureKey figure, const History& history
 
 // Returns the step of the newest value at or before `step`; -1 if there is no value.
 std::int64_t step_of_value(const History& history, Metric metric, int layer, std::int64_t step) {
-  constexpr std::int64_t kReach = 4096;
-  const std::vector<std::int64_t> steps = history.steps_in(history.last_steps(kReach, step));
+  constexpr std::int64_t kSearchedSteps = 4096;
+  const std::vector<std::int64_t> steps = history.steps_in(history.last_steps(kSearchedSteps, step));
   const std::vector<float> values = history.values_at(metric, layer, steps);
   for (std::size_t i = values.size(); i-- > 0;) {
     if (!is_missing(values[i])) return steps[i];
@@ -49,7 +49,7 @@ void put(Explanation& out, const Context& at, Parts parts, bool of_expert) {
   out.value = at.value;
   out.expression = std::move(parts.expression);
   out.note = std::move(parts.note);
-  out.where = place_text(at, of_expert);
+  out.place = place_text(at, of_expert);
 }
 
 void explain_scalar(Explanation& out, Context& at, Metric metric) {
@@ -69,13 +69,13 @@ void explain_gradient(Explanation& out, Context& at) {
   for (const GradientFrame& gradient : frame->gradients) {
     if (gradient.layer != at.target.layer || gradient.group != group) continue;
     const auto figure =
-        std::ranges::find_if(kGradientFigures, [&](const auto& each) { return at.target.key == each.card; });
+        std::ranges::find_if(kGradientFigures, [&](const auto& row) { return at.target.key == row.card; });
     const bool cosine = figure->member == &GradientFrame::cosine || figure->member == &GradientFrame::pinned_cosine;
     at.step = frame->step;
     at.value = static_cast<double>(gradient.*figure->member);
     put(out, at, cosine ? angle(at, "between the gradient and the FP32 gradient") : gradient_snr(at), false);
-    out.where =
-        std::string(gradient_group_name(group)) + (at.target.layer < 0 ? " of the model, " : " of ") + out.where;
+    out.place =
+        std::string(gradient_group_name(group)) + (at.target.layer < 0 ? " of the model, " : " of ") + out.place;
     return;
   }
 }
@@ -87,7 +87,7 @@ void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   at.step = frame->step;
   at.value = member ? static_cast<double>(quant->*member) : 0;
   put(out, at, quant_parts(at, *quant), false);
-  out.where = place_text(*quant) + " in " + quant->format.name() + ", step " + grouped(at.step);
+  out.place = place_text(*quant) + " in " + quant->format.name() + ", step " + grouped(at.step);
 }
 
 // Returns the member of a quantizer figure; nullptr for the histogram of scales, which is not a single figure; nullopt
@@ -102,8 +102,8 @@ std::optional<float QuantFrame::*> quant_member(FigureKey key) {
 // Sets a capacity factor for filler_fraction, which is not recorded and needs one: the run's own, else 1.
 FigureTarget with_capacity(const History& history, FigureTarget target) {
   if (target.key != "filler_fraction" || std::isfinite(target.parameter)) return target;
-  const double own = history.settings_at(target.step)->value(&RouterConfig::capacity_factor).value_or(0);
-  target.parameter = own > 0 ? own : 1;
+  const double configured_factor = history.settings_at(target.step)->value(&RouterConfig::capacity_factor).value_or(0);
+  target.parameter = configured_factor > 0 ? configured_factor : 1;
   return target;
 }
 
@@ -113,8 +113,8 @@ Provenance provenance_in(const RunInfo& run, Provenance kind) {
   return run_origin(run) == RunOrigin::log && kind == Provenance::measured_here ? Provenance::from_log : kind;
 }
 
-Explanation explain_figure(const History& history, const FigureTarget& asked) {
-  const FigureTarget target = with_capacity(history, asked);
+Explanation explain_figure(const History& history, const FigureTarget& requested) {
+  const FigureTarget target = with_capacity(history, requested);
   Explanation out;
   out.info = &target.key.info();
   out.kind = provenance_in(history.info(), out.info->provenance);
@@ -123,7 +123,7 @@ Explanation explain_figure(const History& history, const FigureTarget& asked) {
       (target.key == "padding_fraction" || target.key == "dropped_fraction" || target.key == "filler_fraction") &&
       std::isfinite(target.parameter) && target.parameter > 0;
   const bool of_gradient =
-      std::ranges::any_of(kGradientFigures, [&](const auto& each) { return target.key == each.card; });
+      std::ranges::any_of(kGradientFigures, [&](const auto& row) { return target.key == row.card; });
   if (of_gradient && target.other >= 0) {
     explain_gradient(out, at);
   } else if (what_if_figure) {

@@ -35,7 +35,7 @@ Provenance provenance_in(const RunInfo& run, Provenance kind);
 struct Explanation {
   const MetricInfo* info = nullptr;             // never nullptr
   Provenance kind = Provenance::measured_here;  // kind of this value after provenance_in()
-  std::string where;                            // "layer 2, expert 5, step 1,234"
+  std::string place;                            // "layer 2, expert 5, step 1,234"
   std::string expression;                       // "(96 - 64) / 64"; empty: no value
   double value = kNoValue;                      // value on the screen
   std::string note;                             // meaning of the numbers

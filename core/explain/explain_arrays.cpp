@@ -38,7 +38,7 @@ Parts expert_bias(Context& at) {
     return plain(at, "added to the scores for the choice of experts, but not to the mixing weights");
   for (const RouterFrame& router : before->routers) {
     if (router.layer != at.target.layer || router.expert_bias.size() <= expert) continue;
-    const auto was = static_cast<double>(router.expert_bias[expert]);
+    const auto old_bias = static_cast<double>(router.expert_bias[expert]);
     const auto& counts = at.router->tokens_per_expert;
     std::string note = "the bias one step earlier, and this step's change";
     if (by_quantiles(at.setting(&RouterConfig::balance_rule).value_or(BalanceRule::sign))) {
@@ -47,8 +47,8 @@ Parts expert_bias(Context& at) {
       const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());
       note += ": n_e = " + num(counts[expert]) + " against n = " + num(mean);
     }
-    const double change = at.value - was;
-    return {num(was) + (change < 0 ? " - " : " + ") + num(std::fabs(change)), note};
+    const double change = at.value - old_bias;
+    return {num(old_bias) + (change < 0 ? " - " : " + ") + num(std::fabs(change)), note};
   }
   return plain(at);
 }
@@ -157,12 +157,12 @@ double column_sum(const std::vector<std::uint32_t>& table, std::size_t columns, 
 // Explains a cell's share of its row, divided by its column's share of the whole table.
 std::optional<Parts> lift(Context& at, const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row,
                           std::size_t column, const std::string& note) {
-  const auto here = static_cast<double>(cell(table, columns, row, column));
+  const auto cell_value = static_cast<double>(cell(table, columns, row, column));
   const double of_row = row_sum(table, columns, row), of_column = column_sum(table, columns, column);
   const auto all = static_cast<double>(total(table));
   if (of_row <= 0 || of_column <= 0) return std::nullopt;
-  at.value = here / of_row / (of_column / all);
-  return Parts{"(" + num(here) + " / " + num(of_row) + ") / (" + num(of_column) + " / " + num(all) + ")", note};
+  at.value = cell_value / of_row / (of_column / all);
+  return Parts{"(" + num(cell_value) + " / " + num(of_row) + ") / (" + num(of_column) + " / " + num(all) + ")", note};
 }
 
 std::optional<Parts> specialisation(Context& at) {
@@ -190,13 +190,13 @@ std::optional<Parts> specialisation(Context& at) {
                    "slots of the expert from " + domain + ", of all slots from " + domain};
     }
     if (key == "coactivation" && special.together_EE.size() == experts * experts && other < experts) {
-      const auto alone = static_cast<double>(cell(special.together_EE, experts, expert, expert));
-      if (alone <= 0) return std::nullopt;
+      const auto chosen_tokens = static_cast<double>(cell(special.together_EE, experts, expert, expert));
+      if (chosen_tokens <= 0) return std::nullopt;
       const auto both = static_cast<double>(cell(special.together_EE, experts, expert, other));
-      at.value = both / alone;
-      return Parts{num(both) + " / " + num(alone), "tokens that chose experts " + std::to_string(expert) + " and " +
-                                                       std::to_string(other) + ", of the tokens that chose expert " +
-                                                       std::to_string(expert)};
+      at.value = both / chosen_tokens;
+      return Parts{num(both) + " / " + num(chosen_tokens),
+                   "tokens that chose experts " + std::to_string(expert) + " and " + std::to_string(other) +
+                       ", of the tokens that chose expert " + std::to_string(expert)};
     }
     if (key == "bias_for_share" && special.bias_for_share_EQ.size() == experts * kBiasShares) {
       at.value = static_cast<double>(special.bias_for_share_EQ[expert * kBiasShares + kFairShare]);
@@ -227,36 +227,37 @@ std::optional<Parts> output_similarity(Context& at) {
   const LayerSimilarity* layer = measured ? measured->find(at.target.layer) : nullptr;
   const int i = at.target.expert, j = at.target.other;
   if (!layer || i < 0 || j < 0 || i >= layer->experts() || j >= layer->experts() || i == j) return std::nullopt;
-  at.value = layer->of(i, j).mean;
+  at.value = layer->cosine(i, j).mean;
   std::string note = "mean over " + counted(measured->pieces, "piece", "pieces") + " of text, experts " +
                      std::to_string(i) + " and " + std::to_string(j);
-  if (std::isfinite(layer->of(i, j).interval)) note += "; 95 % interval +-" + num(layer->of(i, j).interval);
+  if (std::isfinite(layer->cosine(i, j).interval)) note += "; 95 % interval +-" + num(layer->cosine(i, j).interval);
   return plain(at, note);
 }
 
 // Explains the value of one layer, or the mean over the layers that can be compared.
 std::optional<Parts> stability(Context& at) {
   std::int64_t step = at.target.step;
-  const auto now = at.history.text_at(TextKind::probe, step);
-  if (!now) return std::nullopt;
+  const auto newer = at.history.text_at(TextKind::probe, step);
+  if (!newer) return std::nullopt;
   std::int64_t reference = at.target.reference >= 0 ? at.target.reference : step - 1;
-  const auto then = at.history.text_at(TextKind::probe, reference);
-  if (!then) return std::nullopt;
+  const auto older = at.history.text_at(TextKind::probe, reference);
+  if (!older) return std::nullopt;
   at.step = step;
   const bool sets = at.target.key == "unchanged_choices";
   const auto value = [&](int layer) {
-    return static_cast<double>(sets ? unchanged_choices(*now, *then, layer) : routing_stability(*now, *then, layer));
+    return static_cast<double>(sets ? unchanged_choices(*newer, *older, layer)
+                                    : routing_stability(*newer, *older, layer));
   };
   if (at.target.layer == kWholeRun) {
     std::vector<double> values;
-    for (const TokenLayer& layer : now->layers)
+    for (const TokenLayer& layer : newer->layers)
       if (const double of_layer = value(layer.layer); std::isfinite(of_layer)) values.push_back(of_layer);
     return mean_of_layers(at, values, "against step " + grouped(reference));
   }
   at.value = value(at.target.layer);
-  const double of = static_cast<double>(now->text.size()) * (sets ? 1 : at.info().top_k);
-  if (!std::isfinite(at.value) || of <= 0) return std::nullopt;
-  return Parts{num(std::round(at.value * of)) + " / " + num(of),
+  const double all_copies = static_cast<double>(newer->text.size()) * (sets ? 1 : at.info().top_k);
+  if (!std::isfinite(at.value) || all_copies <= 0) return std::nullopt;
+  return Parts{num(std::round(at.value * all_copies)) + " / " + num(all_copies),
                (sets ? "tokens of the probe with the same experts as at step "
                      : "chosen experts of the probe's tokens that were also chosen at step ") +
                    grouped(reference) + ", of all"};

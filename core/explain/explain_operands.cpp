@@ -18,8 +18,8 @@ const QuantFrame* find_quant(const TelemetryFrame& frame, const FigureTarget& ta
 
 namespace {
 
-Parts counted_share(double share, double of, const std::string& what) {
-  return {num(std::round(share * of)) + " / " + num(of), what};
+Parts counted_share(double share, double total, const std::string& what) {
+  return {num(std::round(share * total)) + " / " + num(total), what};
 }
 
 double blocks_of(const QuantFrame& quant) {
@@ -49,10 +49,10 @@ Parts clipped_values(const Context& at, const QuantFormat& format, double blocks
 }
 
 Parts commonest_scale(Context& at, const QuantFrame& quant, const QuantFormat& format) {
-  const auto most = std::ranges::max_element(quant.e8m0_blocks);
-  const auto byte = most - quant.e8m0_blocks.begin();
+  const auto commonest = std::ranges::max_element(quant.e8m0_blocks);
+  const auto byte = commonest - quant.e8m0_blocks.begin();
   const std::string power = "2^" + std::to_string(byte - 127);
-  at.value = *most;
+  at.value = *commonest;
   std::string scale = "commonest scale, " + power + " (byte " + std::to_string(byte) + ")";
   if (byte == 255)
     scale = "commonest scale, NaN";

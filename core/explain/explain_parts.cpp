@@ -23,13 +23,13 @@ std::uint64_t total(const std::vector<std::uint32_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }
 
-std::string many(const char* function, const std::vector<double>& values) {
+std::string function_of_values(const char* function, const std::vector<double>& values) {
   if (values.size() == 1) return num(values[0]);
   return std::string(function) + "(" + joined(values, ", ", num) + ")";
 }
 
 std::string mean_text(const std::vector<double>& values) {
-  if (values.size() <= kMaxTerms) return many("mean", values);
+  if (values.size() <= kMaxTerms) return function_of_values("mean", values);
   return num(std::accumulate(values.begin(), values.end(), 0.0)) + " / " + std::to_string(values.size());
 }
 

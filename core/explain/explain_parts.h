@@ -37,7 +37,7 @@ struct Context {
 inline constexpr std::size_t kMaxTerms = 10;  // longer sums and means are not written out
 std::string num(double value);
 std::uint64_t total(const std::vector<std::uint32_t>& counts);
-std::string many(const char* function, const std::vector<double>& values);
+std::string function_of_values(const char* function, const std::vector<double>& values);
 // Return the mean and the sum as expressions. Long lists are shortened to an expression of the same value.
 std::string mean_text(const std::vector<double>& values);
 std::string sum_text(const std::vector<double>& values);

@@ -24,11 +24,11 @@ std::vector<double> of_layers(const Context& at, Metric metric) {
 }
 
 // Explains a mean over the tokens of the batch, of which only the mean is recorded.
-Parts mean_of_tokens(const Context& at, const std::string& of) {
-  if (at.tokens() <= 0) return plain(at, "mean over the tokens of " + of);
+Parts mean_of_tokens(const Context& at, const std::string& quantity) {
+  if (at.tokens() <= 0) return plain(at, "mean over the tokens of " + quantity);
   const auto tokens = static_cast<double>(at.tokens());
   return {num(at.value * tokens) + " / " + num(tokens),
-          "the sum over the batch's " + grouped(at.tokens()) + " tokens of " + of + ", divided by their number"};
+          "the sum over the batch's " + grouped(at.tokens()) + " tokens of " + quantity + ", divided by their number"};
 }
 
 Parts ce_loss(const Context& at) {
@@ -105,10 +105,10 @@ Parts median_layer(const Context& at, Metric metric) {
   std::vector<double> values = of_layers(at, metric);
   if (values.empty()) return plain(at);
   std::ranges::sort(values);
-  if (values.size() <= kMaxTerms) return {many("median", values), "the layers' values in order"};
-  const std::size_t half = values.size() / 2;
-  if (values.size() % 2) return {num(values[half]), "the middle one of " + std::to_string(values.size()) + " layers"};
-  return {"(" + num(values[half - 1]) + " + " + num(values[half]) + ") / 2",
+  if (values.size() <= kMaxTerms) return {function_of_values("median", values), "the layers' values in order"};
+  const std::size_t middle = values.size() / 2;
+  if (values.size() % 2) return {num(values[middle]), "the middle one of " + std::to_string(values.size()) + " layers"};
+  return {"(" + num(values[middle - 1]) + " + " + num(values[middle]) + ") / 2",
           "the middle two of " + std::to_string(values.size()) + " layers"};
 }
 
@@ -130,12 +130,12 @@ Parts worst_layer(const Context& at, Metric metric) {
   if (values.empty()) return plain(at);
   std::ranges::sort(values, std::greater{});
   if (values.size() > kMaxTerms) values.resize(kMaxTerms);
-  return {many("max", values), "the highest of the layers' values"};
+  return {function_of_values("max", values), "the highest of the layers' values"};
 }
 
 std::string fullest(const RouterFrame& router) {
-  const auto most = std::ranges::max_element(router.tokens_per_expert);
-  return "expert " + std::to_string(most - router.tokens_per_expert.begin());
+  const auto fullest_expert = std::ranges::max_element(router.tokens_per_expert);
+  return "expert " + std::to_string(fullest_expert - router.tokens_per_expert.begin());
 }
 
 Parts max_vio(const Context& at) {
@@ -152,9 +152,10 @@ Parts max_vio_window(const Context& at) {
   const StepRange range{std::max(at.history.steps().first, at.step - window + 1), at.step};
   const std::vector<float> mean = at.history.utilisation(at.target.layer, range, 1, Summary::mean);
   if (mean.empty() || std::isnan(mean[0])) return parts;
-  const auto most = std::ranges::max_element(mean) - mean.begin();
-  parts.note = "expert " + std::to_string(most) + " has had " + num(at.value + 1) + " times its fair share over " +
-               steps_in_words(range.first, range.last) + ", at most the last W = " + std::to_string(window) + " steps";
+  const auto fullest_expert = std::ranges::max_element(mean) - mean.begin();
+  parts.note = "expert " + std::to_string(fullest_expert) + " has had " + num(at.value + 1) +
+               " times its fair share over " + steps_in_words(range.first, range.last) +
+               ", at most the last W = " + std::to_string(window) + " steps";
   return parts;
 }
 
@@ -187,10 +188,10 @@ Parts score_entropy(const Context& at) {
                                        " of E = " + std::to_string(at.info().n_experts)};
 }
 
-Parts layer_loss(const Context& at, double RouterConfig::*coefficient, const std::string& rest) {
+Parts layer_loss(const Context& at, double RouterConfig::*coefficient, const std::string& factor) {
   const auto a = at.setting(coefficient);
-  if (!a || *a == 0) return plain(at, rest);
-  return {num(*a) + " * " + num(at.value / *a), Setting(coefficient).key() + " times " + rest};
+  if (!a || *a == 0) return plain(at, factor);
+  return {num(*a) + " * " + num(at.value / *a), Setting(coefficient).key() + " times " + factor};
 }
 
 Parts balance_loss(const Context& at) {

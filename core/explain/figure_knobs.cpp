@@ -90,8 +90,9 @@ const std::vector<Row>& table() {
 
 const std::vector<Setting>& knobs_of(FigureKey figure) {
   static const std::vector<Setting> none;
-  const auto row = std::ranges::find_if(
-      table(), [&](const Row& each) { return std::ranges::find(each.figures, figure) != each.figures.end(); });
+  const auto row = std::ranges::find_if(table(), [&](const Row& knobs_row) {
+    return std::ranges::find(knobs_row.figures, figure) != knobs_row.figures.end();
+  });
   return row == table().end() ? none : row->knobs;
 }
 

@@ -76,14 +76,14 @@ class Linkage {
   }
 
   // Appends `right` to `left`, either of them reversed if that joins more similar ends.
-  void join(std::vector<int>& left, std::vector<int>& right) const {
+  void join(std::vector<int>& first, std::vector<int>& second) const {
     const auto alike = [this](int i, int j) { return leaf_similarity_[static_cast<std::size_t>(i) * size_ + j]; };
-    const float ends[] = {alike(left.back(), right.front()), alike(left.back(), right.back()),
-                          alike(left.front(), right.front()), alike(left.front(), right.back())};
+    const float ends[] = {alike(first.back(), second.front()), alike(first.back(), second.back()),
+                          alike(first.front(), second.front()), alike(first.front(), second.back())};
     const auto best = std::ranges::max_element(ends) - ends;
-    if (best >= 2) std::ranges::reverse(left);
-    if (best % 2 == 1) std::ranges::reverse(right);
-    left.insert(left.end(), right.begin(), right.end());
+    if (best >= 2) std::ranges::reverse(first);
+    if (best % 2 == 1) std::ranges::reverse(second);
+    first.insert(first.end(), second.begin(), second.end());
   }
 
   std::vector<int> leaves() const {

@@ -10,9 +10,9 @@
 namespace moescope {
 namespace {
 
-constexpr int kSweeps = 30;             // largest number of sweeps of Jacobi rotations; far fewer are needed
-constexpr double kSmall = 1e-12;        // share of the trace; smaller values are rounding errors
-constexpr double kSameDistance = 1e-9;  // coordinates that differ by less count as equal
+constexpr int kSweeps = 30;                   // largest number of sweeps of Jacobi rotations; far fewer are needed
+constexpr double kRelativeTolerance = 1e-12;  // share of the trace; smaller values are rounding errors
+constexpr double kSameDistance = 1e-9;        // coordinates that differ by less count as equal
 
 using Rows = std::vector<std::vector<double>>;
 
@@ -65,7 +65,7 @@ Rows diagonalise(Rows& matrix, double trace) {
     bool done = true;
     for (std::size_t p = 0; p < n; ++p)
       for (std::size_t q = p + 1; q < n; ++q) {
-        if (std::fabs(matrix[p][q]) <= kSmall * trace) continue;
+        if (std::fabs(matrix[p][q]) <= kRelativeTolerance * trace) continue;
         done = false;
         rotate(matrix, vectors, p, q);
       }
@@ -79,7 +79,7 @@ void fix_sign(std::vector<double>& coordinates) {
   for (std::size_t i = 1; i < coordinates.size(); ++i)
     if (std::fabs(coordinates[i]) > std::fabs(coordinates[farthest]) + kSameDistance) farthest = i;
   if (coordinates[farthest] < 0)
-    for (double& each : coordinates) each = -each;
+    for (double& coordinate : coordinates) coordinate = -coordinate;
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ ExpertMap expert_map(std::span<const std::uint32_t> counts_FE, int n_experts) {
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return gram[a][a] > gram[b][b]; });
   for (const std::size_t axis : {std::size_t{0}, std::size_t{1}}) {
     const double lambda = axis < n ? gram[order[axis]][order[axis]] : 0;
-    const bool varies = lambda > kSmall * static_cast<double>(n) && lambda > 0;
+    const bool varies = lambda > kRelativeTolerance * static_cast<double>(n) && lambda > 0;
     std::vector<double> coordinates(n, 0);
     if (varies) {
       for (std::size_t i = 0; i < n; ++i) coordinates[i] = std::sqrt(lambda) * vectors[order[axis]][i];

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMostExperts = 1 << 12;  // largest number of experts of a layer in a recording
+constexpr int kMaxScannedExperts = 1 << 12;  // largest number of experts of a layer in a recording
 
 json as_json(const ExpertCost& cost) {
   json domains = json::array();
@@ -57,7 +57,7 @@ LayerSimilarity::LayerSimilarity(int layer, int experts)
 int LayerSimilarity::most_similar(int expert) const {
   int best = -1;
   for (int e = 0; e < experts_; ++e)
-    if (e != expert && (best < 0 || of(expert, e).mean > of(expert, best).mean)) best = e;
+    if (e != expert && (best < 0 || cosine(expert, e).mean > cosine(expert, best).mean)) best = e;
   return best;
 }
 
@@ -110,7 +110,8 @@ std::string similarity_json(const ExpertSimilarity& similarity) {
     json pairs = json::array();
     for (int i = 0; i < layer.experts(); ++i)
       for (int j = i + 1; j < layer.experts(); ++j)
-        pairs.push_back(as_json(FigureOfPieces{rounded(layer.of(i, j).mean), rounded(layer.of(i, j).interval)}));
+        pairs.push_back(
+            as_json(FigureOfPieces{rounded(layer.cosine(i, j).mean), rounded(layer.cosine(i, j).interval)}));
     layers.push_back({{"layer", layer.layer()}, {"experts", layer.experts()}, {"cosines", std::move(pairs)}});
   }
   return json{{"pieces", similarity.pieces}, {"layers", std::move(layers)}}.dump();
@@ -120,13 +121,13 @@ std::optional<ExpertSimilarity> similarity_in(const std::string& text) {
   try {
     const json from = parse_json(text);
     ExpertSimilarity similarity{.pieces = from.at("pieces").get<int>()};
-    for (const json& each : from.at("layers")) {
-      const int experts = each.at("experts").get<int>();
-      const json& pairs = each.at("cosines");
-      if (experts < 1 || experts > kMostExperts ||
+    for (const json& layer_json : from.at("layers")) {
+      const int experts = layer_json.at("experts").get<int>();
+      const json& pairs = layer_json.at("cosines");
+      if (experts < 1 || experts > kMaxScannedExperts ||
           pairs.size() != static_cast<std::size_t>(experts * (experts - 1) / 2))
         return std::nullopt;
-      LayerSimilarity& layer = similarity.layers.emplace_back(each.at("layer").get<int>(), experts);
+      LayerSimilarity& layer = similarity.layers.emplace_back(layer_json.at("layer").get<int>(), experts);
       auto pair = pairs.begin();
       for (int i = 0; i < experts; ++i)
         for (int j = i + 1; j < experts; ++j) layer.set(i, j, figure_in(*pair++));

@@ -49,7 +49,7 @@ class LayerSimilarity {
   LayerSimilarity(int layer, int experts);  // all 0, and 1 on the diagonal
   int layer() const { return layer_; }
   int experts() const { return experts_; }
-  const FigureOfPieces& of(int i, int j) const { return cosine_EE_[at(i, j)]; }  // of(i, j) is of(j, i)
+  const FigureOfPieces& cosine(int i, int j) const { return cosine_EE_[at(i, j)]; }  // of(i, j) is of(j, i)
   void set(int i, int j, const FigureOfPieces& cosine) { cosine_EE_[at(i, j)] = cosine_EE_[at(j, i)] = cosine; }
   int most_similar(int expert) const;  // -1 if the layer has no other expert
 

@@ -13,13 +13,13 @@ struct FigureOfPieces {
   double mean = 0;
   double interval = 0;  // half of the width of the mean's interval over pieces; NaN for a single piece
 };
-// Returns mean and interval of `each`, the values of at least one piece. `inside`: probability of the interval.
-inline FigureOfPieces figure_of_pieces(std::span<const double> each, double inside = 0.95) {
-  const auto n = static_cast<double>(each.size());
+// Returns mean and interval of `values`, the values of at least one piece. `inside`: probability of the interval.
+inline FigureOfPieces figure_of_pieces(std::span<const double> values, double inside = 0.95) {
+  const auto n = static_cast<double>(values.size());
   double sum = 0, squares = 0;
-  for (const double value : each) sum += value;
-  for (const double value : each) squares += (value - sum / n) * (value - sum / n);
-  if (each.size() < 2) return {sum / n, std::numeric_limits<double>::quiet_NaN()};
+  for (const double value : values) sum += value;
+  for (const double value : values) squares += (value - sum / n) * (value - sum / n);
+  if (values.size() < 2) return {sum / n, std::numeric_limits<double>::quiet_NaN()};
   return {sum / n, student_quantile(n - 1, inside) * std::sqrt(squares / (n - 1) / n)};
 }
 

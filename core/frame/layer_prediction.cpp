@@ -8,7 +8,7 @@
 namespace moescope {
 
 LayerPrediction::LayerPrediction(int n_experts, int top_k, std::size_t max_predicted)
-    : experts_(n_experts > kMostExperts ? 0 : static_cast<std::size_t>(std::max(n_experts, 0))),
+    : experts_(n_experts > kMaxExperts ? 0 : static_cast<std::size_t>(std::max(n_experts, 0))),
       top_k_(static_cast<std::size_t>(std::max(top_k, 1))),
       most_asked_(max_predicted),
       together_(experts_ * experts_),
@@ -45,15 +45,15 @@ std::size_t LayerPrediction::hits(Row before_K, Row chosen_K) {
 float LayerPrediction::share(std::span<const std::uint16_t> before_TK, std::span<const std::uint16_t> chosen_TK) {
   const std::size_t tokens = chosen_TK.size() / top_k_;
   if (experts_ == 0 || tokens < 2 || before_TK.size() != chosen_TK.size()) return kNoValue;
-  const auto row = [&](Row of, std::size_t token) { return of.subspan(token * top_k_, top_k_); };
+  const auto row = [&](Row layer_row, std::size_t token) { return layer_row.subspan(token * top_k_, top_k_); };
   const auto teach_all = [&](std::uint32_t by) {
     for (std::size_t t = 0; t < tokens; t += 2) teach(row(before_TK, t), row(chosen_TK, t), by);
   };
   teach_all(1);
-  const std::size_t others = tokens / 2, asked = std::clamp<std::size_t>(most_asked_, 1, others);
+  const std::size_t odd_tokens = tokens / 2, sampled_tokens = std::clamp<std::size_t>(most_asked_, 1, odd_tokens);
   std::size_t right = 0, chosen = 0;
-  for (std::size_t i = 0; i < asked; ++i) {
-    const std::size_t t = 2 * (i * others / asked) + 1;
+  for (std::size_t i = 0; i < sampled_tokens; ++i) {
+    const std::size_t t = 2 * (i * odd_tokens / sampled_tokens) + 1;
     const Row chosen_K = row(chosen_TK, t);
     right += hits(row(before_TK, t), chosen_K);
     chosen += static_cast<std::size_t>(std::ranges::count_if(chosen_K, [&](auto expert) { return expert < experts_; }));

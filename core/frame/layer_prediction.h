@@ -15,7 +15,7 @@ namespace moescope {
 
 class LayerPrediction {
  public:
-  static constexpr int kMostExperts = 4096;
+  static constexpr int kMaxExperts = 4096;
 
   // `max_predicted` is the largest number of tokens that are predicted in one call of share(); each takes K E
   // additions.

@@ -47,9 +47,10 @@ std::string twin_name(const PrecisionTwin& twin) {
 }
 
 Fit fit_of(const PublishedFit& published, double loss, double matters) {
-  const double size = std::fabs(published.loss_change.mean), half = published.loss_change.interval;
-  if (size + half < matters * loss) return Fit::within;  // both comparisons are false if the interval is NaN
-  return size - half > matters * loss ? Fit::beyond : Fit::open;
+  const double size = std::fabs(published.loss_change.mean), interval_half_width = published.loss_change.interval;
+  if (size + interval_half_width < matters * loss)
+    return Fit::within;  // both comparisons are false if the interval is NaN
+  return size - interval_half_width > matters * loss ? Fit::beyond : Fit::open;
 }
 
 const char* to_text(Fit fit) {
@@ -64,12 +65,12 @@ const PrecisionTwin* PrecisionScan::costliest() const {
 std::string scan_json(const PrecisionScan& scan) {
   json twins = json::array();
   for (const PrecisionTwin& twin : scan.twins) {
-    json each{{"scope", scope_name(twin.scope)},
-              {"layer", twin.layer},
-              {"class", gemm_class_name(twin.gemm_class)},
-              {"operand", operand_name(twin.operand)}};
-    for (const auto& [name, member] : kFigures) each[name] = as_json(twin.*member);
-    twins.push_back(std::move(each));
+    json twin_json{{"scope", scope_name(twin.scope)},
+                   {"layer", twin.layer},
+                   {"class", gemm_class_name(twin.gemm_class)},
+                   {"operand", operand_name(twin.operand)}};
+    for (const auto& [name, member] : kFigures) twin_json[name] = as_json(twin.*member);
+    twins.push_back(std::move(twin_json));
   }
   json published = json::array();
   for (const PublishedFit& fit : scan.published)

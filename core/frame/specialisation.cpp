@@ -69,12 +69,12 @@ std::string_view surroundings(const TokenFrame& text, std::size_t position) {
 }
 
 // Returns for each token how many of its K experts are in common; empty if the two frames cannot be compared.
-std::vector<std::size_t> shared_experts(const TokenFrame& now, const TokenFrame& then, int layer) {
-  const TokenLayer *a = find_layer(now, layer), *b = find_layer(then, layer);
-  if (!a || !b || a->top_k != b->top_k || now.text != then.text) return {};
+std::vector<std::size_t> shared_experts(const TokenFrame& newer, const TokenFrame& older, int layer) {
+  const TokenLayer *a = find_layer(newer, layer), *b = find_layer(older, layer);
+  if (!a || !b || a->top_k != b->top_k || newer.text != older.text) return {};
   const auto top_k = static_cast<std::size_t>(a->top_k);
   std::vector<std::size_t> shared;
-  for (const TokenSpan& token : token_spans(now)) {
+  for (const TokenSpan& token : token_spans(newer)) {
     const auto* chosen = a->experts_TK.data() + token.begin * top_k;
     const auto* before = b->experts_TK.data() + token.begin * top_k;
     shared.push_back(static_cast<std::size_t>(std::count_if(chosen, chosen + top_k, [&](std::uint16_t e) {
@@ -88,16 +88,16 @@ std::vector<std::size_t> shared_experts(const TokenFrame& now, const TokenFrame&
 
 std::array<double, kBiasShares> bias_shares(int top_k, int n_experts) {
   const double fair = static_cast<double>(top_k) / n_experts, twice = std::min(2 * fair, 1.0);
-  const int half = 2 * kFairShare;
+  const int half_shares = 2 * kFairShare;
   std::array<double, kBiasShares> shares{};
   for (int i = 0; i < kBiasShares; ++i) {
     double& share = shares[static_cast<std::size_t>(i)];
     if (i <= kFairShare)
       share = fair * i / kFairShare;
-    else if (i <= half)
+    else if (i <= half_shares)
       share = fair + (twice - fair) * (i - kFairShare) / kFairShare;
     else
-      share = twice + (1 - twice) * (i - half) / (kBiasShares - 1 - half);
+      share = twice + (1 - twice) * (i - half_shares) / (kBiasShares - 1 - half_shares);
   }
   return shares;
 }
@@ -194,17 +194,17 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame) {
   return lift_of(slots, experts);
 }
 
-float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer) {
-  const std::vector<std::size_t> shared = shared_experts(now, then, layer);
+float routing_stability(const TokenFrame& newer, const TokenFrame& older, int layer) {
+  const std::vector<std::size_t> shared = shared_experts(newer, older, layer);
   if (shared.empty()) return kNoValue;
-  const double same = static_cast<double>(std::accumulate(shared.begin(), shared.end(), std::size_t{0}));
-  return static_cast<float>(same / (static_cast<double>(shared.size()) * find_layer(now, layer)->top_k));
+  const double unchanged_count = static_cast<double>(std::accumulate(shared.begin(), shared.end(), std::size_t{0}));
+  return static_cast<float>(unchanged_count / (static_cast<double>(shared.size()) * find_layer(newer, layer)->top_k));
 }
 
-float unchanged_choices(const TokenFrame& now, const TokenFrame& then, int layer) {
-  const std::vector<std::size_t> shared = shared_experts(now, then, layer);
+float unchanged_choices(const TokenFrame& newer, const TokenFrame& older, int layer) {
+  const std::vector<std::size_t> shared = shared_experts(newer, older, layer);
   if (shared.empty()) return kNoValue;
-  const auto top_k = static_cast<std::size_t>(find_layer(now, layer)->top_k);
+  const auto top_k = static_cast<std::size_t>(find_layer(newer, layer)->top_k);
   return ratio(static_cast<double>(std::ranges::count(shared, top_k)), static_cast<double>(shared.size()));
 }
 
@@ -248,8 +248,8 @@ std::vector<FavouriteToken> favourite_tokens(std::span<const TokenFrame* const> 
   std::vector<FavouriteToken> best;
   for (const FavouriteToken& token : found) {
     if (best.size() == count) break;
-    const auto bytes = [](const FavouriteToken& of) {
-      return std::string_view(of.text->text).substr(of.position, of.end - of.position);
+    const auto bytes = [](const FavouriteToken& favourite) {
+      return std::string_view(favourite.text->text).substr(favourite.position, favourite.end - favourite.position);
     };
     const auto known = [&](const FavouriteToken& other) {
       return bytes(other) == bytes(token) &&

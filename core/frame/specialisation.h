@@ -60,12 +60,12 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame);
 
 // Mean over tokens of |top_K now and top_K then| / K of one layer, for one text: 1 if the routing is unchanged. OLMoE's
 // router saturation. kNoValue if the frames cannot be compared: another text or top_k, or no such layer.
-float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer);
+float routing_stability(const TokenFrame& newer, const TokenFrame& older, int layer);
 // K / E: routing_stability() of two independent routings.
 float stability_baseline(int top_k, int n_experts);
 // #{tokens whose set of K experts is unchanged} / T. Stricter than routing_stability(): a token with one different
 // expert of K counts as changed.
-float unchanged_choices(const TokenFrame& now, const TokenFrame& then, int layer);
+float unchanged_choices(const TokenFrame& newer, const TokenFrame& older, int layer);
 // 1 / (E over K): unchanged_choices() of two independent routings.
 float unchanged_baseline(int top_k, int n_experts);
 

@@ -9,11 +9,11 @@ namespace {
 // tokens of their own.
 bool routed_as_before(const TokenLayer& layer, std::size_t byte) {
   const auto top_k = static_cast<std::ptrdiff_t>(layer.top_k);
-  const auto same = [&](const auto& values) {
+  const auto is_same = [&](const auto& values) {
     const auto row = values.begin() + static_cast<std::ptrdiff_t>(byte) * top_k;
     return std::equal(row, row + top_k, row - top_k);
   };
-  return same(layer.experts_TK) && same(layer.scores_TK);
+  return is_same(layer.experts_TK) && is_same(layer.scores_TK);
 }
 
 }  // namespace

@@ -31,19 +31,19 @@ PackedParts pack_parts(const TelemetryFrame& frame) {
 void FrameArchive::append(const FramePtr& frame, PackedParts parts) {
   for (std::size_t i = 0; i < kNumFrameParts; ++i) {
     if (!parts[i]) continue;
-    kept_[i].append(frame->step, std::move(*parts[i]));
+    frames_[i].append(frame->step, std::move(*parts[i]));
     newest_[i] = frame;
   }
 }
 
 void FrameArchive::truncate(std::int64_t step) {
-  for (KeptFrames& part : kept_) part.truncate(step);
+  for (KeptFrames& part : frames_) part.truncate(step);
   newest_ = {};
   remembered_ = {};
 }
 
 FrameArchive::Found FrameArchive::find(FramePart part, std::int64_t step) const {
-  const KeptFrames::Entry* entry = kept(part).find(step);
+  const KeptFrames::Entry* entry = frames_of(part).find(step);
   if (!entry) return {};
   for (const FramePtr& frame : newest_) {
     if (frame && frame->step == entry->step) return {frame, {}};
@@ -53,8 +53,9 @@ FrameArchive::Found FrameArchive::find(FramePart part, std::int64_t step) const 
   if (!is_light(part)) return {nullptr, {{part, entry->packed}}};
   Found found;
   for (std::size_t i = 0; is_light(static_cast<FramePart>(i)); ++i) {
-    const KeptFrames::Entry* beside = kept_[i].find(entry->step);
-    if (beside && beside->step == entry->step) found.packed.emplace_back(static_cast<FramePart>(i), beside->packed);
+    const KeptFrames::Entry* other_part = frames_[i].find(entry->step);
+    if (other_part && other_part->step == entry->step)
+      found.packed.emplace_back(static_cast<FramePart>(i), other_part->packed);
   }
   return found;
 }
@@ -70,12 +71,12 @@ void FrameArchive::remember(FramePart part, FramePtr frame) {
 }
 
 KeptFrames& FrameArchive::largest() {
-  return *std::ranges::max_element(kept_, {}, &KeptFrames::bytes);
+  return *std::ranges::max_element(frames_, {}, &KeptFrames::bytes);
 }
 
 std::size_t FrameArchive::bytes() const {
   std::size_t bytes = 0;
-  for (const KeptFrames& part : kept_) bytes += part.bytes();
+  for (const KeptFrames& part : frames_) bytes += part.bytes();
   return bytes;
 }
 

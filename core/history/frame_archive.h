@@ -39,12 +39,12 @@ class FrameArchive {
   static FramePtr unpack(const std::vector<PackedPart>& packed);
   void remember(FramePart part, FramePtr frame);  // keeps `frame` as the one unpacked last for `part`
 
-  const KeptFrames& kept(FramePart part) const { return kept_[static_cast<std::size_t>(part)]; }
+  const KeptFrames& frames_of(FramePart part) const { return frames_[static_cast<std::size_t>(part)]; }
   KeptFrames& largest();  // the part that takes the most memory
   std::size_t bytes() const;
 
  private:
-  std::array<KeptFrames, kNumFrameParts> kept_;
+  std::array<KeptFrames, kNumFrameParts> frames_;
   // Unpacked frames for the cursor: the newest frame of each part, and the frame that was read last.
   std::array<FramePtr, kNumFrameParts> newest_;
   std::array<FramePtr, kNumFrameParts> remembered_;  // parts that are unpacked together use the first entry

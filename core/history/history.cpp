@@ -86,7 +86,7 @@ bool History::State::thin_largest() {
 
 KeptFrames::Entry History::State::kept_at(FramePart part, std::int64_t step) const {
   const std::lock_guard lock(mutex);
-  const KeptFrames::Entry* entry = frames.kept(part).find(step);
+  const KeptFrames::Entry* entry = frames.frames_of(part).find(step);
   return entry ? *entry : KeptFrames::Entry{};
 }
 
@@ -201,10 +201,10 @@ std::vector<std::int64_t> History::steps_in(StepRange range) const {
   return steps;
 }
 
-StepRange History::last_steps(std::int64_t n, std::int64_t upto) const {
+StepRange History::last_steps(std::int64_t n, std::int64_t last_step) const {
   const std::lock_guard lock(state_->mutex);
   const ScalarColumns& scalars = state_->scalars;
-  const std::size_t end = upto == INT64_MAX ? scalars.size() : scalars.row_of(upto + 1);
+  const std::size_t end = last_step == INT64_MAX ? scalars.size() : scalars.row_of(last_step + 1);
   if (end == 0 || n <= 0) return {};
   return {scalars.step_of(end - std::min(end, static_cast<std::size_t>(n))), scalars.step_of(end - 1)};
 }
@@ -223,11 +223,11 @@ History::FramePtr History::frame_with(FramePart part, std::int64_t step) const {
   std::unique_lock lock(state_->mutex);
   const FrameArchive::Found found = state_->frames.find(part, step);
   if (found.frame || found.packed.empty()) return found.frame;
-  const std::uint64_t seen = state_->sequence;
+  const std::uint64_t sequence_before = state_->sequence;
   lock.unlock();
   FramePtr frame = FrameArchive::unpack(found.packed);
   lock.lock();
-  if (state_->sequence == seen) state_->frames.remember(part, frame);
+  if (state_->sequence == sequence_before) state_->frames.remember(part, frame);
   return frame;
 }
 
@@ -256,7 +256,7 @@ std::shared_ptr<const TokenFrame> History::text_at(TextKind kind, std::int64_t& 
 
 std::vector<std::int64_t> History::text_steps(TextKind kind) const {
   const std::lock_guard lock(state_->mutex);
-  return state_->frames.kept(text_part(kind)).steps();
+  return state_->frames.frames_of(text_part(kind)).steps();
 }
 
 float History::value_at(Metric metric, int layer, std::int64_t step) const {
@@ -353,7 +353,7 @@ std::vector<std::uint32_t> History::scale_waterfall(const OperandPlace& place, S
 
 int History::kept_every() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->frames.kept(FramePart::routers).every();
+  return state_->frames.frames_of(FramePart::routers).interval();
 }
 
 std::size_t History::scalar_bytes() const {

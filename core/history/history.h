@@ -52,9 +52,10 @@ class History {
   StepRange steps() const;
   // Step numbers may be far apart: if they count tokens, a thousand steps span a billion numbers. Loops over a run must
   // go over its steps, not over step numbers.
-  std::int64_t count() const;                                                 // number of steps of the run
-  std::vector<std::int64_t> steps_in(StepRange range) const;                  // steps of the run in `range`, rising
-  StepRange last_steps(std::int64_t n, std::int64_t upto = INT64_MAX) const;  // range of the newest n up to `upto`
+  std::int64_t count() const;                                 // number of steps of the run
+  std::vector<std::int64_t> steps_in(StepRange range) const;  // steps of the run in `range`, rising
+  StepRange last_steps(std::int64_t n,
+                       std::int64_t last_step = INT64_MAX) const;  // range of the newest n up to `last_step`
   std::vector<Marker> markers() const;
   // Return the settings with the live changes up to `step`, or before any change; never nullptr. The config is parsed
   // once; appended markers of live changes update the settings.

@@ -35,16 +35,16 @@ class KeptFrames {
   }
 
   bool thin() {
-    const std::size_t half = entries_.size() / 2;
-    const int level = finest_level(std::span<const Entry>(entries_).first(half));
+    const std::size_t half_count = entries_.size() / 2;
+    const int level = finest_level(std::span<const Entry>(entries_).first(half_count));
     if (level < 0) return false;
-    const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half);
-    const auto kept = std::stable_partition(entries_.begin(), end,
-                                            [level](const Entry& entry) { return !is_dropped(entry.ordinal, level); });
-    for (auto dropped = kept; dropped != end; ++dropped) bytes_ -= bytes_of(*dropped);
-    entries_.erase(kept, end);
+    const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half_count);
+    const auto kept_end = std::stable_partition(
+        entries_.begin(), end, [level](const Entry& entry) { return !is_dropped(entry.ordinal, level); });
+    for (auto dropped = kept_end; dropped != end; ++dropped) bytes_ -= bytes_of(*dropped);
+    entries_.erase(kept_end, end);
     entries_.shrink_to_fit();
-    every_ = std::max(every_, 2 << level);
+    interval_ = std::max(interval_, 2 << level);
     return true;
   }
 
@@ -61,7 +61,7 @@ class KeptFrames {
     return steps;
   }
   std::size_t bytes() const { return bytes_ + entries_.capacity() * sizeof(Entry); }
-  int every() const { return every_; }
+  int interval() const { return interval_; }
 
  private:
   static std::size_t bytes_of(const Entry& entry) {
@@ -69,7 +69,7 @@ class KeptFrames {
   }
   std::vector<Entry> entries_;
   std::size_t bytes_ = 0;
-  int every_ = 1;
+  int interval_ = 1;
 };
 
 }  // namespace moescope

@@ -5,8 +5,8 @@
 namespace moescope {
 
 const LastArray::Found& LastArray::at(const History& history, int layer, std::int64_t step) {
-  const bool same = history_ == &history && layer_ == layer && truncations_ == history.truncations();
-  if (!same) from_ = 0, to_ = -1;
+  const bool is_same_row = history_ == &history && layer_ == layer && truncations_ == history.truncations();
+  if (!is_same_row) from_ = 0, to_ = -1;
   history_ = &history, layer_ = layer, truncations_ = history.truncations();
   if (from_ <= step && step <= to_) return found_;
   std::int64_t next = step;

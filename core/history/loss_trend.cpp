@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kTrendSpan = 200, kTrendWindow = 50;
 constexpr std::size_t kTrendNow = 10;
-constexpr std::int64_t kMostRead = 16'000;
+constexpr std::int64_t kMaxReadSteps = 16'000;
 // The loss is no longer logged if this many steps follow the newest one, and as many times the most between two losses.
 constexpr std::int64_t kTrendLeastUnlogged = 20, kTrendUnloggedTimes = 5;
 constexpr double kTrendErrors = 2;  // a difference within this many standard errors is noise
@@ -34,7 +34,7 @@ float median(std::vector<float> values) {
 
 TypicalLoss typical(std::span<const StepLoss> losses) {
   std::vector<float> values, distances;
-  for (const StepLoss& each : losses) values.push_back(each.loss);
+  for (const StepLoss& step_loss : losses) values.push_back(step_loss.loss);
   const float middle = median(values);
   for (const float value : values) distances.push_back(std::fabs(value - middle));
   const double deviation = kMadToDeviation * static_cast<double>(median(distances));
@@ -75,7 +75,7 @@ NewestLosses losses_of_steps(const History& history, std::int64_t step, std::int
 NewestLosses newest_losses(const History& history, std::int64_t step, std::int64_t n) {
   std::int64_t steps = n;
   NewestLosses newest = losses_of_steps(history, step, steps);
-  while (std::ssize(newest.losses) < n && steps < std::min(kMostRead, history.count())) {
+  while (std::ssize(newest.losses) < n && steps < std::min(kMaxReadSteps, history.count())) {
     steps *= 4;
     newest = losses_of_steps(history, step, steps);
   }
@@ -103,18 +103,18 @@ LossTrend loss_trend(const History& history, std::int64_t step) {
   std::erase_if(losses, &StepLoss::is_lost);  // steps that were skipped
   const auto have = std::ssize(losses);
   if (have < kTrendLeastSteps) return trend;
-  const std::int64_t apart = have >= kTrendSpan + kTrendWindow ? kTrendSpan : have / 2;
-  const auto window = static_cast<std::size_t>(std::min(kTrendWindow, have - apart));
-  trend.span = losses.back().step - losses[losses.size() - 1 - static_cast<std::size_t>(apart)].step;
+  const std::int64_t distance = have >= kTrendSpan + kTrendWindow ? kTrendSpan : have / 2;
+  const auto window = static_cast<std::size_t>(std::min(kTrendWindow, have - distance));
+  trend.span = losses.back().step - losses[losses.size() - 1 - static_cast<std::size_t>(distance)].step;
   const std::span<const StepLoss> all(losses);
-  const TypicalLoss now = typical(all.last(window));
-  const TypicalLoss before = typical(all.first(all.size() - static_cast<std::size_t>(apart)).last(window));
-  trend.now = typical(all.last(kTrendNow)).value;
-  const double fall = before.value - now.value, noise = kTrendErrors * std::hypot(now.error, before.error);
-  trend.direction = now.value == 0 && now.error == 0 ? LossTrend::zero
-                    : fall > noise                   ? LossTrend::falling
-                    : fall < -noise                  ? LossTrend::rising
-                                                     : LossTrend::flat;
+  const TypicalLoss latest = typical(all.last(window));
+  const TypicalLoss before = typical(all.first(all.size() - static_cast<std::size_t>(distance)).last(window));
+  trend.newest_loss = typical(all.last(kTrendNow)).value;
+  const double fall = before.value - latest.value, noise = kTrendErrors * std::hypot(latest.error, before.error);
+  trend.direction = latest.value == 0 && latest.error == 0 ? LossTrend::zero
+                    : fall > noise                         ? LossTrend::falling
+                    : fall < -noise                        ? LossTrend::rising
+                                                           : LossTrend::flat;
   trend.change = trend.direction == LossTrend::flat ? noise : std::abs(fall);
   return trend;
 }

@@ -186,16 +186,16 @@ std::size_t Pyramid::last_present(std::size_t end) const {
 
 bool Pyramid::forget_older_half() {
   std::size_t largest = 0;
-  std::size_t most = 0;
+  std::size_t largest_bytes = 0;
   for (std::size_t level = 0; level < levels_.size(); ++level) {
-    const std::size_t kept = level == 0 ? values_.size() : levels_[level - 1].size();
-    const std::size_t bytes = kept * (level == 0 ? sizeof(float) : sizeof(PyramidBin));
-    if (kept > 2 * kLeastKept && bytes > most) most = bytes, largest = level;
+    const std::size_t kept_values = level == 0 ? values_.size() : levels_[level - 1].size();
+    const std::size_t bytes = kept_values * (level == 0 ? sizeof(float) : sizeof(PyramidBin));
+    if (kept_values > 2 * kMinKept && bytes > largest_bytes) largest_bytes = bytes, largest = level;
   }
-  if (most == 0) return false;
+  if (largest_bytes == 0) return false;
   forgotten_.resize(std::max(forgotten_.size(), levels_.size() + 1));
-  const std::size_t kept = largest == 0 ? values_.size() : levels_[largest - 1].size();
-  const std::size_t target = forgotten_[largest] + kept / 2 / kFanOut * kFanOut;
+  const std::size_t kept_values = largest == 0 ? values_.size() : levels_[largest - 1].size();
+  const std::size_t target = forgotten_[largest] + kept_values / 2 / kFanOut * kFanOut;
   // Finer levels drop these values too, if they still have them.
   for (std::size_t level = 0; level <= largest; ++level) {
     const auto halve = [&](auto& entries, std::size_t until) {

@@ -48,7 +48,7 @@ class Pyramid {
 
  private:
   static constexpr std::size_t kFanOut = 16;
-  static constexpr std::size_t kLeastKept = 512;  // entries of a level that are never dropped
+  static constexpr std::size_t kMinKept = 512;  // entries of a level that are never dropped
   // Returns entry i of a level; for a dropped entry, a 16th of the bin above it.
   PyramidBin entry(std::size_t level, std::size_t i) const;
   PyramidBin slice_at(std::size_t level, std::size_t first, std::size_t last) const;

@@ -21,8 +21,8 @@ LayerWindow layer_window(int layer, std::vector<float> utilisation) {
   window.silent = static_cast<int>(std::ranges::count(u, 0.0f));
   const double sum = std::accumulate(u.begin(), u.end(), 0.0);
   double squares = 0, entropy = 0;
-  for (const float each : u) {
-    const double share = static_cast<double>(each) / sum;
+  for (const float expert_utilisation : u) {
+    const double share = static_cast<double>(expert_utilisation) / sum;
     squares += (share * n - 1) * (share * n - 1);
     if (share > 0) entropy -= share * std::log(share);
   }
@@ -40,7 +40,7 @@ LayerWindow layer_window(const History& history, int layer, std::int64_t step) {
   return layer_window(layer, std::move(load));
 }
 
-const LayerWindow* RouterWindow::of(int layer) const {
+const LayerWindow* RouterWindow::find_layer(int layer) const {
   const auto found = std::ranges::find(layers, layer, &LayerWindow::layer);
   return found == layers.end() ? nullptr : &*found;
 }
@@ -55,11 +55,11 @@ RouterWindow router_window(const History& history, std::int64_t step) {
   window.steps = history.last_steps(kWindowSteps, step);
   if (window.steps.empty()) return window;
   for (const int layer : history.info().moe_layers)
-    if (LayerWindow each = layer_window(history, layer, step); !each.utilisation.empty())
-      window.layers.push_back(std::move(each));
+    if (LayerWindow layer_loads = layer_window(history, layer, step); !layer_loads.utilisation.empty())
+      window.layers.push_back(std::move(layer_loads));
   double slots = 0;
-  for (const float each : history.assignments(edges_of(history.steps_in(window.steps))))
-    if (!std::isnan(each)) slots += static_cast<double>(each);
+  for (const float step_assignments : history.assignments(edges_of(history.steps_in(window.steps))))
+    if (!std::isnan(step_assignments)) slots += static_cast<double>(step_assignments);
   const int top_k = std::max(1, history.info().top_k);
   const auto tokens = static_cast<std::int64_t>(slots / top_k);
   window.chance_max_vio = static_cast<double>(max_vio_noise_floor(tokens, top_k, history.info().n_experts));

@@ -27,7 +27,7 @@ struct RouterWindow {
   StepRange steps;
   std::vector<LayerWindow> layers;                          // layers that have a load
   double chance_max_vio = 0, chance_cv = 0;                 // values of chance for as many tokens; NaN: not known
-  const LayerWindow* of(int layer) const;                   // nullptr if the layer has no load
+  const LayerWindow* find_layer(int layer) const;           // nullptr if the layer has no load
   const LayerWindow* worst(double LayerWindow::*by) const;  // layer with the largest value; nullptr: no layers
 };
 // Returns the window that ends at `step`; reads 50 loads of every layer.

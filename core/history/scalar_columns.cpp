@@ -82,7 +82,9 @@ std::map<int, Derived> derived_figures(const TelemetryFrame& frame, std::int64_t
   for (const FlipFrame& flip : frame.flips) add(flip.layer, &Derived::flip_rate, flip.flip_rate);
   for (const FlipFrame& flip : frame.rounding_flips) add(flip.layer, &Derived::rounding_flip_rate, flip.flip_rate);
   for (const RouterRoundingFrame& row : frame.router_roundings) {
-    const auto changed = [&](Derived& of) -> Mean& { return of.changed[static_cast<std::size_t>(row.rounding)]; };
+    const auto changed = [&](Derived& figures) -> Mean& {
+      return figures.changed[static_cast<std::size_t>(row.rounding)];
+    };
     add(row.layer, changed, row.changed);
   }
   for (const QuantFrame& quant : frame.quants) {
@@ -91,12 +93,12 @@ std::map<int, Derived> derived_figures(const TelemetryFrame& frame, std::int64_t
     add(quant.layer, &Derived::sqnr_db, quant.sqnr_db);
   }
   for (const GradientFrame& gradient : frame.gradients) {
-    Derived& of = derived[gradient.layer];
-    if (gradient.group == GradientGroup::all && !of.gradient) of.gradient = &gradient;
+    Derived& figures = derived[gradient.layer];
+    if (gradient.group == GradientGroup::all && !figures.gradient) figures.gradient = &gradient;
   }
   for (const RouterFrame& router : frame.routers) {
-    Derived& of = derived[router.layer];
-    if (!of.router) of.router = &router;
+    Derived& figures = derived[router.layer];
+    if (!figures.router) figures.router = &router;
     add(router.layer, &Derived::ranks_per_token, ranks_per_token(router.volume, tokens));
     add(router.layer, &Derived::nodes_per_token, nodes_per_token(router.volume, tokens));
     add(router.layer, &Derived::rank_overload, rank_overload(router.volume));

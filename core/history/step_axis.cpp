@@ -22,9 +22,9 @@ std::int64_t counted_steps(const History& history) {
   return are_far_apart(steps, count) ? count : steps.size();
 }
 
-std::int64_t steps_taken(const History& history, std::int64_t upto) {
-  if (!are_far_apart(history.steps(), history.count())) return upto + 1;
-  return std::ssize(history.steps_in({history.steps().first, upto}));
+std::int64_t steps_taken(const History& history, std::int64_t last_step) {
+  if (!are_far_apart(history.steps(), history.count())) return last_step + 1;
+  return std::ssize(history.steps_in({history.steps().first, last_step}));
 }
 
 void StepAxis::restart() {
@@ -77,7 +77,7 @@ std::int64_t StepAxis::line(std::int64_t position) const {
 std::vector<std::int64_t> StepAxis::list(StepRange positions) const {
   std::vector<std::int64_t> steps(static_cast<std::size_t>(positions.size()));
   std::iota(steps.begin(), steps.end(), positions.first);
-  for (std::int64_t& each : steps) each = step(each);
+  for (std::int64_t& listed_step : steps) listed_step = step(listed_step);
   return steps;
 }
 

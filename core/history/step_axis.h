@@ -19,9 +19,9 @@ inline constexpr std::int64_t kLongestGap = 10;  // positions from a line to the
 
 // Returns the number of steps from the first to the last of the run; the number of lines if they are far apart.
 std::int64_t counted_steps(const History& history);
-// Returns the number of steps from step 0 to `upto`, even if the history begins later; the number of lines up to `upto`
-// if they are far apart.
-std::int64_t steps_taken(const History& history, std::int64_t upto);
+// Returns the number of steps from step 0 to `last_step`, even if the history begins later; the number of lines up to
+// `last_step` if they are far apart.
+std::int64_t steps_taken(const History& history, std::int64_t last_step);
 
 class StepAxis {
  public:

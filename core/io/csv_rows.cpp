@@ -40,7 +40,7 @@ struct CsvRows::State {
     lines_in_row += std::ranges::count(cell, '\n');
     ++cells_in_row;
     bytes_in_row += size;
-    if (bytes_in_row > kLongestRow || cells_in_row > kMostCells) {
+    if (bytes_in_row > kLongestRow || cells_in_row > kMaxCells) {
       drop_cells();
       return;
     }
@@ -59,7 +59,7 @@ struct CsvRows::State {
       return;
     }
     last_end = end;
-    const bool too_long = bytes_in_row > kLongestRow || cells_in_row > kMostCells;
+    const bool too_long = bytes_in_row > kLongestRow || cells_in_row > kMaxCells;
     const bool blank = cells_in_row == 1 && bytes_in_row == 0;
     if (blank) drop_cells();
     if (cells_in_row > 0 && !blank) rows.push_back({row_cells, cells.size() - row_cells, line, too_long});

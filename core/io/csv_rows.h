@@ -26,7 +26,7 @@ using TakeCsvRow = std::function<void(const CsvRow&)>;
 class CsvRows {
  public:
   static constexpr std::size_t kLongestRow = std::size_t{1} << 20;  // bytes
-  static constexpr std::size_t kMostCells = std::size_t{1} << 16;
+  static constexpr std::size_t kMaxCells = std::size_t{1} << 16;
 
   explicit CsvRows(char delimiter);
   ~CsvRows();

@@ -19,8 +19,8 @@ constexpr std::size_t kChunk = std::size_t{64} << 10;
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 constexpr std::uint64_t kLongestPointer = 1024;  // bytes, by the specification of Git LFS
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
-  throw std::runtime_error(path + ": " + why);
+[[noreturn]] void fail(const std::string& path, const std::string& reason) {
+  throw std::runtime_error(path + ": " + reason);
 }
 
 void require_regular(const std::string& path, const struct stat& status) {
@@ -70,31 +70,31 @@ InputFile::~InputFile() {
 std::size_t InputFile::read(char* to, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
-    const ssize_t got = ::read(descriptor_, to + done, bytes - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
+    const ssize_t read_bytes = ::read(descriptor_, to + done, bytes - done);
+    if (read_bytes < 0 && errno == EINTR) continue;
+    if (read_bytes < 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));
+    if (read_bytes == 0) break;
+    done += static_cast<std::size_t>(read_bytes);
   }
   return done;
 }
 
-bool InputFile::read_line(std::string& line, std::size_t most) {
+bool InputFile::read_line(std::string& line, std::size_t max_bytes) {
   line.clear();
   line_had_end_ = false;
   for (bool any = false;; any = true) {
-    if (taken_ == ahead_.size()) {
+    if (position_ == ahead_.size()) {
       ahead_.resize(kChunk);
       ahead_.resize(read(ahead_.data(), ahead_.size()));
-      taken_ = 0;
+      position_ = 0;
       if (ahead_.empty()) return any;
     }
-    const std::size_t end = std::min(ahead_.find('\n', taken_), ahead_.size());
-    const std::size_t room = most + 1 - std::min(most + 1, line.size());
-    line.append(ahead_, taken_, std::min(room, end - taken_));
-    taken_ = end;
+    const std::size_t end = std::min(ahead_.find('\n', position_), ahead_.size());
+    const std::size_t room = max_bytes + 1 - std::min(max_bytes + 1, line.size());
+    line.append(ahead_, position_, std::min(room, end - position_));
+    position_ = end;
     if (end == ahead_.size()) continue;
-    ++taken_;
+    ++position_;
     return line_had_end_ = true;
   }
 }

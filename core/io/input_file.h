@@ -24,7 +24,7 @@ class InputFile {
   std::size_t read(char* to, std::size_t bytes);  // returns the bytes read; fewer than `bytes` only at the end
   // Reads the next line, without its line end; false at the end of the file. A line longer than `most` is cut to `most`
   // + 1 bytes, which tells the caller that it was too long; the rest of the line is skipped.
-  bool read_line(std::string& line, std::size_t most);
+  bool read_line(std::string& line, std::size_t max_bytes);
   bool line_had_end() const { return line_had_end_; }  // false if the file ended before a line end
   std::uint64_t size() const { return size_; }         // bytes when the file was opened
   int descriptor() const { return descriptor_; }
@@ -34,7 +34,7 @@ class InputFile {
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
   std::string ahead_;  // bytes read from the file that read_line has not returned yet
-  std::size_t taken_ = 0;
+  std::size_t position_ = 0;
   bool line_had_end_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kLeastCapacity = std::size_t{64} << 10;
+constexpr std::size_t kMinCapacity = std::size_t{64} << 10;
 constexpr std::size_t kLargestKept = std::size_t{8} << 20;  // bytes of a line; the parser takes about 14 times as much
 
 bool holds_non_numbers(std::string_view line) {
@@ -65,12 +65,12 @@ bool is_beyond_64_bits(std::string_view whole) {
 }
 
 void widen_large_numbers(std::string& out, std::string_view text) {
-  constexpr std::string_view kOfNumbers = "+-.0123456789Ee";
+  constexpr std::string_view kNumberCharacters = "+-.0123456789Ee";
   while (!text.empty()) {
     const std::size_t begin = std::min(text.find_first_of("-0123456789"), text.size());
     out += text.substr(0, begin);
     text.remove_prefix(begin);
-    const std::string_view number = text.substr(0, text.find_first_not_of(kOfNumbers));
+    const std::string_view number = text.substr(0, text.find_first_not_of(kNumberCharacters));
     out += number;
     if (!number.empty() && is_beyond_64_bits(number)) out += ".0";
     text.remove_prefix(number.size());
@@ -97,7 +97,7 @@ std::string_view non_json_literal(std::string_view line) {
 }
 
 std::string why_not_json(std::string_view line, simdjson::error_code error) {
-  if (error == simdjson::DEPTH_ERROR) return kTooDeep;
+  if (error == simdjson::DEPTH_ERROR) return kNestingMessage;
   if (const std::string problem = encoding_problem(line); !problem.empty()) return problem;
   if (const std::size_t at = not_utf8_at(line); at != std::string_view::npos)
     return "not UTF-8 from byte " + std::to_string(at + 1) + " on (Latin-1?), which JSON must be";
@@ -113,7 +113,7 @@ std::string why_not_json(std::string_view line, simdjson::error_code error) {
 
 simdjson::error_code JsonLines::parse_as_it_is(std::string_view text, JsonValue& value) {
   text = without_byte_order_mark(text);
-  const std::size_t capacity = std::max(kLeastCapacity, std::bit_ceil(text.size()));
+  const std::size_t capacity = std::max(kMinCapacity, std::bit_ceil(text.size()));
   if (parser_.capacity() < capacity || (parser_.capacity() > kLargestKept && capacity <= kLargestKept)) {
     parser_ = decltype(parser_)();
     if (const auto error = parser_.doc.allocate(capacity)) return error;

@@ -19,18 +19,19 @@ std::string without_json_error_numbers(std::string text) {
 }
 
 nlohmann::json parse_json(std::string_view text) {
-  constexpr std::size_t kLongestWhy = 300;  // the library's message repeats the last text, which may be long
+  constexpr std::size_t kLongestReason = 300;  // the library's message repeats the last text, which may be long
   using Event = nlohmann::json::parse_event_t;
   const auto check_depth = [](int depth, Event event, const nlohmann::json&) {
-    if (depth >= kMaxNesting && (event == Event::object_start || event == Event::array_start)) throw BadJson(kTooDeep);
+    if (depth >= kMaxNesting && (event == Event::object_start || event == Event::array_start))
+      throw BadJson(kNestingMessage);
     return true;
   };
   try {
     return nlohmann::json::parse(text.begin(), text.end(), check_depth);
   } catch (const nlohmann::json::exception& error) {
-    std::string why = without_json_error_numbers(error.what());
-    if (why.size() > kLongestWhy) why = why.substr(0, kLongestWhy) + "...";
-    throw BadJson(why);
+    std::string reason = without_json_error_numbers(error.what());
+    if (reason.size() > kLongestReason) reason = reason.substr(0, kLongestReason) + "...";
+    throw BadJson(reason);
   }
 }
 

@@ -60,9 +60,9 @@ const JsonValue* JsonFields::find(std::string_view key) const {
   return found != fields_.end() && found->key == key ? &found->value : nullptr;
 }
 
-JsonFields fields_of(JsonValue value, const char* key, const char* why) {
+JsonFields fields_of(JsonValue value, const char* key, const char* reason) {
   simdjson::dom::object object;
-  if (value.get(object) != simdjson::SUCCESS) throw Unreadable(std::string(key) + ": " + why);
+  if (value.get(object) != simdjson::SUCCESS) throw Unreadable(std::string(key) + ": " + reason);
   return JsonFields(object);
 }
 

@@ -36,7 +36,7 @@ class JsonFields {
 };
 
 // Returns the fields of an object. Throws Unreadable "KEY: WHY" if `value` is not an object.
-JsonFields fields_of(JsonValue value, const char* key, const char* why = "not an object");
+JsonFields fields_of(JsonValue value, const char* key, const char* reason = "not an object");
 
 // Returns the value of the first of these keys that is present and not null; nullptr if there is none.
 const JsonValue* member(const JsonFields& fields, std::initializer_list<const char*> keys);

@@ -6,6 +6,6 @@
 namespace moescope {
 
 inline constexpr int kMaxNesting = 64;
-inline constexpr const char* kTooDeep = "nested more than 64 deep";
+inline constexpr const char* kNestingMessage = "nested more than 64 deep";
 
 }  // namespace moescope

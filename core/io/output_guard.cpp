@@ -120,16 +120,16 @@ bool is_stream(const OutputFile& output) {
 
 std::string problem_at_path(const OutputFile& output, bool overwrite) {
   std::error_code error;
-  const bool there = fs::exists(fs::symlink_status(output.path, error));
+  const bool present = fs::exists(fs::symlink_status(output.path, error));
   if (output.folder || !output.files.empty()) {
-    if (there && !fs::is_directory(output.path, error)) return "is a file, expected a folder";
+    if (present && !fs::is_directory(output.path, error)) return "is a file, expected a folder";
     for (const std::string& name : output.files)
       if (!overwrite && fs::exists(fs::symlink_status(fs::path(output.path) / name, error)))
         return "holds " + name + "; choose another folder, or give --overwrite to replace it";
     return {};
   }
   if (const std::string problem = output_problem(output.path); !problem.empty()) return problem;
-  return there && !overwrite ? "exists; choose another name, or give --overwrite to replace it" : "";
+  return present && !overwrite ? "exists; choose another name, or give --overwrite to replace it" : "";
 }
 
 }  // namespace
@@ -139,10 +139,10 @@ void guard_outputs(const std::vector<std::string>& inputs, const std::vector<Out
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const OutputFile& output = outputs[i];
     if (output.path.empty() || is_stream(output)) continue;
-    const auto refuse_file = [&](const std::string& file, const std::string& why) {
-      throw std::runtime_error(output.option + (output.option.empty() ? "" : " ") + file + ": " + why);
+    const auto refuse_file = [&](const std::string& file, const std::string& reason) {
+      throw std::runtime_error(output.option + (output.option.empty() ? "" : " ") + file + ": " + reason);
     };
-    const auto refuse = [&](const std::string& why) { refuse_file(output.path, why); };
+    const auto refuse = [&](const std::string& reason) { refuse_file(output.path, reason); };
     for (const std::string& file : written_files(output))
       if (const std::string problem = problem_of_inputs(inputs, folders, file); !problem.empty())
         refuse_file(file, problem);

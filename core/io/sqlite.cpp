@@ -152,14 +152,14 @@ bool Statement::get_whole(std::int64_t& value) {
   return sqlite3_column_type(statement_, column) == SQLITE_INTEGER;
 }
 
-std::string Statement::get_text(const char* what, std::size_t most) {
+std::string Statement::get_text(const char* what, std::size_t max_bytes) {
   const int column = column_++;
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
   const auto bytes = static_cast<std::size_t>(text ? sqlite3_column_bytes(statement_, column) : 0);
-  if (bytes > most)
+  if (bytes > max_bytes)
     throw std::runtime_error((std::string_view(what).starts_with(connection_.path()) ? "" : connection_.path() + ": ") +
                              what + " has " + std::to_string(bytes) + " bytes, expected at most " +
-                             std::to_string(most));
+                             std::to_string(max_bytes));
   return {text ? text : "", bytes};
 }
 

@@ -78,7 +78,7 @@ class Statement {
   bool get_number(double& value);
   bool get_whole(std::int64_t& value);
   // Throws std::runtime_error "PATH: WHAT has N bytes, expected at most M"; `what` may begin with the path.
-  std::string get_text(const char* what = "a name", std::size_t most = kLongestName);
+  std::string get_text(const char* what = "a name", std::size_t max_bytes = kLongestName);
   std::span<const std::uint8_t> get_blob();  // valid until the next row
 
  private:

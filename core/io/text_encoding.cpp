@@ -39,9 +39,9 @@ const char* utf16_without_mark(std::string_view text) {
   const std::size_t looked_at = std::min<std::size_t>(text.size(), 256) / 2 * 2;
   std::array<std::size_t, 2> zeros{};
   for (std::size_t i = 0; i < looked_at; ++i) zeros[i % 2] += text[i] == 0;
-  const std::size_t most = looked_at / 2;
-  if (most < 2 || (zeros[0] > 0) == (zeros[1] > 0)) return nullptr;
-  if (std::max(zeros[0], zeros[1]) * 4 < most * 3) return nullptr;
+  const std::size_t looked_at_pairs = looked_at / 2;
+  if (looked_at_pairs < 2 || (zeros[0] > 0) == (zeros[1] > 0)) return nullptr;
+  if (std::max(zeros[0], zeros[1]) * 4 < looked_at_pairs * 3) return nullptr;
   return zeros[1] > 0 ? "is UTF-16 text: iconv -f UTF-16LE -t UTF-8 makes it readable"
                       : "is UTF-16 text: iconv -f UTF-16BE -t UTF-8 makes it readable";
 }
@@ -49,8 +49,8 @@ const char* utf16_without_mark(std::string_view text) {
 }  // namespace
 
 std::string encoding_problem(std::string_view beginning) {
-  for (const Beginning& each : kBeginnings)
-    if (beginning.starts_with(each.bytes)) return each.what;
+  for (const Beginning& beginning_row : kBeginnings)
+    if (beginning.starts_with(beginning_row.bytes)) return beginning_row.what;
   if (const char* utf16 = utf16_without_mark(beginning)) return utf16;
   return {};
 }

@@ -68,9 +68,9 @@ std::pair<char32_t, std::size_t> decode(std::string_view text, std::size_t i) {
     if ((next & 0xc0) != 0x80) return {0, 0};
     character = character << 6 | (next & 0x3f);
   }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  constexpr char32_t kMinCharacter[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = character >= 0xd800 && character < 0xe000;
-  if (character < kLeast[bytes] || surrogate || character > 0x10ffff) return {0, 0};
+  if (character < kMinCharacter[bytes] || surrogate || character > 0x10ffff) return {0, 0};
   return {character, bytes};
 }
 

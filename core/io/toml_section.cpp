@@ -10,11 +10,11 @@
 namespace moescope {
 
 std::string FileProblem::text() const {
-  std::string where = file;
-  if (line > 0) where += (where.empty() ? "line " : ":") + std::to_string(line);
-  if (!where.empty()) where += ": ";
-  if (!key.empty()) where += key + ": ";
-  return where + message;
+  std::string place = file;
+  if (line > 0) place += (place.empty() ? "line " : ":") + std::to_string(line);
+  if (!place.empty()) place += ": ";
+  if (!key.empty()) place += key + ": ";
+  return place + message;
 }
 
 int line_of(const toml::node& node) {
@@ -66,7 +66,7 @@ std::string TomlSection::path(std::string_view key) const {
   return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
 }
 
-const toml::table& TomlSection::rest() {
+const toml::table& TomlSection::unread_table() {
   reports_unknown_ = false;
   return table_;
 }
@@ -124,10 +124,10 @@ std::vector<std::string> TomlSection::texts(std::string_view key) {
 
 int TomlSection::choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise) {
   if (!node(key)) return otherwise;
-  const std::string given = text(key);
-  const auto* found = std::ranges::find(choices, given);
+  const std::string value = text(key);
+  const auto* found = std::ranges::find(choices, value);
   if (found != choices.end()) return static_cast<int>(found - choices.begin());
-  problem(key, "is \"" + given + "\"; allowed: " + joined(choices, ", "));
+  problem(key, "is \"" + value + "\"; allowed: " + joined(choices, ", "));
   return otherwise;
 }
 
@@ -146,7 +146,7 @@ bool TomlSection::inside(std::string_view key, const std::function<void(TomlSect
   return true;
 }
 
-void TomlSection::each(std::string_view key, const std::function<void(TomlSection&)>& take) {
+void TomlSection::for_each_section(std::string_view key, const std::function<void(TomlSection&)>& take) {
   const toml::node* found = node(key);
   if (!found) return;
   const toml::array* array = found->as_array();

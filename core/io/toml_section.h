@@ -59,9 +59,9 @@ class TomlSection {
   // Calls `take` with the table [key]. Returns false if there is none.
   bool inside(std::string_view key, const std::function<void(TomlSection&)>& take);
   // Calls `take` with each table of [[key]], whose path is "key 2".
-  void each(std::string_view key, const std::function<void(TomlSection&)>& take);
+  void for_each_section(std::string_view key, const std::function<void(TomlSection&)>& take);
   // Returns the whole table for a caller that reads the other keys itself and reports the unknown ones.
-  const toml::table& rest();
+  const toml::table& unread_table();
 
  private:
   const toml::table& table_;

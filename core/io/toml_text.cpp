@@ -8,7 +8,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kMostKeyParts = 16;
+constexpr int kMaxKeyParts = 16;
 
 // Returns the position behind the string that begins at `at`, or the end of the text.
 std::size_t after_string(std::string_view text, std::size_t at) {
@@ -37,7 +37,7 @@ std::size_t long_key_at(std::string_view text) {
       continue;
     }
     if (c == '#') at = std::min(text.find('\n', at), text.size() - 1);
-    if (c == '.' && ++dots == kMostKeyParts) return at;
+    if (c == '.' && ++dots == kMaxKeyParts) return at;
     if (std::string_view("#=,\n[]{}").find(c) != std::string_view::npos) dots = 0;
     ++at;
   }
@@ -49,12 +49,12 @@ std::size_t long_key_at(std::string_view text) {
 toml::table parse_toml(std::string_view text, std::string_view file_name) {
   if (const std::size_t at = long_key_at(text); at != std::string_view::npos) {
     const std::string_view before = text.substr(0, at);
-    toml::source_region where;
-    where.begin.line = static_cast<toml::source_index>(1 + std::count(before.begin(), before.end(), '\n'));
-    where.begin.column = static_cast<toml::source_index>(at - (before.rfind('\n') + 1) + 1);
-    where.end = where.begin;
-    where.path = std::make_shared<const std::string>(file_name);
-    throw toml::parse_error("a key of more than 16 parts", where);
+    toml::source_region region;
+    region.begin.line = static_cast<toml::source_index>(1 + std::count(before.begin(), before.end(), '\n'));
+    region.begin.column = static_cast<toml::source_index>(at - (before.rfind('\n') + 1) + 1);
+    region.end = region.begin;
+    region.path = std::make_shared<const std::string>(file_name);
+    throw toml::parse_error("a key of more than 16 parts", region);
   }
   try {
     return toml::parse(text, file_name);

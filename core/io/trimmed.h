@@ -25,9 +25,9 @@ bool read_number(std::string_view text, Number& value) {
 // Returns the text before the next `end` and removes it and `end` from `text`.
 inline std::string_view take_until(std::string_view& text, char end) {
   const std::size_t at = std::min(text.find(end), text.size());
-  const std::string_view taken = text.substr(0, at);
+  const std::string_view part = text.substr(0, at);
   text.remove_prefix(std::min(at + 1, text.size()));
-  return taken;
+  return part;
 }
 
 }  // namespace moescope

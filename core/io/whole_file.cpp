@@ -13,7 +13,6 @@
 #include <system_error>
 #include <utility>
 
-
 namespace moescope {
 
 namespace {
@@ -135,9 +134,9 @@ void sync_to_disk(const std::string& path) {
   const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   // EINVAL: not supported by this file system.
   const bool done = opened >= 0 && (::fsync(opened) == 0 || errno == EINVAL);
-  const int why = errno;
+  const int error_number = errno;
   if (opened >= 0) ::close(opened);
-  if (!done) throw std::runtime_error(path + ": cannot be synced to the disk: " + std::strerror(why));
+  if (!done) throw std::runtime_error(path + ": cannot be synced to the disk: " + std::strerror(error_number));
 }
 
 void write_whole_file(const std::string& path, std::string_view bytes) {

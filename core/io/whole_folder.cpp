@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_folder(const std::string& path, const std::string& why) {
-  throw std::runtime_error(path + ": " + why);
+[[noreturn]] void refuse_folder(const std::string& path, const std::string& reason) {
+  throw std::runtime_error(path + ": " + reason);
 }
 
 [[noreturn]] void cannot_be_written(const std::string& path) {

@@ -39,9 +39,9 @@ std::string grouped(std::int64_t value) {
   return digits;
 }
 
-std::string listed(std::span<const int> numbers, std::size_t most) {
+std::string listed(std::span<const int> numbers, std::size_t max_named) {
   std::string text;
-  const std::size_t named = numbers.size() <= most ? numbers.size() : most;
+  const std::size_t named = numbers.size() <= max_named ? numbers.size() : max_named;
   for (std::size_t i = 0; i < named; ++i) {
     if (i > 0) text += i + 1 == numbers.size() ? " and " : ", ";
     text += std::to_string(numbers[i]);
@@ -55,8 +55,8 @@ std::string steps_in_words(std::int64_t first, std::int64_t last) {
   return "steps " + grouped(first) + " to " + grouped(last);
 }
 
-std::string counted(std::int64_t n, const char* one, const char* many) {
-  return grouped(n) + " " + (n == 1 ? one : many);
+std::string counted(std::int64_t n, const char* singular, const char* plural) {
+  return grouped(n) + " " + (n == 1 ? singular : plural);
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -23,7 +23,7 @@ std::string shortest(double value);                      // the fewest digits th
 std::string percent(double share);                       // "12 %", "0.83 %"
 std::string grouped(std::int64_t value);                 // "12,345"
 // Names at most `most` numbers: "3", "3 and 7", "3, 7, 9 and 12 more".
-std::string listed(std::span<const int> numbers, std::size_t most = 6);
+std::string listed(std::span<const int> numbers, std::size_t max_named = 6);
 // Joins the items, or the texts that `text_of` returns for them: "a, b, c".
 template <class Items, class TextOf = std::identity>
 std::string joined(const Items& items, const char* between, TextOf text_of = {}) {
@@ -38,7 +38,7 @@ std::string joined(const Items& items, const char* between, TextOf text_of = {})
 // "step 40" or "steps 40 to 90".
 std::string steps_in_words(std::int64_t first, std::int64_t last);
 // "1 expert", "12 experts".
-std::string counted(std::int64_t n, const char* one, const char* many);
+std::string counted(std::int64_t n, const char* singular, const char* plural);
 // Levenshtein distance: insertions, deletions and replacements that turn one word into the other.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kKeptResults = "claims/results.toml";
 
 std::string number_list(std::span<const double> numbers) {
-  const auto text = [](double each) { return std::isnan(each) ? std::string("nan") : formatted("%#.7g", each); };
+  const auto text = [](double value) { return std::isnan(value) ? std::string("nan") : formatted("%#.7g", value); };
   return "[" + joined(numbers, ", ", text) + "]";
 }
 
@@ -44,8 +44,9 @@ ClaimResult read_result(TomlSection& section) {
 
 const ClaimResult* result_of(const Claim& claim, std::size_t comparison, const ClaimResults& results) {
   const std::string settings = settings_digest(claim);
-  const auto found = std::ranges::find_if(results.results, [&](const ClaimResult& each) {
-    return each.claim == claim.name && each.comparison == static_cast<int>(comparison) && each.settings == settings;
+  const auto found = std::ranges::find_if(results.results, [&](const ClaimResult& result) {
+    return result.claim == claim.name && result.comparison == static_cast<int>(comparison) &&
+           result.settings == settings;
   });
   return found == results.results.end() ? nullptr : &*found;
 }
@@ -61,10 +62,10 @@ std::string cell(std::string text) {
 std::string to_toml(const ClaimResults& results) {
   std::string text =
       "# Written by moescope-cli claims.\ndate = \"" + results.date + "\"\nmachine = \"" + results.machine + "\"\n";
-  for (const ClaimResult& each : results.results)
-    text += "\n[[result]]\nclaim = \"" + each.claim + "\"\ncomparison = " + std::to_string(each.comparison + 1) +
-            "\nsettings = \"" + each.settings + "\"\nsteps = " + std::to_string(each.steps) +
-            "\nvalues = " + number_list(each.values) + "\ngaps = " + number_list(each.gaps) + "\n";
+  for (const ClaimResult& result : results.results)
+    text += "\n[[result]]\nclaim = \"" + result.claim + "\"\ncomparison = " + std::to_string(result.comparison + 1) +
+            "\nsettings = \"" + result.settings + "\"\nsteps = " + std::to_string(result.steps) +
+            "\nvalues = " + number_list(result.values) + "\ngaps = " + number_list(result.gaps) + "\n";
   return text;
 }
 
@@ -75,7 +76,7 @@ ClaimResults parse_claim_results(std::string_view text, std::string_view file) {
     TomlSection root(*table, "", problems);
     results.date = root.required_text("date");
     results.machine = root.required_text("machine");
-    root.each("result", [&](TomlSection& result) { results.results.push_back(read_result(result)); });
+    root.for_each_section("result", [&](TomlSection& result) { results.results.push_back(read_result(result)); });
   }
   problems.throw_first();
   return results;
@@ -93,8 +94,8 @@ const char* claim_verdict_words(ClaimVerdict verdict) {
 
 ClaimVerdict judge_claim(const ClaimComparison& comparison, const SeedMean& gap) {
   if (std::isnan(gap.mean)) return ClaimVerdict::not_tried;
-  if (std::isnan(gap.half)) return ClaimVerdict::too_small;
-  const double low = gap.mean - gap.half, high = gap.mean + gap.half;
+  if (std::isnan(gap.half_width)) return ClaimVerdict::too_small;
+  const double low = gap.mean - gap.half_width, high = gap.mean + gap.half_width;
   const bool above = low > 0, below = high < 0;
   if (comparison.expect == ClaimExpect::equal) {
     if (std::max(-low, high) <= comparison.within) return ClaimVerdict::agrees;
@@ -105,10 +106,10 @@ ClaimVerdict judge_claim(const ClaimComparison& comparison, const SeedMean& gap)
   return (higher ? below : above) ? ClaimVerdict::contradicts : ClaimVerdict::too_small;
 }
 
-std::string ClaimRow::here() const {
+std::string ClaimRow::gap_text() const {
   if (verdict == ClaimVerdict::not_tried) return {};
-  const std::string half = std::isnan(gap.half) ? "" : formatted(" +-%.4f", gap.half);
-  return formatted("%+.4f", gap.mean) + half + ", " + counted(pairs, "seed", "seeds");
+  const std::string half_width = std::isnan(gap.half_width) ? "" : formatted(" +-%.4f", gap.half_width);
+  return formatted("%+.4f", gap.mean) + half_width + ", " + counted(pairs, "seed", "seeds");
 }
 
 std::vector<ClaimRow> claim_rows(std::span<const Claim> claims, const ClaimResults& results) {
@@ -149,7 +150,7 @@ std::string claims_in_markdown(std::span<const ClaimRow> rows, const ClaimResult
     before = row.claim;
     text += "| " + (first ? cell(row.claim->statement) : std::string()) + " | " + cell(row.comparison->text) + " | " +
             (first ? cell(row.claim->source) : std::string()) + " | " + cell(row.comparison->published) + " | " +
-            cell(row.here()) + " | " + claim_verdict_words(row.verdict) + " |\n";
+            cell(row.gap_text()) + " | " + claim_verdict_words(row.verdict) + " |\n";
   }
   const std::string notes = claim_notes(rows, results);
   return notes.empty() ? text : text + "\n" + notes + "\n";

@@ -53,7 +53,7 @@ struct ClaimRow {
   int pairs = 0;  // number of seeds with which neither run was lost
   ClaimVerdict verdict = ClaimVerdict::not_tried;
 
-  std::string here() const;  // "+0.0910 +-0.0120, 10 seeds"; empty: not tried
+  std::string gap_text() const;  // "+0.0910 +-0.0120, 10 seeds"; empty: not tried
 };
 // Returns a row for each comparison, which refers to the arguments. The intervals are wide enough for all rows with a
 // result together (Bonferroni): if nothing differed, about 1 of 20 such tables would have an interval that excludes 0.

@@ -54,7 +54,9 @@ class ClaimRuns {
 
   std::size_t size() const { return runs_.size(); }
   ClaimRun& to_train(std::size_t place) { return *order_[place]; }
-  const ClaimRun& of(const RunConfig& config, std::int64_t steps) const { return runs_.at(key(config, steps)); }
+  const ClaimRun& finished_run(const RunConfig& config, std::int64_t steps) const {
+    return runs_.at(key(config, steps));
+  }
 
  private:
   static std::string key(RunConfig config, std::int64_t steps) {
@@ -72,7 +74,7 @@ void train(ClaimRun& run) {
   Engine engine(std::move(trainer), {.array_bytes = kClaimArrayBytes});
   engine.train_until(run.steps);
   const std::optional<Trouble>& trouble = engine.trouble();
-  if (trouble && trouble->within_step) throw std::runtime_error(run.config.name + ": " + trouble->why);
+  if (trouble && trouble->within_step) throw std::runtime_error(run.config.name + ": " + trouble->reason);
   if (!trouble) run.history = engine.histories().front();
 }
 
@@ -112,7 +114,7 @@ ClaimResult measure(const Claim& claim, std::size_t index, const ClaimRuns& runs
   ClaimResult result{claim.name, static_cast<int>(index), settings_digest(claim), claim.steps, {}, {}};
   const auto value = [&](int run, int seed) {
     const RunConfig& config = claim.runs[static_cast<std::size_t>(run)];
-    return figure_of(runs.of(with_seed(config, seed), claim.steps), comparison);
+    return figure_of(runs.finished_run(with_seed(config, seed), claim.steps), comparison);
   };
   for (int seed = 0; seed < claim.seeds; ++seed) {
     result.values.push_back(value(comparison.against, seed));

@@ -39,11 +39,11 @@ ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
     section.problem("figure", "there is no metric " + figure);
   comparison.last = section.integer("last", 1, 1, std::max<std::int64_t>(1, claim.steps));
   for (const RunConfig& config : claim.runs)
-    if (const int every = config.telemetry.validation_every;
-        comparison.metric == Metric::val_loss && (every == 0 || every > comparison.last)) {
+    if (const int interval = config.telemetry.validation_every;
+        comparison.metric == Metric::val_loss && (interval == 0 || interval > comparison.last)) {
       section.problem("last", "is " + std::to_string(comparison.last) + ", in which run " + config.name +
                                   " may have no validation loss: telemetry.validation_every is " +
-                                  std::to_string(every));
+                                  std::to_string(interval));
       break;
     }
   comparison.expect = static_cast<ClaimExpect>(section.choice("expect", {"higher", "lower", "equal"}, 2));
@@ -59,9 +59,9 @@ ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
 // Turns off telemetry that takes time and that no comparison reads.
 void measure_only(std::span<const ClaimComparison> comparisons, RunConfig& config) {
   TelemetryConfig& telemetry = config.telemetry;
-  std::int64_t every = kRouterFiguresEvery;
-  for (const ClaimComparison& each : comparisons) every = std::min(every, each.last);
-  telemetry.every = static_cast<int>(every);
+  std::int64_t interval = kRouterFiguresEvery;
+  for (const ClaimComparison& comparison : comparisons) interval = std::min(interval, comparison.last);
+  telemetry.frame_interval = static_cast<int>(interval);
   telemetry.quant_every = static_cast<int>(kMaxClaimSteps);
   telemetry.flips_every = telemetry.gradient_every = telemetry.specialisation_every = telemetry.texts_every = 0;
   telemetry.sample_every = telemetry.checkpoint_every = 0;
@@ -78,7 +78,8 @@ Claim read_claim(const toml::table& table, TomlProblems& problems) {
   for (const char* key : {"steps", "seeds"}) root.require(key);
   root.inside("runs", [&](TomlSection& runs) { claim.runs = read_runs(runs, {}); });
   if (claim.runs.size() < 2) root.problem("runs", "a claim needs [runs] with a [[runs.run]] to compare with");
-  root.each("compare", [&](TomlSection& section) { claim.comparisons.push_back(read_comparison(section, claim)); });
+  root.for_each_section("compare",
+                        [&](TomlSection& section) { claim.comparisons.push_back(read_comparison(section, claim)); });
   if (claim.comparisons.empty()) root.problem("compare", "a claim needs at least one [[compare]]");
   for (RunConfig& config : claim.runs) measure_only(claim.comparisons, config);
   return claim;
@@ -106,24 +107,24 @@ ParsedClaim parse_claim(std::string_view text, std::string_view file) {
 
 std::vector<std::string> claim_names() {
   std::vector<std::string> names;
-  for (const std::string_view each : claim_assets()) names.push_back(name_without_number(each));
+  for (const std::string_view file : claim_assets()) names.push_back(name_without_number(file));
   return names;
 }
 
 ParsedClaim find_claim(std::string_view name) {
-  for (const std::string_view each : claim_assets())
-    if (name == name_without_number(each)) return parse_claim(asset(each), each);
+  for (const std::string_view file : claim_assets())
+    if (name == name_without_number(file)) return parse_claim(asset(file), file);
   if (!name.ends_with(".toml"))
     return unread<ParsedClaim>(
         name, "no such claim; allowed: " + joined(claim_names(), ", ") + ", or the path of a .toml file");
   std::string text;
-  const std::string why = read_toml_file(std::string(name), kMaxClaimBytes, "claim", text);
-  return why.empty() ? parse_claim(text, name) : unread<ParsedClaim>(name, why);
+  const std::string reason = read_toml_file(std::string(name), kMaxClaimBytes, "claim", text);
+  return reason.empty() ? parse_claim(text, name) : unread<ParsedClaim>(name, reason);
 }
 
 std::vector<Claim> published_claims() {
   std::vector<Claim> claims;
-  for (const std::string_view each : claim_assets()) claims.push_back(parse_claim(asset(each), each).claim);
+  for (const std::string_view file : claim_assets()) claims.push_back(parse_claim(asset(file), file).claim);
   return claims;
 }
 
@@ -131,9 +132,9 @@ std::string settings_digest(const Claim& claim) {
   std::string text = std::to_string(claim.steps);
   for (const RunConfig& config : claim.runs) {
     text += '\n';
-    for (const ConfigDifference& each : difference(RunConfig{}, config))
-      if (!each.setting.is_in<TelemetryConfig>() && !each.setting.is_in<ParallelConfig>())
-        text += each.setting.key() + '=' + each.b + ';';
+    for (const ConfigDifference& changed : difference(RunConfig{}, config))
+      if (!changed.setting.is_in<TelemetryConfig>() && !changed.setting.is_in<ParallelConfig>())
+        text += changed.setting.key() + '=' + changed.b + ';';
   }
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;

@@ -25,7 +25,7 @@ namespace moescope {
 
 // Selects one layer or expert, or a statistic over all of them.
 struct LessonPick {
-  enum class Of { mean, max, min, one } of = Of::mean;
+  enum class Of { mean, max, min, one } rule = Of::mean;
   int index = 0;  // Of::one
 };
 
@@ -33,14 +33,14 @@ struct LessonPick {
 struct RunFigure {
   int run = 0;  // index of the run: 0 is A
   LessonPick layer;
-  LessonPick expert{.of = LessonPick::Of::max};
+  LessonPick expert{.rule = LessonPick::Of::max};
   std::int64_t last = 1;                 // number of last steps; used if `from` is not given
   std::optional<std::int64_t> from, to;  // inclusive
   bool since_change = false;             // `from` and `to` count from the run's newest live change
-  LessonPick::Of over = LessonPick::Of::mean;
+  LessonPick::Of over_layers = LessonPick::Of::mean;
   // Parameters of certain figures.
   std::int64_t lag = 1;    // load_correlation
-  std::string of;          // steps_until: a metric; finding: a kind
+  std::string argument;    // steps_until: a metric; finding: a kind
   double limit = 0;        // steps_until
   int slots_per_rank = 0;  // placed_max_over_mean
   std::string model;       // modelled_*: model of the layer
@@ -62,7 +62,7 @@ struct ClusterFigure {
 struct LessonFigure {
   std::string key;
   double times = 1;
-  std::variant<RunFigure, TensorFigure, ClusterFigure> of;
+  std::variant<RunFigure, TensorFigure, ClusterFigure> source;
 };
 
 // The check holds if above < figure < below; a limit that is not given does not count.

@@ -117,20 +117,22 @@ std::string range_text(const LessonFigure& figure, std::optional<double> above, 
 
 // Returns "6.5 times as much", "12 % less"; for decibels the difference.
 std::string comparison_text(const LessonFigure& figure, double value, double reference) {
-  const std::string way = value > reference ? " more" : " less";
+  const std::string direction = value > reference ? " more" : " less";
   if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")
-    return figure_text(figure, std::fabs(value - reference)) + way;
+    return figure_text(figure, std::fabs(value - reference)) + direction;
   const double ratio = reference > 0 ? value / reference : NAN;
   if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
   if (ratio >= 2) return formatted("%.2g times as much", ratio);
-  const double apart = std::fabs(ratio - 1);
-  return apart < 0.0005 ? "the same" : formatted(apart < 0.01 ? "%.1f %%" : "%.0f %%", 100 * apart) + way;
+  const double relative_distance = std::fabs(ratio - 1);
+  return relative_distance < 0.0005
+             ? "the same"
+             : formatted(relative_distance < 0.01 ? "%.1f %%" : "%.0f %%", 100 * relative_distance) + direction;
 }
 
 // Returns the run or the steps of the reference, if they differ from those of the figure.
 std::string name_of_reference(const LessonFigure& figure, const LessonFigure& reference) {
-  const auto* a = std::get_if<RunFigure>(&figure.of);
-  const auto* b = std::get_if<RunFigure>(&reference.of);
+  const auto* a = std::get_if<RunFigure>(&figure.source);
+  const auto* b = std::get_if<RunFigure>(&reference.source);
   if (!a || !b) return "compared with";
   if (a->run != b->run) return std::string("run ") + static_cast<char>('A' + b->run);
   if (!b->from || !b->to) return "compared with";
@@ -172,7 +174,7 @@ std::string figure_text(const LessonFigure& figure, double value) {
 }
 
 std::optional<double> LessonReader::read(const LessonFigure& figure) const {
-  std::optional<double> value = std::visit([&](const auto& of) { return read(figure.key, of); }, figure.of);
+  std::optional<double> value = std::visit([&](const auto& source) { return read(figure.key, source); }, figure.source);
   if (value) *value *= figure.times;
   return value;
 }
@@ -188,7 +190,7 @@ std::optional<double> LessonReader::read(const std::string& key, const ClusterFi
 
 std::optional<double> LessonReader::read(const std::string& key, const TensorFigure& figure) const {
   const auto tensor = std::find_if(tensors_.begin(), tensors_.end(),
-                                   [&](const LessonTensor& each) { return each.name == figure.tensor; });
+                                   [&](const LessonTensor& candidate) { return candidate.name == figure.tensor; });
   if (tensor == tensors_.end()) return std::nullopt;
   const MatrixFormat& format = figure.format ? *figure.format : chosen_;
   for (const KnownTensorFigure& known : known_)
@@ -205,7 +207,7 @@ std::optional<double> LessonReader::read(const std::string& key, const TensorFig
 // Returns a value, or, for a figure that counts steps, how many steps have been taken so far.
 std::string LessonReader::value_text(const LessonFigure& figure, const std::optional<double>& value) const {
   if (value) return figure_text(figure, *value);
-  const auto* of_run = std::get_if<RunFigure>(&figure.of);
+  const auto* of_run = std::get_if<RunFigure>(&figure.source);
   if (figure.key != "steps_until" || !of_run || of_run->run >= static_cast<int>(histories_.size())) return "not yet";
   const std::int64_t waited = steps_since_change(*histories_[static_cast<std::size_t>(of_run->run)]);
   return waited > 0 ? std::to_string(waited) + " so far, not yet" : "not yet";

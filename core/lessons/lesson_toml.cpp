@@ -65,12 +65,12 @@ class LessonParser {
       lesson_.title = root.required_text("title");
       lesson_.teaches = root.required_text("teaches");
       lesson_.minutes = static_cast<int>(root.integer("minutes", 5, 1, 120));
-      root.each("tensor", [this](TomlSection& tensor) { read_tensor(tensor); });
+      root.for_each_section("tensor", [this](TomlSection& tensor) { read_tensor(tensor); });
       root.inside("runs", [this](TomlSection& runs) { lesson_.runs = read_runs(runs, seed_); });
       runs_open_ = lesson_.runs.size();
       if (lesson_.runs.empty() && lesson_.tensors.empty())
         problems_.add(0, "runs", "a lesson needs [runs] to train or a [[tensor]] to show");
-      root.each("step", [this](TomlSection& step) { read_step(step); });
+      root.for_each_section("step", [this](TomlSection& step) { read_step(step); });
       if (lesson_.steps.empty()) problems_.add(0, "step", "a lesson needs at least one [[step]]");
     }
     problems_.sort();
@@ -115,13 +115,13 @@ class LessonParser {
     figure.times = section.number("times", 1, -1e6, 1e6);
     switch (info->source) {
       case LessonFigureInfo::Source::run:
-        figure.of = read_run_figure(section, figure.key);
+        figure.source = read_run_figure(section, figure.key);
         break;
       case LessonFigureInfo::Source::tensor:
-        figure.of = read_tensor_figure(section);
+        figure.source = read_tensor_figure(section);
         break;
       case LessonFigureInfo::Source::cluster:
-        figure.of = read_cluster_figure(section);
+        figure.source = read_cluster_figure(section);
         if (!LessonReader({}).read(figure))
           section.problem("routing", "calibration/h200x8.json has no layer " + section.text("model") +
                                          " with routing " + section.text("routing"));
@@ -148,7 +148,7 @@ class LessonParser {
     figure.to = section.optional_integer("to", figure.from.value_or(0), kMaxSteps);
     if (figure.to && !figure.from) section.problem("to", "is allowed only with from");
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
-    figure.over = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
+    figure.over_layers = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
     if (key == "utilisation" || key == "expert_share" || key == "expert_bias")
       figure.expert = read_pick(section, "expert", figure.expert);
     if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
@@ -161,16 +161,17 @@ class LessonParser {
   }
 
   static void read_steps_until(TomlSection& section, RunFigure& figure) {
-    figure.of = section.required_text("of");
+    figure.argument = section.required_text("of");
     figure.limit = section.number("limit", 0, -1e9, 1e9);
     if (!section.has("limit")) section.problem("limit", "is missing");
-    const LessonFigureInfo* of = find_lesson_figure(figure.of);
-    if (!of || of->source != LessonFigureInfo::Source::run) section.problem("of", "must be a metric, such as max_vio");
+    const LessonFigureInfo* metric = find_lesson_figure(figure.argument);
+    if (!metric || metric->source != LessonFigureInfo::Source::run)
+      section.problem("of", "must be a metric, such as max_vio");
   }
 
   static void read_finding(TomlSection& section, RunFigure& figure) {
-    figure.of = section.required_text("of");
-    if (std::ranges::none_of(finding_kinds(), [&](const auto& info) { return info.name == figure.of; }))
+    figure.argument = section.required_text("of");
+    if (std::ranges::none_of(finding_kinds(), [&](const auto& info) { return info.name == figure.argument; }))
       section.problem("of", "must be the kind of a finding, such as \"dead experts\"");
   }
 
@@ -221,8 +222,9 @@ class LessonParser {
     LessonTask task;
     task.text = section.text("text");
     const std::vector<std::string> kinds = {"start", "run_until", "set", "twin", "show"};
-    const auto given = std::count_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
-    if (given != 1) return section.problem("needs one of start, run_until, set, twin, show");
+    const auto stated_kinds =
+        std::count_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
+    if (stated_kinds != 1) return section.problem("needs one of start, run_until, set, twin, show");
     const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
     task.kind = static_cast<LessonTask::Kind>(kind - kinds.begin());
     read_task_kind(section, task);
@@ -308,7 +310,7 @@ class LessonParser {
     step.text = section.required_text("text");
     step.hint = section.text("hint");
     step.reveal = section.text("reveal");
-    section.each("do", [&](TomlSection& task) { read_task(task, step); });
+    section.for_each_section("do", [&](TomlSection& task) { read_task(task, step); });
     step.view.workspace = section.text("workspace");
     step.view.panels = section.texts("panels");
     step.view.highlight = section.texts("highlight");
@@ -322,7 +324,7 @@ class LessonParser {
     for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}})
       if (const auto number = section.optional_integer(key, 0, 1023)) *place = static_cast<int>(*number);
     section.inside("predict", [&](TomlSection& predict) { read_prediction(predict, step); });
-    section.each("check", [&](TomlSection& check) { read_check(check, step); });
+    section.for_each_section("check", [&](TomlSection& check) { read_check(check, step); });
     if (const toml::table* values = section.table("values")) {
       for (const auto& [key, node] : *values) {
         const std::string at = section.path("values") + "." + std::string(key.str());
@@ -383,14 +385,14 @@ ParsedLesson find_lesson(std::string_view name, std::optional<std::int64_t> seed
   for (std::size_t i = 0; i < built_in.size(); ++i)
     if (name == name_without_number(built_in[i]) || name == std::to_string(i + 1))
       return parse_lesson(asset(built_in[i]), built_in[i], seed);
-  for (const std::string_view each : assets_in(kExhibits))
-    if (name == name_without_number(each)) return parse_lesson(asset(each), each, seed);
+  for (const std::string_view file : assets_in(kExhibits))
+    if (name == name_without_number(file)) return parse_lesson(asset(file), file, seed);
   if (!name.ends_with(".toml"))
     return unread<ParsedLesson>(
         name, "no such lesson; allowed: " + joined(lesson_names(), ", ") + ", or the path of a .toml file");
   std::string text;
-  const std::string why = read_toml_file(std::string(name), kMaxLessonBytes, "lesson", text);
-  return why.empty() ? parse_lesson(text, name, seed) : unread<ParsedLesson>(name, why);
+  const std::string reason = read_toml_file(std::string(name), kMaxLessonBytes, "lesson", text);
+  return reason.empty() ? parse_lesson(text, name, seed) : unread<ParsedLesson>(name, reason);
 }
 
 }  // namespace moescope

@@ -75,7 +75,8 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
                       std::vector<std::string>& unclear) {
   for (const auto* bound : {&check.above, &check.below}) {
     if (!*bound || !(*bound)->figure) continue;
-    const auto *of_a = std::get_if<RunFigure>(&check.figure.of), *of_b = std::get_if<RunFigure>(&(*bound)->figure->of);
+    const auto *of_a = std::get_if<RunFigure>(&check.figure.source),
+               *of_b = std::get_if<RunFigure>(&(*bound)->figure->source);
     if (!of_a || !of_b) continue;
     const auto a = static_cast<std::size_t>(of_a->run), b = static_cast<std::size_t>(of_b->run);
     if (a == b || std::max(a, b) >= configs.size()) continue;
@@ -91,7 +92,7 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
 
 std::vector<std::string> things_that_differ(const RunConfig& a, const RunConfig& b) {
   std::vector<std::string> things;
-  for (const ConfigDifference& each : difference(a, b)) things.push_back(each.setting.key());
+  for (const ConfigDifference& changed : difference(a, b)) things.push_back(changed.setting.key());
   if (another_way_of_balancing(a.router, b.router))
     fold(things, "way of balancing",
          {&RouterConfig::bias_update_rate, &RouterConfig::aux_mode, &RouterConfig::aux_coeff});
@@ -104,17 +105,17 @@ std::vector<std::string> unclear_comparisons(const Lesson& lesson) {
   std::vector<std::string> unclear;
   Configs configs = lesson.runs;
   for (const LessonStep& step : lesson.steps) {
-    const std::string where = "\"" + step.title + "\"";
+    const std::string step_name = "\"" + step.title + "\"";
     for (const LessonTask& task : step.tasks) {
       apply(task, configs);
       if (task.kind != LessonTask::Kind::run_until) continue;
       for (std::size_t twin = 1; twin < configs.size(); ++twin)
         if (const auto things = too_far(configs, twin); !things.empty())
-          add(where + ": " + letter(twin) +
+          add(step_name + ": " + letter(twin) +
                   " differs from every earlier run in more than one setting: " + joined(things, ", "),
               unclear);
     }
-    for (const LessonCheck& check : step.checks) judge_comparison(check, configs, where, unclear);
+    for (const LessonCheck& check : step.checks) judge_comparison(check, configs, step_name, unclear);
   }
   return unclear;
 }

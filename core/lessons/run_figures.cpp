@@ -19,21 +19,21 @@ namespace {
 using Of = LessonPick::Of;
 
 // Returns the statistic over several layers, experts or steps. Skips missing values; NaN if there are none.
-double fold(Of of, int index, const std::vector<double>& values) {
-  if (of == Of::one)
+double fold(Of rule, int index, const std::vector<double>& values) {
+  if (rule == Of::one)
     return index >= 0 && index < static_cast<int>(values.size()) ? values[static_cast<std::size_t>(index)] : NAN;
-  double result = of == Of::mean ? 0 : NAN;
+  double result = rule == Of::mean ? 0 : NAN;
   int count = 0;
   for (const double v : values) {
     if (std::isnan(v)) continue;
     ++count;
-    if (of == Of::mean)
+    if (rule == Of::mean)
       result += v;
     else
-      result = std::isnan(result) ? v : of == Of::max ? std::max(result, v) : std::min(result, v);
+      result = std::isnan(result) ? v : rule == Of::max ? std::max(result, v) : std::min(result, v);
   }
   if (count == 0) return NAN;
-  return of == Of::mean ? result / count : result;
+  return rule == Of::mean ? result / count : result;
 }
 
 std::optional<std::int64_t> newest_change(const History& history) {
@@ -45,9 +45,10 @@ std::optional<std::int64_t> newest_change(const History& history) {
 
 // Returns the steps of the figure; an empty range until all of them have been taken.
 StepRange stretch(const RunFigure& figure, const History& history) {
-  const StepRange taken = history.steps();
+  const StepRange recorded_steps = history.steps();
   if (!figure.from)
-    return taken.size() < figure.last ? StepRange{} : StepRange{taken.last - figure.last + 1, taken.last};
+    return recorded_steps.size() < figure.last ? StepRange{}
+                                               : StepRange{recorded_steps.last - figure.last + 1, recorded_steps.last};
   std::int64_t origin = 0;
   if (figure.since_change) {
     const auto change = newest_change(history);
@@ -55,11 +56,11 @@ StepRange stretch(const RunFigure& figure, const History& history) {
     origin = *change;
   }
   const StepRange range{origin + *figure.from, origin + figure.to.value_or(*figure.from)};
-  return taken.empty() || range.last > taken.last ? StepRange{} : range;
+  return recorded_steps.empty() || range.last > recorded_steps.last ? StepRange{} : range;
 }
 
 std::vector<int> layers_of(const RunFigure& figure, const History& history) {
-  if (figure.layer.of == Of::one) return {figure.layer.index};
+  if (figure.layer.rule == Of::one) return {figure.layer.index};
   return history.info().moe_layers;
 }
 
@@ -138,11 +139,11 @@ double volume_figure(std::string_view key, Frames frames, int layer, double toke
 }
 
 double median_margin(const std::array<double, kHalfOctaves>& tokens) {
-  double all = 0, seen = 0;
+  double all = 0, counted_tokens = 0;
   for (const double n : tokens) all += n;
   for (int bin = 0; bin < kHalfOctaves; ++bin) {
-    seen += tokens[static_cast<std::size_t>(bin)];
-    if (all > 0 && 2 * seen >= all) return half_octave_edge(bin);
+    counted_tokens += tokens[static_cast<std::size_t>(bin)];
+    if (all > 0 && 2 * counted_tokens >= all) return half_octave_edge(bin);
   }
   return NAN;
 }
@@ -163,11 +164,11 @@ double flip_margin_ratio(Frames frames) {
 double steps_until(const RunFigure& figure, const History& history) {
   constexpr std::int64_t kMean = 10;
   const auto change = newest_change(history);
-  const auto metric = find_scalar(figure.of);
+  const auto metric = find_scalar(figure.argument);
   if (!metric) return NAN;
   const StepRange range{change.value_or(0), history.steps().last};
   if (range.size() < kMean) return NAN;
-  const int layer = figure.layer.of == Of::one ? figure.layer.index : kWholeRun;
+  const int layer = figure.layer.rule == Of::one ? figure.layer.index : kWholeRun;
   const std::vector<float> values = history.values_in(*metric, layer, range);
   for (std::size_t i = kMean; i <= values.size(); ++i) {
     double mean = 0;
@@ -180,26 +181,27 @@ double steps_until(const RunFigure& figure, const History& history) {
 double metric_figure(const RunFigure& figure, Metric metric, const History& history, StepRange range) {
   std::vector<double> over_layers;
   std::vector<int> layers = {kWholeRun};
-  if (is_of_layers(metric) && figure.layer.of != Of::mean) layers = layers_of(figure, history);
+  if (is_of_layers(metric) && figure.layer.rule != Of::mean) layers = layers_of(figure, history);
   for (const int layer : layers) {
     const std::vector<float> values = history.values_in(metric, layer, range);
-    over_layers.push_back(fold(figure.over, 0, {values.begin(), values.end()}));
+    over_layers.push_back(fold(figure.over_layers, 0, {values.begin(), values.end()}));
   }
-  return fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers);
+  return fold(figure.layer.rule == Of::one ? Of::mean : figure.layer.rule, 0, over_layers);
 }
 
 // The placement is computed from the 50 steps before the range and judged by the load of the range.
 double placed_max_over_mean(const History& history, StepRange range, Frames frames, int layer, int slots) {
-  constexpr std::int64_t kSeen = 50;
-  const auto before = frames_of(history, {std::max(range.first - kSeen, history.steps().first), range.first - 1});
-  const auto seen = loads(before, layer), then = loads(frames, layer);
+  constexpr std::int64_t kPlannedSteps = 50;
+  const auto before =
+      frames_of(history, {std::max(range.first - kPlannedSteps, history.steps().first), range.first - 1});
+  const auto planned_loads = loads(before, layer), later_loads = loads(frames, layer);
   const RouterFrame* router = frames.empty() ? nullptr : find_router(frames.front().get(), layer);
-  if (seen.empty() || then.empty() || !router || router->volume.ranks == 0) return NAN;
+  if (planned_loads.empty() || later_loads.empty() || !router || router->volume.ranks == 0) return NAN;
   const int ranks = router->volume.ranks;
-  const int least = (static_cast<int>(seen.size()) + ranks - 1) / ranks;
-  const Placement placement =
-      place_balanced(seen, ranks, {.slots_per_rank = std::max(slots, least), .n_groups = 1, .ranks_per_node = ranks});
-  const std::vector<double> load = rank_loads(placement, then);
+  const int min_slots = (static_cast<int>(planned_loads.size()) + ranks - 1) / ranks;
+  const Placement placement = place_balanced(
+      planned_loads, ranks, {.slots_per_rank = std::max(slots, min_slots), .n_groups = 1, .ranks_per_node = ranks});
+  const std::vector<double> load = rank_loads(placement, later_loads);
   const double sum = std::accumulate(load.begin(), load.end(), 0.0);
   return *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()) / sum;
 }
@@ -208,8 +210,8 @@ double placed_max_over_mean(const History& history, StepRange range, Frames fram
 double domain_bits(Frames frames, int layer, std::size_t domains) {
   SpecialisationFrame sum;
   for (const auto& frame : frames)
-    for (const SpecialisationFrame& each : frame->specialisation)
-      if (each.layer == layer) accumulate(sum, each);
+    for (const SpecialisationFrame& counts : frame->specialisation)
+      if (counts.layer == layer) accumulate(sum, counts);
   if (sum.domain_DE.empty() || domains == 0) return NAN;
   const std::size_t experts = sum.domain_DE.size() / domains;
   std::vector<double> of_domain(domains), of_expert(experts);
@@ -229,11 +231,11 @@ double findings_of(const std::string& kind, const History& history) {
   // A pointer without ownership, because the caller holds the history during the scan.
   const auto all = find_all(HistoryPtr(HistoryPtr(), &history));
   return static_cast<double>(std::ranges::count_if(
-      all, [&](const Finding& each) { return each.ongoing && finding_kind_info(each.kind).name == kind; }));
+      all, [&](const Finding& finding) { return finding.ongoing && finding_kind_info(finding.kind).name == kind; }));
 }
 
 double layer_figure(std::string_view key, const RunFigure& figure, const History& history, Frames frames, int layer) {
-  const Of expert = figure.expert.of;
+  const Of expert = figure.expert.rule;
   if (key == "utilisation") return fold(expert, figure.expert.index, utilisations(frames, layer));
   if (key == "expert_share") {
     std::vector<double> shares = utilisations(frames, layer);
@@ -266,7 +268,7 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
 
 }  // namespace
 
-const LayerGain& ModelledGains::of(const RunFigure& figure, int layer, const std::vector<std::uint64_t>& load) {
+const LayerGain& ModelledGains::find_gain(const RunFigure& figure, int layer, const std::vector<std::uint64_t>& load) {
   const std::vector<std::uint32_t> counts(load.begin(), load.end());
   auto& [known, gain] = known_[figure.model + static_cast<char>('A' + figure.run) + std::to_string(layer)];
   if (known != counts) gain = layer_gain_of_load(figure.model, known = counts);
@@ -283,7 +285,7 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
   }
   const StepRange range = stretch(figure, history);
   if (range.empty()) return std::nullopt;
-  if (key == "finding") return findings_of(figure.of, history);
+  if (key == "finding") return findings_of(figure.argument, history);
   if (const auto metric = find_scalar(key)) return finite(metric_figure(figure, *metric, history, range));
   const auto frames = frames_of(history, range);
   if (key == "flip_margin_ratio") return finite(flip_margin_ratio(frames));
@@ -294,11 +296,11 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
     } else if (const auto load = loads(frames, layer); load.empty()) {
       over_layers.push_back(NAN);
     } else {
-      const LayerGain& gain = modelled.of(figure, layer, load);
+      const LayerGain& gain = modelled.find_gain(figure, layer, load);
       over_layers.push_back(key == "modelled_gain" ? gain.modelled : gain.modelled_ms);
     }
   }
-  return finite(fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers));
+  return finite(fold(figure.layer.rule == Of::one ? Of::mean : figure.layer.rule, 0, over_layers));
 }
 
 std::int64_t steps_since_change(const History& history) {

@@ -19,7 +19,7 @@ namespace moescope {
 // result for each layer, because lessons read it four times per second.
 class ModelledGains {
  public:
-  const LayerGain& of(const RunFigure& figure, int layer, const std::vector<std::uint64_t>& load);
+  const LayerGain& find_gain(const RunFigure& figure, int layer, const std::vector<std::uint64_t>& load);
 
  private:
   std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> known_;

@@ -112,7 +112,7 @@ std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_
   runs.push_back(first);
   std::vector<std::map<Setting, int>> lines(1);
   add_lines_of_set(section, lines.front());
-  section.each("run", [&](TomlSection& run) {
+  section.for_each_section("run", [&](TomlSection& run) {
     RunConfig config = first;
     config.name = run.required_text("name");
     apply_settings(config, settings_of(run, false));

@@ -23,8 +23,8 @@ std::string name_without_number(std::string_view file);
 
 // Returns the result for a file that could not be read: `why` is its only problem.
 template <class Parsed>
-Parsed unread(std::string_view file, const std::string& why) {
-  return {{}, {{std::string(file), 0, "", why}}};
+Parsed unread(std::string_view file, const std::string& reason) {
+  return {{}, {{std::string(file), 0, "", reason}}};
 }
 
 // Reads the keys preset, name and set, and a [[...run]] for every run except A. `seed` as in parse_lesson().

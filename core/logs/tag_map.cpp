@@ -173,7 +173,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
     const std::string program = root.text("program"), because = root.text("assumed_because");
     map.printed_steps_ = root.texts("printed_steps");
     root.table("settings");  // read by core/config/run_settings.h
-    root.each("tag", [&map](TomlSection& section) { add_rules(section, map.rules_); });
+    root.for_each_section("tag", [&map](TomlSection& section) { add_rules(section, map.rules_); });
     for (TagRule& rule : map.rules_) {
       rule.program = because.empty() ? program : because;
       rule.certainty = !because.empty()  ? Certainty::by_shape

@@ -55,11 +55,11 @@ void update_double(const AdamWFactors<double>& k, std::size_t count, const doubl
 // Adds in double, which loses no small squares and needs no more memory bandwidth. Memory delivers a single array more
 // slowly than several arrays, so later values are prefetched.
 double squares_float(const float* g, std::size_t count) {
-  constexpr std::size_t kAhead = 1024;
+  constexpr std::size_t kPrefetchDistance = 1024;
   Lanes<double> low = zero<double>(), high = low;
   std::size_t i = 0;
   for (; i + kLanes<float> <= count; i += kLanes<float>) {
-    hwy::Prefetch(g + i + kAhead);
+    hwy::Prefetch(g + i + kPrefetchDistance);
     const Lanes<double> a = load_doubles(g + i), b = load_doubles(g + i + kLanes<double>);
     low += a * a;
     high += b * b;

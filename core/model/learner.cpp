@@ -74,8 +74,8 @@ void Learner<T>::assign_to_optimizers() {
   const auto missing = parse_experts(config.optimizer.fault_missing_experts, config.model, ListOf::experts);
   const auto is_updated = [&](const ParameterTensor& tensor, int expert) {
     return is_of_rank({.expert = expert}, ranks_, config.model.n_experts) &&
-           std::ranges::none_of(missing, [&](const auto& each) {
-             const auto& [layer, missing_expert] = each.first;
+           std::ranges::none_of(missing, [&](const auto& entry) {
+             const auto& [layer, missing_expert] = entry.first;
              return missing_expert == expert &&
                     tensor.name.starts_with("layers." + std::to_string(layer) + ".moe.experts.");
            });
@@ -224,23 +224,23 @@ void Learner<T>::sum_replicated_gradients() {
 template <class T>
 void Learner<T>::gather_experts() {
   if (!ranks_) return;
-  const int own = config.model.n_experts / ranks_->size();
+  const int own_experts = config.model.n_experts / ranks_->size();
   for (const ParameterTensor& tensor : parameters.tensors()) {
     if (tensor.shape.size() != 3) continue;
-    const std::size_t block = tensor.block_elements(), share = static_cast<std::size_t>(own) * block;
+    const std::size_t block = tensor.block_elements(), share = static_cast<std::size_t>(own_experts) * block;
     for (T* arena : {parameters.weights, parameters.moment1, parameters.moment2}) {
       std::vector<T> all = parameters.gather(tensor, arena);
-      const std::vector<T> mine(all.begin() + static_cast<std::ptrdiff_t>(share) * ranks_->rank(),
-                                all.begin() + static_cast<std::ptrdiff_t>(share) * (ranks_->rank() + 1));
-      ranks_->gather_all(mine.data(), share * sizeof(T), all.data());
+      const std::vector<T> own_share(all.begin() + static_cast<std::ptrdiff_t>(share) * ranks_->rank(),
+                                     all.begin() + static_cast<std::ptrdiff_t>(share) * (ranks_->rank() + 1));
+      ranks_->gather_all(own_share.data(), share * sizeof(T), all.data());
       parameters.scatter(tensor, all, arena);
     }
   }
 }
 
 void check_ranks(const RunConfig& config, int ranks) {
-  const auto refuse = [ranks](const std::string& why) {
-    throw std::runtime_error("a training over " + std::to_string(ranks) + " ranks: " + why);
+  const auto refuse = [ranks](const std::string& reason) {
+    throw std::runtime_error("a training over " + std::to_string(ranks) + " ranks: " + reason);
   };
   const int shards = batch_shards(config.data.batch, config.data.seq);
   if (ranks < 1 || shards % ranks)
@@ -259,7 +259,7 @@ void check_ranks(const RunConfig& config, int ranks) {
     const StepPrecision precision = step_precision(config, 0, i / kNumGemmClasses);
     const auto gemm_class = static_cast<GemmClass>(i % kNumGemmClasses);
     if (gemm_class == GemmClass::experts) continue;  // all rows of an expert are on one rank
-    for (const OperandFormat& format : precision.of(gemm_class).formats) {
+    for (const OperandFormat& format : precision.class_precision(gemm_class).formats) {
       const bool over_tokens = has_tensor_scale(format) ||
                                (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row);
       if (over_tokens)

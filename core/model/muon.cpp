@@ -67,7 +67,7 @@ void prepare(double mu, bool nesterov, double scale, std::size_t count, const do
 }
 
 constexpr int kIterations = 5;
-constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kLeastNorm = 1e-7;
+constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kMinNorm = 1e-7;
 
 template <class T>
 double norm_of_values(const T* values, std::size_t count) {
@@ -125,7 +125,7 @@ void orthogonalise_in(bool in_bf16, const Matrix<const T>& prepared, const Matri
   std::swap(x, next);  // after an odd number of steps the result is in `direction`
   std::copy_n(prepared.data, count, x.data);
   if (in_bf16) round_to_bf16(x);
-  const T norm = static_cast<T>(std::max(norm_of_values(x.data, count), kLeastNorm));
+  const T norm = static_cast<T>(std::max(norm_of_values(x.data, count), kMinNorm));
   for (Index i = 0; i < count; ++i) x.data[i] /= norm;
   if (in_bf16) round_to_bf16(x);
   for (int i = 0; i < kIterations; ++i) {

@@ -125,7 +125,7 @@ std::optional<NonFinitePlace> non_finite_in(std::string_view text) {
   std::string_view place = take_part(text, ": ");
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::array values = {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity};
-  const auto value = std::ranges::find_if(values, [&](float each) { return text == value_text(each); });
+  const auto value = std::ranges::find_if(values, [&](float candidate) { return text == value_text(candidate); });
   if (value == values.end()) return std::nullopt;
   at.value = *value;
   std::string_view part = take_part(place, ", ");

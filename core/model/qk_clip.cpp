@@ -16,8 +16,8 @@ std::vector<T> largest_scores_of_heads(const Transformer<T>& model) {
   for (int layer = 0; layer < c.n_layers; ++layer)
     for (std::size_t sequence = 0; sequence < size(model.part().sequences); ++sequence)
       for (std::size_t head = 0; head < heads; ++head) {
-        T& most = largest[size(layer) * heads + head];
-        most = std::max(most, model.largest_scores(layer)[sequence * heads + head]);
+        T& head_largest = largest[size(layer) * heads + head];
+        head_largest = std::max(head_largest, model.largest_scores(layer)[sequence * heads + head]);
       }
   Ranks* ranks = model.part().ranks;
   if (!ranks) return largest;

@@ -11,39 +11,40 @@ static_assert(std::is_trivially_copyable_v<QuantSums>);
 // True if each rank has only a part of the operand: operands of experts and payload, and all operands with rows of
 // tokens. The other weights are equal on all ranks.
 bool is_split_over_ranks(std::size_t gemm, std::size_t operand) {
-  const GemmClass of = gemm_class_of(static_cast<Gemm>(gemm));
-  return of == GemmClass::experts || of == GemmClass::payload || kGemmOperands[operand].operand != OperandRole::w;
+  const GemmClass gemm_class = gemm_class_of(static_cast<Gemm>(gemm));
+  return gemm_class == GemmClass::experts || gemm_class == GemmClass::payload ||
+         kGemmOperands[operand].operand != OperandRole::w;
 }
 
 }  // namespace
 
-WholeRouter::WholeRouter(const RouterActivations<float>& here, const BatchPart& part, int n_experts, int top_k)
-    : here_(here), part_(part) {
+WholeRouter::WholeRouter(const RouterActivations<float>& own_routing, const BatchPart& part, int n_experts, int top_k)
+    : own_routing_(own_routing), part_(part) {
   if (!part.ranks) return;
-  whole_ = here;
+  whole_ = own_routing;
   const auto experts = static_cast<std::size_t>(n_experts), k = static_cast<std::size_t>(top_k);
-  gather(here.logits, experts, logits_, whole_.logits);
-  gather(here.scores, experts, scores_, whole_.scores);
-  gather(here.lse, 1, lse_, whole_.lse);
-  gather(here.mix, k, mix_, whole_.mix);
-  gather(here.margin, 1, margin_, whole_.margin);
-  gather(here.cutoff, 1, cutoff_, whole_.cutoff);
+  gather(own_routing.logits, experts, logits_, whole_.logits);
+  gather(own_routing.scores, experts, scores_, whole_.scores);
+  gather(own_routing.lse, 1, lse_, whole_.lse);
+  gather(own_routing.mix, k, mix_, whole_.mix);
+  gather(own_routing.margin, 1, margin_, whole_.margin);
+  gather(own_routing.cutoff, 1, cutoff_, whole_.cutoff);
   float* levelled_scores = nullptr;
-  if (!here.levelled_scores.empty())
-    gather(here.levelled_scores.data(), experts, whole_.levelled_scores, levelled_scores);
-  gather(here.ids, whole_.ids);
-  if (!here.not_dropped.empty()) gather(here.not_dropped, whole_.not_dropped);
+  if (!own_routing.levelled_scores.empty())
+    gather(own_routing.levelled_scores.data(), experts, whole_.levelled_scores, levelled_scores);
+  gather(own_routing.ids, whole_.ids);
+  if (!own_routing.not_dropped.empty()) gather(own_routing.not_dropped, whole_.not_dropped);
 }
 
-void WholeRouter::gather(const float* here, std::size_t width, std::vector<float>& all, float*& view) const {
+void WholeRouter::gather(const float* own_values, std::size_t width, std::vector<float>& all, float*& view) const {
   all.resize(part_.all_tokens * width);
-  part_.ranks->gather_all(here, part_.tokens() * width * sizeof(float), all.data());
+  part_.ranks->gather_all(own_values, part_.tokens() * width * sizeof(float), all.data());
   view = all.data();
 }
 
-void WholeRouter::gather(const std::vector<std::int32_t>& here, std::vector<std::int32_t>& all) const {
-  all.resize(here.size() * static_cast<std::size_t>(part_.of));
-  part_.ranks->gather_all(here.data(), here.size() * sizeof(std::int32_t), all.data());
+void WholeRouter::gather(const std::vector<std::int32_t>& own_values, std::vector<std::int32_t>& all) const {
+  all.resize(own_values.size() * static_cast<std::size_t>(part_.rank_count));
+  part_.ranks->gather_all(own_values.data(), own_values.size() * sizeof(std::int32_t), all.data());
 }
 
 std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model) {

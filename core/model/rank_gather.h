@@ -11,14 +11,14 @@ namespace moescope {
 // A router's arrays for the tokens of the whole batch, on every rank.
 class WholeRouter {
  public:
-  WholeRouter(const RouterActivations<float>& here, const BatchPart& part, int n_experts, int top_k);
-  const RouterActivations<float>& get() const { return part_.ranks ? whole_ : here_; }
+  WholeRouter(const RouterActivations<float>& own_routing, const BatchPart& part, int n_experts, int top_k);
+  const RouterActivations<float>& get() const { return part_.ranks ? whole_ : own_routing_; }
 
  private:
-  void gather(const float* here, std::size_t width, std::vector<float>& all, float*& view) const;
-  void gather(const std::vector<std::int32_t>& here, std::vector<std::int32_t>& all) const;
+  void gather(const float* own_values, std::size_t width, std::vector<float>& all, float*& view) const;
+  void gather(const std::vector<std::int32_t>& own_values, std::vector<std::int32_t>& all) const;
 
-  const RouterActivations<float>& here_;
+  const RouterActivations<float>& own_routing_;
   const BatchPart& part_;
   RouterActivations<float> whole_;
   std::vector<float> logits_, scores_, lse_, mix_, margin_, cutoff_;

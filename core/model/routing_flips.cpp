@@ -28,10 +28,10 @@ FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other)
   std::size_t flipped = 0, common = 0;
   for (std::size_t t = 0; t < tokens; ++t) {
     const auto* ids = reference.ids_TK.data() + t * top_k;
-    const auto* others = other.ids_TK.data() + t * top_k;
-    const bool flip = !std::equal(ids, ids + top_k, others);
+    const auto* other_ids = other.ids_TK.data() + t * top_k;
+    const bool flip = !std::equal(ids, ids + top_k, other_ids);
     flipped += flip;
-    common += flip ? in_common(ids, others, top_k) : top_k;
+    common += flip ? in_common(ids, other_ids, top_k) : top_k;
     if (std::isnan(reference.margin_T[t])) continue;
     const auto bin = static_cast<std::size_t>(half_octave_bin(reference.margin_T[t]));
     ++frame.margin_tokens[bin];
@@ -44,10 +44,10 @@ FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other)
 }
 
 const KeptRouting* same_layer(const KeptRouting& a, const std::vector<KeptRouting>& other) {
-  const auto same = std::ranges::find_if(other, [&](const KeptRouting& b) {
+  const auto found = std::ranges::find_if(other, [&](const KeptRouting& b) {
     return a.layer == b.layer && a.n_experts == b.n_experts && a.top_k == b.top_k && a.ids_TK.size() == b.ids_TK.size();
   });
-  return same == other.end() ? nullptr : &*same;
+  return found == other.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -68,9 +68,9 @@ std::vector<LayerRouting> routing_of(const Transformer<float>& model) {
 }
 
 std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing) {
-  std::vector<KeptRouting> kept;
+  std::vector<KeptRouting> kept_routing;
   for (const LayerRouting& layer : routing) {
-    KeptRouting& to = kept.emplace_back();
+    KeptRouting& to = kept_routing.emplace_back();
     to.layer = layer.layer;
     to.n_experts = layer.n_experts;
     to.top_k = layer.top_k;
@@ -80,13 +80,13 @@ std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing) 
     for (auto token = to.ids_TK.begin(); token != to.ids_TK.end(); token += layer.top_k)
       if (!std::is_sorted(token, token + layer.top_k)) std::sort(token, token + layer.top_k);
   }
-  return kept;
+  return kept_routing;
 }
 
 std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other) {
   std::vector<FlipFrame> flips;
   for (const KeptRouting& layer : reference) {
-    if (const KeptRouting* same = same_layer(layer, other)) flips.push_back(flips_of_layer(layer, *same));
+    if (const KeptRouting* other_layer = same_layer(layer, other)) flips.push_back(flips_of_layer(layer, *other_layer));
   }
   return flips;
 }
@@ -94,13 +94,13 @@ std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, 
 float flipped_in_any_layer(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other) {
   std::vector<bool> flipped;
   for (const KeptRouting& layer : reference) {
-    const KeptRouting* same = same_layer(layer, other);
-    if (!same) continue;
+    const KeptRouting* other_layer = same_layer(layer, other);
+    if (!other_layer) continue;
     flipped.resize(layer.margin_T.size());
     const auto top_k = static_cast<std::size_t>(layer.top_k);
     for (std::size_t t = 0; t < flipped.size(); ++t) {
       const auto* ids = layer.ids_TK.data() + t * top_k;
-      if (!std::equal(ids, ids + top_k, same->ids_TK.data() + t * top_k)) flipped[t] = true;
+      if (!std::equal(ids, ids + top_k, other_layer->ids_TK.data() + t * top_k)) flipped[t] = true;
     }
   }
   if (flipped.empty()) return kNoValue;

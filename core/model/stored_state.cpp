@@ -62,14 +62,14 @@ void round_state(const RunConfig& config, std::int64_t step, std::span<const Par
   const RandomStream random(config.seed, "optimizer.update_stochastic");
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
     const ParameterRun& slice = slices[i];
-    const auto of = [&](T* arena) { return std::span<T>(arena + slice.offset, slice.count); };
+    const auto values_in = [&](T* arena) { return std::span<T>(arena + slice.offset, slice.count); };
     if (weights && o.update_stochastic)
       round_stochastically(random, static_cast<std::uint64_t>(step) * parameters.size() + slice.offset,
-                           of(parameters.weights));
+                           values_in(parameters.weights));
     else if (weights)
-      round_to_bf16(of(parameters.weights));
-    if (moment1) round_to_bf16(of(parameters.moment1));
-    if (moment2) round_to_bf16(of(parameters.moment2));
+      round_to_bf16(values_in(parameters.weights));
+    if (moment1) round_to_bf16(values_in(parameters.moment1));
+    if (moment2) round_to_bf16(values_in(parameters.moment2));
   });
 }
 

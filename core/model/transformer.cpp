@@ -32,7 +32,7 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
   for (int i = 0; i < config.router.n_hash_layers; ++i)
     tables_.emplace_back(config.seed, config.model.n_dense_layers + i, config.model.vocab, config.model.n_experts,
                          config.router.top_k);
-  given_.resize(tables_.size());
+  given_ids_.resize(tables_.size());
   plan_memory();
 }
 
@@ -138,7 +138,7 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   padding_ = batch.padding.empty() ? nullptr : batch.padding.data() + part_.first_token();
   killed_ = killed_masks(config_);
   for (std::size_t i = 0; i < tables_.size(); ++i)
-    tables_[i].look_up({batch.input.data() + part_.first_token(), part_.tokens()}, given_[i]);
+    tables_[i].look_up({batch.input.data() + part_.first_token(), part_.tokens()}, given_ids_[i]);
   precision_.clear();
   for (int layer = 0; layer <= config_.model.n_layers; ++layer)
     precision_.push_back(step_precision(config_, step, layer));
@@ -160,7 +160,7 @@ void Transformer<T>::moe_forward(int layer, const T* expert_bias, PhaseClock& cl
   const RoutingInputs limits{killed(i),
                              hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_),
                                       static_cast<std::uint64_t>(layer)}),
-                             i < given_.size() ? given_[i].data() : nullptr,
+                             i < given_ids_.size() ? given_ids_[i].data() : nullptr,
                              replayed_ ? (*replayed_)[i].data() : nullptr,
                              config_.router.count_padding ? nullptr : padding_,
                              microbatches()};

@@ -101,9 +101,9 @@ class Transformer {
   }
   FeedForwardPrecision dense_precision(int layer) {
     const LayerPrecision precision = precision_of(layer);
-    return {precision.of(Gemm::dense_w1, 2), precision.of(Gemm::dense_w2)};
+    return {precision.linear_precision(Gemm::dense_w1, 2), precision.linear_precision(Gemm::dense_w2)};
   }
-  LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Gemm::output); }
+  LinearPrecision head_precision() { return precision_of(config_.model.n_layers).linear_precision(Gemm::output); }
   Matrix<T> block_output(int layer) {
     const auto next = static_cast<std::size_t>(layer) + 1;
     return next < blocks_.size() ? blocks_[next].attention_rows.x : head_rows_.x;
@@ -130,8 +130,8 @@ class Transformer {
   std::int64_t step_ = 0;
   const std::uint8_t* padding_ = nullptr;  // [T] of the batch of the last forward pass
   ExpertMasks killed_;
-  std::vector<ExpertTable> tables_;               // tables of the first router.n_hash_layers MoE layers
-  std::vector<std::vector<std::int32_t>> given_;  // experts that the tables choose for this batch, [layer][T, K]
+  std::vector<ExpertTable> tables_;                   // tables of the first router.n_hash_layers MoE layers
+  std::vector<std::vector<std::int32_t>> given_ids_;  // experts that the tables choose for this batch, [layer][T, K]
   Attention<T> attention_;
   MoeLayer<T> moe_layer_;
   Arena<T> memory_;

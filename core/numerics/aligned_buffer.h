@@ -10,7 +10,7 @@ namespace moescope {
 template <class N>
 class AlignedBuffer {
  public:
-  N* of(std::size_t count) {
+  N* sized(std::size_t count) {
     constexpr std::size_t kLine = 64 / sizeof(N);
     if (memory_.size() < count + kLine) memory_.resize(count + kLine);
     void* begin = memory_.data();

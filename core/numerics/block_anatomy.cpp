@@ -95,10 +95,10 @@ void describe_even(const FormatTraits& f, float amax, int exponent, std::vector<
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(amax) + (1u << (22 - f.mantissa_bits));
   const int carried = static_cast<int>(bits >> 23) - 127;
   const double significand = std::ldexp(amax, -exponent);
-  const double half = std::ldexp(1.0, -f.mantissa_bits - 1);
+  const double half_unit = std::ldexp(1.0, -f.mantissa_bits - 1);
   lines.push_back(
       "EVEN: amax is rounded to the " + std::to_string(f.mantissa_bits) + " mantissa bits of the format: " +
-      number(significand) + " + " + number(half) + " = " + number(significand + half) +
+      number(significand) + " + " + number(half_unit) + " = " + number(significand + half_unit) +
       (carried > exponent ? " reaches 2, so the exponent is raised to " : " stays below 2, so the exponent stays ") +
       std::to_string(carried) + "; minus emax = " + std::to_string(f.emax) +
       ": k = " + std::to_string(carried - f.emax));
@@ -116,12 +116,13 @@ void describe_rceil(const FormatTraits& f, float amax, std::uint8_t code, std::v
 std::vector<std::string> derive_mx(const BlockAnatomy& block, std::span<const float> values) {
   const FormatTraits& f = traits(block.format.element);
   if (block.amax_at < 0) return {"all values are 0: amax = 0", byte_sentence(0) + "; every code is 0"};
-  const std::string where = "element " + std::to_string(block.amax_at);
+  const std::string element = "element " + std::to_string(block.amax_at);
   if (!std::isfinite(block.amax)) {
     const bool nan = std::isnan(values[block.amax_at]);
-    return {where + (nan ? " is NaN" : " is infinite") + ": the block has no scale", byte_sentence(255)};
+    return {element + (nan ? " is NaN" : " is infinite") + ": the block has no scale", byte_sentence(255)};
   }
-  std::vector<std::string> lines = {"amax = |" + where + "| = " + number(block.amax) + " = " + scientific(block.amax)};
+  std::vector<std::string> lines = {"amax = |" + element + "| = " + number(block.amax) + " = " +
+                                    scientific(block.amax)};
   // The rules use the exponent field, which is 0 for subnormals.
   const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(block.amax) >> 23) - 127;
   switch (block.format.rule) {
@@ -165,13 +166,13 @@ void add_element(QuantSums& sums, const ElementAnatomy& e) {
 }
 
 void find_amax(BlockAnatomy& block, std::span<const float> values) {
-  std::uint32_t most = 0;
+  std::uint32_t largest_bits = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFF;
-    if (std::min(bits, kInfinityBits) > std::min(most, kInfinityBits)) block.amax_at = static_cast<int>(i);
-    most = std::max(most, bits);
+    if (std::min(bits, kInfinityBits) > std::min(largest_bits, kInfinityBits)) block.amax_at = static_cast<int>(i);
+    largest_bits = std::max(largest_bits, bits);
   }
-  block.amax = std::bit_cast<float>(most);
+  block.amax = std::bit_cast<float>(largest_bits);
 }
 
 // Returns the scaled magnitude above which a value counts as clipped. The rounding of a reciprocal may lift the scaled
@@ -200,22 +201,22 @@ float nvfp4_wanted(const BlockAnatomy& block, float tensor_amax, std::vector<std
     case Nvfp4Rule::torchao:
       break;
   }
-  const float t = block.scale.tensor, wanted = block.amax / 6.0f / t;
+  const float t = block.scale.tensor, unrounded_scale = block.amax / 6.0f / t;
   lines = {"tensor amax = " + number(tensor_amax) + ": t = amax / (448 x 6) = " + scientific(t), amax,
-           "(amax / 6) / t = " + number(wanted)};
-  return wanted;
+           "(amax / 6) / t = " + number(unrounded_scale)};
+  return unrounded_scale;
 }
 
 std::vector<std::string> derive_nvfp4(const BlockAnatomy& block, float tensor_amax) {
   const bool floored = block.format.nvfp4.rule != Nvfp4Rule::transformer_engine;
   std::vector<std::string> lines;
-  const float wanted = nvfp4_wanted(block, tensor_amax, lines);
+  const float unrounded_scale = nvfp4_wanted(block, tensor_amax, lines);
   const CodeFields s = code_fields(ElementFormat::e4m3, block.scale.code);
   char hex[8];
   std::snprintf(hex, sizeof hex, "0x%02X", block.scale.code);
-  lines.back() += std::string(floored && wanted < 0x1p-6f ? ", below the smallest block scale 2^-6"
-                              : wanted > 448              ? ", above 448"
-                                                          : "") +
+  lines.back() += std::string(floored && unrounded_scale < 0x1p-6f ? ", below the smallest block scale 2^-6"
+                              : unrounded_scale > 448              ? ", above 448"
+                                                                   : "") +
                   ": block scale E4M3 " + hex + " = " + s.formula.substr(2);
   if (block.scale.code == 0) {
     lines.push_back("a scale of 0: all values of the block become 0");

@@ -17,8 +17,9 @@ CBLAS_TRANSPOSE flag(Trans trans) {
 // OpenBLAS asks OpenMP for the number at each call. OpenMP keeps this number separately for each thread and for each
 // parallel region of one thread, so it is checked at every call.
 void keep_openblas_on_this_thread() {
-  static const bool said = (openblas_set_num_threads(1), true);  // for an OpenBLAS that does not use OpenMP
-  (void)said;
+  static const bool limited_to_one_thread =
+      (openblas_set_num_threads(1), true);  // for an OpenBLAS that does not use OpenMP
+  (void)limited_to_one_thread;
   if (!omp_in_parallel() && omp_get_max_threads() != 1) omp_set_num_threads(1);
 }
 

@@ -27,13 +27,13 @@ bool cpu_has_avx512_bf16() {
 bool cpu_has_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!cpu_has_avx512_bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
-  constexpr unsigned kBf16Tiles = 1u << 22, kTiles = 1u << 24, kAll = kBf16Tiles | kTiles;
-  unsigned kept = 0, kept_above = 0;
-  __asm__("xgetbv" : "=a"(kept), "=d"(kept_above) : "c"(0));
+  constexpr unsigned kBf16Tiles = 1u << 22, kTiles = 1u << 24, kAllTileBits = kBf16Tiles | kTiles;
+  unsigned enabled_state = 0, enabled_state_above = 0;
+  __asm__("xgetbv" : "=a"(enabled_state), "=d"(enabled_state_above) : "c"(0));
   constexpr unsigned kTileConfigAndData = 3u << 17;
-  if ((edx & kAll) != kAll || (kept & kTileConfigAndData) != kTileConfigAndData) return false;
-  constexpr long kAskForState = 0x1023, kTileData = 18;
-  static const bool granted = syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+  if ((edx & kAllTileBits) != kAllTileBits || (enabled_state & kTileConfigAndData) != kTileConfigAndData) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   return granted;
 }
 

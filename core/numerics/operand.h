@@ -36,11 +36,11 @@ struct ScaleGrid {
   float* row(Index i) const { return scales + (along + i) / block.along * stride; }
   float& at(Index i, Index j) const { return row(i)[(across + j) / block.across]; }
   // Number of values along the contracting dimension, from i on, whose scales are in the same row.
-  Index left(Index i) const { return block.along - (along + i) % block.along; }
+  Index steps_to_block_end(Index i) const { return block.along - (along + i) % block.along; }
   ScaleGrid from(Index skipped_along, Index skipped_across) const {
-    ScaleGrid rest = *this;
-    rest.along += skipped_along, rest.across += skipped_across;
-    return rest;
+    ScaleGrid shifted = *this;
+    shifted.along += skipped_along, shifted.across += skipped_across;
+    return shifted;
   }
 };
 
@@ -70,13 +70,13 @@ struct Operand {
 
   int parts() const { return halves == Halves::none ? 1 : 2; }
   // Returns the rows of a half if the halves are stacked, its columns if they are side by side.
-  Index half() const { return halves == Halves::stacked ? matrix.rows / 2 : matrix.cols / 2; }
+  Index half_size() const { return halves == Halves::stacked ? matrix.rows / 2 : matrix.cols / 2; }
   Operand part(int index) const {
     if (halves == Halves::none) return *this;
     Operand one = *this;
     one.halves = Halves::none;
-    one.matrix =
-        halves == Halves::stacked ? matrix.row_block(index * half(), half()) : matrix.col_block(index * half(), half());
+    one.matrix = halves == Halves::stacked ? matrix.row_block(index * half_size(), half_size())
+                                           : matrix.col_block(index * half_size(), half_size());
     if (index == 1) one.key = second_key, one.sums = second_sums;
     return one;
   }

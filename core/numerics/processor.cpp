@@ -63,18 +63,18 @@ std::string openblas_version() {
 
 // Returns the argument of choose_matrix_unit() that gives the units `then` on this processor; empty if no argument
 // does, or if these units are in use already.
-std::string units_for(const std::string& then, const std::string& here) {
-  if (then == here) return "";
-  if (then == kNoMatrixUnits) return "off";
-  const std::string name = then.substr(std::min(then.size(), kOwnTiles.size()));
-  return then.starts_with(kOwnTiles) && can_choose_matrix_unit(name) ? name : "";
+std::string units_for(const std::string& recorded, const std::string& current) {
+  if (recorded == current) return "";
+  if (recorded == kNoMatrixUnits) return "off";
+  const std::string name = recorded.substr(std::min(recorded.size(), kOwnTiles.size()));
+  return recorded.starts_with(kOwnTiles) && can_choose_matrix_unit(name) ? name : "";
 }
 
 }  // namespace
 
 const Kernels& kernels_here() {
-  static const Kernels here{openblas_version(), openblas_core(), std::string(kLoops), matrix_unit_text()};
-  return here;
+  static const Kernels current{openblas_version(), openblas_core(), std::string(kLoops), matrix_unit_text()};
+  return current;
 }
 
 std::string openblas_core() {
@@ -89,25 +89,27 @@ const char* better_openblas_core() {
 
 KernelCheck check_kernels(const std::string& recorded) {
   using Outcome = KernelCheck::Outcome;
-  const Kernels& here = kernels_here();
-  const std::optional<Kernels> then = parse_kernels(recorded);
-  if (!then)
+  const Kernels& current = kernels_here();
+  const std::optional<Kernels> computed_by = parse_kernels(recorded);
+  if (!computed_by)
     return {Outcome::not_recorded,
-            "Which kernels computed it is not recorded; here are " + here.text() +
+            "Which kernels computed it is not recorded; here are " + current.text() +
                 ". On another kind of CPU the bits may differ.",
             "", ""};
-  if (*then == here) return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', "", ""};
+  if (*computed_by == current)
+    return {Outcome::equal, "Computed by the kernels that are here, too: " + current.text() + '.', "", ""};
   KernelCheck check{Outcome::other,
-                    "Computed by " + then->text() + "; here are " + here.text() +
+                    "Computed by " + computed_by->text() + "; here are " + current.text() +
                         ". Other kernels add in another order, so the bits may differ from the first step on.",
-                    "", units_for(then->units, here.units)};
-  if (then->units != here.units && check.units.empty()) check.text += " This CPU cannot run " + then->units + '.';
-  if (then->core == here.core) return check;
-  if (cpu_can_run(then->core)) {
-    check.core = then->core;
+                    "", units_for(computed_by->units, current.units)};
+  if (computed_by->units != current.units && check.units.empty())
+    check.text += " This CPU cannot run " + computed_by->units + '.';
+  if (computed_by->core == current.core) return check;
+  if (cpu_can_run(computed_by->core)) {
+    check.core = computed_by->core;
   } else {
     check.units.clear();  // the matrix units alone do not reproduce the bits
-    check.text += " This CPU cannot run OpenBLAS's " + then->core + " kernels.";
+    check.text += " This CPU cannot run OpenBLAS's " + computed_by->core + " kernels.";
   }
   return check;
 }

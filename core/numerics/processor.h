@@ -16,8 +16,8 @@ std::string openblas_core();  // the CPU core for which OpenBLAS's kernels in th
 const char* better_openblas_core();
 
 struct KernelCheck {
-  enum class Outcome { same, not_recorded, other };
-  Outcome outcome = Outcome::same;
+  enum class Outcome { equal, not_recorded, other };
+  Outcome outcome = Outcome::equal;
   std::string text;  // a sentence or two: the kernels that computed the run, and those of this machine
   // Settings that this CPU can run and that come nearer to the recorded kernels; empty if there are none.
   std::string core;   // OPENBLAS_CORETYPE

@@ -50,7 +50,7 @@ QuantizedOperand<T> described(const Operand<T>& operand) {
   QuantizedOperand<T> quantized;
   quantized.axis = operand.axis;
   quantized.halves = operand.halves;
-  quantized.half = operand.half();
+  quantized.half_begin = operand.half_size();
   return quantized;
 }
 
@@ -58,8 +58,8 @@ QuantizedOperand<T> described(const Operand<T>& operand) {
 template <class N, class T>
 Matrix<N> part_of(const Matrix<N>& whole, const Operand<T>& operand, int index) {
   if (operand.halves == Halves::none) return whole;
-  return operand.halves == Halves::stacked ? whole.row_block(index * operand.half(), operand.half())
-                                           : whole.col_block(index * operand.half(), operand.half());
+  return operand.halves == Halves::stacked ? whole.row_block(index * operand.half_size(), operand.half_size())
+                                           : whole.col_block(index * operand.half_size(), operand.half_size());
 }
 
 template <class T>
@@ -85,7 +85,7 @@ void place_grids(const Operand<float>& operand, float* scales, QuantizedOperand<
   first = second = operand.grid(scales);
   if (operand.halves == Halves::none) return;
   second.scales += first.rows * first.stride;
-  (along ? second.along : second.across) = -operand.half();
+  (along ? second.along : second.across) = -operand.half_size();
 }
 
 // Quantizes the operand to BF16 numbers. Returns false if BF16 cannot hold one of the numbers.
@@ -108,7 +108,7 @@ bool in_bf16(const Operand<float>& operand, Threads threads, float* scratch, Qua
 // Returns memory of the calling thread for the panels of a second operand.
 Bf16* panels_for(Index n, Index k) {
   thread_local AlignedBuffer<Bf16> buffer;
-  return buffer.of(panel_elements(n, k));
+  return buffer.sized(panel_elements(n, k));
 }
 
 // True if a second operand can be packed while it is converted: its format is BF16 without statistics, it is contracted
@@ -153,18 +153,18 @@ bool on_units(const Operand<T>& a, const Operand<T>& b) {
 // Returns `taken`, which is the quantized `a`, and `b` quantized for the same unit. If BF16 cannot hold one of b's
 // numbers, returns both in FP32.
 template <class T>
-Factors<T> with_second(const QuantizedOperand<T>& taken, const Operand<T>& a, const Operand<T>& b, Threads threads,
-                       T* scratch) {
+Factors<T> with_second(const QuantizedOperand<T>& first_factor, const Operand<T>& a, const Operand<T>& b,
+                       Threads threads, T* scratch) {
   T* second = scratch + scratch_of(a);
   if constexpr (std::is_same_v<T, float>) {
-    if (taken.in_bf16()) {
-      Factors<T> factors{taken, {}};
-      if (packs_at_once(taken, b) ? pack_in_bf16(b, threads, factors.b) : in_bf16(b, threads, second, factors.b))
+    if (first_factor.in_bf16()) {
+      Factors<T> factors{first_factor, {}};
+      if (packs_at_once(first_factor, b) ? pack_in_bf16(b, threads, factors.b) : in_bf16(b, threads, second, factors.b))
         return factors;
       return {quantized_fp32(a, threads, false, scratch), quantized_fp32(b, threads, false, second)};
     }
   }
-  return {taken, quantized_fp32(b, threads, true, second)};
+  return {first_factor, quantized_fp32(b, threads, true, second)};
 }
 
 // Quantizes both operands of a product into `scratch`.
@@ -173,8 +173,8 @@ Factors<T> quantized(const Operand<T>& a, const Operand<T>& b, Threads threads, 
   bool counted = false;
   if constexpr (std::is_same_v<T, float>) {
     if (on_units(a, b)) {
-      QuantizedOperand<T> taken;
-      if (in_bf16(a, threads, scratch, taken)) return with_second(taken, a, b, threads, scratch);
+      QuantizedOperand<T> first_factor;
+      if (in_bf16(a, threads, scratch, first_factor)) return with_second(first_factor, a, b, threads, scratch);
       counted = true;
     }
   }
@@ -184,9 +184,9 @@ Factors<T> quantized(const Operand<T>& a, const Operand<T>& b, Threads threads, 
 // Quantizes the operands of a product after another product that also used `a` and left it at the beginning of
 // `scratch`. `a` is quantized again, without statistics, only if this product runs on another unit.
 template <class T>
-Factors<T> quantized_after(const QuantizedOperand<T>& taken, const Operand<T>& a, const Operand<T>& b, Threads threads,
-                           T* scratch) {
-  if (on_units(a, b) == taken.in_bf16()) return with_second(taken, a, b, threads, scratch);
+Factors<T> quantized_after(const QuantizedOperand<T>& first_factor, const Operand<T>& a, const Operand<T>& b,
+                           Threads threads, T* scratch) {
+  if (on_units(a, b) == first_factor.in_bf16()) return with_second(first_factor, a, b, threads, scratch);
   Operand<T> uncounted = a;
   uncounted.sums = uncounted.second_sums = nullptr;
   return quantized(uncounted, b, threads, scratch);
@@ -237,8 +237,8 @@ void multiply_stretches(Trans ta, Trans tb, const QuantizedOperand<float>& a, co
   const Index k = ta == Trans::yes ? a.rows() : a.cols();
   for (Index done = 0, count = 0; done < k; done += count) {
     count = k - done;
-    if (a_grid.scales) count = std::min(count, a_grid.left(done));
-    if (b_grid.scales) count = std::min(count, b_grid.left(done));
+    if (a_grid.scales) count = std::min(count, a_grid.steps_to_block_end(done));
+    if (b_grid.scales) count = std::min(count, b_grid.steps_to_block_end(done));
     gemm(ta, tb, a.scale[0].factor * b.scale[0].factor, k_slice(ta == Trans::no, a, done, count).bf16,
          k_slice(tb == Trans::yes, b, done, count).bf16, 0.0f, part);
     take_scales(a_grid, done, c.rows, of_a);
@@ -281,24 +281,24 @@ Index cut_of(const QuantizedOperand<T>& operand) {
   if (operand.halves == Halves::none) return 0;
   const bool scaled_alike = operand.scale[0].factor == operand.scale[1].factor && !operand.scale[0].grid.scales;
   const Index length = operand.halves == Halves::stacked ? operand.rows() : operand.cols();
-  return !scaled_alike && operand.half < length ? std::max<Index>(operand.half, 0) : 0;
+  return !scaled_alike && operand.half_begin < length ? std::max<Index>(operand.half_begin, 0) : 0;
 }
 
 // Returns the second half, or the part of it that `operand` contains.
 template <class T>
 QuantizedOperand<T> second_half(const QuantizedOperand<T>& operand) {
-  const Index first = std::max<Index>(operand.half, 0);
+  const Index first = std::max<Index>(operand.half_begin, 0);
   const bool stacked = operand.halves == Halves::stacked;
-  QuantizedOperand<T> half = stacked ? operand.block(first, 0, operand.rows() - first, operand.cols())
-                                     : operand.block(0, first, operand.rows(), operand.cols() - first);
-  half.scale[0] = half.scale[1];
-  half.halves = Halves::none;
-  return half;
+  QuantizedOperand<T> second = stacked ? operand.block(first, 0, operand.rows() - first, operand.cols())
+                                       : operand.block(0, first, operand.rows(), operand.cols() - first);
+  second.scale[0] = second.scale[1];
+  second.halves = Halves::none;
+  return second;
 }
 
 template <class T>
 QuantizedOperand<T> without_first_half(const QuantizedOperand<T>& operand) {
-  return operand.halves != Halves::none && operand.half <= 0 ? second_half(operand) : operand;
+  return operand.halves != Halves::none && operand.half_begin <= 0 ? second_half(operand) : operand;
 }
 
 // dW of a product, in tasks ------------------------------------------------------------------------------------------
@@ -342,34 +342,34 @@ struct WeightGradient {
 
 // Computes all shards of a task on one thread, so that their sums stay in its cache until they are added.
 template <class T>
-void task_by_task(const WeightGradient<T>& of) {
-  parallel_for(of.tasks(), [&](int task) {
-    const Matrix<T> sum = of.of_task(task);
-    thread_local std::vector<T> others;  // separate from the thread's scratch, which may hold the operands
-    others.resize(std::max<std::size_t>(others.size(), sum.size() * (of.shards - 1)));
-    of.multiply_shard(task, 0, sum);
-    for (int s = 1; s < of.shards; ++s)
-      of.multiply_shard(task, s, {others.data() + (s - 1) * sum.size(), sum.rows, sum.cols});
-    if (of.shards > 1) join_shards(sum.data, others.data(), sum.size(), sum.size(), of.shards);
+void task_by_task(const WeightGradient<T>& gradient) {
+  parallel_for(gradient.tasks(), [&](int task) {
+    const Matrix<T> sum = gradient.of_task(task);
+    thread_local std::vector<T> shard_sums;  // separate from the thread's scratch, which may hold the operands
+    shard_sums.resize(std::max<std::size_t>(shard_sums.size(), sum.size() * (gradient.shards - 1)));
+    gradient.multiply_shard(task, 0, sum);
+    for (int s = 1; s < gradient.shards; ++s)
+      gradient.multiply_shard(task, s, {shard_sums.data() + (s - 1) * sum.size(), sum.rows, sum.cols});
+    if (gradient.shards > 1) join_shards(sum.data, shard_sums.data(), sum.size(), sum.size(), gradient.shards);
   });
 }
 
 // Computes the same bits as task_by_task(), but each shard of a task on its own, for more threads than there are tasks.
 template <class T>
-void shard_by_shard(const WeightGradient<T>& of) {
+void shard_by_shard(const WeightGradient<T>& gradient) {
   constexpr Index kJoined = 1 << 14;
-  const Index count = of.dw.size();
+  const Index count = gradient.dw.size();
   thread_local std::vector<T> memory;
-  memory.resize(std::max<std::size_t>(memory.size(), count * (of.shards - 1)));
-  T* others = memory.data();
-  parallel_for(of.tasks() * of.shards, [&](int index) {
-    const int task = index / of.shards, shard = index % of.shards;
-    Matrix<T> to = of.of_task(task);
-    if (shard > 0) to.data = others + (shard - 1) * count + (to.data - of.dw.data);
-    of.multiply_shard(task, shard, to);
+  memory.resize(std::max<std::size_t>(memory.size(), count * (gradient.shards - 1)));
+  T* shard_sums = memory.data();
+  parallel_for(gradient.tasks() * gradient.shards, [&](int index) {
+    const int task = index / gradient.shards, shard = index % gradient.shards;
+    Matrix<T> to = gradient.of_task(task);
+    if (shard > 0) to.data = shard_sums + (shard - 1) * count + (to.data - gradient.dw.data);
+    gradient.multiply_shard(task, shard, to);
   });
   parallel_slices(count, kJoined, [&](Index first, Index last) {
-    join_shards(of.dw.data + first, others + first, count, last - first, of.shards);
+    join_shards(gradient.dw.data + first, shard_sums + first, count, last - first, gradient.shards);
   });
 }
 
@@ -404,9 +404,9 @@ Factors<T> weight_factors(const GradientProducts<T>& p, bool once, Threads threa
   if (dy.sums) dy.sums = &counted[0];
   if (dy.second_sums) dy.second_sums = &counted[1];
   const Factors<T> factors = quantized(dy, p.x, threads, scratch);
-  for (const Operand<T>* of : {&p.wgrad_dy, &p.dgrad_dy}) {
-    if (of->sums) of->sums->add(counted[0]);
-    if (of->second_sums) of->second_sums->add(counted[1]);
+  for (const Operand<T>* operand : {&p.wgrad_dy, &p.dgrad_dy}) {
+    if (operand->sums) operand->sums->add(counted[0]);
+    if (operand->second_sums) operand->second_sums->add(counted[1]);
   }
   return factors;
 }
@@ -424,14 +424,14 @@ QuantizedOperand<T> QuantizedOperand<T>::block(Index row, Index col, Index n_row
     piece.bf16 = bf16.block(row, col, n_rows, n_cols);
   else
     piece.values = values.block(row, col, n_rows, n_cols);
-  if (halves != Halves::none) piece.half -= halves == Halves::stacked ? row : col;
+  if (halves != Halves::none) piece.half_begin -= halves == Halves::stacked ? row : col;
   const Index across = packed_across ? row : col, along = packed_across ? col : row;
   if (packed.first && across % kUnitRows == 0 && along % kUnitDepth == 0)
     piece.packed.first += across / kUnitRows * packed.panel_stride + along / 2 * packed.pair_stride;
   else
     piece.packed.first = nullptr;
-  for (OperandScale& each : piece.scale)
-    each.grid = axis == BlockAxis::row ? each.grid.from(col, row) : each.grid.from(row, col);
+  for (OperandScale& scale : piece.scale)
+    scale.grid = axis == BlockAxis::row ? scale.grid.from(col, row) : scale.grid.from(row, col);
   return piece;
 }
 
@@ -446,11 +446,11 @@ void multiply(Trans ta, Trans tb, const QuantizedOperand<T>& a, const QuantizedO
     multiply_part(ta, tb, a, second_half(b), adds, c.col_block(cut_b, c.cols - cut_b));
   } else if (cut_a > 0 || cut_b > 0) {
     const Index cut = std::max(cut_a, cut_b), k = a.cols();
-    const auto rest = [&](const QuantizedOperand<T>& operand, bool columns) {
+    const auto later_part = [&](const QuantizedOperand<T>& operand, bool columns) {
       return operand.halves == Halves::none ? k_slice(columns, operand, cut, k - cut) : second_half(operand);
     };
     multiply_part(ta, tb, k_slice(true, a, 0, cut), k_slice(false, b, 0, cut), adds, c);
-    multiply_part(ta, tb, rest(a, true), rest(b, false), true, c);
+    multiply_part(ta, tb, later_part(a, true), later_part(b, false), true, c);
   } else {
     multiply_part(ta, tb, without_first_half(a), without_first_half(b), adds, c);
   }

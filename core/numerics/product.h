@@ -26,7 +26,7 @@ struct QuantizedOperand {
   Matrix<const Bf16> bf16;  // used instead of `values`; data is nullptr if only the packed form exists
   BlockAxis axis = BlockAxis::row;
   Halves halves = Halves::none;
-  Index half = 0;  // rows or columns before the second half begins; negative if this is a later part of it
+  Index half_begin = 0;  // rows or columns before the second half begins; negative if this is a later part of it
   std::array<OperandScale, 2> scale{};
   PackedMatrix packed{};
   bool packed_across = false;  // `packed` holds the transpose

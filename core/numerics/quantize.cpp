@@ -18,7 +18,7 @@
 namespace moescope {
 namespace {
 
-constexpr Index kAll = ScaleBlock::kWhole;
+constexpr Index kWholeTensor = ScaleBlock::kWhole;
 
 // Numbers of rows and columns in memory, for example of the values that share a scale; kAll: all.
 struct Scope {
@@ -40,7 +40,7 @@ void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, float t
   if (scope.rows == 1) return quantize_row_blocks(scaling, t, scope.cols, sums);
   if (scope.cols == 1) return quantize_column_blocks(scaling, t, scope.rows, sums);
   if (scaling.format.scheme == QuantScheme::nvfp4) return quantize_squares(scaling, t, sums);
-  if (scope.rows == kAll) return quantize_area(scaling, t, tensor_amax, sums);
+  if (scope.rows == kWholeTensor) return quantize_area(scaling, t, tensor_amax, sums);
   t.for_each_block(scope.rows, scope.cols,
                    [&](const Tile& area) { quantize_area(scaling, area, matrix_amax(area.in), sums); });
 }
@@ -79,11 +79,11 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Matrix<co
   const Index length = rows ? m.cols : m.rows;
   const auto rounded_up = [](Index extent, Index unit) { return (extent + unit - 1) / unit * unit; };
   Index along = length;
-  if (scale_along != kAll)
+  if (scale_along != kWholeTensor)
     along = rounded_up(rows ? std::min(length, kRotatedElements) : 1, std::lcm(scale_along, Index{format.hadamard}));
   const Index unit = rows ? scale_across : std::lcm(scale_across, Index{16});  // whole vectors of columns
-  const Index most = kRotatedElements / std::min(along, length);
-  const Index across = rounded_up(std::max<Index>(rows ? most : std::min(most, kRotatedCols), 1), unit);
+  const Index fitting = kRotatedElements / std::min(along, length);
+  const Index across = rounded_up(std::max<Index>(rows ? fitting : std::min(fitting, kRotatedCols), 1), unit);
   return rows ? Scope{across, along} : Scope{along, across};
 }
 
@@ -270,9 +270,10 @@ std::optional<float> quantize_operand_bf16(const Operand<float>& operand, Matrix
   std::atomic<bool> all_fit = scale >= std::numeric_limits<float>::min();
   const auto quantize = [&](Index row, Index col, const Operand<float>& band) {
     bool too_small = false;
-    const ScaleGrid own = whole.axis == BlockAxis::row ? grid.from(col, row) : grid.from(row, col);
+    const ScaleGrid band_grid = whole.axis == BlockAxis::row ? grid.from(col, row) : grid.from(row, col);
     quantize_tile(
-        band, {.bf16 = out.block(row, col, band.matrix.rows, band.matrix.cols), .too_small = &too_small, .grid = own});
+        band,
+        {.bf16 = out.block(row, col, band.matrix.rows, band.matrix.cols), .too_small = &too_small, .grid = band_grid});
     if (too_small) all_fit = false;
   };
   if (threads == Threads::calling)

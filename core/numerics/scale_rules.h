@@ -63,14 +63,14 @@ struct E8m0Rule {
 
 constexpr E8m0Rule e8m0_rule(ScaleRule rule, ElementFormat element) {
   const FormatTraits& f = traits(element);
-  const std::int32_t half = 1 << (22 - f.mantissa_bits);
+  const std::int32_t half_unit = 1 << (22 - f.mantissa_bits);
   switch (rule) {
     case ScaleRule::floor:
       return {1.0f, 0, 0, f.emax, 255};
     case ScaleRule::ceil:  // only infinity overflows
       return {1.0f, 0x7FFFFF, 0x7FFFFF, f.emax, 256};
     case ScaleRule::even:
-      return {1.0f, half, half, f.emax, 255};
+      return {1.0f, half_unit, half_unit, f.emax, 255};
     case ScaleRule::rceil:
       break;
   }
@@ -105,10 +105,10 @@ inline std::uint8_t scale_code(ScaleRule rule, ElementFormat element, float amax
 inline float nvfp4_tensor_scale(float tensor_amax) {
   return std::max(tensor_amax / (448.0f * 6.0f), 0x1p-120f);
 }
-inline constexpr float kNvfp4LeastScale = 0x1p-6f, kNvfp4MostScale = 448.0f;
+inline constexpr float kNvfp4MinScale = 0x1p-6f, kNvfp4MaxScale = 448.0f;
 inline constexpr std::int32_t kNvfp4ToLast = (23 - 3) << 23;
 inline float nvfp4_block_scale(float amax, float tensor_scale) {
-  const float held = std::clamp(amax / 6.0f / tensor_scale, kNvfp4LeastScale, kNvfp4MostScale);
+  const float held = std::clamp(amax / 6.0f / tensor_scale, kNvfp4MinScale, kNvfp4MaxScale);
   const float magic = std::bit_cast<float>((std::bit_cast<std::int32_t>(held) & 0x7F800000) + kNvfp4ToLast);
   return (held + magic) - magic;
 }
@@ -152,10 +152,10 @@ inline Nvfp4TensorScale nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
 }
 
 [[gnu::always_inline]] inline float e4m3_rounded(float scale) {
-  const float held = scale < kNvfp4MostScale ? scale : kNvfp4MostScale;
+  const float held = scale < kNvfp4MaxScale ? scale : kNvfp4MaxScale;
   const std::int32_t exponent = std::bit_cast<std::int32_t>(held) & 0x7F800000;
-  constexpr std::int32_t kLeast = std::bit_cast<std::int32_t>(kNvfp4LeastScale);
-  const float magic = std::bit_cast<float>((exponent < kLeast ? kLeast : exponent) + kNvfp4ToLast);
+  constexpr std::int32_t kMinScaleBits = std::bit_cast<std::int32_t>(kNvfp4MinScale);
+  const float magic = std::bit_cast<float>((exponent < kMinScaleBits ? kMinScaleBits : exponent) + kNvfp4ToLast);
   return (held + magic) - magic;
 }
 
@@ -173,8 +173,8 @@ template <Nvfp4Rule kRule, bool kFourOverSix = false>
     const float reciprocal = 1 / (block.s * t.decode);
     block.encode = block.s == 0 ? 0 : reciprocal < kMax ? reciprocal : kMax;
   } else {
-    const float wanted = kRule == Nvfp4Rule::torchao ? amax / 6.0f / t.decode : amax / 6.0f;
-    block.s = e4m3_rounded(wanted < kNvfp4LeastScale ? kNvfp4LeastScale : wanted);
+    const float unrounded_scale = kRule == Nvfp4Rule::torchao ? amax / 6.0f / t.decode : amax / 6.0f;
+    block.s = e4m3_rounded(unrounded_scale < kNvfp4MinScale ? kNvfp4MinScale : unrounded_scale);
     block.encode = t.encode / block.s;
   }
   block.decode = static_cast<float>(static_cast<double>(block.s) * t.unit);

@@ -28,7 +28,7 @@ thread_local bool inside_loop = false;
 
 // Fewest threads of a job. Measured: two twins of `small` and `mini-v3`, with two threads each, took a step 1.2 and 1.0
 // times as fast as one after the other with four threads; with eight threads each, 1.6 and 1.4 times as fast.
-constexpr int kLeastShare = 2;
+constexpr int kMinShare = 2;
 
 // Neighbouring tasks of a loop that one thread runs before others: rows that the thread wrote in one loop are still in
 // its cache in the next loop of the same length. Threads that have finished their own share take tasks from other
@@ -113,19 +113,19 @@ int openmp_threads() {
 }  // namespace
 
 std::string thread_limit_note() {
-  if (openmp_threads() <= kMostThreads) return {};
-  return "OMP_NUM_THREADS is " + std::to_string(openmp_threads()) + ": " + std::to_string(kMostThreads) +
+  if (openmp_threads() <= kMaxThreadCount) return {};
+  return "OMP_NUM_THREADS is " + std::to_string(openmp_threads()) + ": " + std::to_string(kMaxThreadCount) +
          " threads are used, the most that are allowed";
 }
 
 int num_threads() {
-  const int usable = std::clamp(openmp_threads(), 1, kMostThreads);
+  const int usable = std::clamp(openmp_threads(), 1, kMaxThreadCount);
   const int requested = requested_threads.load(std::memory_order_relaxed);
   return requested > 0 ? requested : usable;
 }
 
 void set_num_threads(int threads) {
-  requested_threads.store(std::clamp(threads, 0, kMostThreads), std::memory_order_relaxed);
+  requested_threads.store(std::clamp(threads, 0, kMaxThreadCount), std::memory_order_relaxed);
 }
 
 void parallel_for(int tasks, const std::function<void(int)>& body) {
@@ -145,8 +145,9 @@ void parallel_for(int tasks, const std::function<void(int)>& body) {
   for (int i = 0; i < threads; ++i) {
     take_over(&shares);
     inside_loop = true;
-    const auto own = static_cast<std::size_t>(omp_get_thread_num());
-    for (std::size_t other = 0; other < shares.size(); ++other) shares[(own + other) % shares.size()].work_off(body);
+    const auto own_share = static_cast<std::size_t>(omp_get_thread_num());
+    for (std::size_t other = 0; other < shares.size(); ++other)
+      shares[(own_share + other) % shares.size()].work_off(body);
     inside_loop = false;
     hand_over(&shares);
   }
@@ -159,7 +160,7 @@ void with_team(const std::function<void()>& body) {
 
 int threads_per_job(int jobs) {
   const int share = num_threads() / std::max(1, jobs);
-  return jobs > 1 && share >= kLeastShare ? share : 0;
+  return jobs > 1 && share >= kMinShare ? share : 0;
 }
 
 // Runs each job on `share` threads of the team. It is a separate function, because Clang 14 crashes on a taskloop
@@ -192,7 +193,7 @@ void side_by_side(int jobs, const std::function<void(int)>& job) {
 
 void* thread_scratch_bytes(std::size_t bytes) {
   thread_local AlignedBuffer<std::byte> memory;
-  return memory.of(bytes);
+  return memory.sized(bytes);
 }
 
 }  // namespace moescope

@@ -15,7 +15,7 @@
 
 namespace moescope {
 
-inline constexpr int kMostThreads = 1024;  // however the number is asked for: --threads, OMP_NUM_THREADS
+inline constexpr int kMaxThreadCount = 1024;  // however the number is asked for: --threads, OMP_NUM_THREADS
 // Returns "OMP_NUM_THREADS is 5000: 1024 threads are used, the most that are allowed" if OpenMP's number is above the
 // limit; else an empty text.
 std::string thread_limit_note();

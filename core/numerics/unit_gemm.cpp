@@ -16,18 +16,19 @@ struct GemmBuffers {
   AlignedBuffer<float> c;
 };
 GemmBuffers& buffers() {
-  thread_local GemmBuffers own;
-  return own;
+  thread_local GemmBuffers thread_buffers;
+  return thread_buffers;
 }
 
 // Returns a copy of A, padded with zeros to whole tiles of rows and to `depth` columns.
 Matrix<const Bf16> padded_rows(const Matrix<const Bf16>& a, Index depth) {
-  const Matrix<Bf16> padded(buffers().rows.of(to_tiles(a.rows, kUnitRows) * depth), to_tiles(a.rows, kUnitRows), depth);
+  const Matrix<Bf16> padded(buffers().rows.sized(to_tiles(a.rows, kUnitRows) * depth), to_tiles(a.rows, kUnitRows),
+                            depth);
   for (Index r = 0; r < padded.rows; ++r) {
     Bf16* to = padded.row(r);
-    const Index there = r < a.rows ? a.cols : 0;
-    if (there > 0) std::copy_n(a.row(r), there, to);
-    std::fill(to + there, to + depth, Bf16{0});
+    const Index row_length = r < a.rows ? a.cols : 0;
+    if (row_length > 0) std::copy_n(a.row(r), row_length, to);
+    std::fill(to + row_length, to + depth, Bf16{0});
   }
   return padded;
 }
@@ -42,7 +43,7 @@ void multiply_ragged(const TileProducts& tiles, const Matrix<const Bf16>& a, con
                      bool adds, const Matrix<float>& c) {
   constexpr Index kRowsAtATime = 64;
   const Index cols = to_tiles(c.cols, kUnitRows);
-  float* memory = buffers().c.of(kRowsAtATime * cols);
+  float* memory = buffers().c.sized(kRowsAtATime * cols);
   for (Index row = 0; row < c.rows; row += kRowsAtATime) {
     const Index rows = std::min(kRowsAtATime, c.rows - row), padded = to_tiles(rows, kUnitRows);
     const Matrix<float> whole(memory, padded, cols);
@@ -58,7 +59,7 @@ void multiply_scaled(Trans ta, float scale, const Matrix<const Bf16>& a, const P
   Matrix<const Bf16> first = a;
   bool padded = true;
   if (ta == Trans::yes) {
-    Bf16* rows = buffers().rows.of(to_tiles(c.rows, kUnitRows) * depth);
+    Bf16* rows = buffers().rows.sized(to_tiles(c.rows, kUnitRows) * depth);
     rows_of_transpose(a, rows);
     first = {rows, to_tiles(c.rows, kUnitRows), k, depth};
   } else if (k < depth) {
@@ -66,12 +67,12 @@ void multiply_scaled(Trans ta, float scale, const Matrix<const Bf16>& a, const P
   } else {
     padded = false;
   }
-  const Index whole = c.cols % kUnitRows == 0 ? c.rows / kUnitRows * kUnitRows : 0, left = c.rows - whole;
+  const Index whole = c.cols % kUnitRows == 0 ? c.rows / kUnitRows * kUnitRows : 0, remaining_rows = c.rows - whole;
   if (whole > 0) tiles.multiply(first.row_block(0, whole), b, adds, c.row_block(0, whole), scale, Results::in_memory);
-  if (left == 0) return;
-  Matrix<const Bf16> rest = first.row_block(whole, first.rows - whole);
-  if (!padded) rest = padded_rows(rest, depth);
-  multiply_ragged(tiles, rest, b, scale, adds, c.row_block(whole, left));
+  if (remaining_rows == 0) return;
+  Matrix<const Bf16> remainder = first.row_block(whole, first.rows - whole);
+  if (!padded) remainder = padded_rows(remainder, depth);
+  multiply_ragged(tiles, remainder, b, scale, adds, c.row_block(whole, remaining_rows));
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ PackedMatrix pack(Trans tb, ConstMatrix<Bf16> b, Bf16* panels) {
 }
 
 void gemm(Trans ta, Trans tb, float alpha, ConstMatrix<Bf16> a, ConstMatrix<Bf16> b, float beta, Matrix<float> c) {
-  Bf16* panels = buffers().panels.of(panel_elements(c.cols, contracted(ta, a)));
+  Bf16* panels = buffers().panels.sized(panel_elements(c.cols, contracted(ta, a)));
   gemm(ta, alpha, a, pack(tb, b, panels), beta, c);
 }
 

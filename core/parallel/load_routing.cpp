@@ -20,20 +20,21 @@ constexpr int kOrders = 1024;
 std::vector<double> inclusion(std::vector<double> weights, double count) {
   std::vector<bool> full(weights.size());
   for (;;) {
-    double rest = 0, left = count;
+    double remaining_weight = 0, remaining_count = count;
     for (std::size_t i = 0; i < weights.size(); ++i) {
       if (full[i])
-        left -= 1;
+        remaining_count -= 1;
       else
-        rest += weights[i];
+        remaining_weight += weights[i];
     }
     bool more = false;
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      if (full[i] || weights[i] * left <= rest) continue;
+      if (full[i] || weights[i] * remaining_count <= remaining_weight) continue;
       full[i] = more = true;
     }
     if (more) continue;
-    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = full[i] ? 1 : rest > 0 ? weights[i] * left / rest : 0;
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      weights[i] = full[i] ? 1 : remaining_weight > 0 ? weights[i] * remaining_count / remaining_weight : 0;
     return weights;
   }
 }
@@ -80,7 +81,7 @@ std::vector<double> shares_in_groups(std::span<const double> load, std::span<con
 
 void check(std::size_t n_experts, std::int64_t tokens, int top_k, int n_groups, int limited_groups) {
   const int experts = static_cast<int>(n_experts);
-  const auto fail = [](const std::string& why) { throw std::runtime_error("routing by load: " + why); };
+  const auto fail = [](const std::string& reason) { throw std::runtime_error("routing by load: " + reason); };
   if (tokens < 0 || top_k < 1 || top_k > experts)
     fail("top_k " + std::to_string(top_k) + " of " + std::to_string(experts) + " experts cannot be");
   if (limited_groups == 0) return;

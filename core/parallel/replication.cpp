@@ -24,9 +24,9 @@ std::vector<std::vector<std::int32_t>> ranks_of_experts(const Placement& placeme
 }  // namespace
 
 void LoadPlanner::count_step(std::int64_t step, int replan_every, std::span<const std::uint32_t> tokens_per_expert) {
-  since.resize(tokens_per_expert.size());
-  for (std::size_t e = 0; e < since.size(); ++e) since[e] += tokens_per_expert[e];
-  if ((step + 1) % replan_every == 0) planned_of = std::exchange(since, {});
+  load_since_plan.resize(tokens_per_expert.size());
+  for (std::size_t e = 0; e < load_since_plan.size(); ++e) load_since_plan[e] += tokens_per_expert[e];
+  if ((step + 1) % replan_every == 0) planned_of = std::exchange(load_since_plan, {});
 }
 
 int experts_sent(const Placement& from, const Placement& to) {

@@ -20,7 +20,7 @@ class LoadPlanner {
 
   // [E] load from which the newest plan is made; empty before the first plan, when experts are contiguous.
   std::vector<std::uint64_t> planned_of;
-  std::vector<std::uint64_t> since;  // [E] load counted since the newest plan
+  std::vector<std::uint64_t> load_since_plan;  // [E] load counted since the newest plan
 };
 
 // Counts, over all experts, the ranks that hold the expert in `to` but not in `from`. The weights of the expert have to

@@ -81,8 +81,8 @@ void route_zipf(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, do
 }
 
 void check(const RoutingPattern& pattern, std::int64_t tokens, int top_k, int n_experts) {
-  const auto fail = [&](const std::string& why) {
-    throw std::runtime_error("routing " + routing_pattern_name(pattern) + ": " + why);
+  const auto fail = [&](const std::string& reason) {
+    throw std::runtime_error("routing " + routing_pattern_name(pattern) + ": " + reason);
   };
   if (tokens < 0 || top_k < 1 || n_experts < 1) fail("needs at least one expert and top_k of at least 1");
   if (top_k > n_experts)
@@ -102,16 +102,16 @@ RoutingPattern parse_routing_pattern(std::string_view text, const RoutingPattern
   RoutingPattern pattern = otherwise;
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  const std::string_view rest = colon == text.npos ? "" : text.substr(colon + 1);
+  const std::string_view parameters = colon == text.npos ? "" : text.substr(colon + 1);
   if (name == "grouped") {
     pattern.rule = RoutingRule::grouped;
     if (colon == text.npos) return pattern;
-    const std::size_t slash = rest.find('/');
-    pattern.limited_groups = parse_number<int>(rest.substr(0, slash), text);
-    if (slash != rest.npos) pattern.n_groups = parse_number<int>(rest.substr(slash + 1), text);
+    const std::size_t slash = parameters.find('/');
+    pattern.limited_groups = parse_number<int>(parameters.substr(0, slash), text);
+    if (slash != parameters.npos) pattern.n_groups = parse_number<int>(parameters.substr(slash + 1), text);
   } else if (name == "zipf") {
     pattern.rule = RoutingRule::zipf;
-    pattern.zipf_exponent = parse_number<double>(rest, text);
+    pattern.zipf_exponent = parse_number<double>(parameters, text);
     if (!(pattern.zipf_exponent >= 0 && pattern.zipf_exponent <= kMaxZipf)) refuse(text);
   } else if (text == "forced" || text == "round_robin") {
     pattern.rule = RoutingRule::round_robin;

@@ -87,7 +87,7 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
 void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK, int top_k, int n_experts) {
   ranks_ = &ranks;
   const Places at = places_of(ranks);
-  const int me = ranks.rank(), my_node = at.node(me), my_place = at.place(me), own = n_experts / at.size;
+  const int me = ranks.rank(), my_node = at.node(me), my_place = at.place(me), experts_per_rank = n_experts / at.size;
   const auto size = static_cast<std::size_t>(at.size), k = static_cast<std::size_t>(top_k);
   const std::size_t tokens = topk_TK.size() / k;
   std::vector<std::int32_t> all(topk_TK.size() * size);
@@ -96,10 +96,12 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
     return std::span(all).subspan((static_cast<std::size_t>(source) * tokens + t) * k, k);
   };
   const auto needs_rank = [&](int source, std::size_t t, int rank) {
-    return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return e >= 0 && e / own == rank; });
+    return std::ranges::any_of(chosen(source, t),
+                               [&](std::int32_t e) { return e >= 0 && e / experts_per_rank == rank; });
   };
   const auto needs_node = [&](int source, std::size_t t, int node) {
-    return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return e >= 0 && at.node(e / own) == node; });
+    return std::ranges::any_of(chosen(source, t),
+                               [&](std::int32_t e) { return e >= 0 && at.node(e / experts_per_rank) == node; });
   };
 
   first_hop_tokens_.clear();
@@ -149,7 +151,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
   }
 
   placed_.clear();
-  for (int e = me * own; e < (me + 1) * own; ++e)
+  for (int e = me * experts_per_rank; e < (me + 1) * experts_per_rank; ++e)
     for (int source = 0; source < at.size; ++source)
       for (std::size_t t = 0; t < tokens; ++t)
         if (std::ranges::count(chosen(source, t), e))
@@ -157,22 +159,22 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
 }
 
 void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_experts) const {
-  const auto* own = static_cast<const char*>(rows);
+  const auto* own_rows = static_cast<const char*>(rows);
   const auto copy = [row_bytes](char* to, std::size_t to_row, const char* from, std::size_t from_row) {
     std::memcpy(to + to_row * row_bytes, from + from_row * row_bytes, row_bytes);
   };
   std::vector<char> packed(first_hop_tokens_.size() * row_bytes);
   for (std::size_t i = 0; i < first_hop_tokens_.size(); ++i)
-    copy(packed.data(), i, own, static_cast<std::size_t>(first_hop_tokens_[i]));
+    copy(packed.data(), i, own_rows, static_cast<std::size_t>(first_hop_tokens_[i]));
   const Ranks::Parts gateway_parts(gateway_rows_, row_bytes);
   std::vector<char> gateway(gateway_parts.total);
   ranks_->all_to_all(packed.data(), Ranks::Parts(outward_rows_, row_bytes), gateway.data(), gateway_parts);
 
   std::vector<char> handed(second_hop_moves_.size() * row_bytes);
   for (const Move& move : second_hop_moves_) {
-    const bool here = move.from < 0;
-    copy(handed.data(), static_cast<std::size_t>(move.to), here ? own : gateway.data(),
-         static_cast<std::size_t>(here ? -1 - move.from : move.from));
+    const bool is_local = move.from < 0;
+    copy(handed.data(), static_cast<std::size_t>(move.to), is_local ? own_rows : gateway.data(),
+         static_cast<std::size_t>(is_local ? -1 - move.from : move.from));
   }
   const Ranks::Parts arrived_parts(arrived_rows_, row_bytes);
   std::vector<char> arrived(arrived_parts.total);

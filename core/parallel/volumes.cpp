@@ -112,21 +112,21 @@ Payload payload_named(std::string_view name) {
   throw std::runtime_error("payload '" + std::string(name) + "' is not known; allowed: bf16, fp8, mxfp8");
 }
 
-const char* all_to_all_name(AllToAll way) {
-  return way == AllToAll::standard ? "standard" : "deepep";
+const char* all_to_all_name(AllToAll kind) {
+  return kind == AllToAll::standard ? "standard" : "deepep";
 }
 
 AllToAll all_to_all_named(std::string_view name) {
-  for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep})
-    if (name == all_to_all_name(way)) return way;
+  for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
+    if (name == all_to_all_name(kind)) return kind;
   throw std::runtime_error("all-to-all '" + std::string(name) + "' is not known; allowed: standard, deepep");
 }
 
-std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way) {
+std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll kind) {
   const int ranks = volume.ranks, per_node = volume.ranks_per_node;
   const int nodes = (ranks + per_node - 1) / per_node;
   std::vector<LinkCopies> links(ranks);
-  const std::vector<std::uint32_t>& copies = way == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
+  const std::vector<std::uint32_t>& copies = kind == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
   // Returns the rank of `node` on which a copy from `source` arrives. A last node with fewer ranks spreads copies over
   // them.
   const auto peer_of = [&](int source, int node) {
@@ -134,16 +134,16 @@ std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way) 
     return node * per_node + source % per_node % size;
   };
   for (int source = 0; source < ranks; ++source) {
-    const int own = source / per_node;
+    const int own_node = source / per_node;
     for (int rank = 0; rank < ranks; ++rank) {
       const std::uint64_t n = copies[static_cast<std::size_t>(source) * ranks + rank];
       const int node = rank / per_node;
-      if (node != own && way == AllToAll::standard) {
+      if (node != own_node && kind == AllToAll::standard) {
         links[source].network_out += n;
         links[rank].network_in += n;
         continue;
       }
-      const int from = node == own ? source : peer_of(source, node);
+      const int from = node == own_node ? source : peer_of(source, node);
       if (from == rank) {
         links[rank].local += n;
       } else {
@@ -151,9 +151,9 @@ std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way) 
         links[rank].nvlink_in += n;
       }
     }
-    if (way == AllToAll::standard) continue;
+    if (kind == AllToAll::standard) continue;
     for (int node = 0; node < nodes; ++node) {
-      if (node == own) continue;
+      if (node == own_node) continue;
       const std::uint64_t n = volume.nodes_RN[static_cast<std::size_t>(source) * nodes + node];
       links[source].network_out += n;
       links[peer_of(source, node)].network_in += n;
@@ -174,8 +174,8 @@ LinkCopies total(std::span<const LinkCopies> ranks) {
   return sum;
 }
 
-std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll way) {
-  const std::vector<std::uint32_t>& copies = way == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
+std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll kind) {
+  const std::vector<std::uint32_t>& copies = kind == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
   std::vector<std::uint64_t> received(volume.ranks);
   for (std::size_t i = 0; i < copies.size(); ++i) received[i % volume.ranks] += copies[i];
   return received;

@@ -35,7 +35,7 @@ const char* payload_name(Payload payload);
 Payload payload_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
 
 enum class AllToAll { standard, deep_ep };
-const char* all_to_all_name(AllToAll way);
+const char* all_to_all_name(AllToAll kind);
 AllToAll all_to_all_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
 
 // Token copies by link, of one rank or in total. A DeepEP copy to another node crosses the network to the rank with the
@@ -46,10 +46,10 @@ struct LinkCopies {
   std::uint64_t network_out = 0, network_in = 0;
 };
 // Copies of one dispatch by rank, [R]. For a combine, in and out are exchanged.
-std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way);
+std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll kind);
 LinkCopies total(std::span<const LinkCopies> ranks);
 // Token rows that arrive on each rank, [R]: the column sums of copies_RR or distinct_RR.
-std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll way);
+std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll kind);
 
 // An all-to-all operation of one MoE layer and one microbatch.
 struct AllToAllOp {

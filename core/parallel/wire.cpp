@@ -28,9 +28,9 @@ std::vector<std::uint64_t> wire_bytes(const VolumeFrame& volume, bool over_nodes
     return node == from / per_node ? from : node * per_node + from % per_node;
   };
   const auto add_route = [&](int from, int to, std::uint64_t n) {
-    const int over = over_nodes ? gateway(from, to / per_node) : to;
-    add(from, over, n);
-    add(over, to, n);
+    const int first_hop = over_nodes ? gateway(from, to / per_node) : to;
+    add(from, first_hop, n);
+    add(first_hop, to, n);
   };
   // One copy is sent for every chosen expert. Only the dispatch over nodes sends one copy to each node, and one from
   // there to each rank.

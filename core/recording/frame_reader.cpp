@@ -118,9 +118,9 @@ class RowReader {
   void experts(SpecialisationFrame& special) { special.experts = static_cast<int>(sizes_[Size::experts]); }
   void nested(const auto&, const char*) {}
   void gemm(Gemm& gemm) {
-    const GemmClass of = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
+    const GemmClass gemm_class = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
     const std::string name = row_.get_text();
-    const auto found = find_gemm(of, name);
+    const auto found = find_gemm(gemm_class, name);
     if (!found) throw std::runtime_error("weight is '" + name + "'");
     gemm = *found;
   }
@@ -205,13 +205,13 @@ void FrameRows::seek(std::int64_t first_frame, std::int64_t last_frame) {
   advance();
 }
 
-void FrameRows::fail(const char* why) const {
-  throw std::runtime_error(std::string("damaged: table ") + table_ + ", id " + std::to_string(id_) + ": " + why);
+void FrameRows::fail(const char* reason) const {
+  throw std::runtime_error(std::string("damaged: table ") + table_ + ", id " + std::to_string(id_) + ": " + reason);
 }
 
-FrameReader::FrameReader(Connection& connection, const RunInfo& info, std::int64_t every)
+FrameReader::FrameReader(Connection& connection, const RunInfo& info, std::int64_t interval)
     : info_(info),
-      every_(every),
+      interval_(interval),
       frames_(connection, "SELECT * FROM frame WHERE run = ? AND id >= ? AND id <= ? ORDER BY id"),
       tables_(rows_of_tables(connection, info.run, std::make_index_sequence<kNumFrameTables>())) {}
 
@@ -224,7 +224,7 @@ void FrameReader::seek(std::int64_t first, std::int64_t last) {
   frames_.bind_all(info_.run, first, last);
   n_ = 0;
   for (FrameRows& table : tables_)
-    if (every_ == 1 || !table.seeks()) table.seek(first, last);
+    if (interval_ == 1 || !table.seeks()) table.seek(first, last);
 }
 
 std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
@@ -237,9 +237,9 @@ std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
   frame->tokens = frames_.get_integer();
   RowReader(frames_, {}).figures(*frame, kFrameFigures);
   for (float& ms : frame->phase_ms) ms = get_float(frames_);
-  if (n_++ % every_ != 0) return frame;
+  if (n_++ % interval_ != 0) return frame;
   for (FrameRows& table : tables_)
-    if (every_ > 1 && table.seeks()) table.seek(id, id);
+    if (interval_ > 1 && table.seeks()) table.seek(id, id);
   read_rows(id, *frame);
   return frame;
 }

@@ -38,7 +38,7 @@ class FrameRows {
 
  private:
   void advance() { id_ = rows_.next() ? rows_.get_integer() : -1; }
-  [[noreturn]] void fail(const char* why) const;
+  [[noreturn]] void fail(const char* reason) const;
   const char* table_;
   bool seeks_;
   Statement rows_;
@@ -50,7 +50,7 @@ class FrameRows {
 // figures of the step.
 class FrameReader {
  public:
-  FrameReader(Connection& connection, const RunInfo& info, std::int64_t every);
+  FrameReader(Connection& connection, const RunInfo& info, std::int64_t interval);
   bool seeks();  // true if seek() takes no time
   // Makes next() return the frames with ids from `first` to `last`, by default to the end.
   void seek(std::int64_t first, std::int64_t last = INT64_MAX);
@@ -62,7 +62,7 @@ class FrameReader {
   void read_rows(std::int64_t id, TelemetryFrame& frame);
 
   const RunInfo& info_;
-  std::int64_t every_, n_ = 0;
+  std::int64_t interval_, n_ = 0;
   Statement frames_;
   std::array<FrameRows, kNumFrameTables> tables_;
 };

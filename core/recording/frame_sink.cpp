@@ -64,16 +64,16 @@ void FrameSink::State::push(Task task) {
 
 void FrameSink::State::run_until_stopped() {
   while (true) {
-    std::vector<Task> taken;
+    std::vector<Task> batch;
     {
       std::unique_lock lock(mutex);
       pushed.wait(lock, [this] { return !tasks.empty(); });
-      taken.swap(tasks);
+      batch.swap(tasks);
     }
-    for (const Task& task : taken)
+    for (const Task& task : batch)
       if (task) task(*this);
     write_batch();
-    if (!taken.back()) return;
+    if (!batch.back()) return;
   }
 }
 

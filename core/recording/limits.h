@@ -24,6 +24,6 @@ inline int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest,
 
 // Throws std::runtime_error "WHERE..." if products of the sizes of a run are out of range. The writer asks before the
 // first step of a run, so that nothing is computed that cannot be recorded.
-void check_products(const RunInfo& info, const std::string& where);
+void check_products(const RunInfo& info, const std::string& place);
 
 }  // namespace moescope

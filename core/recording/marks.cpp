@@ -36,16 +36,17 @@ std::string with_places(const char* action, const std::vector<std::string>& plac
 }
 
 // Returns the title of a change of a list of experts: the experts that were added and removed.
-std::string list_title(std::string_view before, std::string_view after, const char* got, const char* lost) {
-  const auto had = places_in(before), has = places_in(after);
+std::string list_title(std::string_view before, std::string_view after, const char* added_title,
+                       const char* removed_title) {
+  const auto old_places = places_in(before), new_places = places_in(after);
   std::vector<std::string> added, removed;
-  for (const auto& [place, value] : has) {
-    const auto old = had.find(place);
-    if (old == had.end() || old->second != value) added.push_back(value.empty() ? place : place + " = " + value);
+  for (const auto& [place, value] : new_places) {
+    const auto old = old_places.find(place);
+    if (old == old_places.end() || old->second != value) added.push_back(value.empty() ? place : place + " = " + value);
   }
-  for (const auto& [place, value] : had)
-    if (!has.contains(place)) removed.push_back(place);
-  const std::string first = with_places(got, added), second = with_places(lost, removed);
+  for (const auto& [place, value] : old_places)
+    if (!new_places.contains(place)) removed.push_back(place);
+  const std::string first = with_places(added_title, added), second = with_places(removed_title, removed);
   return first + (first.empty() || second.empty() ? "" : "; ") + second;
 }
 
@@ -68,16 +69,16 @@ std::vector<Mark> marks_of(const History& history) {
   std::erase_if(markers, [](const Marker& marker) { return is_data_marker(marker.kind); });
   std::ranges::stable_sort(markers, {}, &Marker::step);
   const auto at_start = history.settings_at_start();
-  std::map<Setting, std::string> now;  // values of settings that earlier markers changed
+  std::map<Setting, std::string> current;  // values of settings that earlier markers changed
   std::vector<Mark> marks;
   for (const Marker& marker : markers) {
     std::string title = marker.text;
     const ConfigField* field = marker.kind == kChangeKind ? find_field(marker.key) : nullptr;
     if (field) {
-      const auto known = now.find(*field);
-      const std::string before = known == now.end() ? at_start->text(*field).value_or("") : known->second;
+      const auto known = current.find(*field);
+      const std::string before = known == current.end() ? at_start->text(*field).value_or("") : known->second;
       title = change_title(*field, before, marker.value);
-      now[*field] = marker.value;
+      current[*field] = marker.value;
     }
     marks.push_back({marker.step, marker.kind, std::move(title), marker.text});
   }

@@ -47,20 +47,20 @@ std::unique_ptr<Connection> open_immutable(const std::string& path) {
 // Throws std::runtime_error unless `name` is an ordinary table. A view would run its query, which may never end, a
 // virtual table would run code, and a computed column would run its expression.
 void require_table(Connection& connection, const char* name) {
-  const std::string where = connection.path() + ": damaged: ";
+  const std::string problem_place = connection.path() + ": damaged: ";
   Statement entry(connection, "SELECT type, rootpage FROM sqlite_master WHERE name = ? COLLATE NOCASE");
   entry.bind(name);
-  if (!entry.next()) throw std::runtime_error(where + "no such table: " + name);
+  if (!entry.next()) throw std::runtime_error(problem_place + "no such table: " + name);
   const std::string type = entry.get_text("type", 64);
   const bool is_virtual = type == "table" && entry.get_integer() == 0;
   if (type != "table" || is_virtual)
-    throw std::runtime_error(where + name + " is of type " + (is_virtual ? "virtual table" : type) +
+    throw std::runtime_error(problem_place + name + " is of type " + (is_virtual ? "virtual table" : type) +
                              ", expected table");
   entry.reset();
   Statement computed(connection, "SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden <> 0");
   computed.bind(name).next();
   if (computed.get_integer() > 0)
-    throw std::runtime_error(where + "table " + name + " has a computed column, expected stored ones");
+    throw std::runtime_error(problem_place + "table " + name + " has a computed column, expected stored ones");
 }
 
 std::string columns_of(Connection& connection, const char* table) {
@@ -194,23 +194,23 @@ void RecordingFile::reopen() {
 }
 
 RecordingFile::State RecordingFile::state() const {
-  State now;
+  State current;
   struct stat file {};
   if (::stat(path_.c_str(), &file) == 0) {
-    now.device = file.st_dev;
-    now.inode = file.st_ino;
-    now.bytes = file.st_size;
-    now.changed_ns = std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
+    current.device = file.st_dev;
+    current.inode = file.st_ino;
+    current.bytes = file.st_size;
+    current.changed_ns = std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
   }
-  if (::stat(log_of(path_).c_str(), &file) == 0) now.log_bytes = file.st_size;
-  return now;
+  if (::stat(log_of(path_).c_str(), &file) == 0) current.log_bytes = file.st_size;
+  return current;
 }
 
 bool RecordingFile::changed_unseen() const {
   if (locks_) return false;
-  const State now = state();
+  const State current = state();
   // Another file of that name is another recording, so this one is unchanged.
-  return now.device == opened_.device && now.inode == opened_.inode && !(now == opened_);
+  return current.device == opened_.device && current.inode == opened_.inode && !(current == opened_);
 }
 
 bool RecordingFile::has_log_of_unclosed() const {

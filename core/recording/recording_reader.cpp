@@ -29,7 +29,7 @@ namespace {
 
 // Limits of a chunk of frames. A chunk is small, because a frame may have megabytes, but not too small, because each
 // chunk starts a thread.
-constexpr std::size_t kBytesAChunk = std::size_t{2} << 20, kMostFramesAChunk = 64;
+constexpr std::size_t kBytesAChunk = std::size_t{2} << 20, kMaxFramesPerChunk = 64;
 
 // Reads and packs frames with several threads and returns them in order. No program may be writing to the recording.
 class ReadAhead {
@@ -44,9 +44,9 @@ class ReadAhead {
             std::size_t frame_bytes);
   ~ReadAhead();  // stops reading
   bool done() const { return chunks_.empty(); }
-  // Returns the next frames; empty if they are not read within `most`. Throws the error of FrameReader at the frame
+  // Returns the next frames; empty if they are not read within `timeout`. Throws the error of FrameReader at the frame
   // that caused it.
-  std::vector<Read> wait(std::chrono::milliseconds most);
+  std::vector<Read> wait(std::chrono::milliseconds timeout);
 
  private:
   struct Reader {
@@ -74,7 +74,7 @@ ReadAhead::ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const
     : info_(info),
       ids_(std::move(ids)),
       frames_a_chunk_(
-          std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMostFramesAChunk)) {
+          std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMaxFramesPerChunk)) {
   for (auto& connection : connections) {
     connection->on_progress([this] { return !stopped_; });
     readers_.push_back({std::move(connection), nullptr});
@@ -102,8 +102,8 @@ std::vector<ReadAhead::Read> ReadAhead::read(Reader& reader, std::span<const std
   return frames;
 }
 
-std::vector<ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds most) {
-  if (chunks_.front().frames.wait_for(most) != std::future_status::ready) return {};
+std::vector<ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds timeout) {
+  if (chunks_.front().frames.wait_for(timeout) != std::future_status::ready) return {};
   Chunk chunk = std::move(chunks_.front());
   chunks_.pop_front();
   std::vector<Read> frames = chunk.frames.get();
@@ -114,7 +114,7 @@ std::vector<ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds most) {
 constexpr std::size_t kMaxRuns = 256;
 constexpr std::int64_t kFewRows = 3000;  // layers of frames that are read in about 10 ms
 constexpr std::size_t kMaxThreads = 4;
-constexpr std::chrono::milliseconds kAskAfter{20};
+constexpr std::chrono::milliseconds kProgressInterval{20};
 constexpr int kLongestNote = 64 << 20;  // maximum bytes of a text
 
 // Returns the number of processors that this process may use.
@@ -136,33 +136,33 @@ nlohmann::json parse_array(const std::string& text) {
 RunInfo read_run(Statement& row, const std::string& path) {
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
-  const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
-  info.name = printable(row.get_text((where + "name").c_str()));  // printable() makes it one line
-  info.source = row.get_text((where + "source").c_str());
-  info.config_toml = row.get_text((where + "config_toml").c_str(), kLongestOfRun);
-  info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, where + "n_layers");
-  const auto layers = parse_array(row.get_text((where + "moe_layers").c_str(), kLongestOfRun));
+  const std::string problem_place = path + ": damaged: run " + std::to_string(info.run) + ": ";
+  info.name = printable(row.get_text((problem_place + "name").c_str()));  // printable() makes it one line
+  info.source = row.get_text((problem_place + "source").c_str());
+  info.config_toml = row.get_text((problem_place + "config_toml").c_str(), kLongestOfRun);
+  info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, problem_place + "n_layers");
+  const auto layers = parse_array(row.get_text((problem_place + "moe_layers").c_str(), kLongestOfRun));
   if (!layers.is_array() ||
       !std::all_of(layers.begin(), layers.end(), [](const auto& layer) { return layer.is_number_integer(); })) {
-    throw std::runtime_error(where + "moe_layers is not a JSON array of layer indices");
+    throw std::runtime_error(problem_place + "moe_layers is not a JSON array of layer indices");
   }
   for (const auto& layer : layers) {
-    info.moe_layers.push_back(narrow(layer.template get<std::int64_t>(), 0, kMaxLayers, where + "MoE layer"));
+    info.moe_layers.push_back(narrow(layer.template get<std::int64_t>(), 0, kMaxLayers, problem_place + "MoE layer"));
   }
-  info.n_experts = narrow(row.get_integer(), 0, kMaxExperts, where + "n_experts");
-  info.top_k = narrow(row.get_integer(), 0, kMaxExperts, where + "top_k");
+  info.n_experts = narrow(row.get_integer(), 0, kMaxExperts, problem_place + "n_experts");
+  info.top_k = narrow(row.get_integer(), 0, kMaxExperts, problem_place + "top_k");
   info.tokens_per_step = row.get_integer();
-  info.ranks = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks");
-  info.ranks_per_node = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks_per_node");
-  info.dim = narrow(row.get_integer(), 0, 1 << 24, where + "dim");
-  info.window = narrow(row.get_integer(), 0, std::numeric_limits<int>::max(), where + "window");
-  const auto domains = parse_array(row.get_text((where + "domains").c_str(), kLongestOfRun));
+  info.ranks = narrow(row.get_integer(), 0, kMaxRanks, problem_place + "ranks");
+  info.ranks_per_node = narrow(row.get_integer(), 0, kMaxRanks, problem_place + "ranks_per_node");
+  info.dim = narrow(row.get_integer(), 0, 1 << 24, problem_place + "dim");
+  info.window = narrow(row.get_integer(), 0, std::numeric_limits<int>::max(), problem_place + "window");
+  const auto domains = parse_array(row.get_text((problem_place + "domains").c_str(), kLongestOfRun));
   if (!domains.is_array() ||
       !std::all_of(domains.begin(), domains.end(), [](const auto& name) { return name.is_string(); })) {
-    throw std::runtime_error(where + "domains is not a JSON array of names");
+    throw std::runtime_error(problem_place + "domains is not a JSON array of names");
   }
   info.domains = domains.template get<std::vector<std::string>>();
-  check_products(info, where);
+  check_products(info, problem_place);
   info.kernels = row.get_text();
   return info;
 }
@@ -241,11 +241,11 @@ struct RecordingReader::Database {
   }
   std::int64_t rows_of(const RunInfo& info) const;
   // Loads a run from one state of the file; returns nullptr if cancelled.
-  std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t every, const ReaderProgress& progress,
+  std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t interval, const ReaderProgress& progress,
                                      std::size_t array_budget_bytes, int as_run);
   // Appends the rows after those that `loaded` holds, with arrays of every `every`th frame; returns false if cancelled.
-  bool read_on(Loaded& loaded, std::int64_t every, const ReaderProgress& progress) const;
-  bool read_frames(Loaded& loaded, std::int64_t every, const std::function<bool()>& go_on) const;
+  bool read_on(Loaded& loaded, std::int64_t interval, const ReaderProgress& progress) const;
+  bool read_frames(Loaded& loaded, std::int64_t interval, const std::function<bool()>& go_on) const;
   bool read_frames_ahead(Loaded& loaded, ReadAhead& ahead, const std::function<bool()>& go_on) const;
   std::unique_ptr<ReadAhead> read_ahead(const Loaded& loaded, FrameReader& reader) const;
   std::string path;
@@ -258,9 +258,9 @@ struct RecordingReader::Database {
 
 // Starts several threads that read the frames. Returns nullptr if one thread is enough, or if only one can read the
 // file.
-std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& of, FrameReader& reader) const {
+std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& loaded, FrameReader& reader) const {
   const auto threads = std::min(usable_processors(), kMaxThreads);
-  if (threads < 2 || of.last_frame > 0 || rows_of(of.info) < kFewRows || !reader.seeks()) return nullptr;
+  if (threads < 2 || loaded.last_frame > 0 || rows_of(loaded.info) < kFewRows || !reader.seeks()) return nullptr;
   std::vector<std::unique_ptr<Connection>> connections(threads);
   for (auto& connection : connections) {
     connection = file.another_connection();
@@ -268,53 +268,55 @@ std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& o
   }
   std::vector<std::int64_t> ids;
   Statement rows(connection(), "SELECT id FROM frame WHERE run = ? AND id > 0 ORDER BY id");
-  rows.bind(of.info.run);
+  rows.bind(loaded.info.run);
   while (rows.next()) ids.push_back(rows.get_integer());
   const std::int64_t bytes = connection().integer("PRAGMA page_count") * connection().integer("PRAGMA page_size");
   const std::int64_t frames = std::max<std::int64_t>(1, connection().integer("SELECT count(*) FROM frame"));
-  return std::make_unique<ReadAhead>(std::move(connections), of.info, std::move(ids),
+  return std::make_unique<ReadAhead>(std::move(connections), loaded.info, std::move(ids),
                                      static_cast<std::size_t>(bytes / frames));
 }
 
-bool RecordingReader::Database::read_frames(Loaded& of, std::int64_t every, const std::function<bool()>& go_on) const {
-  FrameReader reader(connection(), of.info, every);
-  if (const auto ahead = every == 1 ? read_ahead(of, reader) : nullptr) return read_frames_ahead(of, *ahead, go_on);
-  reader.seek(of.last_frame + 1);
-  for (int n = 0; auto frame = reader.next(of.last_frame); ++n) {
-    of.history->append(std::move(frame));
+bool RecordingReader::Database::read_frames(Loaded& loaded, std::int64_t interval,
+                                            const std::function<bool()>& go_on) const {
+  FrameReader reader(connection(), loaded.info, interval);
+  if (const auto ahead = interval == 1 ? read_ahead(loaded, reader) : nullptr)
+    return read_frames_ahead(loaded, *ahead, go_on);
+  reader.seek(loaded.last_frame + 1);
+  for (int n = 0; auto frame = reader.next(loaded.last_frame); ++n) {
+    loaded.history->append(std::move(frame));
     if (n % 64 == 0 && !go_on()) return false;
   }
   return true;
 }
 
-bool RecordingReader::Database::read_frames_ahead(Loaded& of, ReadAhead& ahead,
+bool RecordingReader::Database::read_frames_ahead(Loaded& loaded, ReadAhead& ahead,
                                                   const std::function<bool()>& go_on) const {
   while (!ahead.done()) {
     if (!go_on()) return false;
-    for (auto& [id, frame] : ahead.wait(kAskAfter)) {
-      of.history->append(std::move(frame));
-      of.last_frame = id;
+    for (auto& [id, frame] : ahead.wait(kProgressInterval)) {
+      loaded.history->append(std::move(frame));
+      loaded.last_frame = id;
     }
   }
   return true;
 }
 
-bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const ReaderProgress& progress) const {
+bool RecordingReader::Database::read_on(Loaded& loaded, std::int64_t interval, const ReaderProgress& progress) const {
   const auto last_id =
       static_cast<double>(std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame")));
-  const int run = of.info.run, as_run = of.history->info().run;
+  const int run = loaded.info.run, as_run = loaded.history->info().run;
   // Statements call go_on as well, because a statement may skip many rows before it finds the next one of this run.
   bool cancelled = false;
   const auto go_on = [&] {
-    cancelled = cancelled || (progress && !progress(std::min(1.0, static_cast<double>(of.last_frame) / last_id)));
+    cancelled = cancelled || (progress && !progress(std::min(1.0, static_cast<double>(loaded.last_frame) / last_id)));
     return !cancelled;
   };
   const Asking asking(connection(), go_on);
   try {
-    if (!read_frames(of, every, go_on)) return false;
-    for (Marker& marker : read_markers(connection(), run, of.last_marker)) {
+    if (!read_frames(loaded, interval, go_on)) return false;
+    for (Marker& marker : read_markers(connection(), run, loaded.last_marker)) {
       marker.run = as_run;
-      of.history->append(std::move(marker));
+      loaded.history->append(std::move(marker));
     }
   } catch (const std::runtime_error& error) {
     if (cancelled) return false;
@@ -348,7 +350,7 @@ bool RecordingReader::is_large(int run) const {
   return db_->rows_of(db_->run_of(run)) > 3 * kGlanceRows;
 }
 
-std::shared_ptr<History> RecordingReader::Database::load_once(const RunInfo& info, std::int64_t every,
+std::shared_ptr<History> RecordingReader::Database::load_once(const RunInfo& info, std::int64_t interval,
                                                               const ReaderProgress& progress,
                                                               std::size_t array_budget_bytes, int as_run) {
   RunInfo known = info;
@@ -356,16 +358,16 @@ std::shared_ptr<History> RecordingReader::Database::load_once(const RunInfo& inf
   Loaded one{info, std::make_shared<History>(known, array_budget_bytes)};
   if (loaded.empty()) version_seen = connection().integer("PRAGMA data_version");
   const Snapshot snapshot(connection());
-  if (!read_on(one, every, progress)) return nullptr;
-  if (every == 1) loaded.push_back(one);
+  if (!read_on(one, interval, progress)) return nullptr;
+  if (interval == 1) loaded.push_back(one);
   return one.history;
 }
 
 std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool(double)>& progress,
                                                std::size_t array_budget_bytes, int as_run, bool glance) const {
   const RunInfo& info = db_->run_of(run);
-  const std::int64_t every = glance ? std::max<std::int64_t>(1, db_->rows_of(info) / kGlanceRows) : 1;
-  const auto load = [&] { return db_->load_once(info, every, progress, array_budget_bytes, as_run); };
+  const std::int64_t interval = glance ? std::max<std::int64_t>(1, db_->rows_of(info) / kGlanceRows) : 1;
+  const auto load = [&] { return db_->load_once(info, interval, progress, array_budget_bytes, as_run); };
   std::shared_ptr<History> history;
   try {
     history = load();

@@ -123,9 +123,9 @@ std::array<Statement, sizeof...(kIndex)> insertions_into(Connection& connection,
 }
 
 std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::time_t time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm utc{};
-  gmtime_r(&now, &utc);
+  gmtime_r(&time, &utc);
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return text;
@@ -188,10 +188,10 @@ std::unique_ptr<Connection> open_new_recording(const std::string& path, Durable 
   file->execute(schema().c_str());
   Statement meta(*file, "INSERT INTO meta VALUES (?, ?)");
   const std::string version = std::to_string(kFormatVersion);
-  const std::string now = utc_now();
+  const std::string created = utc_now();
   meta.bind_all("format_version", version).run();
   meta.bind_all("program", "MoEScope").run();
-  meta.bind_all("created", now).run();
+  meta.bind_all("created", created).run();
   meta.bind_all("state", kBeingWritten).run();
   file->execute("COMMIT");
   // Writes the new tables into the file immediately, so that a killed process leaves a recording even if its WAL is not
@@ -221,7 +221,7 @@ std::unique_ptr<Connection> create_recording(const std::string& path, Durable du
 
 }  // namespace
 
-constexpr std::chrono::milliseconds kLogTakenInEvery{1000};
+constexpr std::chrono::milliseconds kLogMergeInterval{1000};
 
 struct RecordingWriter::Database {
   Database(const std::string& path, Durable durable)
@@ -323,9 +323,9 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
 // Moves the log into the file as far as no reader needs the old state, so that little is lost if the program is killed
 // and its log is not copied.
 void RecordingWriter::Database::checkpoint_log() {
-  const auto now = std::chrono::steady_clock::now();
-  if (!has_log || now - log_merged_at < kLogTakenInEvery) return;
-  log_merged_at = now;
+  const auto time = std::chrono::steady_clock::now();
+  if (!has_log || time - log_merged_at < kLogMergeInterval) return;
+  log_merged_at = time;
   sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 
@@ -418,10 +418,10 @@ void RecordingWriter::in_transaction(Write write) {
     db_->commit.run();
   } catch (const std::exception& failure) {
     // "disk I/O error" does not give the cause, and a commit does not set sqlite3_system_errno().
-    const int why = (db_->connection.last_code() & 0xff) == SQLITE_IOERR ? errno : 0;
+    const int error_number = (db_->connection.last_code() & 0xff) == SQLITE_IOERR ? errno : 0;
     sqlite3_exec(db_->connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-    if (why == 0) throw;
-    throw std::runtime_error(std::string(failure.what()) + ": " + std::strerror(why));
+    if (error_number == 0) throw;
+    throw std::runtime_error(std::string(failure.what()) + ": " + std::strerror(error_number));
   }
 }
 

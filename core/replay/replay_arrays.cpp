@@ -13,7 +13,7 @@ namespace moescope {
 namespace {
 
 // Indices in QuantFrame::e8m0_blocks of blocks that mostly hold zeros, and of blocks with NaN or Inf.
-constexpr int kLeastScale = 0, kNanScale = 255;
+constexpr int kMinScale = 0, kNanScale = 255;
 constexpr std::uint8_t kNoFormat = 255;       // not measured
 constexpr double kDecades = 5;                // range of the share codes
 constexpr std::size_t kBytesOfAnOperand = 7;  // without its histogram of scales
@@ -112,7 +112,7 @@ class OperandTable {
     steps_.push_back(frame.step);
     for (const QuantFrame& quant : frame.quants) {
       ScaleBins& bins = places_[key_of(quant)];
-      for (int byte = kLeastScale + 1; byte < kNanScale; ++byte) {
+      for (int byte = kMinScale + 1; byte < kNanScale; ++byte) {
         if (quant.e8m0_blocks[static_cast<std::size_t>(byte)] == 0) continue;
         bins.low = std::min(bins.low, byte);
         bins.high = std::max(bins.high, byte);
@@ -131,14 +131,14 @@ class OperandTable {
     }
     const std::size_t bytes_of_one = row_ + kBytesOfAnOperand * places_.size();
     if (bytes_of_one > bytes) return {};
-    const std::size_t every = (steps_.size() * bytes_of_one + bytes - 1) / bytes;
-    std::vector<std::int64_t> kept;
-    for (std::size_t i = 0; i < steps_.size(); i += every) kept.push_back(steps_[i]);
-    return kept;
+    const std::size_t interval = (steps_.size() * bytes_of_one + bytes - 1) / bytes;
+    std::vector<std::int64_t> kept_steps;
+    for (std::size_t i = 0; i < steps_.size(); i += interval) kept_steps.push_back(steps_[i]);
+    return kept_steps;
   }
   // Second pass, over the frames of the steps from place(), in order: collects the statistics.
   void take(const TelemetryFrame& frame) {
-    taken_.push_back(frame.step);
+    taken_steps_.push_back(frame.step);
     const std::size_t at = format_.size(), blocks_at = blocks_.size();
     format_.resize(at + places_.size(), kNoFormat);
     underflow_.resize(format_.size());
@@ -158,7 +158,7 @@ class OperandTable {
       names.push_back(format.name());
       if (format.scale == QuantScale::power_of_two) powers.push_back(format.name());
     }
-    return {{"steps", taken_},
+    return {{"steps", taken_steps_},
             {"formats", names},
             {"powers_of_two", powers},
             {"list", list_},
@@ -192,7 +192,7 @@ class OperandTable {
     underflow_[at] = share_code(quant.underflow);
     clipped_[at] = share_code(quant.clipped);
     nan_blocks_[at] = share(kNanScale);
-    least_blocks_[at] = share(kLeastScale);
+    least_blocks_[at] = share(kMinScale);
     const double hundredths = 100 * static_cast<double>(quant.sqnr_db);
     const int sqnr = std::isnan(hundredths) ? -32768
                      : std::isinf(hundredths) && hundredths > 0
@@ -204,7 +204,7 @@ class OperandTable {
   }
 
   std::map<PlaceKey, ScaleBins> places_;
-  std::vector<std::int64_t> steps_, taken_;
+  std::vector<std::int64_t> steps_, taken_steps_;
   std::vector<ReplayJson> list_;
   std::vector<QuantFormat> formats_;
   std::size_t row_ = 0;  // number of bins of all operands
@@ -278,13 +278,14 @@ ReplayJson operands_of(const History& history, StepRange range, int points, std:
     const FramePtr frame = history.quant_frame_at(slice_begin(range, slices, i + 1) - 1);
     if (frame && frame->step >= slice_begin(range, slices, i)) table.see(*frame);
   }
-  const std::vector<std::int64_t> kept = table.place(bytes);
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    tick(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(kept.size()));
-    const FramePtr frame = history.quant_frame_at(kept[i]);
-    if (frame && frame->step == kept[i]) table.take(*frame);  // the history of a run in training may have dropped it
+  const std::vector<std::int64_t> kept_steps = table.place(bytes);
+  for (std::size_t i = 0; i < kept_steps.size(); ++i) {
+    tick(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(kept_steps.size()));
+    const FramePtr frame = history.quant_frame_at(kept_steps[i]);
+    if (frame && frame->step == kept_steps[i])
+      table.take(*frame);  // the history of a run in training may have dropped it
   }
-  return kept.empty() ? ReplayJson(nullptr) : table.json();
+  return kept_steps.empty() ? ReplayJson(nullptr) : table.json();
 }
 
 }  // namespace moescope

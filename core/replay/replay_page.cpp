@@ -35,12 +35,12 @@ std::string scalar_of(const History& history, Metric metric, const std::vector<i
 }
 
 // Returns the number of points, so that load, three scalars of each layer and two of the run fit in `bytes`.
-int points_of(const History& history, std::int64_t steps, std::size_t bytes, int most) {
+int points_of(const History& history, std::int64_t steps, std::size_t bytes, int max_points) {
   const RunInfo& info = history.info();
   const std::size_t layer = static_cast<std::size_t>(info.n_experts) + 3 * sizeof(float);
   const std::size_t point = info.moe_layers.size() * layer + 2 * sizeof(float);
   const auto affordable = static_cast<std::int64_t>(std::max<std::size_t>(1, bytes / point));
-  return static_cast<int>(std::min({steps, std::int64_t{most}, affordable}));
+  return static_cast<int>(std::min({steps, std::int64_t{max_points}, affordable}));
 }
 
 ReplayJson findings_of(const HistoryPtr& history, StepRange range, const ReplayTick& tick) {
@@ -86,10 +86,10 @@ ReplayJson run_of(const HistoryPtr& history, std::size_t bytes, int most_points,
   const std::size_t for_matrices = bytes / 7, for_operands = bytes / 8;
   run["matrices"] = matrices_of(*history, range, most_points, for_matrices, part_of(tick, 0.4, 0.55));
   run["operands"] = operands_of(*history, range, most_points, for_operands, part_of(tick, 0.55, 0.8));
-  const std::size_t taken =
+  const std::size_t taken_bytes =
       (run["matrices"].is_null() ? 0 : for_matrices) + (run["operands"].is_null() ? 0 : for_operands);
   const std::int64_t steps = std::ssize(history->steps_in(range));
-  const int points = points_of(*history, steps, bytes - taken, most_points);
+  const int points = points_of(*history, steps, bytes - taken_bytes, most_points);
   run["logged"] = steps;
   run["edges"] = slice_edges(range, points);
   run["loss"] = scalar_of(*history, Metric::ce_loss, {kWholeRun}, range, points);

@@ -77,9 +77,9 @@ void CodeScales::multiply_row(std::size_t first, std::span<float> codes) const {
 void CodeScales::multiply(std::size_t first, std::span<float> codes) const {
   const std::size_t cols = shape_.empty() ? 1 : shape_.back();
   for (std::size_t done = 0; done < codes.size();) {
-    const std::size_t here = std::min(cols - (first + done) % cols, codes.size() - done);
-    multiply_row(first + done, codes.subspan(done, here));
-    done += here;
+    const std::size_t row_part = std::min(cols - (first + done) % cols, codes.size() - done);
+    multiply_row(first + done, codes.subspan(done, row_part));
+    done += row_part;
   }
 }
 
@@ -89,7 +89,7 @@ std::string CodeScales::type_text() const {
 }
 
 std::optional<ScaleTile> scale_tile(const nlohmann::json& sizes) {
-  constexpr std::size_t kMost = std::size_t{1} << 20;
+  constexpr std::size_t kMaxTileSide = std::size_t{1} << 20;
   ScaleTile tile{0, 0};
   if (sizes.is_array() && sizes.size() == 2 && sizes[0].is_number_unsigned() && sizes[1].is_number_unsigned()) {
     tile = {sizes[0].get<std::size_t>(), sizes[1].get<std::size_t>()};
@@ -101,7 +101,7 @@ std::optional<ScaleTile> scale_tile(const nlohmann::json& sizes) {
     const auto cols = std::from_chars(rows.ptr + 1, end, tile.cols);
     if (cols.ec != std::errc() || cols.ptr != end) return std::nullopt;
   }
-  const bool usable = tile.rows > 0 && tile.cols > 0 && tile.rows <= kMost && tile.cols <= kMost;
+  const bool usable = tile.rows > 0 && tile.cols > 0 && tile.rows <= kMaxTileSide && tile.cols <= kMaxTileSide;
   return usable ? std::optional(tile) : std::nullopt;
 }
 

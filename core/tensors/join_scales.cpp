@@ -53,7 +53,7 @@ constexpr NamePair kActivationNames[] = {{".weight", ".input_scale"},
 
 // Tensors that belong to codes.
 struct RelatedTensors {
-  std::vector<std::size_t> scales, seconds, others;  // indices in the file
+  std::vector<std::size_t> scales, seconds, other_tensors;  // indices in the file
 };
 
 std::vector<std::size_t> find_beside(const MappedTensors& file, std::string_view codes,
@@ -132,18 +132,18 @@ class Joiner {
   void join(std::size_t place) {
     TensorView& codes = file_.tensors[place];
     if (codes.holds == Holds::scales || codes.elements() == 0) return;
-    const RelatedTensors beside{find_beside(file_, codes.name, kScaleNames),
-                                find_beside(file_, codes.name, kSecondNames),
-                                find_beside(file_, codes.name, kOtherNames)};
-    if (beside.scales.empty() && beside.seconds.empty()) return;
-    for (const auto& places : {beside.scales, beside.seconds, beside.others})
+    const RelatedTensors related{find_beside(file_, codes.name, kScaleNames),
+                                 find_beside(file_, codes.name, kSecondNames),
+                                 find_beside(file_, codes.name, kOtherNames)};
+    if (related.scales.empty() && related.seconds.empty()) return;
+    for (const auto& places : {related.scales, related.seconds, related.other_tensors})
       for (const std::size_t at : places) mark_scales(file_.tensors[at], codes.name);
     for (const std::size_t at : find_beside(file_, codes.name, kActivationNames))
       mark_scales(file_.tensors[at], codes.name);
-    if (!make_weight(place, beside)) {
-      const auto& first = !beside.others.empty()  ? beside.others
-                          : beside.scales.empty() ? beside.seconds
-                                                  : beside.scales;
+    if (!make_weight(place, related)) {
+      const auto& first = !related.other_tensors.empty() ? related.other_tensors
+                          : related.scales.empty()       ? related.seconds
+                                                         : related.scales;
       const TensorView& scale = file_.tensors[first.front()];
       codes.holds = Holds::codes;
       codes.note = "holds codes without their scales: the layout of '" + scale.name + "', " + dtype_name(scale.dtype) +
@@ -152,19 +152,19 @@ class Joiner {
     }
   }
 
-  void mark_scales(TensorView& scales, const std::string& of) {
+  void mark_scales(TensorView& scales, const std::string& codes_name) {
     scales.holds = Holds::scales;
-    scales.note = "holds scales of '" + of + "'";
+    scales.note = "holds scales of '" + codes_name + "'";
     file_.keep(scales.note.size());
   }
 
-  bool make_weight(std::size_t place, const RelatedTensors& beside) {
+  bool make_weight(std::size_t place, const RelatedTensors& related) {
     TensorView& codes = file_.tensors[place];
-    if (beside.scales.size() != 1 || beside.seconds.size() > 1 || !beside.others.empty()) return false;
-    CodeScaleGrid blocks{file_.tensors[beside.scales.front()], {}};
+    if (related.scales.size() != 1 || related.seconds.size() > 1 || !related.other_tensors.empty()) return false;
+    CodeScaleGrid blocks{file_.tensors[related.scales.front()], {}};
     if (blocks.scales.elements() == 0) return false;
     std::optional<CodeScaleGrid> second;
-    if (!beside.seconds.empty()) second = CodeScaleGrid{file_.tensors[beside.seconds.front()], {}};
+    if (!related.seconds.empty()) second = CodeScaleGrid{file_.tensors[related.seconds.front()], {}};
     const auto found = joined(codes, blocks.scales, second.has_value());
     if (!found) return false;
     blocks.block = found->block;
@@ -242,8 +242,8 @@ class Joiner {
 
   // True for names such as "model-00002-of-00163.safetensors".
   static bool is_shard(std::string_view path) {
-    const std::size_t of = path.rfind("-of-");
-    return of != std::string_view::npos && path.find('/', of) == std::string_view::npos;
+    const std::size_t total_begin = path.rfind("-of-");
+    return total_begin != std::string_view::npos && path.find('/', total_begin) == std::string_view::npos;
   }
 
   MappedTensors& file_;

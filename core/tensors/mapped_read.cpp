@@ -25,12 +25,12 @@ bool install() {
 
 bool read_mapped(void (*read)(const void*), const void* argument) {
   [[maybe_unused]] static const bool installed = install();
-  sigjmp_buf here;
-  if (sigsetjmp(here, 0)) {
+  sigjmp_buf return_point;
+  if (sigsetjmp(return_point, 0)) {
     reader = nullptr;
     return false;
   }
-  reader = &here;
+  reader = &return_point;
   read(argument);
   reader = nullptr;
   return true;

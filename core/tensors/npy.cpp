@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".npy";
 constexpr std::size_t kLongestPrefix = 12;
-constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxNpyHeaderBytes = std::size_t{1} << 20;
 
 [[noreturn]] void refuse_npy(const std::string& what) {
   throw std::runtime_error(what);
@@ -33,7 +33,7 @@ constexpr Descr kDescrs[] = {{"f8", DType::f64},    {"f4", DType::f32}, {"f2", D
 // Parses the header, a Python dict of exactly three entries.
 class NpyDict {
  public:
-  NpyDict(std::string_view text, std::optional<DType> bytes_are) : rest_(text), bytes_are_(bytes_are) {}
+  NpyDict(std::string_view text, std::optional<DType> bytes_are) : unread_(text), bytes_are_(bytes_are) {}
 
   NpyHeader read() {
     expect('{');
@@ -46,34 +46,34 @@ class NpyDict {
       break;
     }
     skip_spaces();
-    if (!rest_.empty()) refuse_npy("has " + shown_rest() + " behind its header's end");
+    if (!unread_.empty()) refuse_npy("has " + shown_rest() + " behind its header's end");
     for (const char* key : {"descr", "fortran_order", "shape"})
-      if (!seen_.contains(key)) refuse_npy("its header lacks '" + std::string(key) + "'");
+      if (!read_keys_.contains(key)) refuse_npy("its header lacks '" + std::string(key) + "'");
     return std::move(header_);
   }
 
  private:
-  void skip_spaces() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size())); }
+  void skip_spaces() { unread_.remove_prefix(std::min(unread_.find_first_not_of(" \t\r\n"), unread_.size())); }
   bool take(char c) {
     skip_spaces();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
+    if (!unread_.starts_with(c)) return false;
+    unread_.remove_prefix(1);
     return true;
   }
   void expect(char c) {
     if (!take(c)) refuse_npy("its header has " + shown_rest() + " where '" + c + "' is expected");
   }
   std::string shown_rest() const {
-    return rest_.empty() ? "nothing" : "'" + printable(std::string(rest_.substr(0, 40))) + "'";
+    return unread_.empty() ? "nothing" : "'" + printable(std::string(unread_.substr(0, 40))) + "'";
   }
   std::string_view quoted() {
     skip_spaces();
-    const char quote = rest_.empty() ? '\0' : rest_.front();
+    const char quote = unread_.empty() ? '\0' : unread_.front();
     if (quote != '\'' && quote != '"') refuse_npy("its header has " + shown_rest() + " where a name is expected");
-    const std::size_t end = rest_.find(quote, 1);
+    const std::size_t end = unread_.find(quote, 1);
     if (end == std::string_view::npos) refuse_npy("its header ends in a name");
-    const std::string_view text = rest_.substr(1, end - 1);
-    rest_.remove_prefix(end + 1);
+    const std::string_view text = unread_.substr(1, end - 1);
+    unread_.remove_prefix(end + 1);
     return text;
   }
   // Reads a word without quotes: True, or the digits of a number.
@@ -82,14 +82,14 @@ class NpyDict {
     const auto is_part = [](char c) {
       return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     };
-    const auto end = std::ranges::find_if_not(rest_, is_part);
-    const std::string_view found = rest_.substr(0, static_cast<std::size_t>(end - rest_.begin()));
-    rest_.remove_prefix(found.size());
+    const auto end = std::ranges::find_if_not(unread_, is_part);
+    const std::string_view found = unread_.substr(0, static_cast<std::size_t>(end - unread_.begin()));
+    unread_.remove_prefix(found.size());
     return found;
   }
 
   void read_value(std::string_view key) {
-    const bool is_new = seen_.insert(key).second;
+    const bool is_new = read_keys_.insert(key).second;
     if (key == "descr" && is_new) return read_descr();
     if (key == "fortran_order" && is_new) return read_order();
     if (key == "shape" && is_new) return read_shape();
@@ -107,7 +107,7 @@ class NpyDict {
 
   void read_descr() {
     skip_spaces();
-    if (rest_.starts_with('['))
+    if (unread_.starts_with('['))
       refuse_npy("holds records of several fields; numpy.save(path, array['FIELD']) saves one");
     const std::string_view descr = quoted();
     const char order = descr.empty() ? '\0' : descr.front();
@@ -143,8 +143,8 @@ class NpyDict {
       const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
       if (error != std::errc{} || stop != digits.data() + digits.size())
         refuse_npy("its header's shape has " + before + " where a whole number from 0 on is expected");
-      if (header_.shape.size() == kMostDimensions)
-        refuse_npy("has more than " + std::to_string(kMostDimensions) + " dimensions");
+      if (header_.shape.size() == kMaxDimensions)
+        refuse_npy("has more than " + std::to_string(kMaxDimensions) + " dimensions");
       header_.shape.push_back(size);
       if (take(',')) continue;
       expect(')');
@@ -152,10 +152,10 @@ class NpyDict {
     }
   }
 
-  std::string_view rest_;
+  std::string_view unread_;
   std::optional<DType> bytes_are_;
   NpyHeader header_;
-  std::set<std::string_view> seen_;  // keys
+  std::set<std::string_view> read_keys_;  // keys
 };
 
 // Returns the strides of values that are stored column by column.
@@ -166,7 +166,7 @@ std::vector<std::size_t> column_strides(const std::vector<std::size_t>& shape) {
 }
 
 TensorView read_array(const StoredBytes& stored, std::string name, std::optional<DType> bytes_are) {
-  std::string begin(std::min(stored.bytes.size(), kLongestPrefix + kMostHeaderBytes), '\0');
+  std::string begin(std::min(stored.bytes.size(), kLongestPrefix + kMaxNpyHeaderBytes), '\0');
   if (!copy_mapped(stored.bytes.data(), reinterpret_cast<std::byte*>(begin.data()), begin.size()))
     refuse_npy("was truncated while it was opened");
   const NpyHeader header = npy_header(begin, bytes_are);
@@ -185,7 +185,7 @@ NpyHeader npy_header(std::string_view bytes, std::optional<DType> bytes_are) {
   const std::size_t header_at = version == 1 ? 10 : 12;
   const std::size_t header_bytes =
       version == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
-  if (header_bytes > kMostHeaderBytes) refuse_npy("its header claims " + std::to_string(header_bytes) + " bytes");
+  if (header_bytes > kMaxNpyHeaderBytes) refuse_npy("its header claims " + std::to_string(header_bytes) + " bytes");
   if (bytes.size() < header_at + header_bytes) refuse_npy("ends in its header");
   NpyHeader header = NpyDict(bytes.substr(header_at, header_bytes), bytes_are).read();
   header.data_at = header_at + header_bytes;
@@ -225,7 +225,7 @@ void read_npz(MappedTensors& file, ZipArchive& archive, std::optional<DType> byt
     std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
     const auto stored = archive.stored(entry);
     if (!stored) {
-      file.skip(name, "takes, with others, more than " + std::to_string(kMostUnpackedBytes >> 20) +
+      file.skip(name, "takes, with others, more than " + std::to_string(kMaxUnpackedBytes >> 20) +
                           " MiB unpacked; numpy.savez stores arrays as they are");
       continue;
     }

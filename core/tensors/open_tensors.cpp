@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFirstBytes = 16;
 constexpr std::uint64_t kLargestIndex = std::uint64_t{64} << 20, kLargestConfig = std::uint64_t{1} << 20;
-constexpr std::size_t kMostFilesLookedAt = 100'000;
+constexpr std::size_t kMaxSearchedFiles = 100'000;
 
 std::shared_ptr<MappedTensors> read_zip(const std::string& path, std::optional<DType> bytes_are) {
   auto file = std::make_shared<MappedTensors>(path);
@@ -87,7 +87,7 @@ std::map<std::string, std::string> files_of_index(const std::string& path) {
 
 struct FolderFiles {
   std::vector<std::string> indices, tensors;  // names of files
-  bool others = false, config = false;        // other kinds of files exist; config.json exists
+  bool other_files = false, config = false;   // other kinds of files exist; config.json exists
 };
 
 FolderFiles files_in(const fs::path& folder) {
@@ -96,13 +96,13 @@ FolderFiles files_in(const fs::path& folder) {
   std::error_code error;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
-    if (++looked_at > kMostFilesLookedAt) break;
+    if (++looked_at > kMaxSearchedFiles) break;
     const std::string name = entry->path().filename().string();
     if (is_checkpoint_index(name)) found.indices.push_back(name);
     if (name.ends_with(".safetensors"))
       found.tensors.push_back(name);
     else
-      found.others = true;
+      found.other_files = true;
     found.config |= name == "config.json";
   }
   std::ranges::sort(found.tensors);
@@ -120,7 +120,7 @@ std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::pa
     }
     const auto shard = read_file_of_tensors((folder / name).string(), bytes_are);
     for (TensorView& tensor : shard->tensors) all->add(std::move(tensor));
-    for (SkippedEntry& entry : shard->skipped) all->skip(std::move(entry.name), std::move(entry.why));
+    for (SkippedEntry& entry : shard->skipped) all->skip(std::move(entry.name), std::move(entry.reason));
     shard->tensors.clear();
     shard->by_name.clear();
     all->shards.push_back(shard);
@@ -233,7 +233,7 @@ bool index_names(const std::string& index, const std::string& file) {
 
 bool is_checkpoint_folder(const std::string& path) {
   const FolderFiles found = files_in(path);
-  return !found.indices.empty() || (!found.tensors.empty() && (found.config || !found.others));
+  return !found.indices.empty() || (!found.tensors.empty() && (found.config || !found.other_files));
 }
 
 TensorFile open_tensors(const std::string& path, std::optional<DType> bytes_are) {

@@ -14,7 +14,8 @@ namespace moescope {
 
 // Possible types of a NumPy array without a type. ml_dtypes writes its types in this way: '<V2' is its bfloat16, '|V1'
 // one of several types, so that the user has to choose.
-inline constexpr std::array kUntypedAre = {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0, DType::bf16, DType::f16};
+inline constexpr std::array kTypesOfUntypedBytes = {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0, DType::bf16,
+                                                    DType::f16};
 struct UntypedArray : std::runtime_error {
   UntypedArray(const std::string& what, std::size_t bits) : std::runtime_error(what), bits(bits) {}
   std::size_t bits;  // bits of a value

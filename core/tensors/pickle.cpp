@@ -9,13 +9,13 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // memory; a few bytes may make many values
+constexpr std::size_t kMaxPickleMemory = std::size_t{256} << 20;  // memory; a few bytes may make many values
 constexpr std::int64_t kSharedNumbers = 65536;
 // Memory of an entry of the memo and of the stack, including the container's share.
 constexpr std::size_t kMemoBytes = 48, kPlaceBytes = 16;
 
-[[noreturn]] void fail(const std::string& why) {
-  throw std::runtime_error("pickle " + why);
+[[noreturn]] void fail(const std::string& reason) {
+  throw std::runtime_error("pickle " + reason);
 }
 
 class Machine {
@@ -60,8 +60,9 @@ class Machine {
   using PicklePtr = PickleValue*;
 
   void keep(std::size_t more) {
-    kept_ += more;
-    if (kept_ > kMostBytes) fail("takes more than " + std::to_string(kMostBytes >> 20) + " MiB of memory");
+    memory_bytes_ += more;
+    if (memory_bytes_ > kMaxPickleMemory)
+      fail("takes more than " + std::to_string(kMaxPickleMemory >> 20) + " MiB of memory");
   }
   PicklePtr make(Kind kind) {
     keep(sizeof(PickleValue));
@@ -167,7 +168,7 @@ class Machine {
   std::unordered_map<std::uint64_t, PicklePtr> memo_;
   std::vector<PicklePtr> shared_;
   PicklePtr none_ = nullptr;
-  std::size_t kept_ = 0, deepest_ = 0;
+  std::size_t memory_bytes_ = 0, deepest_ = 0;
 };
 
 // Handles numbers and texts; step_on_values() handles the other opcodes.

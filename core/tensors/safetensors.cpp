@@ -22,8 +22,8 @@ using Json = nlohmann::json;
 constexpr std::size_t kPrefixBytes = 8;                 // bytes of the header's length
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr std::size_t kMostMemberBytes = std::size_t{64} << 20;  // limits the memory of a member of the header
-constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;          // approximate memory of a value and of a key
+constexpr std::size_t kMaxMemberBytes = std::size_t{64} << 20;  // limits the memory of a member of the header
+constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;         // approximate memory of a value and of a key
 // Memory that an object inside a member counts as: the parser looks at all values beside it when it ends. No tensor's
 // entry has such an object.
 constexpr std::size_t kInnerObjectBytes = std::size_t{1} << 20;
@@ -50,10 +50,10 @@ std::string types_that_are_read() {
 
 std::vector<std::size_t> parse_shape(const std::string& path, const std::string& tensor, const Json& value) {
   if (!value.is_array()) fail_tensor(path, tensor, "shape is " + shown(value) + "; allowed: a list of sizes >= 0");
-  if (value.size() > kMostDimensions)
+  if (value.size() > kMaxDimensions)
     fail_tensor(
         path, tensor,
-        "has " + std::to_string(value.size()) + " dimensions; allowed: at most " + std::to_string(kMostDimensions));
+        "has " + std::to_string(value.size()) + " dimensions; allowed: at most " + std::to_string(kMaxDimensions));
   std::vector<std::size_t> shape;
   for (const Json& size : value) {
     if (!size.is_number_unsigned())
@@ -119,26 +119,27 @@ void each_member(const std::string& path, std::string_view text,
                  const std::function<void(const std::string& name, const Json& entry)>& take) {
   using Event = Json::parse_event_t;
   std::string name;
-  std::size_t kept = 0;  // memory of the current member, which is in memory as a whole
+  std::size_t member_bytes = 0;  // memory of the current member, which is in memory as a whole
   const auto take_event = [&](int depth, Event event, const Json& parsed) {
     const bool begins = event == Event::object_start || event == Event::array_start;
     if (depth == 0 && event != Event::object_start && event != Event::object_end)
       fail(path, "header is " + shown(std::string(text.substr(0, 60))) + "; allowed: a JSON object");
-    if (begins && depth >= kMaxNesting) fail(path, std::string("header is not valid JSON of tensors: ") + kTooDeep);
+    if (begins && depth >= kMaxNesting)
+      fail(path, std::string("header is not valid JSON of tensors: ") + kNestingMessage);
     if (depth == 1 && event == Event::key) {
       name = parsed.get_ref<const std::string&>();
       return true;
     }
-    if (begins) kept += depth > 1 && event == Event::object_start ? kInnerObjectBytes : 2 * kValueBytes;
-    if (event == Event::key) kept += kKeyBytes;
-    if (event == Event::value) kept += kValueBytes;
-    if (parsed.is_string()) kept += parsed.get_ref<const std::string&>().size();
-    if (kept > kMostMemberBytes)
+    if (begins) member_bytes += depth > 1 && event == Event::object_start ? kInnerObjectBytes : 2 * kValueBytes;
+    if (event == Event::key) member_bytes += kKeyBytes;
+    if (event == Event::value) member_bytes += kValueBytes;
+    if (parsed.is_string()) member_bytes += parsed.get_ref<const std::string&>().size();
+    if (member_bytes > kMaxMemberBytes)
       fail(path, "header's member '" + printable(name.substr(0, 100)) + "' takes more than " +
-                     std::to_string(kMostMemberBytes >> 20) + " MiB of memory");
+                     std::to_string(kMaxMemberBytes >> 20) + " MiB of memory");
     if (depth != 1 || begins) return true;
     take(name, parsed);
-    kept = 0;
+    member_bytes = 0;
     return false;
   };
   try {

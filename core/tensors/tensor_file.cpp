@@ -34,7 +34,7 @@ constexpr DTypeInfo kDTypes[] = {{"F64", 64},    {"F32", 32}, {"F16", 16}, {"BF1
                                  {"U64", 64},    {"U32", 32}, {"U16", 16}, {"U8", 8},    {"BOOL", 8}};
 constexpr std::size_t kPart = 4096;  // elements converted at a time
 constexpr std::uint32_t kNaN = 0x7FC00000;
-constexpr std::size_t kMostOfAName = 256;  // bytes compared to find similar names
+constexpr std::size_t kComparedNameBytes = 256;  // bytes compared to find similar names
 
 template <class T>
 T load(const std::byte* at) {
@@ -48,8 +48,8 @@ T load(const std::byte* at) {
 }
 
 // Returns the value of an IEEE half with these bits.
-float half_to_float(std::uint32_t half) {
-  const std::uint32_t sign = (half & 0x8000) << 16, magnitude = half & 0x7FFF;
+float half_to_float(std::uint32_t half_bits) {
+  const std::uint32_t sign = (half_bits & 0x8000) << 16, magnitude = half_bits & 0x7FFF;
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
   return std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
 }
@@ -79,8 +79,8 @@ F4Pairs pairs_of_f4() {
 // Copies `count` elements of a tensor with strides, from element `first` on along the last axis. Returns false if the
 // file was truncated.
 bool copy_along_row(const TensorView& t, std::size_t first, std::size_t count, std::size_t size, std::byte* out) {
-  std::size_t at = 0, rest = first;
-  for (std::size_t d = t.shape.size(); d-- > 0; rest /= t.shape[d]) at += rest % t.shape[d] * t.strides[d];
+  std::size_t at = 0, index = first;
+  for (std::size_t d = t.shape.size(); d-- > 0; index /= t.shape[d]) at += index % t.shape[d] * t.strides[d];
   const std::size_t stride = t.strides.back();
   const std::byte* from = t.bytes.data() + at * size;
   if (stride == 1) return copy_mapped(from, out, count * size);
@@ -97,9 +97,9 @@ void copy_elements(const TensorView& t, std::size_t first, std::size_t count, st
     copied = copy_mapped(t.bytes.data() + first * size, out, count * size);
   } else {
     for (std::size_t done = 0; copied && done < count;) {
-      const std::size_t cols = t.shape.back(), here = std::min(cols - (first + done) % cols, count - done);
-      copied = copy_along_row(t, first + done, here, size, out + done * size);
-      done += here;
+      const std::size_t cols = t.shape.back(), part_count = std::min(cols - (first + done) % cols, count - done);
+      copied = copy_along_row(t, first + done, part_count, size, out + done * size);
+      done += part_count;
     }
   }
   if (!copied) fail_shortened(t);
@@ -114,9 +114,9 @@ void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Si
   std::array<std::byte, kPart> part;
   const std::size_t last = first + count;
   for (std::size_t begin = first / 2; begin * 2 < last; begin += kPart) {
-    const std::size_t here = std::min(kPart, (last + 1) / 2 - begin);
-    if (!copy_mapped(t.bytes.data() + begin, part.data(), here)) fail_shortened(t);
-    for (std::size_t i = 0; i < here; ++i) {
+    const std::size_t part_bytes = std::min(kPart, (last + 1) / 2 - begin);
+    if (!copy_mapped(t.bytes.data() + begin, part.data(), part_bytes)) fail_shortened(t);
+    for (std::size_t i = 0; i < part_bytes; ++i) {
       const auto& [low, high] = pairs[static_cast<std::uint8_t>(part[i])];
       const std::size_t at = (begin + i) * 2;
       if (at >= first) sink(at - first, low);
@@ -132,17 +132,18 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
   const auto run = [&]<class Stored>(Stored, auto convert) {
     std::array<std::byte, kPart * sizeof(Stored)> part;
     for (std::size_t begin = 0; begin < count; begin += kPart) {
-      const std::size_t here = std::min(kPart, count - begin);
-      copy_elements(t, first + begin, here, part.data());
-      for (std::size_t i = 0; i < here; ++i) sink(begin + i, convert(load<Stored>(part.data() + i * sizeof(Stored))));
+      const std::size_t part_count = std::min(kPart, count - begin);
+      copy_elements(t, first + begin, part_count, part.data());
+      for (std::size_t i = 0; i < part_count; ++i)
+        sink(begin + i, convert(load<Stored>(part.data() + i * sizeof(Stored))));
     }
   };
-  const auto same = [](auto value) { return value; };
+  const auto unchanged = [](auto value) { return value; };
   switch (t.dtype) {
     case DType::f64:
-      return run(double{}, same);
+      return run(double{}, unchanged);
     case DType::f32:
-      return run(float{}, same);
+      return run(float{}, unchanged);
     case DType::f16:
       return run(std::uint16_t{}, half_to_float);
     case DType::bf16:
@@ -157,21 +158,21 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
     case DType::f4:
       return each_of_pairs(t, first, count, sink);
     case DType::i64:
-      return run(std::int64_t{}, same);
+      return run(std::int64_t{}, unchanged);
     case DType::i32:
-      return run(std::int32_t{}, same);
+      return run(std::int32_t{}, unchanged);
     case DType::i16:
-      return run(std::int16_t{}, same);
+      return run(std::int16_t{}, unchanged);
     case DType::i8:
-      return run(std::int8_t{}, same);
+      return run(std::int8_t{}, unchanged);
     case DType::u64:
-      return run(std::uint64_t{}, same);
+      return run(std::uint64_t{}, unchanged);
     case DType::u32:
-      return run(std::uint32_t{}, same);
+      return run(std::uint32_t{}, unchanged);
     case DType::u16:
-      return run(std::uint16_t{}, same);
+      return run(std::uint16_t{}, unchanged);
     case DType::u8:
-      return run(std::uint8_t{}, same);
+      return run(std::uint8_t{}, unchanged);
     case DType::boolean:
       return run(std::uint8_t{}, [](std::uint8_t b) -> std::uint8_t { return b != 0; });
   }
@@ -211,10 +212,10 @@ void PartChecksum::require() const {
     std::vector<std::byte> part(std::min<std::size_t>(bytes_.size(), std::size_t{1} << 16));
     uLong found = ::crc32(0, nullptr, 0);
     for (std::size_t at = 0; at < bytes_.size(); at += part.size()) {
-      const std::size_t here = std::min(part.size(), bytes_.size() - at);
-      if (!copy_mapped(bytes_.data() + at, part.data(), here))
+      const std::size_t part_bytes = std::min(part.size(), bytes_.size() - at);
+      if (!copy_mapped(bytes_.data() + at, part.data(), part_bytes))
         throw std::runtime_error(part_ + ": its file was truncated while it was open; open it again");
-      found = ::crc32(found, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(here));
+      found = ::crc32(found, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part_bytes));
     }
     right_ = found == crc32_;
   }
@@ -309,9 +310,9 @@ std::string MappedTensors::copied(std::size_t first, std::size_t count) const {
 }
 
 void MappedTensors::keep(std::size_t more) {
-  kept_ += more;
-  if (kept_ > kMostKeptBytes)
-    fail("names and shapes of its tensors take more than " + std::to_string(kMostKeptBytes >> 20) +
+  list_bytes_ += more;
+  if (list_bytes_ > kMaxKeptBytes)
+    fail("names and shapes of its tensors take more than " + std::to_string(kMaxKeptBytes >> 20) +
          " MiB of memory, more than those of any checkpoint");
 }
 
@@ -321,9 +322,9 @@ void MappedTensors::add(TensorView tensor) {
   tensors.push_back(std::move(tensor));
 }
 
-void MappedTensors::skip(std::string name, std::string why) {
-  keep(sizeof(SkippedEntry) + name.size() + why.size());
-  skipped.push_back({std::move(name), std::move(why)});
+void MappedTensors::skip(std::string name, std::string reason) {
+  keep(sizeof(SkippedEntry) + name.size() + reason.size());
+  skipped.push_back({std::move(name), std::move(reason)});
 }
 
 void MappedTensors::index_names() {
@@ -359,11 +360,11 @@ const TensorView* TensorFile::find(std::string_view name) const {
 const TensorView& TensorFile::at(std::string_view name) const {
   if (const TensorView* tensor = find(name)) return *tensor;
   for (const SkippedEntry& entry : skipped())
-    if (entry.name == name) mapped_->fail("tensor '" + printable(entry.name) + "' cannot be read: " + entry.why);
+    if (entry.name == name) mapped_->fail("tensor '" + printable(entry.name) + "' cannot be read: " + entry.reason);
   std::vector<std::pair<std::size_t, const std::string*>> near;
   for (const TensorView& tensor : tensors())
-    if (tensor.name.size() <= name.size() + kMostOfAName)
-      near.emplace_back(edit_distance(name.substr(0, kMostOfAName), tensor.name), &tensor.name);
+    if (tensor.name.size() <= name.size() + kComparedNameBytes)
+      near.emplace_back(edit_distance(name.substr(0, kComparedNameBytes), tensor.name), &tensor.name);
   const std::size_t shown = std::min<std::size_t>(3, near.size());
   std::ranges::partial_sort(near, near.begin() + static_cast<std::ptrdiff_t>(shown), [](const auto& a, const auto& b) {
     return std::tie(a.first, *a.second) < std::tie(b.first, *b.second);

@@ -98,13 +98,13 @@ std::string shape_text(const std::vector<std::size_t>& shape);  // "[3, 4]"
 std::string shortened_text(const TensorView& tensor);
 
 // Limit for damaged files. NumPy allows 64 dimensions.
-inline constexpr std::size_t kMostDimensions = 64;
+inline constexpr std::size_t kMaxDimensions = 64;
 // Returns the number of bytes of a tensor; nullopt if it is 2^64 or more.
 std::optional<std::size_t> tensor_bytes(DType dtype, const std::vector<std::size_t>& shape);
 
 // An entry of a file that cannot be read as a tensor.
 struct SkippedEntry {
-  std::string name, why;
+  std::string name, reason;
   std::size_t untyped_bits = 0;  // bits of a value if only the type is missing (open_tensors.h)
 };
 
@@ -132,12 +132,12 @@ struct MappedTensors {
   std::string copied(std::size_t first, std::size_t count) const;
   void index_names();
   void add(TensorView tensor);
-  void skip(std::string name, std::string why);
+  void skip(std::string name, std::string reason);
   void keep(std::size_t more);  // counts bytes of memory
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
-  std::size_t kept_ = 0;
+  std::size_t list_bytes_ = 0;
 };
 
 class TensorFile {
@@ -158,6 +158,6 @@ class TensorFile {
 
 // Limits the memory for names and shapes, because a small file may describe very many tensors with very long names. The
 // largest published checkpoints need 50 MB.
-inline constexpr std::size_t kMostKeptBytes = std::size_t{256} << 20;
+inline constexpr std::size_t kMaxKeptBytes = std::size_t{256} << 20;
 
 }  // namespace moescope

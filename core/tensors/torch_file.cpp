@@ -41,7 +41,7 @@ std::string folder_of(const MappedTensors& file, const ZipArchive& archive) {
 class LegacyReader {
  public:
   explicit LegacyReader(MappedTensors& file)
-      : file_(file), text_(file.copied(0, std::min(file.bytes, kMostPickled))), rest_(text_) {}
+      : file_(file), text_(file.copied(0, std::min(file.bytes, kMaxPickleBytes))), unread_(text_) {}
 
   void read() {
     if (const Pickle magic = next(); magic.root->kind != Kind::large || magic.root->text != kMagic)
@@ -62,12 +62,12 @@ class LegacyReader {
 
  private:
   using Kind = PickleValue::Kind;
-  static constexpr std::size_t kMostPickled = std::size_t{64} << 20;
+  static constexpr std::size_t kMaxPickleBytes = std::size_t{64} << 20;
   static constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
   Pickle next() {
-    Pickle pickle = pickle_of(file_, rest_);
-    rest_.remove_prefix(pickle.bytes);
+    Pickle pickle = pickle_of(file_, unread_);
+    unread_.remove_prefix(pickle.bytes);
     return pickle;
   }
 
@@ -82,7 +82,7 @@ class LegacyReader {
     std::unordered_map<std::string_view, std::string_view> types;  // types of storages by their keys
     for (const PickleValue& value : object.values)
       if (const auto storage = torch_storage(value)) types.emplace(storage->key, storage->type);
-    std::size_t at = text_.size() - rest_.size();
+    std::size_t at = text_.size() - unread_.size();
     for (const PickleValue* key : keys.root->items) {
       const auto type = types.find(key->text);
       const auto size = type == types.end() ? std::nullopt : torch_type_bytes(type->second);
@@ -108,7 +108,7 @@ class LegacyReader {
   static constexpr std::size_t kCountBytes = 8;
   MappedTensors& file_;
   std::string text_;
-  std::string_view rest_;
+  std::string_view unread_;
   std::unordered_map<std::string_view, TorchBytes> storages_;
 };
 
@@ -143,7 +143,7 @@ void read_torch(MappedTensors& file, ZipArchive& archive) {
     if (!stored)
       return {{},
               nullptr,
-              "takes, with others, more than " + std::to_string(kMostUnpackedBytes >> 20) +
+              "takes, with others, more than " + std::to_string(kMaxUnpackedBytes >> 20) +
                   " MiB unpacked; torch.save stores tensors as they are"};
     return {stored->bytes, std::move(stored->checksum), {}};
   };

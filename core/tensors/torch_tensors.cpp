@@ -16,14 +16,14 @@ namespace {
 using Kind = PickleValue::Kind;
 using Items = std::vector<PickleValue*>;
 
-constexpr int kMostDepth = 64;
-constexpr std::size_t kMostAttributes = 128;  // keys and values of a state that are searched for an attribute
+constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxAttributes = 128;  // keys and values of a state that are searched for an attribute
 // Limits visits of a value in several places, because each place is visited.
-constexpr std::size_t kMostPlaces = 10'000;
-constexpr std::size_t kMostVisits = 3'000'000, kMostPassed = 100'000'000, kMostTooDeep = 1000;
+constexpr std::size_t kMaxPlaces = 10'000;
+constexpr std::size_t kMaxVisits = 3'000'000, kMaxSkippedValues = 100'000'000, kMaxSkippedDeepValues = 1000;
 // Limits the elements of expanded tensors, which show few values in many places, because computing figures of more
 // elements takes minutes.
-constexpr std::size_t kMostRepeated = std::size_t{1} << 30;
+constexpr std::size_t kMaxRepeatedBytes = std::size_t{1} << 30;
 
 // Limits names, because long keys may occur in the path of a tensor again and again.
 constexpr std::size_t kLongestTensorName = std::size_t{16} << 20;
@@ -118,12 +118,12 @@ class Collector {
   void visit(const PickleValue& value) {
     // Plain values are passed over quickly, because lists of numbers may be long.
     passed_ += value.items.size();
-    if (++visits_ > kMostVisits || passed_ > kMostPassed)
-      file_.fail("holds more than " + std::to_string(kMostVisits) + " containers and objects, or more values than " +
-                 std::to_string(kMostPassed));
-    if (path_.size() > static_cast<std::size_t>(kMostDepth)) return skip_too_deep();
-    if ((value.kind == Kind::call || value.kind == Kind::storage) && ++places_[&value] > kMostPlaces)
-      file_.fail("names one tensor or object in more than " + std::to_string(kMostPlaces) + " places");
+    if (++visits_ > kMaxVisits || passed_ > kMaxSkippedValues)
+      file_.fail("holds more than " + std::to_string(kMaxVisits) + " containers and objects, or more values than " +
+                 std::to_string(kMaxSkippedValues));
+    if (path_.size() > static_cast<std::size_t>(kMaxDepth)) return skip_too_deep();
+    if ((value.kind == Kind::call || value.kind == Kind::storage) && ++places_[&value] > kMaxPlaces)
+      file_.fail("names one tensor or object in more than " + std::to_string(kMaxPlaces) + " places");
     switch (value.kind) {
       case Kind::dict:
         for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) below({value.items[i]}, *value.items[i + 1]);
@@ -163,11 +163,11 @@ class Collector {
   }
 
   void skip_too_deep() {
-    const std::string why = "is nested more than " + std::to_string(kMostDepth) + " deep";
-    if (++too_deep_ > kMostTooDeep) file_.fail("holds much that " + why);
-    skip(why);
+    const std::string reason = "is nested more than " + std::to_string(kMaxDepth) + " deep";
+    if (++too_deep_ > kMaxSkippedDeepValues) file_.fail("holds much that " + reason);
+    skip(reason);
   }
-  void skip(const std::string& why) { file_.skip(name(), why); }
+  void skip(const std::string& reason) { file_.skip(name(), reason); }
 
   void collect_call(const PickleValue& call) {
     const PickleValue& function = *call.items[0];
@@ -221,7 +221,7 @@ class Collector {
   }
 
   void collect_same_place(const PickleValue& value) {
-    if (same_place_ == kMostDepth) return skip_too_deep();
+    if (same_place_ == kMaxDepth) return skip_too_deep();
     ++same_place_;
     collect(value);
     --same_place_;
@@ -254,7 +254,7 @@ class Collector {
   static const PickleValue* attribute(const PickleValue& state, std::string_view name) {
     if (state.kind == Kind::list)
       return state.items.size() == 2 && state.items[1]->kind == Kind::dict ? attribute(*state.items[1], name) : nullptr;
-    for (std::size_t i = 0; i + 1 < std::min(state.items.size(), kMostAttributes); i += 2)
+    for (std::size_t i = 0; i + 1 < std::min(state.items.size(), kMaxAttributes); i += 2)
       if (state.items[i]->text == name) return state.items[i + 1];
     return nullptr;
   }
@@ -305,7 +305,7 @@ class Collector {
     tensor.bytes = stored.bytes.subspan(first * size, empty ? 0 : (last + 1) * size);
     tensor.checksum = stored.checksum;
     if (empty || is_row_by_row(tensor)) tensor.strides.clear();
-    if (!tensor.strides.empty() && elements > kMostRepeated && elements > held)
+    if (!tensor.strides.empty() && elements > kMaxRepeatedBytes && elements > held)
       throw SkippedTensor("repeats its " + std::to_string(held) + " stored values in " + std::to_string(elements) +
                           " places; save tensor.contiguous()");
     if (tensor.dtype == DType::f4) unpack_pairs(tensor);
@@ -326,9 +326,9 @@ class Collector {
   }
 
   static std::vector<std::size_t> numbers(const PickleValue& list) {
-    if (list.items.size() > kMostDimensions)
+    if (list.items.size() > kMaxDimensions)
       throw SkippedTensor("has " + std::to_string(list.items.size()) + " dimensions; allowed: at most " +
-                          std::to_string(kMostDimensions));
+                          std::to_string(kMaxDimensions));
     std::vector<std::size_t> found;
     for (const PickleValue* item : list.items) {
       if (item->kind != Kind::number || item->number < 0)
@@ -351,17 +351,17 @@ class Collector {
 
 // Skips tensors that have the name of a tensor before them: {"a.b": x, "a": {"b": y}} has two tensors with one path.
 void skip_same_names(MappedTensors& file) {
-  std::vector<std::size_t> again;
+  std::vector<std::size_t> repeated;
   {
     std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < file.tensors.size(); ++i)
-      if (!names.insert(file.tensors[i].name).second) again.push_back(i);
+      if (!names.insert(file.tensors[i].name).second) repeated.push_back(i);
   }
-  for (std::size_t i = again.size(); i-- > 0;) {
-    file.skip(file.tensors[again[i]].name, "has the name of a tensor before it");
-    file.tensors[again[i]].name.clear();
+  for (std::size_t i = repeated.size(); i-- > 0;) {
+    file.skip(file.tensors[repeated[i]].name, "has the name of a tensor before it");
+    file.tensors[repeated[i]].name.clear();
   }
-  if (!again.empty()) std::erase_if(file.tensors, [](const TensorView& tensor) { return tensor.name.empty(); });
+  if (!repeated.empty()) std::erase_if(file.tensors, [](const TensorView& tensor) { return tensor.name.empty(); });
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostEntries = 1'000'000;
+constexpr std::size_t kMaxEntries = 1'000'000;
 constexpr std::size_t kLongestEntryName = 4096;
-constexpr std::size_t kMostShrunk = 1032;  // largest compression ratio of deflate
-constexpr uLong kEncrypted = 1;            // bit in the flags of an entry
+constexpr std::size_t kMaxCompressionRatio = 1032;  // largest compression ratio of deflate
+constexpr uLong kEncrypted = 1;                     // bit in the flags of an entry
 constexpr std::size_t kUnpackedAtOnce = std::size_t{1} << 20;
 
 }  // namespace
@@ -24,7 +24,7 @@ ZipArchive::ZipArchive(MappedTensors& file) : file_(file), archive_(::unzOpen64(
   if (!archive_) file.fail("has no directory of a zip archive (is it truncated?)");
   int more = ::unzGoToFirstFile(archive_.get());
   for (; more == UNZ_OK; more = ::unzGoToNextFile(archive_.get())) {
-    if (entries_.size() == kMostEntries) file.fail("has more than " + std::to_string(kMostEntries) + " zip entries");
+    if (entries_.size() == kMaxEntries) file.fail("has more than " + std::to_string(kMaxEntries) + " zip entries");
     entries_.push_back(read_entry());
     file.keep(sizeof(ZipEntry) + entries_.back().name.size());
   }
@@ -61,7 +61,8 @@ ZipEntry ZipArchive::read_entry() {
   const std::size_t held = static_cast<std::size_t>(info.compressed_size);
   if (entry.first > file_.bytes || held > file_.bytes - entry.first || (!entry.deflated && held != entry.bytes))
     fail_at(entry.name, "lies outside the file (is it truncated?)");
-  if (entry.deflated && entry.bytes / kMostShrunk > held) fail_at(entry.name, "claims more bytes than it can hold");
+  if (entry.deflated && entry.bytes / kMaxCompressionRatio > held)
+    fail_at(entry.name, "claims more bytes than it can hold");
   return entry;
 }
 
@@ -72,10 +73,10 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
 
 std::optional<StoredBytes> ZipArchive::stored(const ZipEntry& entry) {
   const auto place = static_cast<std::size_t>(&entry - entries_.data());
-  if (const auto found = taken_.find(place); found != taken_.end()) return found->second;
+  if (const auto found = read_entries_.find(place); found != read_entries_.end()) return found->second;
   StoredBytes stored;
   if (entry.deflated) {
-    if (entry.bytes > kMostUnpackedBytes - unpacked_bytes_) return std::nullopt;
+    if (entry.bytes > kMaxUnpackedBytes - unpacked_bytes_) return std::nullopt;
     unpacked_bytes_ += entry.bytes;
     stored.bytes = file_.unpacked.emplace_back(unpacked(entry));
   } else {
@@ -85,7 +86,7 @@ std::optional<StoredBytes> ZipArchive::stored(const ZipEntry& entry) {
       stored.checksum = std::make_shared<PartChecksum>(file_.path + ": zip entry '" + printable(entry.name) + "'",
                                                        stored.bytes, entry.crc32);
   }
-  return taken_.emplace(place, std::move(stored)).first->second;
+  return read_entries_.emplace(place, std::move(stored)).first->second;
 }
 
 std::vector<std::byte> ZipArchive::unpacked(const ZipEntry& entry) {
@@ -107,7 +108,7 @@ std::vector<std::byte> ZipArchive::unpacked(const ZipEntry& entry) {
 
 std::string ZipArchive::text(const ZipEntry& entry) {
   const auto found = stored(entry);
-  if (!found) fail_at(entry.name, "takes more than " + std::to_string(kMostUnpackedBytes >> 20) + " MiB unpacked");
+  if (!found) fail_at(entry.name, "takes more than " + std::to_string(kMaxUnpackedBytes >> 20) + " MiB unpacked");
   if (found->checksum) found->checksum->require();
   std::string text(found->bytes.size(), '\0');
   if (!copy_mapped(found->bytes.data(), reinterpret_cast<std::byte*>(text.data()), text.size()))

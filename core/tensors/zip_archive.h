@@ -57,10 +57,10 @@ class ZipArchive {
   std::unique_ptr<void, int (*)(void*)> archive_;  // minizip's
   std::vector<ZipEntry> entries_;
   std::unordered_map<std::string_view, std::size_t> by_name_;
-  std::unordered_map<std::size_t, StoredBytes> taken_;  // key: index in entries_
+  std::unordered_map<std::size_t, StoredBytes> read_entries_;  // key: index in entries_
   std::size_t unpacked_bytes_ = 0;
 };
 
-inline constexpr std::size_t kMostUnpackedBytes = std::size_t{256} << 20;
+inline constexpr std::size_t kMaxUnpackedBytes = std::size_t{256} << 20;
 
 }  // namespace moescope

@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostAdded = 100'000;
+constexpr std::size_t kMaxAdded = 100'000;
 constexpr std::size_t kLongestAdded = 1000;  // bytes; limited because the search starts at every byte of a text
 
 // True if neither the character before `begin` nor the character at `end` is a word character.
@@ -35,9 +35,9 @@ AddedTokens::AddedTokens(const std::optional<JsonPlace>& list, const Vocabulary&
                          const std::function<std::string(std::string_view)>& normalized) {
   if (!list) return;
   std::unordered_set<std::int64_t> ids;
-  for (const JsonPlace& place : list->items(kMostAdded)) {
+  for (const JsonPlace& place : list->items(kMaxAdded)) {
     const JsonPlace id = place.at("id");
-    if (!ids.insert(id.whole(0, kMostTokens - 1)).second) id.fail("is that of another added token");
+    if (!ids.insert(id.whole(0, kMaxTokens - 1)).second) id.fail("is that of another added token");
     read(place, model, normalized);
   }
   build_tries();
@@ -60,7 +60,7 @@ void AddedTokens::read(const JsonPlace& place, const Vocabulary& model,
   std::optional<TokenId> id = id_of(token.content);
   if (!id) id = model.id_of(token.content);
   if (!id) id = std::max(end_, static_cast<TokenId>(model.distinct()));
-  if (*id >= kMostTokens) place.fail("there are more than " + std::to_string(kMostTokens) + " tokens");
+  if (*id >= kMaxTokens) place.fail("there are more than " + std::to_string(kMaxTokens) + " tokens");
   end_ = std::max(end_, *id + 1);
   ids_[token.content] = *id;
   tokens_[*id] = std::move(token);

@@ -18,8 +18,8 @@ struct Merge {
   TokenId merged;
 };
 
-std::uint64_t pair_key(TokenId left, TokenId right) {
-  return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
+std::uint64_t pair_key(TokenId first, TokenId second) {
+  return static_cast<std::uint64_t>(first) << 32 | static_cast<std::uint32_t>(second);
 }
 
 using Merges = FlatTable<Merge>;
@@ -38,10 +38,10 @@ class MergedPiece {
     while (!candidates_.empty()) {
       const Candidate best = candidates_.top();
       candidates_.pop();
-      const Symbol& left = symbols_[best.place];
-      if (left.id < 0 || left.next == kNone) continue;
+      const Symbol& symbol = symbols_[best.place];
+      if (symbol.id < 0 || symbol.next == kNone) continue;
       // Skips a pair that has changed since it was queued.
-      const Merge* merge = merges_.find(pair_key(left.id, symbols_[left.next].id));
+      const Merge* merge = merges_.find(pair_key(symbol.id, symbols_[symbol.next].id));
       if (merge && merge->merged == best.merged) join(best.place, best.merged);
     }
   }
@@ -67,20 +67,20 @@ class MergedPiece {
     }
   };
 
-  void offer(int left) {
-    const Merge* merge = merges_.find(pair_key(symbols_[left].id, symbols_[symbols_[left].next].id));
-    if (merge) candidates_.push({merge->rank, left, merge->merged});
+  void offer(int place) {
+    const Merge* merge = merges_.find(pair_key(symbols_[place].id, symbols_[symbols_[place].next].id));
+    if (merge) candidates_.push({merge->rank, place, merge->merged});
   }
 
   void join(int place, TokenId merged) {
-    Symbol& left = symbols_[place];
-    Symbol& right = symbols_[left.next];
-    left.id = merged;
-    left.next = right.next;
-    right.id = kJoined;
-    if (left.next != kNone) symbols_[left.next].previous = place;
-    if (left.previous != kNone) offer(left.previous);
-    if (left.next != kNone) offer(place);
+    Symbol& first = symbols_[place];
+    Symbol& second = symbols_[first.next];
+    first.id = merged;
+    first.next = second.next;
+    second.id = kJoined;
+    if (first.next != kNone) symbols_[first.next].previous = place;
+    if (first.previous != kNone) offer(first.previous);
+    if (first.next != kNone) offer(place);
   }
 
   const Merges& merges_;
@@ -163,7 +163,7 @@ Vocabulary read_vocabulary(const JsonPlace& place) {
   Vocabulary vocabulary(bytes);
   for (const auto& [token, value] : place.object()) {
     const JsonPlace id_place(value, place.key() + "[" + in_quotes(token) + "]");
-    const auto id = static_cast<TokenId>(id_place.whole(0, kMostTokens - 1));
+    const auto id = static_cast<TokenId>(id_place.whole(0, kMaxTokens - 1));
     if (vocabulary.id_of(token)) id_place.fail("is there twice");
     if (const auto other = vocabulary.token(id))
       id_place.fail("has id " + std::to_string(id) + ", as " + in_quotes(*other) + " has");
@@ -202,11 +202,12 @@ Merges read_merges(const JsonPlace& place, const Vocabulary& vocabulary, const s
     const JsonPlace pair_place(value, place.key() + "[" + std::to_string(index++) + "]");
     std::string_view text;
     if (value.get(text) == simdjson::SUCCESS && text.starts_with("#version")) continue;
-    const auto [left, right] = read_pair(pair_place);
-    if (right.size() < prefix.size())
-      pair_place.fail(in_quotes(right) + " does not begin with continuing_subword_prefix");
-    joined.assign(left).append(right.substr(prefix.size()));
-    const TokenId left_id = token_of(vocabulary, left, pair_place), right_id = token_of(vocabulary, right, pair_place);
+    const auto [first, second] = read_pair(pair_place);
+    if (second.size() < prefix.size())
+      pair_place.fail(in_quotes(second) + " does not begin with continuing_subword_prefix");
+    joined.assign(first).append(second.substr(prefix.size()));
+    const TokenId left_id = token_of(vocabulary, first, pair_place),
+                  right_id = token_of(vocabulary, second, pair_place);
     merges.put(pair_key(left_id, right_id), {rank++, token_of(vocabulary, joined, pair_place)});
   }
   return merges;

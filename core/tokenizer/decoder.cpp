@@ -21,10 +21,10 @@ std::string joined(const std::vector<std::string>& tokens) {
   return all;
 }
 
-void decode_byte_level(std::vector<std::string>& tokens, bool alone, TextBudget&) {
+void decode_byte_level(std::vector<std::string>& tokens, bool is_single, TextBudget&) {
   for (std::string& token : tokens)
     if (std::string bytes; append_as_bytes(bytes, token)) token = std::move(bytes);
-  if (!alone) tokens = {valid_utf8(joined(tokens))};
+  if (!is_single) tokens = {valid_utf8(joined(tokens))};
 }
 
 std::optional<char> byte_of(std::string_view token) {  // returns 0x41 for "<0x41>"
@@ -36,12 +36,12 @@ std::optional<char> byte_of(std::string_view token) {  // returns 0x41 for "<0x4
 
 // Joins the bytes of a run of byte tokens. Unless `alone`, a run that is not UTF-8 becomes one replacement character
 // for each byte.
-void decode_byte_fallback(std::vector<std::string>& tokens, bool alone, TextBudget&) {
+void decode_byte_fallback(std::vector<std::string>& tokens, bool is_single, TextBudget&) {
   std::vector<std::string> out;
   std::string bytes;
   const auto flush = [&] {
     if (bytes.empty()) return;
-    if (alone || not_utf8_at(bytes) == std::string_view::npos)
+    if (is_single || not_utf8_at(bytes) == std::string_view::npos)
       out.push_back(bytes);
     else
       out.insert(out.end(), bytes.size(), kReplacement);
@@ -68,8 +68,8 @@ void replace_all(std::string& text, const std::string& what, const char* with) {
 }
 
 TokenDecoder decode_metaspace(const MetaspaceRules& rules) {
-  return [rules](std::vector<std::string>& tokens, bool alone, TextBudget&) {
-    const bool drops_first = !alone && rules.prepend != MetaspaceRules::Prepend::never;
+  return [rules](std::vector<std::string>& tokens, bool is_single, TextBudget&) {
+    const bool drops_first = !is_single && rules.prepend != MetaspaceRules::Prepend::never;
     for (std::size_t i = 0; i < tokens.size(); ++i)
       replace_all(tokens[i], rules.replacement, i == 0 && drops_first ? "" : " ");
   };
@@ -77,17 +77,17 @@ TokenDecoder decode_metaspace(const MetaspaceRules& rules) {
 
 // Removes the character `content` from every token, up to `start` times at its beginning and `stop` times at its end.
 TokenDecoder decode_strip(const JsonPlace& place) {
-  constexpr std::int64_t kMost = 1'000'000;
+  constexpr std::int64_t kMaxStripped = 1'000'000;
   const std::string content(place.at("content").text());
-  const std::int64_t start = place.at("start").whole(0, kMost), stop = place.at("stop").whole(0, kMost);
+  const std::int64_t start = place.at("start").whole(0, kMaxStripped), stop = place.at("stop").whole(0, kMaxStripped);
   if (content.empty()) place.at("content").fail("is empty");
-  return [content, start, stop](std::vector<std::string>& tokens, bool alone, TextBudget&) {
-    if (alone) return;
+  return [content, start, stop](std::vector<std::string>& tokens, bool is_single, TextBudget&) {
+    if (is_single) return;
     for (std::string& token : tokens) {
-      std::string_view left = token;
-      for (std::int64_t i = 0; i < start && left.starts_with(content); ++i) left.remove_prefix(content.size());
-      for (std::int64_t i = 0; i < stop && left.ends_with(content); ++i) left.remove_suffix(content.size());
-      token = std::string(left);
+      std::string_view stripped = token;
+      for (std::int64_t i = 0; i < start && stripped.starts_with(content); ++i) stripped.remove_prefix(content.size());
+      for (std::int64_t i = 0; i < stop && stripped.ends_with(content); ++i) stripped.remove_suffix(content.size());
+      token = std::string(stripped);
     }
   };
 }
@@ -96,9 +96,9 @@ TokenDecoder decode_strip(const JsonPlace& place) {
 TokenDecoder decode_bpe(const JsonPlace& place) {
   const std::string suffix(place.text());
   if (suffix.empty()) place.fail("is empty");
-  return [suffix](std::vector<std::string>& tokens, bool alone, TextBudget&) {
+  return [suffix](std::vector<std::string>& tokens, bool is_single, TextBudget&) {
     for (std::size_t i = 0; i < tokens.size(); ++i)
-      replace_all(tokens[i], suffix, alone || i + 1 < tokens.size() ? " " : "");
+      replace_all(tokens[i], suffix, is_single || i + 1 < tokens.size() ? " " : "");
   };
 }
 

@@ -12,7 +12,7 @@ namespace moescope {
 
 // Takes the tokens of a text, spelled as in the vocabulary, and replaces them by texts that the caller concatenates. If
 // `alone`, replaces a single token by its bytes, regardless of its place in a text: a blank at its beginning is kept.
-using TokenDecoder = std::function<void(std::vector<std::string>& tokens, bool alone, TextBudget& budget)>;
+using TokenDecoder = std::function<void(std::vector<std::string>& tokens, bool is_single, TextBudget& budget)>;
 
 // Reads ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip, BPEDecoder and Sequence. Throws Unreadable naming the
 // key.

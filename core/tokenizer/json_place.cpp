@@ -18,8 +18,8 @@ std::string in_quotes(std::string_view text) {
   return "'" + shown + "'";
 }
 
-void JsonPlace::fail(const std::string& why) const {
-  throw Unreadable((key_.empty() ? "" : key_ + ": ") + why);
+void JsonPlace::fail(const std::string& reason) const {
+  throw Unreadable((key_.empty() ? "" : key_ + ": ") + reason);
 }
 
 std::optional<JsonPlace> JsonPlace::find(const char* key) const {
@@ -33,10 +33,10 @@ JsonPlace JsonPlace::at(const char* key) const {
   throw Unreadable(joined(key_, key) + ": is missing");
 }
 
-std::vector<JsonPlace> JsonPlace::items(std::size_t most) const {
+std::vector<JsonPlace> JsonPlace::items(std::size_t max_items) const {
   std::vector<JsonPlace> items;
   for (const JsonValue value : list()) {
-    if (items.size() == most) fail("has more than " + std::to_string(most) + " entries");
+    if (items.size() == max_items) fail("has more than " + std::to_string(max_items) + " entries");
     items.emplace_back(value, key_ + "[" + std::to_string(items.size()) + "]");
   }
   return items;

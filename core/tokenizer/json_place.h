@@ -20,7 +20,8 @@ class JsonPlace {
 
   JsonPlace at(const char* key) const;                   // field of the object; throws if it is missing
   std::optional<JsonPlace> find(const char* key) const;  // nullopt if it is missing or null
-  std::vector<JsonPlace> items(std::size_t most) const;  // items of the list; throws if it has more than `most`
+  std::vector<JsonPlace> items(
+      std::size_t max_items) const;  // items of the list; throws if it has more than `max_items`
   simdjson::dom::object object() const { return get<simdjson::dom::object>("is not an object"); }
   simdjson::dom::array list() const { return get<simdjson::dom::array>("is not a list"); }
 
@@ -32,7 +33,7 @@ class JsonPlace {
   // Returns the index in `names` of the text; throws an error with all names if it is none of them.
   std::size_t one_of(std::initializer_list<const char*> names) const;
 
-  [[noreturn]] void fail(const std::string& why) const;
+  [[noreturn]] void fail(const std::string& reason) const;
   const std::string& key() const { return key_; }
   JsonValue value() const { return value_; }
 
@@ -50,9 +51,9 @@ class JsonPlace {
 // Reads a list of steps. The result calls them one after the other.
 template <class Step>
 Step read_steps(const JsonPlace& list, Step (*read)(const JsonPlace&)) {
-  constexpr std::size_t kMost = 100;
+  constexpr std::size_t kMaxSteps = 100;
   std::vector<Step> steps;
-  for (const JsonPlace& step : list.items(kMost)) steps.push_back(read(step));
+  for (const JsonPlace& step : list.items(kMaxSteps)) steps.push_back(read(step));
   return [steps](auto&&... arguments) {
     for (const Step& step : steps) step(arguments...);
   };

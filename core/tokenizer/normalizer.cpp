@@ -170,18 +170,18 @@ std::string without_accents(const std::string& text) {
   return out;
 }
 
-std::string stripped(const std::string& text, bool left, bool right) {
+std::string stripped(const std::string& text, bool at_begin, bool at_end) {
   std::size_t begin = 0, end = text.size();
-  for (std::size_t at = begin; left && at < end && is_white_space(next_character(text, at));) begin = at;
-  for (std::size_t at = end; right && at > begin && is_white_space(previous_character(text, at));) end = at;
+  for (std::size_t at = begin; at_begin && at < end && is_white_space(next_character(text, at));) begin = at;
+  for (std::size_t at = end; at_end && at > begin && is_white_space(previous_character(text, at));) end = at;
   return text.substr(begin, end - begin);
 }
 
 Normalizer read_strip(const JsonPlace& place) {
-  const bool left = place.at("strip_left").flag(), right = place.at("strip_right").flag();
-  return [left, right](NormalizedText& text, TextBudget&) {
-    text.start_bytes = stripped(text.text.substr(0, text.start_bytes), left, false).size();
-    text.text = stripped(text.text, left, right);
+  const bool at_begin = place.at("strip_left").flag(), at_end = place.at("strip_right").flag();
+  return [at_begin, at_end](NormalizedText& text, TextBudget&) {
+    text.start_bytes = stripped(text.text.substr(0, text.start_bytes), at_begin, false).size();
+    text.text = stripped(text.text, at_begin, at_end);
   };
 }
 

@@ -79,11 +79,11 @@ class ForIcu {
     const std::size_t comma = inside.find(',');
     if (end == std::string_view::npos || comma == std::string_view::npos || from_.substr(end + 1, 1) != "+")
       return other();
-    int least = 0;
-    const auto read = std::from_chars(inside.data(), inside.data() + comma, least);
-    if (read.ptr != inside.data() + comma || least > 1)
+    int min_count = 0;
+    const auto read = std::from_chars(inside.data(), inside.data() + comma, min_count);
+    if (read.ptr != inside.data() + comma || min_count > 1)
       throw std::invalid_argument("{" + std::string(inside) + "}+ is not read here; {0,n}+ and {1,n}+ are");
-    to_ += "{" + std::to_string(least) + ",}";
+    to_ += "{" + std::to_string(min_count) + ",}";
     at_ = end + 2;
   }
 
@@ -103,7 +103,7 @@ class ForIcu {
 class Utf8Places {
  public:
   explicit Utf8Places(std::string_view text) : text_(text) {}
-  std::size_t of(std::int32_t utf16_place) {
+  std::size_t byte_place(std::int32_t utf16_place) {
     while (utf16_ < utf16_place && utf8_ < text_.size()) {
       const auto lead = static_cast<std::uint8_t>(text_[utf8_]);
       const int bytes = U8_COUNT_TRAIL_BYTES_UNSAFE(lead) + 1;
@@ -165,9 +165,9 @@ void Pattern::Finder::add(std::size_t begin, std::size_t end) {
 }
 
 void Pattern::Finder::find_literal(std::string_view text) {
-  const std::string& wanted = pattern_.literal_;
-  for (std::size_t at = 0; (at = text.find(wanted, at)) != std::string_view::npos; at += wanted.size())
-    add(at, at + wanted.size());
+  const std::string& literal = pattern_.literal_;
+  for (std::size_t at = 0; (at = text.find(literal, at)) != std::string_view::npos; at += literal.size())
+    add(at, at + literal.size());
 }
 
 void Pattern::Finder::find_regex(std::string_view text, TextBudget& budget) {
@@ -179,8 +179,8 @@ void Pattern::Finder::find_regex(std::string_view text, TextBudget& budget) {
   // Less than a tick is not counted, so that a part of a tick that grows with text and expression is spent beforehand.
   budget.spend(std::min(kStepsOfATick, (text.size() + 1) * pattern_.length_));
   std::int32_t ticks = 0;
-  constexpr std::size_t kMostTicks = std::size_t{1} << 30;
-  matcher_->setTimeLimit(static_cast<std::int32_t>(std::min(kMostTicks, budget.steps_left() / kStepsOfATick + 1)),
+  constexpr std::size_t kMaxTicks = std::size_t{1} << 30;
+  matcher_->setTimeLimit(static_cast<std::int32_t>(std::min(kMaxTicks, budget.steps_left() / kStepsOfATick + 1)),
                          error);
   matcher_->setMatchCallback(count_ticks, &ticks, error);
   std::int32_t last_end = -1;
@@ -188,8 +188,8 @@ void Pattern::Finder::find_regex(std::string_view text, TextBudget& budget) {
     const std::int32_t begin = matcher_->start(error), end = matcher_->end(error);
     if (begin == end && begin == last_end) continue;  // an empty match right after a match
     last_end = end;
-    const std::size_t begin_byte = places.of(begin);
-    add(begin_byte, places.of(end));
+    const std::size_t begin_byte = places.byte_place(begin);
+    add(begin_byte, places.byte_place(end));
   }
   if (U_FAILURE(error))
     throw std::runtime_error(std::string("the regular expression takes too long on this text (") + u_errorName(error) +

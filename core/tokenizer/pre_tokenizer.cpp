@@ -54,9 +54,10 @@ MatchUse read_match_use(const JsonPlace& place) {
 // (Pattern::Finder). Match::matches of the result has no meaning.
 std::vector<Match> cut(const std::vector<Match>& matches, MatchUse use) {
   if (use == MatchUse::merged_with_previous)
-    return merged(matches, [](bool before, bool now) { return now && !before; });
+    return merged(matches, [](bool was_match, bool is_match) { return is_match && !was_match; });
   if (use == MatchUse::merged_with_next) return merged_with_next(matches);
-  if (use == MatchUse::contiguous) return merged(matches, [](bool before, bool now) { return now == before; });
+  if (use == MatchUse::contiguous)
+    return merged(matches, [](bool was_match, bool is_match) { return is_match == was_match; });
   std::vector<Match> parts = matches;
   if (use == MatchUse::removed) std::erase_if(parts, [](const Match& match) { return match.matches; });
   return parts;
@@ -67,7 +68,7 @@ void cut_pieces(PieceList& list, MatchUse use, const auto& matches) {
   std::vector<Piece> pieces;
   pieces.reserve(list.pieces.size());
   for (const Piece& piece : list.pieces)
-    for (const Match& part : cut(matches(list.of(piece)), use))
+    for (const Match& part : cut(matches(list.text_of(piece)), use))
       if (part.begin < part.end)
         pieces.push_back({piece.begin + part.begin, piece.begin + part.end,
                           piece.start_bytes - std::min(piece.start_bytes, part.begin)});
@@ -125,12 +126,12 @@ PreTokenizer byte_level(bool add_prefix_space, bool use_regex) {
     if (add_prefix_space) {
       rewrite_pieces(list, budget, [&](std::string& out, const Piece& piece) {
         if (list.text[piece.begin] != ' ') out += ' ';
-        out += list.of(piece);
+        out += list.text_of(piece);
       });
     }
     if (split) split(list, budget);
     rewrite_pieces(list, budget,
-                   [&](std::string& out, const Piece& piece) { append_as_characters(out, list.of(piece)); });
+                   [&](std::string& out, const Piece& piece) { append_as_characters(out, list.text_of(piece)); });
   };
 }
 
@@ -142,7 +143,7 @@ PreTokenizer metaspace(const MetaspaceRules& rules) {
       using Prepend = MetaspaceRules::Prepend;
       const bool prepends =
           rules.prepend == Prepend::always || (rules.prepend == Prepend::first && piece.start_bytes > 0);
-      const std::string_view text = list.of(piece);
+      const std::string_view text = list.text_of(piece);
       if (prepends && !text.starts_with(' ') && !text.starts_with(rules.replacement)) out += rules.replacement;
       for (const char c : text) c == ' ' ? out += rules.replacement : out += c;
     });

@@ -21,7 +21,7 @@ struct PieceList {
   std::string text;  // UTF-8
   std::vector<Piece> pieces;
 
-  std::string_view of(const Piece& piece) const {
+  std::string_view text_of(const Piece& piece) const {
     return std::string_view(text).substr(piece.begin, piece.end - piece.begin);
   }
 };

@@ -13,29 +13,29 @@ namespace moescope {
 class TextBudget {
  public:
   // Published tokenizers need less than a tenth of these limits.
-  static constexpr std::size_t kStepsPerByte = 10'000, kGrowth = 64;
+  static constexpr std::size_t kStepsPerByte = 10'000, kMaxGrowth = 64;
   static constexpr std::size_t kFreeSteps = 100'000'000, kFreeBytes = std::size_t{1} << 20;
 
   explicit TextBudget(std::size_t text_bytes)
-      : steps_left_(kFreeSteps + kStepsPerByte * std::min(text_bytes, kMostBytes)),
-        most_bytes_(kFreeBytes + kGrowth * std::min(text_bytes, kMostBytes)) {}
+      : steps_left_(kFreeSteps + kStepsPerByte * std::min(text_bytes, kMaxBytes)),
+        most_bytes_(kFreeBytes + kMaxGrowth * std::min(text_bytes, kMaxBytes)) {}
 
   void spend(std::size_t steps) {
-    if (steps > steps_left_) throw std::runtime_error(kTooMuch);
+    if (steps > steps_left_) throw std::runtime_error(kBudgetMessage);
     steps_left_ -= steps;
   }
   std::size_t steps_left() const { return steps_left_; }
   // Throws if a step made the text longer than a text of its length should become.
   void require_size(std::size_t bytes) const {
     if (bytes > most_bytes_)
-      throw std::runtime_error("the steps of the tokenizer make the text more than " + std::to_string(kGrowth) +
+      throw std::runtime_error("the steps of the tokenizer make the text more than " + std::to_string(kMaxGrowth) +
                                " times longer");
   }
 
-  static constexpr const char* kTooMuch = "the tokenizer takes too many steps on this text";
+  static constexpr const char* kBudgetMessage = "the tokenizer takes too many steps on this text";
 
  private:
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
   std::size_t steps_left_, most_bytes_;
 };
 

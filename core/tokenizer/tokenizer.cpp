@@ -31,13 +31,13 @@ class WordCache {
     const std::size_t before = ids.size();
     model.encode(piece, ids, budget);
     if (piece.size() > kLongest) return;
-    if (words_.size() == kMostWords) words_.clear();
+    if (words_.size() == kMaxWords) words_.clear();
     words_.emplace(piece, std::vector<TokenId>(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end()));
   }
 
  private:
   static constexpr std::size_t kLongest = 128;  // bytes
-  static constexpr std::size_t kMostWords = std::size_t{1} << 16;
+  static constexpr std::size_t kMaxWords = std::size_t{1} << 16;
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view piece) const { return std::hash<std::string_view>()(piece); }
@@ -45,27 +45,27 @@ class WordCache {
   std::unordered_map<std::string, std::vector<TokenId>, Hash, std::equal_to<>> words_;
 };
 
-constexpr std::size_t kMostSpecial = 1000;  // items of a template, and tokens that it adds
+constexpr std::size_t kMaxSpecial = 1000;  // items of a template, and tokens that it adds
 
 TokenId read_id(const JsonPlace& place) {
-  return static_cast<TokenId>(place.whole(0, kMostTokens - 1));
+  return static_cast<TokenId>(place.whole(0, kMaxTokens - 1));
 }
 
 void append_special(const JsonPlace& processor, const JsonPlace& special, std::vector<TokenId>& ids) {
   const std::string name(special.at("id").text());
-  for (const JsonPlace& id : processor.at("special_tokens").at(name.c_str()).at("ids").items(kMostSpecial))
+  for (const JsonPlace& id : processor.at("special_tokens").at(name.c_str()).at("ids").items(kMaxSpecial))
     ids.push_back(read_id(id));
 }
 
 void require_few(const JsonPlace& place, const SpecialTokens& tokens) {
-  if (tokens.before.size() + tokens.after.size() > kMostSpecial)
-    place.fail("adds more than " + std::to_string(kMostSpecial) + " tokens to a text");
+  if (tokens.before.size() + tokens.after.size() > kMaxSpecial)
+    place.fail("adds more than " + std::to_string(kMaxSpecial) + " tokens to a text");
 }
 
 SpecialTokens read_template(const JsonPlace& place) {
   SpecialTokens tokens;
   int texts = 0;
-  for (const JsonPlace& piece : place.at("single").items(kMostSpecial)) {
+  for (const JsonPlace& piece : place.at("single").items(kMaxSpecial)) {
     require_few(place, tokens);
     if (const auto special = piece.find("SpecialToken")) {
       append_special(place, *special, texts ? tokens.after : tokens.before);
@@ -91,7 +91,7 @@ TokenId read_named_id(const JsonPlace& place) {
 
 SpecialTokens read_sequence(const JsonPlace& place) {
   SpecialTokens all;
-  for (const JsonPlace& step : place.items(kMostSpecial)) {
+  for (const JsonPlace& step : place.items(kMaxSpecial)) {
     const SpecialTokens tokens = read_special_tokens(step);
     all.before.insert(all.before.begin(), tokens.before.begin(), tokens.before.end());
     all.after.insert(all.after.end(), tokens.after.begin(), tokens.after.end());
@@ -118,7 +118,7 @@ SpecialTokens read_special_tokens(const JsonPlace& place) {
   }
 }
 
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;  // the largest published files have 35 MB
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{64} << 20;  // the largest published files have 35 MB
 
 std::optional<JsonPlace> find_part(const JsonFields& file, const char* key) {
   const JsonValue* value = member(file, {key});
@@ -180,7 +180,7 @@ struct Tokenizer::Parts {
                      std::vector<TokenId>& ids) const {
     PieceList list{std::string(text), {{0, text.size(), start_bytes}}};
     if (pre_tokenizer) pre_tokenizer(list, budget);
-    for (const Piece& piece : list.pieces) words.append(*model, list.of(piece), budget, ids);
+    for (const Piece& piece : list.pieces) words.append(*model, list.text_of(piece), budget, ids);
   }
 
   // Appends the ids of a text between two added tokens that are searched for in the original text.
@@ -219,7 +219,7 @@ struct Tokenizer::Parts {
   }
 };
 
-Tokenizer::Tokenizer(const std::string& path) : Tokenizer(read_file(path, kMostFileBytes, "tokenizer"), path) {}
+Tokenizer::Tokenizer(const std::string& path) : Tokenizer(read_file(path, kMaxFileBytes, "tokenizer"), path) {}
 
 Tokenizer::Tokenizer(std::string_view json, const std::string& name) {
   parts_ = with_name(name, [&] {

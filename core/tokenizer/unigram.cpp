@@ -42,9 +42,9 @@ class Unigram : public TokenModel {
   struct Best {  // best way to cut the text up to the end of a character
     double score = 0;
     std::size_t begin = 0;  // first byte of its last token
-    TokenId id = kNotReached;
+    TokenId id = kUnreachedToken;
   };
-  static constexpr TokenId kNotReached = -1;
+  static constexpr TokenId kUnreachedToken = -1;
 
   void read_tokens(const JsonPlace& place) {
     for (const JsonValue value : place.list()) {
@@ -52,7 +52,7 @@ class Unigram : public TokenModel {
       const JsonPlace entry(value, place.key() + "[" + std::to_string(id) + "]");
       const std::vector<JsonPlace> pair = entry.items(2);
       if (pair.size() != 2) entry.fail("is not a token and its score");
-      if (id == kMostTokens) place.fail("has more than " + std::to_string(kMostTokens) + " tokens");
+      if (id == kMaxTokens) place.fail("has more than " + std::to_string(kMaxTokens) + " tokens");
       const std::string_view token = pair[0].text();
       vocabulary_.add(token, id);
       if (!token.empty()) trie_.add(token, id);
@@ -68,7 +68,7 @@ class Unigram : public TokenModel {
       next_character(piece, character_end);
       const auto offer = [&, begin](std::size_t end, TokenId id, double score) {
         score += best[begin].score;
-        if (best[end].id == kNotReached || score > best[end].score) best[end] = {score, begin, id};
+        if (best[end].id == kUnreachedToken || score > best[end].score) best[end] = {score, begin, id};
       };
       bool is_token = false;  // true if the character itself is a token
       const std::size_t read = trie_.each_prefix(piece.substr(begin), [&](std::size_t length, TokenId id) {

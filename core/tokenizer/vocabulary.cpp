@@ -8,10 +8,10 @@ void Vocabulary::add(std::string_view token, TokenId id) {
   if (token.size() > bytes_.capacity() - bytes_.size()) throw std::logic_error("Vocabulary: more bytes than announced");
   const std::size_t begin = bytes_.size();
   bytes_.insert(bytes_.end(), token.begin(), token.end());
-  const std::string_view kept(bytes_.data() + begin, token.size());
+  const std::string_view stored_token(bytes_.data() + begin, token.size());
   if (id >= end()) tokens_.resize(static_cast<std::size_t>(id) + 1);
-  tokens_[id] = kept;
-  ids_.insert_or_assign(kept, id);
+  tokens_[id] = stored_token;
+  ids_.insert_or_assign(stored_token, id);
 }
 
 std::optional<TokenId> Vocabulary::id_of(std::string_view token) const {

@@ -12,7 +12,7 @@
 namespace moescope {
 
 using TokenId = std::int32_t;
-inline constexpr TokenId kMostTokens = 1 << 22;  // all ids are smaller; the largest published vocabularies have 262,144
+inline constexpr TokenId kMaxTokens = 1 << 22;  // all ids are smaller; the largest published vocabularies have 262,144
 
 class Vocabulary {
  public:

@@ -23,8 +23,8 @@ class Capture {
     operand_ = std::make_shared<const CapturedOperand>(std::move(operand));
     state_.store(State::ready, std::memory_order_release);
   }
-  void fail(std::string why) {
-    error_ = std::move(why);
+  void fail(std::string reason) {
+    error_ = std::move(reason);
     state_.store(State::failed, std::memory_order_release);
   }
 

@@ -21,8 +21,8 @@ constexpr std::size_t kDigits = 8;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // limit of the safetensors format
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
-  throw std::runtime_error(path + ": " + why);
+[[noreturn]] void fail(const std::string& path, const std::string& reason) {
+  throw std::runtime_error(path + ": " + reason);
 }
 
 std::uint32_t add(std::uint32_t crc, std::string_view bytes) {
@@ -31,7 +31,7 @@ std::uint32_t add(std::uint32_t crc, std::string_view bytes) {
 
 struct Checksum {
   std::size_t at = 0;  // byte of the file at which the digits begin
-  std::string said;    // digits in the file
+  std::string stated;  // digits in the file
   std::string found;   // computed from the bytes
 };
 
@@ -52,11 +52,12 @@ Checksum checksum_of(const std::string& path) {
   Checksum sum;
   const std::size_t at = found + key.size();
   sum.at = length.size() + at;
-  sum.said = header.substr(at, kDigits);
+  sum.stated = header.substr(at, kDigits);
   header.replace(at, kDigits, kDigits, '0');
   std::uint32_t crc = add(add(0, length), header);
   std::vector<char> chunk(kChunk);
-  while (const std::size_t got = file.read(chunk.data(), chunk.size())) crc = add(crc, {chunk.data(), got});
+  while (const std::size_t read_bytes = file.read(chunk.data(), chunk.size()))
+    crc = add(crc, {chunk.data(), read_bytes});
   sum.found = formatted("%08x", crc);
   return sum;
 }
@@ -73,9 +74,9 @@ void write_checksum(const std::string& path) {
 
 void require_checksum(const std::string& path) {
   const Checksum sum = checksum_of(path);
-  if (sum.said != sum.found)
+  if (sum.stated != sum.found)
     fail(path,
-         "damaged checkpoint: its checksum is " + sum.found + ", but should be " + sum.said + "; use an earlier one");
+         "damaged checkpoint: its checksum is " + sum.found + ", but should be " + sum.stated + "; use an earlier one");
 }
 
 }  // namespace moescope

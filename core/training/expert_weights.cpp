@@ -33,9 +33,9 @@ float sqnr_of(const ExpertMatrices& weights, const OperandFormat& format) {
   QuantSums sums;
   std::vector<float> decoded(weights[0].size());
   for (const Matrix<const float>& w : weights) {
-    QuantSums own;
-    quantize_operand({w, format, BlockAxis::row, {}, &own}, {decoded.data(), w.rows, w.cols});
-    sums.add(own);
+    QuantSums tensor_sums;
+    quantize_operand({w, format, BlockAxis::row, {}, &tensor_sums}, {decoded.data(), w.rows, w.cols});
+    sums.add(tensor_sums);
   }
   return static_cast<float>(sums.sqnr_db());
 }
@@ -60,8 +60,8 @@ double squares_of(const float* values, const float* less, std::size_t count) {
   return sum;
 }
 
-ExpertSteps::ExpertSteps(const Learner<float>& learner, bool wanted) {
-  if (!wanted || learner.ranks()) return;
+ExpertSteps::ExpertSteps(const Learner<float>& learner, bool enabled) {
+  if (!enabled || learner.ranks()) return;
   for (const ParameterTensor& tensor : learner.parameters.tensors())
     if (is_of_experts(tensor)) before_.push_back(learner.parameters.gather(tensor, learner.parameters.weights));
 }
@@ -72,10 +72,10 @@ void ExpertSteps::add(const Learner<float>& learner, std::vector<SpecialisationF
   const auto experts = static_cast<std::size_t>(learner.config.model.n_experts);
   for (SpecialisationFrame& layer : layers) {
     std::vector<double> gradients(experts), updates(experts);
-    std::size_t kept = 0;
+    std::size_t weight_index = 0;
     for (const ParameterTensor& tensor : p.tensors()) {
       if (!is_of_experts(tensor)) continue;
-      const std::vector<float>& before = before_[kept++];
+      const std::vector<float>& before = before_[weight_index++];
       if (layer_of(tensor) != layer.layer) continue;
       const std::size_t block = tensor.block_elements();
       parallel_for(learner.config.model.n_experts, [&](int e) {
@@ -96,7 +96,8 @@ void add_expert_weights(const Learner<float>& learner, std::vector<Specialisatio
   const int experts = learner.config.model.n_experts;
   for (SpecialisationFrame& layer : layers) {
     const StepPrecision precision = step_precision(learner.config, learner.steps_taken, layer.layer);
-    const OperandFormat& format = precision.of(GemmClass::experts).format(Direction::forward, OperandRole::w);
+    const OperandFormat& format =
+        precision.class_precision(GemmClass::experts).format(Direction::forward, OperandRole::w);
     layer.weight_norm_E.resize(static_cast<std::size_t>(experts));
     layer.weight_sqnr_E.resize(static_cast<std::size_t>(experts));
     parallel_for(experts, [&](int e) {

@@ -22,7 +22,7 @@ double squares_of(const float* values, const float* less, std::size_t count);
 // experts only.
 class ExpertSteps {
  public:
-  ExpertSteps(const Learner<float>& learner, bool wanted);
+  ExpertSteps(const Learner<float>& learner, bool enabled);
   // Call after the update. Sets gradient_norm_E and update_norm_E of every layer.
   void add(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) const;
 

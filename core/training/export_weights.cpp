@@ -24,11 +24,11 @@ bool is_state_of_training(std::string_view name) {
 int export_weights(const std::string& checkpoint, const std::string& path) {
   const SafetensorsFile file(checkpoint);
   check_checkpoint(checkpoint);
-  std::vector<const TensorView*> kept;
+  std::vector<const TensorView*> exported;
   std::vector<TensorSpec> specs;
   for (const TensorView& tensor : file.tensors()) {
     if (is_state_of_training(tensor.name)) continue;
-    kept.push_back(&tensor);
+    exported.push_back(&tensor);
     specs.push_back({tensor.name, tensor.dtype, tensor.shape});
   }
   std::map<std::string, std::string> metadata = {{"format", "pt"}, {"source", "MoEScope"}};
@@ -36,13 +36,13 @@ int export_weights(const std::string& checkpoint, const std::string& path) {
     if (const auto found = file.metadata().find(key); found != file.metadata().end()) metadata.insert(*found);
   SafetensorsStream out(path, specs, metadata);
   std::vector<std::byte> bytes;  // copy of a tensor, because the mapped file may become shorter meanwhile
-  for (const TensorView* tensor : kept) {
+  for (const TensorView* tensor : exported) {
     bytes.resize(tensor->bytes.size());
     tensor->copy_bytes(bytes.data());
     out.append(bytes);
   }
   out.finish();
-  return static_cast<int>(kept.size());
+  return static_cast<int>(exported.size());
 }
 
 std::string kept_checkpoint(const std::string& recording, const std::string& run_name,
@@ -53,13 +53,14 @@ std::string kept_checkpoint(const std::string& recording, const std::string& run
     throw std::runtime_error(folder +
                              ": no checkpoint is kept beside the recording; if the training kept its checkpoints in "
                              "another folder (--checkpoint), give a file of that folder in place of the recording");
-  const std::int64_t wanted = step.value_or(steps.back());
-  if (std::find(steps.begin(), steps.end(), wanted) == steps.end())
-    throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(wanted) + "; there are " +
-                             joined(steps, ", ", [](std::int64_t each) { return std::to_string(each); }));
-  for (const std::string& file : checkpoint_files(folder, wanted))
+  const std::int64_t chosen_step = step.value_or(steps.back());
+  if (std::find(steps.begin(), steps.end(), chosen_step) == steps.end())
+    throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(chosen_step) + "; there are " +
+                             joined(steps, ", ", [](std::int64_t kept_step) { return std::to_string(kept_step); }));
+  for (const std::string& file : checkpoint_files(folder, chosen_step))
     if (run_name.empty() || std::filesystem::path(file).stem() == run_name) return file;
-  throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " + std::to_string(wanted));
+  throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " +
+                           std::to_string(chosen_step));
 }
 
 }  // namespace moescope

@@ -75,7 +75,7 @@ void append_frames(int layer, const GroupSums& sums, std::vector<GradientFrame>&
 
 std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_layers, const float* gradients,
                                      const float* reference) {
-  constexpr auto kAll = static_cast<std::size_t>(GradientGroup::all);
+  constexpr auto kAllGroups = static_cast<std::size_t>(GradientGroup::all);
   std::vector<GroupSums> layers(static_cast<std::size_t>(n_layers));
   GroupSums whole;
   for (const ParameterTensor& tensor : parameters.tensors()) {
@@ -85,10 +85,10 @@ std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_
       sums.add(gradients + at, reference + at, tensor.block_elements());
     }
     const Place place = place_of(tensor.name);
-    GroupSums& own = place.layer < 0 ? whole : layers[static_cast<std::size_t>(place.layer)];
-    if (place.group != GradientGroup::all) own[static_cast<std::size_t>(place.group)].add(sums);
-    if (place.layer >= 0) own[kAll].add(sums);
-    whole[kAll].add(sums);
+    GroupSums& group_sums = place.layer < 0 ? whole : layers[static_cast<std::size_t>(place.layer)];
+    if (place.group != GradientGroup::all) group_sums[static_cast<std::size_t>(place.group)].add(sums);
+    if (place.layer >= 0) group_sums[kAllGroups].add(sums);
+    whole[kAllGroups].add(sums);
   }
   std::vector<GradientFrame> frames;
   for (int layer = 0; layer < n_layers; ++layer) append_frames(layer, layers[static_cast<std::size_t>(layer)], frames);
@@ -99,10 +99,10 @@ std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_
 // Adds the figures of the FP32 pass with the run's experts.
 void add_pinned(const std::vector<GradientFrame>& pinned, std::vector<GradientFrame>& frames) {
   for (GradientFrame& frame : frames)
-    for (const GradientFrame& each : pinned) {
-      if (each.layer != frame.layer || each.group != frame.group) continue;
-      frame.pinned_snr_db = each.snr_db;
-      frame.pinned_cosine = each.cosine;
+    for (const GradientFrame& pinned_frame : pinned) {
+      if (pinned_frame.layer != frame.layer || pinned_frame.group != frame.group) continue;
+      frame.pinned_snr_db = pinned_frame.snr_db;
+      frame.pinned_cosine = pinned_frame.cosine;
     }
 }
 
@@ -134,9 +134,11 @@ void GradientReference::compare(Learner<float>& learner, const Batch& batch, Tel
     model_ = std::make_unique<Transformer<float>>(config_, learner.parameters, batch.sequences, batch.length);
   }
   float* gradients = learner.parameters.gradients;
-  kept_.assign(gradients, gradients + learner.parameters.size());
+  saved_gradients_.assign(gradients, gradients + learner.parameters.size());
   run(learner, batch, learner.model().replayed());
-  const auto frames = [&] { return frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients); };
+  const auto frames = [&] {
+    return frames_of(learner.parameters, config_.model.n_layers, saved_gradients_.data(), gradients);
+  };
   const auto exact = keep_routing(routing_of(*model_)), rounded = keep_routing(routing_of(learner.model()));
   frame.gradients = frames();
   frame.rounding_flips = routing_flips(exact, rounded);
@@ -155,7 +157,7 @@ void GradientReference::compare(Learner<float>& learner, const Batch& batch, Tel
   } else {
     add_pinned(std::vector(frame.gradients), frame.gradients);
   }
-  std::copy(kept_.begin(), kept_.end(), gradients);
+  std::copy(saved_gradients_.begin(), saved_gradients_.end(), gradients);
 }
 
 void GradientReference::run(Learner<float>& learner, const Batch& batch,

@@ -22,7 +22,7 @@ class GradientReference {
 
   RunConfig config_;  // the learner's config in FP32; the model refers to it
   std::unique_ptr<Transformer<float>> model_;
-  std::vector<float> kept_;  // copy of the learner's gradients
+  std::vector<float> saved_gradients_;  // copy of the learner's gradients
 };
 
 // Returns the config with every number format of [precision] set to fp32.

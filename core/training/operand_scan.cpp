@@ -36,10 +36,10 @@ bool layer_has(const ModelConfig& model, int layer, GemmClass gemm_class) {
 OperandRecipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, ClassRecipe of_class,
                         const GemmOperand& at) {
   OperandRecipe recipe{of_class.gemm_class, at.operand, of_class.recipe};
-  for (const OperandRecipe& each : entries)
-    if (each.gemm_class == of_class.gemm_class && each.operand == at.operand &&
-        (!each.gemm || each.gemm == at.direction) && (layer < 0 || each.layers.holds(layer)))
-      recipe = each;
+  for (const OperandRecipe& entry : entries)
+    if (entry.gemm_class == of_class.gemm_class && entry.operand == at.operand &&
+        (!entry.gemm || entry.gemm == at.direction) && (layer < 0 || entry.layers.holds(layer)))
+      recipe = entry;
   return recipe;
 }
 
@@ -86,8 +86,9 @@ void check(const RunConfig& config, const std::vector<OperandRecipe>& rounded) {
 
 void rank(std::vector<OperandEffect>& effects) {
   double sum = 0;
-  for (const OperandEffect& each : effects) sum += each.gradient_error * each.gradient_error;
-  for (OperandEffect& each : effects) each.share = sum > 0 ? each.gradient_error * each.gradient_error / sum : 0;
+  for (const OperandEffect& effect : effects) sum += effect.gradient_error * effect.gradient_error;
+  for (OperandEffect& effect : effects)
+    effect.share = sum > 0 ? effect.gradient_error * effect.gradient_error / sum : 0;
   std::ranges::stable_sort(effects, std::greater(), &OperandEffect::gradient_error);
 }
 
@@ -120,7 +121,7 @@ std::vector<OperandRecipe> scanned_operands(const RunConfig& config, std::option
 }
 
 std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& batch, std::optional<Recipe> recipe,
-                                         const std::function<bool(int done, int of)>& progress) {
+                                         const std::function<bool(int done, int total)>& progress) {
   const std::vector<OperandRecipe> operands = scanned_operands(learner.config, recipe);
   OperandScan scan;
   const int passes = static_cast<int>(operands.size()) + 2;
@@ -137,10 +138,10 @@ std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& b
   scan.all_loss_change = model.loss(operands) - scan.loss;
   scan.all_gradient_error = error();
   if (!go_on()) return std::nullopt;
-  for (const OperandRecipe& each : operands) {
-    OperandEffect effect{each.gemm_class == GemmClass::head ? -1 : each.layers.first, each.gemm_class, each.operand,
-                         *each.gemm, recipe_info(each.recipe).name};
-    effect.loss_change = model.loss({each}) - scan.loss;
+  for (const OperandRecipe& recipe : operands) {
+    OperandEffect effect{recipe.gemm_class == GemmClass::head ? -1 : recipe.layers.first, recipe.gemm_class,
+                         recipe.operand, *recipe.gemm, recipe_info(recipe.recipe).name};
+    effect.loss_change = model.loss({recipe}) - scan.loss;
     effect.gradient_error = error();
     scan.effects.push_back(std::move(effect));
     if (!go_on()) return std::nullopt;

@@ -25,6 +25,6 @@ std::vector<OperandRecipe> scanned_operands(const RunConfig& config, std::option
 // `progress` is called with the passes done and their total number, and returns false to cancel; the result is then
 // nullopt. Throws like scanned_operands().
 std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& batch, std::optional<Recipe> recipe,
-                                         const std::function<bool(int done, int of)>& progress);
+                                         const std::function<bool(int done, int total)>& progress);
 
 }  // namespace moescope

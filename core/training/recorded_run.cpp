@@ -10,9 +10,9 @@
 namespace moescope {
 
 LiveChange recorded_change(const Marker& marker) {
-  const auto fail = [&](const std::string& why) {
+  const auto fail = [&](const std::string& reason) {
     return std::runtime_error("the change at step " + std::to_string(marker.step) + " cannot be repeated: \"" +
-                              marker.text + "\" " + why);
+                              marker.text + "\" " + reason);
   };
   const ConfigField* field = find_field(marker.key);
   if (!field) throw fail("names no setting");

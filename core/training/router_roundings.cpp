@@ -40,7 +40,7 @@ struct RoundedChoice {
     const StepPrecision precision = step_precision(config, 0, router.layer);
     const LayerPrecision of_layer{&precision, router.layer, nullptr, nullptr, router.part.shard_rows()};
     router_forward<float>(config.router, router.part, {router.gate, router.h, bias.data()}, routed,
-                          of_layer.of(Gemm::gate), router.limits);
+                          of_layer.linear_precision(Gemm::gate), router.limits);
   }
 };
 

@@ -29,21 +29,22 @@ void RoutingArchive::put(std::int64_t step, std::vector<KeptRouting> routing) {
 }
 
 void RoutingArchive::thin() {
-  const std::size_t half = entries_.size() / 2;
-  const int level = finest_level(std::span<const Entry>(entries_).first(half));
-  auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half);
+  const std::size_t half_count = entries_.size() / 2;
+  const int level = finest_level(std::span<const Entry>(entries_).first(half_count));
+  auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half_count);
   // If only the very first entry is left in the older half, drops the oldest of the newer half.
-  auto kept = level < 0 ? end : std::stable_partition(entries_.begin(), end, [level](const Entry& entry) {
+  auto kept_end = level < 0 ? end : std::stable_partition(entries_.begin(), end, [level](const Entry& entry) {
     return !is_dropped(entry.ordinal, level);
   });
-  if (kept == end) ++end;
-  for (auto dropped = kept; dropped != end; ++dropped) bytes_ -= bytes_of(dropped->routing);
-  entries_.erase(kept, end);
+  if (kept_end == end) ++end;
+  for (auto dropped = kept_end; dropped != end; ++dropped) bytes_ -= bytes_of(dropped->routing);
+  entries_.erase(kept_end, end);
 }
 
 const std::vector<KeptRouting>* RoutingArchive::find(std::int64_t step) const {
-  const auto entry = std::lower_bound(entries_.begin(), entries_.end(), step,
-                                      [](const Entry& e, std::int64_t wanted) { return e.step < wanted; });
+  const auto entry =
+      std::lower_bound(entries_.begin(), entries_.end(), step,
+                       [](const Entry& e, std::int64_t searched_step) { return e.step < searched_step; });
   return entry == entries_.end() || entry->step != step ? nullptr : &entry->routing;
 }
 

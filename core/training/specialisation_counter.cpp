@@ -17,9 +17,9 @@ std::size_t count_of_domains(const Batch& batch) {
 void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std::int32_t>& ids_TK, std::size_t top_k,
                SpecialisationFrame& counts) {
   const std::size_t experts = counts.n_experts();
-  for (std::size_t here = 0; here < part.tokens(); ++here) {
-    const std::size_t t = part.first_token() + here;
-    const std::int32_t* ids = ids_TK.data() + here * top_k;
+  for (std::size_t part_token = 0; part_token < part.tokens(); ++part_token) {
+    const std::size_t t = part.first_token() + part_token;
+    const std::int32_t* ids = ids_TK.data() + part_token * top_k;
     std::uint32_t* of_domain = counts.domain_DE.data() + static_cast<std::size_t>(batch.domain_of(t)) * experts;
     std::uint32_t* of_byte = counts.byte_256E.empty()
                                  ? nullptr

@@ -100,10 +100,10 @@ std::vector<ModelOperand> model_operands() {
   return all;
 }
 
-OperandFormat format_of(const RunConfig& config, const StepPrecision& precision, ModelOperand of) {
-  const GemmClass gemm_class = gemm_class_of(of.gemm);
-  if (gemm_class == GemmClass::payload) return transfer_format(config.precision.payload, of);
-  return precision.of(gemm_class).format(of.at.direction, of.at.operand);
+OperandFormat format_of(const RunConfig& config, const StepPrecision& precision, ModelOperand operand) {
+  const GemmClass gemm_class = gemm_class_of(operand.gemm);
+  if (gemm_class == GemmClass::payload) return transfer_format(config.precision.payload, operand);
+  return precision.class_precision(gemm_class).format(operand.at.direction, operand.at.operand);
 }
 
 // Returns the statistics of all quantized operands. Operands that a layer does not have are left out, because they have
@@ -156,11 +156,11 @@ void Trainer::State::require_replayed() const {
 
 // Call after a step is counted; plans placements for the next steps.
 void Trainer::State::plan_placements() {
-  const int every = parse_placement_choice(learner.config.parallel.placement).replan_every;
-  if (every == 0) return;
+  const int interval = parse_placement_choice(learner.config.parallel.placement).replan_every;
+  if (interval == 0) return;
   const auto& moe = learner.model().moe();
   for (std::size_t i = 0; i < planners.size(); ++i)
-    planners[i].count_step(learner.steps_taken - 1, every, moe[i].router.tokens_per_expert);
+    planners[i].count_step(learner.steps_taken - 1, interval, moe[i].router.tokens_per_expert);
 }
 
 void Trainer::replay(const std::vector<std::vector<std::int32_t>>& experts) {
@@ -209,7 +209,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   const auto& moe = model.moe();
   Ranks* ranks = s.learner.ranks();
   const bool writes = !ranks || ranks->rank() == 0;
-  const bool with_arrays = is_due(frame.step, config.telemetry.every);
+  const bool with_arrays = is_due(frame.step, config.telemetry.frame_interval);
   for (std::size_t i = 0; i < moe.size(); ++i) {
     const int layer = config.model.n_dense_layers + static_cast<int>(i);
     s.windows[i].push(moe[i].router.tokens_per_expert);
@@ -267,7 +267,7 @@ float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
 }
 
 std::optional<OperandScan> Trainer::scan_operands(const Batch& batch, std::optional<Recipe> recipe,
-                                                  const std::function<bool(int done, int of)>& progress) {
+                                                  const std::function<bool(int done, int total)>& progress) {
   state_->require_replayed();
   return moescope::scan_operands(state_->learner, batch, recipe, progress);
 }

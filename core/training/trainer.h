@@ -24,8 +24,8 @@
 namespace moescope {
 
 // True if `step` is a multiple of an interval setting such as telemetry.quant_every; always false if that is 0.
-inline bool is_due(std::int64_t step, int every) {
-  return every > 0 && step % every == 0;
+inline bool is_due(std::int64_t step, int interval) {
+  return interval > 0 && step % interval == 0;
 }
 
 class Ranks;
@@ -59,7 +59,7 @@ class Trainer {
 
   // Returns the effect of rounding one operand alone on a step on `batch` (operand_scan.h). Does not affect training.
   std::optional<OperandScan> scan_operands(const Batch& batch, std::optional<Recipe> recipe,
-                                           const std::function<bool(int done, int of)>& progress);
+                                           const std::function<bool(int done, int total)>& progress);
 
   const RunConfig& config() const;  // includes live changes
   std::int64_t steps_taken() const;

@@ -40,7 +40,7 @@ constexpr const char* kVersion = "1";
 struct SavedArena {
   const char* prefix;
   float* Parameters<float>::*arena;
-  std::vector<float> TrainerSnapshot::*kept;
+  std::vector<float> TrainerSnapshot::*values;
 };
 constexpr SavedArena kArenas[] = {{"", &Parameters<float>::weights, &TrainerSnapshot::weights},
                                   {"moment1.", &Parameters<float>::moment1, &TrainerSnapshot::moment1},
@@ -62,8 +62,8 @@ std::string table_name(const RunConfig& config, std::size_t moe, const SavedTabl
   return std::string("specialisation.").append(layer_name(config, moe)).append(".").append(saved.name);
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw std::runtime_error(path + ": " + why);
+[[noreturn]] void refuse(const std::string& path, const std::string& reason) {
+  throw std::runtime_error(path + ": " + reason);
 }
 
 const std::string& meta(const SafetensorsFile& file, const std::string& key) {
@@ -139,7 +139,7 @@ struct SavedLoad {
   const char* name;
   std::vector<std::uint64_t> LoadPlanner::*load;
 };
-constexpr SavedLoad kLoads[] = {{"planned_of", &LoadPlanner::planned_of}, {"since", &LoadPlanner::since}};
+constexpr SavedLoad kLoads[] = {{"planned_of", &LoadPlanner::planned_of}, {"since", &LoadPlanner::load_since_plan}};
 
 std::string load_name(const RunConfig& config, std::size_t moe, const SavedLoad& saved) {
   return std::string("placement.").append(layer_name(config, moe)).append(".").append(saved.name);
@@ -194,7 +194,7 @@ void TrainerSnapshot::save(const std::string& path) const {
   writer.set_metadata("tokens_seen", std::to_string(tokens_seen));
   for (const SavedArena& saved : kArenas)
     for (const ParameterTensor& tensor : tensors) {
-      const std::vector<float> values = gather_tensor<float>(tensor, (this->*saved.kept).data());
+      const std::vector<float> values = gather_tensor<float>(tensor, (this->*saved.values).data());
       writer.add(saved.prefix + tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(values)));
     }
   for (std::size_t i = 0; i < windows.size(); ++i) {
@@ -227,7 +227,7 @@ void TrainerSnapshot::save(const std::string& path) const {
 }
 
 void Trainer::save(const std::string& path) const {
-  if (const auto taken = snapshot()) taken->save(path);
+  if (const auto current = snapshot()) current->save(path);
 }
 
 std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
@@ -235,20 +235,20 @@ std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
   learner.gather_experts();
   std::vector<SpecialisationFrame> counts = state_->specialisation.snapshot(learner.ranks());
   if (learner.ranks() && learner.ranks()->rank() != 0) return nullptr;
-  auto taken = std::make_shared<TrainerSnapshot>();
-  taken->config = learner.config;
-  taken->steps_taken = learner.steps_taken;
-  taken->tokens_seen = state_->tokens_seen;
+  auto result = std::make_shared<TrainerSnapshot>();
+  result->config = learner.config;
+  result->steps_taken = learner.steps_taken;
+  result->tokens_seen = state_->tokens_seen;
   for (const SavedArena& saved : kArenas) {
     const float* arena = learner.parameters.*saved.arena;
-    ((*taken).*saved.kept).assign(arena, arena + learner.parameters.size());
+    ((*result).*saved.values).assign(arena, arena + learner.parameters.size());
   }
-  taken->expert_bias = learner.expert_bias;
-  taken->bias_momentum = learner.bias_momentum;
-  taken->windows = state_->windows;
-  taken->planners = state_->planners;
-  taken->specialisation = std::move(counts);
-  return taken;
+  result->expert_bias = learner.expert_bias;
+  result->bias_momentum = learner.bias_momentum;
+  result->windows = state_->windows;
+  result->planners = state_->planners;
+  result->specialisation = std::move(counts);
+  return result;
 }
 
 void Trainer::restore(const TrainerSnapshot& snapshot) {
@@ -257,9 +257,9 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
   s.learner.steps_taken = snapshot.steps_taken;
   s.tokens_seen = snapshot.tokens_seen;
   for (const SavedArena& saved : kArenas) {
-    const std::vector<float>& kept = snapshot.*saved.kept;
+    const std::vector<float>& values = snapshot.*saved.values;
     assert(kept.size() == s.learner.parameters.size());
-    std::copy(kept.begin(), kept.end(), s.learner.parameters.*saved.arena);
+    std::copy(values.begin(), values.end(), s.learner.parameters.*saved.arena);
   }
   s.learner.expert_bias = snapshot.expert_bias;
   s.learner.bias_momentum = snapshot.bias_momentum;

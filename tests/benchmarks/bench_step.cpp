@@ -182,7 +182,7 @@ void print_variant(const Variant& variant, const RunConfig& config, double peak)
 void bench(const std::string& name, const RunConfig& base, int steps) {
   const auto data = open_dataset(base.data, base.seed);
   RunConfig silent = base, rounded = base;
-  silent.telemetry.every = silent.telemetry.quant_every = 1 << 30;
+  silent.telemetry.frame_interval = silent.telemetry.quant_every = 1 << 30;
   silent.telemetry.specialisation_every = silent.telemetry.texts_every = silent.telemetry.sample_every = 0;
   rounded.precision.experts = Recipe::mxfp8_rceil;
   std::vector<Variant> variants(3);
@@ -208,7 +208,7 @@ void bench_telemetry(const std::string& name, const RunConfig& base, int steps) 
   const auto data = open_dataset(base.data, base.seed);
   RunConfig silent = base;
   TelemetryConfig& t = silent.telemetry;
-  t.every = t.quant_every = 1 << 30;
+  t.frame_interval = t.quant_every = 1 << 30;
   t.flips_every = t.gradient_every = t.specialisation_every = t.texts_every = t.sample_every = 0;
   std::vector<Variant> variants(2);
   variants[0] = {"all telemetry", std::make_unique<Trainer>(base), {}, {}, {}};

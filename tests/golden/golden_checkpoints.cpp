@@ -152,7 +152,7 @@ void compare_cosines(const CheckpointModel& model, const Texts& texts, const std
   const LayerSimilarity& layer = *found.find(std::stoi(key.substr(std::string("cosine.").size())));
   std::vector<float> got;
   for (int i = 0; i < layer.experts(); ++i)
-    for (int j = 0; j < layer.experts(); ++j) got.push_back(static_cast<float>(layer.of(i, j).mean));
+    for (int j = 0; j < layer.experts(); ++j) got.push_back(static_cast<float>(layer.cosine(i, j).mean));
   compare(expected.name, got, expected.floats(), kCosine);
 }
 

@@ -113,7 +113,7 @@ void check_linear(const SafetensorsFile& file) {
   const StepPrecision step = step_precision(config, 0, 1);
   Floats y(rows * cols);
   linear_forward<float>({x.data(), rows, inner}, {w.data(), cols, inner}, {y.data(), rows, cols}, false,
-                        LayerPrecision{&step, 1}.of(Gemm::gate));
+                        LayerPrecision{&step, 1}.linear_precision(Gemm::gate));
   check("linear.y", y.data(), want, 0.98, 1e-5 * largest(want));
 }
 

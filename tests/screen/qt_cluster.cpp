@@ -104,7 +104,7 @@ class ClusterPanelsTest : public QObject {
       choose(&panel, "Experts", mxfp8 ? "MXFP8 experts" : "BF16 experts");
       show(&panel, {640, 360});
       const AllToAll way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
-      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == way, kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == way, kWaitMs);
       const auto& parts = panel.answered()->time.parts;
       const QStringList csv = lines(panel.csv());
       QCOMPARE(csv.size(), static_cast<int>(parts.size()) + 2);
@@ -144,7 +144,7 @@ class ClusterPanelsTest : public QObject {
     choose(&panel, "All-to-all", "standard");
     choose(&panel, "Experts", "BF16 experts");
     show(&panel, {640, 360});
-    QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == AllToAll::standard, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == AllToAll::standard, kWaitMs);
     const ClusterAnswer& shown = *panel.answered();
     QVERIFY(shown.problem.empty());
     // The model was fitted to this published run.
@@ -167,7 +167,7 @@ class ClusterPanelsTest : public QObject {
       choose(&panel, "All-to-all", way);
       show(&panel, {640, 360});
       const AllToAll shown = way == std::string("DeepEP") ? AllToAll::deep_ep : AllToAll::standard;
-      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == shown, kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == shown, kWaitMs);
       QCOMPARE(panel.verdict(),
                QStringLiteral("DeepEP shortens the step by %1 (modelled)").arg(formatPercent(shorter)));
     }

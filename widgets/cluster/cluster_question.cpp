@@ -51,7 +51,7 @@ void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   if (q.latent_part > 1) config.shape.latent_dim = config.shape.dim / q.latent_part;
   config.hardware = hardware_profile(q.hardware);
   config.mxfp8 = q.mxfp8;
-  config.way = q.way;
+  config.all_to_all = q.way;
   config.payload = q.payload;
   config.recompute = q.recompute;
   config.overlap = q.overlap;

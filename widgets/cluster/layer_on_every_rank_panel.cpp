@@ -52,7 +52,7 @@ void LayerOnEveryRankPanel::show(const ClusterAnswer& answer) {
   of_ = QString("%1, %2, EP %3, %4 all-to-all, %5 experts")
             .arg(QString::fromStdString(config.shape.name), QString::fromStdString(config.hardware.name))
             .arg(timeline_.ranks)
-            .arg(config.way == AllToAll::deep_ep ? QString("DeepEP") : QString("standard"),
+            .arg(config.all_to_all == AllToAll::deep_ep ? QString("DeepEP") : QString("standard"),
                  config.mxfp8 ? QString("MXFP8") : QString("BF16"));
   fillChart();
 }

@@ -40,7 +40,7 @@ QString openText(const StepConfig& config) {
   for (const OpenNumber& open : open_numbers(config))
     lines += QStringLiteral("<br>%1: %2 to %3 %4 (%5)")
                  .arg(QString::fromUtf8(open.name), formatValue(open.slow, 3), formatValue(open.fast, 3),
-                      QString::fromUtf8(open.unit), QString::fromUtf8(open.why));
+                      QString::fromUtf8(open.unit), QString::fromUtf8(open.reason));
   return lines;
 }
 

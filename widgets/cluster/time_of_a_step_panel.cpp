@@ -275,7 +275,7 @@ QString TimeOfAStepPanel::about() const {
 
 QString TimeOfAStepPanel::verdict() const {
   if (!answer_ || !other_way_ || !answer_->problem.empty() || !other_way_->problem.empty()) return {};
-  const bool deep_ep = answer_->config.way == AllToAll::deep_ep;
+  const bool deep_ep = answer_->config.all_to_all == AllToAll::deep_ep;
   const double with = (deep_ep ? *answer_ : *other_way_).time.ms_per_token;
   const double without = (deep_ep ? *other_way_ : *answer_).time.ms_per_token, change = with / without - 1;
   if (std::abs(change) < kNoChange) return QString("DeepEP does not change the step time (modelled)");

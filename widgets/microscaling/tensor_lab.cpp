@@ -303,7 +303,7 @@ void TensorLab::askForFile() {
 // Asks for the type of the values of a NumPy array that does not state it.
 void TensorLab::askForType(const QString& path, std::size_t bits) {
   QStringList types;
-  for (const DType dtype : kUntypedAre)
+  for (const DType dtype : kTypesOfUntypedBytes)
     if (dtype_bits(dtype) == bits) types << QLatin1String(dtype_name(dtype));
   auto* dialog = new QInputDialog(this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);

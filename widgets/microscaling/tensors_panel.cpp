@@ -58,7 +58,7 @@ std::vector<TensorEntry> entriesOf(const std::shared_ptr<const TensorFile>& file
   for (const SkippedEntry& skipped : file->skipped())
     entries.push_back({.source = TensorSource::unread(QString::fromStdString(skipped.name)),
                        .usable = false,
-                       .note = QString::fromStdString(skipped.why)});
+                       .note = QString::fromStdString(skipped.reason)});
   return entries;
 }
 

@@ -101,7 +101,8 @@ namespace {
 
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
-  const QString now = formatValue(trend.now, 3), change = formatValue(trend.change, 2), steps = formatCount(trend.span);
+  const QString now = formatValue(trend.newest_loss, 3), change = formatValue(trend.change, 2),
+                steps = formatCount(trend.span);
   switch (trend.direction) {
     case LossTrend::too_early:
       return {QString("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps), "Too early to tell"};

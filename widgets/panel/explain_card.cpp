@@ -80,10 +80,10 @@ QString knobsText(const std::vector<Explanation::Knob>& knobs) {
 // The computation: place, formula, formula with values, and a note on the values.
 QString formulaText(const Explanation& figure) {
   const QString formula = escaped(figure.info->formula);
-  if (figure.where.empty())
+  if (figure.place.empty())
     return QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>").arg("no value here", formula);
   QString html = QStringLiteral("<span class=\"muted\">%1, %2</span><br><code>%3</code>")
-                     .arg(escaped(figure.where), QLatin1String(provenance_name(figure.kind)), formula);
+                     .arg(escaped(figure.place), QLatin1String(provenance_name(figure.kind)), formula);
   if (!figure.expression.empty())
     html += QStringLiteral("<br><code>&nbsp;&nbsp;= %1 = <b>%2</b></code>")
                 .arg(escaped(figure.expression), valueText(figure));

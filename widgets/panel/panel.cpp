@@ -297,7 +297,7 @@ QString Panel::metricCard(const MetricInfo& info) const {
   if (!history) return moescope::metricCard(info);
   FigureTarget wanted = target(info);
   Explanation figure = explain_figure(*history, wanted);
-  if (figure.where.empty() && wanted.layer != kWholeRun) {
+  if (figure.place.empty() && wanted.layer != kWholeRun) {
     wanted.layer = kWholeRun;
     figure = explain_figure(*history, wanted);
   }

@@ -183,7 +183,7 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
   const bool still = std::ranges::find(shown_.layers, chosen) != shown_.layers.end() || chosen < 0;
   if (shown_.history == &history && shown_.most == most && still && !shown_.layers.empty()) return shown_.layers;
   const auto unevenness = [&](int layer) {
-    const LayerWindow* of = window().of(layer);
+    const LayerWindow* of = window().find_layer(layer);
     return layer == chosen ? HUGE_VAL : of ? of->max_vio : -1;
   };
   std::ranges::stable_sort(all, std::greater{}, unevenness);

@@ -353,7 +353,7 @@ QString ExpertPanel::mostSimilarText() const {
   const int expert = selection_->expert();
   if (!layer || expert < 0 || expert >= layer->experts()) return {};
   const int other = layer->most_similar(expert);
-  return other < 0 ? QString() : QString("%1: %2").arg(other).arg(layer->of(expert, other).mean, 0, 'f', 2);
+  return other < 0 ? QString() : QString("%1: %2").arg(other).arg(layer->cosine(expert, other).mean, 0, 'f', 2);
 }
 
 void ExpertPanel::refillLoad() {

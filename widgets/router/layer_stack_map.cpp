@@ -123,7 +123,7 @@ MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
                   .least_high = kLeastBarScale,
                   .reference = 1};
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const LayerWindow* of = window.of(layers_[l]);
+    const LayerWindow* of = window.find_layer(layers_[l]);
     for (int e = 0; of && e < std::min(experts_, static_cast<int>(of->utilisation.size())); ++e) {
       const double place = static_cast<double>(l) * block() + placeOfExpert(l, e);
       bars.bars.push_back({yOf(place), yOf(place + 1), static_cast<double>(of->utilisation[e]), e == of->fullest});
@@ -137,7 +137,7 @@ void LayerStackMap::paintMarks(QPainter& painter) {
   if (!window_) return;
   const QFontMetrics metrics(painter.font());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const LayerWindow* of = window_->of(layers_[l]);
+    const LayerWindow* of = window_->find_layer(layers_[l]);
     if (!of) continue;
     const double y = topOf(l) + metrics.ascent() + metrics.height();
     painter.setPen(mutedText(palette()));

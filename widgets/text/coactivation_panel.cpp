@@ -186,7 +186,7 @@ void CoactivationPanel::refillSimilarity() {
   if (sort_->currentIndex() == kTeamOrder) {
     std::vector<float> cosine_EE;
     for (int i = 0; i < experts; ++i)
-      for (int j = 0; j < experts; ++j) cosine_EE.push_back(static_cast<float>(layer->of(i, j).mean));
+      for (int j = 0; j < experts; ++j) cosine_EE.push_back(static_cast<float>(layer->cosine(i, j).mean));
     order_ = similarity_order(std::move(cosine_EE), experts);
   }
   similar_ = similarExperts(*layer, order_);
@@ -236,10 +236,13 @@ QStringList CoactivationPanel::describeSimilarity(int i, int j) const {
   const LayerSimilarity* layer = similarity();
   if (!layer) return {};
   QStringList lines;
-  if (i != j) lines << QString("experts %1 and %2: cosine %3").arg(i).arg(j).arg(cosineText(layer->of(i, j)));
+  if (i != j) lines << QString("experts %1 and %2: cosine %3").arg(i).arg(j).arg(cosineText(layer->cosine(i, j)));
   const int other = layer->most_similar(i);
   if (other >= 0)
-    lines << QString("most similar to expert %1: expert %2, %3").arg(i).arg(other).arg(cosineText(layer->of(i, other)));
+    lines << QString("most similar to expert %1: expert %2, %3")
+                 .arg(i)
+                 .arg(other)
+                 .arg(cosineText(layer->cosine(i, other)));
   return lines;
 }
 

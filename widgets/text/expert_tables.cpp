@@ -97,7 +97,7 @@ ExpertGrid similarExperts(const LayerSimilarity& layer, const std::vector<int>& 
   table.columns = table.rows;
   for (const int i : order)
     for (const int j : order)
-      table.cells.push_back(i == j ? FigureOfPieces{std::nan(""), std::nan("")} : layer.of(i, j));
+      table.cells.push_back(i == j ? FigureOfPieces{std::nan(""), std::nan("")} : layer.cosine(i, j));
   return table;
 }
 
@@ -113,11 +113,11 @@ QStringList similarityAnswers(const LayerSimilarity& layer) {
   double sum = 0;
   for (int i = 0; i < layer.experts(); ++i)
     for (int j = i + 1; j < layer.experts(); ++j) {
-      sum += layer.of(i, j).mean;
-      if (first == second || layer.of(i, j).mean > layer.of(first, second).mean) first = i, second = j;
+      sum += layer.cosine(i, j).mean;
+      if (first == second || layer.cosine(i, j).mean > layer.cosine(first, second).mean) first = i, second = j;
     }
   if (first == second) return {};
-  const FigureOfPieces& most = layer.of(first, second);
+  const FigureOfPieces& most = layer.cosine(first, second);
   const QString pair = QString("Experts %1 and %2").arg(first).arg(second);
   const double pairs = layer.experts() * (layer.experts() - 1) / 2.0;
   return {QString("%1: cosine %2; mean of all pairs %3")
@@ -182,7 +182,7 @@ ValueTable similarityTable(const MeasuredSimilarity::ByStep& similarities) {
     for (const LayerSimilarity& layer : similarity.layers)
       for (int i = 0; i < layer.experts(); ++i)
         for (int j = i + 1; j < layer.experts(); ++j)
-          table.add(step, layer.layer(), i, j, layer.of(i, j).mean, unless_nan(layer.of(i, j).interval));
+          table.add(step, layer.layer(), i, j, layer.cosine(i, j).mean, unless_nan(layer.cosine(i, j).interval));
   return table;
 }
 

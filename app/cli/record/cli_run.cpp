@@ -180,7 +180,7 @@ void print_pruning(const ExpertScan& scan) {
 std::string most_similar_text(const ExpertSimilarity& similarity, const ExpertCost& cost) {
   const LayerSimilarity* layer = similarity.find(cost.layer);
   const int other = layer ? layer->most_similar(cost.expert) : -1;
-  return other < 0 ? "-" : std::to_string(other) + ": " + interval_text(layer->of(cost.expert, other), 1);
+  return other < 0 ? "-" : std::to_string(other) + ": " + interval_text(layer->cosine(cost.expert, other), 1);
 }
 
 struct ExpertFigures {

@@ -225,7 +225,7 @@ void add_sweep_command(CLI::App& app) {
   command.option("--steps", run.steps, "Steps of each run (default: optimizer.total_steps)")
       .range(std::int64_t{1}, std::int64_t{1000000000});
   command.option("--threads", run.threads, "Threads, of all runs together (default: one per core)")
-      .range(1, kMostThreads);
+      .range(1, kMaxThreadCount);
   command
       .option("-o,--out", run.out, "Recordings to write: sweep.moescope makes sweep-1.moescope, sweep-2.moescope, ...")
       .required();

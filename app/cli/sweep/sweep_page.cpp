@@ -42,8 +42,8 @@ class Axis {
   explicit Axis(const SweepResult& result) {
     for (const SweepPoint& point : result.points) {
       for (const double loss : point.losses) hold(loss);
-      hold(point.loss.mean - point.loss.half);
-      hold(point.loss.mean + point.loss.half);
+      hold(point.loss.mean - point.loss.half_width);
+      hold(point.loss.mean + point.loss.half_width);
     }
     if (!(low_ <= high_)) low_ = 0, high_ = 1;  // no run has a loss
     const double room = high_ > low_ ? 0.04 * (high_ - low_) : 0.5;
@@ -84,9 +84,10 @@ std::string picture(const SweepResult& result) {
   for (const SweepPoint& point : result.points) {
     svg += formatted("<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>", kLabel - 12, y + 4,
                      escaped(label_of(result, point)).c_str());
-    if (!std::isnan(point.loss.half))
+    if (!std::isnan(point.loss.half_width))
       svg += formatted("<line class=\"half\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>",
-                       axis.x(point.loss.mean - point.loss.half), axis.x(point.loss.mean + point.loss.half), y, y);
+                       axis.x(point.loss.mean - point.loss.half_width), axis.x(point.loss.mean + point.loss.half_width),
+                       y, y);
     for (const double loss : point.losses)
       if (!std::isnan(loss))
         svg += formatted("<circle class=\"seed\" cx=\"%.1f\" cy=\"%d\" r=\"4\"/>", axis.x(loss), y);
@@ -105,7 +106,8 @@ std::string figure_of(const SweepPoint& point, const SweepColumn& column) {
   const SeedMean& of = point.*column.figure;
   if (std::isnan(of.mean)) return "";
   const std::string text = formatted(column.format, of.mean);
-  return printed(std::isnan(of.half) || !column.half_key ? text : text + " +-" + formatted("%.4f", of.half));
+  return printed(std::isnan(of.half_width) || !column.half_key ? text
+                                                               : text + " +-" + formatted("%.4f", of.half_width));
 }
 
 std::string table(const SweepResult& result) {

@@ -70,7 +70,7 @@ std::string sweep_report(const SweepResult& result) {
     TextRow& row = rows.emplace_back(point.values);
     for (const SweepColumn& column : kSweepColumns) {
       row.push_back(text((point.*column.figure).mean, column.format));
-      if (column.half_key) row.push_back(text((point.*column.figure).half, "%.4f"));
+      if (column.half_key) row.push_back(text((point.*column.figure).half_width, "%.4f"));
     }
     row.insert(row.end(), {point.lost > 0 ? std::to_string(point.lost) : "-", std::to_string(point.ended)});
   }
@@ -91,7 +91,7 @@ std::string sweep_csv(const SweepResult& result) {
     csv += std::to_string(point.ended) + ',' + std::to_string(point.lost);
     for (const SweepColumn& column : kSweepColumns)
       csv += ',' + csv_figure((point.*column.figure).mean) +
-             (column.half_key ? ',' + csv_figure((point.*column.figure).half) : "");
+             (column.half_key ? ',' + csv_figure((point.*column.figure).half_width) : "");
     for (const double loss : point.losses) csv += ',' + csv_figure(loss);
     csv += '\n';
   }

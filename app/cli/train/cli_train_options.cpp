@@ -40,7 +40,7 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--threads", o.threads,
              "Threads to train on, of each rank (default: one per core, shared by the ranks on this machine); results "
              "do not depend on it")
-      .range(1, kMostThreads);
+      .range(1, kMaxThreadCount);
   sub.option(
          "--matrix-units", o.matrix_units,
          "Matrix units for BF16 and quantized operands: auto (what is faster than OpenBLAS: AMX, or AVX-512's BF16 on "
@@ -49,10 +49,10 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--ep", o.ep,
              "Expert-parallel ranks: spreads experts and sequences over the processes that mpirun -n EP started, "
              "bit-identically")
-      .range(1, kMostThreads);
+      .range(1, kMaxThreadCount);
   sub.option("--ranks-per-node", o.ranks_per_node,
              "With --ep: neighbouring ranks that count as one node (default: all)")
-      .range(1, kMostThreads);
+      .range(1, kMaxThreadCount);
   sub.option("--all-to-all", o.all_to_all,
              "With --ep: flat, or hierarchical: rows for another node are sent to it once and forwarded there")
       .one_of({"flat", "hierarchical"});

@@ -181,7 +181,7 @@ void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
 std::string kernels_of_checkpoint(const TrainOptions& o) {
   try {
     const KernelCheck check = use_recorded_kernels(checkpoint_kernels(newest_checkpoint(o.resume).front()));
-    return check.outcome == KernelCheck::Outcome::same ? "" : check.text;
+    return check.outcome == KernelCheck::Outcome::equal ? "" : check.text;
   } catch (const std::exception&) {
     return {};  // resumed_trainers() reports this error on all ranks
   }

@@ -241,7 +241,7 @@ void TrainReport::after_step(Engine&) {
 
 void TrainReport::ended(Engine&) {
   progress_.finish();
-  if (engine_.trouble() && engine_.trouble()->within_step && failure_.empty()) failure_ = engine_.trouble()->why;
+  if (engine_.trouble() && engine_.trouble()->within_step && failure_.empty()) failure_ = engine_.trouble()->reason;
   if (!o_.checkpoint.empty() && !engine_.trouble()) save_checkpoint(true);
   engine_.sink().flush();
   look_after_outputs();

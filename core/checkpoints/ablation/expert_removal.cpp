@@ -20,8 +20,8 @@ struct Seen {
   std::vector<double> slots, weighted_norms;  // from the pass of the whole model
   std::vector<double> loss_change, divergence;
 };
-double sum_of(const std::vector<double>& each) {
-  return std::accumulate(each.begin(), each.end(), 0.0);
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 // Adds slots and weighted norms of each expert in a pass of the whole model.
@@ -30,15 +30,15 @@ class OutputWatch : public Predictions {
   OutputWatch(std::span<const std::int32_t> piece, std::vector<std::vector<Seen>>& layers)
       : Predictions(piece), layers_(layers) {
     for (std::vector<Seen>& experts : layers_)
-      for (Seen& seen : experts) seen.slots.push_back(0), seen.weighted_norms.push_back(0);
+      for (Seen& watched : experts) watched.slots.push_back(0), watched.weighted_norms.push_back(0);
   }
   bool wants_output_norms() const override { return true; }
   void outputs(int, const RoutedTokens& tokens, std::span<const float> norm_TK) override {
     std::vector<Seen>& experts = layers_[layer_++];
     for (std::size_t i = 0; i < norm_TK.size(); ++i) {
-      Seen& seen = experts[size(tokens.ids[i])];
-      ++seen.slots.back();
-      seen.weighted_norms.back() += static_cast<double>(tokens.mix[i]) * static_cast<double>(norm_TK[i]);
+      Seen& watched = experts[size(tokens.ids[i])];
+      ++watched.slots.back();
+      watched.weighted_norms.back() += static_cast<double>(tokens.mix[i]) * static_cast<double>(norm_TK[i]);
     }
   }
 
@@ -55,10 +55,10 @@ bool measures(std::size_t piece, std::size_t pieces) {
   return pieces < 2 || piece % 2 == 1;
 }
 
-double saliency_of(const Seen& seen, const auto& counts) {
+double saliency_of(const Seen& watched, const auto& counts) {
   double slots = 0, norms = 0;
-  for (std::size_t piece = 0; piece < seen.slots.size(); ++piece)
-    if (counts(piece)) slots += seen.slots[piece], norms += seen.weighted_norms[piece];
+  for (std::size_t piece = 0; piece < watched.slots.size(); ++piece)
+    if (counts(piece)) slots += watched.slots[piece], norms += watched.weighted_norms[piece];
   return slots > 0 ? norms / slots : 0;
 }
 
@@ -94,7 +94,7 @@ class Removal {
         experts_(model.config().experts),
         pieces_(pieces_of(texts, which)),
         numbers_(numbers_to_remove(experts_, model.config().router.config.top_k)),
-        seen_(layers_.size(), std::vector<Seen>(size(experts_))) {
+        watched_(layers_.size(), std::vector<Seen>(size(experts_))) {
     for (const TextPiece& piece : pieces_) {
       const std::string& name = texts[piece.text].name;
       const auto known = std::ranges::find(scan_.domains, name);
@@ -122,7 +122,7 @@ class Removal {
   bool go_on() { return progress_(++done_, passes_); }
 
   bool without_each(std::span<const std::int32_t> piece) {
-    OutputWatch whole(piece, seen_);
+    OutputWatch whole(piece, watched_);
     model_.forward(piece, 1, std::ssize(piece), whole);
     whole_loss_.push_back(whole.loss / whole.tokens());
     bool goes_on = go_on();
@@ -131,18 +131,18 @@ class Removal {
         model_.remove_expert(layers_[l], e);
         const Predictions without = predict(model_, piece);
         model_.restore_experts();
-        Seen& seen = seen_[l][size(e)];
-        seen.loss_change.push_back((without.loss - whole.loss) / whole.tokens());
-        seen.divergence.push_back(divergence_of(whole, without) / whole.tokens());
+        Seen& watched = watched_[l][size(e)];
+        watched.loss_change.push_back((without.loss - whole.loss) / whole.tokens());
+        watched.divergence.push_back(divergence_of(whole, without) / whole.tokens());
         goes_on = go_on();
       }
     return goes_on;
   }
 
-  double ranking_divergence(const Seen& seen) const {
+  double ranking_divergence(const Seen& watched) const {
     double sum = 0;
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece)
-      if (ranks(piece, pieces_.size())) sum += seen.divergence[piece];
+      if (ranks(piece, pieces_.size())) sum += watched.divergence[piece];
     return sum;
   }
 
@@ -165,10 +165,10 @@ class Removal {
 
   bool prune() {
     const auto all = pieces_.size();
-    const Order by_divergence =
-        order_by(layers_.size(), experts_, [&](std::size_t l, int e) { return ranking_divergence(seen_[l][size(e)]); });
+    const Order by_divergence = order_by(
+        layers_.size(), experts_, [&](std::size_t l, int e) { return ranking_divergence(watched_[l][size(e)]); });
     const Order by_saliency = order_by(layers_.size(), experts_, [&](std::size_t l, int e) {
-      return saliency_of(seen_[l][size(e)], [&](std::size_t piece) { return ranks(piece, all); });
+      return saliency_of(watched_[l][size(e)], [&](std::size_t piece) { return ranks(piece, all); });
     });
     for (const int removed : numbers_) {
       PrunedModel& model = scan_.pruning.emplace_back(PrunedModel{.removed = removed});
@@ -193,26 +193,26 @@ class Removal {
     return true;
   }
 
-  FigureOfPieces in_domain(const std::vector<double>& each, std::size_t domain) const {
+  FigureOfPieces in_domain(const std::vector<double>& by_piece, std::size_t domain) const {
     std::vector<double> of_domain;
-    for (std::size_t piece = 0; piece < each.size(); ++piece)
-      if (domain_of_[piece] == domain) of_domain.push_back(each[piece]);
+    for (std::size_t piece = 0; piece < by_piece.size(); ++piece)
+      if (domain_of_[piece] == domain) of_domain.push_back(by_piece[piece]);
     const double none = std::numeric_limits<double>::quiet_NaN();
     return of_domain.empty() ? FigureOfPieces{none, none} : figure_of_pieces(of_domain);
   }
 
   void add_costs(std::size_t layer) {
     double slots = 0;
-    for (const Seen& each : seen_[layer]) slots += sum_of(each.slots);
+    for (const Seen& watched : watched_[layer]) slots += sum_of(watched.slots);
     for (int e = 0; e < experts_; ++e) {
-      const Seen& seen = seen_[layer][size(e)];
+      const Seen& watched = watched_[layer][size(e)];
       ExpertCost& cost = scan_.experts.emplace_back(ExpertCost{.layer = layers_[layer], .expert = e});
-      cost.load = sum_of(seen.slots) * experts_ / slots;
-      cost.saliency = saliency_of(seen, [](std::size_t) { return true; });
-      cost.loss_change = figure_of_pieces(seen.loss_change);
-      cost.divergence = figure_of_pieces(seen.divergence);
+      cost.load = sum_of(watched.slots) * experts_ / slots;
+      cost.saliency = saliency_of(watched, [](std::size_t) { return true; });
+      cost.loss_change = figure_of_pieces(watched.loss_change);
+      cost.divergence = figure_of_pieces(watched.divergence);
       for (std::size_t domain = 0; domain < scan_.domains.size(); ++domain)
-        cost.loss_by_domain.push_back(in_domain(seen.loss_change, domain));
+        cost.loss_by_domain.push_back(in_domain(watched.loss_change, domain));
     }
   }
 
@@ -223,7 +223,7 @@ class Removal {
   std::vector<std::size_t> domain_of_;  // of each piece
   std::vector<TextPiece> pieces_;
   std::vector<int> numbers_;
-  std::vector<std::vector<Seen>> seen_;
+  std::vector<std::vector<Seen>> watched_;
   std::vector<double> whole_loss_;  // of each piece
   int done_ = 0, passes_ = 0;
   ExpertScan scan_;
@@ -232,7 +232,7 @@ class Removal {
 }  // namespace
 
 ExpertScan remove_each_expert(CheckpointModel& model, const std::vector<LabelledText>& texts,
-                              const ComparedTexts& which, const std::function<bool(int done, int of)>& progress) {
+                              const ComparedTexts& which, const std::function<bool(int done, int total)>& progress) {
   if (model.moe_layers().empty() || model.config().router.config.top_k >= model.config().experts)
     throw std::runtime_error("no expert can be removed: " + std::string(model.moe_layers().empty()
                                                                             ? "no layer has experts"

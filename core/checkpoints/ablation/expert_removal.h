@@ -22,6 +22,6 @@ namespace moescope {
 // is empty. Throws std::runtime_error as CheckpointModel::forward, if no text has two tokens, if no layer has experts,
 // or if every token needs all experts.
 ExpertScan remove_each_expert(CheckpointModel& model, const std::vector<LabelledText>& texts,
-                              const ComparedTexts& which, const std::function<bool(int done, int of)>& progress);
+                              const ComparedTexts& which, const std::function<bool(int done, int total)>& progress);
 
 }  // namespace moescope

@@ -59,7 +59,7 @@ void round_published(CheckpointModel& model, std::string_view name) {
   run.model.n_layers = static_cast<int>(model.layers().size());
   apply_published_recipe(name, run.precision);
   const auto rounding_of = [](const StepPrecision& step, GemmClass gemm_class) {
-    const ClassPrecision& formats = step.of(gemm_class);
+    const ClassPrecision& formats = step.class_precision(gemm_class);
     return OperandRounding{.x = formats.format(Direction::forward, OperandRole::x),
                            .w = formats.format(Direction::forward, OperandRole::w)};
   };
@@ -111,7 +111,7 @@ void set_behind(std::vector<PrecisionTwin>& twins, const std::vector<PieceFigure
 
 PrecisionScan compare_precision(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                 const ComparedTexts& which, Recipe recipe,
-                                const std::function<bool(int done, int of)>& progress) {
+                                const std::function<bool(int done, int total)>& progress) {
   PrecisionScan scan{.recipe = recipe, .twins = twins_of(model)};
   std::vector<PrecisionTwin>& twins = scan.twins;
   const auto pieces = pieces_of(texts, which);

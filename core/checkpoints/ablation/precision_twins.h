@@ -20,6 +20,6 @@ namespace moescope {
 // has no twins. Throws std::runtime_error as CheckpointModel::forward, or if no text has two tokens.
 PrecisionScan compare_precision(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                 const ComparedTexts& which, Recipe recipe,
-                                const std::function<bool(int done, int of)>& progress);
+                                const std::function<bool(int done, int total)>& progress);
 
 }  // namespace moescope

@@ -68,7 +68,7 @@ class SimilarityWatch : public PassWatch {
 
 ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::vector<LabelledText>& texts,
                                        const ComparedTexts& which,
-                                       const std::function<bool(int done, int of)>& progress) {
+                                       const std::function<bool(int done, int total)>& progress) {
   const std::vector<int> layers = model.moe_layers();
   if (layers.empty()) throw std::runtime_error("no layer has experts");
   const auto pieces = pieces_of(texts, which);
@@ -80,14 +80,14 @@ ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::
     if (!progress(static_cast<int>(by_piece.size()), static_cast<int>(pieces.size()))) return {};
   }
   ExpertSimilarity found{.pieces = static_cast<int>(pieces.size()), .layers = {}};
-  std::vector<double> each(pieces.size());
+  std::vector<double> cosines(pieces.size());
   for (std::size_t l = 0; l < layers.size(); ++l) {
     LayerSimilarity& layer = found.layers.emplace_back(layers[l], model.config().experts);
     for (int i = 0; i < layer.experts(); ++i)
       for (int j = i + 1; j < layer.experts(); ++j) {
-        for (std::size_t piece = 0; piece < each.size(); ++piece)
-          each[piece] = by_piece[piece][l][size(i * layer.experts() + j)];
-        layer.set(i, j, figure_of_pieces(each));
+        for (std::size_t piece = 0; piece < cosines.size(); ++piece)
+          cosines[piece] = by_piece[piece][l][size(i * layer.experts() + j)];
+        layer.set(i, j, figure_of_pieces(cosines));
       }
   }
   return found;

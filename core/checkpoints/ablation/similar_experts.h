@@ -20,6 +20,6 @@ namespace moescope {
 // experts.
 ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::vector<LabelledText>& texts,
                                        const ComparedTexts& which,
-                                       const std::function<bool(int done, int of)>& progress);
+                                       const std::function<bool(int done, int total)>& progress);
 
 }  // namespace moescope

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMostTokenizerBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMaxTokenizerBytes = std::uint64_t{64} << 20;
 
 // Returns the value for a message, at most 40 bytes of it.
 std::string brief(const json& value) {
@@ -54,7 +54,7 @@ std::string first_divergence_step(const json& a, const json& b, const std::strin
 }
 
 json tokenizer_json(const std::string& path) {
-  json read = parse_json(read_file(path, kMostTokenizerBytes, "tokenizer"), path);
+  json read = parse_json(read_file(path, kMaxTokenizerBytes, "tokenizer"), path);
   if (read.is_object())
     for (const char* unread : {"truncation", "padding", "version"}) read.erase(unread);
   return read;
@@ -66,12 +66,12 @@ class KeptPass : public PassWatch {
   explicit KeptPass(const std::vector<std::int32_t>& ids) : ids_(ids) {}
 
   void routed(int layer, const RoutedTokens& tokens) override {
-    KeptRouting& kept = routing_.emplace_back();
-    kept.layer = layer;
-    kept.n_experts = tokens.experts;
-    kept.top_k = tokens.top_k;
-    kept.ids_TK.assign(tokens.ids.begin(), tokens.ids.end());
-    kept.margin_T = tokens.margin;
+    KeptRouting& routing = routing_.emplace_back();
+    routing.layer = layer;
+    routing.n_experts = tokens.experts;
+    routing.top_k = tokens.top_k;
+    routing.ids_TK.assign(tokens.ids.begin(), tokens.ids.end());
+    routing.margin_T = tokens.margin;
   }
   void logits(Index first, ConstMatrix<float> logits) override {
     vocabulary_ = logits.cols;

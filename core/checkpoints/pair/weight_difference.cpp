@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kNamed = 3;  // experts, and tensors, that text() names
+constexpr std::size_t kNamedTensors = 3;  // experts, and tensors, that text() names
 
 // Squared norms of the weights of A and B and of their difference.
 struct SquaredNorms {
@@ -86,11 +86,11 @@ const TensorView* same_tensor(const TensorView& of_a, const CheckpointModel& b) 
 }
 
 double difference_of(const TensorView& a, const TensorView& b) {
-  constexpr std::size_t kAtOnce = 1 << 16;
+  constexpr std::size_t kPartElements = 1 << 16;
   SquaredNorms lengths;
   const std::size_t all = a.elements();
-  for (std::size_t first = 0; first < all; first += kAtOnce) {
-    const std::size_t count = std::min(kAtOnce, all - first);
+  for (std::size_t first = 0; first < all; first += kPartElements) {
+    const std::size_t count = std::min(kPartElements, all - first);
     lengths.add(a.floats(first, count), b.floats(first, count));
   }
   return lengths.relative();
@@ -161,14 +161,14 @@ std::string WeightDifference::text() const {
   std::ranges::stable_sort(differ, std::ranges::greater{}, &Expert::difference);
   std::string text =
       "weights differ in " + std::to_string(differ.size()) + " of " + std::to_string(experts) + " experts";
-  for (std::size_t i = 0; i < std::min(kNamed, differ.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kNamedTensors, differ.size()); ++i)
     text += (i == 0 ? ": " : ", ") + std::string("layer ") + std::to_string(differ[i].layer) + " expert " +
             std::to_string(differ[i].expert) + ' ' + share_text(static_cast<double>(differ[i].difference));
-  if (differ.size() > kNamed) text += ", ...";
+  if (differ.size() > kNamedTensors) text += ", ...";
   text += "; and in " + std::to_string(tensors.size()) + " of " + std::to_string(compared_tensors) + " other tensors";
-  for (std::size_t i = 0; i < std::min(kNamed, tensors.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kNamedTensors, tensors.size()); ++i)
     text += (i == 0 ? ": " : ", ") + printable(tensors[i].name) + ' ' + share_text(tensors[i].difference);
-  if (tensors.size() > kNamed) text += ", ...";
+  if (tensors.size() > kNamedTensors) text += ", ...";
   return text;
 }
 

@@ -19,8 +19,8 @@ namespace moescope {
 // gigabyte are in huge pages if the system has them, because reading through few large pages is faster than through
 // many small ones. Smaller blocks are not worth the time that the system takes to find huge pages.
 inline void* zeroed_memory(std::size_t bytes) {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20, kMuch = std::size_t{1} << 30;
-  const std::size_t unit = bytes < kMuch ? 64 : kHugePage, whole = (bytes + unit - 1) / unit * unit;
+  constexpr std::size_t kHugePage = std::size_t{2} << 20, kMinHugePageBytes = std::size_t{1} << 30;
+  const std::size_t unit = bytes < kMinHugePageBytes ? 64 : kHugePage, whole = (bytes + unit - 1) / unit * unit;
   void* memory = std::aligned_alloc(unit, whole);
   if (!memory) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE

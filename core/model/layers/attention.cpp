@@ -14,7 +14,7 @@ namespace {
 
 template <class T>
 HeadArithmetic arithmetic_of(const StepPrecision& step) {
-  const auto& formats = step.of(GemmClass::attention).formats;
+  const auto& formats = step.class_precision(GemmClass::attention).formats;
   if (std::ranges::any_of(formats, [](const auto& f) { return f.scheme == QuantScheme::fp32; }))
     return HeadArithmetic::full;
   return std::is_same_v<T, float> && has_matrix_unit() ? HeadArithmetic::units : HeadArithmetic::rounded;
@@ -24,7 +24,7 @@ template <class T>
 AttentionRounding rounding_of(const LayerPrecision& precision) {
   if (!precision.step) return {};
   return {.norms = precision.step->bf16_activations,
-          .outputs = precision.step->of(GemmClass::attention).bf16_output,
+          .outputs = precision.step->class_precision(GemmClass::attention).bf16_output,
           .heads = arithmetic_of<T>(*precision.step)};
 }
 
@@ -73,9 +73,10 @@ void Attention<T>::plan(Arena<T>& arena, AttentionActivations<T>& a) const {
 template <class T>
 void Attention<T>::forward(const LayerView<T>& w, ConstMatrix<T> h, AttentionActivations<T>& a, Matrix<T> y,
                            const LayerPrecision& precision) const {
-  const MasterLinear<T> q(w.wq, precision.of(Gemm::wq)), q_a(w.wq_a, precision.of(Gemm::wq_a)),
-      q_b(w.wq_b, precision.of(Gemm::wq_b)), kv_a(w.wkv_a, precision.of(Gemm::wkv_a)),
-      kv_b(w.wkv_b, precision.of(Gemm::wkv_b)), output(w.wo, precision.of(Gemm::wo));
+  const MasterLinear<T> q(w.wq, precision.linear_precision(Gemm::wq)),
+      q_a(w.wq_a, precision.linear_precision(Gemm::wq_a)), q_b(w.wq_b, precision.linear_precision(Gemm::wq_b)),
+      kv_a(w.wkv_a, precision.linear_precision(Gemm::wkv_a)), kv_b(w.wkv_b, precision.linear_precision(Gemm::wkv_b)),
+      output(w.wo, precision.linear_precision(Gemm::wo));
   const LatentLayers<T> layers{&q, &q_a, &q_b, &kv_a, &kv_b, &output, w.q_norm, w.kv_norm};
   LatentAttention<T>(shape_, latent_, layers, &a)
       .forward({.begins = begins_, .positions = positions_, .rope = rope_, .rounding = rounding_of<T>(precision)}, h,
@@ -103,7 +104,7 @@ void Attention<T>::backward(const LayerView<T>& w, ConstMatrix<T> h, ConstMatrix
   const LayerView<T>& g = gradients.weights;
   AttentionWorkspace<T>& ws = gradients.workspace;
   const AttentionRounding rounding = rounding_of<T>(precision);
-  linear_backward<T>(dy, a.o, w.wo, g.wo, ws.d_o, false, precision.of(Gemm::wo));
+  linear_backward<T>(dy, a.o, w.wo, g.wo, ws.d_o, false, precision.linear_precision(Gemm::wo));
   heads_backward(a, ws, rounding.heads);
   rotate_back(ws);
   if (rounding.outputs)
@@ -111,20 +112,21 @@ void Attention<T>::backward(const LayerView<T>& w, ConstMatrix<T> h, ConstMatrix
   const auto gradient_of = [&](T* dweight, Index dim) {
     return NormGradient<T>{dweight, {ws.norm_partial, rms_norm_partials(h.rows), dim}, precision.shard_rows};
   };
-  linear_backward<T>(ws.dkv, a.latent, w.wkv_b, g.wkv_b, ws.dlatent, false, precision.of(Gemm::wkv_b));
+  linear_backward<T>(ws.dkv, a.latent, w.wkv_b, g.wkv_b, ws.dlatent, false, precision.linear_precision(Gemm::wkv_b));
   const Index latent = latent_.kv_rank;
   rms_norm_backward<T>(ws.dlatent, {a.kva.col_block(0, latent), w.kv_norm, a.latent_inv}, ws.dkva.col_block(0, latent),
                        false, gradient_of(g.kv_norm, latent));
   if (rounding.outputs) round_all_to_bf16(ws.dkva);
-  linear_backward<T>(ws.dkva, h, w.wkv_a, g.wkv_a, gradients.dh, false, precision.of(Gemm::wkv_a));
+  linear_backward<T>(ws.dkva, h, w.wkv_a, g.wkv_a, gradients.dh, false, precision.linear_precision(Gemm::wkv_a));
   if (latent_.q_rank > 0) {
-    linear_backward<T>(ws.dq, a.qa_normed, w.wq_b, g.wq_b, ws.dqa_normed, false, precision.of(Gemm::wq_b));
+    linear_backward<T>(ws.dq, a.qa_normed, w.wq_b, g.wq_b, ws.dqa_normed, false,
+                       precision.linear_precision(Gemm::wq_b));
     rms_norm_backward<T>(ws.dqa_normed, {a.qa, w.q_norm, a.qa_inv}, ws.dqa, false,
                          gradient_of(g.q_norm, latent_.q_rank));
     if (rounding.outputs) round_all_to_bf16(ws.dqa);
-    linear_backward<T>(ws.dqa, h, w.wq_a, g.wq_a, gradients.dh, true, precision.of(Gemm::wq_a));
+    linear_backward<T>(ws.dqa, h, w.wq_a, g.wq_a, gradients.dh, true, precision.linear_precision(Gemm::wq_a));
   } else {
-    linear_backward<T>(ws.dq, h, w.wq, g.wq, gradients.dh, true, precision.of(Gemm::wq));
+    linear_backward<T>(ws.dq, h, w.wq, g.wq, gradients.dh, true, precision.linear_precision(Gemm::wq));
   }
 }
 

@@ -46,15 +46,15 @@ void round_block(const Matrix<T>& scores) {
 // Replaces the scores of some queries by their softmax over the keys that each query sees. The first query's own token
 // is key `own`. Keys that a query does not see and padding get 0. `largest` is raised to the largest score.
 template <class T>
-void softmax_block(const Matrix<T>& scores, Index own, const HeadInputs<T>& in, T* lse, T& largest) {
+void softmax_block(const Matrix<T>& scores, Index first_row, const HeadInputs<T>& in, T* lse, T& largest) {
   const Index sinks = in.sink ? 1 : 0, width = padded(scores.cols + sinks);
   for (Index r = 0; r < scores.rows; ++r) {
     T* s = scores.row(r);
-    const Index count = own + r + 1, from = in.window > 0 ? std::max<Index>(0, count - in.window) : 0;
+    const Index count = first_row + r + 1, from = in.window > 0 ? std::max<Index>(0, count - in.window) : 0;
     if (in.sink) s[count] = *in.sink / in.scale;
-    T most = 0;
-    lse[r] = softmax_row(s + from, count - from + sinks, in.scale, s + from, &most);
-    largest = std::max(largest, most);
+    T row_largest = 0;
+    lse[r] = softmax_row(s + from, count - from + sinks, in.scale, s + from, &row_largest);
+    largest = std::max(largest, row_largest);
     std::fill(s, s + from, T{0});
     std::fill(s + count, s + width, T{0});
   }

@@ -15,10 +15,10 @@ void append(std::vector<T>& values, const T* from, Index count) {
 // Adds the new keys and values to the cache, and returns all keys and values in the cache.
 template <class T>
 ProjectedRows<T> cached(const AttentionShape& shape, const ProjectedRows<T>& rows, KeyValues<T>& cache) {
-  const Index shared = rows.shared_key.cols, own = shape.query_dim - shared;
+  const Index shared = rows.shared_key.cols, head_width = shape.query_dim - shared;
   for (Index t = 0; t < rows.q.rows; ++t)
     for (Index g = 0; g < shape.key_heads; ++g) {
-      append(cache.k, rows.keys.row(t) + g * rows.key_step, own);
+      append(cache.k, rows.keys.row(t) + g * rows.key_step, head_width);
       if (shared > 0) append(cache.k, rows.shared_key.row(t), shared);
       append(cache.v, rows.values.row(t) + g * rows.value_step, shape.value_dim);
     }

@@ -27,15 +27,15 @@ inline int batch_shards(int sequences, int length) {
 struct BatchPart {
   BatchPart(int all_sequences, int length, Ranks* ranks_or_null = nullptr)
       : ranks(ranks_or_null),
-        of(ranks ? ranks->size() : 1),
-        sequences(all_sequences / of),
+        rank_count(ranks ? ranks->size() : 1),
+        sequences(all_sequences / rank_count),
         first_sequence(ranks ? ranks->rank() * sequences : 0),
         length(length),
-        shards(batch_shards(all_sequences, length) / of),
+        shards(batch_shards(all_sequences, length) / rank_count),
         all_tokens(static_cast<std::size_t>(all_sequences) * static_cast<std::size_t>(length)) {}
 
-  Ranks* ranks;  // nullptr for a single process
-  int of;        // R
+  Ranks* ranks;    // nullptr for a single process
+  int rank_count;  // R
   int sequences, first_sequence, length;
   int shards;              // shards of this part
   std::size_t all_tokens;  // tokens of the whole batch
@@ -45,7 +45,7 @@ struct BatchPart {
     return static_cast<std::size_t>(first_sequence) * static_cast<std::size_t>(length);
   }
   int shard_rows() const { return sequences / shards * length; }
-  int all_sequences() const { return sequences * of; }
+  int all_sequences() const { return sequences * rank_count; }
 };
 
 // Adds `parts` arrays of `count` values, `stride` apart, pairwise into the first. `parts` must be a power of two.

@@ -35,7 +35,7 @@ void GroupedAttention::forward(const AttentionPass<float>& pass, ConstMatrix<flo
   arena.plan(o, h.rows, s.heads * s.value_dim);
   arena.plan(lse, h.rows * s.heads);
   arena.plan(largest, sequences * s.heads);
-  arena.commit(half_memory<float>().of(arena.size()));
+  arena.commit(half_memory<float>().sized(arena.size()));
   layers_.q->forward(h, q, false);
   layers_.k->forward(h, k, false);
   layers_.v->forward(h, v, false);

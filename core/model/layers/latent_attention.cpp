@@ -32,13 +32,13 @@ ProjectedRows<T> AttentionActivations<T>::projected(const LatentShape& s) const 
 
 template <class T>
 void LatentAttention<T>::forward(const AttentionPass<T>& pass, ConstMatrix<T> h, Matrix<T> y) const {
-  AttentionActivations<T> own;
-  if (!kept_) {
+  AttentionActivations<T> local_activations;
+  if (!activations_) {
     Arena<T> arena;
-    own.plan(arena, latent_, this->shape().heads, h.rows, std::ssize(pass.begins) - 1);
-    arena.commit(half_memory<T>().of(arena.size()));
+    local_activations.plan(arena, latent_, this->shape().heads, h.rows, std::ssize(pass.begins) - 1);
+    arena.commit(half_memory<T>().sized(arena.size()));
   }
-  AttentionActivations<T>& a = kept_ ? *kept_ : own;
+  AttentionActivations<T>& a = activations_ ? *activations_ : local_activations;
   project(pass, h, a);
   this->attend(pass, a.projected(latent_), {a.o, a.lse, a.largest}, y);
 }

@@ -48,15 +48,15 @@ class LatentAttention final : public AttentionKind<T> {
   // The layers and gains to which `layers` refers must outlive the object. forward() leaves its activations in `kept`,
   // which must be planned for the tokens of the pass; nullptr: they are not kept.
   LatentAttention(const AttentionShape& shape, const LatentShape& latent, const LatentLayers<T>& layers,
-                  AttentionActivations<T>* kept = nullptr)
-      : AttentionKind<T>(shape, layers.output), latent_(latent), layers_(layers), kept_(kept) {}
+                  AttentionActivations<T>* activations = nullptr)
+      : AttentionKind<T>(shape, layers.output), latent_(latent), layers_(layers), activations_(activations) {}
   void forward(const AttentionPass<T>& pass, ConstMatrix<T> h, Matrix<T> y) const override;
 
  private:
   void project(const AttentionPass<T>& pass, ConstMatrix<T> h, AttentionActivations<T>& a) const;
   LatentShape latent_;
   LatentLayers<T> layers_;
-  AttentionActivations<T>* kept_;
+  AttentionActivations<T>* activations_;
 };
 
 }  // namespace moescope

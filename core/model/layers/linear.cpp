@@ -73,7 +73,7 @@ void store_in_bf16(const auto& product, bool accumulate, const Matrix<T>& out) {
     return round_all_to_bf16(out);
   }
   thread_local AlignedBuffer<T> space;
-  const Matrix<T> stored(space.of(static_cast<std::size_t>(out.size())), out.rows, out.cols);
+  const Matrix<T> stored(space.sized(static_cast<std::size_t>(out.size())), out.rows, out.cols);
   product(false, stored);
   round_all_to_bf16(stored);
   parallel_slices(out.rows, kAddedRows, [&](Index first, Index last) {

@@ -31,8 +31,8 @@ void OperandTap::take(const Operand<T>& operand, int expert) {
   Piece piece{{expert, 0, static_cast<std::size_t>(m.rows), operand.key}, {}};
   if (m.rows == 0) return;
   const std::lock_guard lock(mutex_);
-  const auto same = [&](const Piece& other) { return order_of(other.call) == order_of(piece.call); };
-  if (std::any_of(pieces_.begin(), pieces_.end(), same)) return;
+  const auto has_same_order = [&](const Piece& other) { return order_of(other.call) == order_of(piece.call); };
+  if (std::any_of(pieces_.begin(), pieces_.end(), has_same_order)) return;
   piece.values.resize(m.size());
   for (Index r = 0; r < m.rows; ++r) std::copy_n(m.row(r), m.cols, piece.values.data() + r * m.cols);
   pieces_.push_back(std::move(piece));

@@ -121,9 +121,10 @@ class Layout {
 
 template <class T>
 void move_by_last_place(const RandomStream& choice, std::vector<T>& values) {
-  constexpr float kFar = std::numeric_limits<float>::infinity();
+  constexpr float kUpperBound = std::numeric_limits<float>::infinity();
   for (std::size_t n = 0; n < values.size(); ++n)
-    values[n] = static_cast<T>(std::nextafter(static_cast<float>(values[n]), choice.bits(n) & 1 ? kFar : -kFar));
+    values[n] =
+        static_cast<T>(std::nextafter(static_cast<float>(values[n]), choice.bits(n) & 1 ? kUpperBound : -kUpperBound));
 }
 
 }  // namespace

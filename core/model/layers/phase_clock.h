@@ -13,13 +13,13 @@ class PhaseClock {
   void start(Phase phase) {
     spent_.fill({});
     phase_ = phase;
-    since_ = Clock::now();
+    phase_begin_ = Clock::now();
   }
   void enter(Phase phase) {
-    const Clock::time_point now = Clock::now();
-    spent_[static_cast<std::size_t>(phase_)] += now - since_;
+    const Clock::time_point time = Clock::now();
+    spent_[static_cast<std::size_t>(phase_)] += time - phase_begin_;
     phase_ = phase;
-    since_ = now;
+    phase_begin_ = time;
   }
   std::array<float, kNumPhases> milliseconds() {
     enter(phase_);
@@ -32,7 +32,7 @@ class PhaseClock {
   using Clock = std::chrono::steady_clock;
   std::array<Clock::duration, kNumPhases> spent_{};
   Phase phase_ = Phase::other;
-  Clock::time_point since_ = Clock::now();
+  Clock::time_point phase_begin_ = Clock::now();
 };
 
 }  // namespace moescope

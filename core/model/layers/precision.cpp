@@ -14,14 +14,14 @@ namespace {
 using OwnRecipes = std::array<std::optional<OperandRecipe>, kGemmOperands.size()>;  // for one class in one layer
 
 OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class, int layer) {
-  OwnRecipes own;
-  for (const OperandRecipe& each : all) {
-    if (each.gemm_class != gemm_class || (gemm_class != GemmClass::head && !each.layers.holds(layer))) continue;
+  OwnRecipes recipes;
+  for (const OperandRecipe& recipe : all) {
+    if (recipe.gemm_class != gemm_class || (gemm_class != GemmClass::head && !recipe.layers.holds(layer))) continue;
     for (std::size_t i = 0; i < kGemmOperands.size(); ++i)
-      if (kGemmOperands[i].operand == each.operand && (!each.gemm || each.gemm == kGemmOperands[i].direction))
-        own[i] = each;
+      if (kGemmOperands[i].operand == recipe.operand && (!recipe.gemm || recipe.gemm == kGemmOperands[i].direction))
+        recipes[i] = recipe;
   }
-  return own;
+  return recipes;
 }
 
 // Returns the override of the operand, which applies to every class that is not in FP32, or else the format of the
@@ -44,13 +44,14 @@ Nvfp4Scaling nvfp4_scaling(const PrecisionConfig& config, OperandRole operand) {
   return scaling;
 }
 
-OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, GemmOperand at) {
-  const auto& mine = own[operand_index(at.direction, at.operand)];
+OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own_recipes,
+                             GemmOperand at) {
+  const auto& own_recipe = own_recipes[operand_index(at.direction, at.operand)];
   OperandFormat format =
-      mine ? recipe_format(mine->recipe, at.direction, at.operand) : class_format(config, recipe, at);
+      own_recipe ? recipe_format(own_recipe->recipe, at.direction, at.operand) : class_format(config, recipe, at);
   const bool drawn = config.stochastic_operands == StochasticOperands::all || at.operand == OperandRole::dy;
-  if (is_scaled(format) && mine && mine->rounding)
-    format.rounding = *mine->rounding;
+  if (is_scaled(format) && own_recipe && own_recipe->rounding)
+    format.rounding = *own_recipe->rounding;
   else if (is_scaled(format) && drawn)
     format.rounding = config.rounding;
   if (format.scheme == QuantScheme::nvfp4) format.nvfp4 = nvfp4_scaling(config, at.operand);
@@ -59,25 +60,26 @@ OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const
 
 // Returns the number of values that are rotated together in the GEMM of operand `first` and the next one; 0: no
 // rotation.
-int rotation_of(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, std::size_t first) {
+int rotation_of(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own_recipes, std::size_t first) {
   const bool fixed = config.hadamard_signs != RotationForm::drawn;
   for (const std::size_t i : {first, first + 1})
-    if (own[i] && own[i]->rotated) return !*own[i]->rotated ? 0 : fixed || own[i]->recipe == Recipe::nvfp4 ? 16 : 32;
+    if (own_recipes[i] && own_recipes[i]->rotated)
+      return !*own_recipes[i]->rotated ? 0 : fixed || own_recipes[i]->recipe == Recipe::nvfp4 ? 16 : 32;
   const bool of_all = config.hadamard_gemms == RotatedGemms::all || kGemmOperands[first].direction == Direction::wgrad;
   if (!config.hadamard || !of_all) return 0;
   return fixed || recipe == Recipe::nvfp4 ? 16 : 32;
 }
 
-ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own,
+ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own_recipes,
                                std::uint64_t seed) {
   ClassPrecision precision;
   precision.seed = seed;
   for (std::size_t i = 0; i < kGemmOperands.size(); i += 2) {
     OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
-    a = operand_format(config, recipe, own, kGemmOperands[i]);
-    b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
+    a = operand_format(config, recipe, own_recipes, kGemmOperands[i]);
+    b = operand_format(config, recipe, own_recipes, kGemmOperands[i + 1]);
     // Either both operands of a product are rotated or neither. Without a quantized operand, a rotation has no use.
-    const int rotation = rotation_of(config, recipe, own, i);
+    const int rotation = rotation_of(config, recipe, own_recipes, i);
     if (rotation && (is_scaled(a) || is_scaled(b))) {
       a.hadamard = b.hadamard = rotation;
       a.rotation = b.rotation = config.hadamard_signs;
@@ -160,12 +162,12 @@ RoundingKey LinearPrecision::key(Direction direction, OperandRole operand, int p
   return key;
 }
 
-LinearPrecision LayerPrecision::of(Gemm first, int stacked) const {
+LinearPrecision LayerPrecision::linear_precision(Gemm first, int stacked) const {
   LinearPrecision precision;
   precision.shard_rows = shard_rows;
   precision.first_row = first_row;
   if (!step) return precision;
-  const ClassPrecision& formats = step->of(gemm_class_of(first));
+  const ClassPrecision& formats = step->class_precision(gemm_class_of(first));
   precision.bf16_output = formats.bf16_output;
   const int tapped = tap ? tap->part_of(layer, first, stacked) : -1;
   if (formats.plain && tapped < 0) return precision;

@@ -57,7 +57,9 @@ struct StepPrecision {
   std::array<ClassPrecision, kNumGemmClasses> classes;
   bool plain = true;
   bool bf16_activations = false, bf16_residual = false, bf16_norm_gains = false;
-  const ClassPrecision& of(GemmClass gemm_class) const { return classes[static_cast<std::size_t>(gemm_class)]; }
+  const ClassPrecision& class_precision(GemmClass gemm_class) const {
+    return classes[static_cast<std::size_t>(gemm_class)];
+  }
 };
 // `layer` is 0 to n_layers - 1, or n_layers for the head, whose precision is the same for every `layer`.
 StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer);
@@ -113,7 +115,7 @@ struct LayerPrecision {
   int shard_rows = 0;         // see LinearPrecision
   std::size_t first_row = 0;
 
-  LinearPrecision of(Gemm first, int stacked = 1) const;
+  LinearPrecision linear_precision(Gemm first, int stacked = 1) const;
 };
 
 }  // namespace moescope

@@ -110,10 +110,10 @@ void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, 
   const Matrix<T>& partial = gradient.partial;
   parallel_slices(rows, kSliceRows, [&](Index first, Index last) {
     const Index count = last - first;
-    T* own = partial.row(first / kSliceRows);
-    std::fill_n(own, dim, T{0});
+    T* slice_dgain = partial.row(first / kSliceRows);
+    std::fill_n(slice_dgain, dim, T{0});
     backward_rows<T>()(dy.row_block(first, count), norm.x.row_block(first, count), norm.weight, norm.inv + first,
-                       dx.row_block(first, count), accumulate, own);
+                       dx.row_block(first, count), accumulate, slice_dgain);
   });
   const Index shards = gradient.shard_rows > 0 ? rows / gradient.shard_rows : 1;
   const Index slices = rms_norm_partials(rows) / shards;

@@ -42,9 +42,9 @@ class Rope {
   void rotate(T* x, Index position, bool back, bool interleaved) const {
     const T* cos = cos_.data() + (position - first_) * pairs_;
     const T* sin = sin_.data() + (position - first_) * pairs_;
-    const Index step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs_;
+    const Index step = interleaved ? 2 : 1, distance = interleaved ? 1 : pairs_;
     for (Index j = 0; j < pairs_; ++j) {
-      T &first = x[j * step], &second = x[j * step + apart];
+      T &first = x[j * step], &second = x[j * step + distance];
       const T a = first, b = second, s = back ? -sin[j] : sin[j];
       first = a * cos[j] - b * s;
       second = a * s + b * cos[j];

@@ -193,11 +193,11 @@ void head_forward_on_units(const HeadInputs<float>& in, const HeadOutputs<float>
     tiles.multiply(w.q_rows.col_block(0, in.q.cols), pairs_of(w.key_pairs_across), false,
                    w.scores.col_block(0, visible));
     for (Index r = 0; r < rows; ++r) {
-      float *s = w.scores.row(r), most = 0;
+      float *s = w.scores.row(r), row_largest = 0;
       Bf16* probabilities = w.probability_rows.row(r);
       const Index count = first + r + 1;
-      out.lse[first + r] = softmax_row(s, count, in.scale, s, &most);
-      *out.largest = std::max(*out.largest, most);
+      out.lse[first + r] = softmax_row(s, count, in.scale, s, &row_largest);
+      *out.largest = std::max(*out.largest, row_largest);
       narrow_natively(s, count, probabilities);
       std::fill(probabilities + count, probabilities + visible, Bf16{0});
     }

@@ -66,8 +66,8 @@ void update_by_smebu(const RouterConfig& config, std::span<const std::uint32_t> 
   }
   const double mean = config.bias_centring ? sum / static_cast<double>(living.size()) : 0;
   for (const std::int32_t e : living) {
-    const double kept = config.bias_momentum * static_cast<double>(momentum[e]);
-    momentum[e] = static_cast<T>(kept + (1 - config.bias_momentum) * (steps[e] - mean));
+    const double kept_momentum = config.bias_momentum * static_cast<double>(momentum[e]);
+    momentum[e] = static_cast<T>(kept_momentum + (1 - config.bias_momentum) * (steps[e] - mean));
     expert_bias[e] += momentum[e];
   }
 }
@@ -87,7 +87,7 @@ std::vector<float> bf16_counts(const BatchPart& part, std::span<const std::int32
   for (std::size_t i = 0; i < sent.size(); ++i)
     if (sent[i] >= 0) ++counts[i / of_sequence * experts + size(sent[i])];
   if (!part.ranks) return sum_in_bf16(counts, n_experts);
-  std::vector<std::uint32_t> all(counts.size() * size(part.of));
+  std::vector<std::uint32_t> all(counts.size() * size(part.rank_count));
   part.ranks->gather_all(counts.data(), counts.size() * sizeof(std::uint32_t), all.data());
   return sum_in_bf16(all, n_experts);
 }

@@ -7,33 +7,34 @@
 
 namespace moescope {
 
-void ExpertExchange::plan(const DispatchPlan& here, const std::vector<std::int32_t>& topk_TK, Ranks& ranks) {
+void ExpertExchange::plan(const DispatchPlan& own_plan, const std::vector<std::int32_t>& topk_TK, Ranks& ranks) {
   ranks_ = &ranks;
-  if (ranks.over_nodes()) merged_.plan(ranks, topk_TK, here.top_k, here.experts());
-  const int size = ranks.size(), experts = here.experts(), own = experts / size, first = ranks.rank() * own;
+  if (ranks.over_nodes()) merged_.plan(ranks, topk_TK, own_plan.top_k, own_plan.experts());
+  const int size = ranks.size(), experts = own_plan.experts(), experts_per_rank = experts / size,
+            first = ranks.rank() * experts_per_rank;
   assert(experts % size == 0);
-  std::vector<std::uint32_t> mine(experts);
-  for (int e = 0; e < experts; ++e) mine[e] = static_cast<std::uint32_t>(here.tokens_of(e));
-  std::vector<std::uint32_t> of_all(mine.size() * size);  // [source][expert]
-  ranks.gather_all(mine.data(), mine.size() * sizeof(std::uint32_t), of_all.data());
-  const auto count = [&](int source, int expert) { return of_all[source * mine.size() + expert]; };
+  std::vector<std::uint32_t> own_counts(experts);
+  for (int e = 0; e < experts; ++e) own_counts[e] = static_cast<std::uint32_t>(own_plan.tokens_of(e));
+  std::vector<std::uint32_t> of_all(own_counts.size() * size);  // [source][expert]
+  ranks.gather_all(own_counts.data(), own_counts.size() * sizeof(std::uint32_t), of_all.data());
+  const auto count = [&](int source, int expert) { return of_all[source * own_counts.size() + expert]; };
 
   sent_rows_.assign(size, 0);
   received_rows_.assign(size, 0);
   at_experts_.expert_offset.assign(experts + 1, 0);
   for (int e = 0; e < experts; ++e) {
-    sent_rows_[e / own] += mine[e];
+    sent_rows_[e / experts_per_rank] += own_counts[e];
     std::int32_t rows = 0;
-    for (int source = 0; source < size && e / own == ranks.rank(); ++source)
+    for (int source = 0; source < size && e / experts_per_rank == ranks.rank(); ++source)
       rows += static_cast<std::int32_t>(count(source, e));
     at_experts_.expert_offset[e + 1] = at_experts_.expert_offset[e] + rows;
   }
   runs_.clear();
-  std::vector<Index> next(own);
-  for (int e = 0; e < own; ++e) next[e] = static_cast<std::size_t>(at_experts_.expert_offset[first + e]);
+  std::vector<Index> next(experts_per_rank);
+  for (int e = 0; e < experts_per_rank; ++e) next[e] = static_cast<std::size_t>(at_experts_.expert_offset[first + e]);
   Index arrived = 0;
   for (int source = 0; source < size; ++source)
-    for (int e = 0; e < own; ++e) {
+    for (int e = 0; e < experts_per_rank; ++e) {
       const Index rows = count(source, first + e);
       runs_.push_back({arrived, next[e], rows});
       arrived += rows;

@@ -19,7 +19,7 @@ class ExpertExchange {
  public:
   // Exchanges counts, so that each rank knows how many rows its experts receive. `here` is the plan of this rank's
   // tokens, whose experts are topk_TK.
-  void plan(const DispatchPlan& here, const std::vector<std::int32_t>& topk_TK, Ranks& ranks);
+  void plan(const DispatchPlan& own_plan, const std::vector<std::int32_t>& topk_TK, Ranks& ranks);
 
   // The plan of the rows [M] of this rank's experts; other experts have no rows. Only expert_offset is filled.
   const DispatchPlan& at_experts() const { return at_experts_; }

@@ -61,7 +61,7 @@ std::optional<QuantSite> tapped_site(const OperandTap* tap, int layer) {
 template <class T>
 T* group_space(std::size_t count) {
   thread_local AlignedBuffer<T> space;
-  return space.of(count);
+  return space.sized(count);
 }
 
 // Returns the tasks sorted by their rows, the largest first, so that no thread begins a long task while the others have
@@ -90,7 +90,7 @@ bool GroupedExperts<T>::Pass::counted_in_forward(QuantSite site) const {
 
 template <class T>
 typename GroupedExperts<T>::Pass GroupedExperts<T>::pass_of(const LayerPrecision& precision) const {
-  const ClassPrecision& formats = precision.step->of(GemmClass::experts);
+  const ClassPrecision& formats = precision.step->class_precision(GemmClass::experts);
   const std::optional<QuantSite> site = tapped_site(precision.tap, precision.layer);
   return {formats,
           hash_of({static_cast<std::uint64_t>(precision.layer), kExpertsStream}),
@@ -238,7 +238,7 @@ void GroupedExperts<T>::backward(const LayerPrecision& precision, const FeedForw
 // The groups of an expert are handled one after the other, because they add to the gradients of the same weights.
 template <class T>
 void GroupedExperts<T>::backward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
-                                       const ExpertBackward<T>& of) {
+                                       const ExpertBackward<T>& gradients) {
   using enum QuantSite;
   const Index n = group.rows;
   T* memory = group_space<T>(n * (dim_ + 3 * inter_));
@@ -247,28 +247,28 @@ void GroupedExperts<T>::backward_group(const Pass& pass, const FeedForwardView<T
   const auto in_group = [&](const Matrix<const T>& all, const RowGroup& rows) {
     return all.row_block(rows.first - group.first, rows.rows);
   };
-  const Matrix<const T> dy = of.dy(group.range(), space);
+  const Matrix<const T> dy = gradients.dy(group.range(), space);
   backward_products(
       pass, group, [&](const RowGroup& rows) { return operand(pass, rows, wgrad_dy, in_group(dy, rows)); },
-      [&](const RowGroup& rows) { return operand(pass, rows, wgrad_a, of.a.row_block(rows.first, rows.rows)); },
+      [&](const RowGroup& rows) { return operand(pass, rows, wgrad_a, gradients.a.row_block(rows.first, rows.rows)); },
       {.dgrad_dy = operand(pass, group, dgrad_dy, dy),
        .w = operand(pass, group, dgrad_w2, w2_of(w, group)),
-       .dw = w2_of(of.weights, group),
+       .dw = w2_of(gradients.weights, group),
        .dx = da});
   const bool stores_bf16 = pass.precision.bf16_output;
   if (stores_bf16) round_to_bf16(da);
-  swiglu_backward(da, of.h13.row_block(group.first, n), dh13);
+  swiglu_backward(da, gradients.h13.row_block(group.first, n), dh13);
   if (stores_bf16) round_to_bf16(dh13);
-  const Matrix<const T> x = of.x(group.range(), space);
+  const Matrix<const T> x = gradients.x(group.range(), space);
   backward_products(
       pass, group,
       [&](const RowGroup& rows) { return operand(pass, rows, wgrad_dh1, in_group(dh13, rows), wgrad_dh3); },
       [&](const RowGroup& rows) { return operand(pass, rows, wgrad_x, in_group(x, rows)); },
       {.dgrad_dy = operand(pass, group, dgrad_dh1, dh13, dgrad_dh3),
        .w = operand(pass, group, dgrad_w1, w13_of(w, group), dgrad_w3),
-       .dw = w13_of(of.weights, group),
-       .dx = of.dx.row_block(group.first, n)});
-  if (stores_bf16) round_to_bf16(of.dx.row_block(group.first, n));
+       .dw = w13_of(gradients.weights, group),
+       .dx = gradients.dx.row_block(group.first, n)});
+  if (stores_bf16) round_to_bf16(gradients.dx.row_block(group.first, n));
 }
 
 template <class T>

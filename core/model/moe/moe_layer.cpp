@@ -47,7 +47,7 @@ Matrix<T> arrived(const DispatchPlan& at_experts, const Matrix<T>& all) {
 }
 
 FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
-  return {precision.of(Gemm::shared_w1, 2), precision.of(Gemm::shared_w2)};
+  return {precision.linear_precision(Gemm::shared_w1, 2), precision.linear_precision(Gemm::shared_w2)};
 }
 
 // Precision of the products that no recipe quantizes: the projections of latent experts and the shared experts' gate.
@@ -62,12 +62,12 @@ LinearPrecision unquantized(const LayerPrecision& precision) {
 template <class T>
 void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part) {
   const ModelConfig& m = config.model;
-  const Index tokens = part.tokens(), top_k = config.router.top_k, most = part.all_tokens * top_k;
+  const Index tokens = part.tokens(), top_k = config.router.top_k, max_rows = part.all_tokens * top_k;
   router.plan(arena, part, m.n_experts, config.router.top_k);
   arena.plan(sent, config.precision.payload == TokenPayload::fp32 ? 0 : tokens, m.row_dim());
-  arena.plan(x, part.ranks ? most : 0, m.row_dim());
-  arena.plan(h13, most, 2 * m.moe_inter);
-  arena.plan(a, most, m.moe_inter);
+  arena.plan(x, part.ranks ? max_rows : 0, m.row_dim());
+  arena.plan(h13, max_rows, 2 * m.moe_inter);
+  arena.plan(a, max_rows, m.moe_inter);
   arena.plan(y, tokens * top_k, m.row_dim());
   arena.plan(latent_rows, tokens, m.latent_dim);
   arena.plan(mixed, tokens, m.latent_dim);
@@ -82,11 +82,11 @@ template <class T>
 void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part) {
   const ModelConfig& m = config.model;
   const Index tokens = part.tokens(), slots = tokens * config.router.top_k;
-  const Index most = part.ranks ? part.all_tokens * config.router.top_k : 0;
+  const Index max_rows = part.ranks ? part.all_tokens * config.router.top_k : 0;
   arena.plan(dy, slots, m.row_dim());
   arena.plan(dx, slots, m.row_dim());
-  arena.plan(rows_at_experts, most, m.row_dim());
-  arena.plan(drows_at_experts, most, m.row_dim());
+  arena.plan(rows_at_experts, max_rows, m.row_dim());
+  arena.plan(drows_at_experts, max_rows, m.row_dim());
   arena.plan(dmix, slots);
   arena.plan(dlogits, tokens, m.n_experts);
   arena.plan(drows, tokens, m.latent_dim);
@@ -102,8 +102,8 @@ template <class T>
 MoeLayer<T>::MoeLayer(const RunConfig& config, const BatchPart& part)
     : config_(config),
       part_(part),
-      experts_(config.model.n_experts, part.ranks ? part.ranks->rank() * (config.model.n_experts / part.of) : 0,
-               config.model.n_experts / part.of, config.model.row_dim(), config.model.moe_inter) {}
+      experts_(config.model.n_experts, part.ranks ? part.ranks->rank() * (config.model.n_experts / part.rank_count) : 0,
+               config.model.n_experts / part.rank_count, config.model.row_dim(), config.model.moe_inter) {}
 
 template <class T>
 void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual, const T* expert_bias,
@@ -111,7 +111,8 @@ void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<
   const auto& [w, a, ws, precision, clock] = pass;
   const ModelConfig& m = config_.model;
   clock.enter(Phase::router);
-  router_forward<T>(config_.router, part_, {w.gate, h, expert_bias}, a.router, precision.of(Gemm::gate), limits);
+  router_forward<T>(config_.router, part_, {w.gate, h, expert_bias}, a.router, precision.linear_precision(Gemm::gate),
+                    limits);
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.sent(), config_.router.top_k, m.n_experts, a.plan);
   const bool latent = m.latent_dim > 0;
@@ -254,7 +255,7 @@ void MoeLayer<T>::backward(const MoePass<T>& pass, const LayerView<T>& g, ConstM
   }
   clock.enter(Phase::router);
   router_backward<T>(config_.router, part_, {w.gate, h, nullptr}, a.router, {ws.dmix, ws.dlogits, g.gate, dh, true},
-                     precision.of(Gemm::gate));
+                     precision.linear_precision(Gemm::gate));
 }
 
 // In a single process, each task of the experts computes the rows that it multiplies, unless all rows must be rounded

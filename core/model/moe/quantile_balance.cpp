@@ -129,9 +129,9 @@ void bias_of_microbatch(const T* logits, const T* cutoff, std::size_t tokens, in
 
 template <class T>
 void follow_bias(std::span<const T> mean_bias, double ema, std::span<T> expert_bias, const std::uint8_t* killed) {
-  const T kept = static_cast<T>(ema), taken = static_cast<T>(1 - ema);
+  const T old_weight = static_cast<T>(ema), new_weight = static_cast<T>(1 - ema);
   const Living living = living_experts(expert_bias.size(), killed);
-  for (const std::int32_t e : living) expert_bias[e] = kept * expert_bias[e] + taken * mean_bias[e];
+  for (const std::int32_t e : living) expert_bias[e] = old_weight * expert_bias[e] + new_weight * mean_bias[e];
   const T mean = mean_of_living<T>(expert_bias, living);
   for (const std::int32_t e : living) expert_bias[e] -= mean;
 }

@@ -81,10 +81,10 @@ void keep_best_groups(const RouterConfig& config, std::span<const T> choice, con
     group_score[g] = living[g] > 1 ? first + second : first;
   }
   best.resize(config.n_limited_groups);
-  const int kept = best_indices<T>(
+  const int kept_groups = best_indices<T>(
       group_score, config.n_limited_groups, [&](std::int32_t g) { return living[g] > 0; }, best.data());
   keep.assign(groups, 0);
-  for (int i = 0; i < kept; ++i) keep[best[i]] = 1;
+  for (int i = 0; i < kept_groups; ++i) keep[best[i]] = 1;
 }
 
 // Returns a token's scores from its logits plus noise: the E random numbers that belong to token `t` of the whole
@@ -129,9 +129,9 @@ void take_experts(const RouterConfig& config, const std::int32_t* chosen, int n_
 
 // Sets the values of token t, whose experts are given. Margin and cutoff are NaN.
 template <class T>
-void take_given(const RouterConfig& config, const std::int32_t* given, int n_experts, std::size_t t,
+void take_given(const RouterConfig& config, const std::int32_t* given_ids, int n_experts, std::size_t t,
                 RouterActivations<T>& a) {
-  take_experts(config, given, n_experts, t, a);
+  take_experts(config, given_ids, n_experts, t, a);
   a.margin[t] = a.cutoff[t] = std::numeric_limits<T>::quiet_NaN();
 }
 
@@ -144,29 +144,29 @@ std::size_t real_tokens(const std::uint8_t* padding, std::size_t tokens) {
 template <class T>
 void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_experts, int microbatches,
                  RouterActivations<T>& a) {
-  const std::size_t here = a.ids.size(), all = part.all_tokens * size(config.top_k);
+  const std::size_t own_copies = a.ids.size(), all = part.all_tokens * size(config.top_k);
   std::vector<std::int32_t> ids = a.ids;
-  std::vector<T> mix(a.mix, a.mix + here);
+  std::vector<T> mix(a.mix, a.mix + own_copies);
   if (part.ranks) {
     ids.resize(all);
     mix.resize(all);
-    part.ranks->gather_all(a.ids.data(), here * sizeof(std::int32_t), ids.data());
-    part.ranks->gather_all(a.mix, here * sizeof(T), mix.data());
+    part.ranks->gather_all(a.ids.data(), own_copies * sizeof(std::int32_t), ids.data());
+    part.ranks->gather_all(a.mix, own_copies * sizeof(T), mix.data());
   }
-  std::vector<std::uint8_t> kept(all);
+  std::vector<std::uint8_t> kept_copies(all);
   const std::size_t of_part = part.all_tokens / size(microbatches), copies = of_part * size(config.top_k);
   for (std::size_t m = 0; m < size(microbatches); ++m) {
     const std::uint8_t* padding = a.padding ? a.padding + m * of_part : nullptr;
     drop_beyond_capacity(
         config.token_drop, Matrix<const std::int32_t>(ids.data() + m * copies, of_part, config.top_k), n_experts,
         expert_capacity(real_tokens(padding, of_part), config.top_k, n_experts, config.capacity_factor),
-        mix.data() + m * copies, kept.data() + m * copies, padding);
+        mix.data() + m * copies, kept_copies.data() + m * copies, padding);
   }
   const std::size_t first = part.first_token() * size(config.top_k);
-  std::copy_n(mix.data() + first, here, a.mix);
+  std::copy_n(mix.data() + first, own_copies, a.mix);
   a.not_dropped = a.ids;
-  for (std::size_t i = 0; i < here; ++i)
-    if (!kept[first + i]) a.not_dropped[i] = -1;
+  for (std::size_t i = 0; i < own_copies; ++i)
+    if (!kept_copies[first + i]) a.not_dropped[i] = -1;
 }
 
 // Counts the slots of each expert in the whole batch, [E]. router.fault_recount doubles the counts.
@@ -286,7 +286,7 @@ double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_e
     return config.aux_coeff * group_loss(experts, top_k, a.counted, a.load, share);
   }
   a.load_tokens = tokens;
-  const int all_groups = groups * part.of;
+  const int all_groups = groups * part.rank_count;
   loss_of_group.resize(groups);
   for (std::size_t g = 0; g < size(groups); ++g) {
     const std::size_t real = real_tokens(a.padding ? a.padding + g * tokens : nullptr, tokens);
@@ -474,7 +474,7 @@ void router_forward(const RouterConfig& config, const BatchPart& part, const Rou
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
                a.scores + first * size(n_experts), a.lse + first);
   };
-  const bool levels = config.balance_rule == BalanceRule::quantile_sequence && !limits.given;
+  const bool levels = config.balance_rule == BalanceRule::quantile_sequence && !limits.given_ids;
   if (levels) {
     parallel_slices(tokens, kRouterTokens, score);
     level_sequences<T>(config, part, Matrix<const T>(a.scores, tokens, n_experts), limits.killed, a.levelled_scores);
@@ -484,8 +484,8 @@ void router_forward(const RouterConfig& config, const BatchPart& part, const Rou
   parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
     if (!levels) score(first, last);
     for (std::size_t t = first; t < last; ++t) {
-      if (limits.given)
-        take_given(config, limits.given, n_experts, t, a);
+      if (limits.given_ids)
+        take_given(config, limits.given_ids, n_experts, t, a);
       else if (config.force_balance)
         assign_round_robin(config, living, n_experts, part, t, a);
       else

@@ -53,12 +53,13 @@ struct RouterActivations {
 
 // Other inputs of a layer's router.
 struct RoutingInputs {
-  const std::uint8_t* killed = nullptr;    // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
-  std::uint64_t noise_seed = 0;            // seed of router.gate_noise, another one for each layer and step
-  const std::int32_t* given = nullptr;     // [T, K] experts of this rank's tokens, in place of the router's choice
-  const std::int32_t* replayed = nullptr;  // [T, K] another run's experts, used like `given`; margins are the router's
-  const std::uint8_t* padding = nullptr;   // [T] 1: the token is routed, but not counted; nullptr: all are counted
-  int microbatches = 1;                    // microbatches of the batch; 1 with several ranks
+  const std::uint8_t* killed = nullptr;     // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
+  std::uint64_t noise_seed = 0;             // seed of router.gate_noise, another one for each layer and step
+  const std::int32_t* given_ids = nullptr;  // [T, K] experts of this rank's tokens, in place of the router's choice
+  const std::int32_t* replayed =
+      nullptr;  // [T, K] another run's experts, used like `given_ids`; margins are the router's
+  const std::uint8_t* padding = nullptr;  // [T] 1: the token is routed, but not counted; nullptr: all are counted
+  int microbatches = 1;                   // microbatches of the batch; 1 with several ranks
 };
 
 // Returns the experts that can be chosen, ascending; see RoutingInputs::killed.

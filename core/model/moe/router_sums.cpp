@@ -73,14 +73,14 @@ std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts,
   std::vector<float> biases(experts * kBiasShares);
   parallel_for(n_experts, [&](int e) {
     const auto expert = static_cast<std::size_t>(e);
-    std::vector<float> lacking(tokens);
-    for (std::size_t t = 0; t < tokens; ++t) lacking[t] = cutoffs[t] - judged[t * experts + expert];
-    std::ranges::sort(lacking);
+    std::vector<float> missing_scores(tokens);
+    for (std::size_t t = 0; t < tokens; ++t) missing_scores[t] = cutoffs[t] - judged[t * experts + expert];
+    std::ranges::sort(missing_scores);
     for (std::size_t q = 0; q < kBiasShares; ++q) {
       const double place = shares[q] * static_cast<double>(tokens - 1);
       const auto below = std::min(static_cast<std::size_t>(place), tokens - 2);
-      biases[expert * kBiasShares + q] =
-          static_cast<float>(std::lerp(lacking[below], lacking[below + 1], place - static_cast<double>(below)));
+      biases[expert * kBiasShares + q] = static_cast<float>(
+          std::lerp(missing_scores[below], missing_scores[below + 1], place - static_cast<double>(below)));
     }
   });
   return biases;

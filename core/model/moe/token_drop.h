@@ -21,6 +21,6 @@ int expert_capacity(std::size_t tokens, int top_k, int n_experts, double factor)
 // normalised again, and a token does not get another expert. Copies of padding (padding_T) are kept and not counted.
 template <class T>
 void drop_beyond_capacity(TokenDrop policy, ConstMatrix<std::int32_t> ids_TK, int n_experts, int capacity, T* mix,
-                          std::uint8_t* kept, const std::uint8_t* padding = nullptr);
+                          std::uint8_t* is_kept, const std::uint8_t* padding = nullptr);
 
 }  // namespace moescope

@@ -67,7 +67,7 @@ void columns_amax(const Tile& t, std::int32_t* amax_bits) {
   Index c = 0;
   for (; c + 4 * kSixteen <= t.in.cols; c += 4 * kSixteen) {
     Ints top[4];
-    for (auto& each : top) each = zero<std::int32_t>();
+    for (auto& part : top) part = zero<std::int32_t>();
     for (Index r = 0; r < t.in.rows; ++r)
       for (Index k = 0; k < 4; ++k) top[k] = larger(top[k], magnitude_bits(load(t.in.row(r) + c + k * kSixteen)));
     for (Index k = 0; k < 4; ++k) store(amax_bits + c + k * kSixteen, top[k]);
@@ -98,8 +98,8 @@ void mx_scales(const Scaling& s, Index count, BlockBatch& b) {
   for (Index i = 0; i < count; ++i) {
     const std::int32_t amax = b.amax_bits[i], code = e8m0_code(rule, amax);
     // A block of zeros is scaled by 1 instead of by a subnormal, which is slow on some processors.
-    const std::int32_t least = amax == 0 ? bits_of(1.0f) : kSmallestE8m0Bits;
-    const std::int32_t decode = code == 0 ? least : code << 23;
+    const std::int32_t decode_of_zero_code = amax == 0 ? bits_of(1.0f) : kSmallestE8m0Bits;
+    const std::int32_t decode = code == 0 ? decode_of_zero_code : code << 23;
     // The encoding factor stays finite for NaN (255) as well: the scale alone makes q of such a block NaN.
     const std::int32_t encode = code >= 254 ? kSmallestE8m0Bits : (254 - code) << 23;
     b.code[i] = code;
@@ -141,10 +141,10 @@ void nvfp4_scales(const Scaling& s, Index count, BlockBatch& b) {
   for (Index i = 0; i < count; i += kSixteen) {
     const Ints bits = load(b.amax_bits.data() + i);
     const Floats amax = bits_as<float>(bits), sixth = ratio<kCorrected>(amax, splat(6.0f), splat(1.0f / 6.0f));
-    const Floats wanted = ratio<kCorrected>(sixth, tensor, per_tensor);
-    const Floats held = smaller(larger(wanted, splat(kNvfp4LeastScale)), splat(kNvfp4MostScale));
-    const Floats to_last = bits_as<float>((bits_as<std::int32_t>(held) & infinity) + splat(kNvfp4ToLast));
-    const Floats block_scale = (held + to_last) - to_last, decode = tensor * block_scale, encode = one / decode;
+    const Floats unrounded = ratio<kCorrected>(sixth, tensor, per_tensor);
+    const Floats clamped = smaller(larger(unrounded, splat(kNvfp4MinScale)), splat(kNvfp4MaxScale));
+    const Floats to_last = bits_as<float>((bits_as<std::int32_t>(clamped) & infinity) + splat(kNvfp4ToLast));
+    const Floats block_scale = (clamped + to_last) - to_last, decode = tensor * block_scale, encode = one / decode;
     const Words exponent = shifted_right<23>(bits_as<std::uint32_t>(decode)) & splat(255u);
     const Ints code = if_less(bits, infinity, bits_as<std::int32_t>(exponent), splat(kNoCode));
     store(b.code.data() + i, code);
@@ -203,11 +203,11 @@ void scales(const Scaling& s, BlockBatch& b) {
   Ints top_amax_bits = none, top_code = none, least_code = splat(255), clipped = none, nonzero = none, vanishing = none;
   for (Index i = 0; i < padded; i += kSixteen) {
     const Ints bits = load(b.amax_bits.data() + i), code = load(b.code.data() + i);
-    const Floats scaled = load(b.scaled_amax.data() + i), no = zero<float>(), yes = bits_as<float>(splat(1));
-    clipped = clipped + bits_as<std::int32_t>(if_less(splat(s.clip_limit), scaled, yes, no));
+    const Floats scaled = load(b.scaled_amax.data() + i), no = zero<float>(), one = bits_as<float>(splat(1));
+    clipped = clipped + bits_as<std::int32_t>(if_less(splat(s.clip_limit), scaled, one, no));
     nonzero = nonzero + if_equal(bits, none, none, splat(1));
     vanishing =
-        vanishing | if_equal(bits, none, none, bits_as<std::int32_t>(if_less(scaled, splat(0x1p-40f), yes, no)));
+        vanishing | if_equal(bits, none, none, bits_as<std::int32_t>(if_less(scaled, splat(0x1p-40f), one, no)));
     top_amax_bits = larger(top_amax_bits, bits);
     top_code = larger(top_code, if_equal(bits, none, none, code));
     least_code = smaller(least_code, if_equal(bits, none, splat(255), code));

@@ -154,14 +154,14 @@ class Conversion {
     block.y2 = fused(y, y, block.y2);
     counts_.q2 = fused(q, q, counts_.q2);
     counts_.err2 = fused(error, error, counts_.err2);
-    least_ = smaller(least_, magnitude);
+    smallest_magnitude_ = smaller(smallest_magnitude_, magnitude);
     count_nonzero(r, counts_.nonzero_out);
     if (clips_) counts_.clipped += count_greater(y, clip_limit_);
     const Floats value = with_signs_of(x, r * scales.out);
     return signed_zero_ ? value : value + zero<float>();
   }
   HWY_INLINE void add(const Block&, const auto&) {}
-  HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t, min_of(least_) > 0); }
+  HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t, min_of(smallest_magnitude_) > 0); }
 
  private:
   // The ratio is the same for a whole batch, so that branching here avoids a copy of the loop for each ratio.
@@ -181,7 +181,7 @@ class Conversion {
   Scaling::Ratio ratio_;
   bool clips_, signed_zero_;
   BatchCounts counts_;
-  Ints least_ = splat(0x7FFFFFFF);  // bits of the smallest magnitude
+  Ints smallest_magnitude_ = splat(0x7FFFFFFF);  // bits of the smallest magnitude
   alignas(64) std::array<float, kMaxBlocks> decode_in_units_;
 };
 
@@ -236,17 +236,17 @@ HWY_INLINE void convert_pair(auto& convert, const Tile& t, const TileRow& row, I
   using Convert = std::remove_reference_t<decltype(convert)>;
   const float* in = row.in + c;
   const OfBlock first{squares.count()}, last{kWidth == kSixteen ? first.index + 1 : first.index};
-  typename Convert::Block own, next;
+  typename Convert::Block first_block, second_block;
   fetch_below(t, row.index, c), fetch_below(t, row.index, c + kSixteen);
-  const Floats values = convert(load(in), convert.scales(first), row.key, c, own);
-  store_converted(
-      t, row.to + c, values,
-      convert(load(in + kSixteen), convert.scales(last), row.key, c + kSixteen, kWidth == kSixteen ? next : own));
-  convert.add(own, first);
-  squares.add(own.y2);
+  const Floats values = convert(load(in), convert.scales(first), row.key, c, first_block);
+  store_converted(t, row.to + c, values,
+                  convert(load(in + kSixteen), convert.scales(last), row.key, c + kSixteen,
+                          kWidth == kSixteen ? second_block : first_block));
+  convert.add(first_block, first);
+  squares.add(first_block.y2);
   if constexpr (kWidth == kSixteen) {
-    convert.add(next, last);
-    squares.add(next.y2);
+    convert.add(second_block, last);
+    squares.add(second_block.y2);
   }
 }
 
@@ -255,13 +255,13 @@ HWY_INLINE void convert_block(auto& convert, const Tile& t, const TileRow& row, 
   const OfBlock at{squares.count()};
   const auto scales = convert.scales(at);
   const Index end = std::min(c + width, t.in.cols);
-  typename std::remove_reference_t<decltype(convert)>::Block own;
+  typename std::remove_reference_t<decltype(convert)>::Block block;
   for (Index i = c; i < end; i += kSixteen) {
     fetch_below(t, row.index, i);
-    store_converted(t, row.to + i, convert(load_first(row.in + i, end - i), scales, row.key, i, own), end - i);
+    store_converted(t, row.to + i, convert(load_first(row.in + i, end - i), scales, row.key, i, block), end - i);
   }
-  convert.add(own, at);
-  squares.add(own.y2);
+  convert.add(block, at);
+  squares.add(block.y2);
 }
 
 // `kWidth`: width of the blocks if it is 16 or 32, otherwise 0.
@@ -353,13 +353,14 @@ BlockSums sums_of_blocks(const BlockBatch& b, double unit) {
   const Floats inverse_unit = splat(static_cast<float>(1 / unit));
   Floats x2 = none, crest = none;
   for (Index i = 0; i < b.count; i += kSixteen) {
-    const Floats own = load(b.x2.data() + i), scaled = load(b.scaled_amax.data() + i);
+    const Floats block_amax = load(b.x2.data() + i), scaled = load(b.scaled_amax.data() + i);
     const Ints amax = load(b.amax_bits.data() + i),
                scaling = bits_as<std::int32_t>(load(b.decode.data() + i) * inverse_unit);
     const Floats scale =
         bits_as<float>(if_equal(amax, splat(0), splat(0), scaling));  // may be far too large for a block of zeros
-    x2 += own * scale * scale;
-    crest += square_root(scaled * scaled * load(b.elements.data() + i) / if_less(none, own, own, largest));
+    x2 += block_amax * scale * scale;
+    crest +=
+        square_root(scaled * scaled * load(b.elements.data() + i) / if_less(none, block_amax, block_amax, largest));
   }
   return {sum_of(x2), sum_of(crest)};
 }

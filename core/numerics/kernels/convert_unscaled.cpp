@@ -20,17 +20,17 @@ enum class Unscaled : std::uint8_t { copied, bf16_nearest, bf16_stochastic };
 // Rounds to BF16. Infinity is kept; a NaN becomes a quiet NaN. With kOrdinary all values must be finite.
 template <Unscaled kHow, bool kOrdinary>
 HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column_keys, Index col) {
-  const Words bits = bits_as<std::uint32_t>(x), kept = splat(0xFFFF0000u);
+  const Words bits = bits_as<std::uint32_t>(x), upper_bits = splat(0xFFFF0000u);
   Words up;
   if constexpr (kHow == Unscaled::bf16_stochastic)
     up = bits + shifted_right<16>(draws_of(row, column_keys + col));
   else
     up = bits + splat(0x7FFFu) + (shifted_right<16>(bits) & splat(1u));
-  if constexpr (kOrdinary) return bits_as<float>(up & kept);
+  if constexpr (kOrdinary) return bits_as<float>(up & upper_bits);
   const Ints magnitude = magnitude_bits(x), infinity = splat(0x7F800000);
-  const Ints quiet_nan = bits_as<std::int32_t>((bits | splat(0x00400000u)) & kept);
+  const Ints quiet_nan = bits_as<std::int32_t>((bits | splat(0x00400000u)) & upper_bits);
   const Ints special = if_less(infinity, magnitude, quiet_nan, bits_as<std::int32_t>(bits));
-  return bits_as<float>(if_less(magnitude, infinity, bits_as<std::int32_t>(up & kept), special));
+  return bits_as<float>(if_less(magnitude, infinity, bits_as<std::int32_t>(up & upper_bits), special));
 }
 
 // Returns the largest finite magnitude.
@@ -81,7 +81,7 @@ struct UnscaledConverter {
   SquareSums squares;
   Words nonzero = zero<std::uint32_t>(), nonzero_out = nonzero;
   Ints overflowed = zero<std::int32_t>();
-  Words least = splat(0x7F800000u);  // bits of the smallest magnitude other than 0, minus one
+  Words smallest_magnitude = splat(0x7F800000u);  // bits of the smallest magnitude other than 0, minus one
 
   HWY_INLINE explicit UnscaledConverter(float inverse) : inverse_unit(splat(inverse)) {}
 
@@ -90,7 +90,7 @@ struct UnscaledConverter {
     if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow, false>(x, row, column_keys, col);
     Ints x_bits = magnitude_bits(x), q_bits = magnitude_bits(value);
     // Subtracting one makes zero the largest.
-    least = smaller(least, bits_as<std::uint32_t>(q_bits) - splat(1u));
+    smallest_magnitude = smaller(smallest_magnitude, bits_as<std::uint32_t>(q_bits) - splat(1u));
     count_nonzero(bits_as<float>(x_bits), nonzero);
     count_nonzero(bits_as<float>(q_bits), nonzero_out);
     // Sums leave out elements that are not finite before or after rounding.
@@ -117,7 +117,7 @@ void convert_any(const Tile& tile, QuantSums& sums) {
       store_converted(t, r * t.out_stride() + c, convert(x, key, t.column_keys, c), count);
     }
   }
-  if (t.bf16.data) *t.too_small |= min_of(convert.least) < 0x00800000u - 1;
+  if (t.bf16.data) *t.too_small |= min_of(convert.smallest_magnitude) < 0x00800000u - 1;
   convert.squares.add_to(sums, unit.squared());
   const std::uint64_t values = sum_of(convert.nonzero);
   sums.elements += t.in.size();
@@ -141,13 +141,15 @@ HWY_INLINE Floats rounded_ordinary(Floats x, RowKey row, const std::uint32_t* co
 // tiles. Returns false for other tiles; the output is then unspecified.
 template <Unscaled kHow>
 bool convert_ordinary(const Tile& tile, QuantSums& sums) {
-  constexpr std::int32_t kLeast = (127 - 60) << 23, kLeastTop = (127 - 48) << 23, kMostTop = (127 + 50) << 23;
+  constexpr std::int32_t kMinMagnitudeBits = (127 - 60) << 23, kMinTopBits = (127 - 48) << 23,
+                         kMaxTopBits = (127 + 50) << 23;
   const Tile t = tile;
   SquareSums squares;
-  Ints least = splat(0x7FFFFFFF), top = zero<std::int32_t>();
+  Ints smallest_magnitude = splat(0x7FFFFFFF), top = zero<std::int32_t>();
   const auto converted = [&](Floats x, RowKey key, Index c) HWY_ATTR {
     const Ints magnitude = magnitude_bits(x);
-    least = smaller(least, magnitude), top = larger(top, magnitude);  // missing columns count as zeros
+    smallest_magnitude = smaller(smallest_magnitude, magnitude),
+    top = larger(top, magnitude);  // missing columns count as zeros
     const Floats value = rounded_ordinary<kHow>(x, key, t.column_keys, c);
     squares.x2 = fused(x, x, squares.x2);
     if constexpr (kHow == Unscaled::copied) return value;
@@ -170,7 +172,7 @@ bool convert_ordinary(const Tile& tile, QuantSums& sums) {
       store_converted(t, to + c, converted(load_first(in + c, t.in.cols - c), key, c), t.in.cols - c);
   }
   const std::int32_t top_bits = max_of(top);
-  if (min_of(least) < kLeast || top_bits < kLeastTop || top_bits > kMostTop) return false;
+  if (min_of(smallest_magnitude) < kMinMagnitudeBits || top_bits < kMinTopBits || top_bits > kMaxTopBits) return false;
   if (kHow == Unscaled::copied) squares.q2 = squares.x2;
   squares.add_to(sums, 1);
   sums.elements += t.in.size();

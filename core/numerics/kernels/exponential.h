@@ -19,7 +19,7 @@ namespace HWY_NAMESPACE {
 HWY_INLINE Floats exp_lanes(Floats x) {
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;  // high part: 16 bits, so n * high is exact
-  constexpr float kLeast = -87.3f, kInfinite = 0x1.62e43p+6f;          // above it e^x is infinite
+  constexpr float kMinExponent = -87.3f, kInfinite = 0x1.62e43p+6f;    // above it e^x is infinite
   const Floats shifted = fused(x, splat(0x1.715476p0f), splat(kRound));
   const Floats n = shifted - kRound;
   const Floats r = fused(n, splat(-kLn2Low), fused(n, splat(-kLn2High), x));
@@ -32,13 +32,13 @@ HWY_INLINE Floats exp_lanes(Floats x) {
   // n is added to the exponent: between the two limits, 2^n p is a normal number.
   const Floats y = bits_as<float>(bits_as<std::uint32_t>(p) + shifted_left<23>(bits_as<std::uint32_t>(shifted)));
   const Floats infinite_or_nan = x * std::numeric_limits<float>::max();
-  return if_less(x, splat(kLeast), zero<float>(), if_less(x, splat(kInfinite), y, infinite_or_nan));
+  return if_less(x, splat(kMinExponent), zero<float>(), if_less(x, splat(kInfinite), y, infinite_or_nan));
 }
 HWY_INLINE Lanes<double> exp_lanes(Lanes<double> x) {
-  alignas(64) double each[kLanes<double>];
-  store(each, x);
-  for (double& v : each) v = std::exp(v);
-  return load(each);
+  alignas(64) double values[kLanes<double>];
+  store(values, x);
+  for (double& v : values) v = std::exp(v);
+  return load(values);
 }
 
 template <class T>

@@ -64,10 +64,11 @@ template <Index kHalf>
 HWY_INLINE Floats join_lanes(Floats v) {
   constexpr Index kWidth = Floats::kWidth;
   if constexpr (kHalf >= kWidth) {
-    constexpr Index kApart = kHalf / kWidth;
+    constexpr Index kPartDistance = kHalf / kWidth;
     Floats joined;
     for (std::size_t k = 0; k < v.kParts; ++k)
-      joined.part[k] = k & kApart ? hn::Sub(v.part[k - kApart], v.part[k]) : hn::Add(v.part[k], v.part[k + kApart]);
+      joined.part[k] = k & kPartDistance ? hn::Sub(v.part[k - kPartDistance], v.part[k])
+                                         : hn::Add(v.part[k], v.part[k + kPartDistance]);
     return joined;
   } else {
     alignas(64) std::int32_t partner[kWidth];
@@ -133,10 +134,10 @@ HWY_INLINE void rotate_long(const float* in, Index stride, Index cols, const flo
     join_vectors(turned[i]);
   }
   for (Index k = 0; k < 16; ++k) {
-    Floats apart[kTimes];
-    for (Index i = 0; i < kTimes; ++i) apart[i] = turned[i][k];
-    join_vectors(apart);
-    for (Index i = 0; i < kTimes; ++i) sink.put(at + (i * 16 + k) * at_stride, apart[i], cols);
+    Floats vectors[kTimes];
+    for (Index i = 0; i < kTimes; ++i) vectors[i] = turned[i][k];
+    join_vectors(vectors);
+    for (Index i = 0; i < kTimes; ++i) sink.put(at + (i * 16 + k) * at_stride, vectors[i], cols);
   }
 }
 
@@ -204,12 +205,12 @@ const float* factors_of(const Rotation& rotation, Index n, Index first, Index co
 void rotate_few(const float* in, Index n, const float* factor, float* out, std::int32_t* amax_bits) {
   float v[16];
   for (Index k = 0; k < n; ++k) v[k] = in[k] * factor[k];
-  for (Index half = 1; half < n; half *= 2)
-    for (Index i = 0; i < n; i += 2 * half)
-      for (Index k = i; k < i + half; ++k) {
-        const float a = v[k], b = v[k + half];
+  for (Index half_size = 1; half_size < n; half_size *= 2)
+    for (Index i = 0; i < n; i += 2 * half_size)
+      for (Index k = i; k < i + half_size; ++k) {
+        const float a = v[k], b = v[k + half_size];
         v[k] = a + b;
-        v[k + half] = a - b;
+        v[k + half_size] = a - b;
       }
   if (out) std::copy_n(v, n, out);
   if (amax_bits)
@@ -226,10 +227,10 @@ void for_each_size(Index length, const Rotation& rotation, Index first, const au
   for (Index k = 0, count = 0; k < length; k += count) {
     const Index n = std::min(whole, static_cast<Index>(std::bit_floor(static_cast<std::size_t>(length - k))));
     count = n == whole ? (length - k) / n * n : n;
-    float few[kMaxBlock];
+    float factors[kMaxBlock];
     if (n != whole)
-      for (Index i = 0; i < n; ++i) few[i] = norm_of(n) * sign_of(rotation, first + k + i);
-    body(k, count, n, n == whole ? factors_of(rotation, n, first + k, count) : few);
+      for (Index i = 0; i < n; ++i) factors[i] = norm_of(n) * sign_of(rotation, first + k + i);
+    body(k, count, n, n == whole ? factors_of(rotation, n, first + k, count) : factors);
   }
 }
 

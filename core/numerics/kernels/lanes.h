@@ -313,8 +313,8 @@ MOESCOPE_ON_LANES hn::TFromD<D> joined_vector([[maybe_unused]] D d, V v, [[maybe
     return hn::GetLane(v);
 #if HWY_TARGET != HWY_SCALAR
   } else if constexpr (kWidth * sizeof(hn::TFromD<D>) > 16) {
-    const hn::Half<D> half;
-    return joined_vector(half, join(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), join);
+    const hn::Half<D> half_lanes;
+    return joined_vector(half_lanes, join(hn::LowerHalf(half_lanes, v), hn::UpperHalf(half_lanes, v)), join);
   } else if constexpr (kWidth == 4) {
     const auto pairs = join(v, hn::Shuffle1032(v));
     return hn::GetLane(join(pairs, hn::Shuffle2301(pairs)));
@@ -325,8 +325,8 @@ MOESCOPE_ON_LANES hn::TFromD<D> joined_vector([[maybe_unused]] D d, V v, [[maybe
 }
 template <class T, class Join>
 MOESCOPE_ON_LANES T joined(Lanes<T> v, Join join) {
-  for (std::size_t half = v.kParts / 2; half > 0; half /= 2)
-    for (std::size_t k = 0; k < half; ++k) v.part[k] = join(v.part[k], v.part[k + half]);
+  for (std::size_t half_parts = v.kParts / 2; half_parts > 0; half_parts /= 2)
+    for (std::size_t k = 0; k < half_parts; ++k) v.part[k] = join(v.part[k], v.part[k + half_parts]);
   return joined_vector(Tag<T>(), v.part[0], join);
 }
 template <class T>
@@ -384,8 +384,8 @@ MOESCOPE_ON_LANES Lanes<T> joined_rows(const T* rows, Join join) {
     hn::Vec<Tag<T>> v[kWidth];
     for (std::size_t k = 0; k < kWidth; ++k) {
       Lanes<T> row = load(rows + (part * kWidth + k) * kSixteen);
-      for (std::size_t half = row.kParts / 2; half > 0; half /= 2)
-        for (std::size_t i = 0; i < half; ++i) row.part[i] = join(row.part[i], row.part[i + half]);
+      for (std::size_t half_parts = row.kParts / 2; half_parts > 0; half_parts /= 2)
+        for (std::size_t i = 0; i < half_parts; ++i) row.part[i] = join(row.part[i], row.part[i + half_parts]);
       v[k] = row.part[0];
     }
     r.part[part] = joined_vectors(Tag<T>(), v, join);

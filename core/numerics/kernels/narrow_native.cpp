@@ -60,8 +60,8 @@ MOESCOPE_AVX512_BF16 void narrow_natively(const float* in, std::size_t n, Bf16* 
   }
   for (; i < n; i += kFloats) {
     const __mmask16 lanes = first_lanes(n - i);
-    const __m256bh half = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, in + i));
-    _mm256_mask_storeu_epi16(out + i, lanes, reinterpret_cast<const __m256i&>(half));
+    const __m256bh narrowed = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, in + i));
+    _mm256_mask_storeu_epi16(out + i, lanes, reinterpret_cast<const __m256i&>(narrowed));
   }
 }
 
@@ -79,22 +79,22 @@ MOESCOPE_AVX512_BF16 bool narrow_to_panels(ConstMatrix<float> rows, Bf16* out, I
   constexpr Index kRowsAhead = 16;  // rows to prefetch, because a gradient's operand has mostly left the caches
   const __m512i order = _mm512_loadu_si512(kSideBySide.data());
   const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF), one = _mm512_set1_epi32(1);
-  __m512i least = magnitude;  // smallest magnitude's bits minus one, which makes zero the largest
+  __m512i smallest_magnitude = magnitude;  // smallest magnitude's bits minus one, which makes zero the largest
   const float* in = rows.data;
   for (Index r = 0; r < to_tiles(rows.rows, kUnitDepth); r += 2, in += 2 * rows.stride, out += 2 * kUnitRows)
     for (Index c = 0; c < rows.cols; c += kUnitRows) {
       const float* next = in + rows.stride + c;
-      const __mmask16 there = first_lanes(rows.cols - c);
+      const __mmask16 present_lanes = first_lanes(rows.cols - c);
       for (const Index ahead : {kRowsAhead, kRowsAhead + 1}) _mm_prefetch(in + c + ahead * rows.stride, _MM_HINT_T0);
-      const __m512 upper = _mm512_maskz_loadu_ps(r < rows.rows ? there : __mmask16{0}, in + c);
-      const __m512 lower = _mm512_maskz_loadu_ps(r + 1 < rows.rows ? there : __mmask16{0}, next);
+      const __m512 upper = _mm512_maskz_loadu_ps(r < rows.rows ? present_lanes : __mmask16{0}, in + c);
+      const __m512 lower = _mm512_maskz_loadu_ps(r + 1 < rows.rows ? present_lanes : __mmask16{0}, next);
       for (const __m512 x : {upper, lower}) {
         const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x), magnitude);
-        least = _mm512_min_epu32(least, _mm512_sub_epi32(bits, one));
+        smallest_magnitude = _mm512_min_epu32(smallest_magnitude, _mm512_sub_epi32(bits, one));
       }
       _mm512_storeu_si512(out + c / kUnitRows * panel_stride, side_by_side(upper, lower, order));
     }
-  return _mm512_reduce_min_epu32(least) >= 0x00800000u - 1;
+  return _mm512_reduce_min_epu32(smallest_magnitude) >= 0x00800000u - 1;
 }
 
 #undef MOESCOPE_AVX512_BF16

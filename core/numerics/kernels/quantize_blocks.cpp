@@ -36,17 +36,18 @@ class ScaleCounts {
   void add(const BlockBatch& b) {
     for (Index i = 0; i < b.count; ++i) ++counts_[i & (kTurns - 1)][static_cast<Index>(b.code[i])];
     const bool zeros = b.nonzero < b.count;  // least_code and top_code do not include the code of blocks of zeros
-    least_ = std::min(least_, zeros ? 0 : b.least_code), top_ = std::max(top_, zeros ? 255 : b.top_code);
+    lowest_code_ = std::min(lowest_code_, zeros ? 0 : b.least_code),
+    highest_code_ = std::max(highest_code_, zeros ? 255 : b.top_code);
   }
   void add_to(QuantSums& sums) const {
     for (const auto& turn : counts_)
-      for (int code = least_; code <= top_; ++code) sums.e8m0_blocks[code] += turn[code];
+      for (int code = lowest_code_; code <= highest_code_; ++code) sums.e8m0_blocks[code] += turn[code];
   }
 
  private:
   static constexpr Index kTurns = 4;
   std::array<std::array<std::uint32_t, 256>, kTurns> counts_{};
-  int least_ = 255, top_ = 0;  // codes that occurred
+  int lowest_code_ = 255, highest_code_ = 0;  // codes that occurred
 };
 
 // False if float32 was too narrow for the squares: they are beyond its range, or squares vanished beside larger values
@@ -130,11 +131,11 @@ Tile decoded(const Tile& t, const auto& convert) {
   if (!t.bf16.data) return t;
   thread_local std::vector<float> values;
   values.resize(std::max<std::size_t>(values.size(), t.in.size()));
-  Tile again = t;
-  again.bf16 = {};
-  again.out = {values.data(), t.in.rows, t.in.cols};
-  convert(again);
-  return again;
+  Tile decoding = t;
+  decoding.bf16 = {};
+  decoding.out = {values.data(), t.in.rows, t.in.cols};
+  convert(decoding);
+  return decoding;
 }
 
 // Adds the statistics of a converted batch. block_at(tile, i) returns block i of `tile`, which has decoded values.
@@ -184,8 +185,8 @@ float block_error(FourOverSix kind, const Nvfp4TensorScale& tensor, const Nvfp4B
   for (Index r = 0; r < block.rows; ++r)
     rows[r] = row_error(kind, tensor, scales, block.x + r * block.row_stride, block.count, block.step);
   if (block.rows == 1) return rows[0];
-  for (Index apart = kNvfp4Square / 2; apart > 0; apart /= 2)
-    for (Index r = 0; r < apart; ++r) rows[r] += rows[r + apart];
+  for (Index distance = kNvfp4Square / 2; distance > 0; distance /= 2)
+    for (Index r = 0; r < distance; ++r) rows[r] += rows[r + distance];
   return rows[0];
 }
 
@@ -278,8 +279,8 @@ void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
     BlockBatch rows = squares;
     rows.count = tile.in.rows * per_row;
     for (Index r = 1; r < tile.in.rows; ++r)
-      for (auto* each : {&rows.encode, &rows.decode, &rows.bf16_decode})
-        std::copy_n(each->begin(), per_row, each->begin() + r * per_row);
+      for (auto* factors : {&rows.encode, &rows.decode, &rows.bf16_decode})
+        std::copy_n(factors->begin(), per_row, factors->begin() + r * per_row);
     const BatchSums converted = convert_rows(s, tile, kNvfp4Square, rows);
     squares.x2.fill(0);
     for (Index i = 0; i < rows.count; ++i) squares.x2[i % per_row] += rows.x2[i];

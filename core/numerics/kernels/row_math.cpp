@@ -27,9 +27,9 @@ HWY_INLINE void sigmoid_lanes(const T* in, std::size_t n, T* out) {
 template <class T>
 HWY_INLINE T largest_scaled(const T* in, std::size_t n, T scale) {
   if (n < kLanes<T>) {
-    T most = in[0] * scale;
-    for (std::size_t i = 1; i < n; ++i) most = std::max(most, in[i] * scale);
-    return most;
+    T largest = in[0] * scale;
+    for (std::size_t i = 1; i < n; ++i) largest = std::max(largest, in[i] * scale);
+    return largest;
   }
   Lanes<T> top = load(in + n - kLanes<T>) * scale;  // reads some values twice
   for (std::size_t i = 0; i + kLanes<T> < n; i += kLanes<T>) top = larger(top, load(in + i) * scale);
@@ -39,9 +39,9 @@ HWY_INLINE T largest_scaled(const T* in, std::size_t n, T scale) {
 // Values that do not fill all lanes are added last, one by one.
 template <class T>
 HWY_INLINE T softmax_lanes(const T* in, std::size_t n, T scale, T* out, T* largest) {
-  const T most = largest_scaled(in, n, scale);
-  if (largest) *largest = most;
-  const Lanes<T> minus_most = splat(-most);
+  const T largest_scaled_value = largest_scaled(in, n, scale);
+  if (largest) *largest = largest_scaled_value;
+  const Lanes<T> minus_most = splat(-largest_scaled_value);
   const std::size_t whole = n / kLanes<T> * kLanes<T>;
   Lanes<T> total = zero<T>();
   for (std::size_t i = 0; i < whole; i += kLanes<T>) {
@@ -56,7 +56,7 @@ HWY_INLINE T softmax_lanes(const T* in, std::size_t n, T scale, T* out, T* large
   const T inverse = T{1} / sum;
   for (std::size_t i = 0; i < whole; i += kLanes<T>) store(out + i, load(out + i) * inverse);
   for (std::size_t i = whole; i < n; ++i) out[i] *= inverse;
-  return most + std::log(sum);
+  return largest_scaled_value + std::log(sum);
 }
 
 template <class T>

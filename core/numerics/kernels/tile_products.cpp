@@ -272,10 +272,10 @@ inline std::uint32_t first_of(Index count, Index n) {
 MOESCOPE_AVX512_BF16 inline __m512i pair_at(const Matrix<const Bf16>& in, Index row, Index col, __mmask16 cols) {
   if (row >= in.rows) return _mm512_setzero_si512();
   const Bf16* upper = in.data + row * in.stride + col;
-  const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(cols, upper));
-  if (row + 1 == in.rows) return even;
+  const __m512i even_row = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(cols, upper));
+  if (row + 1 == in.rows) return even_row;
   const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(cols, upper + in.stride));
-  return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+  return _mm512_or_si512(even_row, _mm512_slli_epi32(odd, 16));
 }
 
 MOESCOPE_AVX512_BF16 void transpose_block(const std::uint32_t* in, Index in_stride, std::uint32_t* out,
@@ -309,10 +309,10 @@ void TileProducts::multiply(ConstMatrix<Bf16> a, const PackedMatrix& b, bool add
 MOESCOPE_AVX512_BF16 void rows_of_transpose(ConstMatrix<Bf16> in, Bf16* out) {
   const Index depth = to_tiles(in.rows, kUnitDepth);
   for (Index c = 0; c < in.cols; c += kUnitRows) {
-    const auto there = static_cast<__mmask16>(first_of(in.cols - c, kUnitRows));
+    const auto present_lanes = static_cast<__mmask16>(first_of(in.cols - c, kUnitRows));
     for (Index r = 0; r < depth; r += kUnitDepth) {
       __m512i words[16];
-      for (int i = 0; i < 16; ++i) words[i] = pair_at(in, r + 2 * i, c, there);
+      for (int i = 0; i < 16; ++i) words[i] = pair_at(in, r + 2 * i, c, present_lanes);
       transpose(words);
       store_rows(words, out + c * depth + r, depth * sizeof(Bf16));
     }
@@ -322,8 +322,9 @@ MOESCOPE_AVX512_BF16 void rows_of_transpose(ConstMatrix<Bf16> in, Bf16* out) {
 MOESCOPE_AVX512_BF16 void panels_of(ConstMatrix<Bf16> in, Bf16* out) {
   const Index depth = to_tiles(in.rows, kUnitDepth);
   for (Index c = 0; c < in.cols; c += kUnitRows) {
-    const auto there = static_cast<__mmask16>(first_of(in.cols - c, kUnitRows));
-    for (Index r = 0; r < depth; r += 2, out += 2 * kUnitRows) _mm512_storeu_si512(out, pair_at(in, r, c, there));
+    const auto present_lanes = static_cast<__mmask16>(first_of(in.cols - c, kUnitRows));
+    for (Index r = 0; r < depth; r += 2, out += 2 * kUnitRows)
+      _mm512_storeu_si512(out, pair_at(in, r, c, present_lanes));
   }
 }
 
@@ -331,10 +332,11 @@ MOESCOPE_AVX512_BF16 void panels_of_transpose(ConstMatrix<Bf16> in, Bf16* out) {
   const Index depth = to_tiles(in.cols, kUnitDepth);
   for (Index r = 0; r < in.rows; r += kUnitRows)
     for (Index c = 0; c < depth; c += kUnitDepth, out += kUnitRows * kUnitDepth) {
-      const __mmask32 there = first_of(in.cols - c, kUnitDepth);
+      const __mmask32 present_lanes = first_of(in.cols - c, kUnitDepth);
       __m512i words[16];
       for (int i = 0; i < 16; ++i)
-        words[i] = r + i < in.rows ? _mm512_maskz_loadu_epi16(there, in.row(r + i) + c) : _mm512_setzero_si512();
+        words[i] =
+            r + i < in.rows ? _mm512_maskz_loadu_epi16(present_lanes, in.row(r + i) + c) : _mm512_setzero_si512();
       transpose(words);
       store_rows(words, out, 2 * kUnitRows * sizeof(Bf16));
     }

@@ -17,7 +17,7 @@ namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int kLeast = kWhatIfBlocks.front();
+constexpr int kMinBlock = kWhatIfBlocks.front();
 constexpr int kStretch = 64;  // limits the length of float32 sums
 constexpr std::int32_t kInfinityBits = 0x7F800000;
 
@@ -34,11 +34,11 @@ struct RuleLanes {
 };
 
 void measure_blocks(WhatIfTile& tile) {
-  for (int b = 0; b * kLeast < tile.depth; ++b) {
+  for (int b = 0; b * kMinBlock < tile.depth; ++b) {
     WhatIfBlock& block = tile.blocks[0][b] = {};
-    block.depth = std::min(kLeast, tile.depth - b * kLeast);
+    block.depth = std::min(kMinBlock, tile.depth - b * kMinBlock);
     for (int d = 0; d < block.depth; ++d) {
-      const float* x = &tile.x[(b * kLeast + d) * kWhatIfLanes];
+      const float* x = &tile.x[(b * kMinBlock + d) * kWhatIfLanes];
       for (int l = 0; l < kWhatIfLanes; ++l) {
         block.amax_bits[l] = std::max(block.amax_bits[l], std::bit_cast<std::int32_t>(x[l]) & 0x7FFFFFFF);
         block.x2[l] += static_cast<double>(x[l]) * x[l];
@@ -62,12 +62,12 @@ void combine_blocks(WhatIfTile& tile) {
       WhatIfBlock& block = tile.blocks[level][b];
       block = tile.blocks[level - 1][2 * b];
       if (2 * b * kWhatIfBlocks[level - 1] + kWhatIfBlocks[level - 1] >= tile.depth) continue;
-      const WhatIfBlock& half = tile.blocks[level - 1][2 * b + 1];
-      block.depth += half.depth;
+      const WhatIfBlock& second_child = tile.blocks[level - 1][2 * b + 1];
+      block.depth += second_child.depth;
       for (int l = 0; l < kWhatIfLanes; ++l) {
-        block.amax_bits[l] = std::max(block.amax_bits[l], half.amax_bits[l]);
-        block.x2[l] += half.x2[l];
-        block.nonzero[l] += half.nonzero[l];
+        block.amax_bits[l] = std::max(block.amax_bits[l], second_child.amax_bits[l]);
+        block.x2[l] += second_child.x2[l];
+        block.nonzero[l] += second_child.nonzero[l];
       }
     }
   }

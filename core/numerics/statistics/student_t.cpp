@@ -16,9 +16,9 @@ double student_quantile(double degrees, double inside) {
   std::array<double, kParts + 1> area{};
   for (std::size_t i = 0; i < kParts; ++i)
     area[i + 1] = area[i] + std::pow(std::cos((static_cast<double>(i) + 0.5) * part), degrees - 1);
-  const double wanted = inside * area.back();
-  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(area, wanted) - area.begin());
-  const double x = static_cast<double>(above) - (area[above] - wanted) / (area[above] - area[above - 1]);
+  const double wanted_area = inside * area.back();
+  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(area, wanted_area) - area.begin());
+  const double x = static_cast<double>(above) - (area[above] - wanted_area) / (area[above] - area[above - 1]);
   return std::sqrt(degrees) * std::tan(x * part);
 }
 

@@ -37,17 +37,17 @@ std::size_t bytes_of(const Entries& entries) {
 // only if there are no others, and one made by hand only if all others between these two were made by hand.
 Entries::iterator least_missed(Entries& entries) {
   const double newest = static_cast<double>(entries.rbegin()->first);
-  auto least = entries.end();
+  auto lowest = entries.end();
   std::pair<bool, double> least_loss;
   for (auto entry = std::next(entries.begin()); std::next(entry) != entries.end(); ++entry) {
     const double before = static_cast<double>(std::prev(entry)->first),
                  after = static_cast<double>(std::next(entry)->first);
     const std::pair<bool, double> loss{entry->second.by_hand, (after - before) / (newest - before)};
-    if (least != entries.end() && loss >= least_loss) continue;
-    least = entry;
+    if (lowest != entries.end() && loss >= least_loss) continue;
+    lowest = entry;
     least_loss = loss;
   }
-  return least == entries.end() ? entries.begin() : least;
+  return lowest == entries.end() ? entries.begin() : lowest;
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ struct CheckpointRing::State {
   std::thread thread;
 
   void sync_until_stopped();
-  void sync(const Entries& wanted);
+  void sync(const Entries& wanted_entries);
   void write(std::int64_t step, const Entry& entry);
 };
 
@@ -73,12 +73,12 @@ void CheckpointRing::State::sync_until_stopped() {
   while (!stop) {
     wake.wait(lock, [this] { return changed || stop; });
     if (stop) return;
-    const Entries wanted = entries;
+    const Entries wanted_entries = entries;
     changed = false;
     lock.unlock();
     std::string failure;
     try {
-      sync(wanted);
+      sync(wanted_entries);
     } catch (const std::exception& failed) {
       failure = failed.what();
     }
@@ -90,16 +90,16 @@ void CheckpointRing::State::sync_until_stopped() {
 
 // Deletes checkpoints that are no longer wanted and writes missing ones. Then throws std::runtime_error if checkpoints
 // had been removed from the folder.
-void CheckpointRing::State::sync(const Entries& wanted) {
+void CheckpointRing::State::sync(const Entries& wanted_entries) {
   const std::size_t removed = std::erase_if(
-      written, [this](const auto& kept) { return !fs::exists(fs::path(folder) / std::to_string(kept.first)); });
+      written, [this](const auto& saved) { return !fs::exists(fs::path(folder) / std::to_string(saved.first)); });
   for (auto [step, entry] : Entries(written)) {
-    const auto still = wanted.find(step);
-    if (still != wanted.end() && still->second.runs == entry.runs) continue;
+    const auto wanted_entry = wanted_entries.find(step);
+    if (wanted_entry != wanted_entries.end() && wanted_entry->second.runs == entry.runs) continue;
     remove_checkpoint(folder, step);
     written.erase(step);
   }
-  for (const auto& [step, entry] : wanted)
+  for (const auto& [step, entry] : wanted_entries)
     if (!written.count(step)) write(step, entry);
   if (removed > 0)
     throw std::runtime_error(folder + ": " + std::to_string(removed) +
@@ -111,7 +111,8 @@ void CheckpointRing::State::write(std::int64_t step, const Entry& entry) {
   fs::create_directories(folder);
   std::vector<RunToSave> runs;
   for (const auto& [run, snapshot] : entry.runs)
-    runs.push_back({snapshot->config.name, [&kept = *snapshot](const std::string& file) { kept.save(file); }});
+    runs.push_back(
+        {snapshot->config.name, [&run_snapshot = *snapshot](const std::string& file) { run_snapshot.save(file); }});
   write_checkpoint(folder, step, runs);
   written[step] = entry;
 }
@@ -132,12 +133,12 @@ CheckpointRing::~CheckpointRing() {
   }
   state_->thread.join();
   try {
-    Entries left;
+    Entries remaining;
     for (const auto& [step, entry] : state_->entries)
-      if (entry.by_hand) left.emplace(step, entry);
+      if (entry.by_hand) remaining.emplace(step, entry);
     // If there is only one checkpoint, nothing was trained.
-    if (state_->entries.size() > 1) left.insert(*state_->entries.rbegin());
-    state_->sync(left);
+    if (state_->entries.size() > 1) remaining.insert(*state_->entries.rbegin());
+    state_->sync(remaining);
     fs::remove(state_->folder);  // if empty
   } catch (const std::exception&) {
     // The destructor cannot report an error.
@@ -189,7 +190,7 @@ void CheckpointRing::forget_after(std::int64_t step) {
 void CheckpointRing::forget_run(int run) {
   const std::lock_guard lock(state_->mutex);
   for (auto& [step, entry] : state_->entries) entry.runs.erase(run);
-  std::erase_if(state_->entries, [](const auto& kept) { return kept.second.runs.empty(); });
+  std::erase_if(state_->entries, [](const auto& saved) { return saved.second.runs.empty(); });
   state_->changed = true;
   state_->wake.notify_one();
 }

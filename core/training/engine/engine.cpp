@@ -69,17 +69,17 @@ struct Taken {
 };
 
 std::vector<Taken> train_side_by_side(std::span<Engine::Run* const> runs, const Batch& batch) {
-  std::vector<Taken> taken;
-  for (Engine::Run* run : runs) taken.push_back({run});
-  side_by_side(static_cast<int>(taken.size()), [&](int i) {
-    Taken& own = taken[static_cast<std::size_t>(i)];
+  std::vector<Taken> steps;
+  for (Engine::Run* run : runs) steps.push_back({run});
+  side_by_side(static_cast<int>(steps.size()), [&](int i) {
+    Taken& taken_step = steps[static_cast<std::size_t>(i)];
     try {
-      own.frame = timed_step(*own.run, batch);
+      taken_step.frame = timed_step(*taken_step.run, batch);
     } catch (...) {
-      own.error = std::current_exception();
+      taken_step.error = std::current_exception();
     }
   });
-  return taken;
+  return steps;
 }
 
 void add_telemetry_time(TelemetryFrame& frame, Clock::time_point begin) {
@@ -91,7 +91,7 @@ void add_telemetry_time(TelemetryFrame& frame, Clock::time_point begin) {
 
 std::string Trouble::text() const {
   const std::string at = "step " + std::to_string(step);
-  return "run " + name + ": " + (within_step ? at + " failed: " + why : why + " at " + at);
+  return "run " + name + ": " + (within_step ? at + " failed: " + reason : reason + " at " + at);
 }
 
 Engine::Engine(std::vector<Trainer> trainers, const EngineOptions& options)
@@ -247,13 +247,13 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
   for (std::size_t begin = 0, count = 0; begin < due.size() && !stopping_; begin += count) {
     // The first run takes the step before the others if one of them replays its routing.
     count = replay && begin == 0 ? 1 : std::min(together, due.size() - begin);
-    for (Taken& taken : train_side_by_side(std::span(due).subspan(begin, count), batch)) {
-      in_step_ = taken.run->number;
-      if (taken.error) std::rethrow_exception(taken.error);
-      if (replay && taken.run == &first()) pass_on_routing();
-      add_flips(*taken.run, taken.frame);
-      add_validation(*taken.run, taken.frame);
-      publish(std::move(taken.frame));
+    for (Taken& taken_step : train_side_by_side(std::span(due).subspan(begin, count), batch)) {
+      in_step_ = taken_step.run->number;
+      if (taken_step.error) std::rethrow_exception(taken_step.error);
+      if (replay && taken_step.run == &first()) pass_on_routing();
+      add_flips(*taken_step.run, taken_step.frame);
+      add_validation(*taken_step.run, taken_step.frame);
+      publish(std::move(taken_step.frame));
     }
   }
 }

@@ -45,7 +45,7 @@ struct EngineOptions {
 struct Trouble {
   std::string name;
   std::int64_t step = 0;
-  std::string why;
+  std::string reason;
   bool within_step = false;  // the step failed, so the runs are in an undefined state and cannot continue
 
   std::string text() const;  // "run a: the loss is NaN or infinite at step 5", "run a: step 5 failed: no memory"

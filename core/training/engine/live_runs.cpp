@@ -42,20 +42,20 @@ void require_room(const LiveState& live) {
     throw std::invalid_argument(std::to_string(kMaxRuns) + " runs are open, more cannot be compared: close one first");
 }
 
-std::string unique_name(const LiveState& live, const std::string& wanted) {
+std::string unique_name(const LiveState& live, const std::string& base_name) {
   std::vector<RunConfig> named;
   for (const LiveState::OpenRun& run : live.runs) named.push_back(run.config);
-  return free_name(wanted, named);
+  return free_name(base_name, named);
 }
 
 // Returns the settings of the requested run after it has inherited the changes of another run.
 RunConfig config_to_come(const LiveState& live, const AddRunRequest& request) {
-  RunConfig now = request.config;
+  RunConfig config = request.config;
   for (const PinnedChange& made : live.changes.inherited(request.inheritance)) {
-    made.change.setting.field().set(now, made.change.value);
-    require_valid(now);
+    made.change.setting.field().set(config, made.change.value);
+    require_valid(config);
   }
-  return now;
+  return config;
 }
 
 void require_routing_to_come(const LiveState& live, const RunConfig& config, std::int64_t first_step) {
@@ -68,10 +68,10 @@ void require_routing_to_come(const LiveState& live, const RunConfig& config, std
 
 // Refuses a change after which a run could not replay run A's routing, because their routings differ in shape.
 void require_replayable(const LiveState& live, int run, const RunConfig& changed) {
-  const auto now = [&](const LiveState::OpenRun& open) { return open.number == run ? changed : open.config; };
-  const RunConfig first = now(live.runs.front());
+  const auto config_of = [&](const LiveState::OpenRun& open) { return open.number == run ? changed : open.config; };
+  const RunConfig first = config_of(live.runs.front());
   for (const LiveState::OpenRun& open : live.runs)
-    if (const std::string problem = replay_problem(first, now(open)); !problem.empty())
+    if (const std::string problem = replay_problem(first, config_of(open)); !problem.empty())
       throw std::invalid_argument(problem);
 }
 
@@ -79,11 +79,11 @@ void require_replayable(const LiveState& live, int run, const RunConfig& changed
 int open_new_run(LiveState& live, AddRunRequest request) {
   request.config.name = unique_name(live, request.config.name);
   require_valid(request.config);
-  RunConfig now = config_to_come(live, request);
+  RunConfig changed_config = config_to_come(live, request);
   const int number = request.number = live.next_number++;
   const std::int64_t first_step = request.from ? request.from->steps_taken : live.first_step;
-  live.runs.push_back(
-      {number, std::move(now), live.sink.add_run(run_info(request.config, number, live.domains)), first_step});
+  live.runs.push_back({number, std::move(changed_config),
+                       live.sink.add_run(run_info(request.config, number, live.domains)), first_step});
   if (live.status.step > first_step) {
     live.status.catching_up.push_back({number, first_step});
     live.lowest_step = std::min(live.lowest_step, first_step);
@@ -248,9 +248,9 @@ std::vector<KeptCheckpoint> LiveRuns::checkpoints() const {
 
 std::shared_ptr<const TrainerSnapshot> LiveRuns::checkpoint_before(int run, std::int64_t step) const {
   CheckpointRing::Snapshot newest;
-  for (const KeptCheckpoint& kept : state_->ring.list())
-    if (kept.step <= step)
-      if (CheckpointRing::Snapshot found = state_->ring.find(kept.step, run)) newest = std::move(found);
+  for (const KeptCheckpoint& checkpoint : state_->ring.list())
+    if (checkpoint.step <= step)
+      if (CheckpointRing::Snapshot found = state_->ring.find(checkpoint.step, run)) newest = std::move(found);
   return newest;
 }
 
@@ -315,8 +315,8 @@ int LiveRuns::branch(int run, std::int64_t step, const std::vector<LiveChange>& 
 void LiveRuns::flush() {
   std::unique_lock lock(state_->mutex);
   state_->ask();
-  const std::uint64_t round = state_->asked;
-  state_->idle.wait(lock, [&] { return state_->done >= round || state_->stop; });
+  const std::uint64_t round = state_->requested_rounds;
+  state_->idle.wait(lock, [&] { return state_->finished_rounds >= round || state_->stop; });
   lock.unlock();
   state_->sink.flush();
 }

@@ -49,7 +49,7 @@ LiveState::LiveState(Engine& engine, const std::string& recording_path)
 }
 
 void LiveState::ask() {
-  ++asked;
+  ++requested_rounds;
   wake.notify_one();
 }
 

@@ -130,7 +130,8 @@ struct LiveState {
   RunConfig first_config_at_start;
   ChangeLog changes;
   std::deque<LiveRequest> requests;
-  std::uint64_t asked = 0, done = 0;  // numbers of requested, of finished rounds of work between steps
+  std::uint64_t requested_rounds = 0,
+                finished_rounds = 0;  // numbers of requested, of finished rounds of work between steps
   LiveStatus status;
 };
 

@@ -23,15 +23,15 @@ void PendingCaptures::add(int run, const OperandPlace& place, std::shared_ptr<Ca
   pending_.push_back({run, std::move(capture), std::make_unique<OperandTap>(place)});
 }
 
-void PendingCaptures::fail_run(int run, const std::string& why) {
+void PendingCaptures::fail_run(int run, const std::string& reason) {
   std::erase_if(pending_, [&](const Pending& pending) {
-    if (pending.run == run) pending.capture->fail(why);
+    if (pending.run == run) pending.capture->fail(reason);
     return pending.run == run;
   });
 }
 
-void PendingCaptures::fail_all(const std::string& why) {
-  for (const Pending& pending : pending_) pending.capture->fail(why);
+void PendingCaptures::fail_all(const std::string& reason) {
+  for (const Pending& pending : pending_) pending.capture->fail(reason);
   pending_.clear();
 }
 
@@ -145,7 +145,7 @@ void LiveThread::note_trouble() {
 
 // Returns true with the lock held when there is work to do; false to stop.
 bool LiveThread::wait_for_work(std::unique_lock<std::mutex>& lock) {
-  while (!shared_.stop && shared_.asked == shared_.done) {
+  while (!shared_.stop && shared_.requested_rounds == shared_.finished_rounds) {
     if (!shared_.wants_step()) {
       if (!captures_.empty()) break;
       shared_.wake.wait(lock);
@@ -164,16 +164,16 @@ bool LiveThread::is_limited() const {
 }
 
 void LiveThread::do_requests(std::unique_lock<std::mutex>& lock) {
-  const std::uint64_t round = shared_.asked;
-  auto taken = std::exchange(shared_.requests, {});
+  const std::uint64_t round = shared_.requested_rounds;
+  auto requests = std::exchange(shared_.requests, {});
   lock.unlock();
-  for (LiveRequest& request : taken) std::visit([this](auto& asked_for) { serve(asked_for); }, request);
+  for (LiveRequest& request : requests) std::visit([this](auto& asked_for) { serve(asked_for); }, request);
   std::string recording_error = shared_.sink.error(), checkpoint_error = shared_.ring.error();
   lock.lock();
   show_progress();
   if (!checkpoint_error.empty()) shared_.status.warning = std::move(checkpoint_error);
   if (!recording_error.empty()) shared_.status.warning = std::move(recording_error);
-  shared_.done = round;
+  shared_.finished_rounds = round;
   shared_.idle.notify_all();
 }
 
@@ -328,9 +328,9 @@ void LiveThread::serve(const KeepCheckpointRequest&) {
 
 // Keeps the checkpoint that is due before `step`. A run that is catching up is added to the checkpoints of the others.
 void LiveThread::keep_due(std::int64_t step) {
-  const int every = engine_.first().trainer.config().telemetry.checkpoint_every;
+  const int interval = engine_.first().trainer.config().telemetry.checkpoint_every;
   const bool level_now = engine_.level();
-  const bool due = every > 0 && (step % every == 0 || shared_.ring.list().empty());
+  const bool due = interval > 0 && (step % interval == 0 || shared_.ring.list().empty());
   if (level_now ? !due || shared_.ring.holds(step) : !shared_.ring.holds(step)) return;
   if (level_now) note_changes_before(step);
   for (const Engine::Run& run : engine_.runs())

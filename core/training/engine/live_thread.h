@@ -28,8 +28,8 @@ class PendingCaptures {
 
   void add(int run, const OperandPlace& place, std::shared_ptr<Capture> capture);
   bool empty() const { return pending_.empty(); }
-  void fail_run(int run, const std::string& why);
-  void fail_all(const std::string& why);
+  void fail_run(int run, const std::string& reason);
+  void fail_all(const std::string& reason);
 
   // Attaches the first waiting capture of each run that takes the next step to that step. Call finish_step() after that
   // step.

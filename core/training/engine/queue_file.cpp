@@ -17,13 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kQueueFormat = 1;
-constexpr std::uint64_t kMostQueueBytes = std::uint64_t{4} << 20;  // a config with its comments takes 20 kB
+constexpr std::uint64_t kMaxQueueBytes = std::uint64_t{4} << 20;  // a config with its comments takes 20 kB
 constexpr const char *kFormatKey = "moescope_queue", *kStepsKey = "steps", *kFinishedKey = "finished_groups",
                      *kRunsKey = "runs";
-constexpr std::int64_t kMostQueueSteps = 1'000'000'000'000;
+constexpr std::int64_t kMaxQueueSteps = 1'000'000'000'000;
 
-[[noreturn]] void refuse_queue(const std::string& why) {
-  throw std::runtime_error("is not a queue of candidates that can be continued: " + why);
+[[noreturn]] void refuse_queue(const std::string& reason) {
+  throw std::runtime_error("is not a queue of candidates that can be continued: " + reason);
 }
 
 const nlohmann::json& entry_of(const nlohmann::json& file, const char* key) {
@@ -32,12 +32,12 @@ const nlohmann::json& entry_of(const nlohmann::json& file, const char* key) {
   return *found;
 }
 
-std::int64_t whole_number(const nlohmann::json& file, const char* key, std::int64_t least, std::int64_t most) {
+std::int64_t whole_number(const nlohmann::json& file, const char* key, std::int64_t min, std::int64_t max) {
   const nlohmann::json& entry = entry_of(file, key);
   const bool whole = entry.is_number_integer();
-  if (!whole || entry.get<std::int64_t>() < least || entry.get<std::int64_t>() > most)
-    refuse_queue(std::string(key) + " is not a whole number from " + std::to_string(least) + " to " +
-                 std::to_string(most));
+  if (!whole || entry.get<std::int64_t>() < min || entry.get<std::int64_t>() > max)
+    refuse_queue(std::string(key) + " is not a whole number from " + std::to_string(min) + " to " +
+                 std::to_string(max));
   return entry.get<std::int64_t>();
 }
 
@@ -88,11 +88,11 @@ QueueState parse_queue(std::string_view json) {
     refuse_queue(problem.what());
   }
   if (!file.is_object()) refuse_queue("it is no JSON object");
-  if (const auto format = whole_number(file, kFormatKey, 0, kMostQueueSteps); format != kQueueFormat)
+  if (const auto format = whole_number(file, kFormatKey, 0, kMaxQueueSteps); format != kQueueFormat)
     refuse_queue("it is of format " + std::to_string(format) + ", and this program reads format " +
                  std::to_string(kQueueFormat));
   QueueState state;
-  state.steps = whole_number(file, kStepsKey, 1, kMostQueueSteps);
+  state.steps = whole_number(file, kStepsKey, 1, kMaxQueueSteps);
   state.finished = static_cast<int>(whole_number(file, kFinishedKey, 0, kMaxCandidates));
   const nlohmann::json& runs = entry_of(file, kRunsKey);
   if (!runs.is_array()) refuse_queue("its runs are not a list");
@@ -102,7 +102,7 @@ QueueState parse_queue(std::string_view json) {
 }
 
 QueueState load_queue(const std::string& path) {
-  const std::string text = read_file(path, kMostQueueBytes, "queue of candidates");
+  const std::string text = read_file(path, kMaxQueueBytes, "queue of candidates");
   try {
     return parse_queue(text);
   } catch (const std::runtime_error& problem) {

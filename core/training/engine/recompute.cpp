@@ -19,7 +19,7 @@ std::string otherwise(const RecomputePlan& plan, float loss) {
   const KernelCheck kernels = check_kernels(plan.kernels);
   return formatted("step %lld gave another loss: %.9g in place of the recorded %.9g. ",
                    static_cast<long long>(plan.step), loss, plan.loss) +
-         (kernels.outcome == KernelCheck::Outcome::same
+         (kernels.outcome == KernelCheck::Outcome::equal
               ? "The kernels are the same: another version of the program trained it, or its data have changed."
               : kernels.text);
 }
@@ -48,12 +48,12 @@ void train_copy(const RecomputePlan& plan, const std::stop_token& stop,
 
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from, std::string from_file) {
-  const StepRange taken = run.steps();
-  if (taken.empty() || step < taken.first || step > taken.last)
+  const StepRange recorded_steps = run.steps();
+  if (recorded_steps.empty() || step < recorded_steps.first || step > recorded_steps.last)
     throw std::invalid_argument("run " + run.info().name + " has not taken step " + std::to_string(step));
-  const bool whole = taken.first == 0;
+  const bool whole = recorded_steps.first == 0;
   if (!whole && !from && from_file.empty())
-    throw std::invalid_argument("run " + run.info().name + " began with step " + std::to_string(taken.first) +
+    throw std::invalid_argument("run " + run.info().name + " began with step " + std::to_string(recorded_steps.first) +
                                 ", from a checkpoint that is not kept");
   RecomputePlan plan;
   plan.run = run.info().run;
@@ -75,9 +75,9 @@ std::string recorded_checkpoint(const std::string& recording_path, const std::st
   const std::string folder = checkpoints_of(recording_path);
   if (folder.empty()) return {};
   std::string newest;
-  for (const std::int64_t kept : checkpoint_steps(folder)) {
-    const std::string file = folder + '/' + std::to_string(kept) + '/' + run_name + ".safetensors";
-    if (kept <= step && std::filesystem::exists(file)) newest = file;
+  for (const std::int64_t checkpoint_step : checkpoint_steps(folder)) {
+    const std::string file = folder + '/' + std::to_string(checkpoint_step) + '/' + run_name + ".safetensors";
+    if (checkpoint_step <= step && std::filesystem::exists(file)) newest = file;
   }
   return newest;
 }
@@ -119,7 +119,7 @@ void RecomputedScan::work(const std::stop_token& stop) {
   } catch (const std::exception& error) {
     error_ = error.what();
   }
-  over_ = true;
+  has_ended_ = true;
 }
 
 OperandScan RecomputedScan::scan_operands_of(Engine& engine, const std::stop_token& stop) {
@@ -127,9 +127,9 @@ OperandScan RecomputedScan::scan_operands_of(Engine& engine, const std::stop_tok
   if (scanned_operands(copy.config(), std::nullopt).empty())
     throw std::runtime_error("nothing of run " + copy.config().name + " is rounded at step " +
                              std::to_string(plan_.step));
-  auto found = copy.scan_operands(engine.batch(plan_.step), std::nullopt, [&](int done, int of) {
+  auto found = copy.scan_operands(engine.batch(plan_.step), std::nullopt, [&](int done, int total) {
     done_ = done;
-    of_ = of;
+    total_ = total;
     return !stop.stop_requested();
   });
   if (!found) throw std::runtime_error("cancelled");

@@ -69,8 +69,8 @@ class RecomputedScan {
   const RecomputePlan& plan() const { return plan_; }
   std::int64_t next_step() const { return next_step_; }  // next step of the copy
   int passes_done() const { return done_; }
-  int passes() const { return of_; }  // 0: the copy has not reached the step
-  bool over() const { return over_; }
+  int passes() const { return total_; }  // 0: the copy has not reached the step
+  bool has_ended() const { return has_ended_; }
   // Valid when over(). nullopt: see error(), for example that the step gave another loss than the recorded one.
   const std::optional<OperandScan>& scan() const { return scan_; }
   const std::string& error() const { return error_; }
@@ -83,8 +83,8 @@ class RecomputedScan {
   std::optional<OperandScan> scan_;
   std::string error_;
   std::atomic<std::int64_t> next_step_ = 0;
-  std::atomic<int> done_ = 0, of_ = 0;
-  std::atomic<bool> over_ = false;
+  std::atomic<int> done_ = 0, total_ = 0;
+  std::atomic<bool> has_ended_ = false;
   std::jthread thread_;  // last member: starts when all others are ready
 };
 

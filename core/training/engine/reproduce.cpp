@@ -41,7 +41,7 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
   const std::int64_t recorded_steps = history.steps().size();
   const std::int64_t all = steps < 0 ? recorded_steps : std::min(steps, recorded_steps);
   Reproduction result;
-  if (const KernelCheck check = check_kernels(history.info().kernels); check.outcome != KernelCheck::Outcome::same)
+  if (const KernelCheck check = check_kernels(history.info().kernels); check.outcome != KernelCheck::Outcome::equal)
     result.kernels = check.text;
   retrain(
       training, [&](Engine& engine) { return engine.next_step() < all && progress(engine.next_step(), all); },

@@ -32,7 +32,7 @@ class Retraining : public EngineObserver {
 
   void train(const std::function<bool(Engine&)>& before_step) {
     engine_.train([&] { return prepare_step() && before_step(engine_); }, *this);
-    if (failed()) throw std::runtime_error(engine_.trouble()->why);
+    if (failed()) throw std::runtime_error(engine_.trouble()->reason);
   }
   void frame(const TelemetryFrame& frame) override { goes_on_ = frame_(frame); }
 

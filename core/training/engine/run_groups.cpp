@@ -16,13 +16,13 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kBesideA = 3;  // must not change: recordings of existing queues have groups of this size
-static_assert(kBesideA < kMaxRuns);
+constexpr std::size_t kRunsBesideA = 3;  // must not change: recordings of existing queues have groups of this size
+static_assert(kRunsBesideA < kMaxRuns);
 constexpr std::size_t kLongestNumbered = 60;  // a name has at most 64 characters
 
 void require_same_runs(const std::string& path, const std::vector<RunInfo>& recorded, std::span<const RunConfig> runs) {
-  const auto fail = [&](const std::string& why) {
-    throw std::runtime_error(path + " belongs to another comparison: " + why);
+  const auto fail = [&](const std::string& reason) {
+    throw std::runtime_error(path + " belongs to another comparison: " + reason);
   };
   if (recorded.size() != runs.size())
     fail("it holds " + std::to_string(recorded.size()) + " runs, not " + std::to_string(runs.size()));
@@ -36,17 +36,17 @@ void require_same_runs(const std::string& path, const std::vector<RunInfo>& reco
 
 // True if the run has taken all steps, or ended with a NaN or infinite loss.
 bool has_ended(const History& run, std::int64_t steps) {
-  const StepRange taken = run.steps();
-  if (taken.empty()) return steps == 0;
-  return taken.last + 1 >= steps || has_lost_its_loss(run);
+  const StepRange recorded_steps = run.steps();
+  if (recorded_steps.empty()) return steps == 0;
+  return recorded_steps.last + 1 >= steps || has_lost_its_loss(run);
 }
 
 }  // namespace
 
 std::vector<RunGroup> candidate_groups(std::span<const RunConfig> runs, const std::string& recording) {
   std::vector<RunGroup> groups;
-  for (std::size_t first = 1; first < runs.size(); first += kBesideA) {
-    const auto candidates = runs.subspan(first, std::min(kBesideA, runs.size() - first));
+  for (std::size_t first = 1; first < runs.size(); first += kRunsBesideA) {
+    const auto candidates = runs.subspan(first, std::min(kRunsBesideA, runs.size() - first));
     RunGroup& group = groups.emplace_back();
     group.runs.push_back(runs.front());
     group.runs.insert(group.runs.end(), candidates.begin(), candidates.end());
@@ -76,12 +76,12 @@ std::vector<Outcome> group_outcomes(std::span<const RunGroup> groups) {
   return outcomes(runs);
 }
 
-std::string free_name(const std::string& wanted, std::span<const RunConfig> taken) {
+std::string free_name(const std::string& base_name, std::span<const RunConfig> other_runs) {
   const auto is_taken = [&](const std::string& name) {
-    return std::ranges::any_of(taken, [&](const RunConfig& config) { return config.name == name; });
+    return std::ranges::any_of(other_runs, [&](const RunConfig& config) { return config.name == name; });
   };
-  std::string name = wanted;
-  for (int n = 2; is_taken(name); ++n) name = wanted.substr(0, kLongestNumbered) + '-' + std::to_string(n);
+  std::string name = base_name;
+  for (int n = 2; is_taken(name); ++n) name = base_name.substr(0, kLongestNumbered) + '-' + std::to_string(n);
   return name;
 }
 
@@ -99,8 +99,8 @@ void Baseline::check(const TelemetryFrame& frame_of_a) {
 }
 
 bool has_lost_its_loss(const History& run) {
-  const StepRange taken = run.steps();
-  return !taken.empty() && !std::isfinite(run.value_at(Metric::ce_loss, kWholeRun, taken.last));
+  const StepRange recorded_steps = run.steps();
+  return !recorded_steps.empty() && !std::isfinite(run.value_at(Metric::ce_loss, kWholeRun, recorded_steps.last));
 }
 
 std::vector<HistoryPtr> finished_group(const RunGroup& group, std::int64_t steps, Baseline& baseline) {

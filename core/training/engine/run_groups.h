@@ -42,7 +42,7 @@ std::vector<Outcome> group_outcomes(std::span<const RunGroup> groups);
 
 // Returns `wanted`, with a number if that name is taken. Two twins may have one name (mxfp8 in the experts, mxfp8 in
 // the attention), but runs and checkpoints need unique names.
-std::string free_name(const std::string& wanted, std::span<const RunConfig> taken);
+std::string free_name(const std::string& base_name, std::span<const RunConfig> other_runs);
 
 // Losses and gradient norms of run A in the first group, with which run A of the other groups is compared.
 class Baseline {

@@ -45,7 +45,7 @@ class RunQueue::Observer : public EngineObserver {
 };
 
 RunQueue::RunQueue(std::vector<RunGroup> groups, std::int64_t steps, std::string recording)
-    : steps_(steps), recording_(std::move(recording)), groups_(std::move(groups)), taken_(groups_.size()) {}
+    : steps_(steps), recording_(std::move(recording)), groups_(std::move(groups)), steps_taken_(groups_.size()) {}
 
 std::unique_ptr<RunQueue> RunQueue::take_up(const std::string& recording, const std::function<bool(double)>& go_on) {
   const QueueState state = load_queue(queue_file_of(recording));
@@ -78,7 +78,7 @@ bool RunQueue::read_finished(std::size_t group) {
 }
 
 void RunQueue::start() {
-  if (const QueueStatus now = status(); now.running || now.done) return;
+  if (const QueueStatus current = status(); current.running || current.done) return;
   if (thread_.joinable()) thread_.join();
   begin();
   thread_ = std::thread([this] { train(); });
@@ -152,7 +152,7 @@ void RunQueue::require_success(std::size_t place, Engine& engine) const {
   const std::optional<Trouble>& trouble = engine.trouble();
   if (!trouble || (single && !trouble->within_step)) return;
   throw std::runtime_error(trouble->within_step
-                               ? trouble->why
+                               ? trouble->reason
                                : trouble->text() + ", so that nothing is left to compare the candidates with");
 }
 
@@ -161,20 +161,20 @@ void RunQueue::require_success(std::size_t place, Engine& engine) const {
 void RunQueue::leave(std::size_t place, bool finished) {
   const std::lock_guard lock(mutex_);
   groups_[place].finished = finished;
-  taken_[place] = 0;
+  steps_taken_[place] = 0;
   if (!finished) groups_[place].histories.clear();
 }
 
-void RunQueue::count_step(std::size_t place, std::int64_t taken) {
-  const auto now = std::chrono::steady_clock::now();
+void RunQueue::count_step(std::size_t place, std::int64_t steps_taken) {
+  const auto time = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
-  taken_[place] = taken;
+  steps_taken_[place] = steps_taken;
   if (!after_first_) {
-    after_first_ = now;
+    after_first_ = time;
     return;
   }
   run_steps_ += static_cast<double>(groups_[place].runs.size());
-  seconds_ = std::chrono::duration<double>(now - *after_first_).count();
+  seconds_ = std::chrono::duration<double>(time - *after_first_).count();
 }
 
 void RunQueue::tell(const GoOn& go_on) {
@@ -182,12 +182,12 @@ void RunQueue::tell(const GoOn& go_on) {
   if (go_on && !go_on(status())) cancel();
 }
 
-void RunQueue::fail(std::size_t place, const std::string& why) {
+void RunQueue::fail(std::size_t place, const std::string& reason) {
   cancel();
   const std::lock_guard lock(mutex_);
   const std::vector<RunConfig>& runs = groups_[place].runs;
   if (error_.empty())
-    error_ = (runs.size() == 1 ? runs.front().name : "group " + std::to_string(place + 1)) + ": " + why;
+    error_ = (runs.size() == 1 ? runs.front().name : "group " + std::to_string(place + 1)) + ": " + reason;
 }
 
 void RunQueue::warn(const std::string& text) {
@@ -209,24 +209,24 @@ void RunQueue::save() {
 
 QueueStatus RunQueue::status() const {
   const std::lock_guard lock(mutex_);
-  QueueStatus now;
+  QueueStatus current;
   double all = 0, done = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const auto runs = static_cast<double>(groups_[g].runs.size());
     all += runs * static_cast<double>(steps_);
-    done += runs * static_cast<double>(groups_[g].finished ? steps_ : taken_[g]);
-    now.finished += groups_[g].finished ? 1 : 0;
+    done += runs * static_cast<double>(groups_[g].finished ? steps_ : steps_taken_[g]);
+    current.finished += groups_[g].finished ? 1 : 0;
   }
   const auto waits = std::ranges::find(groups_, false, &RunGroup::finished);
-  now.running = running_;
-  now.done = waits == groups_.end();
-  now.group = static_cast<int>(waits - groups_.begin()) - (now.done ? 1 : 0);
-  now.step = now.done ? 0 : taken_[static_cast<std::size_t>(now.group)];
-  now.share = all > 0 ? done / all : 1;
-  if (running_ && run_steps_ > 0) now.seconds_left = (all - done) * seconds_ / run_steps_;
-  now.error = error_;
-  now.warning = warning_;
-  return now;
+  current.running = running_;
+  current.done = waits == groups_.end();
+  current.group = static_cast<int>(waits - groups_.begin()) - (current.done ? 1 : 0);
+  current.step = current.done ? 0 : steps_taken_[static_cast<std::size_t>(current.group)];
+  current.share = all > 0 ? done / all : 1;
+  if (running_ && run_steps_ > 0) current.seconds_left = (all - done) * seconds_ / run_steps_;
+  current.error = error_;
+  current.warning = warning_;
+  return current;
 }
 
 std::string RunQueue::kernels() const {

@@ -74,9 +74,9 @@ class RunQueue {
   void train_group(std::size_t place, const GoOn& go_on, const ObserverOf& observer_of);
   void require_success(std::size_t place, Engine& engine) const;
   void leave(std::size_t place, bool finished);
-  void count_step(std::size_t place, std::int64_t taken);
+  void count_step(std::size_t place, std::int64_t steps_taken);
   void tell(const GoOn& go_on);
-  void fail(std::size_t place, const std::string& why);
+  void fail(std::size_t place, const std::string& reason);
   void warn(const std::string& text);
   void save();  // writes the queue file
 
@@ -88,8 +88,8 @@ class RunQueue {
 
   mutable std::mutex mutex_;  // protects the members below, except the thread; locked briefly
   std::vector<RunGroup> groups_;
-  std::vector<std::int64_t> taken_;  // steps taken by each group
-  std::size_t next_ = 0;             // index of the first group that has not begun
+  std::vector<std::int64_t> steps_taken_;  // steps taken by each group
+  std::size_t next_ = 0;                   // index of the first group that has not begun
   bool running_ = false;
   std::string error_, warning_;
   // End of the first step, which is slow because it loads memory and code.

@@ -20,7 +20,7 @@ namespace {
 
 std::size_t grid_size(std::span<const SweepAxis> axes) {
   std::size_t points = 1;
-  for (const SweepAxis& axis : axes) points = std::min(points * axis.values.size(), kMostSweepRuns + 1);
+  for (const SweepAxis& axis : axes) points = std::min(points * axis.values.size(), kMaxSweepRuns + 1);
   return points;
 }
 
@@ -62,21 +62,22 @@ Measured measured(const RunGroup& run, std::int64_t steps) {
 // Sets the SQNR of the runs of one seed, compared with each other; the first point is run A.
 void add_sqnr(std::span<const RunGroup> runs, std::int64_t steps, std::span<Measured> found) {
   std::vector<HistoryPtr> histories;
-  std::vector<Measured*> of;
+  std::vector<Measured*> measured_runs;
   for (std::size_t i = 0; i < runs.size(); ++i)
-    if (history_of(runs[i])) histories.push_back(history_of(runs[i])), of.push_back(&found[i]);
+    if (history_of(runs[i])) histories.push_back(history_of(runs[i])), measured_runs.push_back(&found[i]);
   if (histories.empty() || !history_of(runs.front())) return;
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, steps - 1);
-  for (std::size_t i = 0; i < of.size(); ++i)
-    of[i]->worst_sqnr = static_cast<double>(sqnr[i].worst_db), of[i]->mean_sqnr = static_cast<double>(sqnr[i].mean_db);
+  for (std::size_t i = 0; i < measured_runs.size(); ++i)
+    measured_runs[i]->worst_sqnr = static_cast<double>(sqnr[i].worst_db),
+    measured_runs[i]->mean_sqnr = static_cast<double>(sqnr[i].mean_db);
 }
 
 // True if the settings of all runs measure the validation loss. All runs decide together, so that all gaps are gaps of
 // the same loss.
 bool all_validate(std::span<const RunGroup> runs, std::int64_t steps) {
   return std::ranges::all_of(runs, [=](const RunGroup& run) {
-    const int every = run.runs.front().telemetry.validation_every;
-    return every > 0 && every < steps;
+    const int interval = run.runs.front().telemetry.validation_every;
+    return interval > 0 && interval < steps;
   });
 }
 
@@ -90,7 +91,7 @@ SeedMean mean_over_seeds(std::vector<double> values, double inside) {
 }
 
 SweepAxis parse_sweep_axis(const std::string& text) {
-  const auto refuse = [&](const std::string& why) { throw std::runtime_error(text + ": " + why); };
+  const auto refuse = [&](const std::string& reason) { throw std::runtime_error(text + ": " + reason); };
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) refuse("expected KEY=VALUE,VALUE,..., such as router.top_k=1,2,4");
   const std::string key = text.substr(0, equals);
@@ -116,8 +117,8 @@ std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepA
     for (std::size_t b = 0; b < a; ++b)
       if (axes[a].field == axes[b].field) throw std::runtime_error(axes[a].field->key + " is given twice");
   const std::size_t points = grid_size(axes);
-  if (points * static_cast<std::size_t>(seeds) > kMostSweepRuns)
-    throw std::runtime_error("the grid has more than " + std::to_string(kMostSweepRuns) + " runs");
+  if (points * static_cast<std::size_t>(seeds) > kMaxSweepRuns)
+    throw std::runtime_error("the grid has more than " + std::to_string(kMaxSweepRuns) + " runs");
   std::vector<RunGroup> groups;
   std::vector<RunConfig> named;
   for (int seed = 0; seed < seeds; ++seed) {

@@ -25,7 +25,7 @@ struct SweepAxis {
 // Parses "router.top_k=1,2,4". Throws std::runtime_error with the reason.
 SweepAxis parse_sweep_axis(const std::string& text);
 
-inline constexpr std::size_t kMostSweepRuns = 1000;
+inline constexpr std::size_t kMaxSweepRuns = 1000;
 
 // Returns all runs, each as a separate group (run_groups.h). Runs of the first seed come first; within a seed the last
 // axis changes fastest, so that run n belongs to point n modulo the number of points. The `seeds` seeds begin with that
@@ -36,7 +36,7 @@ std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepA
 // Mean over the seeds that have a value, and half of its interval by Student's t. `mean` is kNoValue if no seed has a
 // value, `half` if fewer than two seeds have one.
 struct SeedMean {
-  double mean = kNoValue, half = kNoValue;
+  double mean = kNoValue, half_width = kNoValue;
 };
 // Returns the mean of the values that are not NaN. `inside`: probability of the interval.
 SeedMean mean_over_seeds(std::vector<double> values, double inside = 0.95);

@@ -174,7 +174,7 @@ TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
         }
     }
   }
-  EXPECT_EQ(failure->why(), "");
+  EXPECT_EQ(failure->reason(), "");
 }
 
 // Few rows are multiplied by other kernels than many.
@@ -233,7 +233,7 @@ TEST(StoredMatrix, codes_with_scales_are_the_weight_in_every_piece) {
       EXPECT_EQ(column[static_cast<std::size_t>(r)], want[static_cast<std::size_t>(r * transposed.outputs() + 1)]);
   }
   EXPECT_GE(compared, 10);
-  EXPECT_EQ(failure->why(), "");
+  EXPECT_EQ(failure->reason(), "");
 }
 
 TEST(CheckpointRun, steps_are_batches_of_all_texts) {

@@ -79,8 +79,8 @@ TEST(SimilarExperts, cosines_are_those_computed_by_hand) {
           by_piece.push_back(sum / static_cast<double>(inputs.rows.size()));
         }
         const FigureOfPieces expected = figure_of_pieces(by_piece);
-        EXPECT_NEAR(layer.of(i, j).mean, expected.mean, 1e-6) << i << ' ' << j;
-        EXPECT_NEAR(layer.of(i, j).interval, expected.interval, 1e-6) << i << ' ' << j;
+        EXPECT_NEAR(layer.cosine(i, j).mean, expected.mean, 1e-6) << i << ' ' << j;
+        EXPECT_NEAR(layer.cosine(i, j).interval, expected.interval, 1e-6) << i << ' ' << j;
       }
   }
 }
@@ -113,11 +113,11 @@ TEST(SimilarExperts, copies_are_found) {
   const ExpertSimilarity found =
       similarity_of_experts(model, {{"a", SmallCheckpoint::some_ids(20)}}, {.length = 20, .pieces = 1}, never_stopped);
   for (const LayerSimilarity& layer : found.layers) {
-    EXPECT_NEAR(layer.of(1, 3).mean, 1, 1e-6);
-    EXPECT_NEAR(layer.of(0, 2).mean, -1, 1e-6);
+    EXPECT_NEAR(layer.cosine(1, 3).mean, 1, 1e-6);
+    EXPECT_NEAR(layer.cosine(0, 2).mean, -1, 1e-6);
     EXPECT_EQ(layer.most_similar(1), 3);
     EXPECT_EQ(layer.most_similar(3), 1);
-    EXPECT_TRUE(std::isnan(layer.of(1, 3).interval));  // one piece
+    EXPECT_TRUE(std::isnan(layer.cosine(1, 3).interval));  // one piece
   }
 }
 
@@ -145,9 +145,9 @@ TEST(SimilarExperts, a_recording_keeps_them) {
   ASSERT_EQ(read->layers.size(), found.layers.size());
   const LayerSimilarity *kept = read->find(1), *was = found.find(1);
   ASSERT_TRUE(kept && was);
-  EXPECT_NEAR(kept->of(0, 3).mean, was->of(0, 3).mean, 5e-7);
-  EXPECT_NEAR(kept->of(3, 2).interval, was->of(2, 3).interval, 5e-7);
-  EXPECT_EQ(kept->of(2, 2).mean, 1);
+  EXPECT_NEAR(kept->cosine(0, 3).mean, was->cosine(0, 3).mean, 5e-7);
+  EXPECT_NEAR(kept->cosine(3, 2).interval, was->cosine(2, 3).interval, 5e-7);
+  EXPECT_EQ(kept->cosine(2, 2).mean, 1);
   EXPECT_EQ(kept->most_similar(0), was->most_similar(0));
   EXPECT_EQ(read->find(7), nullptr);
   for (const char* none :

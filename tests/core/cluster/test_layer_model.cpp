@@ -159,7 +159,7 @@ TEST(LayerModel, FindsWhatTheMeasurementsFound) {
     double standard = 0, deep_ep = 0;
     for (const LayerComparison& row : report.rows)
       if (row.shape.model == model && row.routing.label == routing)
-        (row.way == AllToAll::standard ? standard : deep_ep) = row.predicted.layer_ms();
+        (row.all_to_all == AllToAll::standard ? standard : deep_ep) = row.predicted.layer_ms();
     return standard / deep_ep;
   };
   EXPECT_NEAR(ratio("671B", "round_robin"), 1.25, 0.05);
@@ -182,7 +182,7 @@ TEST(LayerModel, SaysWhatIsMissingAndGoesOn) {
     EXPECT_NE(notes.find(said), std::string::npos) << said << " in\n" << notes;
   EXPECT_EQ(report.layer.count, 12);  // layers with the standard all-to-all
   for (const LayerComparison& row : report.rows)
-    EXPECT_EQ(std::isnan(row.predicted.layer_ms()), row.way == AllToAll::deep_ep);
+    EXPECT_EQ(std::isnan(row.predicted.layer_ms()), row.all_to_all == AllToAll::deep_ep);
 
   json.erase("grouped_gemm");
   json.erase("all_to_all_uniform");

@@ -133,7 +133,7 @@ TEST(StepModel, FitMeetsThePublishedRunsWithOrdinaryParameters) {
   for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
     const StepParameters fit = fit_to_published(hypothesis);
     for (const PublishedRun& run : published_b200_runs()) {
-      const StepTime time = step_time(published_b200_config(run.mxfp8, run.way), fit);
+      const StepTime time = step_time(published_b200_config(run.mxfp8, run.all_to_all), fit);
       EXPECT_NEAR(time.tokens_per_second, run.tokens_per_second, 1e-6) << run.name;
       double sum = 0;
       for (const StepPart& part : time.parts) sum += part.ms;

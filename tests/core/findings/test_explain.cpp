@@ -107,12 +107,12 @@ class Evaluator {
 };
 
 void expect_it_adds_up(const Explanation& figure) {
-  SCOPED_TRACE(std::string(figure.info->key) + ", " + figure.where + ": " + figure.expression);
+  SCOPED_TRACE(std::string(figure.info->key) + ", " + figure.place + ": " + figure.expression);
   ASSERT_FALSE(figure.expression.empty());
   double result = 0;
   ASSERT_NO_THROW(result = Evaluator::of(figure.expression));
   EXPECT_NEAR(result, figure.value, 2e-4 * std::fabs(figure.value) + 2e-7);
-  EXPECT_FALSE(figure.where.empty());
+  EXPECT_FALSE(figure.place.empty());
 }
 
 // Returns the metrics that a training here has; predicted_share exists in logs alone.
@@ -197,7 +197,7 @@ TEST(ExplainSimilarity, IsOfTheMeasurementAtTheStep) {
   const Explanation figure = explain_figure(history, target);
   expect_it_adds_up(figure);
   EXPECT_EQ(figure.value, 0.25);
-  EXPECT_EQ(figure.where, "layer 1, expert 2, step 6");
+  EXPECT_EQ(figure.place, "layer 1, expert 2, step 6");
   EXPECT_NE(figure.note.find("experts 2 and 0; 95 % interval +-0.03125"), std::string::npos) << figure.note;
   measured.layers[0].set(0, 2, {0.5, 0.03125});
   history.append(Marker{0, 12, kSimilarityMarker, similarity_json(measured)});
@@ -248,7 +248,7 @@ std::shared_ptr<const History> one_step(Recipe recipe) {
 TEST_F(Explain, FormatsAreNotTakenForMx) {
   const auto text = [](const std::shared_ptr<const History>& history, FigureKey key) {
     const Explanation figure = explain_figure(*history, {.key = key, .layer = 1, .step = 0});
-    return figure.where + ": " + figure.expression + "; " + figure.note;
+    return figure.place + ": " + figure.expression + "; " + figure.note;
   };
   const auto nvfp4 = one_step(Recipe::nvfp4);
   EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), " in nvfp4, step 0")) << text(nvfp4, "sqnr_db");
@@ -315,7 +315,7 @@ TEST_F(Explain, NumbersAreThoseOfTheFrame) {
   const RouterFrame& router = frame->routers[0];
   const Explanation use = explain_figure(b(), {.key = "utilisation", .layer = 1, .expert = 3, .step = 24});
   EXPECT_EQ(use.expression, std::to_string(router.tokens_per_expert[3]) + " * 8 / 512");
-  EXPECT_EQ(use.where, "layer 1, expert 3, step 24");
+  EXPECT_EQ(use.place, "layer 1, expert 3, step 24");
   const auto most = *std::ranges::max_element(router.tokens_per_expert);
   const Explanation vio = explain_figure(b(), {.key = "max_vio", .layer = 1, .step = 24});
   EXPECT_EQ(vio.expression, "(" + std::to_string(most) + " - 64) / 64");
@@ -334,7 +334,7 @@ TEST_F(Explain, EveryCellOfTheGradientMatrixAddsUp) {
           b(), {.key = key, .layer = gradient.layer, .other = static_cast<int>(gradient.group), .step = 24});
       expect_it_adds_up(figure);
       EXPECT_FLOAT_EQ(static_cast<float>(figure.value), key == "gradient_cosine" ? gradient.cosine : gradient.snr_db);
-      EXPECT_NE(figure.where.find(gradient_group_name(gradient.group)), std::string::npos);
+      EXPECT_NE(figure.place.find(gradient_group_name(gradient.group)), std::string::npos);
     }
 }
 

@@ -141,7 +141,7 @@ TEST(Findings, ABiasThatRings) {
 // In a log of every second step, the loads show little; the size of the bias's steps shows that it oscillates.
 TEST(Findings, ABiasThatRingsWhereEverySecondStepIsLogged) {
   RunConfig config = load_preset("nano").config;
-  config.telemetry.every = 2;
+  config.telemetry.frame_interval = 2;
   const auto rings = [&](double rate) {
     config.router.bias_update_rate = rate;
     return of_kind(find_all(trained(config, 320)), FindingKind::oscillating_bias);

@@ -122,16 +122,16 @@ TEST(RouterWindow, IsTheMeanOfTheLast50Steps) {
   const RouterWindow before = router_window(*run.history(), INT64_MAX);
   ASSERT_EQ(before.layers.size(), 2u);
   EXPECT_EQ(before.steps, (StepRange{10, 59}));
-  EXPECT_EQ(before.of(1)->silent, 1);
-  EXPECT_EQ(before.of(2)->silent, 0);
+  EXPECT_EQ(before.find_layer(1)->silent, 1);
+  EXPECT_EQ(before.find_layer(2)->silent, 0);
   EXPECT_EQ(before.worst(&LayerWindow::cv)->layer, 1);
-  EXPECT_LT(before.of(1)->entropy, before.of(2)->entropy);
-  EXPECT_NEAR(static_cast<double>(before.of(1)->utilisation[2]), 16.0 / 15, 0.03);
+  EXPECT_LT(before.find_layer(1)->entropy, before.find_layer(2)->entropy);
+  EXPECT_NEAR(static_cast<double>(before.find_layer(1)->utilisation[2]), 16.0 / 15, 0.03);
   EXPECT_GT(before.chance_max_vio, 0);
   EXPECT_LT(before.chance_max_vio, 0.2);
   run.steps(100, MadeUp::even(), MadeUp::even());
-  EXPECT_EQ(router_window(*run.history(), INT64_MAX).of(1)->silent, 0);
-  EXPECT_EQ(router_window(*run.history(), 59).of(1)->silent, 1);
+  EXPECT_EQ(router_window(*run.history(), INT64_MAX).find_layer(1)->silent, 0);
+  EXPECT_EQ(router_window(*run.history(), 59).find_layer(1)->silent, 1);
 }
 
 TEST(RouterWindow, ATrackGrowsWithTheRunAndKeepsItsPlaces) {
@@ -197,7 +197,7 @@ TEST(LossTrend, AFallIsToldFromNoise) {
   EXPECT_EQ(trend(100, -0.01f).span, 50);
   const auto one_noisy = history_of_losses(500, [](int step) { return step == 499 || step == 270 ? 90.0f : 3.0f; });
   EXPECT_EQ(loss_trend(*one_noisy, INT64_MAX).direction, LossTrend::flat);
-  EXPECT_EQ(loss_trend(*one_noisy, INT64_MAX).now, 3);
+  EXPECT_EQ(loss_trend(*one_noisy, INT64_MAX).newest_loss, 3);
   const auto skipped = history_of_losses(
       500, [](int step) { return step == 400 ? std::nanf("") : 5 - 0.005f * static_cast<float>(step); });
   EXPECT_EQ(loss_trend(*skipped, INT64_MAX).direction, LossTrend::falling);

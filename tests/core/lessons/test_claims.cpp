@@ -126,10 +126,10 @@ TEST(ClaimRows, IntervalsAllowForAllRows) {
   const std::vector<Claim> one = {claims[0]};
   const ClaimRow alone = claim_rows(one, results).front();
   EXPECT_NEAR(alone.gap.mean, 0.2, 1e-12);
-  EXPECT_NEAR(alone.gap.half, 4.302653 * 0.1 / std::sqrt(3), 1e-6);  // t of 2 degrees of freedom, 95 %
+  EXPECT_NEAR(alone.gap.half_width, 4.302653 * 0.1 / std::sqrt(3), 1e-6);  // t of 2 degrees of freedom, 95 %
   const std::vector<ClaimRow> both = claim_rows(claims, results);
-  EXPECT_NEAR(both.front().gap.half, 6.205347 * 0.1 / std::sqrt(3), 1e-5);  // 97.5 %
-  EXPECT_EQ(both.front().here(), "+0.2000 +-0.3583, 3 seeds");
+  EXPECT_NEAR(both.front().gap.half_width, 6.205347 * 0.1 / std::sqrt(3), 1e-5);  // 97.5 %
+  EXPECT_EQ(both.front().gap_text(), "+0.2000 +-0.3583, 3 seeds");
   results.results.front().gaps[1] = NAN;
   EXPECT_EQ(claim_rows(one, results).front().pairs, 2) << "a run was lost";
 }

@@ -60,7 +60,7 @@ std::shared_ptr<History> swinging_history() {
 }
 
 RunFigure& of_run(LessonFigure& figure) {
-  return std::get<RunFigure>(figure.of);
+  return std::get<RunFigure>(figure.source);
 }
 LessonFigure figure(const char* key, std::int64_t last) {
   LessonFigure f;
@@ -306,7 +306,7 @@ TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
   LessonReader reader({});
   reader.set_histories({history});
   LessonFigure recovery = figure("steps_until", 1);
-  of_run(recovery).of = "ce_loss";
+  of_run(recovery).argument = "ce_loss";
   of_run(recovery).limit = 1.05;
   EXPECT_DOUBLE_EQ(*reader.read(recovery), 15);  // of the losses of steps 15 to 24, five are 2 and five are 0: mean 1
   of_run(recovery).limit = -1;

@@ -24,7 +24,7 @@ TEST(Kernels, MatrixUnitsOfARecordingAreNamedAndAskedFor) {
     EXPECT_EQ(before.units, "off");
     EXPECT_TRUE(before.core.empty());
   } else {
-    EXPECT_EQ(before.outcome, KernelCheck::Outcome::same);
+    EXPECT_EQ(before.outcome, KernelCheck::Outcome::equal);
   }
   then.units = "own tiles sme";
   const KernelCheck unknown = check_kernels(then.text());

@@ -33,7 +33,7 @@ struct TestOperand {
           values.at(r, c) *= 40;
     for (int i = 0; i < operand.parts(); ++i) {
       const Matrix<float> out = decoded.view();
-      const Index half = operand.half() * i;
+      const Index half = operand.half_size() * i;
       const Operand<float> part = operand.part(i);
       quantize_operand(part, out.block(halves == Halves::stacked ? half : 0, halves == Halves::side_by_side ? half : 0,
                                        part.matrix.rows, part.matrix.cols));

@@ -114,7 +114,7 @@ TEST(Replication, PlansFromTheLoadOfTheStepsBefore) {
     planner.count_step(step, 3, std::vector<std::uint32_t>{step, 10});
   }
   EXPECT_EQ(planner.planned_of, (std::vector<std::uint64_t>{0 + 1 + 2, 30}));
-  EXPECT_EQ(planner.since, (std::vector<std::uint64_t>{3 + 4, 20}));
+  EXPECT_EQ(planner.load_since_plan, (std::vector<std::uint64_t>{3 + 4, 20}));
 }
 
 // Before, experts 0 and 1 are on rank 0, 2 and 3 on rank 1. After, expert 0 has replicas on both ranks, and experts 1

@@ -97,7 +97,7 @@ class HostileTensors : public testing::Test {
     const std::size_t grown = peak_growth([&] {
       try {
         const TensorFile file = open_tensors(path_);
-        if (!file.skipped().empty()) why = file.skipped().front().why;
+        if (!file.skipped().empty()) why = file.skipped().front().reason;
       } catch (const std::runtime_error& problem) {
         why = problem.what();
       }

@@ -232,7 +232,7 @@ TEST(StochasticRounding, DrawsFollowTheSeedAndTheStep) {
   config.precision.experts = Recipe::mxfp4;
   const auto seed = [&](std::int64_t run, std::int64_t step) {
     config.seed = run;
-    return step_precision(config, step, 1).of(GemmClass::experts).seed;
+    return step_precision(config, step, 1).class_precision(GemmClass::experts).seed;
   };
   EXPECT_EQ(seed(1, 5), seed(1, 5));
   EXPECT_NE(seed(1, 5), seed(1, 6));

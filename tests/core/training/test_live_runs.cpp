@@ -111,7 +111,7 @@ TEST(LiveRuns, EveryLiveKeyReachesTheTrainer) {
   change(&RouterConfig::route_scale, 2.0);
   change(&RouterConfig::capacity_factor, 1.25);
   change(&PrecisionConfig::experts, std::string("mxfp8_floor"));
-  change(&TelemetryConfig::every, std::int64_t{2});
+  change(&TelemetryConfig::frame_interval, std::int64_t{2});
   change(&TelemetryConfig::quant_every, std::int64_t{3});
   run_to(live, 4);
   EXPECT_EQ(live.status().error, "");

@@ -117,10 +117,10 @@ TEST(Sweep, GapsArePairedBySeed) {
   ASSERT_EQ(points.size(), 2u);
   EXPECT_EQ(points[1].values, std::vector<std::string>{"2"});
   EXPECT_NEAR(points[0].loss.mean, 2, 1e-12);
-  EXPECT_NEAR(points[0].loss.half, 4.302653 / std::sqrt(3.0), 1e-5);  // t of 2 degrees of freedom, deviation 1
+  EXPECT_NEAR(points[0].loss.half_width, 4.302653 / std::sqrt(3.0), 1e-5);  // t of 2 degrees of freedom, deviation 1
   EXPECT_TRUE(std::isnan(points[0].gap.mean));
   EXPECT_NEAR(points[1].gap.mean, 0.5, 1e-12);  // mean of 0.5, 0.75, 0.25
-  EXPECT_NEAR(points[1].gap.half, 4.302653 * 0.25 / std::sqrt(3.0), 1e-5);
+  EXPECT_NEAR(points[1].gap.half_width, 4.302653 * 0.25 / std::sqrt(3.0), 1e-5);
 }
 
 // With every further setting, one is likelier to differ from the first by chance: the interval of its gap is wider.
@@ -139,7 +139,7 @@ TEST(Sweep, IntervalsOfGapsAllowForTheNumberOfSettings) {
   const std::vector<SweepPoint> points = sweep_points(runs, axes, 1);
   for (const SweepPoint& point : std::span(points).subspan(1)) {
     EXPECT_NEAR(point.gap.mean, 0.5, 1e-12);
-    EXPECT_NEAR(point.gap.half, 7.6488 * 0.25 / std::sqrt(3.0), 1e-3) << "t of 2 degrees at 1 - 0.05 / 3";
+    EXPECT_NEAR(point.gap.half_width, 7.6488 * 0.25 / std::sqrt(3.0), 1e-3) << "t of 2 degrees at 1 - 0.05 / 3";
   }
 }
 

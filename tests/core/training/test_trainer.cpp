@@ -74,7 +74,7 @@ TEST_F(TrainerTest, TheLossFalls) {
 }
 
 TEST_F(TrainerTest, ArraysComeAtTheirCadenceAndScalarsAlways) {
-  config_.telemetry.every = 2;
+  config_.telemetry.frame_interval = 2;
   config_.telemetry.quant_every = 3;
   config_.precision.experts = Recipe::mxfp8_rceil;
   Trainer trainer(config_);

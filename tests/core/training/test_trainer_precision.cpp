@@ -119,7 +119,7 @@ TEST(StepPrecision, TurnsToBf16InTheFirstAndLastLayersAndLate) {
   run.precision.head = Recipe::mxfp4;
   run.precision.layers_at_start_in_bf16 = 1, run.precision.layers_at_end_in_bf16 = 2;
   const auto scheme = [&](GemmClass of, int layer, std::int64_t step, Direction direction) {
-    return step_precision(run, step, layer).of(of).format(direction, OperandRole::w).scheme;
+    return step_precision(run, step, layer).class_precision(of).format(direction, OperandRole::w).scheme;
   };
   using enum Direction;
   for (const int layer : {0, 2, 3}) EXPECT_EQ(scheme(GemmClass::experts, layer, 0, dgrad), QuantScheme::bf16);
@@ -151,13 +151,13 @@ TEST(StepPrecision, HasNvidiasRecipeOfNvfp4) {
   config.nvfp4_four_over_six = FourOverSixChoice::mse_256;
   const StepPrecision precision = step_precision(with(config), 2, 1);
   for (const GemmOperand& at : kGemmOperands) {
-    const OperandFormat& format = precision.of(GemmClass::experts).format(at.direction, at.operand);
+    const OperandFormat& format = precision.class_precision(GemmClass::experts).format(at.direction, at.operand);
     EXPECT_EQ(format.nvfp4,
               (Nvfp4Scaling{Nvfp4Rule::transformer_engine, at.operand == OperandRole::w, FourOverSix::mse, 256}));
     EXPECT_EQ(format.rounding, at.operand == OperandRole::dy ? Rounding::stochastic : Rounding::nearest);
     EXPECT_EQ(format.hadamard, at.direction == Direction::wgrad ? 16 : 0);
     EXPECT_EQ(format.rotation, at.direction == Direction::wgrad ? RotationForm::fixed_bf16 : RotationForm::drawn);
-    EXPECT_EQ(precision.of(GemmClass::attention).format(at.direction, at.operand).nvfp4, Nvfp4Scaling{});
+    EXPECT_EQ(precision.class_precision(GemmClass::attention).format(at.direction, at.operand).nvfp4, Nvfp4Scaling{});
   }
 }
 
@@ -332,7 +332,7 @@ TEST(Precision, EntriesHaveRoundingAndRotationOfTheirOwn) {
   run.precision.operands =
       "experts.dY.wgrad=mxfp4+stochastic+rotated, experts.x.wgrad=mxfp4, experts.x.forward=nvfp4+rotated";
   const auto of = [&](Direction direction, OperandRole operand) {
-    return step_precision(run, 1, 1).of(GemmClass::experts).format(direction, operand);
+    return step_precision(run, 1, 1).class_precision(GemmClass::experts).format(direction, operand);
   };
   EXPECT_EQ(of(Direction::wgrad, OperandRole::dy).rounding, Rounding::stochastic);
   EXPECT_EQ(of(Direction::wgrad, OperandRole::x).rounding, Rounding::nearest);
@@ -371,7 +371,7 @@ TEST_F(TrainerTest, RotationsCancelInTheProducts) {
     for (float& v : *values) v = normal(rng);
   for (const int stacked : {1, 2}) {
     const LayerPrecision layer{&rotated, 0, nullptr};
-    const LinearPrecision precision = layer.of(Gemm::dense_w1, stacked);
+    const LinearPrecision precision = layer.linear_precision(Gemm::dense_w1, stacked);
     std::vector<float> y[2], dx[2], dw[2];
     for (int i = 0; i < 2; ++i) {
       const LinearPrecision chosen = i ? precision : LinearPrecision{};
