@@ -17,8 +17,8 @@ std::vector<LogName> names_in(const Asset& file) {
   const std::string program = (*table)["program"].value_or(std::string());
   if (const toml::table* settings = (*table)["settings"].as_table())
     for (const auto& [setting, list] : *settings)
-      if (const toml::array* given = list.as_array())
-        for (const toml::node& name : *given)
+      if (const toml::array* names_list = list.as_array())
+        for (const toml::node& name : *names_list)
           names.push_back({std::string(setting.str()), name.value_or(std::string()), program});
   return names;
 }

@@ -122,7 +122,7 @@ struct FrameFigure : FigureField<Frame> {
 inline double log_of(int count) {
   return count > 0 ? std::log(count) : NAN;
 }
-inline constexpr FigurePlot kMostIsWorst = {.worst = Worst::largest};
+inline constexpr FigurePlot kLargestIsWorst = {.worst = Worst::largest};
 inline constexpr FigurePlot kMaxVioPlot = {
     .worst = Worst::largest, .references = {{{"chance", [](const RunInfo& info) { return chance_max_vio(info); }}}}};
 inline constexpr FigurePlot kCvPlot = {.high = 0.1, .worst = Worst::largest};
@@ -240,7 +240,7 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "Near 0: the differences between batches average out over the window.",
       "As high as MaxVio of the batch: the same experts are hot all the time. Much lower than a high MaxVio of the "
       "batch: the load oscillates, and the bias update rate may be too high.",
-      "arXiv:2408.15664 (MaxVio global)", Provenance::measured_here, "MaxVio", kMostIsWorst}},
+      "arXiv:2408.15664 (MaxVio global)", Provenance::measured_here, "MaxVio", kLargestIsWorst}},
     {{Metric::cv, &RouterFrame::cv, "cv", "standard deviation over mean"},
      {"cv", "Spread of load (CV)", "", "std_e(n_e) / n, population standard deviation",
       "Near sqrt((1 - K/E) / n), the value of chance alone.",

@@ -25,10 +25,10 @@ class MpiRanks : public Ranks {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    MPI_Comm here;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
-    MPI_Comm_size(here, &size_here_);
-    MPI_Comm_free(&here);
+    MPI_Comm machine;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_size(machine, &size_here_);
+    MPI_Comm_free(&machine);
   }
   ~MpiRanks() override { MPI_Finalize(); }
 
@@ -44,9 +44,9 @@ class MpiRanks : public Ranks {
     }
   }
 
-  void gather_all(const void* mine, std::size_t bytes, void* all) override {
+  void gather_all(const void* own_bytes, std::size_t bytes, void* all) override {
     const int n = count(bytes);
-    MPI_Allgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Allgather(own_bytes, n, MPI_BYTE, all, n, MPI_BYTE, MPI_COMM_WORLD);
   }
 
  protected:

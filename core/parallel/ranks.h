@@ -25,8 +25,8 @@ class Ranks {
 
   // Sends `bytes` to `partner` and receives as many from it. `partner` must make the matching call.
   virtual void exchange(int partner, const void* send, void* receive, std::size_t bytes) = 0;
-  // Writes `mine` of every rank to `all`, [R][bytes], in the order of the ranks.
-  virtual void gather_all(const void* own, std::size_t bytes, void* all) = 0;
+  // Writes `own_bytes` of every rank to `all`, [R][bytes], in the order of the ranks.
+  virtual void gather_all(const void* own_bytes, std::size_t bytes, void* all) = 0;
   // Sizes and positions of the bytes that are sent to each rank, or received from it, [R]. Bytes for the rank itself
   // are copied.
   struct Parts {

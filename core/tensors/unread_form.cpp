@@ -20,7 +20,7 @@ using namespace std::string_view_literals;
 namespace fs = std::filesystem;
 
 constexpr std::size_t kFormBytes = 4096;
-constexpr std::size_t kMostNames = 100'000;  // names of a folder that are looked at
+constexpr std::size_t kMaxNames = 100'000;  // names of a folder that are looked at
 constexpr std::string_view kSqlite = "SQLite format 3";
 
 constexpr const char* kGgml = "is a GGML model, which is not read: open the .safetensors from which it was made";
@@ -198,7 +198,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (auto entry = fs::directory_iterator(folder, error);
-       !error && entry != fs::directory_iterator() && names.size() < kMostNames; entry.increment(error))
+       !error && entry != fs::directory_iterator() && names.size() < kMaxNames; entry.increment(error))
     names.push_back(entry->path().filename().string());
   std::ranges::sort(names);
   return names;

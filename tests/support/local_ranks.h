@@ -28,8 +28,8 @@ class LocalRanks : public Ranks {
   void exchange(int partner, const void* send, void* receive, std::size_t bytes) override {
     meet(send, nullptr, [&] { std::memcpy(receive, board_.send[static_cast<std::size_t>(partner)], bytes); });
   }
-  void gather_all(const void* mine, std::size_t bytes, void* all) override {
-    meet(mine, nullptr, [&] {
+  void gather_all(const void* own_bytes, std::size_t bytes, void* all) override {
+    meet(own_bytes, nullptr, [&] {
       for (std::size_t r = 0; r < board_.send.size(); ++r)
         std::memcpy(static_cast<char*>(all) + r * bytes, board_.send[r], bytes);
     });
