@@ -27,7 +27,11 @@ std::vector<RankLoad> rank_loads_of(const VolumeFrame& volume, AllToAll kind, do
 class Layer {
  public:
   Layer(const StepConfig& config, const StepParameters& parameters, std::vector<RankLoad> loads)
-      : c_(config), rates_(layer_rates(config, parameters)), loads_(std::move(loads)), by_rank_(loads_.size()) {}
+      : c_(config),
+        rates_(layer_rates(config, parameters)),
+        loads_(std::move(loads)),
+        by_rank_(loads_.size()),
+        waited_for_us_(loads_.size()) {}
 
   LayerTimeline run() {
     const std::vector<AllToAllOp> ops = all_to_all_ops(c_.payload, false);
@@ -46,14 +50,17 @@ class Layer {
 
   void exchange(RankActivity activity, const AllToAllOp& op, bool backward) {
     const auto bytes = static_cast<double>(bytes_per_token(op.payload, c_.shape.row_dim()));
-    double end = 0;
+    std::size_t last = 0;
     for (std::size_t r = 0; r < loads_.size(); ++r) {
       const double network = loads_[r].network_copies * bytes / (rates_.network_GBps * 1e3);
       const double nvlink = loads_[r].nvlink_copies * bytes / (rates_.nvlink_GBps * 1e3);
       add(r, activity, backward, (std::max(network, nvlink) + rates_.latency_us) * (1 - c_.overlap));
-      end = std::max(end, end_of(r));
+      if (end_of(r) > end_of(last)) last = r;
     }
-    for (std::size_t r = 0; r < loads_.size(); ++r) add(r, RankActivity::waiting, backward, end - end_of(r));
+    for (std::size_t r = 0; r < loads_.size(); ++r) {
+      waited_for_us_[last] += end_of(last) - end_of(r);
+      add(r, RankActivity::waiting, backward, end_of(last) - end_of(r));
+    }
   }
 
   double end_of(std::size_t rank) const { return by_rank_[rank].empty() ? 0 : by_rank_[rank].back().to_us; }
@@ -76,6 +83,7 @@ class Layer {
       }
     }
     timeline.waiting_share = all > 0 ? waiting / all : 0;
+    timeline.slowest = static_cast<int>(std::ranges::max_element(waited_for_us_) - waited_for_us_.begin());
     return timeline;
   }
 
@@ -83,6 +91,7 @@ class Layer {
   LayerRates rates_;
   std::vector<RankLoad> loads_;
   std::vector<std::vector<RankInterval>> by_rank_;
+  std::vector<double> waited_for_us_;  // time that all other ranks wait for each rank
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ struct LayerTimeline {
   std::vector<RankInterval> intervals;  // ordered by rank, then by time
   double total_us = 0;
   double waiting_share = 0;  // share of all ranks' time
+  int slowest = 0;           // rank for which the others wait longest, all waits added up
 };
 
 // `volume` counts the copies of `tokens` tokens (of all ranks); they are scaled to the tokens of a microbatch.

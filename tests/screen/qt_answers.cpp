@@ -8,26 +8,27 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "tests/support/controls.h"
 #include "tests/support/random_run.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/test_look.h"
+#include "tests/support/told_numbers.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/bytes_by_link_panel.h"
 #include "widgets/all_to_all/bytes_per_token_against_k_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
-#include "widgets/microscaling/what_if_panel.h"
 #include "widgets/overview/loss_panel.h"
-#include "widgets/panel/tensor_text.h"
 #include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
 #include "widgets/text/coactivation_panel.h"
+#include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
 #include "widgets/text/tokens_and_sample_panel.h"
 
@@ -37,115 +38,10 @@ namespace {
 
 constexpr int kRuns = 40;
 
-// A number in a sentence; `slack` is half a unit of its last digit.
-struct Told {
-  double value = 0, slack = 0;
-  bool is(double exact) const { return std::abs(value - exact) <= slack * 1.0001 + 1e-5 * std::abs(exact); }
-};
-
-std::vector<Told> numbersIn(const QString& sentence) {
-  static const QRegularExpression kNumber(
-      QStringLiteral("([\u2212+]?)(\\d[\\d,]*)(?:\\.(\\d+))?(?:e([\u2212+-]?\\d+))?"));
-  std::vector<Told> numbers;
-  for (auto found = kNumber.globalMatch(sentence); found.hasNext();) {
-    const auto match = found.next();
-    const QString whole = QString(match.captured(2)).remove(',');
-    const int exponent = QString(match.captured(4)).replace(QChar(0x2212), '-').toInt();
-    const double size = QString("%1.%2").arg(whole, match.captured(3) + '0').toDouble() * std::pow(10.0, exponent);
-    const double sign = match.captured(1) == QString(QChar(0x2212)) ? -1 : 1;
-    numbers.push_back({sign * size, 0.5 * std::pow(10.0, exponent - match.captured(3).size())});
-  }
-  return numbers;
-}
-
-// The rows of a table in CSV without its header.
-class Rows {
- public:
-  explicit Rows(const QString& csv) {
-    for (const QString& line : lines(csv).mid(1)) rows_ << line.split(QLatin1Char(','));
-  }
-  qsizetype size() const { return rows_.size(); }
-  double at(qsizetype row, int column) const { return rows_[row].value(column).toDouble(); }
-  QString text(qsizetype row, int column) const { return rows_[row].value(column); }
-  Rows where(int column, double value) const {
-    return where([&](qsizetype row) { return at(row, column) == value; });
-  }
-  Rows where(int column, const QString& value) const {
-    return where([&](qsizetype row) { return text(row, column) == value; });
-  }
-  std::vector<double> column(int column) const {
-    std::vector<double> values;
-    for (const QStringList& row : rows_) values.push_back(row.value(column).toDouble());
-    return values;
-  }
-  double sum(int of) const {
-    const std::vector<double> values = column(of);
-    return std::accumulate(values.begin(), values.end(), 0.0);
-  }
-  double most(int of) const { return std::ranges::max(column(of)); }
-
- private:
-  Rows() = default;
-  Rows where(const std::function<bool(qsizetype)>& holds) const {
-    Rows some;
-    for (qsizetype row = 0; row < size(); ++row)
-      if (holds(row)) some.rows_ << rows_[row];
-    return some;
-  }
-  QList<QStringList> rows_;
-};
-
-double uniform(std::mt19937_64& random) {
-  return std::uniform_real_distribution<double>(0, 1)(random);
-}
-
 // Returns the number that formatBytes() writes before a unit such as kB.
 double inPrefixes(double bytes) {
   while (bytes >= 999.5) bytes /= 1000;
   return bytes;
-}
-
-// True if the line with the answer was painted with the present answer, which is its tool tip.
-bool isPainted(const Panel& panel) {
-  const QString answer = panel.answerText();
-  return answer.isEmpty() || std::ranges::any_of(panel.findChildren<QWidget*>(),
-                                                 [&](const QWidget* each) { return each->toolTip() == answer; });
-}
-
-// A panel whose answers a test can read.
-template <class P>
-class Answering : public P {
- public:
-  using P::P;
-  QStringList answers() {
-    this->resize(520, 300);
-    this->grab();  // fills the plots, to which the answers belong
-    return this->answer().answers;
-  }
-};
-
-// Returns the numbers that the longest form of an answer has to name, from the panel's table and the numbers told.
-using Exact = std::function<std::vector<double>(const Rows&, const std::vector<Told>&)>;
-
-// Says which number of a sentence is wrong; empty if none is.
-QString compare(const QString& sentence, const std::vector<double>& exact) {
-  const std::vector<Told> told = numbersIn(sentence);
-  if (told.size() != exact.size())
-    return QString("%1: %2 numbers in place of %3").arg(sentence).arg(told.size()).arg(exact.size());
-  for (std::size_t i = 0; i < told.size(); ++i)
-    if (!told[i].is(exact[i])) return QString("%1: %2 in place of %3").arg(sentence).arg(told[i].value).arg(exact[i]);
-  return {};
-}
-
-// Says which number of a shorter form is not in the longest form.
-QString compareForms(const QStringList& forms) {
-  const std::vector<Told> all = numbersIn(forms.value(0));
-  for (const QString& form : forms)
-    for (const Told& told : numbersIn(form))
-      if (std::ranges::none_of(
-              all, [&](const Told& each) { return std::abs(each.value - told.value) <= each.slack + told.slack; }))
-        return QString("%1: %2 is not in %3").arg(form).arg(told.value).arg(forms.front());
-  return {};
 }
 
 }  // namespace
@@ -449,27 +345,6 @@ class AnswersTest : public QObject {
     });
   }
 
-  void blockScaleHistogram() {
-    int told = 0;
-    for (int seed = 1; seed <= kRuns; ++seed) {
-      const RandomRun run(static_cast<std::uint64_t>(seed));
-      Selection selection;
-      selection.setHistories({run.history()});
-      Answering<QuantizationErrorPanel> panel(&selection);
-      panel.showView(1);
-      const QString sentence = panel.answers().value(0);
-      const auto frame = selection.quantFrame();
-      const QuantFrame* quant = findTensor(frame.get(), selection.tensor());
-      if (sentence.isEmpty() || !quant) continue;
-      const auto& blocks = quant->e8m0_blocks;
-      const double most = *std::ranges::max_element(blocks), all = std::accumulate(blocks.begin(), blocks.end(), 0.0);
-      if (most == all) continue;
-      QVERIFY2(numbersIn(sentence).front().is(100 * most / all), qPrintable(sentence));
-      ++told;
-    }
-    QVERIFY(told > kRuns / 4);
-  }
-
   void coactivation() {
     checkRuns<CoactivationPanel>([this](const Rows& rows, const std::vector<Told>& told) {
       const RunInfo& info = selection_->history()->info();
@@ -564,51 +439,51 @@ class AnswersTest : public QObject {
         });
   }
 
-  // The gains and losses are differences of the table's SQNR at the chosen block size, rule and axis.
-  void whatIf() {
-    std::mt19937_64 random(7);
-    for (int run = 0; run < 8; ++run) {
-      std::vector<float> values(64 * 256);
-      for (float& value : values)
-        value = static_cast<float>(std::normal_distribution<double>()(random) * std::exp(run * 0.3 * uniform(random)));
-      Selection selection;
-      Answering<WhatIfPanel> panel(&selection);
-      panel.setSource(TensorSource("t", 64, 256, values), 0);
-      QTRY_VERIFY(!panel.tree()->rows().empty());
-      const QStringList answers = panel.answers();
-      const Rows rows(panel.csv());
-      const OperandFormat& chosen = panel.tree()->choice();
-      const Rows formats = rows.where(0, panel.tree()->axis() == BlockAxis::row ? "row" : "column")
-                               .where(1, QString::number(chosen.block))
-                               .where(3, QString::fromLatin1(scale_rule_name(chosen.rule)));
-      const double now = formats.where(2, QString::fromLatin1(traits(chosen.element).name)).at(0, 4);
-      const std::vector<double> all = formats.column(4);
-      static const QRegularExpression kHigher("would be ([\\d.]+) dB higher"), kLower(", ([\\d.]+) dB lower");
-      const QString higher = kHigher.match(answers.front()).captured(1),
-                    lower = kLower.match(answers.front()).captured(1);
-      QVERIFY2(!higher.isEmpty() && !lower.isEmpty(), qPrintable(answers.front()));
-      QVERIFY2(numbersIn(higher).front().is(std::ranges::max(all) - now), qPrintable(answers.front()));
-      QVERIFY2(numbersIn(lower).front().is(now - std::ranges::min(all)), qPrintable(answers.front()));
-    }
-  }
-
-  // A choice in the table changes the answer at once.
-  void theAnswerOfWhatIfFollowsTheTable() {
-    std::vector<float> values(64 * 256);
-    std::mt19937_64 random(7);
-    for (float& value : values) value = static_cast<float>(std::normal_distribution<double>()(random));
-    Selection selection;
-    WhatIfPanel panel(&selection);
-    show(&panel);
-    panel.setSource(TensorSource("t", 64, 256, values), 0);
-    QTRY_VERIFY(!panel.tree()->rows().empty() && isPainted(panel));
-    for (const int key : {Qt::Key_Down, Qt::Key_Up, Qt::Key_Down, Qt::Key_Right}) {
-      const QString before = panel.answerText();
-      QTest::keyClick(panel.findChild<WhatIfTable*>(), Qt::Key(key));
-      QApplication::processEvents();
-      QVERIFY2(panel.answerText() != before || key == Qt::Key_Right, qPrintable(before));
-      QVERIFY2(isPainted(panel), qPrintable(panel.answerText()));
-    }
+  // Mean over the layers of the share of the probe's tokens, or of the choices, that are as in the named earlier step.
+  void routingStability() {
+    int told = 0;
+    for (int seed = 1; seed <= kRuns; ++seed)
+      for (const bool whole_sets : {true, false}) {
+        const RandomRun run(static_cast<std::uint64_t>(seed));
+        Selection selection;
+        selection.setHistories({run.history()});
+        Answering<RoutingStabilityPanel> panel(&selection);
+        choose(&panel, "Earlier step", "against the first");
+        choose(&panel, "Compared figure", whole_sets ? "tokens unchanged" : "choices unchanged");
+        const TelemetryFrame& newest = run.tables_at(selection.step());
+        if (newest.step == 0) continue;
+        ++told;
+        const auto reached = [&] {  // the worker compares some steps at a time
+          panel.answers();
+          const Rows rows(panel.csv());
+          return rows.size() > 0 && rows.at(rows.size() - 1, 0) == static_cast<double>(newest.step);
+        };
+        QTRY_VERIFY(reached());
+        const QString sentence = panel.answers().value(0);
+        const TokenFrame &now = newest.texts.front(), &then = run.tables_at(0).texts.front();
+        double unchanged = 0, tokens = 0;
+        for (std::size_t layer = 0; layer < now.layers.size(); ++layer) {
+          const auto k = static_cast<std::size_t>(run.info().top_k);
+          for (std::size_t token = 0; token < now.text.size(); ++token) {
+            const auto chosen = [&](const TokenFrame& text) {
+              const auto first = text.layers[layer].experts_TK.begin() + static_cast<std::ptrdiff_t>(token * k);
+              return std::set<int>(first, first + static_cast<std::ptrdiff_t>(k));
+            };
+            const std::set<int> a = chosen(now), b = chosen(then);
+            const auto common = std::ranges::count_if(a, [&](int expert) { return b.contains(expert); });
+            unchanged += whole_sets ? a == b : static_cast<double>(common) / static_cast<double>(k);
+            ++tokens;
+          }
+        }
+        const double experts = run.info().n_experts, k = run.info().top_k;
+        double sets = 1;  // number of sets of k experts
+        for (int i = 0; i < run.info().top_k; ++i) sets *= (experts - i) / (i + 1);
+        const double chance = whole_sets ? 100 / sets : 100 * k / experts;
+        const std::vector<double> exact{100 * unchanged / tokens, 0, std::max(0.001, chance)};  // "<0.001 %"
+        const QString problem = compare(sentence, exact);
+        QVERIFY2(problem.isEmpty(), qPrintable(problem));
+      }
+    QVERIFY(told > kRuns / 2);
   }
 
   // Whatever is chosen in a panel, the painted answer is the one of the present choice.

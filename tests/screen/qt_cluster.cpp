@@ -464,9 +464,9 @@ class ClusterPanelsTest : public QObject {
     const HealthOutcome expected = simulate_node_health(config);
     QVERIFY(expected.restarts == 1 && expected.goodput < 1);
     QVERIFY(says(QStringLiteral("Goodput %1").arg(formatPercent(expected.goodput))));
-    QVERIFY(says(QStringLiteral("%1 of %2 steps are repeated")
-                     .arg(formatCount(static_cast<double>(expected.lost_steps)),
-                          formatCount(static_cast<double>(config.steps)))));
+    QVERIFY(says(QStringLiteral("the run of %1 steps repeats %2")
+                     .arg(formatCount(static_cast<double>(config.steps)),
+                          formatCount(static_cast<double>(expected.lost_steps)))));
     QVERIFY(says("restarts: 1"));
     const QStringList rows = lines(panel.csv());
     QCOMPARE(rows.size(), static_cast<int>(expected.points.size()) + 1);

@@ -59,13 +59,9 @@ void LayerOnEveryRankPanel::show(const ClusterAnswer& answer) {
 
 void LayerOnEveryRankPanel::fillChart() {
   std::vector<LaneChart::Interval> intervals;
-  std::vector<double> experts(static_cast<std::size_t>(timeline_.ranks));
-  for (const RankInterval& interval : timeline_.intervals) {
+  for (const RankInterval& interval : timeline_.intervals)
     intervals.push_back(
         {interval.rank, static_cast<int>(interval.activity), interval.from_us * kMs, interval.to_us * kMs});
-    if (interval.activity == RankActivity::experts) experts[interval.rank] += interval.to_us - interval.from_us;
-  }
-  slowest_ = static_cast<int>(std::ranges::max_element(experts) - experts.begin());
   QStringList lanes;
   for (int rank = 0; rank < timeline_.ranks; ++rank) lanes << QString("rank %1").arg(rank);
   chart_->setLanes(std::move(lanes), std::move(intervals), timeline_.total_us * kMs);
@@ -76,12 +72,11 @@ Panel::Answer LayerOnEveryRankPanel::answer() const {
   if (!hasTimeline()) return {};
   const QString question = "How long do ranks wait?",
                 ms = QString("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
-  if (timeline_.waiting_share < kHardlyWaiting)
-    return {question, {QString("All ranks have the same work: %1").arg(ms), ms}};
+  if (timeline_.waiting_share < kHardlyWaiting) return {question, {QString("Hardly at all: %1").arg(ms), ms}};
   const QString waits = QString("Ranks wait %1 of the time").arg(formatPercent(timeline_.waiting_share));
   return {question,
-          {waits + QString(", most for rank %1; %2").arg(slowest_).arg(ms),
-           waits + QString(", most for rank %1").arg(slowest_), waits}};
+          {waits + QString(", most for rank %1; %2").arg(timeline_.slowest).arg(ms),
+           waits + QString(", most for rank %1").arg(timeline_.slowest), waits}};
 }
 
 QString LayerOnEveryRankPanel::csv() const {

@@ -36,8 +36,7 @@ class LayerOnEveryRankPanel : public Panel {
   LaneChart* chart_;
   QAction* export_;
   LayerTimeline timeline_;
-  QString of_;       // model and cluster of the layer
-  int slowest_ = 0;  // rank with the longest time in experts
+  QString of_;  // model and cluster of the layer
 };
 
 }  // namespace moescope

@@ -141,8 +141,11 @@ QString NodeHealthPanel::status() const {
 
 Panel::Answer NodeHealthPanel::answer() const {
   const QString goodput = QString("Goodput %1").arg(formatPercent(outcome_.goodput));
+  if (!outcome_.finished)
+    return {"What do failures cost?", {"The run does not end: failures undo its steps faster than it takes them"}};
+  // A step may be repeated several times.
   const QString steps =
-      goodput + QString(": %1 of %2 steps are repeated").arg(formatCount(outcome_.lost_steps), formatCount(steps_));
+      goodput + QString(": the run of %1 steps repeats %2").arg(formatCount(steps_), formatCount(outcome_.lost_steps));
   const QString best = QString("; best: a checkpoint every %1 steps").arg(best_every_);
   return {"What do failures cost?", {best_every_ > 0 ? steps + best : steps, steps, goodput}};
 }

@@ -119,18 +119,16 @@ QString PublishedAndModelledPanel::fittedText() const {
 
 // The answer has the deviation of each run to which the model was not fitted.
 Panel::Answer PublishedAndModelledPanel::answer() const {
-  QStringList errors;
-  bool inside = true;
+  QStringList errors, errors_and_bands;
   for (const BarComparison& bar : bars_)
     if (fillOf(bar) == Fill::dotted) {
       errors << signedPercent(bar.error());
-      inside = inside && bar.in_band();
+      errors_and_bands << errors.back() + (bar.in_band() ? QString(" (inside the band)") : QString(" (outside it)"));
     }
-  const QString on = QString("%1 on H100s").arg(errors.join(" and "));
+  const QString on = QString("On H100s, not fitted: %1").arg(errors_and_bands.join(" and "));
   return {"Does the model hold?",
-          {QString("%1 %2").arg(checksText(bars_), QString::fromStdString(pair_verdict())),
-           on + (inside ? QString(", inside the band; not fitted to them") : QString(", outside the band")),
-           on + (inside ? QString(", inside the band") : QString(", outside the band")), on}};
+          {QString("%1 %2").arg(checksText(bars_), QString::fromStdString(pair_verdict())), on,
+           QString("%1 on H100s").arg(errors.join(" and "))}};
 }
 
 QStringList PublishedAndModelledPanel::describe(int row) const {

@@ -166,7 +166,11 @@ Panel::Answer GradientErrorPanel::answer() const {
     most = error;
   }
   if (worst < 0) return {};
-  if (most == 0) return {{}, {"The gradients equal those of FP32, to the bit", "No error"}};
+  if (most == 0)
+    return {{},
+            {pinned() ? QString("With the experts pinned, the gradients equal those of FP32 to the bit")
+                      : QString("The gradients equal those of FP32 to the bit"),
+             "No error"}};
   const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(most);
   const QString all = QString("%1 of its norm is rounding error").arg(share);
   return {{}, {all + unpinnedError(worst), all, share}};

@@ -17,13 +17,13 @@ struct RoundingSource {
   RouterRounding rounding;
   Metric metric;
   const char* name;   // in the legend and above a column
-  const char* whole;  // at the beginning of a sentence
+  const char* whole;  // in a sentence
 };
 constexpr std::array<RoundingSource, 4> kRoundingSources = {
-    {{RouterRounding::operands, Metric::changed_by_operands, "operands", "Operands of the gate"},
-     {RouterRounding::gate_output, Metric::changed_by_gate_output, "logits", "Stored logits"},
-     {RouterRounding::bias, Metric::changed_by_bias, "bias", "Stored biases"},
-     {RouterRounding::counts, Metric::changed_by_counts, "counts", "Counts"}}};
+    {{RouterRounding::operands, Metric::changed_by_operands, "operands", "operands of the gate"},
+     {RouterRounding::gate_output, Metric::changed_by_gate_output, "logits", "stored logits"},
+     {RouterRounding::bias, Metric::changed_by_bias, "bias", "stored biases"},
+     {RouterRounding::counts, Metric::changed_by_counts, "counts", "counts"}}};
 
 constexpr double kLowestShare = 1e-3;  // low end of the logarithmic colour scale
 
@@ -58,10 +58,18 @@ double meanShare(const TelemetryFrame& frame, RouterRounding rounding) {
   return layers > 0 ? sum / layers : std::nan("");
 }
 
-// Returns the source that changes most tokens. Counts are left out, since they change no choice in their own step.
-const RoundingSource& mostChanging(const TelemetryFrame& frame) {
-  const auto share = [&](const RoundingSource& source) { return meanShare(frame, source.rounding); };
-  return *std::ranges::max_element(kRoundingSources.begin(), kRoundingSources.end() - 1, {}, share);
+// Returns the source that changes most tokens; nullptr if none was measured. Counts are left out, since they change no
+// choice in their own step.
+const RoundingSource* mostChanging(const TelemetryFrame& frame) {
+  const RoundingSource* most = nullptr;
+  double most_share = -1;
+  for (const RoundingSource& source : kRoundingSources) {
+    const double share = meanShare(frame, source.rounding);
+    if (source.rounding == RouterRounding::counts || !(share > most_share)) continue;
+    most = &source;
+    most_share = share;
+  }
+  return most;
 }
 
 // Returns the layer in which the rounding changes most tokens.
@@ -135,7 +143,9 @@ std::int64_t RouterRoundingView::shownStep() const {
 }
 
 RouterRounding RouterRoundingView::shownRounding() const {
-  return chosen_ >= 0 ? kRoundingSources[chosen_].rounding : mostChanging(*frame()).rounding;
+  if (chosen_ >= 0) return kRoundingSources[chosen_].rounding;
+  const RoundingSource* most = mostChanging(*frame());
+  return most ? most->rounding : RouterRounding::counts;
 }
 
 QString RouterRoundingView::whyNothing() const {
@@ -235,14 +245,15 @@ QStringList RouterRoundingView::describe(int row, int column) const {
 QStringList RouterRoundingView::answers() const {
   const auto now = frame();
   if (!now) return {};
-  const RoundingSource& source = mostChanging(*now);
-  const RouterRoundingFrame& worst = worstLayer(*now, source.rounding);
+  const RoundingSource* source = mostChanging(*now);
+  if (!source) return {};
+  const RouterRoundingFrame& worst = worstLayer(*now, source->rounding);
   const RouterRoundingFrame* none = routerRow(*now, worst.layer, RouterRounding::none);
   const QString letter = runLetter(*selection_, selection_->run());
   if (!(worst.changed > 0)) return {QString("No rounding in the router of %1 changes a choice").arg(letter)};
-  const QString share = formatPercent(static_cast<float>(meanShare(*now, source.rounding)));
+  const QString share = formatPercent(static_cast<float>(meanShare(*now, source->rounding)));
   const QString most =
-      QString("%1: %2 in BF16 alone change %3 of the choices").arg(letter, QString(source.whole).toLower(), share);
+      QString("%1: %2 in BF16 alone send %3 of the tokens to other experts").arg(letter, source->whole, share);
   const QString load =
       none ? QString("; in layer %1 %2, MaxVio %3 becomes %4")
                  .arg(worst.layer)
@@ -252,8 +263,8 @@ QStringList RouterRoundingView::answers() const {
   const QString values = bias && none ? QString(", %1 of %2 different biases left in BF16")
                                             .arg(countText(bias->bias_values), countText(none->bias_values))
                                       : QString();
-  return {most + load + values, most + load, most, QString("%1: %2 by %3").arg(letter, share, source.name),
-          QString("%1: %2").arg(source.name, share)};
+  return {most + load + values, most + load, most, QString("%1: %2 by %3").arg(letter, share, source->name),
+          QString("%1: %2").arg(source->name, share)};
 }
 
 ValueTable RouterRoundingView::table() const {

@@ -156,9 +156,13 @@ Panel::Answer RoutingFlipsPanel::answer() const {
   const QString letter = runLetter(*selection_, most->run);
   const QString share = QString("%1: %2 of the tokens").arg(letter, formatPercent(most->share));
   if (rounding())
-    return most->share > 0 ? Answer{{}, {QString("%1 change experts").arg(share), share}}
-                           : Answer{{}, {"Rounding sends no token to other experts", "No token"}};
-  if (most->share == 0) return {{}, {"Every token goes to the same experts as in A", "The same experts as in A"}};
+    return most->share > 0
+               ? Answer{{}, {QString("%1 change experts").arg(share), share}}
+               : Answer{{}, {QString("%1: rounding sends no token to other experts").arg(letter), "No token"}};
+  if (most->share == 0)
+    return {{},
+            {QString("%1: every token goes to the same experts as in A").arg(letter) + commonText(),
+             QString("%1: the same experts as in A").arg(letter)}};
   const QString other = QString("%1 have other experts than in A").arg(share);
   return {{}, {other + reasonText(*most) + commonText(), other + reasonText(*most), other, share}};
 }
@@ -176,7 +180,7 @@ QString RoutingFlipsPanel::reasonText(const Rate& of) const {
   return QString("; noise twin %1: %2").arg(runLetter(*selection_, twin->run), formatPercent(twin->share));
 }
 
-// ". Experts in common with A: B 97.2 % from layer 2 on".
+// ". Experts in common with A: B 97.2 % (others from layer 2 on)".
 QString RoutingFlipsPanel::commonText() const {
   QStringList overlaps;
   for (const Rate& each : rates()) {
@@ -186,7 +190,7 @@ QString RoutingFlipsPanel::commonText() const {
     if (routing.replayed)
       overlaps << QString("%1 all, replayed").arg(letter);
     else if (routing.first_differing_layer >= 0 && !is_missing(routing.overlap))
-      overlaps << QString("%1 %2 from layer %3 on")
+      overlaps << QString("%1 %2 (others from layer %3 on)")
                       .arg(letter, formatPercent(routing.overlap))
                       .arg(routing.first_differing_layer);
   }

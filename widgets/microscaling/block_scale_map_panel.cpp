@@ -309,7 +309,7 @@ void BlockScaleMapPanel::refill() {
 void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
   if (columns_.visible < columns_.size || rows_.visible < rows_.size) return;
   outliers_.clear();
-  outliers_step_ = columns_.step;
+  compared_step_ = rows_.step * columns_.step;
   const std::size_t columns = columns_.shown(), rows = rows_.shown();
   std::vector<int> medians;
   std::vector<std::uint8_t> usual;
@@ -327,12 +327,15 @@ void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
 
 Panel::Answer BlockScaleMapPanel::answer() const {
   if (!source_.valid() || high_ < low_) return {};
+  const QString drawn =
+      compared_step_ > 1 ? QString(" (1 in %1 blocks compared)").arg(formatCount(compared_step_)) : QString();
   if (low_ == high_)
-    return {.question = {}, .answers = {QString("All blocks have the scale %1").arg(formatPowerOfTwo(low_))}};
+    return {.question = {},
+            .answers = {QString("All blocks with values have the scale %1").arg(formatPowerOfTwo(low_)) + drawn}};
   const QString range = QString("scales from %1 to %2").arg(formatPowerOfTwo(low_), formatPowerOfTwo(high_));
   if (outliers_.empty())
-    return {.question = {}, .answers = {QString("No outlier channels; %1").arg(range), "No outlier channels"}};
-  const QString drawn = outliers_step_ > 1 ? QString(", of 1 in %1 drawn").arg(outliers_step_) : QString();
+    return {.question = {},
+            .answers = {QString("No outlier channels; %1").arg(range) + drawn, "No outlier channels" + drawn}};
   const QString places =
       axis_ == BlockAxis::row ? QString("Outlier channels in blocks %1") : QString("Outlier channels %1");
   const QString count =

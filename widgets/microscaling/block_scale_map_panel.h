@@ -100,10 +100,10 @@ class BlockScaleMapPanel : public Panel {
   // Exponents of two at the ends of the colour scale, which cover all scales shown before, so that colours do not
   // change while scrolling.
   int low_ = 0, high_ = -1;
-  // Columns of the whole tensor whose usual scale is far above that of other columns; one column in `outliers_step_`
-  // was compared.
+  // Columns of the whole tensor whose usual scale is far above that of other columns; one block in `compared_step_` was
+  // compared.
   std::vector<int> outliers_;
-  std::size_t outliers_step_ = 1;
+  std::size_t compared_step_ = 1;
 
   ScaleMapCells* cells_;
   QScrollBar *vertical_, *horizontal_;

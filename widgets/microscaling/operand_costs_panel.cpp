@@ -427,6 +427,7 @@ Panel::Answer OperandCostsPanel::costliest() const {
   const auto worst = std::ranges::max_element(
       rows, {}, [](const OperandCostsModel::Row& row) { return std::isnan(row.share) ? -1.0f : row.share; });
   if (worst == rows.end()) return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
+  if (std::isnan(worst->share)) return {{}, {"The relative errors of the operands are not in this log"}};
   if (!(worst->share > 0)) return {{}, {"No operand has a rounding error"}};
   const QString letter = runLetter(*selection_, shownRun());
   const QString who = QString("%1 has the largest rounding error in %2").arg(placeName(worst->place), letter);

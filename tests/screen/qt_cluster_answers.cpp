@@ -1,0 +1,235 @@
+// The answers of the panels of Cluster: for random recordings and random choices, the numbers in each sentence are read
+// back and compared with the panel's table and with published figures.
+#include <QRegularExpression>
+#include <QSpinBox>
+#include <QTest>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "tests/support/controls.h"
+#include "tests/support/random_run.h"
+#include "tests/support/test_look.h"
+#include "tests/support/told_numbers.h"
+#include "widgets/cluster/deepep_gain_panel.h"
+#include "widgets/cluster/layer_on_every_rank_panel.h"
+#include "widgets/cluster/node_health_panel.h"
+#include "widgets/cluster/published_and_modelled_panel.h"
+#include "widgets/cluster/this_imbalance_panel.h"
+#include "widgets/cluster/time_of_a_step_panel.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kWaitMs = 60000;
+
+QRegularExpressionMatch match(const char* pattern, const QString& sentence) {
+  return QRegularExpression(QString::fromUtf8(pattern)).match(sentence);
+}
+
+// True if the text is this number; "303k" is 303,000.
+bool says(const QString& text, double exact) {
+  return !text.isEmpty() && numbersIn(text).front().is(text.endsWith(QLatin1Char('k')) ? exact / 1000 : exact);
+}
+
+// Chooses a random item of each list of choices of a panel.
+void chooseAtRandom(QWidget* panel, std::mt19937_64& random) {
+  for (QComboBox* box : panel->findChildren<QComboBox*>()) {
+    box->setCurrentIndex(std::uniform_int_distribution<int>(0, box->count() - 1)(random));
+    emit box->activated(box->currentIndex());
+  }
+}
+
+}  // namespace
+
+class ClusterAnswersTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() { useTestLook(); }
+
+  void publishedAndModelled() {
+    Selection selection;
+    for (const char* reading : {"H1: tokens split over TP", "H2: tokens twice over TP"}) {
+      Answering<PublishedAndModelledPanel> panel(&selection);
+      choose(&panel, "Reading of the published runs", reading);
+      const QString sentence = panel.answers().value(1);
+      const auto parts = match(
+          "^On H100s, not fitted: (\\S+) % \\((inside the band|outside it)\\) and (\\S+) % "
+          "\\((inside the band|outside it)\\)$",
+          sentence);
+      QVERIFY2(parts.hasMatch(), qPrintable(sentence));
+      const Rows checks = Rows(panel.csv()).where(6, QStringLiteral("check, not fitted"));
+      QCOMPARE(checks.size(), 2);
+      const double published[] = {346, 579};
+      for (int check = 0; check < 2; ++check) {
+        QCOMPARE(checks.at(check, 2), published[check]);
+        const double modelled = checks.at(check, 3);
+        QVERIFY2(says(parts.captured(1 + 2 * check), 100 * (modelled / published[check] - 1)), qPrintable(sentence));
+        const bool inside = published[check] >= checks.at(check, 4) && published[check] <= checks.at(check, 5);
+        QCOMPARE(parts.captured(2 + 2 * check) == "inside the band", inside);
+      }
+    }
+  }
+
+  // The speed is the inverse of the time, the time is the sum of the parts, and both are those of the table.
+  void timeOfAStepAndItsLayer() {
+    std::mt19937_64 random(3);
+    const RandomRun run(4);
+    Selection selection;
+    selection.setHistories({run.history()});
+    Answering<TimeOfAStepPanel> panel(&selection);
+    Answering<LayerOnEveryRankPanel> layer(&selection);
+    show(&panel, {700, 400});
+    int told = 0;
+    for (int trial = 0; trial < 40; ++trial) {
+      chooseAtRandom(&panel, random);
+      panel.answers();
+      QTRY_VERIFY_WITH_TIMEOUT(!panel.property("busy").toBool(), kWaitMs);
+      const QString sentence = panel.answers().value(0);
+      layer.show(*panel.answered());
+      if (!panel.answered()->problem.empty()) continue;
+      ++told;
+      const auto parts =
+          match("^([\\d,.]+k?) tokens/s a GPU, between ([\\d,.]+k?) and ([\\d,.]+k?); (\\S+) ms a token$", sentence);
+      const Rows rows(panel.csv());
+      const Rows total = rows.where(0, QStringLiteral("tokens/s/GPU"));
+      const double ms = rows.sum(1) - total.at(0, 1);
+      QVERIFY2(says(parts.captured(4), ms), qPrintable(QString("%1: %2").arg(sentence).arg(ms)));
+      QVERIFY2(says(parts.captured(1), 1000 / ms), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(1), total.at(0, 1)), qPrintable(sentence));
+      const auto band = match("band (\\S+) to ([\\d.]+)", total.text(0, 5));
+      QVERIFY2(says(parts.captured(2), band.captured(1).toDouble()), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(3), band.captured(2).toDouble()), qPrintable(sentence));
+      QVERIFY2(band.captured(1).toDouble() <= 1000 / ms * 1.00001 && 1000 / ms <= band.captured(2).toDouble() * 1.00001,
+               qPrintable(sentence));
+      checkLayer(layer);
+      if (QTest::currentTestFailed()) return;
+    }
+    QVERIFY2(told > 5, qPrintable(QString::number(told)));
+  }
+
+  void costOfThisImbalance() {
+    for (int seed = 1; seed <= 12; ++seed) {
+      const RandomRun run(static_cast<std::uint64_t>(seed));
+      Selection selection;
+      selection.setHistories({run.history()});
+      Answering<ThisImbalancePanel> panel(&selection);
+      show(&panel, {700, 400});
+      QTRY_VERIFY_WITH_TIMEOUT(!panel.answers().isEmpty(), kWaitMs);
+      const QString sentence = panel.answers().front();
+      const Rows rows = Rows(panel.csv()).where(2, 32);  // EP 32: no remedy first, all remedies last
+      const double forced = rows.at(0, 9);
+      const double lost = 1 - rows.at(0, 6) / forced, left = 1 - rows.at(rows.size() - 1, 6) / forced;
+      const auto parts = match(
+          "^(?:Almost nothing|(\\S+) % of the throughput) at EP (\\d+)(?:; (?:almost none|(\\S+) %) "
+          "with all three remedies)?$",
+          sentence);
+      QVERIFY2(says(parts.captured(2), 32), qPrintable(sentence));
+      QCOMPARE(parts.captured(1).isEmpty(), lost < 0.01);
+      if (lost < 0.01) continue;
+      QVERIFY2(says(parts.captured(1), 100 * lost), qPrintable(sentence));
+      QCOMPARE(parts.captured(3).isEmpty(), left < 0.01);
+      if (left >= 0.01) QVERIFY2(says(parts.captured(3), 100 * left), qPrintable(sentence));
+    }
+  }
+
+  void deepEpGain() {
+    for (int seed = 1; seed <= 8; ++seed) {
+      const RandomRun run(static_cast<std::uint64_t>(seed));
+      Selection selection;
+      selection.setHistories({run.history()});
+      Answering<DeepEPGainPanel> panel(&selection);
+      show(&panel, {700, 400});
+      choose(&panel, "Shape of the layer", seed % 2 == 0 ? "16B" : "671B");
+      const auto is_ready = [&] { return !panel.answers().isEmpty() && !panel.property("busy").toBool(); };
+      QTRY_VERIFY_WITH_TIMEOUT(is_ready(), kWaitMs);
+      const QString sentence = panel.answers().front();
+      const auto parts = match(
+          "^A layer is (\\S+) to (\\S+) \u00d7 as fast; with this router (\\S+) \u00d7 \\(modelled\\)$", sentence);
+      const Rows rows(panel.csv());
+      const auto measured = rows.where(0, QStringLiteral("measured elsewhere")).column(4);
+      QVERIFY2(!measured.empty() && says(parts.captured(1), std::ranges::min(measured)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), std::ranges::max(measured)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(3), rows.at(rows.size() - 1, 5)), qPrintable(sentence));
+    }
+  }
+
+  // A step that is repeated several times counts each time, so that more steps may be repeated than the run has.
+  void nodeHealth() {
+    std::mt19937_64 random(5);
+    const auto whole = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
+    Selection selection;
+    Answering<NodeHealthPanel> panel(&selection);
+    bool is_more_than_all = false;
+    for (int trial = 0; trial < 40; ++trial) {
+      chooseAtRandom(&panel, random);
+      control<QSpinBox>(&panel, "at step")->setValue(whole(1999));
+      control<QSpinBox>(&panel, "MTBF")->setValue(trial % 4 == 0 ? 0 : 200 + whole(3000));
+      control<QSpinBox>(&panel, "checkpoint every")->setValue(trial % 5 == 0 ? 0 : 1 + whole(400));
+      const QString sentence = panel.answers().value(0);
+      const Rows rows(panel.csv());
+      const qsizetype last = rows.size() - 1;
+      if (rows.at(last, 1) < 2000) {
+        QVERIFY2(sentence.startsWith("The run does not end"), qPrintable(sentence));
+        continue;
+      }
+      const auto parts = match(
+          "^Goodput (\\S+) %: the run of 2,000 steps repeats ([\\d,]+)"
+          "(?:; best: a checkpoint every (\\d+) steps)?$",
+          sentence);
+      QVERIFY2(says(parts.captured(1), 100 * 2000 * 150 / rows.at(last, 0)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), rows.at(last, 2)), qPrintable(sentence));
+      is_more_than_all = is_more_than_all || rows.at(last, 2) > 2000;
+      const int mtbf_h = control<QSpinBox>(&panel, "MTBF")->value();
+      QCOMPARE(parts.captured(3).isEmpty(), mtbf_h == 0);
+      // Young: sqrt(2 x time of a checkpoint x MTBF of the run).
+      const double best = std::sqrt(2 * 60 * (mtbf_h * 3600.0 / 32)) / 150;
+      if (mtbf_h > 0) QVERIFY2(says(parts.captured(3), std::max(1.0, std::round(best))), qPrintable(sentence));
+    }
+    QVERIFY(is_more_than_all);
+  }
+
+ private:
+  // The share of waiting, and the rank that has nobody to wait for at the ends of the exchanges, are those of the
+  // table of intervals.
+  void checkLayer(Answering<LayerOnEveryRankPanel>& panel) {
+    const QString sentence = panel.answers().value(0);
+    const Rows rows(panel.csv());
+    double waiting = 0, all = 0, end = 0;
+    std::map<double, double> waited_until;                   // time of all ranks that wait until then
+    std::map<double, std::map<double, bool>> waiting_ranks;  // by the time until which they wait
+    std::map<double, bool> ranks;
+    for (qsizetype row = 0; row < rows.size(); ++row) {
+      const double us = rows.at(row, 4) - rows.at(row, 3);
+      all += us;
+      end = std::max(end, rows.at(row, 4));
+      ranks[rows.at(row, 0)] = true;
+      if (rows.text(row, 1) != "waiting") continue;
+      waiting += us;
+      waited_until[rows.at(row, 4)] += us;
+      waiting_ranks[rows.at(row, 4)][rows.at(row, 0)] = true;
+    }
+    if (waiting / all < 0.004) {
+      QVERIFY2(sentence.startsWith("Hardly at all"), qPrintable(sentence));
+      return;
+    }
+    if (waiting / all < 0.006) return;
+    std::map<double, double> waited_for;
+    for (const auto& [until, us] : waited_until)
+      for (const auto& [rank, is_there] : ranks)
+        if (!waiting_ranks[until].contains(rank)) waited_for[rank] += us;
+    const auto parts = match("^Ranks wait (\\S+) % of the time, most for rank (\\d+); (\\S+) ms a layer$", sentence);
+    QVERIFY2(says(parts.captured(1), 100 * waiting / all), qPrintable(sentence));
+    QVERIFY2(says(parts.captured(3), end / 1000), qPrintable(sentence));
+    double most = 0;
+    for (const auto& [rank, us] : waited_for) most = std::max(most, us);
+    QVERIFY2(waited_for[parts.captured(2).toDouble()] >= 0.999 * most, qPrintable(sentence));
+  }
+};
+
+QTEST_MAIN(ClusterAnswersTest)
+#include "qt_cluster_answers.moc"

@@ -1,0 +1,464 @@
+// The answers of the panels of Compare: for random runs of one shape, the numbers in each sentence are read back and
+// compared with figures that are computed here from the frames of the runs.
+#include <QRegularExpression>
+#include <QTest>
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <ranges>
+#include <vector>
+
+#include "core/numerics/statistics/student_t.h"
+#include "tests/support/controls.h"
+#include "tests/support/random_run.h"
+#include "tests/support/test_look.h"
+#include "tests/support/told_numbers.h"
+#include "widgets/compare/gradient_error_panel.h"
+#include "widgets/compare/load_difference_panel.h"
+#include "widgets/compare/loss_gap_panel.h"
+#include "widgets/compare/routing_flips_panel.h"
+#include "widgets/panel/measured_experts.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kSeeds = 16;
+
+// Runs A, B and C of one shape, and in every second comparison a noise twin N.
+struct Comparison {
+  explicit Comparison(int seed) : has_twin(seed % 2 == 0) {
+    for (int run = 0; run < (has_twin ? 4 : 3); ++run)
+      runs.emplace_back(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(100 * seed + run));
+    std::vector<std::shared_ptr<const History>> histories;
+    for (const RandomRun& run : runs) histories.push_back(run.history());
+    selection.setHistories(histories);
+    std::vector<ComparedRun> settings(runs.size());
+    if (has_twin) {
+      settings.back().noise_twin = true;
+      selection.setNoiseTwins({false, false, false, true});
+    }
+    compared.set(settings);
+  }
+  const TelemetryFrame& frame(std::size_t run) const { return runs[run].frame_at(selection.step()); }
+  const History& a() const { return *runs[0].history(); }
+  QString letter(std::size_t run) const {
+    return run == 3 ? QString("N") : QString(QChar('A' + static_cast<int>(run)));
+  }
+  std::size_t named(const QString& sentence) const {  // the run with whose letter the sentence begins
+    for (std::size_t run = 0; run < runs.size(); ++run)
+      if (sentence.startsWith(letter(run) + QLatin1Char(':'))) return run;
+    return runs.size();
+  }
+
+  bool has_twin;
+  std::vector<RandomRun> runs;
+  Selection selection;
+  ComparedRuns compared;
+};
+
+// Calls `check` for each comparison at its newest step and in the middle.
+void forAll(const std::function<void(Comparison&)>& check) {
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    Comparison of(seed);
+    check(of);
+    of.selection.setStep(of.a().steps().last / 2);
+    check(of);
+  }
+}
+
+double number(const QString& text) {
+  return numbersIn(text).front().value;
+}
+
+bool says(const QString& text, double exact) {
+  return !text.isEmpty() && numbersIn(text).front().is(exact);
+}
+
+QRegularExpressionMatch match(const char* pattern, const QString& sentence) {
+  return QRegularExpression(QString::fromUtf8(pattern)).match(sentence);
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Half the width of Student's 95 % interval of a mean.
+double intervalOf(const std::vector<double>& values) {
+  double squares = 0;
+  for (const double value : values) squares += std::pow(value - mean(values), 2);
+  const double n = static_cast<double>(values.size());
+  return student_95(n - 1) * std::sqrt(squares / (n - 1) / n);
+}
+
+double meanFlips(const std::vector<FlipFrame>& layers, float FlipFrame::*figure) {
+  std::vector<double> values;
+  for (const FlipFrame& layer : layers) values.push_back(static_cast<double>(layer.*figure));
+  return mean(values);
+}
+
+// Mean over layers and experts of the difference of an expert's load, in fair shares.
+double loadsApart(const TelemetryFrame& a, const TelemetryFrame& b) {
+  std::vector<double> differences;
+  for (std::size_t layer = 0; layer < a.routers.size(); ++layer) {
+    const auto &of_a = a.routers[layer].tokens_per_expert, &of_b = b.routers[layer].tokens_per_expert;
+    const double all_a = std::accumulate(of_a.begin(), of_a.end(), 0.0);
+    const double all_b = std::accumulate(of_b.begin(), of_b.end(), 0.0);
+    for (std::size_t e = 0; e < of_a.size(); ++e)
+      differences.push_back(static_cast<double>(of_a.size()) * std::abs(of_a[e] / all_a - of_b[e] / all_b));
+  }
+  return mean(differences);
+}
+
+// The gap of a run to A, smoothed over about 50 steps, at each step.
+std::vector<double> smoothedGap(const Comparison& of, std::size_t run) {
+  std::vector<double> smoothed;
+  double sum = 0, weight = 0;
+  for (const std::int64_t step : of.a().steps_in(of.a().steps())) {
+    const double gap = static_cast<double>(of.runs[run].frame_at(step).ce_loss) -
+                       static_cast<double>(of.runs[0].frame_at(step).ce_loss);
+    sum = 0.98 * sum + 0.02 * gap;
+    weight = 0.98 * weight + 0.02;
+    smoothed.push_back(sum / weight);
+  }
+  return smoothed;
+}
+
+// Two checkpoints that were run on the same texts; returns the values of each batch.
+struct Checkpoints {
+  explicit Checkpoints(int seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    std::normal_distribution<double> normal;
+    const int batches = 3 + seed % 9;
+    RunInfo info;
+    info.kernels = "FP32";
+    info.moe_layers = {1};
+    info.n_layers = 2;
+    info.n_experts = 8;
+    info.top_k = 2;
+    std::vector<std::shared_ptr<const History>> histories;
+    for (int run = 0; run < 2; ++run) {
+      const auto history = std::make_shared<History>(info);
+      for (int batch = 0; batch < batches; ++batch) history->append(frame(batch, run, normal, random));
+      histories.push_back(history);
+    }
+    selection.setHistories(histories);
+    compared.set(std::vector<ComparedRun>(2));
+    std::ranges::transform(loss_of_b, loss_of_a, std::back_inserter(gaps), std::minus<>());
+  }
+  template <class Random>
+  std::shared_ptr<const TelemetryFrame> frame(int batch, int run, std::normal_distribution<double>& normal,
+                                              Random& random) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = batch;
+    frame->ce_loss = static_cast<float>(3 + normal(random));
+    (run == 0 ? loss_of_a : loss_of_b).push_back(static_cast<double>(frame->ce_loss));
+    if (run == 0) return frame;
+    frame->fp32_kl = static_cast<float>(std::abs(normal(random)));
+    frame->fp32_ratio_beyond_2 = static_cast<float>(1 / (2 + std::abs(normal(random))));
+    frame->fp32_any_layer_flipped = static_cast<float>(1 / (1 + std::abs(normal(random))));
+    kl.push_back(static_cast<double>(frame->fp32_kl));
+    ratio.push_back(static_cast<double>(frame->fp32_ratio_beyond_2));
+    flipped.push_back(static_cast<double>(frame->fp32_any_layer_flipped));
+    SpecialisationFrame weights;
+    weights.layer = 1;
+    weights.experts = 8;
+    for (int expert = 0; expert < 8; ++expert)
+      weights.weight_sqnr_E.push_back(batch % 2 == 1 || expert % 3 == 0 ? std::numeric_limits<float>::infinity()
+                                                                        : static_cast<float>(30 + normal(random)));
+    sqnr = weights.weight_sqnr_E;
+    frame->specialisation.push_back(weights);
+    return frame;
+  }
+  std::vector<double> loss_of_a, loss_of_b, gaps, kl, ratio, flipped;
+  std::vector<float> sqnr;  // of the experts' weights, in the newest frame
+  Selection selection;
+  ComparedRuns compared;
+};
+
+}  // namespace
+
+class CompareAnswersTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() { useTestLook(); }
+
+  // "B leaves the band at step 118 and stays out (...); C ends inside it": the smoothed gap does so.
+  void lossGap() {
+    int outside = 0, inside = 0;
+    forAll([&](Comparison& of) {
+      JudgedRuns judged(&of.selection, &of.compared);
+      Answering<LossGapPanel> panel(&of.selection, &of.compared, &judged);
+      const QStringList answers = panel.answers();
+      if (answers.isEmpty()) return;
+      const StepRange newest_half = judged.conclusion(1).steps;
+      std::vector<double> losses;
+      const std::vector<std::int64_t> steps = of.a().steps_in(of.a().steps());
+      for (const std::int64_t step : steps)
+        if (step >= newest_half.first && step <= newest_half.last)
+          losses.push_back(static_cast<double>(of.runs[0].frame_at(step).ce_loss));
+      const double band = 0.0025 * mean(losses);
+      for (const std::size_t run : {1u, 2u}) {
+        const std::vector<double> gap = smoothedGap(of, run);
+        const auto last_inside =
+            std::find_if(gap.rbegin(), gap.rend(), [&](double value) { return std::abs(value) <= band; });
+        const auto first_outside = static_cast<std::size_t>(gap.rend() - last_inside);
+        const auto leaves =
+            match(qPrintable(of.letter(run) + " leaves the band at step ([\\d,]+) and stays out"), answers.front());
+        if (first_outside == gap.size()) {
+          ++inside;
+          QVERIFY2(!leaves.hasMatch(), qPrintable(answers.front()));
+          const auto ends = match("([ABC, and]*?) ends? inside", answers.front());
+          QVERIFY2(ends.captured(1).contains(of.letter(run)), qPrintable(answers.front()));
+        } else {
+          ++outside;
+          QVERIFY2(says(leaves.captured(1), static_cast<double>(steps[first_outside])), qPrintable(answers.front()));
+        }
+      }
+    });
+    QVERIFY2(outside > kSeeds / 2 && inside > 0, qPrintable(QString("%1 %2").arg(outside).arg(inside)));
+  }
+
+  void lossGapOnTexts() {
+    for (int seed = 1; seed <= kSeeds; ++seed) {
+      Checkpoints of(seed);
+      JudgedRuns judged(&of.selection, &of.compared);
+      Answering<LossGapPanel> panel(&of.selection, &of.compared, &judged);
+      const QString sentence = panel.answers().value(0);
+      const auto parts = match("^B: (\\S+) \u00b1 (\\S+) nats/token, mean over the batches of text$", sentence);
+      QVERIFY2(says(parts.captured(1), mean(of.gaps)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), intervalOf(of.gaps)), qPrintable(sentence));
+    }
+  }
+
+  void loadDifference() {
+    forAll([](Comparison& of) {
+      Answering<LoadDifferencePanel> panel(&of.selection);
+      const QStringList answers = panel.answers();
+      const auto parts = match(
+          "^B: an expert's load differs from A's by (\\S+) of a fair share on average"
+          "(?:; noise twin N: (\\S+))?$",
+          answers.value(0));
+      QVERIFY2(says(parts.captured(1), loadsApart(of.frame(0), of.frame(1))), qPrintable(answers.value(0)));
+      QCOMPARE(!parts.captured(2).isEmpty(), of.has_twin);
+      if (of.has_twin)
+        QVERIFY2(says(parts.captured(2), loadsApart(of.frame(0), of.frame(3))), qPrintable(answers.value(0)));
+      QVERIFY2(compareForms(answers).isEmpty(), qPrintable(compareForms(answers)));
+    });
+  }
+
+  void weightDifference() {
+    for (int seed = 1; seed <= kSeeds; ++seed) {
+      const Checkpoints of(seed);
+      Selection selection;
+      selection.setHistories(of.selection.histories());
+      Answering<LoadDifferencePanel> panel(&selection);
+      choose(&panel, "Loads", "weights");
+      const QString sentence = panel.answers().value(0);
+      const auto differing = std::ranges::count_if(of.sqnr, [](float db) { return std::isfinite(db); });
+      if (differing == 0) {
+        QCOMPARE(sentence, QStringLiteral("B: all 8 experts have the weights of A"));
+        continue;
+      }
+      const auto parts = match(
+          "^B: (\\d+) of 8 experts (?:has|have) other weights than in A, the largest difference in "
+          "layer 1, expert (\\d+): (\\S+) % of the norm$",
+          sentence);
+      const auto worst = std::ranges::min_element(of.sqnr);
+      QVERIFY2(says(parts.captured(1), static_cast<double>(differing)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), static_cast<double>(worst - of.sqnr.begin())), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(3), 100 * std::pow(10, -static_cast<double>(*worst) / 20)), qPrintable(sentence));
+    }
+  }
+
+  // The sentence is about the run with the largest error except the noise twin, and "equal" holds for all such runs.
+  void gradientError() {
+    for (const bool pinned : {false, true})
+      forAll([pinned](Comparison& of) {
+        Answering<GradientErrorPanel> panel(&of.selection);
+        button(&panel, "experts pinned")->setChecked(pinned);
+        const QString sentence = panel.answers().value(0);
+        const auto error = [&](std::size_t run, bool with_pinned) {
+          const GradientFrame& all = of.frame(run).gradients.back();
+          return 100 * std::pow(10, -static_cast<double>(with_pinned ? all.pinned_snr_db : all.snr_db) / 20);
+        };
+        const double most = std::max({error(0, pinned), error(1, pinned), error(2, pinned)});
+        if (most == 0) {
+          QCOMPARE(sentence, pinned ? QString("With the experts pinned, the gradients equal those of FP32 to the bit")
+                                    : QString("The gradients equal those of FP32 to the bit"));
+          return;
+        }
+        const auto parts = match(
+            "^[ABC]: (\\S+) % of its norm is rounding error(?: with the experts pinned; (\\S+) % "
+            "with those that FP32 chooses)?$",
+            sentence);
+        const std::size_t run = of.named(sentence);
+        QVERIFY2(run < 3 && error(run, pinned) == most, qPrintable(sentence));
+        if (most >= 0.001) QVERIFY2(says(parts.captured(1), most), qPrintable(sentence));
+        if (pinned) QVERIFY2(says(parts.captured(2), error(run, false)), qPrintable(sentence));
+      });
+  }
+
+  void predictions() {
+    forAll([](Comparison& of) {
+      Answering<GradientErrorPanel> panel(&of.selection);
+      choose(&panel, "Figure", "KL");
+      const QString sentence = panel.answers().value(0);
+      double most = 0;
+      for (std::size_t run = 0; run < of.runs.size(); ++run)
+        most = std::max(most, static_cast<double>(of.frame(run).fp32_kl));
+      if (most == 0) {
+        QCOMPARE(sentence, QString("The predictions equal those of FP32"));
+        return;
+      }
+      const std::size_t run = of.named(sentence);
+      const auto parts = match(
+          "^[ABCN]: KL from FP32 (\\S+) nats, ratio beyond 2 for (\\S+) % of the tokens, other "
+          "experts in at least one layer for (\\S+) %$",
+          sentence);
+      QVERIFY2(run < of.runs.size() && says(parts.captured(1), most), qPrintable(sentence));
+      QCOMPARE(static_cast<double>(of.frame(run).fp32_kl), most);
+      QVERIFY2(says(parts.captured(2), 100 * static_cast<double>(of.frame(run).fp32_ratio_beyond_2)),
+               qPrintable(sentence));
+      QVERIFY2(says(parts.captured(3), 100 * static_cast<double>(of.frame(run).fp32_any_layer_flipped)),
+               qPrintable(sentence));
+    });
+  }
+
+  void predictionsOfCheckpoints() {
+    for (int seed = 1; seed <= kSeeds; ++seed) {
+      Checkpoints of(seed);
+      Answering<GradientErrorPanel> panel(&of.selection);
+      choose(&panel, "Figure", "KL");
+      const QString sentence = panel.answers().value(0);
+      const auto parts = match(
+          "^B: KL from A (\\S+) \u00b1 (\\S+) nats/token, probability ratio beyond 2 for (\\S+) % of "
+          "the tokens, other experts in at least one layer for (\\S+) %$",
+          sentence);
+      QVERIFY2(says(parts.captured(1), mean(of.kl)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), intervalOf(of.kl)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(3), 100 * mean(of.ratio)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(4), 100 * mean(of.flipped)), qPrintable(sentence));
+    }
+  }
+
+  void flipsAgainstA() {
+    forAll([](Comparison& of) {
+      Answering<RoutingFlipsPanel> panel(&of.selection);
+      button(&panel, "by rounding")->setChecked(false);
+      const QStringList answers = panel.answers();
+      const std::size_t run = of.named(answers.value(0));
+      const auto share = [&](std::size_t i) { return 100 * meanFlips(of.frame(i).flips, &FlipFrame::flip_rate); };
+      const double most = std::max(share(1), share(2));
+      QVERIFY2((run == 1 || run == 2) && share(run) == most, qPrintable(answers.value(0)));
+      QVERIFY2(compareForms(answers).isEmpty(), qPrintable(compareForms(answers)));
+      if (most == 0) {
+        QVERIFY2(answers.front().contains("every token goes to the same experts as in A"), qPrintable(answers.front()));
+        return;
+      }
+      QVERIFY2(says(match(": (\\S+) % of the tokens have other experts than in A", answers.front()).captured(1), most),
+               qPrintable(answers.front()));
+      const QString twin = match("; noise twin N: (\\S+) %", answers.front()).captured(1);
+      if (!twin.isEmpty()) QVERIFY2(says(twin, share(3)), qPrintable(answers.front()));
+      // Each run in which a layer differs is listed with the experts in common and the first such layer.
+      const QString listed = answers.front().section(". Experts in common with A: ", 1);
+      for (std::size_t i = 1; i < of.runs.size(); ++i) {
+        const auto& layers = of.frame(i).flips;
+        const auto first = std::ranges::find_if(layers, [](const FlipFrame& flips) { return flips.flip_rate > 0; });
+        const auto parts = match(qPrintable(of.letter(i) + " (\\S+) % \\(others from layer (\\d+) on\\)"), listed);
+        QCOMPARE(parts.hasMatch(), first != layers.end());
+        if (first == layers.end()) continue;
+        QVERIFY2(says(parts.captured(1), 100 * meanFlips(layers, &FlipFrame::overlap)), qPrintable(listed));
+        QVERIFY2(says(parts.captured(2), first->layer), qPrintable(listed));
+      }
+    });
+  }
+
+  void flipsByRounding() {
+    forAll([](Comparison& of) {
+      Answering<RoutingFlipsPanel> panel(&of.selection);
+      button(&panel, "by rounding")->setChecked(true);
+      const QStringList answers = panel.answers();
+      const auto share = [&](std::size_t i) {
+        return 100 * meanFlips(of.frame(i).rounding_flips, &FlipFrame::flip_rate);
+      };
+      const double most = std::max({share(0), share(1), share(2)});
+      const std::size_t run = of.named(answers.value(0));
+      QVERIFY2(run < 3 && share(run) == most, qPrintable(answers.value(0)));
+      if (most == 0)
+        QVERIFY2(answers.front().contains("rounding sends no token to other experts"), qPrintable(answers.front()));
+      else
+        QVERIFY2(says(match(": (\\S+) % of the tokens change experts$", answers.front()).captured(1), most),
+                 qPrintable(answers.front()));
+    });
+  }
+
+  void roundingInTheRouter() {
+    forAll([](Comparison& of) {
+      Answering<RoutingFlipsPanel> panel(&of.selection);
+      button(&panel, "in the router")->setChecked(true);
+      const QString sentence = panel.answers().value(0);
+      const auto& rows = of.frame(0).router_roundings;
+      const auto row = [&](int layer, RouterRounding rounding) {
+        return *std::ranges::find_if(
+            rows, [&](const RouterRoundingFrame& each) { return each.layer == layer && each.rounding == rounding; });
+      };
+      const auto meanOf = [&](RouterRounding rounding) {
+        std::vector<double> changed;
+        for (const RouterRoundingFrame& each : rows)
+          if (each.rounding == rounding) changed.push_back(static_cast<double>(each.changed));
+        return mean(changed);
+      };
+      const std::vector<RouterRounding> sources{RouterRounding::operands, RouterRounding::gate_output,
+                                                RouterRounding::bias};
+      const double most = std::ranges::max(sources | std::views::transform(meanOf));
+      if (most == 0) {
+        QCOMPARE(sentence, QStringLiteral("No rounding in the router of A changes a choice"));
+        return;
+      }
+      const auto parts = match(
+          "^A: (operands of the gate|stored logits|stored biases) in BF16 alone send (\\S+) % of the tokens to other "
+          "experts; in layer (\\d+) (\\S+) %, MaxVio (\\S+) becomes (\\S+), (\\d+) of (\\d+) different biases left in "
+          "BF16$",
+          sentence);
+      const QStringList names{"operands of the gate", "stored logits", "stored biases"};
+      QVERIFY2(parts.hasMatch(), qPrintable(sentence));
+      const RouterRounding source = sources[static_cast<std::size_t>(names.indexOf(parts.captured(1)))];
+      QCOMPARE(meanOf(source), most);
+      const int layer = static_cast<int>(number(parts.captured(3)));
+      const RouterRoundingFrame worst = row(layer, source), none = row(layer, RouterRounding::none);
+      for (const RouterRoundingFrame& each : rows)
+        if (each.rounding == source) QVERIFY2(each.changed <= worst.changed, qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), 100 * most), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(4), 100 * static_cast<double>(worst.changed)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(5), static_cast<double>(none.max_vio)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(6), static_cast<double>(worst.max_vio)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(7), static_cast<double>(row(layer, RouterRounding::bias).bias_values)),
+               qPrintable(sentence));
+      QVERIFY2(says(parts.captured(8), static_cast<double>(none.bias_values)), qPrintable(sentence));
+    });
+  }
+
+  // A recording may lack a kind of rounding.
+  void aRouterWithoutSomeRoundings() {
+    const RandomRun run(5);
+    TelemetryFrame frame = run.frame_at(INT64_MAX);
+    for (const RouterRounding kept : {RouterRounding::counts, RouterRounding::bias, RouterRounding::none}) {
+      auto history = std::make_shared<History>(run.info());
+      auto some = std::make_shared<TelemetryFrame>(frame);
+      std::erase_if(some->router_roundings, [&](const RouterRoundingFrame& each) { return each.rounding != kept; });
+      history->append(some);
+      Selection selection;
+      selection.setHistories({history});
+      Answering<RoutingFlipsPanel> panel(&selection);
+      button(&panel, "in the router")->setChecked(true);
+      QCOMPARE(panel.answers().isEmpty(), kept != RouterRounding::bias);
+    }
+  }
+};
+
+QTEST_MAIN(CompareAnswersTest)
+#include "qt_compare_answers.moc"

@@ -1,0 +1,241 @@
+// The answers of the panels of Microscaling about tensors: the numbers in each sentence are read back and compared with
+// figures of random tensors that are computed here.
+#include <QRegularExpression>
+#include <QTest>
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "tests/support/random_run.h"
+#include "tests/support/shown_panel.h"
+#include "tests/support/test_look.h"
+#include "tests/support/told_numbers.h"
+#include "widgets/microscaling/block_scale_map_panel.h"
+#include "widgets/microscaling/by_expert_panel.h"
+#include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/microscaling/quantization_error_panel.h"
+#include "widgets/microscaling/what_if_panel.h"
+#include "widgets/panel/tensor_text.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kRuns = 40;
+
+double uniform(std::mt19937_64& random) {
+  return std::uniform_real_distribution<double>(0, 1)(random);
+}
+
+// The scale of a block by the rule "floor" for E4M3, and a value rounded to E4M3.
+double scaleOf(std::span<const float> block) {
+  float amax = 0;
+  for (const float value : block) amax = std::max(amax, std::abs(value));
+  return std::exp2(std::ilogb(amax) - 8);
+}
+double inE4m3(double value) {
+  const double quantum = std::exp2(std::max(std::ilogb(value), -6) - 3);
+  return std::clamp(std::nearbyint(value / quantum) * quantum, -448.0, 448.0);
+}
+
+}  // namespace
+
+class MicroscalingAnswersTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() { useTestLook(); }
+
+  void blockScaleHistogram() {
+    int told = 0;
+    for (int seed = 1; seed <= kRuns; ++seed) {
+      const RandomRun run(static_cast<std::uint64_t>(seed));
+      Selection selection;
+      selection.setHistories({run.history()});
+      Answering<QuantizationErrorPanel> panel(&selection);
+      panel.showView(1);
+      const QString sentence = panel.answers().value(0);
+      const auto frame = selection.quantFrame();
+      const QuantFrame* quant = findTensor(frame.get(), selection.tensor());
+      if (sentence.isEmpty() || !quant) continue;
+      const auto& blocks = quant->e8m0_blocks;
+      const double most = *std::ranges::max_element(blocks), all = std::accumulate(blocks.begin(), blocks.end(), 0.0);
+      if (most == all) continue;
+      QVERIFY2(numbersIn(sentence).front().is(100 * most / all), qPrintable(sentence));
+      ++told;
+    }
+    QVERIFY(told > kRuns / 4);
+  }
+
+  // The error of an operand is 10^(-SQNR/10) of its square; the sentence names the largest and its share of all.
+  void operandCosts() {
+    for (int seed = 1; seed <= kRuns; ++seed) {
+      const RandomRun run(static_cast<std::uint64_t>(seed));
+      Selection selection;
+      selection.setHistories({run.history()});
+      Answering<OperandCostsPanel> panel(&selection, OperandCostsPanel::Of::active_run);
+      show(&panel);
+      const QString sentence = panel.answers().value(0);
+      const auto& quants = run.frame_at(selection.step()).quants;
+      double sum = 0;
+      for (const QuantFrame& quant : quants) sum += std::pow(10, -static_cast<double>(quant.sqnr_db) / 10);
+      const QuantFrame& worst = *std::ranges::min_element(quants, {}, &QuantFrame::sqnr_db);
+      static const QRegularExpression kParts(
+          "^(.+) has the largest rounding error in A: (\\S+) % of the error of all (\\d+) operands, SQNR (\\S+) dB$");
+      const auto parts = kParts.match(sentence);
+      QVERIFY2(parts.hasMatch(), qPrintable(sentence));
+      QCOMPARE(parts.captured(1), placeName(worst));
+      const double share = std::pow(10, -static_cast<double>(worst.sqnr_db) / 10) / sum;
+      QVERIFY2(numbersIn(parts.captured(2)).front().is(100 * share), qPrintable(sentence));
+      QCOMPARE(parts.captured(3).toInt(), static_cast<int>(quants.size()));
+      QVERIFY2(numbersIn(parts.captured(4)).front().is(static_cast<double>(worst.sqnr_db)), qPrintable(sentence));
+    }
+  }
+
+  // Imported figures may lack the relative error.
+  void operandsWithoutErrorsAreNotExact() {
+    const RandomRun run(5);
+    TelemetryFrame frame = run.frame_at(INT64_MAX);
+    for (QuantFrame& quant : frame.quants) quant.relative_l2 = kNoValue;
+    auto history = std::make_shared<History>(run.info());
+    history->append(std::make_shared<const TelemetryFrame>(frame));
+    Selection selection;
+    selection.setHistories({history});
+    Answering<OperandCostsPanel> panel(&selection, OperandCostsPanel::Of::active_run);
+    show(&panel);
+    QCOMPARE(panel.answers().value(0), QString("The relative errors of the operands are not in this log"));
+  }
+
+  // The captured operand of each expert is quantized here by blocks of one row.
+  void byExpert() {
+    std::mt19937_64 random(9);
+    for (int trial = 0; trial < 12; ++trial) {
+      auto captured = std::make_shared<CapturedOperand>();
+      captured->format = mx_format(ElementFormat::e4m3, ScaleRule::floor);
+      captured->cols = 64;
+      captured->expert_rows = {0};
+      const int experts = 2 + trial % 7;
+      for (int expert = 0; expert < experts; ++expert) {
+        const std::size_t rows = expert == 1 ? 0 : 1 + static_cast<std::size_t>(9 * uniform(random));
+        const double spread = 4 * uniform(random);
+        for (std::size_t i = 0; i < rows * captured->cols; ++i)
+          captured->values.push_back(static_cast<float>((uniform(random) - 0.5) * std::exp(spread * uniform(random))));
+        if (rows > 0)
+          captured->calls.push_back({.expert = expert, .first_row = captured->rows, .rows = rows, .key = {}});
+        captured->rows += rows;
+        captured->expert_rows.push_back(captured->rows);
+      }
+      Selection selection;
+      Answering<ByExpertPanel> panel(&selection);
+      panel.setCaptured(captured);
+      QTRY_VERIFY(!panel.answers().isEmpty());
+      const QString sentence = panel.answers().front();
+      int worst = -1;
+      double least = HUGE_VAL, all_values = 0, all_errors = 0;
+      for (int expert = 0; expert < experts; ++expert) {
+        double squares = 0, errors = 0;
+        const auto place = static_cast<std::size_t>(expert);
+        for (std::size_t i = captured->expert_rows[place] * 64; i < captured->expert_rows[place + 1] * 64; i += 32) {
+          const std::span<const float> block = std::span(captured->values).subspan(i, 32);
+          const double scale = scaleOf(block);
+          for (const float value : block) {
+            squares += std::pow(static_cast<double>(value), 2);
+            errors += std::pow(static_cast<double>(value) - scale * inE4m3(static_cast<double>(value) / scale), 2);
+          }
+        }
+        all_values += squares, all_errors += errors;
+        const double db = 10 * std::log10(squares / errors);
+        if (squares > 0 && db < least) worst = expert, least = db;
+      }
+      const QString problem =
+          compare(sentence, {static_cast<double>(worst), least, 10 * std::log10(all_values / all_errors)});
+      QVERIFY2(problem.isEmpty(), qPrintable(problem));
+    }
+  }
+
+  // Scales of blocks of 32 values along rows by the rule "floor": 2^(floor(log2 amax) - 8) for E4M3.
+  void blockScaleMap() {
+    std::mt19937_64 random(21);
+    for (int trial = 0; trial < 12; ++trial) {
+      const bool is_large = trial % 3 == 2;  // more blocks than the panel compares
+      const std::size_t rows = is_large ? 9000 : 40, cols = is_large ? 512 : 256;
+      std::vector<float> values(rows * cols);
+      for (float& value : values) value = static_cast<float>(1 + (trial % 2 == 0 ? 0 : 200 * uniform(random)));
+      const std::size_t outlier = trial % 4 == 3 ? 5 : 0;  // 0: none
+      for (std::size_t row = 0; row < rows && outlier > 0; ++row) values[row * cols + outlier * 32] = 40000;
+      if (is_large) values.back() = 1e6f;
+      Selection selection;
+      Answering<BlockScaleMapPanel> panel(&selection);
+      panel.setFormat(mx_format(ElementFormat::e4m3, ScaleRule::floor), BlockAxis::row);
+      panel.setSource(TensorSource("t", rows, cols, values));
+      const QString sentence = panel.answers().value(0);
+      int low = INT_MAX, high = INT_MIN;
+      for (std::size_t i = 0; i < values.size(); i += 32) {
+        const int k = std::ilogb(scaleOf(std::span(values).subspan(i, 32)));
+        low = std::min(low, k), high = std::max(high, k);
+      }
+      // A map that compares some of the blocks says so.
+      QCOMPARE(sentence.contains("blocks compared"), is_large);
+      if (is_large) continue;
+      const QString of_low = formatPowerOfTwo(low), of_high = formatPowerOfTwo(high);
+      QCOMPARE(sentence, outlier > 0   ? QString("Outlier channels in blocks %1").arg(outlier)
+                         : low == high ? QString("All blocks with values have the scale %1").arg(of_low)
+                                       : QString("No outlier channels; scales from %1 to %2").arg(of_low, of_high));
+    }
+  }
+
+  // The gains and losses are differences of the table's SQNR at the chosen block size, rule and axis.
+  void whatIf() {
+    std::mt19937_64 random(7);
+    for (int run = 0; run < 8; ++run) {
+      std::vector<float> values(64 * 256);
+      for (float& value : values)
+        value = static_cast<float>(std::normal_distribution<double>()(random) * std::exp(run * 0.3 * uniform(random)));
+      Selection selection;
+      Answering<WhatIfPanel> panel(&selection);
+      panel.setSource(TensorSource("t", 64, 256, values), 0);
+      QTRY_VERIFY(!panel.tree()->rows().empty());
+      const QStringList answers = panel.answers();
+      const Rows rows(panel.csv());
+      const OperandFormat& chosen = panel.tree()->choice();
+      const Rows formats = rows.where(0, panel.tree()->axis() == BlockAxis::row ? "row" : "column")
+                               .where(1, QString::number(chosen.block))
+                               .where(3, QString::fromLatin1(scale_rule_name(chosen.rule)));
+      const double now = formats.where(2, QString::fromLatin1(traits(chosen.element).name)).at(0, 4);
+      const std::vector<double> all = formats.column(4);
+      static const QRegularExpression kHigher("would be ([\\d.]+) dB higher"), kLower(", ([\\d.]+) dB lower");
+      const QString higher = kHigher.match(answers.front()).captured(1),
+                    lower = kLower.match(answers.front()).captured(1);
+      QVERIFY2(!higher.isEmpty() && !lower.isEmpty(), qPrintable(answers.front()));
+      QVERIFY2(numbersIn(higher).front().is(std::ranges::max(all) - now), qPrintable(answers.front()));
+      QVERIFY2(numbersIn(lower).front().is(now - std::ranges::min(all)), qPrintable(answers.front()));
+    }
+  }
+
+  // A choice in the table changes the answer at once.
+  void theAnswerOfWhatIfFollowsTheTable() {
+    std::vector<float> values(64 * 256);
+    std::mt19937_64 random(7);
+    for (float& value : values) value = static_cast<float>(std::normal_distribution<double>()(random));
+    Selection selection;
+    WhatIfPanel panel(&selection);
+    show(&panel);
+    panel.setSource(TensorSource("t", 64, 256, values), 0);
+    QTRY_VERIFY(!panel.tree()->rows().empty() && isPainted(panel));
+    for (const int key : {Qt::Key_Down, Qt::Key_Up, Qt::Key_Down, Qt::Key_Right}) {
+      const QString before = panel.answerText();
+      QTest::keyClick(panel.findChild<WhatIfTable*>(), Qt::Key(key));
+      QApplication::processEvents();
+      QVERIFY2(panel.answerText() != before || key == Qt::Key_Right, qPrintable(before));
+      QVERIFY2(isPainted(panel), qPrintable(panel.answerText()));
+    }
+  }
+};
+
+QTEST_MAIN(MicroscalingAnswersTest)
+#include "qt_microscaling_answers.moc"
