@@ -38,18 +38,18 @@
 // conservative because it ignores that the candidates also share run A): about 1 in 20 such comparisons calls any of
 // its equal runs different.
 //
-// Simulated equal runs of 300 and 600 steps (tests/bench verdicts --simulated), and how many of 100 of them are called
-// different beside one, two and three twins:
-//   white deviations, or correlated over 5 to 100 steps     0 to 3    0 to 3    0 to 4
-//   correlated over 300 steps, and random walks             4 to 6    4 to 5    3 to 4
-//   white around a lasting offset (*) of 1/4 to 2           0 to 5    0 to 6    0 to 6
-//   white around a lasting offset (*) of 4 to 10            8         5 to 6    4 to 5
+// Simulated equal runs of 300 and 600 steps (tests/bench verdicts --simulated --seeds 1000), and how many of 100 of
+// them are called different beside one, two and three twins:
+//   white deviations, or correlated over 5 to 100 steps     0 to 2    0 to 3    0 to 4
+//   correlated over 300 steps, and random walks             3 to 7    4 to 5    4 to 5
+//   white around a lasting offset (*) of 1/4 to 2           0 to 6    0 to 6    0 to 5
+//   white around a lasting offset (*) of 4 to 10            7 to 10   5 to 6    3 to 5
 //   (*) standard deviation of the offset in units of that of a batch mean
 // "About 1 in 20" thus is 1 in 12 beside one twin if nearly all luck lasts: one difference of two runs is then all
 // that shows how large this luck is, and it is small by chance in some pairs. A lower limit of rho that also excludes
 // this (0.7) would find 8 in place of 51 of 100 gaps below if deviations are white. Gaps of 4 and of 8 standard
-// deviations of one run's mean are found in 8 and 51 (white), 28 and 45 (random walk), 32 and 48 of 100 (offset of 4)
-// comparisons beside one twin; beside two in 27 and 89, 43 and 85, 45 and 87. tests/bench verdicts judges real equal
+// deviations of one run's mean are found in 9 and 51 (white), 29 and 48 (random walk), 33 and 50 of 100 (offset of 4)
+// comparisons beside one twin; beside two in 29 and 90, 41 and 84, 45 and 85. tests/bench verdicts judges real equal
 // runs. For batch means see Law, Simulation Modeling and Analysis, section 9.5.
 //
 // Two checkpoints that were run on the same texts need no twins, because only the choice of the texts is random. The
