@@ -51,6 +51,10 @@ inline TableValue table_value(TableValue value) {
 inline TableValue table_value(std::string text) {
   return text;
 }
+// Without it a string literal would fit both functions above.
+inline TableValue table_value(const char* text) {
+  return std::string(text);
+}
 template <class Value>
 TableValue table_value(const std::optional<Value>& value) {
   return value ? table_value(*value) : TableValue();

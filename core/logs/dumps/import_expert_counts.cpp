@@ -83,7 +83,7 @@ void append_numbers(const nlohmann::json& list, std::size_t depth, const std::st
     values.push_back(list.get<double>());
     return;
   }
-  if (depth >= kMostDimensions) fail("has too many dimensions");
+  if (depth >= kMaxDimensions) fail("has too many dimensions");
   if (values.empty() && depth == array.shape.size()) array.shape.push_back(list.size());
   if (depth >= array.shape.size() || array.shape[depth] != list.size()) fail("has lists of different lengths");
   for (const nlohmann::json& item : list) append_numbers(item, depth + 1, name, array, values);

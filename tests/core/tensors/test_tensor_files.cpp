@@ -75,7 +75,7 @@ std::vector<float> wave(std::size_t count) {
 
 std::string why_skipped(const TensorFile& file, const std::string& name) {
   const auto found = std::ranges::find(file.skipped(), name, &SkippedEntry::name);
-  return found == file.skipped().end() ? "not skipped" : found->why;
+  return found == file.skipped().end() ? "not skipped" : found->reason;
 }
 
 TEST(TensorFiles, TensorsOfAnyStridesHaveTheirValuesInTheOrderOfTheirIndices) {
