@@ -111,13 +111,13 @@ endfunction()
 # the counts and models of clusters (pure functions, whose results the cluster panels show); from config and lessons only the
 # names of settings and the lesson for a figure.
 set(SHOWN_BY_WIDGETS
-    "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|placement_choice|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/(layers/captured_operand|moe/expert_placement|non_finite_place)\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|what_if|matrix|operand|quantize)\\.h|core/parallel/(volumes|wire|placement|replication|routing_patterns|load_routing)\\.h")
+    "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|placement_choice|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/(layers/captured_operand|moe/expert_placement|non_finite_place)\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|number_format|what_if|matrix|operand|quantize)\\.h|core/parallel/(volumes|wire|placement|replication|routing_patterns|load_routing)\\.h")
 check_folders()
 check_class_names()
 check_floors("^$" ${CORE_FLOORS})
 check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})
 check_floors("core/|widgets/" ${APP_FLOORS})
-check_floors("core/|app/program/kernel_restart\\.h$" ${CLI_FLOORS})
+check_floors("core/|app/program/(kernel_restart|standard_streams)\\.h$" ${CLI_FLOORS})
 
 # Reports `why` for files with a line that matches `pattern`, except the files in ARGN.
 function(only_in folders pattern why)

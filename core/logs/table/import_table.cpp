@@ -11,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-#include "core/io/csv_rows.h"
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/text_encoding.h"
@@ -19,6 +18,7 @@
 #include "core/io/unreadable.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/run_choice.h"
+#include "core/logs/table/csv_rows.h"
 #include "core/logs/table/table_cells.h"
 #include "core/logs/table/table_form.h"
 #include "core/logs/table/table_loads.h"

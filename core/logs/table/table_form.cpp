@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "core/io/csv_rows.h"
 #include "core/io/text_encoding.h"
 #include "core/io/unreadable.h"
+#include "core/logs/table/csv_rows.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {

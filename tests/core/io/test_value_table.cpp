@@ -4,8 +4,8 @@
 #include <limits>
 #include <sstream>
 
-#include "core/io/csv_rows.h"
 #include "core/io/value_table.h"
+#include "core/logs/table/csv_rows.h"
 
 namespace moescope {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/io/csv_rows.h"
+#include "core/logs/table/csv_rows.h"
 
 #include <csv.h>
 

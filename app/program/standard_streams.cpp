@@ -1,7 +1,9 @@
-#include "core/io/standard_streams.h"
+#include "app/program/standard_streams.h"
 
 #include <fcntl.h>
 #include <unistd.h>
+
+#include <initializer_list>
 
 namespace moescope {
 
