@@ -48,11 +48,8 @@ std::optional<Finding> AuxiliaryWatch::make(const Condition& condition, double l
                                             const char* name) const {
   if (condition.since < 0 || !factor) return std::nullopt;
   const double ce = mean(&Means::ce), added = *factor * logged;
-  Finding finding;
-  finding.kind = FindingKind::auxiliary_dominates;
-  finding.severity = added >= kAuxRules * ce ? Severity::warning : Severity::note;
-  finding.run = run_;
-  finding.steps = {condition.since, last_step_};
+  Finding finding = finding_of(FindingKind::auxiliary_dominates, run_, {condition.since, last_step_});
+  if (added >= kAuxRules * ce) finding.severity = Severity::warning;
   finding.title = std::string("The ") + name + " outweighs the cross-entropy";
   const std::string parts =
       *factor == 1 ? "" : " (" + decimal(logged, 3) + " in the log times " + decimal(*factor) + ")";

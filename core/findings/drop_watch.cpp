@@ -36,7 +36,7 @@ void DropWatch::block(std::int64_t first, std::span<const float> shares) {
 
 void DropWatch::findings(std::vector<Finding>& out) const {
   if (loads_ < kDroppedLoads) return;
-  Finding finding = layer_finding(FindingKind::dropped_tokens, Severity::warning, run_, layer_, {since_, last_step_});
+  Finding finding = layer_finding(FindingKind::dropped_tokens, run_, layer_, {since_, last_step_});
   finding.knobs = {&RouterConfig::capacity_factor, &RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   finding.brief = percent(mean()) + " of the copies of tokens are dropped";
   finding.title += " drops " + percent(mean()) + " of the copies of tokens";

@@ -109,7 +109,7 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   if (dead.empty()) return;
   std::ranges::stable_sort(dead, {}, [&](int e) { return of(e).silent_since; });
   const Expert& longest = of(dead[0]);
-  Finding finding = load.finding(FindingKind::dead, Severity::severe, longest.silent_since);
+  Finding finding = load.finding(FindingKind::dead, longest.silent_since);
   finding.experts = dead;
   const bool one = dead.size() == 1;
   const std::string expert = "expert " + std::to_string(dead[0]), duration = load.seen_text(silence(longest, load));
@@ -131,7 +131,7 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   for (const int e : starved)
     if (of(e).longest_silence.loads > silence.loads) silence = of(e).longest_silence;
   std::ranges::stable_sort(starved, {}, [&](int e) { return load.mean_of(e); });
-  Finding finding = load.finding(FindingKind::starved, Severity::warning, longest.step);
+  Finding finding = load.finding(FindingKind::starved, longest.step);
   finding.experts = starved;
   const bool one = starved.size() == 1;
   finding.title += ": " + counted(std::ssize(starved), "starved expert", "starved experts");
@@ -165,7 +165,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   }
   if (under.empty() || idle < kIdleCapacity) return;
   std::ranges::stable_sort(under, {}, [&](int e) { return load.mean_of(e); });
-  Finding finding = load.finding(FindingKind::underused, Severity::warning, longest.step);
+  Finding finding = load.finding(FindingKind::underused, longest.step);
   finding.experts = under;
   const std::string mean = decimal(shares / static_cast<double>(under.size()), 2);
   const bool one = under.size() == 1;
@@ -189,7 +189,7 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
   const ConditionStart& longest = of(std::ranges::min(hot, {}, [&](int e) { return of(e).hot.step; })).hot;
   std::ranges::stable_sort(hot, std::greater{}, [&](int e) { return load.mean_of(e); });
   const double share = load.mean_of(hot[0]);
-  Finding finding = load.finding(FindingKind::hot, Severity::warning, longest.step);
+  Finding finding = load.finding(FindingKind::hot, longest.step);
   finding.experts = hot;
   finding.title += hot.size() == 1 ? ": expert " + std::to_string(hot[0]) + " is hot"
                                    : ": " + std::to_string(hot.size()) + " hot experts";
@@ -205,9 +205,9 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
 }
 
 void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {
-  Finding silent = load.finding(FindingKind::dead, Severity::warning, load.last_step());
-  Finding starved = load.finding(FindingKind::starved, Severity::warning, load.last_step());
-  Finding full = load.finding(FindingKind::hot, Severity::warning, load.last_step());
+  Finding silent = load.finding(FindingKind::dead, load.last_step());
+  Finding starved = load.finding(FindingKind::starved, load.last_step());
+  Finding full = load.finding(FindingKind::hot, load.last_step());
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
     const auto add = [e](Finding& finding, std::int64_t since) {

@@ -165,8 +165,8 @@ void FaultWatch::judge_changes(const FaultReading& reading) {
   if (!began) unchanged_since_ = reading.step;
 }
 
-Finding FaultWatch::make(FindingKind kind, Severity severity, std::int64_t since) const {
-  return layer_finding(kind, severity, run_, layer_, {since, last_step_});
+Finding FaultWatch::make(FindingKind kind, std::int64_t since) const {
+  return layer_finding(kind, run_, layer_, {since, last_step_});
 }
 
 void FaultWatch::findings(std::vector<Finding>& out) const {
@@ -180,7 +180,7 @@ void FaultWatch::findings(std::vector<Finding>& out) const {
 
 void FaultWatch::add_bias(std::vector<Finding>& out) const {
   if (still_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::stale_bias, Severity::warning, still_.since);
+  Finding finding = make(FindingKind::stale_bias, still_.since);
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::bias_format, &RouterConfig::fault_stale_bias};
   finding.title += ": the bias update rate is above 0, but the bias does not change";
   finding.observation = "expert_bias has not changed in any digit for " + std::to_string(still_.windows) +
@@ -194,7 +194,7 @@ void FaultWatch::add_bias(std::vector<Finding>& out) const {
 
 void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   if (flat_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::flat_auxiliary, Severity::warning, flat_.since);
+  Finding finding = make(FindingKind::flat_auxiliary, flat_.since);
   finding.knobs = {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &RouterConfig::fault_aux_loss};
   const bool absent = aux_ == 0.0;
   finding.title +=
@@ -213,7 +213,7 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
 
 void FaultWatch::add_constant(std::vector<Finding>& out) const {
   if (constant_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::no_gradient, Severity::warning, constant_.since);
+  Finding finding = make(FindingKind::no_gradient, constant_.since);
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.title += ": no mixing weight depends on the scores";
   finding.observation = "In " + std::to_string(constant_.windows) + " windows of " + window_text_ +
@@ -227,7 +227,7 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
 
 void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
   if (twice_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::counted_twice, Severity::note, twice_.since);
+  Finding finding = make(FindingKind::counted_twice, twice_.since);
   finding.knobs = {&RouterConfig::fault_recount, &RouterConfig::top_k, &DataConfig::batch};
   finding.title += ": tokens are counted twice";
   finding.observation = "The counts of a step add up to " + grouped(static_cast<std::int64_t>(counted_)) +
@@ -241,7 +241,7 @@ void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
 
 void FaultWatch::add_excess(std::vector<Finding>& out) const {
   if (shared_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::shared_excess, Severity::note, shared_.since);
+  Finding finding = make(FindingKind::shared_excess, shared_.since);
   finding.experts = excess_;
   finding.knobs = {&RouterConfig::count_padding, &DataConfig::padding};
   finding.title += ": " + std::to_string(top_k_) + " experts have the same excess load";
@@ -260,7 +260,7 @@ void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
       experts_where(unchanged_windows_, [](int windows) { return windows >= kFaultWindows; });
   if (found.empty()) return;
   const bool all = found.size() == unchanged_windows_.size();
-  Finding finding = make(FindingKind::unchanged_experts, Severity::warning, unchanged_since_);
+  Finding finding = make(FindingKind::unchanged_experts, unchanged_since_);
   finding.experts = found;
   finding.knobs = {&OptimizerConfig::fault_missing_experts, &OptimizerConfig::lr, &OptimizerConfig::master_format};
   finding.title +=

@@ -66,7 +66,7 @@ class FaultWatch {
   void judge_excess(const FaultReading& reading);
   void judge_changes(const FaultReading& reading);
   void judge_counts(const FaultReading& reading);
-  Finding make(FindingKind kind, Severity severity, std::int64_t since) const;
+  Finding make(FindingKind kind, std::int64_t since) const;
   void add_bias(std::vector<Finding>& out) const;
   void add_auxiliary(std::vector<Finding>& out) const;
   void add_constant(std::vector<Finding>& out) const;

@@ -47,13 +47,18 @@ const char* severity_name(Severity severity) {
   return kNames[static_cast<int>(severity)];
 }
 
-Finding layer_finding(FindingKind kind, Severity severity, int run, int layer, StepRange steps) {
+Finding finding_of(FindingKind kind, int run, StepRange steps) {
   Finding finding;
   finding.kind = kind;
-  finding.severity = severity;
+  finding.severity = finding_kind_info(kind).severity;
   finding.run = run;
-  finding.layers = {layer};
   finding.steps = steps;
+  return finding;
+}
+
+Finding layer_finding(FindingKind kind, int run, int layer, StepRange steps) {
+  Finding finding = finding_of(kind, run, steps);
+  finding.layers = {layer};
   finding.title = "Layer " + std::to_string(layer);
   return finding;
 }
@@ -466,10 +471,7 @@ std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto) {
 std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
                                       const Judging& judging) {
   const Conclusion conclusion = conclude(a, b, twins, judging);
-  Finding finding;
-  finding.kind = FindingKind::comparison;
-  finding.run = b.run->info().run;
-  finding.steps = conclusion.steps;
+  Finding finding = finding_of(FindingKind::comparison, b.run->info().run, conclusion.steps);
   finding.observation = verdict_sentence(conclusion) + ".";
   const std::string names = b.run->info().name + " against " + a->info().name;
   switch (conclusion.verdict) {
@@ -494,7 +496,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
     case Verdict::worse:
     case Verdict::better:
       finding.title = names + (conclusion.verdict == Verdict::worse ? ": worse" : ": better");
-      finding.severity = conclusion.verdict == Verdict::worse ? Severity::warning : Severity::note;
+      if (conclusion.verdict == Verdict::worse) finding.severity = Severity::warning;
       finding.why =
           "The runs differ by more than the noise of equal runs, most likely because of their settings. About 1 in 20 "
           "comparisons of equal runs reports this; with a single noise twin, up to 1 in 12.";

@@ -65,6 +65,9 @@ enum class FindingKind {
   alternating_texts,  // the load alternates between two states, as if batches of two kinds of text alternate
 };
 
+enum class Severity { note, warning, severe };
+const char* severity_name(Severity severity);
+
 enum class FindingSubject : std::uint8_t {
   training,  // the training as a whole, not its routers
   load,      // a load that settings of the balance should even out
@@ -76,8 +79,9 @@ enum class FindingSubject : std::uint8_t {
 // All that the program knows about a kind besides the texts of its findings, which its watch writes.
 struct FindingKindInfo {
   FindingKind kind;
-  const char* name;  // in lists and lessons: "dead experts"
-  const char* word;  // for --fail-on and in JSON: "dead"
+  const char* name;   // in lists and lessons: "dead experts"
+  const char* word;   // for --fail-on and in JSON: "dead"
+  Severity severity;  // unless the watch knows that a finding is more or less severe
   FindingSubject subject;
   // For faults of a router: verb phrases for one layer and for several, "Layer 3 has collapsed since step 480", "5 of
   // 58 layers have collapsed". Empty: the title of the finding takes their place. nullptr: not a fault of a router.
@@ -87,9 +91,6 @@ struct FindingKindInfo {
 };
 std::span<const FindingKindInfo> finding_kinds();  // in the order of FindingKind
 const FindingKindInfo& finding_kind_info(FindingKind kind);
-
-enum class Severity { note, warning, severe };
-const char* severity_name(Severity severity);
 
 struct Finding {
   FindingKind kind = FindingKind::comparison;
@@ -110,8 +111,9 @@ struct Finding {
   std::vector<Setting> knobs;    // settings that affect it
 };
 
-// Returns an ongoing finding of a layer; its title is the name of the layer.
-Finding layer_finding(FindingKind kind, Severity severity, int run, int layer, StepRange steps);
+// Return an ongoing finding with the severity of its kind. The title of a layer's is the name of the layer.
+Finding finding_of(FindingKind kind, int run, StepRange steps);
+Finding layer_finding(FindingKind kind, int run, int layer, StepRange steps);
 
 // Returns an identifier for muting that does not depend on present numbers.
 std::string finding_id(const Finding& finding);

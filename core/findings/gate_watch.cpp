@@ -94,7 +94,7 @@ void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
 }
 
 Finding GateWatch::make(FindingKind kind, std::int64_t since) const {
-  return layer_finding(kind, Severity::warning, run_, layer_, {since, last_step_});
+  return layer_finding(kind, run_, layer_, {since, last_step_});
 }
 
 void GateWatch::findings(std::vector<Finding>& out) const {

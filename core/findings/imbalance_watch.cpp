@@ -101,7 +101,7 @@ void ImbalanceWatch::findings(const RecentLoad& load, bool nothing_balances, std
 }
 
 void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& since, std::vector<Finding>& out) const {
-  Finding finding = load.finding(FindingKind::uneven, Severity::warning, since.step);
+  Finding finding = load.finding(FindingKind::uneven, since.step);
   const int fullest = load.fullest();
   finding.experts = {fullest};
   finding.title += " stays uneven";
@@ -120,7 +120,7 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& si
 void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out) const {
   const std::optional<Rank> found = uneven_rank(load, kCooled * kUnevenRank);
   if (!found) return;
-  Finding finding = load.finding(FindingKind::uneven_ranks, Severity::warning, rank_.step);
+  Finding finding = load.finding(FindingKind::uneven_ranks, rank_.step);
   const int width = load.n_experts() / found->ranks;
   for (int e = found->rank * width; e < (found->rank + 1) * width; ++e) finding.experts.push_back(e);
   const std::string experts = rank_experts(found->rank, width), times = decimal(found->load) + " times an even load";
@@ -142,7 +142,7 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
 }
 
 void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& out) const {
-  Finding finding = load.finding(FindingKind::uneven_batches, Severity::warning, batches_.step);
+  Finding finding = load.finding(FindingKind::uneven_batches, batches_.step);
   const std::string times = decimal(load.mean_max_vio() + 1), together = decimal(load.fullest_share());
   finding.title += ": every batch is uneven";
   finding.knobs = {&DataConfig::batch, &RouterConfig::aux_mode};
@@ -162,7 +162,7 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
 
 void ImbalanceWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {
   if (!uneven_[0].goes_on()) return;
-  Finding finding = load.finding(FindingKind::uneven, Severity::warning, uneven_[0].step);
+  Finding finding = load.finding(FindingKind::uneven, uneven_[0].step);
   finding.experts = {load.fullest()};
   out.push_back(std::move(finding));
 }

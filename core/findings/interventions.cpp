@@ -234,13 +234,10 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
                                                   &RouterConfig::frozen, &RouterConfig::force_balance,
                                                   &RouterConfig::gate_noise};
   const RunConfig& config = *settings_.at(read.last)->config();
-  Finding finding;
-  finding.kind = FindingKind::by_hand;
-  finding.run = run_;
+  Finding finding = finding_of(FindingKind::by_hand, run_, {since(by_hand, read), read.last});
   for (const Setting setting : by_hand)
     if (setting.field().get(config) != setting.field().get(default_config())) finding.knobs.push_back(setting);
   if (finding.knobs.empty()) return;
-  finding.steps = {since(by_hand, read), read.last};
   finding.title = "The router is controlled by hand";
   finding.observation =
       joined(finding.knobs, " ", [&](Setting setting) { return by_hand_text(setting, config.router); });
@@ -254,12 +251,9 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
   const RouterConfig& router = now->config()->router;
   if (router.top_k != 1 || !router.route_norm) return;
   if (router.frozen || now->config()->optimizer.router_lr_factor == 0) return;  // the router is not meant to learn
-  Finding finding;
-  finding.kind = FindingKind::no_gradient;
-  finding.severity = Severity::warning;
-  finding.run = run_;
+  const std::int64_t since_step = since({&RouterConfig::top_k, &RouterConfig::route_norm}, read);
+  Finding finding = finding_of(FindingKind::no_gradient, run_, {since_step, read.last});
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
-  finding.steps = {since({&RouterConfig::top_k, &RouterConfig::route_norm}, read), read.last};
   describe_no_gradient(!no_auxiliary(*now) || router.z_coeff > 0, finding);
   out.push_back(std::move(finding));
 }

@@ -104,7 +104,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   const bool collapsed = has_collapsed();
   if (collapsed ? !load_.lasts(collapsed_, kMeanSteps) : collapsing_since_ < 0 || falling_blocks_ < kFallingBlocks)
     return;
-  Finding finding = load_.finding(collapsed ? FindingKind::collapsed : FindingKind::collapsing, Severity::severe,
+  Finding finding = load_.finding(collapsed ? FindingKind::collapsed : FindingKind::collapsing,
                                   collapsed ? collapsed_.step : collapsing_since_);
   const int fullest = load_.fullest();
   finding.experts = {fullest};
@@ -134,7 +134,8 @@ void LoadWatch::not_yet(std::vector<Finding>& out) const {
 
 void LoadWatch::add_past(std::vector<Finding>& out) const {
   for (const LoadEpisode& past : past_) {
-    Finding finding = load_.finding(past.kind, Severity::note, past.steps.first);
+    Finding finding = load_.finding(past.kind, past.steps.first);
+    finding.severity = Severity::note;
     finding.steps = past.steps;
     finding.ongoing = false;
     if (past.kind == FindingKind::dead) {

@@ -212,11 +212,7 @@ void LossWatch::judge_fall() {
 }
 
 Finding LossWatch::make(FindingKind kind, StepRange steps, bool ongoing) const {
-  Finding finding;
-  finding.kind = kind;
-  finding.severity = Severity::warning;
-  finding.run = run_;
-  finding.steps = steps;
+  Finding finding = finding_of(kind, run_, steps);
   finding.ongoing = ongoing;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &PrecisionConfig::experts};
   return finding;
@@ -234,7 +230,6 @@ void LossWatch::findings(std::vector<Finding>& out) const {
 Finding LossWatch::describe(const Lost& lost) const {
   const bool ongoing = lost.exact && goes_on(lost);
   Finding finding = make(FindingKind::loss_not_finite, lost.steps, ongoing);
-  finding.severity = Severity::severe;
   const std::string what = lost.by == LostBy::gradient ? "gradient" : "loss", when = axis_->words(lost.steps);
   const std::string since = " has been NaN or infinite since step " + axis_->name(lost.steps.first);
   finding.brief = "The " + what + since;
@@ -374,11 +369,8 @@ void GradientWatch::findings(std::vector<Finding>& out) const {
 
 void GradientWatch::add_grown(std::vector<Finding>& out) const {
   if (grows_since_ < 0) return;
-  Finding finding;
-  finding.kind = FindingKind::gradient_norm;
-  finding.severity = grown() >= kLostGradient ? Severity::severe : Severity::warning;
-  finding.run = run_;
-  finding.steps = {low_until_, last_step_};
+  Finding finding = finding_of(FindingKind::gradient_norm, run_, {low_until_, last_step_});
+  if (grown() >= kLostGradient) finding.severity = Severity::severe;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
   finding.title = "The gradient norm grew " + grouped(static_cast<std::int64_t>(grown())) + "-fold";
   finding.brief = finding.title + " since step " + axis_->name(low_until_);
@@ -396,10 +388,8 @@ void GradientWatch::add_grown(std::vector<Finding>& out) const {
 
 void GradientWatch::add_spikes(std::vector<Finding>& out) const {
   if (std::ssize(spikes_) < kGradientSpikes || grows_since_ >= 0) return;
-  Finding finding;
-  finding.kind = FindingKind::gradient_norm;
-  finding.run = run_;
-  finding.steps = {spikes_.front().step, last_step_};
+  Finding finding = finding_of(FindingKind::gradient_norm, run_, {spikes_.front().step, last_step_});
+  finding.severity = Severity::note;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip};
   finding.title = "The gradient norm has spikes";
   finding.observation =

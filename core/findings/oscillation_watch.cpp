@@ -160,8 +160,8 @@ void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::
   const Swing& newest = episode.newest;
   const bool of_texts = newest.of_texts, by_bias = newest.bias_step.is_known && !of_texts;
   const std::string loads = std::to_string(&episode == &slow_ ? kJudgedMeans * kLoadsOfMean : kJudgedLoads);
-  Finding finding = load.finding(of_texts ? FindingKind::alternating_texts : FindingKind::oscillating_bias,
-                                 of_texts ? Severity::note : Severity::warning, episode.since);
+  Finding finding =
+      load.finding(of_texts ? FindingKind::alternating_texts : FindingKind::oscillating_bias, episode.since);
   finding.knobs = {of_texts ? Setting(&DataConfig::mixture) : Setting(&RouterConfig::bias_update_rate)};
   if (of_texts)
     finding.title += ": the load alternates with the kind of text";

@@ -15,12 +15,6 @@ bool may_clip(const QuantFormat& format) {
   return format.scale == QuantScale::power_of_two || format.scale == QuantScale::unknown;
 }
 
-// Returns the severity of a fault. Clipping of few blocks belongs to a rule of the scale.
-Severity severity_of(FindingKind kind, const QuantFrame& worst) {
-  const bool few = static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks;
-  return kind == FindingKind::clipping && few ? Severity::note : Severity::warning;
-}
-
 }  // namespace
 
 void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, bool higher_is_worse) {
@@ -59,11 +53,8 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
 void QuantWatch::findings(std::vector<Finding>& out) const {
   for (const auto& [group, fault] : faults_) {
     if (fault.frames < kLastingFrames) continue;
-    Finding finding;
-    finding.kind = std::get<FindingKind>(group);
-    finding.severity = severity_of(finding.kind, fault.worst);
-    finding.run = run_;
-    finding.steps = {fault.since, step_};
+    Finding finding = finding_of(std::get<FindingKind>(group), run_, {fault.since, step_});
+    if (finding.kind == FindingKind::clipping && fault.value < kManyClippedBlocks) finding.severity = Severity::note;
     if (fault.worst.layer >= 0) finding.layers = {fault.worst.layer};
     for (const int layer : fault.layers)
       if (layer != fault.worst.layer && layer >= 0) finding.layers.push_back(layer);

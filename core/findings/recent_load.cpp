@@ -155,8 +155,8 @@ std::string RecentLoad::seen_text(const LoadSpan& span) const {
   return "in one total of " + grouped(static_cast<std::int64_t>(tokens())) + " tokens";
 }
 
-Finding RecentLoad::finding(FindingKind kind, Severity severity, std::int64_t since) const {
-  Finding finding = layer_finding(kind, severity, run_, layer_, {since, last_step_});
+Finding RecentLoad::finding(FindingKind kind, std::int64_t since) const {
+  Finding finding = layer_finding(kind, run_, layer_, {since, last_step_});
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   return finding;
 }

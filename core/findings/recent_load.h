@@ -133,7 +133,7 @@ class RecentLoad {
   std::string seen_text(const LoadSpan& span) const;
 
   // Returns an ongoing finding with the common members set; its title is the name of the layer.
-  Finding finding(FindingKind kind, Severity severity, std::int64_t since) const;
+  Finding finding(FindingKind kind, std::int64_t since) const;
 
  private:
   struct Kept {

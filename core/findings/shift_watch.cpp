@@ -212,10 +212,10 @@ bool ShiftWatch::most_are_back(const Shift& shift) {
 }
 
 Finding ShiftWatch::describe(const Shift& shift) const {
-  Finding finding;
-  finding.run = run_;
+  const std::vector<std::size_t> left = not_back(shift);
+  Finding finding = finding_of(left.empty() ? FindingKind::load_shift : FindingKind::no_recovery, run_,
+                               {shift.step, shift.over >= 0 ? shift.over : last_step_});
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
-  finding.steps = {shift.step, shift.over >= 0 ? shift.over : last_step_};
   finding.ongoing = shift.over < 0;
   std::int64_t first_back = INT64_MAX, last_back = 0, back = 0;
   for (const std::int64_t step : shift.back_at) {
@@ -229,9 +229,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
                            " (mean of the layers).";
   const std::string returned =
       first_back == last_back ? grouped(last_back) : grouped(first_back) + " to " + grouped(last_back);
-  const std::vector<std::size_t> left = not_back(shift);
   if (left.empty()) {
-    finding.kind = FindingKind::load_shift;
     finding.title = "The load jumped at step " + axis_->name(shift.step);
     finding.observation = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
                           (back == 1 ? " has recovered" : " have recovered") +
@@ -241,8 +239,6 @@ Finding ShiftWatch::describe(const Shift& shift) const {
         "text. With the sign rule, a change of expert_bias by d takes about d / bias_update_rate steps.";
     return finding;
   }
-  finding.kind = FindingKind::no_recovery;
-  finding.severity = Severity::warning;
   finding.observation = jump;
   if (most_are_back(shift))
     describe_left(shift, left, finding);

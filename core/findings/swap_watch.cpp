@@ -107,12 +107,8 @@ std::int64_t SwapWatch::first_load_of(std::size_t a, std::size_t b, StepRange wi
 void SwapWatch::findings(std::vector<Finding>& out) const {
   for (const Swap& swap : swaps_) {
     if (swap.windows < kLeastWindows || axis_->step(last_step_) - axis_->step(swap.since) + 1 < kSwappedSteps) continue;
-    Finding finding;
-    finding.kind = FindingKind::swapped_layers;
-    finding.severity = Severity::warning;
-    finding.run = run_;
+    Finding finding = finding_of(FindingKind::swapped_layers, run_, {swap.since, last_step_});
     finding.layers = {layers_[swap.a], layers_[swap.b]};
-    finding.steps = {swap.since, last_step_};
     const std::string a = std::to_string(layers_[swap.a]), b = std::to_string(layers_[swap.b]);
     finding.title = "Layers " + a + " and " + b + " have exchanged their loads";
     finding.brief = "the experts of layer " + a + " have the load that the experts of layer " + b +

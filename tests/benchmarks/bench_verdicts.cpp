@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "app/program/kernel_restart.h"
-#include "core/comparison/verdict.h"
+#include "core/comparison/verdict_words.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/training/engine/engine.h"
@@ -115,7 +115,7 @@ void bench(const Asked& asked) {
     training.add(of_training);
     validation.add(of_validation);
     narrower.add(of_validation.half < of_training.half ? of_validation : of_training);
-    std::printf("seed %lld: %s\n", static_cast<long long>(config.seed), by({}).text.c_str());
+    std::printf("seed %lld: %s\n", static_cast<long long>(config.seed), verdict_sentence(by({})).c_str());
     std::fflush(stdout);
   }
   if (asked.means) return;
