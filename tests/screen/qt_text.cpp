@@ -445,8 +445,8 @@ class TextTest : public QObject {
     choose(&panel, "View", "by layer");
     panel.grab();
     auto* layers = control<TimeHeatMap>(&panel, "Routing stability by layer over steps");
-    QVERIFY(layers->describe(0, 30)[1].startsWith("100.0 % of the tokens keep their experts"));
-    QVERIFY(layers->describe(1, 30)[1].startsWith("0 % of the tokens keep their experts"));
+    QVERIFY(layers->describe(0, 30)[1] == "tokens that keep their experts 100.0 %");
+    QVERIFY(layers->describe(1, 30)[1] == "tokens that keep their experts 0 %");
     QVERIFY(layers->describe(1, 0).isEmpty());
     const QImage picture = layers->grab().toImage();
     const auto color = [&](double place) {

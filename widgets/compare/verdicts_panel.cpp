@@ -267,6 +267,7 @@ QString VerdictsPanel::status() const {
 }
 
 void VerdictsPanel::copy() {
+  if (!showsRuns()) return QApplication::clipboard()->setText(csv());
   table_->refill();
   QStringList lines{QStringList{"Run", "Name", "Difference from A", "Verdict", "Reason"}.join('\t') + '\t' +
                     VerdictTable::columnNames().join('\t')};

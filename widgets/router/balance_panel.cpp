@@ -76,7 +76,10 @@ void BalancePanel::addViews(QWidget* parent) {
   spread_->setAccessibleName("Spread of the load within each layer");
   spread_->setValueCaption("utilisation, 1 = fair");
   spread_->refill = [this] { refillSpread(); };
-  spread_->describe = [this](int layer) { return readout({selection_->frame()->step, std::int64_t{layer}}); };
+  spread_->describe = [this](int layer) {
+    const auto frame = selection_->frame();
+    return frame ? readout({frame->step, std::int64_t{layer}}) : QStringList();
+  };
   connect(spread_, &PercentilePlot::groupChosen, selection_, &Selection::setLayer);
   capacity_ = new CurvePlot(parent);
   addCapacity();

@@ -388,18 +388,9 @@ FigureTarget RoutingStabilityPanel::target(const MetricInfo& info) const {
 QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) const {
   const StabilityPoint* point = track_.at(step);
   if (!point || row >= std::ssize(track_.layers())) return {};
-  const auto i = static_cast<std::size_t>(row);
-  const QString head = QString("layer %1, step %2 against step %3")
-                           .arg(track_.layers()[i])
-                           .arg(formatCount(point->step), formatCount(point->reference));
-  if (is_missing(point->unchanged_L[i])) return {head, "not comparable: the probe text or top_k was different"};
-  const auto percent = [](float share) { return formatPercent(share); };
-  const RunInfo& info = selection_->history()->info();
-  return {head,
-          QString("%1 of the tokens keep their experts (by chance %2)")
-              .arg(percent(point->unchanged_L[i]), percent(unchanged_baseline(info.top_k, info.n_experts))),
-          QString("%1 of the choices are unchanged (by chance %2)")
-              .arg(percent(point->shared_L[i]), percent(stability_baseline(info.top_k, info.n_experts)))};
+  if (is_missing(point->unchanged_L[static_cast<std::size_t>(row)]))
+    return {"not comparable: the probe text or top_k was different"};
+  return readout({point->step, point->reference, std::int64_t{track_.layers()[static_cast<std::size_t>(row)]}});
 }
 
 Panel::Answer RoutingStabilityPanel::answer() const {
