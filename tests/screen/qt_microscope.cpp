@@ -19,8 +19,8 @@
 #include "widgets/microscaling/block/number_line.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
+#include "widgets/microscaling/format_card.h"
 #include "widgets/microscaling/what_if_panel.h"
-#include "widgets/panel/format_card.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/numerics/block_anatomy.h"
-#include "widgets/panel/format_card.h"
+#include "widgets/microscaling/format_card.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {

@@ -3,7 +3,7 @@
 
 #include <QString>
 
-#include "core/numerics/number_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 

@@ -1,4 +1,4 @@
-#include "widgets/panel/format_card.h"
+#include "widgets/microscaling/format_card.h"
 
 #include <cmath>
 
