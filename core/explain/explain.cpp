@@ -87,7 +87,7 @@ void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   at.step = frame->step;
   at.value = member ? static_cast<double>(quant->*member) : 0;
   put(out, at, quant_parts(at, *quant), false);
-  out.place = place_text(*quant) + " in " + quant->format.name() + ", step " + grouped(at.step);
+  out.place = place_text(*quant) + " in " + quant->format.name + ", step " + grouped(at.step);
 }
 
 // Returns the member of a quantizer figure; nullptr for the histogram of scales, which is not a single figure; nullopt

@@ -59,7 +59,7 @@ std::string worst_of(const QuantFault& fault) {
 
 void describe(const QuantFault& fault, Finding& finding) {
   const QuantFrame& worst = fault.worst;
-  const std::string format = worst.format.name(), what = std::string(" of ") + operand_name(worst.operand);
+  const std::string format = worst.format.name, what = std::string(" of ") + operand_name(worst.operand);
   const std::string where = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
                             tensor_name(worst) + " in " + format + ": ";
   const std::string others = worst_of(fault), underflow = percent(static_cast<double>(worst.underflow)),

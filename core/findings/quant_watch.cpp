@@ -18,7 +18,7 @@ bool may_clip(const QuantFormat& format) {
 }  // namespace
 
 void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, bool higher_is_worse) {
-  QuantFault& found = fresh_[{kind, quant.operand, quant.format.name()}];
+  QuantFault& found = fresh_[{kind, quant.operand, quant.format.name}];
   const auto place = std::ranges::find(found.layers, quant.layer);
   if (place == found.layers.end()) found.layers.push_back(quant.layer);
   const bool first = found.classes.empty();

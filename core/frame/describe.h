@@ -169,9 +169,8 @@ void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
   visit.gemm(quant.gemm);
   visit.name(quant.operand, Column{"operand", "'x', 'W', 'dY'"}, Names{operand_name, 3});
   visit.name(quant.direction, Column{"direction", "'forward', 'dgrad', 'wgrad'"}, Names{direction_name, 3});
-  std::string format = quant.format.name();
-  visit.text(format, Column{"format", "'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'"});
-  if constexpr (requires { quant.format = QuantFormat(); }) quant.format = quant_format(format);
+  visit.text(quant.format.name, Column{"format", "'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'"});
+  if constexpr (requires { quant.format = QuantFormat(); }) quant.format = quant_format(quant.format.name);
   visit.figures(quant, kQuantFigures);
   visit.scales(quant.e8m0_blocks);
 }

@@ -57,24 +57,6 @@ std::vector<OperandFormat> distinct_formats() {
   return formats;
 }
 
-using FormatsByName = std::map<std::string, OperandFormat, std::less<>>;
-
-const FormatsByName& formats_by_name() {
-  static const FormatsByName formats = [] {
-    FormatsByName found;
-    for (const OperandFormat& format : distinct_formats())
-      for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
-        OperandFormat rounded = format;
-        if (format.scheme != QuantScheme::fp32) rounded.rounding = rounding;
-        found.emplace(format_name(rounded), rounded);
-      }
-    for (const NamedFormat& named : named_formats()) found.emplace(named.name, named.format);
-    found.emplace("fp8_tensorwise", fp8_format(ScaleGranularity::tensor));  // torchao's name
-    return found;
-  }();
-  return formats;
-}
-
 // Returns the number of values that share a scale in a full block; 0: no scale, or a whole row or tensor.
 int shared_values(const OperandFormat& format) {
   if (format.scheme == QuantScheme::mx) return format.block;
@@ -117,21 +99,39 @@ QuantFormat quant_format(const OperandFormat& format) {
   known.operand->power_of_two_scale = false;
   known.operand->hadamard = 0;
   known.operand->rotation = RotationForm::drawn;
+  known.name = format_name(format);
   return known;
 }
 
-QuantFormat quant_format(std::string_view name) {
-  const auto found = formats_by_name().find(name);
-  if (found != formats_by_name().end()) return quant_format(found->second);
-  QuantFormat unknown;
-  unknown.element = element_named(name);
-  if (!unknown.element) unknown.unknown_name = name;
-  return unknown;
+namespace {
+
+using FormatsByName = std::map<std::string, QuantFormat, std::less<>>;
+
+const FormatsByName& formats_by_name() {
+  static const FormatsByName formats = [] {
+    FormatsByName found;
+    for (const OperandFormat& format : distinct_formats())
+      for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+        OperandFormat rounded = format;
+        if (format.scheme != QuantScheme::fp32) rounded.rounding = rounding;
+        found.emplace(format_name(rounded), quant_format(rounded));
+      }
+    for (const NamedFormat& named : named_formats()) found.emplace(named.name, quant_format(named.format));
+    found.emplace("fp8_tensorwise", quant_format(fp8_format(ScaleGranularity::tensor)));  // torchao's name
+    return found;
+  }();
+  return formats;
 }
 
-std::string QuantFormat::name() const {
-  if (operand) return format_name(*operand);
-  return element ? traits(*element).name : unknown_name;
+}  // namespace
+
+QuantFormat quant_format(std::string_view name) {
+  const auto found = formats_by_name().find(name);
+  if (found != formats_by_name().end()) return found->second;
+  QuantFormat unknown;
+  unknown.element = element_named(name);
+  unknown.name = name;
+  return unknown;
 }
 
 double bell_sqnr_db(const QuantFormat& format) {

@@ -29,10 +29,9 @@ struct QuantFormat {
   QuantScale scale = QuantScale::unknown;
   std::optional<OperandFormat> operand = {};  // nullopt: the scale is unknown
   std::optional<ElementFormat> element = {};  // nullopt: no scale, or the name is unknown
-  int block = 0;  // values that share a scale in a full block; 0: no scale, a whole row or tensor, or unknown
-  std::string unknown_name = {};  // of a log of another program; empty if the name is known
+  int block = 0;          // values that share a scale in a full block; 0: no scale, a whole row or tensor, or unknown
+  std::string name = {};  // that of format_name(), of the element alone, or any name in a log of another program
 
-  std::string name() const;
   bool operator==(const QuantFormat&) const = default;
 };
 // Leaves out what names do not show: rotations, and whether the scales of FP8 are powers of two.

@@ -155,8 +155,8 @@ class OperandTable {
   ReplayJson json() const {
     ReplayJson names = ReplayJson::array(), powers = ReplayJson::array();
     for (const QuantFormat& format : formats_) {
-      names.push_back(format.name());
-      if (format.scale == QuantScale::power_of_two) powers.push_back(format.name());
+      names.push_back(format.name);
+      if (format.scale == QuantScale::power_of_two) powers.push_back(format.name);
     }
     return {{"steps", taken_steps_},
             {"formats", names},

@@ -158,7 +158,7 @@ QStringList BlockScalesView::describe(int byte, std::int64_t step) const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {"not measured at this step"};
   const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
-  return {QString("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format.name(), byte)),
+  return {QString("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
           QString("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
@@ -187,7 +187,7 @@ QString BlockScalesView::status() const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
   return QString("%1, NaN blocks %2, amax %3")
-      .arg(QString::fromStdString(quant->format.name()), formatCount(quant->e8m0_blocks[kNanByte]),
+      .arg(QString::fromStdString(quant->format.name), formatCount(quant->e8m0_blocks[kNanByte]),
            formatValue(quant->amax, 3));
 }
 
@@ -199,7 +199,7 @@ ValueTable BlockScalesView::table() const {
   const std::string name = (gemmClassLabel(tensor.gemm_class()) + QLatin1Char(' ') + tensorName(tensor)).toStdString();
   for (int byte = 0; quant && byte < 256; ++byte)
     if (quant->e8m0_blocks[byte] > 0)
-      table.add(frame->step, tensor.layer, name, quant->format.name(), byte,
+      table.add(frame->step, tensor.layer, name, quant->format.name, byte,
                 byte == kNanByte ? table_value(std::string("NaN")) : table_value(byte - kBias),
                 quant->e8m0_blocks[byte]);
   return table;

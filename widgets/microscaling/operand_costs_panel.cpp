@@ -406,7 +406,7 @@ void OperandCostsPanel::fill() {
     std::vector<OperandCostsModel::Row> rows;
     if (frame_)
       for (const OperandCost& cost : operand_costs(*frame_))
-        rows.push_back({*cost.operand, QString::fromStdString(cost.operand->format.name()), cost.operand->sqnr_db,
+        rows.push_back({*cost.operand, QString::fromStdString(cost.operand->format.name), cost.operand->sqnr_db,
                         cost.operand->underflow, cost.operand->clipped, cost.share});
     model_->setRows(std::move(rows));
     // Hides the column if all formats are equal, because the header then names the format.
@@ -515,7 +515,7 @@ ValueTable OperandCostsPanel::table() const {
     const QuantFrame& quant = *cost.operand;
     table.add(frame->step, quant.layer, std::string(gemm_class_name(quant.gemm_class())),
               std::string(gemm_name(quant.gemm)), std::string(operand_name(quant.operand)),
-              std::string(direction_name(quant.direction)), quant.format.name(), quant.sqnr_db,
+              std::string(direction_name(quant.direction)), quant.format.name, quant.sqnr_db,
               unless_nan(quant.underflow), unless_nan(quant.clipped), unless_nan(cost.share));
   }
   return table;

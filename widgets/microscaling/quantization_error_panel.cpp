@@ -43,7 +43,7 @@ QStringList directionForms(Direction direction) {
 QString formatsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   QStringList formats;
   for (const QuantFrame& quant : frame.quants)
-    if (quant.gemm_class() == gemm_class) formats << QString::fromStdString(quant.format.name());
+    if (quant.gemm_class() == gemm_class) formats << QString::fromStdString(quant.format.name);
   formats.removeDuplicates();
   return formats.join(QLatin1Char('/'));
 }
@@ -56,7 +56,7 @@ std::vector<TableValue> operandKeys(std::int64_t step, const QuantFrame& quant) 
           std::string(gemm_name(quant.gemm)),
           std::string(operand_name(quant.operand)),
           std::string(direction_name(quant.direction)),
-          quant.format.name()};
+          quant.format.name};
 }
 
 }  // namespace
@@ -335,7 +335,7 @@ QStringList QuantizationErrorPanel::describe(int row, int column) const {
   const QuantFrame* quant = quantAt(row, column);
   if (!quant) return {};
   return QStringList{
-             QString("%1, %2").arg(placeName(placeAt(row, column)), QString::fromStdString(quant->format.name()))} +
+             QString("%1, %2").arg(placeName(placeAt(row, column)), QString::fromStdString(quant->format.name))} +
          readout(operandKeys(frame_->step, *quant)).mid(1);
 }
 

@@ -240,7 +240,7 @@ QuantFrame Statistics::quant_of(const OperandPlace& place, const Values& values,
   const auto quant = [&](Statistic statistic) { return value_of(values, statistic, format.prefix); };
   QuantFrame frame;
   static_cast<OperandPlace&>(frame) = place;
-  frame.format = format.format ? quant_format(*format.format) : QuantFormat{.element = ElementFormat::e4m3};
+  frame.format = format.format ? quant_format(*format.format) : quant_format(traits(ElementFormat::e4m3).name);
   if (const auto amax = tensor(Statistic::amax)) frame.amax = static_cast<float>(*amax);
   if (const auto share = quant(Statistic::underflow)) frame.underflow = static_cast<float>(*share / 100);
   if (const auto share = quant(Statistic::overflow)) frame.clipped = static_cast<float>(*share / 100);

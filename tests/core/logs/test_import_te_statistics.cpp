@@ -89,7 +89,7 @@ TEST_F(TeStatistics, EachStatisticIsOfAnOperandOfAGemm) {
   ASSERT_EQ(frame->quants.size(), 5u);
   const QuantFrame* x = find(*frame, {3, Gemm::expert_w1, OperandRole::x, Direction::forward});
   ASSERT_TRUE(x);
-  EXPECT_EQ(x->format.name(), "mxfp8_e4m3_rceil");
+  EXPECT_EQ(x->format.name, "mxfp8_e4m3_rceil");
   EXPECT_FLOAT_EQ(x->underflow, 0.02f);
   EXPECT_FLOAT_EQ(x->amax, 4.3188f);
   EXPECT_NEAR(x->sqnr_db, 10 * std::log10(0.25 / 0.0001), 1e-3);
@@ -123,7 +123,7 @@ TEST_F(TeStatistics, FormatsAreRunsAndRanksAreAveraged) {
   EXPECT_EQ(imported.runs[1]->info().name, "TransformerEngine nvfp4");
   EXPECT_EQ(imported.runs[1]->info().run, 1);
   const QuantFrame& four = imported.runs[1]->quant_frame_at(0)->quants.at(0);
-  EXPECT_EQ(four.format.name(), "nvfp4_te");
+  EXPECT_EQ(four.format.name, "nvfp4_te");
   EXPECT_EQ(four.gemm, Gemm::dense_w2);
   EXPECT_FLOAT_EQ(four.underflow, 0.105f);
   EXPECT_FLOAT_EQ(four.amax, 9) << "of any rank";

@@ -51,7 +51,7 @@ TEST(NamedFormats, AreFoundByNameAndCoverEveryElement) {
   for (const ElementFormat element : kEveryFormat)
     EXPECT_NE(find_format(mx_format(element)), nullptr) << traits(element).name;
   for (const char* name : {"fp8_tensor", "fp8_e4m3_tensor", "fp8_tensorwise"})
-    EXPECT_EQ(quant_format(name).name(), "fp8_e4m3_tensor") << name;
+    EXPECT_EQ(quant_format(name).name, "fp8_e4m3_tensor") << name;
   EXPECT_EQ(find_format("mxfp8"), nullptr);
   EXPECT_EQ(find_format(mx_format(ElementFormat::e4m3, ScaleRule::floor)), nullptr);
 }
@@ -72,7 +72,7 @@ TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {
                              : wanted.scheme == QuantScheme::fp8   ? QuantScale::fp32
                                                                    : QuantScale::none);
         EXPECT_EQ(got.element.has_value(), is_scaled(wanted));
-        EXPECT_EQ(got.name(), name);
+        EXPECT_EQ(got.name, name);
         OperandFormat rotated = wanted;  // the name does not show a rotation
         rotated.hadamard = 16, rotated.rotation = RotationForm::fixed;
         EXPECT_EQ(got, quant_format(rotated));

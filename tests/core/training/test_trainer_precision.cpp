@@ -29,7 +29,7 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
   for (const QuantFrame& q : f.quants) {
     const std::string what =
         std::string(gemm_name(q.gemm)) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
-    EXPECT_EQ(q.format.name(), "mxfp8_e4m3_rceil");
+    EXPECT_EQ(q.format.name, "mxfp8_e4m3_rceil");
     EXPECT_GT(q.sqnr_db, 20) << what;
     EXPECT_LT(q.sqnr_db, 50) << what;
     EXPECT_EQ(q.clipped, 0) << what;  // RCEIL never clips
@@ -72,7 +72,7 @@ TEST_F(TrainerTest, PrecisionMayChange) {
   EXPECT_NEAR(a.ce_loss, b.ce_loss, 1e-2);
   EXPECT_FALSE(b.quants.empty());
   rounded.apply(change(&PrecisionConfig::experts, std::string("bf16")));
-  for (const QuantFrame& q : step(rounded).quants) EXPECT_EQ(q.format.name(), "bf16");
+  for (const QuantFrame& q : step(rounded).quants) EXPECT_EQ(q.format.name, "bf16");
   rounded.apply(change(&PrecisionConfig::experts, std::string("fp32")));
   EXPECT_TRUE(step(rounded).quants.empty());
 }
@@ -215,7 +215,7 @@ TEST_F(TrainerTest, EveryRecipeTrainsInEveryClassOfWeights) {
         EXPECT_EQ(q.gemm_class(), of_class.gemm_class);
         weights.emplace(q.layer, gemm_name(q.gemm));
         const OperandFormat format = recipe_format(info.recipe, q.direction, q.operand);
-        EXPECT_EQ(q.format.name(), format_name(format));
+        EXPECT_EQ(q.format.name, format_name(format));
         EXPECT_GT(q.sqnr_db, 8) << gemm_name(q.gemm) << " " << operand_name(q.operand) << " "
                                 << direction_name(q.direction);
         EXPECT_GT(q.cosine, 0.9);
@@ -258,7 +258,7 @@ TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
   EXPECT_EQ(f.quants.size(), 2u * 12 + 4);
   for (const QuantFrame& q : f.quants) {
     EXPECT_NE(q.operand, OperandRole::w);
-    EXPECT_EQ(q.format.name(), q.operand == OperandRole::dy ? "mxfp8_e5m2_rceil" : "mxfp8_e4m3_rceil");
+    EXPECT_EQ(q.format.name, q.operand == OperandRole::dy ? "mxfp8_e5m2_rceil" : "mxfp8_e4m3_rceil");
   }
 }
 
@@ -276,7 +276,7 @@ TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
                            : q.operand == OperandRole::dy           ? "mxfp8_e5m2_rceil"
                            : q.operand == OperandRole::w            ? "mxfp6_e2m3_rceil"
                                                                     : "mxfp8_e4m3_rceil";
-    EXPECT_EQ(q.format.name(), expected) << gemm_name(q.gemm) << operand_name(q.operand);
+    EXPECT_EQ(q.format.name, expected) << gemm_name(q.gemm) << operand_name(q.operand);
     EXPECT_TRUE(q.gemm_class() == GemmClass::experts ||
                 (q.gemm_class() == GemmClass::router_gate && q.operand == OperandRole::x));
   }
