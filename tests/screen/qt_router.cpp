@@ -25,7 +25,7 @@ constexpr std::int64_t kSteps = 200;
 
 std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
-  for (const char* view : {"over time", "all layers", "by layer", "within layers", "capacity"}) {
+  for (const char* view : {"all layers", "by layer", "within layers", "capacity"}) {
     auto layers = std::make_unique<BalancePanel>(selection);
     choose(layers.get(), "View", view);
     panels.push_back(std::move(layers));

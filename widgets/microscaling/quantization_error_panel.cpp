@@ -168,7 +168,7 @@ QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
 }
 
 Panel::Answer QuantizationErrorPanel::answer() const {
-  if (showsScales()) return {"How much do the block scales differ?", scales_->answers()};
+  if (showsScales()) return answerTo("How much do the block scales differ?", scales_->answers());
   const Summary all = summary();
   if (!all.least) return {};
   Answer answer{.question = "What does the format cost?", .answers = {}};

@@ -118,6 +118,10 @@ class Panel : public QWidget {
     QStringList answers;  // long to short
     bool failed = false;  // an error with its remedy
   };
+  // No answer if `answers` is empty.
+  static Answer answerTo(const QString& question, const QStringList& answers) {
+    return answers.isEmpty() ? Answer{} : Answer{question, answers};
+  }
   virtual Answer answer() const { return {}; }
   void showAnswers(std::function<LegendScale()> legend = {});  // shows the line; `legend`: a colour scale at its right
   void addBody(QWidget* body, int stretch = 1);  // adds the panel's content and connects the readouts of its plots

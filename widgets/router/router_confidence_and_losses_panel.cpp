@@ -42,7 +42,7 @@ QString RouterConfidenceAndLossesPanel::status() const {
 }
 
 Panel::Answer RouterConfidenceAndLossesPanel::answer() const {
-  return {"How sure is the router?", scores_->answers()};
+  return answerTo("How sure is the router?", scores_->answers());
 }
 
 }  // namespace moescope

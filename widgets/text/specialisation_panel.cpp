@@ -329,7 +329,7 @@ Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
 
 Panel::Answer SpecialisationPanel::answer() const {
   if (removes()) return answerOfRemoval();
-  if (byBytes()) return {"Which expert gets which bytes?", bytes_->answers()};
+  if (byBytes()) return answerTo("Which expert gets which bytes?", bytes_->answers());
   const SpecialisationFrame* now = counts();
   if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
   if (domain_ >= 0 && domain_ < view_->rows() && now->n_experts() > 1 &&
