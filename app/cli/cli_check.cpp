@@ -93,7 +93,7 @@ class GrowingRuns {
   // std::runtime_error if the file holds no runs.
   explicit GrowingRuns(const std::string& path) : path_(path) {
     if (path == kStandardInput) {
-      path_ = "standard input";
+      path_ = kStandardInputName;
       log_ = std::make_unique<StandardInputFollower>(0, kMaxRuns);
       return;
     }
@@ -304,7 +304,7 @@ void check(CheckOptions options) {
   if (!options.engine.empty()) return compare_engines(options);
   const FailOn fail_on(options.fail_on);
   const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on) : read_once(options);
-  if (newest_step(runs) < 0) throw std::runtime_error(options.file + ": has no step yet");
+  if (newest_step(runs) < 0) throw std::runtime_error(named_standard_input(options.file) + ": has no step yet");
   std::fputs(options.json ? report_json(runs, fail_on).c_str() : printable_lines(report_text(runs, fail_on)).c_str(),
              stdout);
   if (fails(runs, fail_on)) throw ExitStatus{kFound};

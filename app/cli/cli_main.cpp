@@ -22,6 +22,7 @@
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
+#include "core/logs/standard_input.h"
 #include "core/numerics/threads.h"
 
 namespace {
@@ -29,7 +30,7 @@ namespace {
 constexpr int kFailed = 1, kWrongInput = 2;
 
 void print_error(const std::string& what) {
-  const std::string text = moescope::without_json_error_numbers(what);
+  const std::string text = moescope::named_standard_input(moescope::without_json_error_numbers(what));
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::fprintf(stderr, "moescope-cli: error: %s\n", moescope::printable(text.substr(begin, end - begin)).c_str());

@@ -6,6 +6,7 @@
 
 #include "core/io/json_text.h"
 #include "core/io/words.h"
+#include "core/logs/standard_input.h"
 
 namespace moescope {
 
@@ -89,7 +90,7 @@ bool ImportAccount::has_questions() const {
 }
 
 std::string account_text(const ImportAccount& account) {
-  std::string text = account.path + ":\n";
+  std::string text = named_standard_input(account.path) + ":\n";
   if (!account.refusal.empty()) text += "no run: " + account.refusal + '\n';
   if (const std::string assumed = account.assumption(); !assumed.empty()) text += assumed + '\n';
   for (const bool is_shown : {true, false}) {

@@ -27,6 +27,7 @@
 #include "core/logs/lines/trainer_state.h"
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
+#include "core/logs/standard_input.h"
 #include "core/logs/table/import_table.h"
 #include "core/logs/table/table_form.h"
 #include "core/recording/schema.h"
@@ -234,7 +235,8 @@ Imported import_log(const std::string& path, FileKind kind, const ImportOptions&
 
 std::string no_log_text(const std::string& path, FileKind kind) {
   if (kind == FileKind::text)
-    return path + ": is no log that MoEScope knows. To train on it as text: moescope --data " + path;
+    return path + ": is no log that MoEScope knows" +
+           (named_standard_input(path) == path ? ". To train on it as text: moescope --data " + path : std::string());
   if (kind != FileKind::unread) return path + ": holds no run, but " + file_kind_name(kind);
   const std::string form = unread_form(path);
   return path + ": " +

@@ -6,6 +6,7 @@
 
 #include "core/logs/file_kind.h"
 #include "core/logs/runs_in_folder.h"
+#include "core/logs/standard_input.h"
 #include "core/recording/recording.h"
 
 namespace moescope {
@@ -94,12 +95,13 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     if (imported.runs.empty()) return {};
     if (i == 0) routes_of_a = std::move(imported.routes);
     opened.glanced |= imported.glanced;
-    for (const std::string& remark : imported.remarks) opened.remarks.push_back(paths[i] + ": " + remark);
+    for (const std::string& remark : imported.remarks)
+      opened.remarks.push_back(named_standard_input(paths[i] + ": " + remark));
     if (!imported.account.path.empty()) opened.accounts.push_back(std::move(imported.account));
     if (imported.bad.count() > 0) {
       for (const auto& run : imported.runs)
         append_marker(*run, options, {run->info().run, run->steps().last, "event", imported.bad.summary()});
-      opened.skipped.push_back({paths[i], std::move(imported.bad)});
+      opened.skipped.push_back({named_standard_input(paths[i]), std::move(imported.bad)});
     }
     for (auto& run : imported.runs) opened.histories.push_back(std::move(run));
     require_fewer_than(most_runs, opened.histories.size(), paths[i]);

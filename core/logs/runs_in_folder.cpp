@@ -11,6 +11,7 @@
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/lines/import_te_statistics.h"
 #include "core/logs/routing/import_trace.h"
+#include "core/logs/standard_input.h"
 
 namespace moescope {
 

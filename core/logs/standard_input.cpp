@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr int kPollMs = 100;  // between two looks whether the copying shall end
 constexpr std::size_t kCopiedBytes = std::size_t{256} << 10;
 
-// The paths that a signal removes; empty: none. A handler cannot read a std::string safely.
+// The paths of the copy, which a signal removes; empty: none. A handler cannot read a std::string safely.
 std::array<char, PATH_MAX> removed_file{}, removed_folder{};
 
 void remove_and_end(int signal) {
@@ -50,6 +50,14 @@ void remove_at_signals(const std::string& file, const std::string& folder) {
 
 }  // namespace
 
+std::string named_standard_input(std::string text) {
+  if (text == kStandardInput) return kStandardInputName;
+  const std::string_view path = removed_file.data();
+  for (std::size_t at = 0; !path.empty() && (at = text.find(path, at)) != std::string::npos;)
+    text.replace(at, path.size(), kStandardInputName);
+  return text;
+}
+
 void require_standard_input() {
   const int flags = ::fcntl(STDIN_FILENO, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY) throw std::runtime_error("standard input: is closed");
@@ -63,7 +71,7 @@ StandardInput::StandardInput() {
   std::string folder = (fs::temp_directory_path() / "moescope-XXXXXX").string();
   if (!::mkdtemp(folder.data())) throw std::runtime_error(folder + ": " + std::strerror(errno));
   folder_ = folder;
-  path_ = folder_ + "/standard input";
+  path_ = folder_ + "/" + kStandardInputName;
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file_ < 0) {
     const std::string why = std::strerror(errno);
@@ -106,7 +114,7 @@ std::string StandardInput::copy_some(bool& ended) {
   if (got < 0) return errno == EINTR || errno == EAGAIN ? std::string() : std::strerror(errno);
   ended = got == 0;
   const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
-  if (!write_all(file_, bytes)) return "copy to " + path_ + ": " + std::strerror(errno);
+  if (!write_all(file_, bytes)) return "cannot be copied to " + folder_ + ": " + std::strerror(errno);
   if (bytes.find('\n') == std::string_view::npos) return {};
   const std::lock_guard lock(mutex_);
   has_line_ = true;

@@ -10,6 +10,11 @@
 namespace moescope {
 
 inline constexpr const char* kStandardInput = "-";  // stands for standard input where a file is named
+inline constexpr const char* kStandardInputName = "standard input";
+
+// Returns a text about files, for example an error, in which the name of standard input replaces the path of its copy;
+// of "-" the name.
+std::string named_standard_input(std::string text);
 
 // Throws std::runtime_error if standard input is a terminal or is closed.
 void require_standard_input();

@@ -10,7 +10,7 @@ StandardInputFollower::StandardInputFollower(int run, std::size_t most_runs)
     : StandardInputFollower(std::make_unique<StandardInput>(), run, most_runs) {}
 
 StandardInputFollower::StandardInputFollower(std::unique_ptr<StandardInput> input, int run, std::size_t most_runs)
-    : Follower(input->path()), input_(std::move(input)), run_(run), most_runs_(most_runs) {
+    : Follower(kStandardInputName), input_(std::move(input)), run_(run), most_runs_(most_runs) {
   thread_ = std::jthread([this](const std::stop_token& stop) { read(stop); });
 }
 
@@ -23,7 +23,7 @@ void StandardInputFollower::read(const std::stop_token& stop) {
 }
 
 void StandardInputFollower::begin() {
-  auto follower = follow_file(path(), run_, most_runs_);
+  auto follower = follow_file(input_->path(), run_, most_runs_);
   const std::lock_guard lock(mutex_);
   lines_ = std::move(follower);
 }
@@ -54,7 +54,9 @@ std::vector<ImportAccount> StandardInputFollower::accounts() const {
 }
 std::vector<std::string> StandardInputFollower::remarks() const {
   const Follower* follower = lines();
-  return follower ? follower->remarks() : std::vector<std::string>();
+  std::vector<std::string> remarks = follower ? follower->remarks() : std::vector<std::string>();
+  for (std::string& remark : remarks) remark = named_standard_input(std::move(remark));
+  return remarks;
 }
 std::vector<std::string> StandardInputFollower::restart_remarks() const {
   const Follower* follower = lines();
@@ -67,7 +69,7 @@ std::string StandardInputFollower::amount() const {
 std::string StandardInputFollower::problem() const {
   const Follower* follower = lines();
   const std::string copying = input_->problem();
-  return copying.empty() && follower ? follower->problem() : copying;
+  return copying.empty() && follower ? named_standard_input(follower->problem()) : copying;
 }
 
 }  // namespace moescope

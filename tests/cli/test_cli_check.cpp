@@ -172,6 +172,29 @@ TEST_F(CliCheck, NoCopyOfStandardInputIsLeftBehind) {
   EXPECT_EQ(files(), before);
 }
 
+TEST_F(CliCheck, NoMessageNamesTheCopyOfStandardInput) {
+  const char* const logs[] = {"no log\n",
+                              "",
+                              "{\"step\":0,\"loss\":5}\n{\"step\n",
+                              "{\"step\":9}\n{\"step\":2}\n{\"step\":9}\n",
+                              "step,layer,expert,count\n0,0,0,x\n",
+                              "\x89HDF\n"};
+  const std::vector<std::vector<std::string>> commands = {{"check", "-"},
+                                                          {"check", "-", "--follow"},
+                                                          {"figures", "-"},
+                                                          {"figures", "-", "--run", "none"},
+                                                          {"import", "-", "-o", path("x.moescope"), "--overwrite"}};
+  for (const std::string text : logs)
+    for (const std::vector<std::string>& command : commands) {
+      GrowingPipe log;
+      log.write(text);
+      log.end();
+      const Result result = run(command, log.as_standard_input());
+      EXPECT_EQ((result.out + result.err).find("/moescope-"), std::string::npos) << result.out << result.err;
+      EXPECT_EQ(result.err.find("error: -:"), std::string::npos) << result.err;
+    }
+}
+
 TEST_F(CliCheck, StandardInputThatCannotBeReadIsRefused) {
   const Result terminal = run({"check", "-"}, [] { dup2(open("/dev/ptmx", O_RDWR | O_NOCTTY), STDIN_FILENO); });
   EXPECT_EQ(terminal.status, 2);
