@@ -31,13 +31,11 @@ QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, size < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat);
 }
 
-// Returns for example "200 steps", "70 of 1,381 steps" for a log that left steps out, or "7 batches" for a checkpoint.
+// Returns for example "200 steps", "70 logged steps" for a log that left steps out, or "7 batches" for a checkpoint.
 QString stepsText(const History& history) {
-  const std::int64_t steps = counted_steps(history), logged = history.count();
-  if (run_origin(history.info()) == RunOrigin::checkpoint)
-    return steps == 1 ? QString("1 batch") : grouped(steps) + " batches";
-  if (steps == 1) return "1 step";
-  return logged < steps ? grouped(logged) + " of " + grouped(steps) + " steps" : grouped(steps) + " steps";
+  return QString::fromStdString(run_origin(history.info()) == RunOrigin::checkpoint
+                                    ? counted(history.count(), "batch", "batches")
+                                    : steps_text(history));
 }
 
 QString rateText(double per_s) {

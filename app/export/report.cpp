@@ -158,16 +158,14 @@ void Report::outcome() {
   out_ += "<h2>Results</h2>\n";
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunInfo& info = histories_[i]->info();
-    const StepRange steps = histories_[i]->steps();
-    out_ +=
-        QString("<p><b>%1</b>: %2 steps, %3 layers, %4 of them mixture-of-experts with %5 experts, top %6; %7.</p>\n")
-            .arg(name(i))
-            .arg(steps.empty() ? 0 : steps_taken(*histories_[i], steps.last))
-            .arg(info.n_layers)
-            .arg(info.moe_layers.size())
-            .arg(info.n_experts)
-            .arg(info.top_k)
-            .arg(html(info.source));
+    out_ += QString("<p><b>%1</b>: %2, %3 layers, %4 of them mixture-of-experts with %5 experts, top %6; %7.</p>\n")
+                .arg(name(i))
+                .arg(QString::fromStdString(steps_text(*histories_[i])))
+                .arg(info.n_layers)
+                .arg(info.moe_layers.size())
+                .arg(info.n_experts)
+                .arg(info.top_k)
+                .arg(html(info.source));
     health(i);
   }
   for (std::size_t i = 1; i < histories_.size(); ++i) {

@@ -128,7 +128,7 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     const qint64 after = arguments.after_steps.value_or(1);
     const auto ready = [window, after] {
       const auto& histories = window->session()->histories();
-      return !histories.empty() && counted_steps(*histories.front()) >= after;
+      return !histories.empty() && histories.front()->count() >= after;
     };
     finishOnce(ready, window, path);
     return window->session()->follow(arguments.follow);

@@ -27,14 +27,14 @@ namespace {
 QString runsLine(const Selection& selection) {
   QStringList names;
   int place = 0;
-  std::int64_t steps = 0;
+  const History* longest = nullptr;
   for (const auto& history : selection.histories()) {
     names << runLetter(selection, place++) + ' ' + QString::fromStdString(history->info().name);
-    if (const StepRange range = history->steps(); !range.empty())
-      steps = std::max(steps, steps_taken(*history, range.last));
+    if (!longest || history->count() > longest->count()) longest = history.get();
   }
   if (names.isEmpty()) return "No run is open";
-  return QString("%1 %2; %3 steps").arg(names.size() > 1 ? "Runs" : "Run", names.join(", ")).arg(steps);
+  return QString("%1 %2; %3")
+      .arg(names.size() > 1 ? "Runs" : "Run", names.join(", "), QString::fromStdString(steps_text(*longest)));
 }
 
 constexpr int kMargin = kSpace12;

@@ -46,7 +46,7 @@ RunFigures run_figures(const History& history, StepRange window) {
   row.run = history.info().run;
   row.name = history.info().name;
   if (window.empty()) return row;
-  row.steps = steps_taken(history, window.last);
+  row.steps = std::ssize(history.steps_in({history.steps().first, window.last}));
   const std::int64_t last[] = {window.last};
   row.final_loss = history.values_at(Metric::ce_loss, kWholeRun, last).front();
   row.mean_loss = mean_of(history, Metric::ce_loss, window);

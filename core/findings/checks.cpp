@@ -40,7 +40,7 @@ class Checking {
   Checking(const History& history, std::span<const Finding> findings)
       : history_(history),
         findings_(findings),
-        steps_(history.count() > 0 ? counted_steps(history) : 0),
+        steps_(logged_steps(history)),
         evidence_(load_evidence(history)),
         is_checkpoint_(run_origin(history.info()) == RunOrigin::checkpoint) {}
   Checks all() {
@@ -59,11 +59,14 @@ class Checking {
   void passed(std::initializer_list<FindingKind> kinds, std::string words) {
     if (!is_found(kinds)) checks_.passed.push_back(std::move(words));
   }
-  // Passes the check if at least this many steps were read.
+  // Passes the check if there are enough logged steps for a condition that lasts for this many steps.
   void after(std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what, std::string words) {
-    if (steps_ >= steps) return passed(kinds, std::move(words));
-    const std::string needed = is_checkpoint_ ? counted(steps, "batch", "batches") : counted(steps, "step", "steps");
-    if (!is_found(kinds)) needs(what, needed + "; so far there are " + grouped(steps_));
+    if (steps_.lasts(steps)) return passed(kinds, std::move(words));
+    const std::int64_t needed = steps_.needed(steps);
+    const std::string unit = needed < steps ? "logged step" : is_checkpoint_ ? "batch" : "step";
+    const std::string of_needed = counted(needed, unit.c_str(), (unit + (unit == "batch" ? "es" : "s")).c_str());
+    if (!is_found(kinds))
+      needs(what, of_needed + "; so far there " + (steps_.loads == 1 ? "is " : "are ") + grouped(steps_.loads));
   }
   // Passes the check if there are enough loads for a condition that lasts for this many steps.
   void after_loads(std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what, std::string words) {
@@ -111,7 +114,7 @@ class Checking {
 
   const History& history_;
   std::span<const Finding> findings_;
-  std::int64_t steps_;
+  LoadSpan steps_;
   LoadEvidence evidence_;
   bool is_checkpoint_;  // a run of texts through a checkpoint; its weights are the same in all steps
   Checks checks_;

@@ -143,7 +143,7 @@ const Finding* Judge::lead() const {
 
 // Without loads, figures of the routers are judged by their steps.
 bool Judge::has_settled() const {
-  return loads_.empty() ? counted_steps(history_) >= kSettlingSteps : evidence_.lasts(kSettlingSteps);
+  return loads_.empty() ? logged_steps(history_).lasts(kSettlingSteps) : evidence_.lasts(kSettlingSteps);
 }
 
 // Returns " since step 480"; for a log that is one total, " in one total of 100,000 tokens".

@@ -30,6 +30,10 @@ std::string loads_text(const LoadSpan& span) {
   return counted(span.loads, "load", "loads") + ", " + interval_text(span);
 }
 
+LoadSpan logged_steps(const History& history) {
+  return {history.count(), history.steps().first, history.steps().last};
+}
+
 bool is_one_total(RunOrigin origin, std::int64_t loads, double tokens) {
   return loads == 1 && tokens >= kTokensOfTotal && origin == RunOrigin::log;
 }

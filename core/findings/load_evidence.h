@@ -36,6 +36,9 @@ struct LoadSpan {
 std::string loads_text(const LoadSpan& span);
 std::string interval_text(const LoadSpan& span);  // "one every 50 steps"; for 2 loads and more
 
+// Returns all steps of a run, for figures that are not of a load; they count like loads.
+LoadSpan logged_steps(const History& history);
+
 // All loads of a run.
 struct LoadEvidence {
   LoadSpan span;

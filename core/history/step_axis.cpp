@@ -8,23 +8,9 @@
 
 namespace moescope {
 
-namespace {
-
-bool are_far_apart(StepRange steps, std::int64_t count) {
-  return count > 1 && steps.size() / count > kFarApart;
-}
-
-}  // namespace
-
-std::int64_t counted_steps(const History& history) {
-  const StepRange steps = history.steps();
-  const std::int64_t count = history.count();
-  return are_far_apart(steps, count) ? count : steps.size();
-}
-
-std::int64_t steps_taken(const History& history, std::int64_t last_step) {
-  if (!are_far_apart(history.steps(), history.count())) return last_step + 1;
-  return std::ssize(history.steps_in({history.steps().first, last_step}));
+std::string steps_text(const History& history) {
+  const bool all = history.count() == history.steps().size();
+  return counted(history.count(), all ? "step" : "logged step", all ? "steps" : "logged steps");
 }
 
 void StepAxis::restart() {

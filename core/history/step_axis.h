@@ -1,4 +1,4 @@
-// Positions of the steps of a run for the watches, and the number of steps of a run for texts.
+// Positions of the steps of a run for the watches, and the number of steps of a run in words.
 //
 // A position is usually the step number itself. Where the numbers of two lines are further apart than kLongestGap,
 // their positions are only kLongestGap apart: such numbers may not count optimizer steps (but tokens, for example), and
@@ -13,15 +13,10 @@
 
 namespace moescope {
 
-// Step numbers are counted in texts if they are, on average, at most this far apart; else lines are counted.
-inline constexpr std::int64_t kFarApart = 100;
 inline constexpr std::int64_t kLongestGap = 10;  // positions from a line to the next one
 
-// Returns the number of steps from the first to the last of the run; the number of lines if they are far apart.
-std::int64_t counted_steps(const History& history);
-// Returns the number of steps from step 0 to `last_step`, even if the history begins later; the number of lines up to
-// `last_step` if they are far apart.
-std::int64_t steps_taken(const History& history, std::int64_t last_step);
+// Returns "200 steps"; "70 logged steps" if there are steps between them that were not logged.
+std::string steps_text(const History& history);
 
 class StepAxis {
  public:

@@ -12,6 +12,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
 #include "core/io/words.h"
+#include "core/logs/standard_input.h"
 
 namespace moescope {
 
@@ -197,6 +198,7 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
   state(info.n_experts, options.routed.experts, info, "--experts", "experts");
   state(info.top_k, options.routed.top_k, info, "--top-k", "experts for each token");
   info.name = printable(info.name);  // so that it takes one line
+  info.source = named_standard_input(std::move(info.source));
   if (info.window <= 0) info.window = kImportWindow;
   // The window of every layer keeps its counts, so a file with a window of 100,000 steps must not fill the memory.
   const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});
@@ -205,15 +207,15 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
   if (options.on_run) options.on_run(history_->info());
 }
 
-void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
+void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
   const auto& counts = router.tokens_per_expert;
   const int steps = info().window;
   LoadWindow& window = windows_.try_emplace(router.layer, static_cast<int>(counts.size()), steps).first->second;
-  const std::vector<std::uint32_t> not_recorded(steps_since > 1 ? counts.size() : 0);
-  if (steps_since >= steps)
+  const std::vector<std::uint32_t> not_recorded(positions > 1 ? counts.size() : 0);
+  if (positions >= steps)
     window = LoadWindow(static_cast<int>(counts.size()), steps);
   else
-    for (std::int64_t i = 1; i < steps_since; ++i) window.push(not_recorded);
+    for (std::int64_t i = 1; i < positions; ++i) window.push(not_recorded);
   window.push(counts);
   fill_derived_figures(router, window);
   ++loads_;
@@ -251,12 +253,9 @@ void ImportedRun::add(TelemetryFrame frame) {
   require_experts(frame, info());
   drop_placeholders(frame);
   if (frame.step <= last_step_) drop({frame.step, last_step_});
-  // If step numbers are far apart, a window is a number of logged steps, as in findings (step_axis.h).
-  const std::int64_t since = frame.step - last_step_, before = std::exchange(steps_since_, since);
-  const bool far_apart = since > kFarApart && (before > kFarApart || steps_ <= 1);
-  for (RouterFrame& router : frame.routers) {
-    if (!router.tokens_per_expert.empty()) judge(router, far_apart ? 1 : since);
-  }
+  const std::int64_t positions = std::min(frame.step - last_step_, kLongestGap);  // as in findings (step_axis.h)
+  for (RouterFrame& router : frame.routers)
+    if (!router.tokens_per_expert.empty()) judge(router, positions);
   last_step_ = frame.step;
   kept_.push_back(frame.step);
   ++steps_;

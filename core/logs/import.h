@@ -119,14 +119,14 @@ class ImportedRun {
   ImportAccount found(const RunInfo& stated = {}) const;
 
  private:
-  void judge(RouterFrame& router, std::int64_t steps_since);
+  void judge(RouterFrame& router, std::int64_t positions);
   void drop_placeholders(TelemetryFrame& frame);
   TelemetryFrame completed(TelemetryFrame frame) const;  // adds values that the run gives for all steps
   void publish(std::shared_ptr<const TelemetryFrame> frame);
   std::shared_ptr<History> history_;
   const ImportOptions* options_;
   std::map<int, LoadWindow> windows_;  // by layer
-  std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0, steps_since_ = 0;
+  std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0;
   std::int64_t no_losses_ = 0;              // losses of -1, with which a rank without a loss stands for no value
   std::int64_t loads_ = 0, odd_loads_ = 0;  // loads of a layer and step; those whose sum is no multiple of top_k
   std::vector<std::int64_t> kept_;          // steps that were not dropped

@@ -146,13 +146,14 @@ TEST(FarApart, RunsAreComparedAtTheStepsThatBothHave) {
   EXPECT_EQ(beginning_of(*a, 10 * kApart)->count(), 11);
 }
 
-TEST(FarApart, StepsThatAreNearEachOtherAreCountedByTheirNumbers) {
+TEST(FarApart, TextsCountTheLoggedSteps) {
   MadeUp made;
-  made.steps(100, MadeUp::even(), MadeUp::even());
-  const auto tenth = spread(*made.history(), 10);
-  EXPECT_EQ(counted_steps(*tenth), 991);
-  EXPECT_EQ(steps_taken(*tenth, 500), 501);
-  EXPECT_EQ(counted_steps(*spread(*made.history(), kApart)), 100);
+  made.steps(1, MadeUp::even(), MadeUp::even());
+  EXPECT_EQ(steps_text(*made.history()), "1 step");
+  made.steps(99, MadeUp::even(), MadeUp::even());
+  EXPECT_EQ(steps_text(*made.history()), "100 steps");
+  for (const std::int64_t apart : {std::int64_t{2}, std::int64_t{99}, std::int64_t{101}, kApart})
+    EXPECT_EQ(steps_text(*spread(*made.history(), apart)), "100 logged steps");
 }
 
 }  // namespace
