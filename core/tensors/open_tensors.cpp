@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/io/folder_walk.h"
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/text_encoding.h"
@@ -118,6 +119,7 @@ std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::pa
       all->skip(name, "is a missing file of the checkpoint");
       continue;
     }
+    require_inside(folder.empty() ? "." : folder, folder / name);
     const auto shard = read_file_of_tensors((folder / name).string(), bytes_are);
     for (TensorView& tensor : shard->tensors) all->add(std::move(tensor));
     for (SkippedEntry& entry : shard->skipped) all->skip(std::move(entry.name), std::move(entry.reason));
@@ -161,7 +163,11 @@ std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optiona
     throw std::runtime_error(path + ": holds " + std::to_string(found.indices.size()) + " indices of checkpoints, '" +
                              printable(found.indices[0]) + "' and '" + printable(found.indices[1]) +
                              "'; open the one that is meant");
-  if (!found.indices.empty()) return read_index((fs::path(path) / found.indices.front()).string(), bytes_are);
+  if (!found.indices.empty()) {
+    const fs::path index = fs::path(path) / found.indices.front();
+    require_inside(path, index);
+    return read_index(index.string(), bytes_are);
+  }
   if (found.tensors.empty()) {
     const std::string form = unread_form(path);
     throw std::runtime_error(path + ": " + (form.empty() ? "is a folder without .safetensors in it" : form));
@@ -201,9 +207,10 @@ ScaleTile tile_in(const nlohmann::json& config, const std::string& path) {
 }
 
 ScaleTile tile_beside(const fs::path& path) {
-  const fs::path config = (fs::is_directory(path) ? path : path.parent_path()) / "config.json";
+  const fs::path folder = fs::is_directory(path) ? path : path.parent_path(), config = folder / "config.json";
   std::error_code error;
   if (!fs::is_regular_file(config, error)) return {};
+  require_inside(folder.empty() ? "." : folder, config);
   nlohmann::json json;
   try {
     json = parse_json(read_file(config.string(), kLargestConfig, "config.json"));

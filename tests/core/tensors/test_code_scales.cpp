@@ -192,5 +192,34 @@ TEST_F(CheckpointFolder, AnIndexNamesFilesOfItsOwnFolder) {
   EXPECT_TRUE(says(refused(kIndex), "2 indices"));
 }
 
+// Every file of a folder that is opened as a whole is refused if it is a link out of the folder.
+TEST_F(CheckpointFolder, ALinkOutOfTheFolderIsRefused) {
+  const fs::path elsewhere = folder_.string() + "_elsewhere";
+  for (const char* name : {"model-00002-of-00002.safetensors", "model.safetensors.index.json", "config.json"})
+    for (const char* opened : {".", "model.safetensors.index.json"}) {
+      fs::remove_all(folder_);
+      fs::remove_all(elsewhere);
+      fs::create_directories(folder_);
+      fs::create_directories(elsewhere);
+      put_shards();
+      put("config.json", R"({"quantization_config":{"weight_block_size":[64,64]}})");
+      put("model.safetensors.index.json", kIndex);
+      fs::rename(path(name), path("inside"));
+      fs::create_symlink("inside", path(name));
+      EXPECT_EQ(open_tensors(path(opened)).at("w").floats()[64], 3) << name;  // a link within the folder
+      fs::rename(path("inside"), elsewhere / "file");
+      fs::remove(path(name));
+      fs::create_symlink(elsewhere / "file", path(name));
+      if (std::string(name) == opened) continue;  // the user names the link itself
+      try {
+        open_tensors(path(opened));
+        ADD_FAILURE() << name << " was read through " << opened;
+      } catch (const std::runtime_error& problem) {
+        EXPECT_TRUE(says(problem.what(), std::string(name) + ": is a link to ")) << problem.what();
+      }
+    }
+  fs::remove_all(elsewhere);
+}
+
 }  // namespace
 }  // namespace moescope
