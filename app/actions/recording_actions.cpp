@@ -75,16 +75,17 @@ void RecordingActions::askToReproduce() {
 
 void RecordingActions::reproduce(const RunInfo& first, const std::shared_ptr<const History>& history) {
   auto result = std::make_shared<Reproduction>();
-  const QString note = kernelsNote(history->info().kernels);
+  QStringList notes{"Training " + QString::fromStdString(history->info().name) + " once more"};
+  for (const std::string& input : inputs_again(first, history->info()))
+    notes << "It reads " + QString::fromStdString(input);
+  if (const QString note = kernelsNote(history->info().kernels); !note.isEmpty()) notes << note;
   const QString name = QString::fromStdString(history->info().name);
-  auto* job = new ProgressJob("Training " + name + " once more" + (note.isEmpty() ? "" : "\n" + note),
-                              messages_->window(), [=](const auto& progress) {
-                                *result =
-                                    moescope::reproduce(first, *history, -1, [&](std::int64_t done, std::int64_t all) {
-                                      return progress(static_cast<double>(done) / static_cast<double>(all));
-                                    });
-                                return result->differs_at >= 0 || result->compared == history->steps().size();
-                              });
+  auto* job = new ProgressJob(notes.join('\n'), messages_->window(), [=](const auto& progress) {
+    *result = moescope::reproduce(first, *history, -1, [&](std::int64_t done, std::int64_t all) {
+      return progress(static_cast<double>(done) / static_cast<double>(all));
+    });
+    return result->differs_at >= 0 || result->compared == history->steps().size();
+  });
   connect(job, &ProgressJob::failed, messages_, &Messages::warn);
   connect(job, &ProgressJob::workDone, this, [this, result, name] {
     auto* box =

@@ -32,6 +32,15 @@ RunConfig recorded_config(const RunInfo& info) {
   return std::move(parsed.config);
 }
 
+std::set<std::string> named_inputs(const RunConfig& config) {
+  std::set<std::string> inputs;
+  for (const Setting setting :
+       {Setting(&ModelConfig::initial_weights), Setting(&DataConfig::path), Setting(&DataConfig::tokenizer)})
+    if (const auto path = std::get<std::string>(setting.field().get(config)); !path.empty())
+      inputs.insert(setting.key() + ": " + path);
+  return inputs;
+}
+
 StepChanges recorded_changes(const History& history) {
   StepChanges changes;
   for (const Marker& marker : history.markers())

@@ -1,6 +1,7 @@
 #include "core/training/engine/reproduce.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "core/io/words.h"
@@ -27,6 +28,13 @@ std::string reproduce_problem(const RunInfo& first, const History& history) {
     return info.name + " begins with step " + std::to_string(history.steps().first) +
            ", resumed or branched off: its state at that step is in a checkpoint, not in the recording";
   return {};
+}
+
+std::set<std::string> inputs_again(const RunInfo& first, const RunInfo& info) {
+  std::set<std::string> inputs;
+  for (const RunInfo* each : {&first, &info})
+    if (!each->config_toml.empty()) inputs.merge(named_inputs(recorded_config(*each)));
+  return inputs;
 }
 
 Reproduction reproduce(const RunInfo& first, const History& history, std::int64_t steps,
