@@ -13,14 +13,19 @@ struct FigureOfPieces {
   double mean = 0;
   double interval = 0;  // half of the width of the mean's interval over pieces; NaN for a single piece
 };
-// Returns mean and interval of `values`, the values of at least one piece. `inside`: probability of the interval.
+// Returns mean and interval of `pieces` values with this mean and sum of squared deviations from it. `inside`:
+// probability of the interval.
+inline FigureOfPieces figure_of_sums(double pieces, double mean, double squares, double inside = 0.95) {
+  if (pieces < 2) return {mean, std::numeric_limits<double>::quiet_NaN()};
+  return {mean, student_quantile(pieces - 1, inside) * std::sqrt(squares / (pieces - 1) / pieces)};
+}
+// Returns mean and interval of `values`, the values of at least one piece.
 inline FigureOfPieces figure_of_pieces(std::span<const double> values, double inside = 0.95) {
   const auto n = static_cast<double>(values.size());
   double sum = 0, squares = 0;
   for (const double value : values) sum += value;
   for (const double value : values) squares += (value - sum / n) * (value - sum / n);
-  if (values.size() < 2) return {sum / n, std::numeric_limits<double>::quiet_NaN()};
-  return {sum / n, student_quantile(n - 1, inside) * std::sqrt(squares / (n - 1) / n)};
+  return figure_of_sums(n, sum / n, squares, inside);
 }
 
 }  // namespace moescope

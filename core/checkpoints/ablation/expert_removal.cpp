@@ -14,6 +14,7 @@ namespace moescope {
 namespace {
 
 constexpr int kRandomChoices = 5;
+constexpr std::size_t kMostPasses = 100'000'000;
 
 // Figures of one expert for each piece of text.
 struct Seen {
@@ -103,8 +104,12 @@ class Removal {
     }
     std::size_t measured = 0;
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) measured += measures(piece, pieces_.size());
-    passes_ = static_cast<int>(pieces_.size() * (1 + layers_.size() * size(experts_)) +
-                               measured * numbers_.size() * (2 + kRandomChoices));
+    const std::size_t of_piece = 1 + layers_.size() * size(experts_);
+    if (const std::size_t most = kMostPasses / of_piece; pieces_.size() > most)
+      throw std::runtime_error("--twin-pieces: " + std::to_string(pieces_.size()) + " pieces of text x (1 + " +
+                               std::to_string(layers_.size()) + " layers x " + std::to_string(experts_) +
+                               " experts) are too many passes; at most " + std::to_string(most) + " pieces");
+    passes_ = static_cast<int>(pieces_.size() * of_piece + measured * numbers_.size() * (2 + kRandomChoices));
   }
 
   ExpertScan run() {

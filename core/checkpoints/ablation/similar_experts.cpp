@@ -64,6 +64,20 @@ class SimilarityWatch : public PassWatch {
   const CheckpointModel& model_;
 };
 
+// Means over the pieces and sums of squared deviations from them, so that memory does not grow with the pieces.
+struct Sums {
+  std::vector<double> mean_EE, squares_EE;
+  void add(const std::vector<double>& values_EE, double pieces) {
+    mean_EE.resize(values_EE.size());
+    squares_EE.resize(values_EE.size());
+    for (std::size_t i = 0; i < values_EE.size(); ++i) {
+      const double from_before = values_EE[i] - mean_EE[i];
+      mean_EE[i] += from_before / pieces;
+      squares_EE[i] += from_before * (values_EE[i] - mean_EE[i]);
+    }
+  }
+};
+
 }  // namespace
 
 ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::vector<LabelledText>& texts,
@@ -72,22 +86,22 @@ ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::
   const std::vector<int> layers = model.moe_layers();
   if (layers.empty()) throw std::runtime_error("no layer has experts");
   const auto pieces = pieces_of(texts, which);
-  std::vector<std::vector<std::vector<double>>> by_piece;
+  std::vector<Sums> sums(layers.size());
+  double done = 0;
   for (const auto& [text, piece] : pieces) {
     SimilarityWatch watch(model);
     model.forward(piece, 1, std::ssize(piece), watch);
-    by_piece.push_back(std::move(watch.layers_EE));
-    if (!progress(static_cast<int>(by_piece.size()), static_cast<int>(pieces.size()))) return {};
+    ++done;
+    for (std::size_t l = 0; l < layers.size(); ++l) sums[l].add(watch.layers_EE[l], done);
+    if (!progress(static_cast<int>(done), static_cast<int>(pieces.size()))) return {};
   }
   ExpertSimilarity found{.pieces = static_cast<int>(pieces.size()), .layers = {}};
-  std::vector<double> cosines(pieces.size());
   for (std::size_t l = 0; l < layers.size(); ++l) {
     LayerSimilarity& layer = found.layers.emplace_back(layers[l], model.config().experts);
     for (int i = 0; i < layer.experts(); ++i)
       for (int j = i + 1; j < layer.experts(); ++j) {
-        for (std::size_t piece = 0; piece < cosines.size(); ++piece)
-          cosines[piece] = by_piece[piece][l][size(i * layer.experts() + j)];
-        layer.set(i, j, figure_of_pieces(cosines));
+        const std::size_t pair = size(i * layer.experts() + j);
+        layer.set(i, j, figure_of_sums(done, sums[l].mean_EE[pair], sums[l].squares_EE[pair]));
       }
   }
   return found;
