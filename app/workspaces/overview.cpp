@@ -43,8 +43,7 @@ bool Overview::isNarrow() const {
 
 // Splits docks before it tabs them, since splitting takes a dock out of its tab group.
 void Overview::arrange() {
-  one_column_ = isVisible() && isNarrow();
-  setLeastRow(one_column_ ? kLeastRowOfColumn : kLeastRow);
+  setOneColumn(isVisible() && isNarrow());
   addDockWidget(Qt::TopDockWidgetArea, loss_);
   if (one_column_) {
     splitDockWidget(loss_, expert_load_, Qt::Vertical);
@@ -69,8 +68,24 @@ void Overview::setDefaultSizes() {
   share({loss_, all_to_all_, quant_error_}, kLeftShares);
 }
 
+void Overview::setOneColumn(bool one_column) {
+  one_column_ = one_column;
+  setLeastRow(one_column_ ? kLeastRowOfColumn : kLeastRow);
+  followWidth();
+}
+
 void Overview::resizeEvent(QResizeEvent* event) {
   Workspace::resizeEvent(event);
+  followWidth();
+}
+
+// A layout may have been restored before the window is shown.
+void Overview::showEvent(QShowEvent* event) {
+  Workspace::showEvent(event);
+  followWidth();
+}
+
+void Overview::followWidth() {
   if (isVisible() && one_column_ != isNarrow()) QTimer::singleShot(0, this, &Overview::arrangeForWidth);
 }
 

@@ -16,10 +16,14 @@ class Overview : public Workspace {
 
  protected:
   void setDefaultSizes() override;
+  bool isOneColumn() const override { return one_column_; }
+  void setOneColumn(bool one_column) override;
   void resizeEvent(QResizeEvent* event) override;
+  void showEvent(QShowEvent* event) override;
 
  private:
   bool isNarrow() const;
+  void followWidth();
   void arrangeForWidth();
 
   QDockWidget *loss_, *expert_load_, *all_to_all_, *quant_error_;

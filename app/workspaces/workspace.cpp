@@ -420,6 +420,7 @@ QVariantMap Workspace::arrangement() const {
     if (dock->isHidden()) folded << dock->objectName();
   return {{"layout", saveState(kDockLayoutVersion)},
           {"size", size()},
+          {"one column", isOneColumn()},
           {"shares", shares_.remembered()},
           {"folded", folded},
           {"room used", room_used_},
@@ -442,6 +443,8 @@ bool Workspace::restore(const QVariantMap& state) {
   const bool restored = restoreState(state["layout"].toByteArray(), kDockLayoutVersion);
   if (restored) {
     exact_ = {state["layout"].toByteArray(), state["size"].toSize(), shownDocks()};
+    const bool was_narrow = state["size"].toSize().width() < kNarrowWindow;
+    setOneColumn(state.value("one column", was_narrow).toBool());  // earlier versions did not store it
     settle_.stop();
     shares_.restore(state["shares"].toMap());
     folded_.clear();

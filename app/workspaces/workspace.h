@@ -87,7 +87,10 @@ class Workspace : public QMainWindow {
   virtual bool useRoomOfFolded() { return false; }
   virtual void giveRoomBack() {}
   virtual void setDefaultSizes() = 0;
-  virtual void hideWhatNeedsAChoice() {}                 // hides panels that need a selection in a restored layout
+  virtual void hideWhatNeedsAChoice() {}  // hides panels that need a selection in a restored layout
+  // True if arrange() put all panels below one another. A restored layout sets it again.
+  virtual bool isOneColumn() const { return false; }
+  virtual void setOneColumn(bool /*one_column*/) {}
   void setLeastRow(int height) { least_row_ = height; }  // least height of a row of panels, with the usual font size
   // Divides the room equally among the shown docks.
   void shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation along = Qt::Horizontal);

@@ -17,6 +17,8 @@ namespace {
 // Sizes from a single pixel on, low and narrow ones, the least size of the window, and a large one.
 const QList<QSize> kSizes{{1, 1}, {40, 40}, {1200, 1}, {1, 900}, {49, 700}, {300, 60}, {736, 316}, {1920, 1080}};
 
+constexpr int kLeastPanel = 110;  // pixels: a title, an answer and a plot of some lines
+
 SyntheticRun madeUpRun() {
   SyntheticRun run(SyntheticShape{.specialise_every = 1});
   run.append(60);
@@ -92,6 +94,43 @@ class WindowSizesTest : public QObject {
         }
     }
     QVERIFY(plots > 40 * kSizes.size());
+  }
+
+  // A layout that was saved by a narrow window, with all panels below one another, is no layout for a wide one.
+  void everyPanelIsHighEnoughInALayoutOfAnotherWidth() {
+    const QList<QSize> sizes{{736, 900}, {736, 316}, {1920, 1080}};
+    for (const QSize saved_at : sizes)
+      for (const QSize opened_at : sizes) {
+        {
+          SmallWindow small(true);
+          small.window.resize(saved_at);
+          small.show();
+          small.showEveryWorkspace();
+          small.window.close();
+        }
+        SmallWindow again(true);
+        again.window.resize(opened_at);
+        again.show();
+        again.window.resize(opened_at);  // after the size that was saved
+        again.showEveryWorkspace();
+        for (Workspace* workspace : again.window.workspaces()->all()) {
+          again.window.workspaces()->bringUp(workspace);
+          QTest::qWait(50);
+          for (const QDockWidget* dock : workspace->docks()) {
+            const bool is_shown = dock->isVisible() && !dock->isFloating() && dock->geometry().bottom() >= 0;
+            const auto* panel = qobject_cast<Panel*>(dock->widget());
+            if (!is_shown || !panel) continue;
+            QVERIFY2(panel->height() >= kLeastPanel,
+                     qPrintable(QString("%1: %2 pixels, saved at %3 x %4, opened at %5 x %6")
+                                    .arg(panel->title())
+                                    .arg(panel->height())
+                                    .arg(saved_at.width())
+                                    .arg(saved_at.height())
+                                    .arg(opened_at.width())
+                                    .arg(opened_at.height())));
+          }
+        }
+      }
   }
 
   void everySavedLayoutOpensAtEverySize_data() {
