@@ -17,6 +17,7 @@
 #include "widgets/overview/loss_panel.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/panel/table_text.h"
 #include "widgets/plots/band_bars.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/balance_panel.h"
@@ -209,6 +210,19 @@ class PanelsTest : public QObject {
     QVERIFY(text.contains(QStringLiteral("layer 1, expert 4")));
     const auto tokens = selection_->frame()->routers[0].tokens_per_expert[4];
     QVERIFY2(text.contains(QStringLiteral("tokens ") + formatCount(tokens)), qPrintable(text));
+  }
+
+  void readoutsAreRowsOfTheTable() {
+    ExpertLoadPanel panel(selection_.get());
+    show(&panel);
+    const ValueTable table = panel.table();
+    for (int expert = 0; expert < 16; ++expert)
+      QCOMPARE(panel.findChild<MatrixPlot*>()->describe(1, expert),
+               rowText(table, static_cast<std::size_t>(16 + expert), 3));
+    const QStringList words = rowText(table, 16, 3);
+    QCOMPARE(words.front(), QString("step %1, layer 2, expert 0").arg(kSteps - 1));
+    const float load = utilisation(selection_->frame()->routers[1].tokens_per_expert, 0);
+    QVERIFY2(words.contains("utilisation " + formatValue(load, 3) + " fair shares"), qPrintable(words.join('|')));
   }
 
   // A narrow panel moves its controls into the menu. They return when the panel is wide enough again.
