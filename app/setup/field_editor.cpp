@@ -7,7 +7,6 @@
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLineEdit>
-#include <QLocale>
 #include <QMenu>
 #include <QToolButton>
 
@@ -24,16 +23,6 @@ namespace {
 // Letters of a choice for which the box has room. "mxfp8_e5m2_grad" would take half of the form.
 constexpr int kShownLetters = 12;
 
-QString shortestNumber(double value) {
-  return QString::number(value, 'g', QLocale::FloatingPointShortest);
-}
-
-QString joined(const std::vector<std::string>& choices) {
-  QStringList list;
-  for (const std::string& choice : choices) list << QString::fromStdString(choice);
-  return list.join(", ");
-}
-
 class QuietComboBox : public QComboBox {  // ignores the wheel without focus: scrolling must not change choices
  public:
   using QComboBox::QComboBox;
@@ -44,22 +33,13 @@ class QuietComboBox : public QComboBox {  // ignores the wheel without focus: sc
 
 }  // namespace
 
-QString rangeText(const ConfigField& field) {
-  const ConfigValue type = field.get(RunConfig{});
-  if (!field.choices.empty()) return joined(field.choices);
-  if (std::holds_alternative<bool>(type)) return "on or off";
-  if (std::holds_alternative<std::string>(type)) return "text";
-  QString range = shortestNumber(field.min) + " to " + shortestNumber(field.max);
-  if (!field.unit.empty()) range += " " + QString::fromStdString(field.unit);
-  return range;
-}
-
 QString fieldToolTip(const ConfigField& field) {
   const QString standard = QString::fromStdString(to_string(field.get(RunConfig{})));
   QString tip =
       QString("<p><b>%1</b><br>%2</p><p>Allowed: %3<br>Default: %4")
           .arg(QString::fromStdString(field.key).toHtmlEscaped(), QString::fromStdString(field.help).toHtmlEscaped(),
-               rangeText(field).toHtmlEscaped(), standard.isEmpty() ? QString("none") : standard.toHtmlEscaped());
+               QString::fromStdString(allowed_text(field)).toHtmlEscaped(),
+               standard.isEmpty() ? QString("none") : standard.toHtmlEscaped());
   if (field.live) tip += "<br>Live: may be changed while the model trains";
   return cardInPrint(tip + "</p>");
 }

@@ -15,7 +15,6 @@ namespace moescope {
 
 class NumberEdit;
 
-QString rangeText(const ConfigField& field);     // "1 to 64 experts", "sigmoid or softmax"
 QString fieldToolTip(const ConfigField& field);  // rich text: key, help, range, default
 
 class FieldEditor : public QWidget {

@@ -510,9 +510,9 @@ void SetupForm::explain(const ConfigField& field) {
   explained_->setText(QString("<b>%1</b> <code>%2</code>")
                           .arg(withoutParenthesis(QString::fromStdString(field.label)).toHtmlEscaped(),
                                QString::fromStdString(field.key)));
-  explanation_->setText(
-      cardInPrint(QString("%1 <i>Allowed: %2.</i>")
-                      .arg(QString::fromStdString(help).toHtmlEscaped(), rangeText(field).toHtmlEscaped())));
+  explanation_->setText(cardInPrint(QString("%1 <i>Allowed: %2.</i>")
+                                        .arg(QString::fromStdString(help).toHtmlEscaped(),
+                                             QString::fromStdString(allowed_text(field)).toHtmlEscaped())));
 }
 
 }  // namespace moescope

@@ -90,6 +90,7 @@ class Setting {
 // Checks a value on its own (type, range, choice) and returns the problem; empty if there is none.
 std::string check_field(const ConfigField& field, const ConfigValue& value);
 
+std::string allowed_text(const ConfigField& field);  // "1 to 64 experts", "sigmoid | softmax", "text"
 std::string to_string(const ConfigValue& value);
 // Parses a value of a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with the problem of check_field()
 // if the text has another type or the value is not allowed.

@@ -139,6 +139,8 @@ void append_wrapped(std::string& out, const std::string& text, std::size_t width
   out += line + '\n';
 }
 
+}  // namespace
+
 std::string allowed_text(const ConfigField& field) {
   if (!field.choices.empty()) return joined(field.choices, " | ");
   const std::size_t type = field.get(RunConfig{}).index();
@@ -147,8 +149,6 @@ std::string allowed_text(const ConfigField& field) {
   return to_string(ConfigValue(field.min)) + " to " + to_string(ConfigValue(field.max)) +
          (field.unit.empty() ? "" : " " + field.unit);
 }
-
-}  // namespace
 
 std::string toml_value(const ConfigValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return toml_text(*text);
