@@ -1,9 +1,8 @@
 // The number format of a recorded operand, its name in files and on the screen, and reference figures. A name is read
 // back by comparing it with those of all formats, so that a new format of number_format.h is known here.
 //
-//   bf16
-//   mxfp8_e4m3_RULE  mxfp8_e5m2_RULE  mxfp6_e2m3_RULE  mxfp6_e3m2_RULE  mxfp4_e2m1_RULE  mxint8_RULE
-//          RULE: floor rceil even ceil
+//   fp32  bf16
+//   NAME_RULE    MX: name as in named_formats(), and floor rceil even ceil: mxfp8_e4m3_rceil
 //   nvfp4  nvfp4_te  nvfp4_ao  nvfp4_ao1, with _16x16 for squares, _4over6_mae, _4over6_mse, _256: the arithmetics of
 //          number_format.h's Nvfp4Scaling
 //   fp8_e4m3_SHARE  fp8_e5m2_SHARE    one FP32 scale for SHARE: tensor row 1x128 128x128
