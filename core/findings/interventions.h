@@ -41,10 +41,9 @@ struct Causes {
   std::vector<Marker> changes, notes;    // near its beginning
 };
 
-// The sentences of interventions (intervention_text.cpp).
-std::string by_hand_text(Setting setting,
-                         const RouterConfig& router);  // "Experts 1:3 cannot be chosen (layer:expert)."
-std::string causes_text(const Causes& causes);         // sentences, each after a space
+// Returns for example "Experts 1:3 cannot be chosen (layer:expert)."
+std::string by_hand_text(Setting setting, const RouterConfig& router);
+std::string causes_text(const Causes& causes);  // sentences, each after a space
 // Returns what balances the router in a few words, from long to short: "Balance: bias update rate 0.001, no auxiliary
 // loss", "Balance: bias 0.001"; empty: not known.
 std::vector<std::string> balance_text(const RouterBalance& balance);
