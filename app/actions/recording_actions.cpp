@@ -76,7 +76,7 @@ void RecordingActions::askToReproduce() {
 void RecordingActions::reproduce(const RunInfo& first, const std::shared_ptr<const History>& history) {
   auto result = std::make_shared<Reproduction>();
   QStringList notes{"Training " + QString::fromStdString(history->info().name) + " once more"};
-  for (const std::string& input : inputs_again(first, history->info()))
+  for (const std::string& input : inputs_to_reproduce(first, history->info()))
     notes << "It reads " + QString::fromStdString(input);
   if (const QString note = kernelsNote(history->info().kernels); !note.isEmpty()) notes << note;
   const QString name = QString::fromStdString(history->info().name);

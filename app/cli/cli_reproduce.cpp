@@ -24,7 +24,7 @@ struct ReproduceOptions {
 Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info, const KernelCheck& kernels,
                            std::int64_t steps) {
   const auto history = recording.load(info.run);
-  for (const std::string& input : inputs_again(recording.runs().front(), info))
+  for (const std::string& input : inputs_to_reproduce(recording.runs().front(), info))
     std::printf("%s: reads %s\n", printable(info.name).c_str(), printable(input).c_str());
   std::printf("%s: %s\n", printable(info.name).c_str(), printable(kernels.text).c_str());
   std::printf("%s: training %lld step%s again\n", printable(info.name).c_str(),

@@ -4,9 +4,12 @@
 #include <chrono>
 #include <limits>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "core/frame/coactivation_size.h"
+#include "core/io/words.h"
 #include "core/model/moe/router_sums.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/processor.h"
@@ -16,6 +19,22 @@ namespace moescope {
 namespace {
 
 constexpr int kWindow = 50;  // steps of figures over a window
+
+void require_memory(const CheckpointModel& model, std::span<const TextPiece> pieces, const TextBatches& batches) {
+  Index tokens = 0, largest_batch = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (i % size(batches.sequences) == 0) tokens = 0;
+    tokens += std::ssize(pieces[i].ids);
+    largest_batch = std::max(largest_batch, tokens);
+  }
+  const auto needed = static_cast<double>(model.working_bytes(largest_batch));
+  if (needed <= batches.memory) return;
+  throw std::runtime_error(
+      formatted("--batch %lld x --length %d: a batch of %lld tokens would need %.3g GiB of memory, "
+                "and this machine has %.3g GiB: choose a smaller --batch or --length",
+                static_cast<long long>(batches.sequences), batches.texts.length, static_cast<long long>(largest_batch),
+                needed / (1 << 30), batches.memory / (1 << 30)));
+}
 
 // Returns the routing in the form from which training computes its figures. sum_router() does not change the values.
 RouterActivations<float> as_activations(const RoutedTokens& tokens) {
@@ -91,6 +110,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
       tokenizer_(batches.tokenizer),
       pieces_(pieces_of(texts, {batches.texts.length, std::numeric_limits<int>::max()})),
       sequences_(batches.sequences) {
+  require_memory(model, pieces_, batches);
   const CheckpointConfig& config = model.config();
   info_.run = batches.run;
   info_.name = batches.run_name;

@@ -13,6 +13,7 @@
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/routed_passage.h"
 #include "core/checkpoints/text_sources.h"
+#include "core/config/config_check.h"
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
 
@@ -25,6 +26,7 @@ struct TextBatches {
   Index sequences = 4;      // pieces of a batch; the last batch may have fewer
   std::string run_name = "checkpoint";
   const Tokenizer* tokenizer = nullptr;  // for the passage of each batch; nullptr: frames have none
+  double memory = memory_of_machine();   // largest number of bytes that a batch may need
 };
 
 // Cross-entropy of the batches that have been run.
@@ -36,7 +38,8 @@ struct TextLoss {
 
 class CheckpointRun {
  public:
-  // `model` and `texts` must outlive the run. Throws std::runtime_error if no text has two tokens.
+  // `model` and `texts` must outlive the run. Throws std::runtime_error if no text has two tokens or if a batch
+  // needs too much memory.
   CheckpointRun(const CheckpointModel& model, const std::vector<LabelledText>& texts, const TextBatches& batches);
 
   const RunInfo& info() const { return info_; }

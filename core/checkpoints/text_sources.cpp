@@ -140,6 +140,15 @@ std::vector<TextPiece> pieces_of(const std::vector<LabelledText>& texts, const C
   return pieces;
 }
 
+void require_passes(std::size_t pieces, std::size_t passes_of_piece) {
+  constexpr std::size_t kMostPasses = 100'000'000;
+  const std::size_t most = kMostPasses / passes_of_piece;
+  if (pieces > most)
+    throw std::runtime_error("--twin-pieces: " + std::to_string(pieces) + " pieces of text x " +
+                             std::to_string(passes_of_piece) + " passes are too many; at most " + std::to_string(most) +
+                             " pieces");
+}
+
 std::string absolute_path(const std::string& path) {
   return path.empty() ? path : fs::absolute(path).lexically_normal().string();
 }

@@ -49,6 +49,8 @@ struct TextPiece {
 // Cuts each text into pieces of ComparedTexts::length tokens and a shorter remainder. A piece of one token predicts
 // nothing and is left out. Throws std::runtime_error if no text has two tokens.
 std::vector<TextPiece> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which);
+// Throws std::runtime_error if a measurement that runs each piece so many times needs more than 100 million passes.
+void require_passes(std::size_t pieces, std::size_t passes_of_piece);
 
 // Returns the absolute path without "." and ".."; "" if `path` is empty.
 std::string absolute_path(const std::string& path);

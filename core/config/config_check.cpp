@@ -427,7 +427,7 @@ void check_precision(const RunConfig& c, Rules& found) {
 
 void check_memory(const RunConfig& c, Rules& found) {
   const double needed = memory_estimate(c);
-  const double present = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+  const double present = memory_of_machine();
   if (needed > present)
     found.push_back({{&ModelConfig::dim, &ModelConfig::n_layers, &ModelConfig::n_experts, &ModelConfig::moe_inter,
                       &DataConfig::seq, &DataConfig::batch},
@@ -436,6 +436,10 @@ void check_memory(const RunConfig& c, Rules& found) {
 }
 
 }  // namespace
+
+double memory_of_machine() {
+  return double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+}
 
 double parameter_count(const RunConfig& c) {
   const ModelConfig& m = c.model;

@@ -17,6 +17,7 @@ double parameter_count(const RunConfig& config);
 // Returns a rough lower bound on the bytes that training needs: 16 per parameter (weight, gradient, two moments) and
 // the values that the forward pass keeps for the backward pass.
 double memory_estimate(const RunConfig& config);
+double memory_of_machine();  // bytes
 
 // Returns all problems; empty if the config can be trained.
 std::vector<ConfigProblem> validate(const RunConfig& config);

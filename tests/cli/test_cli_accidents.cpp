@@ -281,6 +281,19 @@ TEST_F(CliAccidents, ImportSaysHowItEnded) {
   }
 }
 
+TEST_F(CliAccidents, ReproduceNamesTheFilesThatItReadsBeforeItReadsThem) {
+  write("text.txt", std::string(4000, 'a'));
+  ASSERT_EQ(run(train({"--steps", "3", "--data", path("text.txt"), "--out", path("r")})).status, 0);
+  const std::string reads = "n: reads data.path: " + path("text.txt") + '\n';
+  const Result again = run({"reproduce", path("r")});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_LT(again.out.find(reads), again.out.find("training 3 steps again")) << again.out;
+  fs::remove(path("text.txt"));
+  const Result without = run({"reproduce", path("r")});
+  EXPECT_NE(without.status, 0);
+  EXPECT_NE(without.out.find(reads), std::string::npos) << without.out;
+}
+
 // Tests the exit statuses that --help lists, except those after a full disk and signals, which other tests cover.
 TEST_F(CliAccidents, ExitStatusesAreThoseOfTheHelp) {
   for (const char* command : {"train", "import", "reproduce", "lesson"})

@@ -71,8 +71,19 @@ TEST_F(CliImport, StandardInputBecomesARecording) {
   ASSERT_EQ(import("- -o " + path("r.moescope") + " <" + kSamples + "domain_shift.jsonl"), 0) << read("err");
   const auto log = import_jsonl(kSamples + "domain_shift.jsonl").runs.at(0);
   EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->steps(), log->steps());
+  EXPECT_EQ(RecordingReader(path("r.moescope")).runs().at(0).source, "standard input");
   EXPECT_EQ(import("- - -o " + path("two.moescope") + " <" + kSamples + "domain_shift.jsonl"), 2);
   EXPECT_NE(read("err").find("named twice"), std::string::npos) << read("err");
+}
+
+TEST_F(CliImport, MessagesNameStandardInput) {
+  std::ofstream(path("bad.jsonl")) << "{\"step\":0,\"loss\":1}\nnot json\n";
+  ASSERT_EQ(import("- -o " + path("r.moescope") + " <" + path("bad.jsonl")), 0) << read("err");
+  EXPECT_NE(read("err").find("standard input: 1 line could not be read"), std::string::npos) << read("err");
+  std::ofstream(path("text")) << "no log\n";
+  EXPECT_EQ(import("- -o " + path("n.moescope") + " <" + path("text")), 2);
+  EXPECT_NE(read("err").find("error: standard input: is no log that MoEScope knows\n"), std::string::npos)
+      << read("err");
 }
 
 TEST_F(CliImport, BadLinesAreToldWithTheirNumbers) {

@@ -88,7 +88,7 @@ void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLine
 }
 
 // Returns for example "1401 steps" or "3 steps from 10 to 30".
-std::string logged_steps(const History& run) {
+std::string count_and_range(const History& run) {
   const StepRange steps = run.steps();
   const std::string count = std::to_string(run.count()) + (run.count() == 1 ? " step" : " steps");
   return run.count() == steps.size()
@@ -100,7 +100,7 @@ void print_summary(const OpenedRuns& opened, const std::string& out, double seco
   for (const auto& run : opened.histories) {
     const RunInfo& info = run->info();
     std::printf("%c %s: %s, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
-                printable(info.name).c_str(), logged_steps(*run).c_str(), info.moe_layers.size(), info.n_experts);
+                printable(info.name).c_str(), count_and_range(*run).c_str(), info.moe_layers.size(), info.n_experts);
   }
   std::printf("%s: %.1f MB, in %.1f s\n", printable(out).c_str(), static_cast<double>(fs::file_size(out)) / 1e6,
               seconds);

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -72,20 +70,6 @@ void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
   std::printf("time: about %.3g s for 1,000 tokens, estimated from one layer of each kind\n",
               1000 * model.measured_seconds_per_token());
   std::fflush(stdout);
-}
-
-// Throws std::runtime_error if a batch needs more memory than this machine has.
-void require_memory(const CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command) {
-  Index tokens = 0;
-  for (const LabelledText& text : texts) tokens += std::ssize(text.ids);
-  const Index of_batch = std::min(tokens, Index{command.batch} * command.texts.length);
-  const double needed = static_cast<double>(model.working_bytes(of_batch));
-  const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  if (needed > present)
-    throw std::runtime_error("--batch " + std::to_string(command.batch) + " x --length " +
-                             std::to_string(command.texts.length) + ": a batch of " + grouped(of_batch) +
-                             " tokens would need " + bytes_text(needed) + " of memory, and this machine has " +
-                             bytes_text(present) + ": choose a smaller --batch or --length");
 }
 
 void print_losses(const CheckpointRun& run, double seconds) {
@@ -355,7 +339,6 @@ void run(RunCommand command) {
   if (opened) read.notes.insert(read.notes.begin(), opened->notes.begin(), opened->notes.end());
   read.notes.insert(read.notes.begin(), model.notes().begin(), model.notes().end());
   print_notes(read.notes);
-  require_memory(model, texts, command);
   if (!command.with.empty()) return run_pair(command, model, read, tokenizer);
   CheckpointRun run(model, texts,
                     {.source = command.folder,

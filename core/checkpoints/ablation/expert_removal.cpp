@@ -14,7 +14,6 @@ namespace moescope {
 namespace {
 
 constexpr int kRandomChoices = 5;
-constexpr std::size_t kMostPasses = 100'000'000;
 
 // Figures of one expert for each piece of text.
 struct Seen {
@@ -105,10 +104,7 @@ class Removal {
     std::size_t measured = 0;
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) measured += measures(piece, pieces_.size());
     const std::size_t of_piece = 1 + layers_.size() * size(experts_);
-    if (const std::size_t most = kMostPasses / of_piece; pieces_.size() > most)
-      throw std::runtime_error("--twin-pieces: " + std::to_string(pieces_.size()) + " pieces of text x (1 + " +
-                               std::to_string(layers_.size()) + " layers x " + std::to_string(experts_) +
-                               " experts) are too many passes; at most " + std::to_string(most) + " pieces");
+    require_passes(pieces_.size(), of_piece);
     passes_ = static_cast<int>(pieces_.size() * of_piece + measured * numbers_.size() * (2 + kRandomChoices));
   }
 

@@ -117,6 +117,7 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
   const auto pieces = pieces_of(texts, which);
   const auto names = published_recipe_names();
   std::vector<PieceFigures> figures(twins.size()), of_published(names.size());
+  require_passes(pieces.size(), 1 + twins.size() + names.size());
   const int passes = static_cast<int>(pieces.size() * (1 + twins.size() + names.size()));
   int done = 0;
   for (const auto& [text, piece] : pieces) {

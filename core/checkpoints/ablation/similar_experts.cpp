@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/checkpoints/float_matrix.h"
+#include "core/frame/coactivation_size.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/size.h"
 #include "core/numerics/threads.h"
@@ -85,6 +86,8 @@ ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::
                                        const std::function<bool(int done, int total)>& progress) {
   const std::vector<int> layers = model.moe_layers();
   if (layers.empty()) throw std::runtime_error("no layer has experts");
+  if (!fits_coactivation(layers.size(), size(model.config().experts)))
+    throw std::runtime_error("the model has too many experts to compare each with each");
   const auto pieces = pieces_of(texts, which);
   std::vector<Sums> sums(layers.size());
   double done = 0;

@@ -4,6 +4,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/config/config_toml.h"
 #include "core/io/words.h"
 #include "core/numerics/processor.h"
 #include "core/training/engine/retrain.h"
@@ -30,10 +31,10 @@ std::string reproduce_problem(const RunInfo& first, const History& history) {
   return {};
 }
 
-std::set<std::string> inputs_again(const RunInfo& first, const RunInfo& info) {
+std::set<std::string> inputs_to_reproduce(const RunInfo& first, const RunInfo& info) {
   std::set<std::string> inputs;
-  for (const RunInfo* each : {&first, &info})
-    if (!each->config_toml.empty()) inputs.merge(named_inputs(recorded_config(*each)));
+  for (const RunInfo* run : {&first, &info})
+    inputs.merge(named_inputs(parse_config(run->config_toml, run->name).config));
   return inputs;
 }
 

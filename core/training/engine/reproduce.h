@@ -26,8 +26,9 @@ struct Reproduction {
 // not begin with step 0); empty if nothing is known to prevent it.
 std::string reproduce_problem(const RunInfo& first, const History& history);
 
-// Returns the files and folders that reproduce() reads, with their keys (named_inputs()).
-std::set<std::string> inputs_again(const RunInfo& first, const RunInfo& info);
+// Returns the files and folders that reproduce() reads, with their keys (named_inputs()); also if it refuses the
+// settings.
+std::set<std::string> inputs_to_reproduce(const RunInfo& first, const RunInfo& info);
 
 // Trains at most `steps` steps (-1: all). `progress` is called with the steps done and to do, and returns false to stop
 // early. Throws std::runtime_error with reproduce_problem(), with a change that cannot be repeated, or like

@@ -288,6 +288,21 @@ TEST(CheckpointRun, stopped_early_it_shows_what_was_counted) {
   EXPECT_EQ(std::accumulate(slots.begin(), slots.end(), 0u), 2u * 32);
 }
 
+TEST(CheckpointRun, a_batch_that_needs_too_much_memory_is_refused) {
+  const SmallCheckpoint folder("memory");
+  const CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"one", SmallCheckpoint::some_ids(50)}};
+  const auto with_memory_for = [&](Index tokens) {
+    const TextBatches batches{
+        .texts = {.length = 16}, .sequences = 2, .memory = static_cast<double>(model.working_bytes(tokens))};
+    return problem_of([&] { CheckpointRun(model, texts, batches); });
+  };
+  EXPECT_EQ(with_memory_for(32), "");
+  const std::string problem = with_memory_for(31);
+  EXPECT_EQ(problem.find("--batch 2 x --length 16: a batch of 32 tokens would need "), 0u) << problem;
+  EXPECT_TRUE(problem.ends_with(" GiB: choose a smaller --batch or --length")) << problem;
+}
+
 TEST(CheckpointModel, sequences_of_other_lengths_change_nothing) {
   const SmallCheckpoint folder("ragged");
   const CheckpointModel model(folder.path());

@@ -7,6 +7,7 @@
 
 #include "core/checkpoints/text_sources.h"
 #include "core/history/settings_track.h"
+#include "tests/support/problem_of.h"
 
 namespace moescope {
 namespace {
@@ -67,6 +68,14 @@ TEST(TextSources, FilesThatAreNoTextAreNamed) {
   EXPECT_TRUE(read.notes[2].starts_with((folder / "nul.txt").string() + ": left out: has NUL bytes")) << read.notes[2];
   EXPECT_THROW(read_all({.texts = {(folder / "latin1.txt").string()}}, &tokenizer), std::runtime_error);
   fs::remove_all(folder);
+}
+
+TEST(TextSources, TheProductOfPiecesAndPassesIsLimited) {
+  const std::size_t passes = 1 + 58 * 256;
+  EXPECT_EQ(problem_of([&] { require_passes(6734, passes); }), "");
+  EXPECT_EQ(problem_of([&] { require_passes(6735, passes); }),
+            "--twin-pieces: 6735 pieces of text x 14849 passes are too many; at most 6734 pieces");
+  EXPECT_NE(problem_of([&] { require_passes(1 << 20, std::size_t{1} << 40); }), "");
 }
 
 }  // namespace

@@ -144,5 +144,20 @@ TEST(Reproduce, WhatCannotBeTrainedAgainIsSaid) {
   }
 }
 
+TEST_F(ReproduceTest, TheFilesThatItReadsAreNamed) {
+  RunInfo first, second;
+  EXPECT_TRUE(inputs_to_reproduce(first, second).empty());
+  first.config_toml = "[data]\npath = '/texts'\n";
+  second.config_toml =
+      "[model]\ninitial_weights = '/weights'\n[data]\npath = '/texts'\ntokenizer = '/tokenizer.json'\n";
+  const std::set<std::string> inputs{"data.path: /texts", "data.tokenizer: /tokenizer.json",
+                                     "model.initial_weights: /weights"};
+  EXPECT_EQ(inputs_to_reproduce(first, second), inputs);
+  second.config_toml += "[settings_of_a_later_version]\nkey = 1\n";
+  EXPECT_EQ(inputs_to_reproduce(first, second), inputs);
+  second.config_toml = "no TOML";
+  EXPECT_EQ(inputs_to_reproduce(first, second), std::set<std::string>{"data.path: /texts"});
+}
+
 }  // namespace
 }  // namespace moescope
