@@ -209,9 +209,8 @@ class LessonTest : public QObject {
     open.guide()->back();
     open.takeStep();
     open.guide()->back();
-    QTest::qWait(300);
-    QVERIFY(open.figures() == figures);
-    QVERIFY(open.tasks()[0]->done());
+    QTRY_VERIFY(open.figures() == figures);
+    QTRY_VERIFY(open.tasks()[0]->done());
     open.guide()->next();
     open.guide()->next();
     QTRY_VERIFY(open.tasks()[0]->isEnabled());
@@ -264,9 +263,8 @@ class LessonTest : public QObject {
     const auto* name = open.pane()->findChild<QLabel*>("figure_name");
     const int of_title = title->fontInfo().pixelSize(), of_name = name->fontInfo().pixelSize();
     QTest::keyClick(&open.window, Qt::Key_F5);
-    QTest::qWait(300);
-    QVERIFY(title->fontInfo().pixelSize() > 1.35 * of_title);
-    QVERIFY(name->fontInfo().pixelSize() > 1.35 * of_name);
+    QTRY_VERIFY(title->fontInfo().pixelSize() > 1.35 * of_title);
+    QTRY_VERIFY(name->fontInfo().pixelSize() > 1.35 * of_name);
     QCOMPARE(open.window.size(), QSize(1280, 800));
     QTest::keyClick(&open.window, Qt::Key_F5);
     QTest::qWait(600);
