@@ -2,6 +2,7 @@
 #include <initializer_list>
 
 #include "core/findings/auxiliary_watch.h"
+#include "core/findings/drop_watch.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/findings.h"
 #include "core/findings/imbalance_watch.h"
@@ -134,6 +135,9 @@ void Checking::losses() {
     after(kMeanSteps, {FindingKind::gradient_norm}, "gradient norm",
           "The gradient norm did not grow " + grouped(static_cast<std::int64_t>(kGrownGradient)) + "-fold.");
   }
+  if (has_values(history_, Metric::dropped_fraction) && Interventions(history_).may_drop(history_.steps().last))
+    after(kDroppedLoads, {FindingKind::dropped_tokens}, "dropped tokens",
+          "No layer drops " + percent(kManyDropped) + " of the copies of tokens.");
 }
 
 // Without its coefficient, a logged auxiliary loss cannot be compared with the cross-entropy.

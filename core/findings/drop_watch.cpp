@@ -36,10 +36,13 @@ void DropWatch::block(std::int64_t first, std::span<const float> shares) {
 
 void DropWatch::findings(std::vector<Finding>& out) const {
   if (loads_ < kDroppedLoads) return;
-  Finding finding = layer_finding(FindingKind::dropped_tokens, run_, layer_, {since_, last_step_});
+  const StepRange steps{since_, last_step_};
+  Finding finding = layer_ == kWholeRun ? finding_of(FindingKind::dropped_tokens, run_, steps)
+                                        : layer_finding(FindingKind::dropped_tokens, run_, layer_, steps);
   finding.knobs = {&RouterConfig::capacity_factor, &RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   finding.brief = percent(mean()) + " of the copies of tokens are dropped";
-  finding.title += " drops " + percent(mean()) + " of the copies of tokens";
+  finding.title = layer_ == kWholeRun ? "The MoE layers drop " : finding.title + " drops ";
+  finding.title += percent(mean()) + " of the copies of tokens";
   finding.observation = "The mean of the newest " + std::to_string(recent_.size()) + " logged shares is " +
                         percent(mean()) + "; it has been " + percent(kManyDropped) + " or more in " + grouped(loads_) +
                         " of them in a row.";

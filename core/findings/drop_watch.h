@@ -1,4 +1,5 @@
-// Watches the share of token copies that one MoE layer drops because they are beyond the capacity of their expert.
+// Watches the share of token copies that one MoE layer, or all of them together, drop because they are beyond the
+// capacity of their expert.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ inline constexpr std::int64_t kDroppedLoads = 100;
 
 class DropWatch {
  public:
-  DropWatch(int layer, int run) : layer_(layer), run_(run) {}
+  DropWatch(int layer, int run) : layer_(layer), run_(run) {}  // layer kWholeRun: all MoE layers
+  int layer() const { return layer_; }
   void block(std::int64_t first, std::span<const float> shares);  // of successive steps; kNoValue: nothing is dropped
   void findings(std::vector<Finding>& out) const;
 

@@ -80,7 +80,6 @@ struct Watches {
     LoadWatch load;
     GateWatch gate;
     FaultWatch faults;
-    DropWatch drops;
   };
 
   Watches(const RunInfo& info, const StepAxis& axis)
@@ -91,13 +90,15 @@ struct Watches {
         auxiliaries(info.run),
         quants(info.run) {
     for (const int layer : info.moe_layers) {
+      drops.emplace_back(layer, info.run);
       if (info.n_experts > 0)
-        layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info), FaultWatch(layer, info),
-                          DropWatch(layer, info.run)});
+        layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info), FaultWatch(layer, info)});
     }
+    if (drops.empty()) drops.emplace_back(kWholeRun, info.run);  // a log may have the share of all layers only
   }
 
   std::vector<Layer> layers;
+  std::vector<DropWatch> drops;
   ShiftWatch shifts;
   SwapWatch swaps;
   LossWatch losses;
@@ -150,7 +151,7 @@ class Reading {
   void pass_layer(Watches::Layer& layer, bool nothing_balances) const;
   void read_block(Watches::Layer& layer, std::int64_t b, const LoadBlock& load);
   void read_faults(Watches::Layer& layer, std::int64_t b) const;
-  void read_drops(DropWatch& drops, int layer) const;
+  void read_drops(Watches& watches) const;
   void read_losses(Watches& watches) const;
   void read_whole(Watches& watches) const;
 
@@ -271,10 +272,12 @@ void Reading::read_faults(Watches::Layer& watch, std::int64_t b) const {
 }
 
 // Copies beyond the capacity are counted also if the settings of a run say that they are not dropped.
-void Reading::read_drops(DropWatch& drops, int layer) const {
+void Reading::read_drops(Watches& watches) const {
   if (!settings_.may_drop(steps_.back())) return;
-  const std::vector<float> shares = history_.values_at(Metric::dropped_fraction, layer, steps_);
-  drops.block(range_.first, shares);
+  for (DropWatch& drops : watches.drops) {
+    const std::vector<float> shares = history_.values_at(Metric::dropped_fraction, drops.layer(), steps_);
+    drops.block(range_.first, shares);
+  }
 }
 
 void Reading::read_losses(Watches& watches) const {
@@ -324,12 +327,12 @@ void Reading::into(Watches& watches, const std::stop_token& stop) {
     // A layer is read if it has a frame in the range, or in the window that ends in the range.
     if (history_.has_layer(layer.load.layer(), {first_step_, steps_.back()})) {
       read_layer(layer);
-      read_drops(layer.drops, layer.load.layer());
     } else {
       max_vio_.emplace_back();
       pass_layer(layer, nothing_balances);
     }
   }
+  read_drops(watches);
   read_losses(watches);
   read_whole(watches);
 }
@@ -408,8 +411,8 @@ std::vector<Finding> FindingsScan::findings() const {
     layer.load.findings(out);
     layer.gate.findings(out);
     layer.faults.findings(out);
-    layer.drops.findings(out);
   }
+  for (const DropWatch& drops : watches.drops) drops.findings(out);
   for (Finding& finding : out) {
     finding.steps = s.axis.steps(finding.steps);
     add_origin(*s.history, finding);

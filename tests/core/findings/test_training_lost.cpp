@@ -181,6 +181,28 @@ TEST(TrainingLost, DroppedTokensNeedAttention) {
   EXPECT_TRUE(find_all(drops(0.05f)).empty());
 }
 
+TEST(TrainingLost, DroppedTokensAreFoundInLogsWithoutLoads) {
+  const auto log_of = [](const std::string& name, const std::string& share) {
+    LogReader reader("run.jsonl");
+    for (int step = 0; step < 300; ++step)
+      reader.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":0.8,\"" + name + "\":" + share + "}");
+    reader.finish_step();
+    return HistoryPtr(reader.history());
+  };
+  const std::pair<std::string, std::string> names[] = {{"dropped_fraction", "The MoE layers drop"},
+                                                       {"moe/dropped_fraction", "The MoE layers drop"},
+                                                       {"moe/layer_3/dropped_fraction", "Layer 3 drops"}};
+  for (const auto& [name, subject] : names) {
+    const auto findings = of_kind(find_all(log_of(name, "0.15")), FindingKind::dropped_tokens);
+    ASSERT_EQ(findings.size(), 1u) << name;
+    EXPECT_EQ(findings[0].title, subject + " 15 % of the copies of tokens");
+    EXPECT_EQ(lost_health(log_of(name, "0.15")).verdict, HealthVerdict::attention) << name;
+    const HistoryPtr few = log_of(name, "0.02");
+    EXPECT_TRUE(of_kind(find_all(few), FindingKind::dropped_tokens).empty()) << name;
+    EXPECT_TRUE(std::ranges::count(checks_of(*few, {}).passed, "No layer drops 10 % of the copies of tokens.")) << name;
+  }
+}
+
 // transformers logs the loss before its coefficient: 8 for an even load of a top 8, Megatron-LM 1.
 TEST(AuxiliaryLoss, IsComparedByWhatIsAddedToTheLoss) {
   const auto log_of = [](const std::string& settings, const std::string& aux) {
