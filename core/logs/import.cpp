@@ -332,8 +332,8 @@ ImportAccount ImportedRun::found(const RunInfo& stated) const {
 
 std::vector<std::string> ImportedRun::remarks() const {
   if (no_losses_ == 0) return {};
-  return {counted(no_losses_, "loss", "losses") +
-          " of -1 are not shown: a rank without the last pipeline stage prints -1 where it has no loss"};
+  return {counted(no_losses_, "loss of -1 is", "losses of -1 are") +
+          " not shown: a rank without the last pipeline stage prints -1 where it has no loss"};
 }
 
 void ImportedRun::drop_placeholders(TelemetryFrame& frame) {

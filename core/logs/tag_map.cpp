@@ -242,16 +242,20 @@ const TagMap& TagMap::built_in() {
     if (!common) throw std::logic_error("tags/common.toml is not built in");
     TagMap names = parse(common->text, std::string(common->name)), map;
     for (TagRule& rule : names.rules_) rule.certainty = Certainty::known_name;
-    // Common names that are ignored, such as statistics of loads, come before the patterns of programs.
-    std::stable_partition(names.rules_.begin(), names.rules_.end(),
-                          [](const TagRule& rule) { return rule.means == TagMeaning::ignored; });
-    const auto loads =
-        std::ranges::find_if(names.rules_, [](const TagRule& rule) { return rule.means != TagMeaning::ignored; });
-    TagMap ignored;
-    ignored.rules_.assign(names.rules_.begin(), loads);
-    names.rules_.erase(names.rules_.begin(), loads);
-    ignored.printed_steps_.swap(names.printed_steps_);
-    for (const TagMap* part : {&ignored, &all, &names}) map.add_below(*part);
+    // Common names that are ignored, such as statistics of loads, come before the patterns of programs; what programs
+    // ignore comes last, because a pattern such as "time/*" must not hide the figures of others.
+    const auto take_ignored = [](TagMap& from) {
+      TagMap ignored;
+      const auto is_ignored = [](const TagRule& rule) { return rule.means == TagMeaning::ignored; };
+      std::ranges::copy_if(from.rules_, std::back_inserter(ignored.rules_), is_ignored);
+      std::erase_if(from.rules_, is_ignored);
+      return ignored;
+    };
+    const TagMap statistics = take_ignored(names), other = take_ignored(all);
+    map.add_below(statistics);
+    map.add_below(all);
+    map.add_below(names);
+    map.add_below(other);
     return map;
   }();
   return map;

@@ -27,13 +27,11 @@ namespace {
 
 // Steps before the first load are held until it is read. Limits: steps of a run, and bytes in all runs of a file.
 constexpr std::size_t kMaxHeld = 64, kMaxHeldBytes = std::size_t{64} << 20;
-constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
-constexpr std::size_t kMaxRemarks = 100;
-constexpr std::size_t kMostLinesOfObject = 10000;
+constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kLongestRunName = 200;
+constexpr std::size_t kMaxRemarks = 100, kMostLinesOfObject = 10000;
 constexpr std::ptrdiff_t kMostNames = 65536;  // names in a line
 constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16;
 constexpr int kFirstNamedRun = 1 << 21;
-constexpr std::size_t kLongestRunName = 200;
 constexpr double kLastStep = 1e15;
 
 // Keys of a step besides the figures. A key that is logged again shows that its step was repeated.
@@ -82,15 +80,6 @@ std::optional<NamedLine> readable_part(const NamedLine& line) {
 // True for the last line of Hugging Face's Trainer, which has totals and means of the whole training.
 bool is_closing(const JsonFields& json) {
   return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
-}
-
-// Computes the losses of a step that is given layer by layer: each is the sum over the layers.
-void sum_up(TelemetryFrame& frame) {
-  for (const auto& [field, sum] :
-       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
-    for (const RouterFrame& router : frame.routers)
-      if (!is_missing(router.*field)) *sum = is_missing(*sum) ? router.*field : *sum + router.*field;
-  }
 }
 
 }  // namespace

@@ -268,6 +268,14 @@ void add_loads_by_expert(const std::vector<NamedLayerValue>& values, const RunIn
   }
 }
 
+void sum_up(TelemetryFrame& frame) {
+  for (const auto& [field, sum] :
+       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
+    for (const RouterFrame& router : frame.routers)
+      if (!is_missing(router.*field)) *sum = is_missing(*sum) ? router.*field : *sum + router.*field;
+  }
+}
+
 void join_layer_values(const std::vector<NamedLayerValue>& values, const RunInfo& info, TelemetryFrame& frame) {
   LayerValues by_layer(info);
   for (const NamedLayerValue& each : values) by_layer.take(each);

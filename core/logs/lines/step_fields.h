@@ -28,6 +28,8 @@ void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, T
 void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame);
 // Reads loads by expert in a line of one layer.
 void add_loads_by_expert(const std::vector<NamedLayerValue>& values, const RunInfo& info, RouterFrame& router);
+// Computes the losses of a step that is given layer by layer: each is the sum over the layers.
+void sum_up(TelemetryFrame& frame);
 void join_layer_values(const std::vector<NamedLayerValue>& values, const RunInfo& info, TelemetryFrame& frame);
 
 }  // namespace moescope

@@ -32,11 +32,10 @@ class Accounts : public testing::Test {
   static OpenedRuns open(const std::string& path, const ImportOptions& options = {}) {
     return open_runs({path}, options, 4);
   }
-  static const AccountRow& row(const ImportAccount& account, const std::string& name) {
-    static const AccountRow none;
+  static AccountRow row(const ImportAccount& account, const std::string& name) {
     const auto found = std::ranges::find(account.rows, name, &AccountRow::name);
     EXPECT_NE(found, account.rows.end()) << name << " in\n" << account_text(account);
-    return found == account.rows.end() ? none : *found;
+    return found == account.rows.end() ? AccountRow() : *found;
   }
   // Shares of two layers with four experts under names that no program has, and a loss in bits.
   static std::string invented_names(int steps) {
@@ -61,7 +60,7 @@ TEST_F(Accounts, EveryNameHasARowWithItsValuesAndMeaning) {
 )"));
   ASSERT_EQ(opened.accounts.size(), 1u);
   const ImportAccount& account = opened.accounts[0];
-  const AccountRow& loss = row(account, "loss");
+  const AccountRow loss = row(account, "loss");
   EXPECT_EQ(loss.means, "ce_loss");
   EXPECT_EQ(loss.meaning, "Cross-entropy loss");
   EXPECT_EQ(loss.unit, "nats/token");
@@ -87,7 +86,7 @@ TEST_F(Accounts, NamesThatDifferInNumbersAreOneRow) {
     for (int expert = 0; expert < 16; ++expert)
       line += ",\"moe/layer_" + std::to_string(layer) + "/expert_" + std::to_string(expert) + "\":4";
   const OpenedRuns opened = open(write("run.jsonl", line + "}\n"));
-  const AccountRow& load = row(opened.accounts.at(0), "moe/layer_{layer}/expert_{expert}");
+  const AccountRow load = row(opened.accounts.at(0), "moe/layer_{layer}/expert_{expert}");
   EXPECT_EQ(load.names, 32);
   EXPECT_TRUE(load.has_layer && load.has_expert);
   EXPECT_EQ(load.meaning, "Expert load");
@@ -154,7 +153,7 @@ TEST_F(Accounts, TagsOfTensorBoardThatNobodyKnowsAreAccountedFor) {
   const OpenedRuns opened = open(write("events.out.tfevents.1", tb_summary(1, 1, tb_scalar("loss", 2)) +
                                                                     tb_summary(1, 1, tb_scalar("gpu/0/mem", 70)) +
                                                                     tb_summary(1, 1, tb_scalar("gpu/1/mem", 60))));
-  const AccountRow& memory = row(opened.accounts.at(0), "gpu/{n}/mem");
+  const AccountRow memory = row(opened.accounts.at(0), "gpu/{n}/mem");
   EXPECT_EQ(std::pair(memory.names, memory.values), (std::pair<std::int64_t, std::int64_t>(2, 2)));
   EXPECT_EQ(memory.highest, 70);
 }

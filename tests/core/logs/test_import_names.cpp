@@ -393,7 +393,8 @@ TEST(ImportNames, AFileWithoutAKnownNameIsRefusedWithThoseItHas) {
   const auto path = std::filesystem::temp_directory_path() / "moescope_unknown_names.jsonl";
   write_bytes(path, "{\"step\":0,\"reward\":1,\"gpu\":{\"power\":3}}\n{\"step\":1,\"reward\":2}\n");
   const std::string problem = problem_of([&] { import_jsonl(path.string()); });
-  EXPECT_NE(problem.find("none of its names is known: gpu, reward. A mapping file"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("none of its names is known: gpu.power, reward. A mapping file"), std::string::npos)
+      << problem;
   write_bytes(path, "{\"step\":0,\"reward\":1}\n{\"step\":1,\"loss\":2}\n");
   EXPECT_EQ(import_jsonl(path.string()).runs.at(0)->steps(), (StepRange{0, 1}));
   std::filesystem::remove(path);

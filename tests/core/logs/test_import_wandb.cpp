@@ -137,6 +137,15 @@ TEST_F(WandbFiles, AHistogramOfExpertNumbersIsTheLoadOfEach) {
   EXPECT_NE(log.bad.first()[2].why.find("neither a number nor a list nor a histogram"), std::string::npos);
 }
 
+// wandb.Histogram(loads) counts the experts by load: it has as many values as there are experts.
+TEST_F(WandbFiles, AHistogramOfLoadsIsNoLoad) {
+  const std::string loads = R"({"_type": "histogram", "bins": [100, 100.75, 101.5, 102.25, 103], "values": [7, 9, 10, 6]})";
+  const Imported log =
+      import_wandb(put("run-a.wandb", {wandb_run("a", "x"), wandb_row(0, {{"loss", "1"}, {"expert_counts", loads}})}));
+  EXPECT_EQ(log.runs.at(0)->info().n_experts, 0);
+  EXPECT_NE(log.bad.text().find("it seems to be of the loads"), std::string::npos) << log.bad.text();
+}
+
 TEST_F(WandbFiles, AResumedRunContinuesWhereItWasRewoundTo) {
   std::vector<std::string> records = {wandb_run("a", "x")};
   for (int step = 0; step < 30; ++step) records.push_back(wandb_row(step, {{"loss", "5"}}));
