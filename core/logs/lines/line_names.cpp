@@ -101,7 +101,10 @@ std::optional<std::int64_t> step_number(JsonValue value) {
 
 LineNames::Known& LineNames::find(std::string_view name) {
   if (const auto known = known_.find(name); known != known_.end()) return known->second;
-  Known known{is_own_name(name) ? std::nullopt : tags_->find(name), {}};
+  Known known{tags_->find(name), {}};
+  // Of the own names, a line of another program may have a figure of the routers over all layers.
+  const bool may_be_of_all_layers = prefix_.empty() && known.match && is_of_all_layers(*known.match);
+  if (is_own_name(name) && !may_be_of_all_layers) known.match.reset();
   if (known_.size() < kMostKnown) return known_.emplace(name, std::move(known)).first->second;
   return overflow_ = std::move(known);
 }
@@ -257,12 +260,13 @@ NamedLine LineNames::read(const JsonFields& line, std::int64_t number, bool coun
   std::vector<JsonFields::Field> counted;
   std::vector<const TagRule*> converted;
   Joined joined;
+  const bool is_of_layer = line.find("layer") != nullptr;
   const auto show = [&](Known& known, std::string_view name) { AccountBook::show(counts_of(known, name)); };
   const auto take = [&](const JsonFields::Field& field, bool is_joined) {
     Known& known = find(field.key);
     const auto& found = known.match;
     counted.push_back(field);
-    if (!found) {
+    if (!found || (is_of_layer && is_of_all_layers(*found))) {
       if (!is_joined) fields.push_back(field);
       counts_of(known, field.key);
     } else if (joined.objects.contains(field.key)) {
