@@ -12,8 +12,8 @@ namespace moescope {
 QString Actions::recordingPlace(const QString& name) {
   try {
     return newRecordingPath(name);
-  } catch (const std::runtime_error& why) {
-    messages_->say(QString("Not recorded, the run is in memory only: %1").arg(why.what()), 20000);
+  } catch (const std::runtime_error& problem) {
+    messages_->say(QString("Not recorded, the run is in memory only: %1").arg(problem.what()), 20000);
     return {};
   }
 }

@@ -39,16 +39,16 @@ void CheckpointActions::addActionsTo(QMenu* menu) {
 }
 
 void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
-  const auto kept = this->kept();
-  if (kept.empty()) {
+  const auto checkpoints = this->kept();
+  if (checkpoints.empty()) {
     menu->addAction("No checkpoints: only a model in training keeps them")->setEnabled(false);
     return;
   }
-  qint64 nearest = kept.front().step;
-  for (const KeptCheckpoint& checkpoint : kept)
+  qint64 nearest = checkpoints.front().step;
+  for (const KeptCheckpoint& checkpoint : checkpoints)
     if (std::abs(checkpoint.step - step) < std::abs(nearest - step)) nearest = checkpoint.step;
-  const qint64 now = session_->live()->status().step;
-  menu->addAction(QString("&Rewind to step %1 (deletes %2 steps)").arg(nearest).arg(now - nearest), this,
+  const qint64 newest_step = session_->live()->status().step;
+  menu->addAction(QString("&Rewind to step %1 (deletes %2 steps)").arg(nearest).arg(newest_step - nearest), this,
                   [this, nearest] { rewind(nearest); })
       ->setToolTip("All runs go back to this checkpoint");
   menu->addAction(QString("&Branch off from step %1...").arg(nearest), this, [this, nearest] { askForBranch(nearest); })
@@ -94,11 +94,11 @@ void CheckpointActions::askForBranch(qint64 step) {
 }
 
 void CheckpointActions::showKept() {
-  const auto kept = this->kept();
+  const auto checkpoints = this->kept();
   std::vector<std::int64_t> steps;
-  for (const KeptCheckpoint& checkpoint : kept) steps.push_back(checkpoint.step);
+  for (const KeptCheckpoint& checkpoint : checkpoints) steps.push_back(checkpoint.step);
   workspaces_->timeline()->track()->setCheckpoints(steps);
-  dock_->showCheckpoints(kept);
+  dock_->showCheckpoints(checkpoints);
 }
 
 }  // namespace moescope

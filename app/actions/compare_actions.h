@@ -51,7 +51,7 @@ class CompareActions : public Actions {
   void fillMenu(QMenu* menu);  // fills the menu of the chips
   void updateRunLetters();     // updates the letters of the runs in the entries that choose the active run
   void removeRun(int place);
-  void measureGradients(int every);
+  void measureGradients(int interval);
   float secondsPerStep(const LiveStatus& status);
 
   ComparedRuns* compared_;

@@ -41,12 +41,12 @@ class LiveChangeCommand : public QUndoCommand {
   // none of them are refused. If some are still refused (top_k after another change of the groups), the command is
   // removed from the stack.
   void undo() override {
-    std::vector<LiveChange> left = before_;
-    for (std::size_t refused = left.size() + 1; !left.empty() && left.size() < refused;) {
-      refused = left.size();
-      std::erase_if(left, [this](const LiveChange& change) { return session_->change(change).isEmpty(); });
+    std::vector<LiveChange> remaining = before_;
+    for (std::size_t refused = remaining.size() + 1; !remaining.empty() && remaining.size() < refused;) {
+      refused = remaining.size();
+      std::erase_if(remaining, [this](const LiveChange& change) { return session_->change(change).isEmpty(); });
     }
-    if (!left.empty()) setObsolete(true);
+    if (!remaining.empty()) setObsolete(true);
   }
   void redo() override {
     if (!session_->change(change_).isEmpty()) setObsolete(true);
@@ -112,16 +112,16 @@ void LiveSettings::changeActive(Setting setting, const ConfigValue& value) {
 void LiveSettings::change(int place, Setting setting, const ConfigValue& value) {
   const ConfigField& field = setting.field();
   if (!session_->isLive() || place >= static_cast<int>(session_->histories().size())) return;
-  RunConfig wanted = session_->config(place);
-  if (field.get(wanted) == value) return;
-  const RunConfig now = wanted;
-  field.set(wanted, value);
-  if (difference(now, wanted).empty()) return;  // for example the choice "own", which changes nothing
-  if (const QString problem = QString::fromStdString(first_problem(wanted)); !problem.isEmpty()) {
+  RunConfig changed = session_->config(place);
+  if (field.get(changed) == value) return;
+  const RunConfig previous = changed;
+  field.set(changed, value);
+  if (difference(previous, changed).empty()) return;  // for example the choice "own", which changes nothing
+  if (const QString problem = QString::fromStdString(first_problem(changed)); !problem.isEmpty()) {
     popover_->showProblem(problem);
     return dock_->showProblem(problem);
   }
-  undo_->push(new LiveChangeCommand(session_, session_->runAt(place), setting, now, value));
+  undo_->push(new LiveChangeCommand(session_, session_->runAt(place), setting, previous, value));
 }
 
 void LiveSettings::focus(const QString& key) {

@@ -97,7 +97,7 @@ void QueueActions::continueQueue(QString queue_file) {
                                 return *queue != nullptr;
                               });
   connect(job, &ProgressJob::failed, messages_,
-          [this](const QString& why) { messages_->warn("These candidates cannot be opened: " + why); });
+          [this](const QString& reason) { messages_->warn("These candidates cannot be opened: " + reason); });
   connect(job, &ProgressJob::workDone, this, [=, this] {
     const auto go_on = [=, this] {
       if (*queue && mayTrain()) train(std::move(*queue));

@@ -35,12 +35,12 @@ RouterActions::RouterActions(const Context& context, LiveSettings* settings) : A
 
 void RouterActions::connectCard(ExpertPanel* card) {
   card->interventionOf = [this](int layer, int expert) {
-    ExpertPanel::Intervention now;
-    now.possible = possible(layer, expert);
-    if (!now.possible) return now;
-    now.killed = killed(layer, expert);
-    now.pinned_bias = pinned(layer, expert);
-    return now;
+    ExpertPanel::Intervention intervention;
+    intervention.possible = possible(layer, expert);
+    if (!intervention.possible) return intervention;
+    intervention.killed = killed(layer, expert);
+    intervention.pinned_bias = pinned(layer, expert);
+    return intervention;
   };
   connect(card, &ExpertPanel::killRequested, this,
           [this](int layer, int expert, bool dead) { dead ? kill(layer, expert) : revive(layer, expert); });
@@ -66,12 +66,12 @@ void RouterActions::addActionsTo(QMenu* menu) {
     const QString name = can ? nameOf(layer, expert) : QString("the chosen expert");
     kill->setText((can && killed(layer, expert) ? "&Revive " : "&Kill ") + name);
     pin->setText("&Pin the bias of " + name + "...");
-    const QString why = can                  ? QString()
-                        : session_->isLive() ? "Choose an expert first: click one in a load panel"
-                                             : kNothingTrains;
+    const QString reason = can                  ? QString()
+                           : session_->isLive() ? "Choose an expert first: click one in a load panel"
+                                                : kNothingTrains;
     for (QAction* action : {kill, pin}) {
       action->setEnabled(can);
-      action->setToolTip(why);
+      action->setToolTip(reason);
     }
   });
   enableWhenClosed(menu, {kill, pin});
@@ -120,8 +120,8 @@ bool RouterActions::possible(int layer, int expert) const {
 }
 
 std::optional<double> RouterActions::listed(List list, int layer, int expert) const {
-  const RunConfig now = config();
-  const ExpertValues experts = parse_experts(now.router.*list.setting, now.model, list.of);
+  const RunConfig current = config();
+  const ExpertValues experts = parse_experts(current.router.*list.setting, current.model, list.of);
   const auto found = experts.find({layer, expert});
   return found == experts.end() ? std::nullopt : std::optional(found->second);
 }
@@ -148,13 +148,13 @@ void RouterActions::addActionsTo(QMenu* menu, int layer, int expert) {
 
 void RouterActions::setListed(List list, int layer, int expert, std::optional<double> value) {
   if (!possible(layer, expert)) return;
-  const RunConfig now = config();
-  ExpertValues experts = parse_experts(now.router.*list.setting, now.model, list.of);
+  const RunConfig current = config();
+  ExpertValues experts = parse_experts(current.router.*list.setting, current.model, list.of);
   if (value)
     experts[{layer, expert}] = *value;
   else
     experts.erase({layer, expert});
-  settings_->changeActive(list.setting, experts_text(experts, now.model, list.of));
+  settings_->changeActive(list.setting, experts_text(experts, current.model, list.of));
 }
 
 void RouterActions::reviveAll() {
@@ -173,11 +173,12 @@ double RouterActions::biasNow(int layer, int expert) const {
 
 void RouterActions::askPin(int layer, int expert) {
   if (!possible(layer, expert)) return;
-  bool given = false;
-  const double bias = QInputDialog::getDouble(
-      messages_->window(), "Pin a bias",
-      "Hold expert_bias of " + nameOf(layer, expert) + " at:", biasNow(layer, expert), -1000, 1000, 4, &given, {}, 0.1);
-  if (given) pin(layer, expert, bias);
+  bool is_entered = false;
+  const double bias =
+      QInputDialog::getDouble(messages_->window(), "Pin a bias",
+                              "Hold expert_bias of " + nameOf(layer, expert) + " at:", biasNow(layer, expert), -1000,
+                              1000, 4, &is_entered, {}, 0.1);
+  if (is_entered) pin(layer, expert, bias);
 }
 
 }  // namespace moescope

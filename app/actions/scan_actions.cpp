@@ -110,8 +110,8 @@ std::uint64_t ScanActions::truncations() const {
 
 // Called on new data. A rewind deletes the later steps and their measurements, so the measurements are read again.
 void ScanActions::forgetAfterRewind() {
-  const std::uint64_t now = truncations();
-  if (std::exchange(truncations_, now) >= now) return;
+  const std::uint64_t count = truncations();
+  if (std::exchange(truncations_, count) >= count) return;
   if (scan_ || checkpoint_) stop("Cancelled: the run was rewound.");
   showRecorded();
 }
@@ -256,13 +256,13 @@ void ScanActions::keep(const char* kind, std::int64_t step, const std::string& d
   }
 }
 
-void ScanActions::stop(const QString& why) {
+void ScanActions::stop(const QString& reason) {
   timer_.stop();
   scan_.reset();
   checkpoint_.reset();
-  for (MeasureButton* button : buttons()) button->showRefused(why);
+  for (MeasureButton* button : buttons()) button->showRefused(reason);
   if (subject_ == Subject::operands)
-    for (OperandCostsPanel* panel : panels_) panel->showRefused(why);
+    for (OperandCostsPanel* panel : panels_) panel->showRefused(reason);
 }
 
 std::vector<MeasureButton*> ScanActions::buttons() const {
@@ -303,10 +303,10 @@ void ScanActions::lookAtScan() {
 }
 
 void ScanActions::lookAtCheckpoint() {
-  const bool over = checkpoint_->over();
+  const bool has_ended = checkpoint_->over();
   for (const int measured = checkpoint_->measured(); taken_ < measured; ++taken_)
     found_(static_cast<std::size_t>(taken_));
-  if (!over) return showProgress(progressOfCheckpoint());
+  if (!has_ended) return showProgress(progressOfCheckpoint());
   if (!checkpoint_->error().empty())
     return stop(QString("This was not measured: %1.").arg(QString::fromStdString(checkpoint_->error())));
   timer_.stop();

@@ -62,7 +62,7 @@ class ScanActions : public Actions {
   template <typename Figures>
   std::shared_ptr<const Measured<Figures>> recordedFigures(
       const char* kind, std::optional<Figures> (*read)(const std::string& json)) const;
-  void stop(const QString& why);
+  void stop(const QString& reason);
   void look();
   void lookAtScan();
   void lookAtCheckpoint();

@@ -80,13 +80,13 @@ void SetupLinks::open(const QString& link) {
 void SetupLinks::showOpened() {
   if (!wanted_ || session_->opening() || !session_->isLive())
     return;  // while a run is being opened, this signal belongs to the previous run
-  const SharedSetup wanted = *std::exchange(wanted_, std::nullopt);
-  workspaces_->bringUp(QString::fromStdString(wanted.workspace));
-  if (wanted.run >= 0 && wanted.run < static_cast<int>(selection_->histories().size())) selection_->setRun(wanted.run);
+  const SharedSetup setup = *std::exchange(wanted_, std::nullopt);
+  workspaces_->bringUp(QString::fromStdString(setup.workspace));
+  if (setup.run >= 0 && setup.run < static_cast<int>(selection_->histories().size())) selection_->setRun(setup.run);
   const RunInfo& info = selection_->history()->info();
-  if (std::ranges::find(info.moe_layers, wanted.layer) != info.moe_layers.end()) selection_->showLayer(wanted.layer);
-  if (wanted.expert >= 0 && wanted.expert < info.n_experts) selection_->setExpert(wanted.expert);
-  if (wanted.step >= 0) control_->runUntil(wanted.step + 1);
+  if (std::ranges::find(info.moe_layers, setup.layer) != info.moe_layers.end()) selection_->showLayer(setup.layer);
+  if (setup.expert >= 0 && setup.expert < info.n_experts) selection_->setExpert(setup.expert);
+  if (setup.step >= 0) control_->runUntil(setup.step + 1);
 }
 
 }  // namespace moescope

@@ -66,10 +66,10 @@ void SourceStatus::onRunsChanged() {
     status_->showState(session_->isSnapshot() ? "Snapshot, not following" : "Recording opened");
 }
 
-void SourceStatus::onGrowingEnded(const QString& why) {
+void SourceStatus::onGrowingEnded(const QString& reason) {
   status_->showState("Recording opened, no longer followed");
-  notice_->showNotice("No longer followed. " + why + '.');
-  messages_->warn(why);
+  notice_->showNotice("No longer followed. " + reason + '.');
+  messages_->warn(reason);
 }
 
 void SourceStatus::showProgress() {

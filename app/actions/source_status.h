@@ -30,7 +30,7 @@ class SourceStatus : public Actions {
   void onOpened();
   void offerToFollow();
   void onRunsChanged();
-  void onGrowingEnded(const QString& why);
+  void onGrowingEnded(const QString& reason);
   void showSkippedLines();
   // Starts a timer that shows what the program is doing and for how long, until the screen has something new to show.
   void begin(const QString& what);

@@ -37,7 +37,7 @@ QString asNines(QString digits) {
 }
 
 constexpr int kNarrowest = 5;    // highest level of setNarrowness()
-constexpr int kLeastBar = 320;   // minimum width of the bar
+constexpr int kMinBar = 320;     // minimum width of the bar
 constexpr int kLineHeight = 20;  // height of the lines between groups
 
 // Paints the bar's background and the line below it.
@@ -273,7 +273,7 @@ void WindowBar::resizeEvent(QResizeEvent* event) {
 }
 
 QSize WindowBar::minimumSizeHint() const {
-  return {kLeastBar, content_->minimumHeight()};
+  return {kMinBar, content_->minimumHeight()};
 }
 
 void WindowBar::setNarrowness(int level) {

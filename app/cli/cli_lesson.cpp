@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kDidNotHappen = 1;
+constexpr int kStatementFailed = 1;
 
 struct LessonOptions {
   std::string name;
@@ -80,7 +80,7 @@ void run_lessons(const LessonOptions& options) {
   if (seeds.empty()) seeds.emplace_back();
   bool all = true;
   for (const auto& seed : seeds) all &= run_one(options, seed);
-  if (!all) throw ExitStatus{kDidNotHappen};
+  if (!all) throw ExitStatus{kStatementFailed};
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ Option& Option::shows_default() {
 }
 
 template <typename T>
-Option& Option::range(T least, T most) {
-  option_->check(CLI::Range(least, most));
+Option& Option::range(T min, T max) {
+  option_->check(CLI::Range(min, max));
   return *this;
 }
 template Option& Option::range(int, int);
@@ -88,9 +88,9 @@ bool Command::given(const char* option) const {
   return command_->count(option) > 0;
 }
 
-void Command::refuse(std::initializer_list<const char*> options, const std::string& why) const {
+void Command::refuse(std::initializer_list<const char*> options, const std::string& reason) const {
   for (const char* option : options)
-    if (given(option)) throw std::runtime_error(std::string(option) + " " + why);
+    if (given(option)) throw std::runtime_error(std::string(option) + " " + reason);
 }
 
 }  // namespace moescope

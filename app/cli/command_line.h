@@ -32,7 +32,7 @@ class Option {
   Option& required();
   Option& shows_default();  // shows the present value of the variable as default
   template <typename T>     // int, std::int64_t, double
-  Option& range(T least, T most);
+  Option& range(T min, T max);
   Option& one_of(std::vector<std::string> names);
   Option& up_to(int values);  // takes 1 to `values` values
   Option& repeatable();       // may be given several times, each with one value
@@ -57,7 +57,7 @@ class Command {
   void runs(std::function<void()> run);  // `run` is called after the options are read, if the command is given
   bool given(const char* option) const;
   // Throws std::runtime_error "--ranks `why`" if one of `options` was given.
-  void refuse(std::initializer_list<const char*> options, const std::string& why) const;
+  void refuse(std::initializer_list<const char*> options, const std::string& reason) const;
 
  private:
   CLI::App* command_;

@@ -146,12 +146,12 @@ void ActionsDock::showDomains(const std::vector<std::string>& domains) {
 }
 
 // Lists the newest checkpoint first and keeps the selection.
-void ActionsDock::showCheckpoints(const std::vector<KeptCheckpoint>& kept) {
+void ActionsDock::showCheckpoints(const std::vector<KeptCheckpoint>& checkpoints) {
   if (checkpoints_->view()->isVisible()) return;
   const qint64 chosen = checkpoints_->currentIndex() > 0 ? chosenCheckpoint() : -1;
   const QSignalBlocker quiet(checkpoints_);
   checkpoints_->clear();
-  for (auto checkpoint = kept.rbegin(); checkpoint != kept.rend(); ++checkpoint)
+  for (auto checkpoint = checkpoints.rbegin(); checkpoint != checkpoints.rend(); ++checkpoint)
     checkpoints_->addItem(QString("step %1, %2 MB%3")
                               .arg(checkpoint->step)
                               .arg(static_cast<double>(checkpoint->bytes) * 1e-6, 0, 'f', 1)
@@ -160,7 +160,7 @@ void ActionsDock::showCheckpoints(const std::vector<KeptCheckpoint>& kept) {
   if (const int at = checkpoints_->findData(chosen); at > 0) checkpoints_->setCurrentIndex(at);
   for (QWidget* widget :
        {static_cast<QWidget*>(checkpoints_), static_cast<QWidget*>(rewind_), static_cast<QWidget*>(branch_)})
-    widget->setEnabled(live_ && !kept.empty());
+    widget->setEnabled(live_ && !checkpoints.empty());
 }
 
 void ActionsDock::showProblem(const QString& problem) {

@@ -29,7 +29,7 @@ class ActionsDock : public SideDock {
   // Shows the settings of the active run; nullptr: no run. Unless `live`, they cannot be changed.
   void showConfig(const RunConfig* config, bool live);
   void showDomains(const std::vector<std::string>& domains);
-  void showCheckpoints(const std::vector<KeptCheckpoint>& kept);
+  void showCheckpoints(const std::vector<KeptCheckpoint>& checkpoints);
   void showProblem(const QString& problem);
   FieldEditor* editor(Setting setting) const { return editors_.at(setting); }
   qint64 chosenCheckpoint() const;  // step of the selected checkpoint; -1: none

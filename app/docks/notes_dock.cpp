@@ -86,11 +86,11 @@ void NotesDock::addActionsTo(QMenu* menu) {
 
 void NotesDock::addActionsTo(QMenu* menu, qint64 step) {
   if (!selection_->history()) return;
-  const bool there = hasNote(step);
+  const bool has_note = hasNote(step);
   menu->addAction(
-      there ? QString("&Edit the note of step %1...").arg(step) : QString("Pin a &note to step %1...").arg(step), this,
-      [this, step] { ask(step); });
-  if (there) menu->addAction("&Delete this note", this, [this, step] { pin(step, {}); });
+      has_note ? QString("&Edit the note of step %1...").arg(step) : QString("Pin a &note to step %1...").arg(step),
+      this, [this, step] { ask(step); });
+  if (has_note) menu->addAction("&Delete this note", this, [this, step] { pin(step, {}); });
   menu->addSeparator();
 }
 

@@ -29,7 +29,7 @@ class NotesDock : public SideDock {
 
  signals:
   void pinned();
-  void refused(QString why);
+  void refused(QString reason);
 
  private:
   QWidget* makeContent();

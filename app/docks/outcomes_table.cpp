@@ -95,11 +95,11 @@ class OutcomesModel : public QAbstractTableModel {
 
   void setRows(std::vector<Outcome> rows, int training) {
     training_ = training;
-    const bool same = rows.size() == rows_.size();
-    if (!same) beginResetModel();
+    const bool unchanged = rows.size() == rows_.size();
+    if (!unchanged) beginResetModel();
     rows_ = std::move(rows);
     arrange();
-    if (!same) return endResetModel();
+    if (!unchanged) return endResetModel();
     if (!rows_.empty()) emit dataChanged(index(0, 0), index(rowCount() - 1, kOutcomeColumns - 1));
   }
   const std::vector<Outcome>& rows() const { return rows_; }
@@ -235,14 +235,14 @@ OutcomesTable::OutcomesTable(QWidget* parent) : QTableView(parent) {
 }
 
 void OutcomesTable::showOutcomes(std::vector<Outcome> outcomes, int training) {
-  const QModelIndex now = currentIndex();
-  const std::string name = now.isValid() ? outcomeAt(now).name : std::string();
+  const QModelIndex current = currentIndex();
+  const std::string name = current.isValid() ? outcomeAt(current).name : std::string();
   outcomes_ = outcomes;
   model_->setRows(std::move(outcomes), training);
   for (const int column : {kGradientColumn, kFlipsColumn, kUnderflowColumn, kWorstSqnrColumn, kMeanSqnrColumn})
     setColumnHidden(column, !isMeasured(column));
   const int row = name.empty() ? -1 : model_->rowOf(name);
-  if (row >= 0 && row != currentIndex().row()) setCurrentIndex(model_->index(row, now.column()));
+  if (row >= 0 && row != currentIndex().row()) setCurrentIndex(model_->index(row, current.column()));
 }
 
 const Outcome& OutcomesTable::outcomeAt(const QModelIndex& index) const {
@@ -253,8 +253,8 @@ void OutcomesTable::sortByCurrentColumn() {
   const QModelIndex at = currentIndex();
   if (!at.isValid()) return;
   const QHeaderView* header = horizontalHeader();
-  const bool again = header->sortIndicatorSection() == at.column();
-  const bool down = again && header->sortIndicatorOrder() == Qt::AscendingOrder;
+  const bool is_same_column = header->sortIndicatorSection() == at.column();
+  const bool down = is_same_column && header->sortIndicatorOrder() == Qt::AscendingOrder;
   sortByColumn(at.column(), down ? Qt::DescendingOrder : Qt::AscendingOrder);
 }
 

@@ -23,8 +23,8 @@ class OutcomesTable : public QTableView {
   QString notMeasured() const;    // which columns are hidden because they are empty, and which settings fill them
 
  signals:
-  void opened(const moescope::Outcome& of);  // a row was opened by Enter or a double click
-  void chosen(const moescope::Outcome& of);  // a row was clicked
+  void opened(const moescope::Outcome& outcome);  // a row was opened by Enter or a double click
+  void chosen(const moescope::Outcome& outcome);  // a row was clicked
 
  protected:
   bool event(QEvent* event) override;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kLookMs = 250, kOutcomesMs = 1000;
 constexpr int kBarParts = 1000;
-constexpr int kLeastRows = 3, kMaxRows = 8;  // rows for which the view asks for room
+constexpr int kMinRows = 3, kMaxRows = 8;  // rows for which the view asks for room
 
 QString timeLeft(double seconds) {
   if (is_missing(static_cast<float>(seconds))) return "time left is known after two steps";
@@ -53,8 +53,9 @@ QString queueText(const QString& path) {
 OutcomesView::OutcomesView(QWidget* parent) : QWidget(parent) {
   table_ = new OutcomesTable(this);
   connect(table_, &OutcomesTable::opened, this, &OutcomesView::open);
-  connect(table_, &OutcomesTable::chosen, this,
-          [this](const Outcome& of) { emit runChosen(recordingOf(of), QString::fromStdString(of.name)); });
+  connect(table_, &OutcomesTable::chosen, this, [this](const Outcome& outcome) {
+    emit runChosen(recordingOf(outcome), QString::fromStdString(outcome.name));
+  });
   place_ = new QLabel(this);
   place_->setObjectName("queue_place");
   place_->setWordWrap(true);
@@ -95,7 +96,7 @@ void OutcomesView::addProgress() {
 }
 
 QSize OutcomesView::sizeHint() const {
-  const int rows = std::clamp(static_cast<int>(outcomes().size()), kLeastRows, kMaxRows);
+  const int rows = std::clamp(static_cast<int>(outcomes().size()), kMinRows, kMaxRows);
   return {QWidget::sizeHint().width(),
           QWidget::sizeHint().height() - table_->sizeHint().height() + table_->heightFor(rows)};
 }
@@ -224,13 +225,13 @@ void OutcomesView::take(std::vector<Outcome> outcomes, int training) {
   if (training > 0 && !running_) computeOutcomes();  // the group ended while the outcomes were computed
 }
 
-void OutcomesView::open(const Outcome& of) {
-  if (of.waits) return emit failed("This candidate waits: there is no recording of its group yet.");
-  emit openRequested(recordingOf(of), QString::fromStdString(of.name));
+void OutcomesView::open(const Outcome& outcome) {
+  if (outcome.waits) return emit failed("This candidate waits: there is no recording of its group yet.");
+  emit openRequested(recordingOf(outcome), QString::fromStdString(outcome.name));
 }
 
-QString OutcomesView::recordingOf(const Outcome& of) const {
-  return QString::fromStdString(path_of_group(queue_->recording(), of.group));
+QString OutcomesView::recordingOf(const Outcome& outcome) const {
+  return QString::fromStdString(path_of_group(queue_->recording(), outcome.group));
 }
 
 }  // namespace moescope

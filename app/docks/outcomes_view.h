@@ -42,7 +42,7 @@ class OutcomesView : public QWidget {
   void takeUpRequested(QString queue_file);  // requests to continue this queue; empty: asks for the file first
   void openRequested(QString recording, QString run);
   void runChosen(QString recording, QString run);  // requests that the run be selected if its recording is open
-  void failed(QString why);                        // emitted if training failed or a candidate cannot be opened
+  void failed(QString reason);                     // emitted if training failed or a candidate cannot be opened
 
  private:
   void fillQueues();
@@ -51,8 +51,8 @@ class OutcomesView : public QWidget {
   void showProgress();
   void computeOutcomes();
   void take(std::vector<Outcome> outcomes, int training);
-  void open(const Outcome& of);
-  QString recordingOf(const Outcome& of) const;
+  void open(const Outcome& outcome);
+  QString recordingOf(const Outcome& outcome) const;
   QString progressText(const QueueStatus& status) const;
 
   std::unique_ptr<RunQueue> queue_;

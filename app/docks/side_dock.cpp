@@ -37,10 +37,10 @@ SideDock::SideDock(const QString& title, QWidget* parent) : QDockWidget(title, p
 
 // Keeps the same margin to the window's edge as panels have; other docks are separated by Qt's gap.
 void SideDock::keepOffEdges(Qt::DockWidgetArea area) {
-  const bool left = area == Qt::LeftDockWidgetArea, right = area == Qt::RightDockWidgetArea;
+  const bool at_left = area == Qt::LeftDockWidgetArea, at_right = area == Qt::RightDockWidgetArea;
   const bool below = area == Qt::BottomDockWidgetArea;
-  setContentsMargins(1 + (left || below ? kSpace8 : 0), 1 + (left || right ? kSpace8 : 0),
-                     1 + (right || below ? kSpace8 : 0), 1);
+  setContentsMargins(1 + (at_left || below ? kSpace8 : 0), 1 + (at_left || at_right ? kSpace8 : 0),
+                     1 + (at_right || below ? kSpace8 : 0), 1);
 }
 
 void SideDock::paintEvent(QPaintEvent*) {

@@ -57,8 +57,8 @@ GlossaryWindow::GlossaryWindow(const QList<GlossaryEntry>& entries, QWidget* par
   column->setContentsMargins(kSpace12, kSpace12, kSpace12, kSpace12);
   column->addWidget(query_);
   column->addWidget(text_, 1);
-  const QSize wanted(withType(kGlossaryWidth, fontMetrics()), withType(kGlossaryHeight, fontMetrics()));
-  resize(wanted.boundedTo(parent->window()->size() - QSize(2 * kSpace24, 2 * kSpace24)));
+  const QSize wanted_size(withType(kGlossaryWidth, fontMetrics()), withType(kGlossaryHeight, fontMetrics()));
+  resize(wanted_size.boundedTo(parent->window()->size() - QSize(2 * kSpace24, 2 * kSpace24)));
   search({});
   query_->setFocus();
 }

@@ -16,10 +16,10 @@ constexpr int kClaimsWidth = 860, kClaimsHeight = 640;
 constexpr int kClaimsCellPadding = 4;
 
 QString cellsOf(const ClaimRow& row) {
-  const std::string here = row.gap_text();
+  const std::string gap_text = row.gap_text();
   QString cells;
   for (const std::string& text :
-       {row.comparison->text, row.comparison->published, here.empty() ? std::string("-") : here,
+       {row.comparison->text, row.comparison->published, gap_text.empty() ? std::string("-") : gap_text,
         std::string(claim_verdict_words(row.verdict))})
     cells += "<td>" + inPrint(QString::fromStdString(text)).toHtmlEscaped() + "</td>";
   return "<tr>" + cells + "</tr>";
@@ -60,8 +60,8 @@ ClaimsWindow::ClaimsWindow(std::span<const ClaimRow> rows, const ClaimResults& r
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(kSpace12, kSpace12, kSpace12, kSpace12);
   column->addWidget(text);
-  const QSize wanted(withType(kClaimsWidth, fontMetrics()), withType(kClaimsHeight, fontMetrics()));
-  resize(wanted.boundedTo(parent->window()->size() - QSize(2 * kSpace24, 2 * kSpace24)));
+  const QSize wanted_size(withType(kClaimsWidth, fontMetrics()), withType(kClaimsHeight, fontMetrics()));
+  resize(wanted_size.boundedTo(parent->window()->size() - QSize(2 * kSpace24, 2 * kSpace24)));
   const QString notes = inPrint(QString::fromStdString(claim_notes(rows, results))).toHtmlEscaped();
   text->setHtml(tableOf(rows, QColor(colors(palette()).ink2).name()) + "<p>" + notes +
                 "</p><p>moescope-cli claims --out FILE tests them again; docs/claims.md says how to add one.</p>");

@@ -66,14 +66,14 @@ LessonActions::LessonActions(const Context& context, QMainWindow* window, Lesson
     : Actions(context), window_(window), guide_(guide), pane_(pane), layout_(layout), keeps_scores_(keeps_scores) {
   makeDock();
   connect(pane_, &LessonPane::leaveRequested, this, &LessonActions::leave);
-  connect(pane_, &LessonPane::lessonsRequested, this, [this](QWidget* beside) {
+  connect(pane_, &LessonPane::lessonsRequested, this, [this](QWidget* button) {
     fillMenu();
-    menu_->popup(beside->mapToGlobal(QPoint(0, beside->height())));
+    menu_->popup(button->mapToGlobal(QPoint(0, button->height())));
   });
   connect(guide_, &LessonGuide::left, this, &LessonActions::giveWindowBack);
-  connect(guide_, &LessonGuide::finished, this, [this](const QString& lesson, int right, int asked) {
+  connect(guide_, &LessonGuide::finished, this, [this](const QString& lesson, int right, int questions) {
     if (keeps_scores_ && !lesson.isEmpty())
-      settings().setValue(scoreKey(lesson), QString("%1 of %2").arg(right).arg(asked));
+      settings().setValue(scoreKey(lesson), QString("%1 of %2").arg(right).arg(questions));
   });
   connect(guide_, &LessonGuide::nextLessonRequested, this, &LessonActions::startNext);
 }
@@ -148,12 +148,12 @@ void LessonActions::start(const QString& name_or_path, Ask ask) {
   if (!has_run || parsed.lesson.runs.empty() || !parsed.problems.empty()) return begin(name_or_path);
   const bool running = session_->live()->status().running;
   session_->live()->pause();
-  const QString kept = session_->path().isEmpty()
-                           ? QString("It was not recorded.")
-                           : QString("Its steps stay in the recording\n%1").arg(session_->path());
+  const QString place = session_->path().isEmpty()
+                            ? QString("It was not recorded.")
+                            : QString("Its steps stay in the recording\n%1").arg(session_->path());
   auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
                               QString("The lesson replaces the run \"%1\" with runs of its own. %2")
-                                  .arg(QString::fromStdString(session_->config().name), kept),
+                                  .arg(QString::fromStdString(session_->config().name), place),
                               QMessageBox::Cancel, window_);
   box->addButton("Start the lesson", QMessageBox::AcceptRole)->setObjectName("start_lesson");
   box->setAttribute(Qt::WA_DeleteOnClose);

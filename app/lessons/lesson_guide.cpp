@@ -233,19 +233,19 @@ void LessonGuide::showStep() {
 void LessonGuide::showEnd() {
   at_end_ = true;
   const auto right = static_cast<int>(std::ranges::count(states_, std::optional(true), &StepState::right));
-  const auto asked =
+  const auto questions =
       static_cast<int>(std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); }));
   LessonPane::Page page;
   page.lesson = words(lesson_.title);
   page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
   page.title = "What this lesson shows";
   page.text = words(lesson_.teaches);
-  if (asked > 0)
+  if (questions > 0)
     page.text +=
         QString("\n\nCorrect predictions: **%1 of %2**. Look again at the steps whose result you did not expect.")
             .arg(right)
-            .arg(asked);
-  if (asked > 0 && right == asked) page.text = page.text.section(" Look again", 0, 0);
+            .arg(questions);
+  if (questions > 0 && right == questions) page.text = page.text.section(" Look again", 0, 0);
   page.text +=
       "\n\nYou can go on with these runs: every change can be undone. **Leave** restores your own arrangement of "
       "panels.";
@@ -254,7 +254,7 @@ void LessonGuide::showEnd() {
   page.end = true;
   pane_->showPage(page);
   pane_->setNext(true, number_ >= 0 && number_ + 1 < lessons_ ? QString("Next lesson") : QString("Leave"));
-  emit finished(q(lesson_.name), right, asked);
+  emit finished(q(lesson_.name), right, questions);
 }
 
 void LessonGuide::arrange() {
@@ -276,7 +276,7 @@ void LessonGuide::perform(int index) {
 }
 
 bool LessonGuide::tasksDone() {
-  return std::all_of(state().done.begin(), state().done.end(), [](bool each) { return each; });
+  return std::all_of(state().done.begin(), state().done.end(), [](bool is_done) { return is_done; });
 }
 
 bool LessonGuide::startsRuns(int step) const {
@@ -366,7 +366,7 @@ bool LessonGuide::showsLiveFigures() {
   const auto& tasks = now().tasks;
   const auto& done = state().done;
   if (tasks.empty() || tasks.back().kind != LessonTask::Kind::run_until || !runsAreOpen()) return false;
-  const bool rest_done = std::all_of(done.begin(), done.end() - 1, [](bool each) { return each; });
+  const bool rest_done = std::all_of(done.begin(), done.end() - 1, [](bool is_done) { return is_done; });
   return rest_done && !done.back() && session_->live()->status().running;
 }
 
@@ -405,8 +405,8 @@ LessonTaskState LessonGuide::taskState(int index, bool before) {
   LessonTaskState shown{words(task.text), state().done[static_cast<std::size_t>(index)]};
   if (trains && open) shown.step = session_->live()->status().step, shown.until = task.until;
   shown.running = !shown.done && before && trains && open && session_->live()->status().running;
-  const bool again = !shown.done || task.kind == LessonTask::Kind::show;
-  shown.enabled = before && possible && !shown.running && again && !session_->opening();
+  const bool is_repeatable = !shown.done || task.kind == LessonTask::Kind::show;
+  shown.enabled = before && possible && !shown.running && is_repeatable && !session_->opening();
   return shown;
 }
 
@@ -430,9 +430,9 @@ void LessonGuide::judgePrediction() {
   }
   const auto measured = reader_.read(*prediction->number);
   const bool share = std::string_view(find_lesson_figure(prediction->number->key)->unit) == "%";
-  const double given = share ? s.value / 100 : s.value;
+  const double prediction_value = share ? s.value / 100 : s.value;
   if (measured && !s.number.isEmpty())
-    s.right = given > 0 && std::fabs(std::log(given / *measured)) <= std::log(prediction->within);
+    s.right = prediction_value > 0 && std::fabs(std::log(prediction_value / *measured)) <= std::log(prediction->within);
 }
 
 void LessonGuide::showReveal() {
@@ -440,12 +440,12 @@ void LessonGuide::showReveal() {
     return reader_.judge(check).state == LessonJudgement::State::holds;
   });
   if (holds) judgePrediction();
-  const QString said = holds ? verdict(state())
-                             : QString(
-                                   "**This run differs from the lesson.** See the figure marked \"not as "
-                                   "expected\": a setting is different, or the seed was unlucky. **Lessons > "
-                                   "Restart this lesson** trains new runs.");
-  pane_->showReveal(said, words(reader_.fill_in(now().reveal, now().values)));
+  const QString verdict_text = holds ? verdict(state())
+                                     : QString(
+                                           "**This run differs from the lesson.** See the figure marked \"not as "
+                                           "expected\": a setting is different, or the seed was unlucky. **Lessons > "
+                                           "Restart this lesson** trains new runs.");
+  pane_->showReveal(verdict_text, words(reader_.fill_in(now().reveal, now().values)));
 }
 
 QString LessonGuide::verdict(const StepState& s) const {

@@ -43,7 +43,7 @@ class LessonGuide : public QObject {
 
  signals:
   void left();
-  void finished(QString lesson, int right, int asked);
+  void finished(QString lesson, int right, int questions);
   void nextLessonRequested();
 
  public slots:

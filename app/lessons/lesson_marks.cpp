@@ -29,9 +29,9 @@ void paintHalfDisk(QPainter& painter, const QRectF& place, const QColor& color) 
   const QRectF disk = diskIn(place);
   painter.setPen(QPen(color, kMarkLine));
   painter.drawEllipse(disk);
-  QPainterPath half(disk.center());
-  half.arcTo(disk, 90, 180);
-  painter.fillPath(half, color);
+  QPainterPath half_disk(disk.center());
+  half_disk.arcTo(disk, 90, 180);
+  painter.fillPath(half_disk, color);
 }
 
 void paintLock(QPainter& painter, const QRectF& place, const QColor& color) {
@@ -101,9 +101,9 @@ QSize LessonSegments::sizeHint() const {
 void LessonSegments::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
-  const double each = (width() - kSpace4 * (steps_ - 1.0)) / steps_;
+  const double segment_width = (width() - kSpace4 * (steps_ - 1.0)) / steps_;
   for (int i = 0; i < steps_; ++i) {
-    const QRectF segment(i * (each + kSpace4), 0, each, height());
+    const QRectF segment(i * (segment_width + kSpace4), 0, segment_width, height());
     drawRounded(painter, segment.toRect(), height() / 2, QColor(i <= step_ ? c.accent : c.hairline), Qt::transparent);
   }
 }

@@ -61,7 +61,7 @@ class LessonPane : public QWidget {
   void nextRequested();
   void backRequested();
   void resetRequested();
-  void lessonsRequested(QWidget* beside);
+  void lessonsRequested(QWidget* button);
   void leaveRequested();
 
  private:

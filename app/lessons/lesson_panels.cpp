@@ -149,11 +149,11 @@ void LessonPanels::show(const LessonView& view) {
   Workspace* workspace = workspaces_->named(QString::fromStdString(view.workspace));
   if (workspace) {
     workspaces_->bringUp(workspace);
-    QString wanted = workspace->name();
-    for (const std::string& panel : view.panels) wanted += " " + QString::fromStdString(panel);
-    wanted += " " + QString::fromStdString(metric_info(shownMetric(view)).key);
-    if (wanted != arranged_ && !view.panels.empty()) arrange(workspace, view);
-    arranged_ = wanted;
+    QString wanted_view = workspace->name();
+    for (const std::string& panel : view.panels) wanted_view += " " + QString::fromStdString(panel);
+    wanted_view += " " + QString::fromStdString(metric_info(shownMetric(view)).key);
+    if (wanted_view != arranged_ && !view.panels.empty()) arrange(workspace, view);
+    arranged_ = wanted_view;
   }
   clearHighlights();
   if (workspace) highlight(*workspace, view);

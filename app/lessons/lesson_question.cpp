@@ -51,17 +51,17 @@ LessonQuestion::LessonQuestion(QWidget* parent)
   });
 }
 
-void LessonQuestion::ask(const Asked& asked) {
+void LessonQuestion::ask(const Asked& question) {
   clear(offered_);
-  asked_ = asked;
+  asked_ = question;
   number_ = nullptr;
-  answered_ = asked.question.isEmpty();
-  question_->setText(asked.question);
+  answered_ = question.question.isEmpty();
+  question_->setText(question.question);
   change_->show();
   reopen();
-  if (asked.question.isEmpty()) return;
-  for (int i = 0; i < asked.choices.size(); ++i) offer(asked.choices[i], i);
-  if (asked.choices.isEmpty()) offerNumber();
+  if (question.question.isEmpty()) return;
+  for (int i = 0; i < question.choices.size(); ++i) offer(question.choices[i], i);
+  if (question.choices.isEmpty()) offerNumber();
   offer("Show me without a prediction", kSkipped);
 }
 

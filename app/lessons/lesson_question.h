@@ -24,7 +24,7 @@ class LessonQuestion : public QWidget {
     QStringList choices;  // choices; empty: asks for a number
     QString unit;         // unit of the number
   };
-  void ask(const Asked& asked);
+  void ask(const Asked& question);
   void showAnswer(int choice);  // shows an earlier answer; -1: skipped
   void showAnswer(const QString& number);
   void setFinal(bool final);                   // the answer can no longer be changed

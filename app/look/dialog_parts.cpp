@@ -24,9 +24,9 @@ QVBoxLayout* dialogColumn(QDialog* dialog, const QString& heading, const QString
   setType(title, Type::heading, true);
   auto* head = plainRow(kSpace8);
   head->addWidget(title);
-  auto* beside = new QLabel(note);
-  beside->setForegroundRole(QPalette::PlaceholderText);
-  head->addWidget(beside, 1);
+  auto* label = new QLabel(note);
+  label->setForegroundRole(QPalette::PlaceholderText);
+  head->addWidget(label, 1);
   auto* column = plainColumn(dialog, kSpace12);
   column->setContentsMargins(kSpace16, kSpace16, kSpace16, kSpace16);
   column->addLayout(head);

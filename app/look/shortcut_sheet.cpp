@@ -43,18 +43,18 @@ QString effectOf(const QAction& action) {
   return QString(words).remove('&').remove("...");
 }
 
-void take(QAction* action, ShortcutGroup& group, QSet<QAction*>& taken) {
+void take(QAction* action, ShortcutGroup& group, QSet<QAction*>& listed_actions) {
   const QList<QKeySequence> keys = action->shortcuts();
-  if (keys.isEmpty() || taken.contains(action) || effectOf(*action).isEmpty()) return;
+  if (keys.isEmpty() || listed_actions.contains(action) || effectOf(*action).isEmpty()) return;
   QStringList names;
   for (const QKeySequence& key : keys) names << key.toString(QKeySequence::NativeText);
   group.entries << qMakePair(names.join(", "), effectOf(*action));
-  taken << action;
+  listed_actions << action;
 }
 
-void takeMenu(QMenu* menu, ShortcutGroup& group, QSet<QAction*>& taken) {
+void takeMenu(QMenu* menu, ShortcutGroup& group, QSet<QAction*>& listed_actions) {
   for (QAction* action : menu->actions())
-    action->menu() ? takeMenu(action->menu(), group, taken) : take(action, group, taken);
+    action->menu() ? takeMenu(action->menu(), group, listed_actions) : take(action, group, listed_actions);
 }
 
 QWidget* groupView(const ShortcutGroup& group) {
@@ -129,19 +129,19 @@ void showText(QWidget* parent, const QString& title, const QString& html) {
 
 QList<ShortcutGroup> shortcutGroups(QMainWindow* window) {
   QList<ShortcutGroup> groups;
-  QSet<QAction*> taken;
+  QSet<QAction*> listed_actions;
   for (QAction* top : window->menuBar()->actions()) {
     ShortcutGroup group{QString(top->text()).remove('&'), {}};
-    if (top->menu()) takeMenu(top->menu(), group, taken);
+    if (top->menu()) takeMenu(top->menu(), group, listed_actions);
     groups << group;
   }
-  ShortcutGroup rest{"Window", {}}, lessons{"Lessons", {}};
+  ShortcutGroup other_actions{"Window", {}}, lessons{"Lessons", {}};
   for (QAction* action : window->findChildren<QAction*>())
-    take(action, action->text().startsWith("Lesson") ? lessons : rest, taken);
+    take(action, action->text().startsWith("Lesson") ? lessons : other_actions, listed_actions);
   for (QPair<QString, QString>& entry : lessons.entries) entry.second.remove("Lesson: ");
   for (ShortcutGroup& group : groups)
     if (group.name == lessons.name) group.entries << lessons.entries;
-  groups << rest << plotGroup();
+  groups << other_actions << plotGroup();
   groups.removeIf([](const ShortcutGroup& group) { return group.entries.isEmpty(); });
   return groups;
 }
@@ -152,8 +152,8 @@ void showShortcutSheet(QMainWindow* window) {
   QDialog* dialog = dialogWith(window, "Keyboard and mouse", scroll);
   const QSize room = window->size() - QSize(2 * kSpace24, 2 * kSpace24);
   dialog->resize(std::min(room.width(), withType(kSheetWidth, window->fontMetrics())), room.height());
-  const int wanted = scroll->widget()->heightForWidth(dialog->width() - 4 * kSpace12) + 5 * kSpace24;
-  dialog->resize(dialog->width(), std::min(room.height(), std::max(wanted, kSheetLeastHeight)));
+  const int wanted_height = scroll->widget()->heightForWidth(dialog->width() - 4 * kSpace12) + 5 * kSpace24;
+  dialog->resize(dialog->width(), std::min(room.height(), std::max(wanted_height, kSheetLeastHeight)));
   dialog->show();
 }
 

@@ -36,8 +36,8 @@ std::string own_path() {
 // the restart failed.
 void restart(const std::string& core, const std::string& units, const char* mark, const std::string& marked) {
   std::map<std::string, std::string> variables;
-  for (char** each = environ; *each; ++each) {
-    const std::string text = *each;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string text = *variable;
     variables.emplace(text.substr(0, text.find('=')), text);
   }
   for (const auto& [name, value] : {std::pair{kCoreType, core}, {kMatrixUnitsVariable, units}, {mark, marked}})
@@ -74,16 +74,17 @@ std::string start_with_fast_kernels(char** argv) {
   const bool spins_long = !std::getenv(kSpinCount) && !std::getenv("OMP_WAIT_POLICY");
   if (spins_long) setenv(kSpinCount, kShortSpin, 1);
   const std::string core = openblas_core();
-  if (const char* wanted = std::getenv(kRestartedFor); wanted && std::string_view(wanted).starts_with(core + ' '))
+  if (const char* restarted_for = std::getenv(kRestartedFor);
+      restarted_for && std::string_view(restarted_for).starts_with(core + ' '))
     return "OpenBLAS runs its " + core + " kernels, as in the recording that is trained again.";
   if (const char* slow_core = std::getenv(kRestartedFrom))
     return "OpenBLAS chose its slow " + std::string(slow_core) + " kernels; restarted with its " + core + " kernels.";
   const char* better = better_openblas_core();
-  const bool asked = std::getenv(kCoreType);
-  if (asked || !better) {
+  const bool is_requested = std::getenv(kCoreType);
+  if (is_requested || !better) {
     if (spins_long) execv(own_path().c_str(), own_arguments);
-    return "OpenBLAS " + (asked ? "runs its " + core + " kernels, as set by OPENBLAS_CORETYPE."
-                                : "chose its " + core + " kernels, which fit this CPU.");
+    return "OpenBLAS " + (is_requested ? "runs its " + core + " kernels, as set by OPENBLAS_CORETYPE."
+                                       : "chose its " + core + " kernels, which fit this CPU.");
   }
   restart(better, "", kRestartedFrom, core);
   return "OpenBLAS chose its slow " + core + " kernels; start with OPENBLAS_CORETYPE=" + better + " for speed.";

@@ -91,7 +91,7 @@ QString checkpointFolder(const QString& path) {
 
 std::vector<CheckpointFolder> checkpointsIn(const QString& folder) {
   std::vector<CheckpointFolder> found;
-  for (const std::string& path : checkpoints_below(folder.toStdString(), kMostCheckpoints)) {
+  for (const std::string& path : checkpoints_below(folder.toStdString(), kMaxCheckpoints)) {
     CheckpointFolder& model = found.emplace_back(CheckpointFolder{QString::fromStdString(path), 0, {}});
     for (const QFileInfo& file : QDir(model.path).entryInfoList({"*.safetensors"}, QDir::Files)) {
       model.bytes += file.size();

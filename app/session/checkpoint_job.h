@@ -26,13 +26,13 @@ bool isCheckpoint(const QString& path);
 QString checkpointFolder(const QString& path);
 
 // A folder with a checkpoint. checkpointsIn() returns those below `folder` in alphabetical order, at most
-// kMostCheckpoints.
+// kMaxCheckpoints.
 struct CheckpointFolder {
   QString path;
   qint64 bytes = 0;  // size of the weights
   QDateTime last_change;
 };
-inline constexpr std::size_t kMostCheckpoints = 1000;
+inline constexpr std::size_t kMaxCheckpoints = 1000;
 std::vector<CheckpointFolder> checkpointsIn(const QString& folder);
 
 // Returns a text with parameters, experts, sizes, and the time for 1,000 tokens, which is measured on one layer of each

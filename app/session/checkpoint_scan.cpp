@@ -19,7 +19,7 @@ namespace moescope {
 namespace {
 
 // Limits on the number of pieces: one for each text, or several for each if there are few texts.
-constexpr int kLeastPieces = 8, kMostPieces = 16;
+constexpr int kMinPieces = 8, kMaxPieces = 16;
 
 TextSources sourcesOf(const History& run) {
   auto sources = text_sources_in(run.settings_at_start()->log());
@@ -81,30 +81,30 @@ void CheckpointScan::start(std::function<void(const std::stop_token&)> work) {
 
 void CheckpointScan::measureRun(const RecomputePlan& plan, const std::vector<std::int64_t>& steps,
                                 const std::stop_token& stop) {
-  auto wanted = steps.begin();
+  auto wanted_step = steps.begin();
   retrain(
       plan.training,
       [&](Engine& engine) {
         if (stop.stop_requested()) throw std::runtime_error("cancelled");
         next_step_ = engine.next_step();
-        if (next_step_ < *wanted) return true;
+        if (next_step_ < *wanted_step) return true;
         const QTemporaryDir folder;
         const RunConfig& config = engine.find(0)->config();
         exportInto(folder, *engine.find(0));
         CheckpointModel model(folder.filePath("model").toStdString());
         measure(model, heldOutTexts(config), config.data.seq, stop);
         of_ = 0;
-        return ++wanted != steps.end();
+        return ++wanted_step != steps.end();
       },
       [](const TelemetryFrame&) { return true; });
-  if (wanted != steps.end()) throw std::runtime_error("the copy did not reach the step");
+  if (wanted_step != steps.end()) throw std::runtime_error("the copy did not reach the step");
 }
 
 void CheckpointScan::measure(CheckpointModel& model, const std::vector<LabelledText>& texts, Index length,
                              const std::stop_token& stop) {
-  const int pieces = std::clamp(static_cast<int>(texts.size()), kLeastPieces, kMostPieces);
-  measure_(model, texts, {.length = length, .pieces = pieces}, [&](int done, int of) {
-    done_ = done, of_ = of;
+  const int pieces = std::clamp(static_cast<int>(texts.size()), kMinPieces, kMaxPieces);
+  measure_(model, texts, {.length = length, .pieces = pieces}, [&](int done, int total) {
+    done_ = done, of_ = total;
     return !stop.stop_requested();
   });
   if (!stop.stop_requested()) ++measured_;

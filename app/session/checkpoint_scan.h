@@ -18,7 +18,7 @@ namespace moescope {
 
 class CheckpointScan {
  public:
-  using Progress = std::function<bool(int done, int of)>;  // counts passes; returns false to stop
+  using Progress = std::function<bool(int done, int total)>;  // counts passes; returns false to stop
   // Called in the thread, once for each step. May throw std::exception.
   using Measure = std::function<void(CheckpointModel& model, const std::vector<LabelledText>& texts,
                                      const ComparedTexts& which, const Progress& progress)>;

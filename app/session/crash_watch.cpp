@@ -50,17 +50,18 @@ QStringList CrashWatch::takeCrashedRecordings() {
 }
 
 void CrashWatch::offerCrashedRecording() {
-  const QStringList left = takeCrashedRecordings();
-  if (left.isEmpty()) return;
-  const QFileInfo file(left.first());
-  const QString more = left.size() > 1 ? QString("\n%1 more are in %2.").arg(left.size() - 1).arg(file.path()) : "";
+  const QStringList recordings = takeCrashedRecordings();
+  if (recordings.isEmpty()) return;
+  const QFileInfo file(recordings.first());
+  const QString more =
+      recordings.size() > 1 ? QString("\n%1 more are in %2.").arg(recordings.size() - 1).arg(file.path()) : "";
   auto* box =
       new QMessageBox(QMessageBox::Question, "MoEScope",
                       QString("The last session did not end normally. Its recording is complete up to the last step:\n"
                               "%1\n"
                               "%2, %3 MB.%4")
                           .arg(file.fileName(), file.lastModified().toString("yyyy-MM-dd hh:mm"))
-                          .arg(static_cast<double>(recordingBytes(left.first())) / 1e6, 0, 'f', 1)
+                          .arg(static_cast<double>(recordingBytes(recordings.first())) / 1e6, 0, 'f', 1)
                           .arg(more),
                       QMessageBox::NoButton, window_);
   box->setObjectName("left_behind");
@@ -68,7 +69,7 @@ void CrashWatch::offerCrashedRecording() {
   QPushButton* open = box->addButton("&Open it", QMessageBox::AcceptRole);
   open->setObjectName("open_left_behind");
   box->addButton("&Not now", QMessageBox::RejectRole);
-  connect(open, &QPushButton::clicked, this, [this, path = left.first()] { emit openRequested(path); });
+  connect(open, &QPushButton::clicked, this, [this, path = recordings.first()] { emit openRequested(path); });
   box->open();
 }
 

@@ -34,16 +34,16 @@ void withKernelsAsked(QWidget* parent, const std::string& recorded, const QStrin
   box->setObjectName("other_kernels");
   box->setAttribute(Qt::WA_DeleteOnClose);
   if (check.helps()) {
-    auto* there = box->addButton("&Open it in a window with the recorded kernels", QMessageBox::YesRole);
-    there->setObjectName("with_recorded_kernels");
-    QObject::connect(there, &QPushButton::clicked, parent, [parent, check, files] {
+    auto* open_button = box->addButton("&Open it in a window with the recorded kernels", QMessageBox::YesRole);
+    open_button->setObjectName("with_recorded_kernels");
+    QObject::connect(open_button, &QPushButton::clicked, parent, [parent, check, files] {
       if (!openWindowWith(check, files))
         QMessageBox::warning(parent, "MoEScope", QCoreApplication::applicationFilePath() + " cannot be started");
     });
   }
-  auto* here = box->addButton("Go on &here", QMessageBox::AcceptRole);
-  here->setObjectName("with_these_kernels");
-  QObject::connect(here, &QPushButton::clicked, parent, [work = std::move(work)] { work(); });
+  auto* go_on_button = box->addButton("Go on &here", QMessageBox::AcceptRole);
+  go_on_button->setObjectName("with_these_kernels");
+  QObject::connect(go_on_button, &QPushButton::clicked, parent, [work = std::move(work)] { work(); });
   box->open();
 }
 

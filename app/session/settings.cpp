@@ -53,10 +53,10 @@ void keepSealed(const QString& key, const QVariantMap& values) {
 }
 
 QVariantMap sealed(const QString& key) {
-  const QByteArray kept = settings().value(key).toByteArray();
+  const QByteArray stored = settings().value(key).toByteArray();
   const qsizetype seal = QCryptographicHash::hashLength(QCryptographicHash::Sha256);
-  const QByteArray bytes = kept.mid(seal);
-  if (kept.size() <= seal || kept.first(seal) != sealOf(bytes)) return {};
+  const QByteArray bytes = stored.mid(seal);
+  if (stored.size() <= seal || stored.first(seal) != sealOf(bytes)) return {};
   QVariantMap values;
   QDataStream in(bytes);
   in >> values;
@@ -76,10 +76,10 @@ QString newRecordingPath(const QString& name) {
   if (!folder.mkpath("."))
     throw std::runtime_error((folder.path() + ": cannot make the folder for recordings").toStdString());
   requireWritable(folder);
-  const QStringList kept = folder.entryList({"*.moescope"}, QDir::Files, QDir::Time);  // newest first
+  const QStringList recordings = folder.entryList({"*.moescope"}, QDir::Files, QDir::Time);  // newest first
   qint64 bytes = 0;
-  for (qsizetype i = 0; i < kept.size(); ++i) {
-    const QString path = folder.filePath(kept[i]);
+  for (qsizetype i = 0; i < recordings.size(); ++i) {
+    const QString path = folder.filePath(recordings[i]);
     bytes += recordingBytes(path);
     if (i >= kKeptRecordings - 1 || bytes > kKeptBytes) removeRecording(path);
   }

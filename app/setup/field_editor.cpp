@@ -228,8 +228,8 @@ std::optional<ConfigValue> FieldEditor::value() const {
 }
 
 QString FieldEditor::problem() const {
-  const auto given = value();
-  return QString::fromStdString(check_field(field_, given ? *given : ConfigValue(number_->text().toStdString())));
+  const auto entered = value();
+  return QString::fromStdString(check_field(field_, entered ? *entered : ConfigValue(number_->text().toStdString())));
 }
 
 // Lets a focused check box or list receive Space and letters, which the window's shortcuts would take.

@@ -22,13 +22,13 @@ namespace moescope {
 namespace {
 
 enum Column { kName, kKind, kSize, kChanged, kColumns };
-constexpr int kMostModels = 2;  // most models that are run on the same texts
+constexpr int kMaxModels = 2;  // most models that are run on the same texts
 const QString kModel = QStringLiteral("model");
 
 QDateTime timeOf(std::filesystem::file_time_type time) {
-  const auto since =
+  const auto modified =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::file_clock::to_sys(time).time_since_epoch());
-  return QDateTime::fromMSecsSinceEpoch(since.count());
+  return QDateTime::fromMSecsSinceEpoch(modified.count());
 }
 
 }  // namespace
@@ -105,9 +105,9 @@ void FolderRunsDialog::showChecked() {
   const QStringList paths = checked();
   const auto n = paths.size(), models = std::ranges::count_if(paths, isCheckpoint);
   const bool only_models = models > 0 && models == n;
-  const auto most = only_models ? qsizetype{kMostModels} : qsizetype{kMaxRuns};
+  const auto max_selected = only_models ? qsizetype{kMaxModels} : qsizetype{kMaxRuns};
   open_->setText(n > 1 ? QString("&Open %1 side by side").arg(n) : QString("&Open"));
-  open_->setEnabled(n >= 1 && n <= most && (models == 0 || only_models));
+  open_->setEnabled(n >= 1 && n <= max_selected && (models == 0 || only_models));
   if (models > 0 && !only_models) return note_->setText("Runs and models are not opened together.");
   if (only_models)
     return note_->setText(

@@ -79,11 +79,12 @@ void MixtureEditor::setMixture(const std::string& text) {
     return;  // the mixture names domains of other data
   }
   as_data_lie_ = weights.empty();
-  double most = 0;
-  for (const double weight : weights) most = std::max(most, weight);
+  double largest = 0;
+  for (const double weight : weights) largest = std::max(largest, weight);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const QSignalBlocker quiet(rows_[i].slider);
-    rows_[i].slider->setValue(weights.empty() ? kFull / 2 : static_cast<int>(std::lround(kFull * weights[i] / most)));
+    rows_[i].slider->setValue(weights.empty() ? kFull / 2
+                                              : static_cast<int>(std::lround(kFull * weights[i] / largest)));
   }
   showShares();
 }

@@ -61,11 +61,11 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
     }
   }
   std::vector<OperandRecipe> single;
-  for (const OperandRecipe& each : readable(text)) {
-    if (is_single(each))
-      single.push_back(each);
+  for (const OperandRecipe& recipe : readable(text)) {
+    if (is_single(recipe))
+      single.push_back(recipe);
     else
-      choice(each.gemm_class, each.operand)->setCurrentIndex(static_cast<int>(each.recipe) + 1);
+      choice(recipe.gemm_class, recipe.operand)->setCurrentIndex(static_cast<int>(recipe.recipe) + 1);
   }
   single_ = new QLineEdit(QString::fromStdString(operand_recipes_text(single)));
   single_->setPlaceholderText("experts.dY.wgrad=bf16, 2-3:experts.W=mxfp4");

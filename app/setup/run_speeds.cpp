@@ -72,11 +72,12 @@ RunSpeeds::RunSpeeds(bool keeps) : keeps_(keeps) {
 
 void RunSpeeds::note(const RunConfig& config, double seconds_per_step) {
   if (!(seconds_per_step > 0)) return;
-  const Speed now{QString::fromStdString(config.name), allFormats(config), run_cost(config).flops_per_step,
-                  seconds_per_step};
-  speeds_.removeIf(
-      [&](const Speed& speed) { return speed.formats == now.formats && speed.flops_per_step == now.flops_per_step; });
-  speeds_.prepend(now);
+  const Speed measured{QString::fromStdString(config.name), allFormats(config), run_cost(config).flops_per_step,
+                       seconds_per_step};
+  speeds_.removeIf([&](const Speed& speed) {
+    return speed.formats == measured.formats && speed.flops_per_step == measured.flops_per_step;
+  });
+  speeds_.prepend(measured);
   while (speeds_.size() > kKeptSpeeds) speeds_.removeLast();
   if (!keeps_) return;
   QStringList lines;
@@ -158,17 +159,17 @@ QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t s
 }
 
 QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t steps) const {
-  std::int64_t most = 0;
+  std::int64_t largest = 0;
   std::vector<RunConfig> all;
   for (const RunGroup& group : groups) {
-    most = std::max(most, costOfAll(group.runs).bytes);
+    largest = std::max(largest, costOfAll(group.runs).bytes);
     all.insert(all.end(), group.runs.begin(), group.runs.end());
   }
   QString text = QString(
                      "%1 runs of %2 steps in all. Memory: up to %3 at a time for weights, gradients and the "
                      "optimizer (counted; the batch and the runs' histories come on top).")
                      .arg(all.size())
-                     .arg(grouped(steps), megabytes(most));
+                     .arg(grouped(steps), megabytes(largest));
   const auto speed = of(all);
   if (!speed) return text + " The time is known after some steps on this machine.";
   return text + QString(" Time: %1 (%2).")

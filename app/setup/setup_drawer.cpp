@@ -24,7 +24,7 @@ SetupDrawer::SetupDrawer(SetupForm* form, QAction* toggle, QMainWindow* window)
   column->addWidget(form);
   hide();
   window->installEventFilter(this);
-  connect(toggle, &QAction::triggered, this, [this](bool wanted) { wanted ? open() : close(); });
+  connect(toggle, &QAction::triggered, this, [this](bool is_open) { is_open ? open() : close(); });
   connect(form, &SetupForm::closeRequested, this, &SetupDrawer::close);
 }
 

@@ -10,10 +10,10 @@
 namespace moescope {
 namespace {
 
-std::vector<ConfigValue> scaled(const ConfigValue& now) {
+std::vector<ConfigValue> scaled(const ConfigValue& current) {
   std::vector<ConfigValue> values;
   for (const double factor : {0.1, 0.5, 2.0, 10.0}) {
-    ConfigValue value = now;
+    ConfigValue value = current;
     if (auto* real = std::get_if<double>(&value)) *real *= factor;
     if (auto* whole = std::get_if<std::int64_t>(&value)) {
       const double exact = static_cast<double>(*whole) * factor;
@@ -27,12 +27,13 @@ std::vector<ConfigValue> scaled(const ConfigValue& now) {
 
 }  // namespace
 
-std::vector<ConfigValue> twinValues(const ConfigField& field, const ConfigValue& now) {
+std::vector<ConfigValue> twinValues(const ConfigField& field, const ConfigValue& current) {
   std::vector<ConfigValue> values;
-  if (const auto* on = std::get_if<bool>(&now)) return {!*on};
-  if (!std::holds_alternative<std::string>(now)) values = scaled(now);
+  if (const auto* on = std::get_if<bool>(&current)) return {!*on};
+  if (!std::holds_alternative<std::string>(current)) values = scaled(current);
   for (const std::string& choice : field.choices) values.emplace_back(choice);
-  std::erase_if(values, [&](const ConfigValue& value) { return value == now || !check_field(field, value).empty(); });
+  std::erase_if(values,
+                [&](const ConfigValue& value) { return value == current || !check_field(field, value).empty(); });
   return values;
 }
 

@@ -14,7 +14,7 @@ namespace moescope {
 
 // Returns the offered values: the other choices; the other state of a switch; or half, twice, a tenth and ten times a
 // number. Values that are not allowed are left out.
-std::vector<ConfigValue> twinValues(const ConfigField& field, const ConfigValue& now);
+std::vector<ConfigValue> twinValues(const ConfigField& field, const ConfigValue& current);
 
 struct TwinOffers {
   std::function<ConfigValue()> now;                // the present value

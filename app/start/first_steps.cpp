@@ -150,8 +150,8 @@ void FirstSteps::keepLastRun() const {
 QStringList FirstSteps::lastRun() const {
   if (!remembers_) return {};
   const QStringList files = settings().value(kLastRunKey).toStringList();
-  const bool there = std::ranges::all_of(files, [](const QString& file) { return QFileInfo::exists(file); });
-  return there ? files : QStringList();
+  const bool all_exist = std::ranges::all_of(files, [](const QString& file) { return QFileInfo::exists(file); });
+  return all_exist ? files : QStringList();
 }
 
 }  // namespace moescope

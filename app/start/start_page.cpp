@@ -108,14 +108,14 @@ void paintLoad(QPainter& painter, const QRect& room, const QPalette& palette) {
   for (int expert = 0; expert < kExampleExperts; ++expert)
     for (int step = 0; step < kExampleSteps; ++step) {
       const double early = std::exp(-std::pow((step - 8.0) / 7, 2));
-      const double kept = expert == 5 ? -0.45 : expert == 9 ? 0.45 : 0;
-      const double lean = (invented(expert, 7) - 0.5) * 1.2 * early + kept * std::exp(-step / 40.0);
+      const double kept_bias = expert == 5 ? -0.45 : expert == 9 ? 0.45 : 0;
+      const double lean = (invented(expert, 7) - 0.5) * 1.2 * early + kept_bias * std::exp(-step / 40.0);
       const double share = 0.5 + lean + 0.3 * (invented(expert, step) - 0.5);
-      const int left = room.left() + room.width() * step / kExampleSteps;
+      const int left_x = room.left() + room.width() * step / kExampleSteps;
       const int right = room.left() + room.width() * (step + 1) / kExampleSteps;
       const int top = room.top() + room.height() * expert / kExampleExperts;
       const int bottom = room.top() + room.height() * (expert + 1) / kExampleExperts;
-      painter.fillRect(left, top, right - left, bottom - top, shade(c.load, share));
+      painter.fillRect(left_x, top, right - left_x, bottom - top, shade(c.load, share));
     }
 }
 
@@ -124,11 +124,11 @@ void paintCells(QPainter& painter, const QRect& room, int rows, int columns, con
                 double (*share)(int, int)) {
   for (int row = 0; row < rows; ++row)
     for (int column = 0; column < columns; ++column) {
-      const int left = room.left() + room.width() * column / columns;
+      const int left_x = room.left() + room.width() * column / columns;
       const int right = room.left() + room.width() * (column + 1) / columns;
       const int top = room.top() + room.height() * row / rows, bottom = room.top() + room.height() * (row + 1) / rows;
       const QColor cell = row == column && rows == columns ? QColor(c.hairline) : shade(c.matrix, share(row, column));
-      painter.fillRect(left, top, right - left - 1, bottom - top - 1, cell);
+      painter.fillRect(left_x, top, right - left_x - 1, bottom - top - 1, cell);
     }
 }
 
@@ -137,13 +137,13 @@ void paintAllToAll(QPainter& painter, const QRect& room, const QPalette& palette
   const int side = std::min(room.height(), room.width() * 45 / 100);
   paintCells(painter, {room.left(), room.top(), side, room.height()}, kExampleRanks, kExampleRanks, c,
              [](int row, int column) { return invented(row, column) * (column == 3 ? 1 : 0.7); });
-  const int left = room.left() + side + kSpace12, most = room.right() - left;
+  const int left_x = room.left() + side + kSpace12, max_width = room.right() - left_x;
   for (int rank = 0; rank < kExampleRanks; ++rank) {
     const bool fullest = rank == 3;
     const double share = fullest ? 1 : 0.55 + 0.2 * invented(rank, 3);
     const int top = room.top() + room.height() * rank / kExampleRanks;
     const int bottom = room.top() + room.height() * (rank + 1) / kExampleRanks;
-    painter.fillRect(left, top + 1, static_cast<int>(most * share), bottom - top - 3,
+    painter.fillRect(left_x, top + 1, static_cast<int>(max_width * share), bottom - top - 3,
                      QColor(fullest ? c.strong_bar : c.plain_bar));
   }
 }

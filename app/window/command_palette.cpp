@@ -29,28 +29,28 @@ class CommandDelegate : public QStyledItemDelegate {
     return {option.fontMetrics.averageCharWidth() * 20, withType(kFieldHeight, option.fontMetrics)};
   }
 
-  void paint(QPainter* painter, const QStyleOptionViewItem& given, const QModelIndex& index) const override {
-    const bool chosen = given.state & QStyle::State_Selected;
-    const Colors& c = colors(given.palette);
-    painter->fillRect(given.rect, QColor(c.popup));
-    if (chosen) drawRounded(*painter, given.rect, kRadiusControl, QColor(c.accent_soft), Qt::transparent);
-    QRect room = given.rect.adjusted(kSpace8, 0, -kSpace8, 0);
-    painter->setFont(given.font);
+  void paint(QPainter* painter, const QStyleOptionViewItem& item_option, const QModelIndex& index) const override {
+    const bool chosen = item_option.state & QStyle::State_Selected;
+    const Colors& c = colors(item_option.palette);
+    painter->fillRect(item_option.rect, QColor(c.popup));
+    if (chosen) drawRounded(*painter, item_option.rect, kRadiusControl, QColor(c.accent_soft), Qt::transparent);
+    QRect room = item_option.rect.adjusted(kSpace8, 0, -kSpace8, 0);
+    painter->setFont(item_option.font);
     painter->setPen(QColor(c.ink2));
-    const int kind = withType(kKindColumn, given.fontMetrics);
+    const int kind = withType(kKindColumn, item_option.fontMetrics);
     painter->drawText(QRect(room.right() - kind, room.top(), kind, room.height()), Qt::AlignLeft | Qt::AlignVCenter,
                       index.data(CommandList::kGroup).toString());
     room.setRight(room.right() - kind - kSpace12);
     const QString keys = index.data(CommandList::kKeys).toString();
     painter->drawText(room, Qt::AlignRight | Qt::AlignVCenter, keys);
-    room.setRight(room.right() - given.fontMetrics.horizontalAdvance(keys) - kSpace16);
-    const int used = paintTitle(painter, room, given.font, QColor(c.ink), index);
+    room.setRight(room.right() - item_option.fontMetrics.horizontalAdvance(keys) - kSpace16);
+    const int used = paintTitle(painter, room, item_option.font, QColor(c.ink), index);
     room.setLeft(room.left() + used + kSpace12);
     painter->setPen(QColor(c.ink2));
-    painter->setFont(given.font);
+    painter->setFont(item_option.font);
     painter->drawText(
         room, Qt::AlignLeft | Qt::AlignVCenter,
-        elidedWords(index.data(CommandList::kAlso).toString(), given.fontMetrics, std::max(0, room.width())));
+        elidedWords(index.data(CommandList::kAlso).toString(), item_option.fontMetrics, std::max(0, room.width())));
   }
 
  private:
@@ -83,12 +83,12 @@ class CommandDelegate : public QStyledItemDelegate {
 
 std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched) {
   int score = 0, at = 0, last = -2;
-  for (const QChar wanted : query) {
-    if (wanted.isSpace()) continue;
+  for (const QChar character : query) {
+    if (character.isSpace()) continue;
     // Prefers a letter that begins a later word, or continues a run, to an earlier letter in the middle of a word.
     int found = -1;
     for (int i = at; i < text.size(); ++i) {
-      if (text[i].toLower() != wanted.toLower()) continue;
+      if (text[i].toLower() != character.toLower()) continue;
       const bool begins = i == 0 || !text[i - 1].isLetterOrNumber();
       if (found < 0) found = i;
       if (i == last + 1 || begins) {

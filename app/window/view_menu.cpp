@@ -52,12 +52,12 @@ void addThemes(QMenu* menu) {
 void askStep(QWidget* window, Selection* selection) {
   const StepRange all = selection->history() ? selection->history()->steps() : StepRange{};
   if (all.empty()) return;
-  bool given = false;
+  bool is_entered = false;
   const auto step = static_cast<std::int64_t>(
       QInputDialog::getDouble(window, "Go to step", QString("Step, %1 to %2:").arg(all.first).arg(all.last),
                               static_cast<double>(selection->step()), static_cast<double>(all.first),
-                              static_cast<double>(all.last), 0, &given));
-  if (!given) return;
+                              static_cast<double>(all.last), 0, &is_entered));
+  if (!is_entered) return;
   const StepRange range = selection->range();
   if (step < range.first || step > range.last)
     selection->setRange({step - range.size() / 2, step - range.size() / 2 + range.size() - 1});

@@ -55,12 +55,12 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
 void CompareWorkspace::foldPanels() {
   const auto unless_any = [this](Missing missing) {
     return [this, missing = std::move(missing)](const History&) {
-      QString lacking;
+      QString missing_text;
       for (const auto& run : selection_->histories()) {
-        lacking = missing(*run);
-        if (lacking.isEmpty()) break;
+        missing_text = missing(*run);
+        if (missing_text.isEmpty()) break;
       }
-      return lacking;
+      return missing_text;
     };
   };
   foldWithout(flips_, unless_any([](const History& run) {
@@ -103,10 +103,10 @@ void CompareWorkspace::arrangeEssential() {
 // Two checkpoints have no operand costs to compare. The panel of load differences, which compares the weights of their
 // experts, is shown instead.
 void CompareWorkspace::followOrigin() {
-  const bool now = onTheSameTexts(*selection_);
-  if (std::exchange(of_checkpoints_, now) == now) return;
-  if (now) operand_costs_->hide();
-  load_difference_->setVisible(now);
+  const bool same_texts = onTheSameTexts(*selection_);
+  if (std::exchange(of_checkpoints_, same_texts) == same_texts) return;
+  if (same_texts) operand_costs_->hide();
+  load_difference_->setVisible(same_texts);
   if (isVisible()) applySizes();
 }
 

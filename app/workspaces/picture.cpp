@@ -287,7 +287,7 @@ PrintedPicture panelPicture(Panel* panel, const Selection& selection, PictureKin
                             const QByteArray& id_prefix) {
   const Detached alone(panel);
   const OnPaper light(panel);
-  const QSize least = size.isValid() ? size : kLeastPicture;
+  const QSize least = size.isValid() ? size : kMinPicture;
   const QSize wanted = size.isValid() ? size : panel->size().expandedTo(least);
   Resized resized(panel, wanted);
   resized.become(wanted + QSize(0, panel->bodyRect().top()));  // plus the header, which is not in the picture

@@ -19,11 +19,11 @@ struct PrintedPicture {
   QImage image;     // image with kPrintScale times the resolution of the screen
 };
 inline constexpr int kPrintScale = 3;
-inline constexpr QSize kLeastPicture{560, 330};
+inline constexpr QSize kMinPicture{560, 330};
 
 enum class PictureKind { svg, image };
 
-// Returns the picture of an open panel. `size`: size of its plots; invalid: as on screen, but at least kLeastPicture.
+// Returns the picture of an open panel. `size`: size of its plots; invalid: as on screen, but at least kMinPicture.
 PrintedPicture panelPicture(Panel* panel, const Selection& selection, PictureKind kind, QSize size = {},
                             const QByteArray& id_prefix = {});
 PrintedPicture workspacePicture(Workspace* workspace, const Selection& selection, PictureKind kind);

@@ -34,9 +34,9 @@ QByteArray attribute(const char* name, const QByteArray& value) {
 }
 
 QByteArray escaped(const QString& text) {
-  QString kept;
-  for (const QChar c : text) kept += c.unicode() < 0x20 || c.unicode() == 0x7f ? QChar(u' ') : c;
-  return kept.toHtmlEscaped().toUtf8();
+  QString printable_text;
+  for (const QChar c : text) printable_text += c.unicode() < 0x20 || c.unicode() == 0x7f ? QChar(u' ') : c;
+  return printable_text.toHtmlEscaped().toUtf8();
 }
 
 QByteArray colour(const char* name, const QColor& color) {

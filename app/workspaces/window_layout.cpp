@@ -75,7 +75,8 @@ void WindowLayout::setDefaultIfNothingWasKept() {
 
 QVariantMap WindowLayout::arrangement() const {
   QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)}};
-  for (const Workspace* each : workspaces_->all()) layout["workspaces/" + each->name()] = each->arrangement();
+  for (const Workspace* workspace : workspaces_->all())
+    layout["workspaces/" + workspace->name()] = workspace->arrangement();
   return layout;
 }
 
@@ -83,7 +84,8 @@ QVariantMap WindowLayout::now() const {
   QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)},
                      {"workspace", workspaces_->current()->name()},
                      {"geometry", window_->saveGeometry()}};
-  for (const Workspace* each : workspaces_->all()) layout["workspaces/" + each->name()] = each->remembered();
+  for (const Workspace* workspace : workspaces_->all())
+    layout["workspaces/" + workspace->name()] = workspace->remembered();
   return layout;
 }
 
@@ -103,16 +105,17 @@ void WindowLayout::saveIfChanged() {
 }
 
 void WindowLayout::restore() {
-  const QVariantMap kept = sealed(kArrangementKey);
-  window_->restoreGeometry(kept["geometry"].toByteArray());
+  const QVariantMap arrangement = sealed(kArrangementKey);
+  window_->restoreGeometry(arrangement["geometry"].toByteArray());
   // Shrinks a window whose layout comes from a larger screen.
   const QSize room = window_->screen()->availableSize();
-  const QSize room_then = kept.value("screen", room).toSize();
+  const QSize room_then = arrangement.value("screen", room).toSize();
   const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
-  if (smaller_screen || kept.isEmpty()) fitScreen();
-  arranged_ = window_->restoreState(kept["window"].toByteArray(), kWindowLayoutVersion);
-  for (Workspace* each : workspaces_->all()) each->restore(kept["workspaces/" + each->name()].toMap());
-  workspaces_->bringUp(kept["workspace"].toString());
+  if (smaller_screen || arrangement.isEmpty()) fitScreen();
+  arranged_ = window_->restoreState(arrangement["window"].toByteArray(), kWindowLayoutVersion);
+  for (Workspace* workspace : workspaces_->all())
+    workspace->restore(arrangement["workspaces/" + workspace->name()].toMap());
+  workspaces_->bringUp(arrangement["workspace"].toString());
   timer_.start();
 }
 
@@ -165,18 +168,19 @@ void WindowLayout::endProjection() {
   if (!lent_) return restoreArrangement(before);
   // Stores the window's layout for the end of the lesson. The panels keep their settings.
   own_["window"] = before["window"];
-  for (const Workspace* each : workspaces_->all()) {
-    const QString key = "workspaces/" + each->name();
+  for (const Workspace* workspace : workspaces_->all()) {
+    const QString key = "workspaces/" + workspace->name();
     QVariantMap panels = own_[key].toMap();
     panels.insert(before[key].toMap());
     own_[key] = panels;
   }
 }
 
-void WindowLayout::restoreArrangement(const QVariantMap& own) {
-  window_->restoreState(own["window"].toByteArray(), kWindowLayoutVersion);
+void WindowLayout::restoreArrangement(const QVariantMap& arrangement) {
+  window_->restoreState(arrangement["window"].toByteArray(), kWindowLayoutVersion);
   widths_ = widths_before_;
-  for (Workspace* each : workspaces_->all()) each->restore(own["workspaces/" + each->name()].toMap());
+  for (Workspace* workspace : workspaces_->all())
+    workspace->restore(arrangement["workspaces/" + workspace->name()].toMap());
   applySizesSoon();
 }
 
@@ -197,7 +201,7 @@ void WindowLayout::takeBack() {
   before_of_lesson_.clear();
   window_->restoreState(own_["window"].toByteArray(), kWindowLayoutVersion);
   lent_ = false;
-  for (Workspace* each : workspaces_->all()) each->restore(own_["workspaces/" + each->name()].toMap());
+  for (Workspace* workspace : workspaces_->all()) workspace->restore(own_["workspaces/" + workspace->name()].toMap());
   workspaces_->bringUp(own_["workspace"].toString());
   if (projected_ && before_.isEmpty()) project();
 }

@@ -46,7 +46,7 @@ class WindowLayout : public QObject {
  private:
   QVariantMap now() const;
   QVariantMap arrangement() const;  // the layout without the state of the panels
-  void restoreArrangement(const QVariantMap& own);
+  void restoreArrangement(const QVariantMap& arrangement);
   void applySizesSoon();
   void project();
   void projectLesson();

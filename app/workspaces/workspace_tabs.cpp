@@ -18,7 +18,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastHeight = 200;  // height of the visible part of a workspace that scrolls
+constexpr int kMinHeight = 200;  // height of the visible part of a workspace that scrolls
 
 // Holds a workspace in the window and scrolls it if the window is too low for its panels. Requires the workspace's
 // least width, so that nothing has to be scrolled sideways.
@@ -33,8 +33,8 @@ class WorkspaceScroll : public QScrollArea {
     workspace->installEventFilter(this);
   }
   QSize minimumSizeHint() const override {
-    const QSize least = workspace_->minimumSizeHint();
-    return {least.width(), std::min(least.height(), withType(kLeastHeight, fontMetrics()))};
+    const QSize min_size = workspace_->minimumSizeHint();
+    return {min_size.width(), std::min(min_size.height(), withType(kMinHeight, fontMetrics()))};
   }
   QSize sizeHint() const override { return workspace_->sizeHint(); }
 

@@ -141,12 +141,12 @@ std::vector<TextPiece> pieces_of(const std::vector<LabelledText>& texts, const C
 }
 
 void require_passes(std::size_t pieces, std::size_t passes_of_piece) {
-  constexpr std::size_t kMostPasses = 100'000'000;
-  const std::size_t most = kMostPasses / passes_of_piece;
-  if (pieces > most)
+  constexpr std::size_t kMaxPasses = 100'000'000;
+  const std::size_t max_pieces = kMaxPasses / passes_of_piece;
+  if (pieces > max_pieces)
     throw std::runtime_error("--twin-pieces: " + std::to_string(pieces) + " pieces of text x " +
-                             std::to_string(passes_of_piece) + " passes are too many; at most " + std::to_string(most) +
-                             " pieces");
+                             std::to_string(passes_of_piece) + " passes are too many; at most " +
+                             std::to_string(max_pieces) + " pieces");
 }
 
 std::string absolute_path(const std::string& path) {

@@ -97,8 +97,8 @@ std::int64_t GapTrack::count(StepRange range) const {
   return range.empty() ? 0 : static_cast<std::int64_t>(place(range.last + 1) - place(range.first));
 }
 
-StepRange GapTrack::last_steps(std::int64_t n, std::int64_t upto) const {
-  const std::size_t end = place(upto + 1);
+StepRange GapTrack::last_steps(std::int64_t n, std::int64_t last_step) const {
+  const std::size_t end = place(last_step + 1);
   if (end == 0 || n <= 0) return {};
   return {steps_[end - std::min(end, static_cast<std::size_t>(n))], steps_[end - 1]};
 }

@@ -37,9 +37,9 @@ class GapTrack {
   std::int64_t count(StepRange range) const;  // number of these steps in `range`
   // Index of the first step at or after `step`.
   std::size_t place(std::int64_t step) const { return steps_.row_of(step); }
-  StepRange last_steps(std::int64_t n, std::int64_t upto) const;  // range of the newest n steps up to `upto`
-  const Pyramid& raw() const { return raw_; }                     // gap; kNoValue unless both values are finite
-  const Pyramid& smooth() const { return smooth_; }               // smoothed gap; kNoValue before the first gap
+  StepRange last_steps(std::int64_t n, std::int64_t last_step) const;  // range of the newest n steps up to `last_step`
+  const Pyramid& raw() const { return raw_; }                          // gap; kNoValue unless both values are finite
+  const Pyramid& smooth() const { return smooth_; }                    // smoothed gap; kNoValue before the first gap
   // Returns min, max, mean and count of the gaps in each bin. Bin b holds the steps [edges[b], edges[b + 1]).
   std::vector<PyramidBin> series(std::span<const std::int64_t> edges) const;
   // Returns the smoothed gap at the last step of each bin; kNoValue for a bin without gaps.

@@ -26,12 +26,12 @@ bool is_scaled(const QuantFrame& operand) {
 }
 
 template <class Wanted>
-OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted wanted) {
+OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted is_wanted) {
   OperandSqnr sqnr;
   double sum = 0;
   int finite = 0;
   for (const QuantFrame& operand : operands) {
-    if (std::isnan(operand.sqnr_db) || !wanted(operand)) continue;
+    if (std::isnan(operand.sqnr_db) || !is_wanted(operand)) continue;
     sqnr.choice = choice;
     ++sqnr.operands;
     if (sqnr.operands == 1 || operand.sqnr_db < sqnr.worst_db) sqnr.worst_db = operand.sqnr_db, sqnr.worst = operand;
@@ -65,12 +65,12 @@ std::vector<OperandSqnr> operand_sqnr(std::span<const HistoryPtr> runs, std::int
   std::vector<Operands> operands;
   for (const HistoryPtr& run : runs) operands.push_back(operands_of(*run, step));
   std::vector<OperandSqnr> found;
-  for (const Operands& own : operands) {
+  for (const Operands& run_operands : operands) {
     const auto differs_from_a = [&](const QuantFrame& operand) {
       return format_at(operands.front(), operand) != operand.format;
     };
-    const OperandSqnr differing = sqnr_of(own, OperandChoice::differing, differs_from_a);
-    found.push_back(differing.operands > 0 ? differing : of_common(own, operands));
+    const OperandSqnr differing = sqnr_of(run_operands, OperandChoice::differing, differs_from_a);
+    found.push_back(differing.operands > 0 ? differing : of_common(run_operands, operands));
   }
   return found;
 }

@@ -18,7 +18,7 @@ bool StabilityTrack::update(const History& history, int at_most) {
     truncations_ = truncations;
   }
   const std::vector<std::int64_t> steps = history.text_steps(TextKind::probe);
-  std::shared_ptr<const TokenFrame> then;  // kept, so that a fixed reference is unpacked only once
+  std::shared_ptr<const TokenFrame> older;  // kept, so that a fixed reference is unpacked only once
   std::int64_t then_step = -1;
   for (auto next = std::ranges::upper_bound(steps, looked_); next != steps.end(); ++next) {
     if (at_most-- <= 0) return true;
@@ -26,18 +26,18 @@ bool StabilityTrack::update(const History& history, int at_most) {
     const auto reference = std::ranges::upper_bound(steps, earlier_.of(*next));
     if (reference == steps.begin() || *std::prev(reference) == *next) continue;
     std::int64_t step = *next;
-    const auto now = history.text_at(TextKind::probe, step);
-    if (!then || then_step != *std::prev(reference)) {
+    const auto newer = history.text_at(TextKind::probe, step);
+    if (!older || then_step != *std::prev(reference)) {
       then_step = *std::prev(reference);
-      then = history.text_at(TextKind::probe, then_step);
+      older = history.text_at(TextKind::probe, then_step);
     }
-    if (!now || !then || step != *next) continue;  // the run was rewound in the meantime
+    if (!newer || !older || step != *next) continue;  // the run was rewound in the meantime
     if (layers_.empty())
-      for (const TokenLayer& layer : now->layers) layers_.push_back(layer.layer);
+      for (const TokenLayer& layer : newer->layers) layers_.push_back(layer.layer);
     StabilityPoint& point = points_.emplace_back(StabilityPoint{step, then_step, {}, {}});
     for (const int layer : layers_) {
-      point.unchanged_L.push_back(unchanged_choices(*now, *then, layer));
-      point.shared_L.push_back(routing_stability(*now, *then, layer));
+      point.unchanged_L.push_back(unchanged_choices(*newer, *older, layer));
+      point.shared_L.push_back(routing_stability(*newer, *older, layer));
     }
     point.ordinal = taken_++;
     if (points_.size() > kMaxPoints) thin();
@@ -46,10 +46,10 @@ bool StabilityTrack::update(const History& history, int at_most) {
 }
 
 void StabilityTrack::thin() {
-  const std::size_t half = points_.size() / 2;
-  const int level = finest_level(std::span<const StabilityPoint>(points_).first(half));
+  const std::size_t half_count = points_.size() / 2;
+  const int level = finest_level(std::span<const StabilityPoint>(points_).first(half_count));
   if (level < 0) return;
-  const auto older = points_.begin() + static_cast<std::ptrdiff_t>(half);
+  const auto older = points_.begin() + static_cast<std::ptrdiff_t>(half_count);
   points_.erase(std::remove_if(points_.begin(), older, [&](const auto& p) { return is_dropped(p.ordinal, level); }),
                 older);
 }

@@ -59,14 +59,14 @@ Chance chance_of(const std::vector<BatchMeans>& equal, double least_lasting) {
 double own_half(const BatchMeans& gap) {
   const double mean = mean_over(gap);
   double squares = 0;
-  for (const double each : gap) squares += (each - mean) * (each - mean);
+  for (const double run_gap : gap) squares += (run_gap - mean) * (run_gap - mean);
   return student_95(kBatches - 1) * std::sqrt(squares / (kBatches - 1) / kBatches);
 }
 
 // Returns the lower limit of rho for k equal runs. The luck of two runs is often alike, which looks as if nothing
 // lasted.
 double least_lasting(double equal_runs) {
-  return equal_runs > 2 ? kLeastLasting : kLeastLastingOfTwo;
+  return equal_runs > 2 ? kMinLasting : kMinLastingOfTwo;
 }
 
 // Returns the variance of the gap, in units of the variance of one run's mean. Run A is one of the k runs that give
@@ -82,24 +82,24 @@ double wider_by_drift(const Conclusion& c) {
   return std::pow(static_cast<double>(c.drift) / static_cast<double>(c.drift_of_twins), 2);
 }
 
-constexpr double kHardlyWider = 1.2;
+constexpr double kMinWidening = 1.2;
 
 // True if the run's drift needs a factor outside the measured range, or if the run replays run A's routing, so that
 // only the twins show how far chance has come.
 bool twins_are_near(const Conclusion& c) {
-  return c.drift_of_twins < kLeastDrift && (c.replays || wider_by_drift(c) > kHardlyWider);
+  return c.drift_of_twins < kMinDrift && (c.replays || wider_by_drift(c) > kMinWidening);
 }
 
 StepRange common_steps(StepRange run, const GapTrack& twin) {
   return {std::max(run.first, twin.steps().first), std::min(run.last, twin.steps().last)};
 }
 
-// Returns how many steps the longest twin still needs to have kLeastSteps steps beside the run; 0 if it needs none or
+// Returns how many steps the longest twin still needs to have kMinSteps steps beside the run; 0 if it needs none or
 // there are no twins.
 std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
-  std::int64_t most = 0;
-  for (const GapTrack* twin : twins) most = std::max(most, twin->count(common_steps(run, *twin)));
-  return twins.empty() ? 0 : std::max<std::int64_t>(0, kLeastSteps - most);
+  std::int64_t most_steps = 0;
+  for (const GapTrack* twin : twins) most_steps = std::max(most_steps, twin->count(common_steps(run, *twin)));
+  return twins.empty() ? 0 : std::max<std::int64_t>(0, kMinSteps - most_steps);
 }
 
 // Returns the last half of the steps that the run has in common with twins that have enough steps.
@@ -107,11 +107,11 @@ StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& 
   std::int64_t last = -1;
   for (const GapTrack* twin : twins) {
     const StepRange both = common_steps(run.steps(), *twin);
-    if (twin->count(both) >= kLeastSteps) last = std::max(last, both.last);
+    if (twin->count(both) >= kMinSteps) last = std::max(last, both.last);
   }
   StepRange steps = run.steps();
   if (last >= 0) steps.last = last;
-  return run.last_steps(std::max(kLeastSteps, run.count(steps) / 2), steps.last);
+  return run.last_steps(std::max(kMinSteps, run.count(steps) / 2), steps.last);
 }
 
 Verdict verdict_of_interval(const Conclusion& c) {
@@ -131,14 +131,14 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   const std::vector<float> of_a = run.a()->values_at(c.loss, kWholeRun, steps),
                            of_b = run.b()->values_at(c.loss, kWholeRun, steps);
   double n = 0, sum = 0, squares = 0, loss = 0;
-  const auto each = [&](auto use) {
+  const auto for_each_step = [&](auto use) {
     for (std::size_t i = 0; i < steps.size(); ++i)
       if (std::isfinite(of_a[i]) && std::isfinite(of_b[i]))
         use(static_cast<double>(of_b[i]) - static_cast<double>(of_a[i]), static_cast<double>(of_a[i]));
   };
-  each([&](double gap, double of) { ++n, sum += gap, loss += of; });
+  for_each_step([&](double gap, double reference_loss) { ++n, sum += gap, loss += reference_loss; });
   if (n < 2) return;
-  each([&](double gap, double) { squares += (gap - sum / n) * (gap - sum / n); });
+  for_each_step([&](double gap, double) { squares += (gap - sum / n) * (gap - sum / n); });
   c.candidates = judging.candidates;
   c.gap = static_cast<float>(sum / n);
   c.half = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
@@ -165,19 +165,19 @@ float growth_of(std::span<const GapTrack* const> runs, StepRange steps) {
   return early > 0 ? std::min(late / early, kMost) : kMost;
 }
 
-// Returns the steps until the mean drift over the last half of the steps is kLeastDrift. That mean is about the value
+// Returns the steps until the mean drift over the last half of the steps is kMinDrift. That mean is about the value
 // in the middle of the half, at three quarters of all steps. On nano 84 of 100 such estimates were right to a factor of
 // two.
 std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float late_drift) {
-  constexpr float kStillGrows = 1.1f;
-  const std::int64_t taken = run.count({run.steps().first, c.steps.last});
-  if (is_missing(c.growth)) return taken;
-  if (c.growth < kStillGrows) return 0;
+  constexpr float kMinGrowth = 1.1f;
+  const std::int64_t steps_taken = run.count({run.steps().first, c.steps.last});
+  if (is_missing(c.growth)) return steps_taken;
+  if (c.growth < kMinGrowth) return 0;
   const auto judged = static_cast<double>(run.count(c.steps));
-  const double lacks = std::max(0.0, std::log(static_cast<double>(kLeastDrift / late_drift)));
+  const double lacks = std::max(0.0, std::log(static_cast<double>(kMinDrift / late_drift)));
   const double reached =
-      static_cast<double>(taken) - 0.25 * judged + 0.5 * judged * lacks / std::log(static_cast<double>(c.growth));
-  return std::clamp(static_cast<std::int64_t>(reached / 0.75) - taken, std::int64_t{1}, 10 * taken);
+      static_cast<double>(steps_taken) - 0.25 * judged + 0.5 * judged * lacks / std::log(static_cast<double>(c.growth));
+  return std::clamp(static_cast<std::int64_t>(reached / 0.75) - steps_taken, std::int64_t{1}, 10 * steps_taken);
 }
 
 // Computes gap, half and related members of `c`; returns false if a batch has no losses.
@@ -194,15 +194,15 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   c.twins = static_cast<int>(equal.size()) - 1;
   if (c.twins == 0 || (same_start && twins_are_near(c))) return true;
   const double by_drift = same_start ? wider_by_drift(c) : 1;
-  c.widened = by_drift >= kHardlyWider;
+  c.widened = by_drift >= kMinWidening;
   const auto half_of = [&](double runs) {
     const Chance chance = chance_of(equal, least_lasting(runs));
     return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * chance.deviation *
                               by_drift * std::sqrt(variances(runs, same_start)));
   };
-  const auto own = static_cast<float>(own_half(*gap));
-  c.half = std::max(own, half_of(k));
-  if (half_of(k) > own) c.half_with_another = std::max(own, half_of(k + 1));
+  const auto own_half_width = static_cast<float>(own_half(*gap));
+  c.half = std::max(own_half_width, half_of(k));
+  if (half_of(k) > own_half_width) c.half_with_another = std::max(own_half_width, half_of(k + 1));
   return true;
 }
 
@@ -221,12 +221,12 @@ std::int64_t validation_every(const History& history) {
 // Returns the steps until each batch of the judged steps has a loss, if losses follow each other at the interval of the
 // settings or, where the settings have none, at the mean interval of the present losses.
 std::int64_t lacking_losses(const GapTrack& run) {
-  const std::int64_t taken = run.count(), set = validation_every(*run.a());
-  if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - taken);
-  const PyramidBin all = run.raw().slice(0, static_cast<std::size_t>(taken));
+  const std::int64_t steps_taken = run.count(), set = validation_every(*run.a());
+  if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - steps_taken);
+  const PyramidBin all = run.raw().slice(0, static_cast<std::size_t>(steps_taken));
   if (all.finite == 0) return 0;
-  const std::int64_t every = (taken + all.finite - 1) / all.finite;
-  return std::max<std::int64_t>(1, least_steps(every) - taken);
+  const std::int64_t interval = (steps_taken + all.finite - 1) / all.finite;
+  return std::max<std::int64_t>(1, least_steps(interval) - steps_taken);
 }
 
 // True if the run replays a routing of run A that follows from the weights. With forced balance, the routing of equal
@@ -310,13 +310,13 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   } else if (on_the_same_texts(*run.a(), *run.b())) {
     c.is_on_texts = true;
     judge_texts(run, judging, c);
-  } else if (run.count() >= kLeastSteps && run.identical()) {
+  } else if (run.count() >= kMinSteps && run.identical()) {
     c.verdict = Verdict::identical;
     c.gap = c.half = 0;
-  } else if (run.count() >= kLeastSteps) {
+  } else if (run.count() >= kMinSteps) {
     judge(paired, twins, judging, c);
   } else {
-    c.lacking = kLeastSteps - run.count();
+    c.lacking = kMinSteps - run.count();
   }
   return c;
 }

@@ -8,7 +8,7 @@
 // Losses of neighbouring steps are correlated, and luck at the start of a run lasts. The steps are therefore cut into
 // four batches. The deviations r of the batch means of the equal runs (run A and its twins) from the mean over these
 // runs give
-//   v   = sum r^2 / (4 (k - 1)), k equal runs,   rho = mean of r_j r_(j+1) / v, kLeastLasting to 1,
+//   v   = sum r^2 / (4 (k - 1)), k equal runs,   rho = mean of r_j r_(j+1) / v, kMinLasting to 1,
 //   n   = 4 / (1 + 3 rho) batches that count as independent: 1 if all of a deviation lasts,
 //   s^2 = v / n                                  variance of one run's mean, with n (k - 1) degrees of freedom.
 // Interval: gap +-t s sqrt(2 - 1/k) with Student's two-sided 95 % quantile t, but at least t_3 times the standard error
@@ -19,7 +19,7 @@
 //
 // Four batches of two runs are too few to estimate rho well, and luck lasts in every real training. Of 120 pairs of
 // equal runs (small, 600 steps, one twin), a lower limit of 0 for rho called 13 different by the validation loss and 10
-// by the training loss; the lower limit kLeastLastingOfTwo called 9 and 3 different, with an equally wide median
+// by the training loss; the lower limit kMinLastingOfTwo called 9 and 3 different, with an equally wide median
 // interval (tests/data/equal_runs_small.csv).
 //
 // The settings, not the losses, select the loss that is judged (deciding_loss), as the narrower of two intervals would
@@ -30,7 +30,7 @@
 // d_t is less than d, s is multiplied by (d / d_t)^2. Measured on the preset nano with 48 seeds of FP32 twins beside
 // MXFP4 runs, two of which were compared with each other: s grows as the 1.3rd power of the drift (0.0025 at d 0.28,
 // 0.012 at 0.90); of 207 comparisons beside one twin with d_t from 0.1 to 0.64, this factor called 3 different by the
-// training loss, none by the validation loss. If d_t is less than kLeastDrift, the effect of chance is not known and
+// training loss, none by the validation loss. If d_t is less than kMinDrift, the effect of chance is not known and
 // there is no verdict yet.
 //
 // Each of several candidates beside run A is a chance to call an equal run different. t is then the quantile of the
@@ -67,20 +67,20 @@ namespace moescope {
 
 // Lower limits of rho, the share of an equal run's deviation that lasts from batch to batch: beside several twins, and
 // beside one.
-inline constexpr double kLeastLasting = 0.25, kLeastLastingOfTwo = 0.35;
+inline constexpr double kMinLasting = 0.25, kMinLastingOfTwo = 0.35;
 // Comparisons of fewer steps have no verdict.
-inline constexpr std::int64_t kLeastSteps = 50;
+inline constexpr std::int64_t kMinSteps = 50;
 // Least number of steps for a verdict by the validation loss, which is measured every `validation_every` steps (0:
 // never): each of the four batches of the last half needs one measurement.
 constexpr std::int64_t least_steps(std::int64_t validation_every) {
-  return validation_every > 0 ? std::max(kLeastSteps, 8 * validation_every) : kLeastSteps;
+  return validation_every > 0 ? std::max(kMinSteps, 8 * validation_every) : kMinSteps;
 }
 // Default of a loss gap that matters, as a share of run A's loss: DeepSeek-V3 (arXiv:2412.19437, section 3.3) calls
 // this relative error of FP8 against BF16 within training randomness.
 inline constexpr double kMatters = 0.0025;
 
 // Least drift of the twins at which the effect of more drift on chance was measured.
-inline constexpr float kLeastDrift = 0.1f;
+inline constexpr float kMinDrift = 0.1f;
 
 // A run that is compared with run A, or a noise twin.
 struct PairedRun {
@@ -91,7 +91,7 @@ struct PairedRun {
 };
 
 enum class Verdict {
-  too_short,   // fewer than kLeastSteps steps in common
+  too_short,   // fewer than kMinSteps steps in common
   lost,        // only one of the losses is NaN or infinite at the end
   identical,   // the losses are equal to the bit
   no_twin,     // no noise twin: the effect of chance is not known
@@ -127,8 +127,8 @@ struct Conclusion {
   bool widened = false;        // the smaller drift of the twins widened the interval noticeably
   // Growth of the twins' drift from the first half of the judged steps to the second; kNoValue: no drift yet.
   float growth = kNoValue;
-  // Further steps needed for a verdict. too_short: until there are enough losses; no_twin: until a twin has kLeastSteps
-  // steps beside the run; twins_near: until the twins' drift is kLeastDrift at its present growth, or as many steps
+  // Further steps needed for a verdict. too_short: until there are enough losses; no_twin: until a twin has kMinSteps
+  // steps beside the run; twins_near: until the twins' drift is kMinDrift at its present growth, or as many steps
   // again if there is no drift to extrapolate. 0: more steps do not help.
   std::int64_t lacking = 0;
 };

@@ -14,8 +14,8 @@ std::string two_digits(float value) {
 
 // Prints the gap with as many digits after the point as two digits of `half` need: "+0.0028". No sign if it rounds to
 // 0.
-std::string signed_gap(float gap, float half) {
-  const double size = std::fabs(std::isfinite(half) && half > 0 ? half : gap);
+std::string signed_gap(float gap, float half_width) {
+  const double size = std::fabs(std::isfinite(half_width) && half_width > 0 ? half_width : gap);
   const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;
   const std::string number = formatted("%+.*f", digits, static_cast<double>(gap));
   return number.find_first_of("123456789") == number.npos ? number.substr(1) : number;
@@ -60,19 +60,19 @@ std::string candidates_text(const Conclusion& c) {
 std::string near_text(const Conclusion& c) {
   const std::string of_run =
       c.replays ? "this run replays run A's routing" : "this run's differs for " + percent(c.drift);
-  const std::string seen = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
-                           of_tokens(c.drift_of_twins) + ", " + of_run + ", and an interval needs " +
-                           percent(kLeastDrift) + " for the twins; ";
+  const std::string reason = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
+                             of_tokens(c.drift_of_twins) + ", " + of_run + ", and an interval needs " +
+                             percent(kMinDrift) + " for the twins; ";
   const std::string steps = std::to_string(c.lacking) + " more steps";
   if (c.lacking == 0)
-    return seen + "their drift does not grow any more; a noise twin with another seed would give an interval";
+    return reason + "their drift does not grow any more; a noise twin with another seed would give an interval";
   if (is_missing(c.growth))
-    return seen + steps + ", as many as so far, because their drift has not grown yet and allows no estimate";
-  return seen + "about " + steps + ", if it grows as it did over the judged steps";
+    return reason + steps + ", as many as so far, because their drift has not grown yet and allows no estimate";
+  return reason + "about " + steps + ", if it grows as it did over the judged steps";
 }
 
 std::string too_short_text(const Conclusion& c) {
-  if (c.common_steps < kLeastSteps) return "too early to tell: verdict in " + counted(c.lacking, "step", "steps");
+  if (c.common_steps < kMinSteps) return "too early to tell: verdict in " + counted(c.lacking, "step", "steps");
   return std::string("too few values of the ") + loss_words(c.loss) +
          " were measured for a verdict: each quarter of the last half of the steps needs one" +
          (c.lacking > 0 ? "; verdict in " + counted(c.lacking, "step", "steps") : "");
@@ -83,53 +83,56 @@ std::string who_text(const Conclusion& c) {
 }
 
 std::string of_steps(const Conclusion& c) {
-  const std::string who = who_text(c);
+  const std::string run_name = who_text(c);
   const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
-  const std::string alone = loss + signed_gap(c.gap, c.half), over = " nats/token over " + steps_text(c.steps);
-  const std::string gap = alone + " +-" + two_digits(c.half) + over;
+  const std::string gap_alone = loss + signed_gap(c.gap, c.half), stretch = " nats/token over " + steps_text(c.steps);
+  const std::string gap = gap_alone + " +-" + two_digits(c.half) + stretch;
   const std::string allowing = drift_text(c) + candidates_text(c);
-  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + allowing;
+  const std::string chance_text = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + allowing;
   switch (c.verdict) {
     case Verdict::too_short:
-      return who + too_short_text(c);
+      return run_name + too_short_text(c);
     case Verdict::lost:
-      return who + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
+      return run_name + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
     case Verdict::identical:
-      return who + "the same losses to the bit over " + steps_text(c.steps);
+      return run_name + "the same losses to the bit over " + steps_text(c.steps);
     case Verdict::no_twin:
       if (c.lacking > 0)
-        return who + "too early to tell: " + alone + over + "; verdict in " + counted(c.lacking, "step", "steps") +
-               ", when its noise twin has taken " + std::to_string(kLeastSteps);
-      return who + "not judged: " + alone + over + "; add a noise twin to see whether that is more than chance";
+        return run_name + "too early to tell: " + gap_alone + stretch + "; verdict in " +
+               counted(c.lacking, "step", "steps") + ", when its noise twin has taken " + std::to_string(kMinSteps);
+      return run_name + "not judged: " + gap_alone + stretch +
+             "; add a noise twin to see whether that is more than chance";
     case Verdict::twins_near:
-      return who + (c.lacking > 0 ? "too early to tell: " : "not judged: ") + alone + over + "; " + near_text(c);
+      return run_name + (c.lacking > 0 ? "too early to tell: " : "not judged: ") + gap_alone + stretch + "; " +
+             near_text(c);
     case Verdict::equal:
-      return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
+      return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
     case Verdict::unclear:
-      return who + "not told apart: " + alone + over + "; noise +-" + two_digits(c.half) + ", target " +
+      return run_name + "not told apart: " + gap_alone + stretch + "; noise +-" + two_digits(c.half) + ", target " +
              two_digits(c.matters) + allowing + "; train longer or add a noise twin";
     case Verdict::worse:
-      return who + "worse: " + gap + against_what_matters(c) + "; " + seen;
+      return run_name + "worse: " + gap + against_what_matters(c) + "; " + chance_text;
     case Verdict::better:
-      return who + "better: " + gap + "; " + seen;
+      return run_name + "better: " + gap + "; " + chance_text;
   }
   return {};
 }
 
 std::string of_texts(const Conclusion& c) {
-  const std::string who = who_text(c);
-  const std::string over = std::to_string(c.common_steps) + (c.common_steps == 1 ? " batch" : " batches") + " of text";
-  if (c.verdict == Verdict::too_short) return who + "not judged: " + over + " give no interval";
-  if (c.verdict == Verdict::identical) return who + "the same losses to the bit over " + over;
+  const std::string run_name = who_text(c);
+  const std::string batches =
+      std::to_string(c.common_steps) + (c.common_steps == 1 ? " batch" : " batches") + " of text";
+  if (c.verdict == Verdict::too_short) return run_name + "not judged: " + batches + " give no interval";
+  if (c.verdict == Verdict::identical) return run_name + "the same losses to the bit over " + batches;
   const std::string gap =
-      "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + over;
+      "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + batches;
   const std::string allowing = candidates_text(c);
   if (c.verdict == Verdict::equal)
-    return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
+    return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
   if (c.verdict == Verdict::unclear)
-    return who + "not told apart: " + gap + ", target " + two_digits(c.matters) + allowing +
+    return run_name + "not told apart: " + gap + ", target " + two_digits(c.matters) + allowing +
            "; more text would narrow the interval";
-  return who + (c.verdict == Verdict::worse ? "worse: " : "better: ") + gap + against_what_matters(c) + allowing;
+  return run_name + (c.verdict == Verdict::worse ? "worse: " : "better: ") + gap + against_what_matters(c) + allowing;
 }
 
 }  // namespace

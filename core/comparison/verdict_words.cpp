@@ -11,7 +11,7 @@ namespace {
 
 using Reasons = std::vector<std::string>;
 
-constexpr double kMostTimesLonger = 20;
+constexpr double kMaxLengthRatio = 20;
 
 // Returns "1.4 times what matters", "nine times what matters".
 std::string times_what_matters(double ratio) {
@@ -33,17 +33,17 @@ Reasons sizes(const Conclusion& c) {
 }
 
 // True if an interval of `half` around the gap would settle the verdict.
-bool decides(const Conclusion& c, float half) {
+bool decides(const Conclusion& c, float half_width) {
   const float size = std::fabs(c.gap);
-  return size - half > 0 || size + half < c.matters;
+  return size - half_width > 0 || size + half_width < c.matters;
 }
 
 // Returns the step at which the interval will be narrow enough to exclude 0 or to exclude a gap that matters, whichever
 // comes first.
 double steps_to_decide(const Conclusion& c) {
   const double size = std::fabs(static_cast<double>(c.gap));
-  const double wanted = std::max(size, static_cast<double>(c.matters) - size);
-  const double times = static_cast<double>(c.half) / wanted;
+  const double wanted_half_width = std::max(size, static_cast<double>(c.matters) - size);
+  const double times = static_cast<double>(c.half) / wanted_half_width;
   return times * times * static_cast<double>(c.steps.last + 1);
 }
 
@@ -78,7 +78,7 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
     const Conclusion& c = candidates[i];
     if (c.verdict != Verdict::unclear || c.steps.empty()) continue;
     const double steps = steps_to_decide(c);
-    if (!(steps < kMostTimesLonger * static_cast<double>(c.steps.last + 1))) continue;
+    if (!(steps < kMaxLengthRatio * static_cast<double>(c.steps.last + 1))) continue;
     found.how = Settlement::How::more_steps;
     found.settled.push_back(i);
     found.step = std::max(found.step, round_step(steps));
@@ -116,11 +116,11 @@ const char* to_text(VerdictWord word) {
 }
 
 std::vector<std::string> verdict_reasons(const Conclusion& c) {
-  const std::string lacking = counted(c.lacking, "step", "steps");
+  const std::string missing_steps = counted(c.lacking, "step", "steps");
   switch (c.verdict) {
     case Verdict::too_short:
       if (c.lacking == 0) return {"too few values of the loss", "too few values"};
-      return {"verdict in " + lacking};
+      return {"verdict in " + missing_steps};
     case Verdict::lost: {
       const std::string step = std::to_string(c.steps.first);
       if (c.lost_is_a) return {"A's loss is NaN or infinite from step " + step, "A: NaN from step " + step};
@@ -129,16 +129,16 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
     case Verdict::identical:
       return {"the same losses to the bit", "the same losses"};
     case Verdict::no_twin:
-      if (c.lacking > 0) return {"the noise twin needs " + lacking + " more", "in " + lacking};
+      if (c.lacking > 0) return {"the noise twin needs " + missing_steps + " more", "in " + missing_steps};
       return {"no noise twin to compare with", "no noise twin"};
     case Verdict::twins_near:
       if (c.lacking == 0) return {"the noise twin hardly differs from A", "noise not known"};
-      return {"in about " + lacking + ", when the noise twin differs from A", "in about " + lacking};
+      return {"in about " + missing_steps + ", when the noise twin differs from A", "in about " + missing_steps};
     case Verdict::equal:
       return {"less than what matters"};
     case Verdict::unclear: {
-      const std::string half = formatted("%.2g", static_cast<double>(c.half));
-      return {"gaps below " + half + " may be chance", "chance below " + half};
+      const std::string half_width = formatted("%.2g", static_cast<double>(c.half));
+      return {"gaps below " + half_width + " may be chance", "chance below " + half_width};
     }
     case Verdict::worse:
     case Verdict::better:

@@ -59,8 +59,8 @@ bool has_two_states(std::span<const double> values) {
   const double high = state(values, true), low = state(values, false);
   std::size_t near = 0, changes = 1;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double own = values[i] > 0 ? high : low;
-    near += std::fabs(values[i] - own) <= kNearState * std::fabs(own);
+    const double own_state = values[i] > 0 ? high : low;
+    near += std::fabs(values[i] - own_state) <= kNearState * std::fabs(own_state);
     changes += i > 0 && (values[i] > 0) != (values[i - 1] > 0);
   }
   const auto n = static_cast<double>(values.size());
@@ -76,19 +76,20 @@ std::vector<double> without_trend(std::span<const float> values) {
     const double at = static_cast<double>(i) - (n - 1) / 2;
     product += at * static_cast<double>(values[i]), squares += at * at;
   }
-  std::vector<double> left;
+  std::vector<double> residuals;
   for (std::size_t i = 0; i < values.size(); ++i)
-    left.push_back(static_cast<double>(values[i]) - mean - (static_cast<double>(i) - (n - 1) / 2) * product / squares);
-  return left;
+    residuals.push_back(static_cast<double>(values[i]) - mean -
+                        (static_cast<double>(i) - (n - 1) / 2) * product / squares);
+  return residuals;
 }
 
 bool loss_follows(std::span<const double> component, std::span<const float> losses) {
   if (losses.size() != component.size() || losses.size() < 3) return false;
   if (!std::ranges::all_of(losses, [](float loss) { return std::isfinite(loss); })) return false;
-  const std::vector<double> left = without_trend(losses);
+  const std::vector<double> residuals = without_trend(losses);
   double ab = 0, aa = 0, bb = 0;
-  for (std::size_t i = 0; i < left.size(); ++i)
-    ab += left[i] * component[i], aa += left[i] * left[i], bb += component[i] * component[i];
+  for (std::size_t i = 0; i < residuals.size(); ++i)
+    ab += residuals[i] * component[i], aa += residuals[i] * residuals[i], bb += component[i] * component[i];
   return aa > 0 && bb > 0 && std::fabs(ab) > kLossFollows * std::sqrt(aa * bb);
 }
 
@@ -118,7 +119,7 @@ std::vector<double> autocorrelations(std::span<const float> rows, std::span<cons
     products[lag] /= static_cast<double>(n - lag);
   }
   const double variance = products[0];
-  for (double& each : products) each = variance > 0 ? each / variance : 0;
+  for (double& value : products) value = variance > 0 ? value / variance : 0;
   return products;
 }
 

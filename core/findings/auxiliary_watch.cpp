@@ -38,10 +38,10 @@ void AuxiliaryWatch::block(std::int64_t first, std::span<const float> ce, std::s
   blocks_.push_back({mean_of_finite(ce), mean_of_finite(aux), mean_of_finite(z)});
   if (blocks_.size() > kAuxBlocks) blocks_.pop_front();
   if (blocks_.size() < kAuxBlocks) return;
-  const double least = kAuxNoted * mean(&Means::ce);
+  const double min_contribution = kAuxNoted * mean(&Means::ce);
   const std::int64_t begin = std::max(first_step_, last_step_ - std::ssize(blocks_) * FindingsScan::kBlock + 1);
-  aux_.follow(factors.balance && *factors.balance * mean(&Means::aux) >= least, begin);
-  z_.follow(factors.z && *factors.z * mean(&Means::z) >= least, begin);
+  aux_.follow(factors.balance && *factors.balance * mean(&Means::aux) >= min_contribution, begin);
+  z_.follow(factors.z && *factors.z * mean(&Means::z) >= min_contribution, begin);
 }
 
 std::optional<Finding> AuxiliaryWatch::make(const Condition& condition, double logged, std::optional<double> factor,

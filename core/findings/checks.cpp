@@ -196,7 +196,7 @@ void Checking::layers() {
     needs("collapse", "more experts or more tokens per step: a balanced router must use at least top_k + 2 experts");
   fullest();
   if (!ImbalanceWatch::can_tell_ranks(info.n_experts, info.ranks))
-    needs("uneven ranks", "at least " + std::to_string(kLeastNeighbours) + " experts on each of two or more ranks");
+    needs("uneven ranks", "at least " + std::to_string(kMinNeighbours) + " experts on each of two or more ranks");
   else
     after_loads(kUnevenRankSteps, {uneven_ranks, hot, collapsed}, "uneven ranks",
                 std::string("No group of neighbouring experts ") + (info.ranks > 1 ? "on one rank " : "") + "had " +

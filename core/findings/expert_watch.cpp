@@ -11,26 +11,26 @@ namespace moescope {
 namespace {
 
 // True if chance does not explain a load that has been below `share` of the fair share since then.
-bool is_no_chance(const ConditionStart& since, double share, const RecentLoad& load) {
+bool is_no_chance(const ConditionStart& start, double share, const RecentLoad& load) {
   const double per_load = load.tokens() * load.top_k() / load.living() / load.loads_in_window();
-  return (1 - share) * static_cast<double>(load.loads_since(since).loads) * per_load >= kExpected;
+  return (1 - share) * static_cast<double>(load.loads_since(start).loads) * per_load >= kExpected;
 }
 
-bool lasts_without_chance(const ConditionStart& since, std::int64_t steps, double share, const RecentLoad& load) {
-  return load.lasts(since, steps) && is_no_chance(since, share, load);
+bool lasts_without_chance(const ConditionStart& start, std::int64_t steps, double share, const RecentLoad& load) {
+  return load.lasts(start, steps) && is_no_chance(start, share, load);
 }
 
 }  // namespace
 
 std::vector<LoadEpisode> ExpertWatch::block(const LoadBlock& block, const RecentLoad& load) {
-  std::vector<LoadEpisode> over = count_silence(block, load);
+  std::vector<LoadEpisode> episodes = count_silence(block, load);
   if (load.can_be_judged()) follow_means(load);
-  return over;
+  return episodes;
 }
 
 // Counts consecutive batches without a token. A step without a logged load neither ends nor begins such an episode.
 std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, const RecentLoad& load) {
-  std::vector<LoadEpisode> over;
+  std::vector<LoadEpisode> episodes;
   const std::size_t n = experts_.size();
   for (std::size_t s = 0; s < block.utilisation.size() / n; ++s) {
     const std::span<const float> row = block.utilisation.subspan(s * n, n);
@@ -49,13 +49,13 @@ std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, cons
         // every step has a load.
         const bool whole = step - expert.silent_since == expert.silent_loads;
         if (is_dead(expert, load) && whole && row[e] > 0) {
-          over.push_back({FindingKind::dead, {expert.silent_since, step - 1}, static_cast<int>(e)});
+          episodes.push_back({FindingKind::dead, {expert.silent_since, step - 1}, static_cast<int>(e)});
         }
         expert.silent_loads = 0;
       }
     }
   }
-  return over;
+  return episodes;
 }
 
 LoadSpan ExpertWatch::silence(const Expert& expert, const RecentLoad& load) {
@@ -68,8 +68,8 @@ bool ExpertWatch::is_silent_for(std::int64_t steps, const Expert& expert, const 
 }
 
 void ExpertWatch::follow_means(const RecentLoad& load) {
-  const double way = std::min(kHotShare, 1 + kHotWay * load.most());
-  const double hot = std::max(way, 1 + 2 * load.chance().max_vio);
+  const double hot_load = std::min(kHotShare, 1 + kHotWay * load.most());
+  const double hot = std::max(hot_load, 1 + 2 * load.chance().max_vio);
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const double share = load.share(e);
     const bool killed = load.is_killed(e);
@@ -87,12 +87,12 @@ void ExpertWatch::follow_means(const RecentLoad& load) {
 }
 
 std::vector<int> ExpertWatch::hot_experts(const RecentLoad& load) const {
-  return experts_where(experts_, [&](const Expert& each) { return load.lasts(each.hot, kHotSteps); });
+  return experts_where(experts_, [&](const Expert& expert) { return load.lasts(expert.hot, kHotSteps); });
 }
 
 std::vector<int> ExpertWatch::starved_experts(const RecentLoad& load) const {
-  return experts_where(experts_, [&](const Expert& each) {
-    return !is_dead(each, load) && lasts_without_chance(each.starved, kStarvedSteps, kStarvedShare, load);
+  return experts_where(experts_, [&](const Expert& expert) {
+    return !is_dead(expert, load) && lasts_without_chance(expert.starved, kStarvedSteps, kStarvedShare, load);
   });
 }
 
@@ -105,7 +105,7 @@ void ExpertWatch::findings(const RecentLoad& load, bool collapsed, std::vector<F
 }
 
 void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) const {
-  std::vector<int> dead = experts_where(experts_, [&](const Expert& each) { return is_dead(each, load); });
+  std::vector<int> dead = experts_where(experts_, [&](const Expert& expert) { return is_dead(expert, load); });
   if (dead.empty()) return;
   std::ranges::stable_sort(dead, {}, [&](int e) { return of(e).silent_since; });
   const Expert& longest = of(dead[0]);
@@ -210,9 +210,9 @@ void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) con
   Finding full = load.finding(FindingKind::hot, load.last_step());
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
-    const auto add = [e](Finding& finding, std::int64_t since) {
+    const auto add = [e](Finding& finding, std::int64_t first_step) {
       finding.experts.push_back(static_cast<int>(e));
-      finding.steps.first = std::min(finding.steps.first, since);
+      finding.steps.first = std::min(finding.steps.first, first_step);
     };
     const bool is_silent = is_silent_for(kMeanSteps, expert, load);
     if (is_silent && !is_dead(expert, load)) add(silent, expert.silent_since);

@@ -11,8 +11,8 @@ namespace moescope {
 namespace {
 
 bool has_information(const RouterFrame& router) {
-  constexpr double kLeastInformation = 1e-4;  // nats; even untrained gates have 3e-4 and more (gate_watch.h)
-  return is_missing(router.mutual_information) || static_cast<double>(router.mutual_information) > kLeastInformation;
+  constexpr double kMinInformation = 1e-4;  // nats; even untrained gates have 3e-4 and more (gate_watch.h)
+  return is_missing(router.mutual_information) || static_cast<double>(router.mutual_information) > kMinInformation;
 }
 
 // Returns the auxiliary loss with coefficient 1 from the layer's counts and scores, E sum_e f_e P_e; NaN: not known.
@@ -57,16 +57,16 @@ FaultWatch::FaultWatch(int layer, const RunInfo& info)
       unchanged_windows_(static_cast<std::size_t>(std::max(0, info.n_experts)), 0) {}
 
 void FaultWatch::window(const FaultReading& reading) {
-  const double most = reading.load->no_load() ? std::nan("") : reading.load->fullest_share() - 1;
+  const double max_vio = reading.load->no_load() ? std::nan("") : reading.load->fullest_share() - 1;
   judge_excess(reading);
   if (reading.router) {
-    judge_bias(reading, most);
-    judge_auxiliary(reading, most);
+    judge_bias(reading, max_vio);
+    judge_auxiliary(reading, max_vio);
     judge_weights(reading);
     judge_counts(reading);
   }
   judge_changes(reading);
-  max_vio_ = most;
+  max_vio_ = max_vio;
   if (!reading.load->no_load()) window_text_ = loads_text(reading.load->window_loads());
 }
 
@@ -89,7 +89,7 @@ void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
     flat_ = {};
     return;
   }
-  const bool same = aux_ && std::fabs(value - *aux_) <= kFlatAuxiliary * std::fabs(value);
+  const bool unchanged = aux_ && std::fabs(value - *aux_) <= kFlatAuxiliary * std::fabs(value);
   const double even = even_auxiliary(value, coeff, reading.aux_is_ours, top_k_);
   // A log whose counts include padding may have an auxiliary loss that does not.
   const bool padded = !reading.aux_is_ours && shared_.windows > 0;
@@ -97,7 +97,8 @@ void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
   const double excess = value - even, expected = aux_expected_ - even;
   const bool too_small = expected > kExpectedExcess * even && excess < kTooSmall * expected;
   const bool uneven = max_vio > kFaultUneven;
-  const bool says_nothing = reading.aux_is_ours && value != 0 ? too_small : (value == 0 || same || too_small) && uneven;
+  const bool says_nothing =
+      reading.aux_is_ours && value != 0 ? too_small : (value == 0 || unchanged || too_small) && uneven;
   flat_.follow(reading.step, says_nothing && has_information(*reading.router));
   aux_ = value;
 }
@@ -131,12 +132,12 @@ void FaultWatch::judge_excess(const FaultReading& reading) {
   double excess = 0;
   std::vector<int> experts;
   if (holds) {
-    double top = 0, others = 0;
-    for (int i = 0; i < n; ++i) (i < top_k_ ? top : others) += share(i);
-    top /= top_k_, others /= n - top_k_;
-    excess = top - others;
-    holds = excess > kLeastExcess && share(0) - share(top_k_ - 1) < kSameExcess * excess &&
-            share(top_k_ - 1) - share(top_k_) > kClearOfNext * excess && share(n - 1) > kLeastOther;
+    double top = 0, other_share = 0;
+    for (int i = 0; i < n; ++i) (i < top_k_ ? top : other_share) += share(i);
+    top /= top_k_, other_share /= n - top_k_;
+    excess = top - other_share;
+    holds = excess > kMinExcess && share(0) - share(top_k_ - 1) < kSameExcess * excess &&
+            share(top_k_ - 1) - share(top_k_) > kClearOfNext * excess && share(n - 1) > kMinOther;
     experts.assign(order.begin(), order.begin() + top_k_);
     std::ranges::sort(experts);
   }
@@ -147,26 +148,28 @@ void FaultWatch::judge_excess(const FaultReading& reading) {
 }
 
 void FaultWatch::judge_changes(const FaultReading& reading) {
-  const SpecialisationFrame* now = reading.experts;
+  const SpecialisationFrame* specialisation = reading.experts;
   const std::size_t n = unchanged_windows_.size();
-  if (!now || now->update_norm_E.size() != n || reading.load->no_load() || reading.lr == 0) return;
-  const bool any_moves = std::ranges::any_of(now->update_norm_E, [](float norm) { return norm > 0; });
-  const bool has_gradients = now->gradient_norm_E.size() == n;
+  if (!specialisation || specialisation->update_norm_E.size() != n || reading.load->no_load() || reading.lr == 0)
+    return;
+  const bool any_moves = std::ranges::any_of(specialisation->update_norm_E, [](float norm) { return norm > 0; });
+  const bool has_gradients = specialisation->gradient_norm_E.size() == n;
   // If no expert changes, only a gradient and a learning rate show that experts should change.
   const bool judged = any_moves || (has_gradients && reading.lr > 0);
   have_gradients_ = false;
   const bool began = std::ranges::any_of(unchanged_windows_, [](int windows) { return windows > 0; });
   for (std::size_t e = 0; e < n; ++e) {
-    const bool used = reading.load->mean()[e] > 0 && (!has_gradients || any_moves || now->gradient_norm_E[e] > 0);
-    const bool unchanged = judged && used && now->update_norm_E[e] == 0;
+    const bool used =
+        reading.load->mean()[e] > 0 && (!has_gradients || any_moves || specialisation->gradient_norm_E[e] > 0);
+    const bool unchanged = judged && used && specialisation->update_norm_E[e] == 0;
     unchanged_windows_[e] = unchanged ? unchanged_windows_[e] + 1 : 0;
-    have_gradients_ = have_gradients_ || (unchanged && has_gradients && now->gradient_norm_E[e] > 0);
+    have_gradients_ = have_gradients_ || (unchanged && has_gradients && specialisation->gradient_norm_E[e] > 0);
   }
   if (!began) unchanged_since_ = reading.step;
 }
 
-Finding FaultWatch::make(FindingKind kind, std::int64_t since) const {
-  return layer_finding(kind, run_, layer_, {since, last_step_});
+Finding FaultWatch::make(FindingKind kind, std::int64_t first_step) const {
+  return layer_finding(kind, run_, layer_, {first_step, last_step_});
 }
 
 void FaultWatch::findings(std::vector<Finding>& out) const {

@@ -28,7 +28,7 @@ inline constexpr double kFlatAuxiliary = 2e-3, kTooSmall = 0.5, kExpectedExcess 
 // one by more than kClearOfNext, both as shares of the excess. The excess is the mean load of these K experts minus
 // that of the others.
 inline constexpr double kSameExcess = 0.15, kClearOfNext = 0.7;
-inline constexpr double kLeastExcess = 0.3, kLeastOther = 0.3;  // times the fair share
+inline constexpr double kMinExcess = 0.3, kMinOther = 0.3;  // times the fair share
 // Mixing weights are constant if every expert's share of them differs from its share of the slots by at most this.
 // Weights that differ by 1 % change these shares by 1e-4 and more; shares are logged with 7 digits.
 inline constexpr double kSameShare = 1e-6;
@@ -66,7 +66,7 @@ class FaultWatch {
   void judge_excess(const FaultReading& reading);
   void judge_changes(const FaultReading& reading);
   void judge_counts(const FaultReading& reading);
-  Finding make(FindingKind kind, std::int64_t since) const;
+  Finding make(FindingKind kind, std::int64_t first_step) const;
   void add_bias(std::vector<Finding>& out) const;
   void add_auxiliary(std::vector<Finding>& out) const;
   void add_constant(std::vector<Finding>& out) const;

@@ -294,10 +294,10 @@ void Reading::read_losses(Watches& watches) const {
     watches.auxiliaries.block(block(b).first, of_block(ce, b), of_block(aux, b), of_block(z, b),
                               settings_.auxiliary_factors(axis_.step(block(b).first)));
     const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
-    const bool seen = std::ranges::any_of(of_block(ce, b), non_finite);
+    const bool has_non_finite = std::ranges::any_of(of_block(ce, b), non_finite);
     const bool counted =
         std::ranges::any_of(of_block(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
-    if (counted && !seen) losses.non_finite_among(block(b));
+    if (counted && !has_non_finite) losses.non_finite_among(block(b));
   }
 }
 
@@ -340,7 +340,7 @@ void Reading::into(Watches& watches, const std::stop_token& stop) {
 }  // namespace
 
 struct FindingsScan::State {
-  explicit State(HistoryPtr of) : history(std::move(of)) { restart(); }
+  explicit State(HistoryPtr followed) : history(std::move(followed)) { restart(); }
   void restart();
 
   HistoryPtr history;
@@ -365,20 +365,20 @@ FindingsScan::FindingsScan(HistoryPtr history) : state_(std::make_unique<State>(
 
 FindingsScan::~FindingsScan() = default;
 
-void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
+void FindingsScan::advance(std::int64_t last_step, std::stop_token stop) {
   State& s = *state_;
-  const StepRange there = s.history->steps();
-  if (there.empty()) return s.restart();
-  if (const StepRange seen = this->seen();
-      !seen.empty() && (there.last < seen.last || there.first != seen.first || upto < seen.last ||
-                        fingerprint(*s.history, seen.last) != s.newest)) {
+  const StepRange history_steps = s.history->steps();
+  if (history_steps.empty()) return s.restart();
+  if (const StepRange read_steps = this->seen();
+      !read_steps.empty() && (history_steps.last < read_steps.last || history_steps.first != read_steps.first ||
+                              last_step < read_steps.last || fingerprint(*s.history, read_steps.last) != s.newest)) {
     s.restart();
   }
   s.axis.update(*s.history);
   s.settings = Interventions(*s.history);
   const std::int64_t first = s.axis.positions().first;
   if (s.whole.empty()) s.whole = {first, first - 1};
-  const std::int64_t last = std::min(s.axis.position(upto), s.axis.positions().last);
+  const std::int64_t last = std::min(s.axis.position(last_step), s.axis.positions().last);
   while (last - s.whole.last >= kBlock && !stop.stop_requested()) {
     const std::int64_t blocks = std::min((last - s.whole.last) / kBlock, kCopiedSteps / kBlock);
     const StepRange range{s.whole.last + 1, s.whole.last + blocks * kBlock};
@@ -401,10 +401,10 @@ std::vector<Finding> FindingsScan::findings() const {
   const State& s = *state_;
   const Watches& watches = s.newest_watches();
   std::vector<Finding> out;
-  const StepRange seen = this->seen();
+  const StepRange read_steps = this->seen();
   watches.losses.findings(out);
   watches.gradients.findings(out);
-  watches.auxiliaries.findings(out, s.settings.even_aux(seen.last));
+  watches.auxiliaries.findings(out, s.settings.even_aux(read_steps.last));
   watches.shifts.findings(out);
   watches.swaps.findings(out);
   for (const Watches::Layer& layer : watches.layers) {
@@ -429,7 +429,7 @@ std::vector<Finding> FindingsScan::findings() const {
            std::ranges::find(not_recovering, finding.layers.front()) != not_recovering.end();
   });
   for (Finding& finding : out) s.settings.add_causes(finding);
-  s.settings.findings(out, seen);
+  s.settings.findings(out, read_steps);
   sort_findings(out);
   return out;
 }
@@ -446,13 +446,13 @@ std::vector<LayerLoad> FindingsScan::loads() const {
   for (const Watches::Layer& layer : state_->newest_watches().layers) {
     const RecentLoad& load = layer.load.load();
     if (load.no_load()) continue;
-    LayerLoad& each = loads.emplace_back();
-    each.layer = load.layer();
-    each.every_step = load.every_step();
-    each.evidence = {load.all_loads(), load.expected(), load.is_one_total()};
-    each.living = static_cast<float>(load.living()) / static_cast<float>(load.n_experts());
-    for (std::size_t e = 0; e < load.mean().size(); ++e) each.shares.push_back(static_cast<float>(load.share(e)));
-    each.settles = layer.load.still_settles();
+    LayerLoad& layer_load = loads.emplace_back();
+    layer_load.layer = load.layer();
+    layer_load.every_step = load.every_step();
+    layer_load.evidence = {load.all_loads(), load.expected(), load.is_one_total()};
+    layer_load.living = static_cast<float>(load.living()) / static_cast<float>(load.n_experts());
+    for (std::size_t e = 0; e < load.mean().size(); ++e) layer_load.shares.push_back(static_cast<float>(load.share(e)));
+    layer_load.settles = layer.load.still_settles();
   }
   return loads;
 }
@@ -465,9 +465,9 @@ const HistoryPtr& FindingsScan::history() const {
   return state_->history;
 }
 
-std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto) {
+std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t last_step) {
   FindingsScan scan(history);
-  scan.advance(upto);
+  scan.advance(last_step);
   return scan.findings();
 }
 

@@ -135,9 +135,9 @@ class FindingsScan {
   explicit FindingsScan(HistoryPtr history);
   ~FindingsScan();
 
-  // Reads the steps up to and including `upto`. Starts again if the run was rewound. Returns early if `stop` is
+  // Reads the steps up to and including `last_step`. Starts again if the run was rewound. Returns early if `stop` is
   // requested; a later call continues.
-  void advance(std::int64_t upto, std::stop_token stop = {});
+  void advance(std::int64_t last_step, std::stop_token stop = {});
   std::vector<Finding> findings() const;  // in the order of sort_findings()
   // Returns conditions of the load that have not lasted long enough for a finding (expert_watch.h, imbalance_watch.h),
   // without texts.
@@ -152,7 +152,7 @@ class FindingsScan {
 };
 
 // Returns the findings of a whole history up to a step.
-std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT64_MAX);
+std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t last_step = INT64_MAX);
 // Compares run `b` with run `a` (verdict.h); empty if there is no verdict.
 std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
                                       const Judging& judging = {});

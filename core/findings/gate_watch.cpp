@@ -42,13 +42,13 @@ void GateWatch::router(const GateReading& reading) {
 void GateWatch::note_bias_step(const GateReading& reading) {
   bias_step_ = {};
   const auto n = static_cast<std::size_t>(n_experts_);
-  const RouterFrame& now = *reading.router;
-  double step = 0, margin = static_cast<double>(now.margin);
+  const RouterFrame& router = *reading.router;
+  double step = 0, margin = static_cast<double>(router.margin);
   if (reading.bias_rate) {
     step = *reading.bias_rate;
-  } else if (reading.next && reading.next->expert_bias.size() == n && now.expert_bias.size() == n) {
+  } else if (reading.next && reading.next->expert_bias.size() == n && router.expert_bias.size() == n) {
     for (std::size_t e = 0; e < n; ++e)
-      step += std::fabs(static_cast<double>(reading.next->expert_bias[e]) - static_cast<double>(now.expert_bias[e]));
+      step += std::fabs(static_cast<double>(reading.next->expert_bias[e]) - static_cast<double>(router.expert_bias[e]));
     step /= n_experts_ * std::sqrt(static_cast<double>(reading.steps_to_next));
     if (reading.next->margin > 0) margin = static_cast<double>(reading.next->margin);
   } else {
@@ -80,21 +80,21 @@ void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
   for (std::size_t e = 0; e < n; ++e) {
     const double share = router.tokens_per_expert[e] / total;
     const double weight = share > 0 ? static_cast<double>(router.gate_mass[e]) / gates / share : 1;
-    const double over = static_cast<double>(router.expert_bias[e]) - bias;
+    const double excess = static_cast<double>(router.expert_bias[e]) - bias;
     const double fair = share * static_cast<double>(n);
     Gate& gate = gates_[e];
     const int before = gate.faint + gate.strong;
-    gate.faint = weight < kFaintGate && over > 0 && fair > kGateShare ? gate.faint + 1 : 0;
-    gate.strong = weight > kStrongGate && over < 0 && fair < 1 / kGateShare ? gate.strong + 1 : 0;
+    gate.faint = weight < kFaintGate && excess > 0 && fair > kGateShare ? gate.faint + 1 : 0;
+    gate.strong = weight > kStrongGate && excess < 0 && fair < 1 / kGateShare ? gate.strong + 1 : 0;
     if (before == 0) gate.since = step;
     gate.weight = static_cast<float>(weight);
-    gate.bias = static_cast<float>(over);
+    gate.bias = static_cast<float>(excess);
     gate.share = static_cast<float>(fair);
   }
 }
 
-Finding GateWatch::make(FindingKind kind, std::int64_t since) const {
-  return layer_finding(kind, run_, layer_, {since, last_step_});
+Finding GateWatch::make(FindingKind kind, std::int64_t first_step) const {
+  return layer_finding(kind, run_, layer_, {first_step, last_step_});
 }
 
 void GateWatch::findings(std::vector<Finding>& out) const {
@@ -140,12 +140,12 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
 void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   const auto gate = [&](int expert) -> const Gate& { return gates_[static_cast<std::size_t>(expert)]; };
   std::vector<int> found =
-      experts_where(gates_, [&](const Gate& each) { return (strong ? each.strong : each.faint) >= kGateWindows; });
+      experts_where(gates_, [&](const Gate& gate) { return (strong ? gate.strong : gate.faint) >= kGateWindows; });
   if (found.empty()) return;
-  const std::int64_t since = gate(std::ranges::min(found, {}, [&](int e) { return gate(e).since; })).since;
+  const std::int64_t first_step = gate(std::ranges::min(found, {}, [&](int e) { return gate(e).since; })).since;
   std::ranges::stable_sort(found, {}, [&](int e) { return strong ? -gate(e).weight : gate(e).weight; });
   const Gate& worst = gate(found[0]);
-  Finding finding = make(FindingKind::bias_against_gate, since);
+  Finding finding = make(FindingKind::bias_against_gate, first_step);
   finding.experts = found;
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::route_norm};
   finding.title += strong ? ": the bias holds back an expert that the gate favours"

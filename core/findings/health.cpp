@@ -172,7 +172,7 @@ std::string Judge::lacking_text() const {
     return grouped(span.loads) + " of about " + needed_text(kSettlingSteps) + interval;
   }
   return "An expert should have had " + decimal(evidence_.expected) + " tokens in " + loads_text(span) + "; at least " +
-         decimal(kLeastToJudge) + " are needed";
+         decimal(kMinToJudge) + " are needed";
 }
 
 // Returns a text on the layer with most experts that have no token in the newest loads, if chance does not explain it.
@@ -426,7 +426,7 @@ Health Judge::health() {
     }
     return health;
   }
-  if (!has_settled() || evidence_.expected < kLeastToJudge) {
+  if (!has_settled() || evidence_.expected < kMinToJudge) {
     health.verdict = HealthVerdict::too_young;
     const std::string lacks = lacking_text(), silent = without_tokens_text();
     const std::vector<std::string> uneven = most_uneven(health);

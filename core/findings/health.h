@@ -56,7 +56,7 @@ Health judge_health(const FindingsScan& scan);
 
 // Least number of tokens of an even share for a judgement of a checkpoint; the probability that an expert misses so
 // many by chance is exp(-20).
-inline constexpr double kLeastToJudge = 20;
+inline constexpr double kMinToJudge = 20;
 
 // Judges the routers of a checkpoint on the texts of RunInfo::domains[domain] (nullopt: on all texts) by the load of
 // all batches together (SpecialisationFrame::domain_DE). Unlike in a training, a condition does not have to last, since

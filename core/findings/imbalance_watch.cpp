@@ -55,8 +55,8 @@ ImbalanceWatch::Rank ImbalanceWatch::fullest_rank(const RecentLoad& load, int ra
   for (const float u : mean) squares += (static_cast<double>(u) - 1) * (static_cast<double>(u) - 1);
   for (int rank = 0; rank < ranks; ++rank) {
     const auto of_rank = mean.subspan(static_cast<std::size_t>(rank) * width, width);
-    const double now = std::accumulate(of_rank.begin(), of_rank.end(), 0.0) / static_cast<double>(width);
-    if (now > fullest.load) fullest.load = now, fullest.rank = rank;
+    const double mean_load = std::accumulate(of_rank.begin(), of_rank.end(), 0.0) / static_cast<double>(width);
+    if (mean_load > fullest.load) fullest.load = mean_load, fullest.rank = rank;
   }
   const auto n = static_cast<double>(mean.size()), w = static_cast<double>(width);
   const double deviation = std::sqrt(squares / n / w * (n - w) / (n - 1));
@@ -65,8 +65,8 @@ ImbalanceWatch::Rank ImbalanceWatch::fullest_rank(const RecentLoad& load, int ra
 }
 
 bool ImbalanceWatch::can_tell_ranks(int experts, int ranks) {
-  if (ranks > 1) return experts % ranks == 0 && kLeastNeighbours * ranks <= experts;
-  for (int count = 2; kLeastNeighbours * count <= experts; ++count)
+  if (ranks > 1) return experts % ranks == 0 && kMinNeighbours * ranks <= experts;
+  for (int count = 2; kMinNeighbours * count <= experts; ++count)
     if (experts % count == 0) return true;
   return false;
 }
@@ -77,7 +77,7 @@ std::optional<ImbalanceWatch::Rank> ImbalanceWatch::uneven_rank(const RecentLoad
   if (load.living() < experts) return std::nullopt;  // killed experts make the ranks uneven
   std::optional<Rank> found;
   const double deviations = std::min(kRankDeviations, kNearlyAllDeviations * std::sqrt(experts - 1.0));
-  for (int ranks = 2; kLeastNeighbours * ranks <= experts; ++ranks) {
+  for (int ranks = 2; kMinNeighbours * ranks <= experts; ++ranks) {
     if (experts % ranks != 0 || (ranks_ > 1 && ranks != ranks_)) continue;
     const Rank fullest = fullest_rank(load, ranks);
     const bool by_chance = fullest.deviations < deviations * threshold / kUnevenRank;
@@ -100,8 +100,8 @@ void ImbalanceWatch::findings(const RecentLoad& load, bool nothing_balances, std
   if (!uneven && load.lasts(batches_, kUnevenBatchSteps)) add_batches(load, out);
 }
 
-void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& since, std::vector<Finding>& out) const {
-  Finding finding = load.finding(FindingKind::uneven, since.step);
+void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& start, std::vector<Finding>& out) const {
+  Finding finding = load.finding(FindingKind::uneven, start.step);
   const int fullest = load.fullest();
   finding.experts = {fullest};
   finding.title += " stays uneven";
@@ -109,7 +109,7 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& si
   finding.brief = "expert " + std::to_string(fullest) + " gets " + share + " times its fair share";
   finding.observation = "The MaxVio of " + loads_text(load.window_loads()) + ", together is " +
                         decimal(load.fullest_share() - 1) + " and has been high " +
-                        load.seen_text(load.loads_since(since)) + ". The fullest expert of these loads, expert " +
+                        load.seen_text(load.loads_since(start)) + ". The fullest expert of these loads, expert " +
                         std::to_string(fullest) + ", gets " + share + " times its fair share.";
   finding.why =
       "This is not the noise of single batches, which averages out over several. With expert parallelism all other "

@@ -25,7 +25,7 @@ inline constexpr std::array<double, 5> kUnevenLevels = {1, 1.25, 1.5, 2, 2.5};
 // sqrt(E - 1). Of made-up layers with a spread of load of 0.15 to 0.4, fewer than 1 in 2,000 are reported. If R is not
 // known, it may be any divisor of E.
 inline constexpr double kUnevenRank = 1.4, kRankDeviations = 5.5, kNearlyAllDeviations = 0.9;
-inline constexpr int kLeastNeighbours = 4;
+inline constexpr int kMinNeighbours = 4;
 inline constexpr std::int64_t kUnevenRankSteps = 400;
 // Uneven batches: the mean MaxVio of the batches exceeds the value of chance by kUnevenBatch, or by 80 % of the
 // possible maximum if that is less, and is at least three times the value of chance. In healthy logs it exceeded chance
@@ -37,7 +37,7 @@ class ImbalanceWatch {
  public:
   explicit ImbalanceWatch(int ranks) : ranks_(ranks) {}  // 0 or 1: not known
 
-  // True if the experts can be divided into ranks of at least kLeastNeighbours experts; `ranks`: see the constructor.
+  // True if the experts can be divided into ranks of at least kMinNeighbours experts; `ranks`: see the constructor.
   static bool can_tell_ranks(int experts, int ranks);
   void block(const RecentLoad& load);
 
@@ -58,7 +58,7 @@ class ImbalanceWatch {
   static Rank fullest_rank(const RecentLoad& load, int ranks);
   std::optional<Rank> uneven_rank(const RecentLoad& load, double threshold) const;
   const ConditionStart* lasting_unevenness(const RecentLoad& load, bool nothing_balances) const;
-  void add_uneven(const RecentLoad& load, const ConditionStart& since, std::vector<Finding>& out) const;
+  void add_uneven(const RecentLoad& load, const ConditionStart& start, std::vector<Finding>& out) const;
   void add_rank(const RecentLoad& load, std::vector<Finding>& out) const;
   void add_batches(const RecentLoad& load, std::vector<Finding>& out) const;
 

@@ -36,12 +36,12 @@ std::vector<Entry> entries_of(std::string_view list, int layer) {
     while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
     const auto colon = entry.find(':');
     if (colon == std::string_view::npos) continue;
-    const std::string_view of = entry.substr(0, colon);
+    const std::string_view layer_text = entry.substr(0, colon);
     int expert = -1;
     const char* end = entry.data() + entry.size();
-    const auto [rest, error] = std::from_chars(entry.data() + colon + 1, end, expert);
-    if (error != std::errc() || expert < 0 || (of != "*" && of != std::to_string(layer))) continue;
-    found.push_back({expert, rest != end && *rest == '=' ? std::string(rest + 1, end) : std::string()});
+    const auto [stop, error] = std::from_chars(entry.data() + colon + 1, end, expert);
+    if (error != std::errc() || expert < 0 || (layer_text != "*" && layer_text != std::to_string(layer))) continue;
+    found.push_back({expert, stop != end && *stop == '=' ? std::string(stop + 1, end) : std::string()});
   }
   return found;
 }
@@ -58,30 +58,30 @@ bool may_cause(Setting setting, FindingSubject subject) {
   return !setting.is_in<TelemetryConfig>() && !setting.is_in<ParallelConfig>();
 }
 
-BalanceRule balance_rule(const RunSettings& now) {
-  return now.value(&RouterConfig::balance_rule).value_or(BalanceRule::sign);
+BalanceRule balance_rule(const RunSettings& settings) {
+  return settings.value(&RouterConfig::balance_rule).value_or(BalanceRule::sign);
 }
 
-bool by_quantiles(const RunSettings& now) {
-  return by_quantiles(balance_rule(now));
+bool by_quantiles(const RunSettings& settings) {
+  return by_quantiles(balance_rule(settings));
 }
 
-bool no_auxiliary(const RunSettings& now) {
-  return now.value(&RouterConfig::aux_mode) == AuxMode::none || now.value(&RouterConfig::aux_coeff) == 0.0;
+bool no_auxiliary(const RunSettings& settings) {
+  return settings.value(&RouterConfig::aux_mode) == AuxMode::none || settings.value(&RouterConfig::aux_coeff) == 0.0;
 }
 
-bool drops(const RunSettings& now) {
-  return now.value(&RouterConfig::token_drop).value_or(TokenDrop::none) != TokenDrop::none;
+bool drops(const RunSettings& settings) {
+  return settings.value(&RouterConfig::token_drop).value_or(TokenDrop::none) != TokenDrop::none;
 }
 
 // Appends a setting with its name and value in the run or log, if it is known: "aux_coeff = 0".
 template <class T>
-void cite(const RunSettings& now, T RouterConfig::*member, std::vector<std::string>& cited) {
-  const auto stated = now.stated(member);
+void cite(const RunSettings& settings, T RouterConfig::*member, std::vector<std::string>& cited) {
+  const auto stated = settings.stated(member);
   if (!stated) return;
   std::string value = stated->value;
   if constexpr (std::is_same_v<T, double>)
-    if (const auto number = now.value(member)) value = decimal(*number);
+    if (const auto number = settings.value(member)) value = decimal(*number);
   cited.push_back(stated->name + " = " + value);
 }
 
@@ -126,16 +126,16 @@ bool Interventions::sign_rule(std::int64_t step) const {
 }
 
 std::optional<double> Interventions::bias_rate(std::int64_t step) const {
-  const auto now = settings_.at(step);
-  const auto rate = now->value(&RouterConfig::bias_update_rate);
+  const auto settings = settings_.at(step);
+  const auto rate = settings->value(&RouterConfig::bias_update_rate);
   if (!rate || !sign_rule(step)) return std::nullopt;
-  return now->holds(&RouterConfig::frozen) ? 0 : *rate;
+  return settings->holds(&RouterConfig::frozen) ? 0 : *rate;
 }
 
 bool Interventions::holds_bias(int layer, std::int64_t step) const {
-  const auto now = settings_.at(step);
-  if (!now->config()) return false;
-  const RouterConfig& router = now->config()->router;
+  const auto settings = settings_.at(step);
+  if (!settings->config()) return false;
+  const RouterConfig& router = settings->config()->router;
   const auto place = std::ranges::find(moe_layers_, layer) - moe_layers_.begin();
   return router.frozen || router.force_balance || !router.pinned_bias.empty() || place < router.n_hash_layers;
 }
@@ -145,68 +145,68 @@ int Interventions::top_k(std::int64_t step) const {
 }
 
 std::optional<double> Interventions::aux_coeff(std::int64_t step) const {
-  const auto now = settings_.at(step);
-  if (no_auxiliary(*now) || drops(*now)) return std::nullopt;  // the loss does not count dropped copies
-  return now->value(&RouterConfig::aux_coeff);
+  const auto settings = settings_.at(step);
+  if (no_auxiliary(*settings) || drops(*settings)) return std::nullopt;  // the loss does not count dropped copies
+  return settings->value(&RouterConfig::aux_coeff);
 }
 
 bool Interventions::nothing_balances(std::int64_t step) const {
-  const auto now = settings_.at(step);
-  return now->value(&RouterConfig::bias_update_rate) == 0.0 && !by_quantiles(*now) && other_balancing_.empty() &&
-         no_auxiliary(*now) && !now->holds(&RouterConfig::force_balance);
+  const auto settings = settings_.at(step);
+  return settings->value(&RouterConfig::bias_update_rate) == 0.0 && !by_quantiles(*settings) &&
+         other_balancing_.empty() && no_auxiliary(*settings) && !settings->holds(&RouterConfig::force_balance);
 }
 
 RouterBalance Interventions::balance(std::int64_t step) const {
-  const auto now = settings_.at(step);
+  const auto settings = settings_.at(step);
   RouterBalance balance;
-  balance.is_forced = now->holds(&RouterConfig::force_balance);
+  balance.is_forced = settings->holds(&RouterConfig::force_balance);
   balance.is_nothing = nothing_balances(step);
-  balance.is_by_quantiles = by_quantiles(*now);
-  balance.has_no_auxiliary = no_auxiliary(*now);
-  balance.drops = drops(*now);
-  balance.bias_rate = now->value(&RouterConfig::bias_update_rate);
-  balance.aux_coeff = now->value(&RouterConfig::aux_coeff);
-  balance.capacity_factor = now->value(&RouterConfig::capacity_factor);
+  balance.is_by_quantiles = by_quantiles(*settings);
+  balance.has_no_auxiliary = no_auxiliary(*settings);
+  balance.drops = drops(*settings);
+  balance.bias_rate = settings->value(&RouterConfig::bias_update_rate);
+  balance.aux_coeff = settings->value(&RouterConfig::aux_coeff);
+  balance.capacity_factor = settings->value(&RouterConfig::capacity_factor);
   balance.other = other_balancing_;
-  cite(*now, &RouterConfig::bias_update_rate, balance.stated);
-  if (now->value(&RouterConfig::aux_mode) == AuxMode::none)
-    cite(*now, &RouterConfig::aux_mode, balance.stated);
+  cite(*settings, &RouterConfig::bias_update_rate, balance.stated);
+  if (settings->value(&RouterConfig::aux_mode) == AuxMode::none)
+    cite(*settings, &RouterConfig::aux_mode, balance.stated);
   else
-    cite(*now, &RouterConfig::aux_coeff, balance.stated);
-  cite(*now, &RouterConfig::token_drop, balance.stated_drops);
-  cite(*now, &RouterConfig::capacity_factor, balance.stated_drops);
+    cite(*settings, &RouterConfig::aux_coeff, balance.stated);
+  cite(*settings, &RouterConfig::token_drop, balance.stated_drops);
+  cite(*settings, &RouterConfig::capacity_factor, balance.stated_drops);
   return balance;
 }
 
 AuxiliaryFactors Interventions::auxiliary_factors(std::int64_t step) const {
-  const auto now = settings_.at(step);
-  if (now->config()) return {1, 1};
+  const auto settings = settings_.at(step);
+  if (settings->config()) return {1, 1};
   // Megatron-LM adds the loss of each layer and logs their mean; transformers has one loss of all layers.
   const auto factor = [&](auto member) -> std::optional<double> {
-    const auto coeff = now->value(member);
+    const auto coeff = settings->value(member);
     if (!coeff) return std::nullopt;
-    const bool of_megatron = now->stated(member)->name.starts_with("moe_");
+    const bool of_megatron = settings->stated(member)->name.starts_with("moe_");
     return of_megatron ? *coeff * static_cast<double>(moe_layers_.size()) : *coeff;
   };
   return {factor(&RouterConfig::aux_coeff), factor(&RouterConfig::z_coeff)};
 }
 
 bool Interventions::may_drop(std::int64_t step) const {
-  const auto now = settings_.at(step);
-  return !now->config() || drops(*now);
+  const auto settings = settings_.at(step);
+  return !settings->config() || drops(*settings);
 }
 
 std::optional<double> Interventions::even_aux(std::int64_t step) const {
-  const auto now = settings_.at(step);
-  if (!now->config()) return std::nullopt;  // other programs scale the loss differently
-  return now->config()->router.aux_coeff * static_cast<double>(moe_layers_.size());
+  const auto settings = settings_.at(step);
+  if (!settings->config()) return std::nullopt;  // other programs scale the loss differently
+  return settings->config()->router.aux_coeff * static_cast<double>(moe_layers_.size());
 }
 
 std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) const {
-  const auto now = settings_.at(step);
+  const auto settings = settings_.at(step);
   std::vector<std::uint8_t> mask;
-  if (!now->config()) return mask;
-  for (const Entry& entry : entries_of(now->config()->router.killed_experts, layer)) {
+  if (!settings->config()) return mask;
+  for (const Entry& entry : entries_of(settings->config()->router.killed_experts, layer)) {
     if (entry.expert >= n_experts_) continue;
     mask.resize(static_cast<std::size_t>(n_experts_));
     mask[static_cast<std::size_t>(entry.expert)] = 1;
@@ -247,14 +247,14 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
 
 // With K = 1 and s / (s + 1e-20) the only mixing weight is route_scale for any s, so its gradient is 0.
 void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) const {
-  const auto now = settings_.at(read.last);
-  const RouterConfig& router = now->config()->router;
+  const auto settings = settings_.at(read.last);
+  const RouterConfig& router = settings->config()->router;
   if (router.top_k != 1 || !router.route_norm) return;
-  if (router.frozen || now->config()->optimizer.router_lr_factor == 0) return;  // the router is not meant to learn
+  if (router.frozen || settings->config()->optimizer.router_lr_factor == 0) return;  // the router is not meant to learn
   const std::int64_t since_step = since({&RouterConfig::top_k, &RouterConfig::route_norm}, read);
   Finding finding = finding_of(FindingKind::no_gradient, run_, {since_step, read.last});
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
-  describe_no_gradient(!no_auxiliary(*now) || router.z_coeff > 0, finding);
+  describe_no_gradient(!no_auxiliary(*settings) || router.z_coeff > 0, finding);
   out.push_back(std::move(finding));
 }
 
@@ -277,18 +277,18 @@ void Interventions::add_causes(Finding& finding) const {
 
 void Interventions::find_router_causes(const Finding& finding, Causes& causes) const {
   const std::int64_t step = finding.steps.last;
-  const auto now = settings_.at(step);
+  const auto settings = settings_.at(step);
   if (!finding.layers.empty()) {
     const int layer = finding.layers.front();
     causes.killed = std::ranges::count(killed(layer, step), std::uint8_t{1});
     for (const auto member : {&RouterConfig::pinned_bias, &RouterConfig::initial_bias})
-      for (const Entry& entry : entries_of(now->value(member).value_or(""), layer))
+      for (const Entry& entry : entries_of(settings->value(member).value_or(""), layer))
         if (std::ranges::find(finding.experts, entry.expert) != finding.experts.end())
           causes.biases.push_back({entry.expert, entry.value, member == &RouterConfig::pinned_bias});
   }
-  causes.is_frozen = now->holds(&RouterConfig::frozen);
-  causes.is_forced = now->holds(&RouterConfig::force_balance);
-  causes.gate_noise = now->value(&RouterConfig::gate_noise).value_or(0);
+  causes.is_frozen = settings->holds(&RouterConfig::frozen);
+  causes.is_forced = settings->holds(&RouterConfig::force_balance);
+  causes.gate_noise = settings->value(&RouterConfig::gate_noise).value_or(0);
   if (nothing_balances(step)) causes.balance = balance(step);
 }
 

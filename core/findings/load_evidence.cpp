@@ -14,7 +14,7 @@ double LoadSpan::interval() const {
 
 std::int64_t LoadSpan::needed(std::int64_t steps) const {
   const double in_steps = std::ceil(static_cast<double>(steps) / interval() - 1e-9);
-  return std::clamp(static_cast<std::int64_t>(in_steps), std::min(kLeastLoads, steps), steps);
+  return std::clamp(static_cast<std::int64_t>(in_steps), std::min(kMinLoads, steps), steps);
 }
 
 std::string interval_text(const LoadSpan& span) {

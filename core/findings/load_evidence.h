@@ -3,7 +3,7 @@
 //
 // A watch states for how many training steps a condition has to last, because a router may correct itself in fewer.
 // A log of every step needs as many loads; a log of every n-th step needs as many as it has in these steps, and never
-// fewer than kLeastLoads. A log that consists of one total of many tokens is judged by that total.
+// fewer than kMinLoads. A log that consists of one total of many tokens is judged by that total.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace moescope {
 
 // A lasting condition has been seen in at least this many loads, however far apart they are.
-inline constexpr std::int64_t kLeastLoads = 10;
+inline constexpr std::int64_t kMinLoads = 10;
 // Number of tokens of an even share that an expert must have missed; the probability that it misses them by chance is
 // exp(-50).
 inline constexpr double kExpected = 50;

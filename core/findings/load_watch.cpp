@@ -11,7 +11,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter collapses are not reported after they end
+constexpr std::int64_t kMinCollapse = 2 * kMeanSteps;  // shorter collapses are not reported after they end
 
 // Two digits, or a whole number: stored shares are not more exact for experts that get almost nothing.
 std::string experts_in_use(double number) {
@@ -30,7 +30,7 @@ void LoadWatch::block(const LoadBlock& block, const LoadSettings& settings) {
   for (const LoadEpisode& silence : experts_.block(block, load_)) past_.push_back(silence);
   if (load_.can_be_judged()) imbalance_.block(load_);
   judge_use();
-  if (const auto over = oscillation_.block(block, load_, settings.bias_step)) past_.push_back(*over);
+  if (const auto ended = oscillation_.block(block, load_, settings.bias_step)) past_.push_back(*ended);
 }
 
 void LoadWatch::pass(StepRange steps, const LoadSettings& settings) {
@@ -46,7 +46,7 @@ double LoadWatch::use_before(int blocks_ago) const {
 bool LoadWatch::can_tell_collapse(const RunInfo& info, std::int64_t tokens) {
   const int top_k = std::max(1, info.top_k);
   const double in_use = tokens > 0 ? std::exp(load_entropy_by_chance(tokens, top_k, info.n_experts)) : info.n_experts;
-  return in_use - top_k >= kLeastToTell;
+  return in_use - top_k >= kMinToTell;
 }
 
 void LoadWatch::judge_use() {
@@ -58,7 +58,7 @@ void LoadWatch::judge_use() {
   effective_ = sum > 0 ? std::exp(std::log(sum) - u_ln_u / sum) : std::nan("");
   const int top_k = load_.top_k();
   const double room = load_.chance().effective - top_k;
-  const double use = room >= kLeastToTell ? (effective_ - top_k) / room : std::nan("");
+  const double use = room >= kMinToTell ? (effective_ - top_k) / room : std::nan("");
   blocks_.push_back({static_cast<float>(use), static_cast<float>(effective_), load_.last_step()});
   if (blocks_.size() > kCollapsingBlocks + 1) blocks_.pop_front();
   if (load_.can_be_judged() && !std::isnan(use)) judge_collapse(use);
@@ -68,7 +68,7 @@ void LoadWatch::judge_collapse(double use) {
   const std::int64_t last = load_.last_step();
   if (has_collapsed()) {
     if (use < kCollapseOverUse) return;
-    if (load_.lasts(collapsed_, kLeastCollapse)) past_.push_back({FindingKind::collapsed, {collapsed_.step, last}});
+    if (load_.lasts(collapsed_, kMinCollapse)) past_.push_back({FindingKind::collapsed, {collapsed_.step, last}});
     collapsed_ = {};
   }
   if (use < kCollapsedUse) {
@@ -76,8 +76,8 @@ void LoadWatch::judge_collapse(double use) {
     return;
   }
   if (!load_.all_loads().lasts(kEarlySteps)) return;
-  const double half = use_before(kCollapsingBlocks / 2), before = use_before(kCollapsingBlocks);
-  const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < half && half < before;
+  const double newer_use = use_before(kCollapsingBlocks / 2), before = use_before(kCollapsingBlocks);
+  const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < newer_use && newer_use < before;
   falling_blocks_ = falls ? falling_blocks_ + 1 : 0;
   if (!falls) {
     collapsing_since_ = -1;  // the fall has ended by itself

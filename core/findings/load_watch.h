@@ -25,7 +25,7 @@ namespace moescope {
 // early transient of a balanced run was 0.61.
 inline constexpr double kCollapsedUse = 0.25, kCollapseOverUse = 0.35;
 // Use means nothing if chance alone would use fewer than this many experts beyond top_k.
-inline constexpr double kLeastToTell = 2;
+inline constexpr double kMinToTell = 2;
 // Collapsing: a use under 0.65, a fifth lower than 100 steps before, and falling in both halves of these steps. It is
 // not reported in the first 150 steps, because loads change most in them.
 inline constexpr double kCollapsingUse = 0.65, kCollapsingFall = 0.8;

@@ -111,9 +111,9 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
   if (seen_ == 0) start_ = value;
   const double mean = weight_ > 0 ? mean_ / weight_ : value, deviation = weight_ > 0 ? deviation_ / weight_ : 0;
   const double limit = std::max(kSpikeDeviations * deviation, kSpikeShare * std::fabs(mean));
-  double taken = value;
+  double limited = value;
   if (seen_ >= kFirstJudged && value - mean > limit) {
-    taken = mean + limit;  // limits the effect of a spike, which must not hide the next one
+    limited = mean + limit;  // limits the effect of a spike, which must not hide the next one
     if (spikes_.empty() || step - spikes_.back().steps.last > kSameSpike) {
       spikes_.push_back({{step, step}, loss, static_cast<float>(mean), grad_norm});
     }
@@ -121,8 +121,8 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
     spike.steps.last = step;
     if (loss > spike.highest) spike.highest = loss, spike.grad_norm = grad_norm;
   }
-  mean_ = kMemory * mean_ + (1 - kMemory) * taken;
-  deviation_ = kMemory * deviation_ + (1 - kMemory) * std::fabs(taken - mean);
+  mean_ = kMemory * mean_ + (1 - kMemory) * limited;
+  deviation_ = kMemory * deviation_ + (1 - kMemory) * std::fabs(limited - mean);
   weight_ = kMemory * weight_ + (1 - kMemory);
   ++seen_;
 }
@@ -162,10 +162,10 @@ void LossWatch::judge_rise() {
 
 // `share`: of what is required.
 bool LossWatch::has_risen_by(const LossRise& level, double share) const {
-  if (start_ < kLeastFirstLoss || !(lowest_ > 0)) return false;
-  const double least =
+  if (start_ < kMinFirstLoss || !(lowest_ > 0)) return false;
+  const double reference =
       std::max({kRose * lowest_, kRoseDeviations * lowest_deviation_, level.given_back * (start_ - lowest_)});
-  return now_ - lowest_ >= share * least;
+  return now_ - lowest_ >= share * reference;
 }
 
 // Returns the step from which on the recent losses are higher: it maximises the sum of their distances from a value
@@ -197,16 +197,16 @@ void LossWatch::judge_fall() {
     return;
   }
   if (blocks_.size() < kMeanOf) return;
-  const double now = mean(blocks_.size() - kMeanOf, blocks_.size());
+  const double newest = mean(blocks_.size() - kMeanOf, blocks_.size());
   if (flat_since_ >= 0) {
-    if (now < kFallsAgain * plateau_) flat_since_ = -1;
+    if (newest < kFallenAgainRatio * plateau_) flat_since_ = -1;
     return;
   }
   if (blocks_.size() < kFallBlocks || first_step_ > 1) return;
   if (axis_->step(last_step_) - axis_->step(first_step_) >= kJudgedFall) return;
   const double before = mean(0, kMeanOf);
-  if (now <= kStillFalls * before || before < kHardlyFallen * start_) return;
-  if (now >= kRising * before) return;  // still rising
+  if (newest <= kFallingRatio * before || before < kPlateauRatio * start_) return;
+  if (newest >= kRising * before) return;  // still rising
   flat_since_ = last_step_ - kFallSteps + 1;
   plateau_ = before;
 }
@@ -231,16 +231,16 @@ Finding LossWatch::describe(const Lost& lost) const {
   const bool ongoing = lost.exact && goes_on(lost);
   Finding finding = make(FindingKind::loss_not_finite, lost.steps, ongoing);
   const std::string what = lost.by == LostBy::gradient ? "gradient" : "loss", when = axis_->words(lost.steps);
-  const std::string since = " has been NaN or infinite since step " + axis_->name(lost.steps.first);
-  finding.brief = "The " + what + since;
+  const std::string lost_since = " has been NaN or infinite since step " + axis_->name(lost.steps.first);
+  finding.brief = "The " + what + lost_since;
   finding.title = ongoing ? "The " + what + " is NaN or infinite" : "The " + what + " was NaN or infinite at " + when;
-  finding.observation = ongoing && lost.steps.size() > 1 ? "It" + since
+  finding.observation = ongoing && lost.steps.size() > 1 ? "It" + lost_since
                         : lost.exact
                             ? "It was NaN or infinite at " + when
                             : "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
   if (ongoing && lost.steps.size() == 1) finding.observation += ", the newest step";
   const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
-                                          [&](const Spike& each) { return each.steps.first < lost.steps.first; });
+                                          [&](const Spike& spike) { return spike.steps.first < lost.steps.first; });
   if (spike != spikes_.rend()) finding.observation += "; it had spiked at step " + axis_->name(spike->steps.first);
   finding.observation += ".";
   if (lost.by == LostBy::zero)
@@ -302,11 +302,11 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
 void LossWatch::add_risen(std::vector<Finding>& out) const {
   const LossRise* rise = lasting_rise();
   if (!rise || is_lost_now()) return;
-  const std::int64_t since = rises_.back().step;
-  Finding finding = make(FindingKind::loss_stuck, {since, last_step_}, true);
+  const std::int64_t first_step = rises_.back().step;
+  Finding finding = make(FindingKind::loss_stuck, {first_step, last_step_}, true);
   const bool diverged = rise == &kLossRises.front();
   if (diverged) finding.severity = Severity::severe;
-  const std::string at = " at step " + axis_->name(since);
+  const std::string at = " at step " + axis_->name(first_step);
   finding.title = diverged ? "The loss diverged" + at : "The loss rose" + at + " and stays up";
   finding.brief = finding.title;
   finding.observation = "The median of its newest " + grouped(kMedianOf) + " values is " + decimal(now_, 3) +
@@ -347,7 +347,7 @@ void GradientWatch::add(Norm newest) {
   if (recent_.size() > kNormsOfMedian) recent_.pop_front();
   if (recent_.size() < kNormsOfMedian) return;
   std::vector<float> norms;
-  for (const Norm& each : recent_) norms.push_back(each.norm);
+  for (const Norm& norm : recent_) norms.push_back(norm.norm);
   std::ranges::nth_element(norms, norms.begin() + kNormsOfMedian / 2);
   now_ = static_cast<double>(norms[kNormsOfMedian / 2]);
   // Norms of 0 are steps without a gradient, as those of a policy gradient if all rewards are equal.

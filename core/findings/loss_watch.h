@@ -22,7 +22,7 @@ inline constexpr double kSpikeDeviations = 12, kSpikeShare = 0.15;
 // 200 steps before, and still more than 0.45 of the first loss. It falls again when it is 3 % lower. A model that has
 // learned all it can is far below 0.45 of the first loss: the presets were at 0.28 and fell by 9 % in 200 steps. Only
 // runs that are known from their start are checked.
-inline constexpr double kStillFalls = 0.99, kHardlyFallen = 0.45, kFallsAgain = 0.97;
+inline constexpr double kFallingRatio = 0.99, kPlateauRatio = 0.45, kFallenAgainRatio = 0.97;
 inline constexpr std::int64_t kFallSteps = 300, kJudgedFall = 1000;
 // The loss has risen if the median of its newest 20 values is 25 % and three mean deviations above the lowest such
 // median. It is reported if it has given back a share of its fall from the first value for a number of losses: a model
@@ -33,7 +33,7 @@ struct LossRise {
   std::int64_t losses;
 };
 inline constexpr std::array<LossRise, 3> kLossRises = {{{1, 20}, {0.5, 100}, {0.05, 300}}};
-inline constexpr double kRose = 0.25, kRoseDeviations = 3, kLeastFirstLoss = 0.1;
+inline constexpr double kRose = 0.25, kRoseDeviations = 3, kMinFirstLoss = 0.1;
 // A gradient of another program that is NaN or infinite in 5 logged values in a row, over 20 steps, is lost. Fewer are
 // ordinary: scaling of the loss in FP16 skips such steps and halves its scale, at the start of a run 10 times and more.
 inline constexpr std::int64_t kLostGradients = 5, kLostGradientSteps = 20;

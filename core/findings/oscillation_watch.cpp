@@ -48,16 +48,16 @@ std::optional<LoadEpisode> OscillationWatch::block(const LoadBlock& block, const
   keep(block);
   if (loads_.size() < kJudgedLoads) return std::nullopt;
   for (std::size_t i = 0; i < kJudgedLoads / kLoadsOfMean; ++i) keep_mean(i * kLoadsOfMean);
-  Swing now = swing(loads_, load, bias_step);
-  const bool is_fast = oscillates(load, now);
-  std::optional<LoadEpisode> over = follow(is_fast, now, loads_, kLastingWindows, fast_);
+  Swing newest = swing(loads_, load, bias_step);
+  const bool is_fast = oscillates(load, newest);
+  std::optional<LoadEpisode> ended = follow(is_fast, newest, loads_, kLastingWindows, fast_);
   loads_ = {};
-  if (means_.size() < kJudgedMeans) return over;
+  if (means_.size() < kJudgedMeans) return ended;
   Swing slow = swing(means_, load, bias_step);
   const bool is_slow = oscillates_slowly(load, slow) && fast_.windows == 0;
   const std::optional<LoadEpisode> slow_over = follow(is_slow, slow, means_, 1, slow_);
   means_.forget(kJudgedMeans / 2);
-  return over ? over : slow_over;
+  return ended ? ended : slow_over;
 }
 
 void OscillationWatch::keep(const LoadBlock& block) {
@@ -134,9 +134,9 @@ bool OscillationWatch::oscillates_slowly(const RecentLoad& load, Swing& swing) c
   return is_uneven_by_turns(swing, load) && swing.deepest.correlation < kSlowAnticorrelated;
 }
 
-std::optional<LoadEpisode> OscillationWatch::follow(bool now, const Swing& swing, const Series& series, int lasting,
-                                                    Episode& episode) {
-  if (now) {
+std::optional<LoadEpisode> OscillationWatch::follow(bool is_swinging, const Swing& swing, const Series& series,
+                                                    int lasting, Episode& episode) {
+  if (is_swinging) {
     if (episode.windows++ == 0) episode.since = series.steps.front();
     episode.quiet_windows = 0;
     episode.last_shown = series.steps.back();

@@ -97,7 +97,8 @@ class OscillationWatch {
   static bool is_uneven_by_turns(const Swing& swing, const RecentLoad& load);
   bool oscillates(const RecentLoad& load, Swing& swing) const;
   bool oscillates_slowly(const RecentLoad& load, Swing& swing) const;
-  std::optional<LoadEpisode> follow(bool now, const Swing& swing, const Series& series, int lasting, Episode& episode);
+  std::optional<LoadEpisode> follow(bool is_swinging, const Swing& swing, const Series& series, int lasting,
+                                    Episode& episode);
   void add(const RecentLoad& load, const Episode& episode, std::vector<Finding>& out) const;
 
   Series loads_, means_;

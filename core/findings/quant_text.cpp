@@ -45,14 +45,14 @@ std::string worst_of(const QuantFault& fault) {
   std::vector<int> layers = fault.layers;
   std::erase(layers, -1);  // the head is not a layer; its class names it
   std::ranges::sort(layers);
-  std::string others;
-  if (layers.size() > 1) others = "layers " + listed(layers, 12);
+  std::string other_places;
+  if (layers.size() > 1) other_places = "layers " + listed(layers, 12);
   if (fault.classes.size() > 1) {
-    if (!others.empty()) others += " and of ";
+    if (!other_places.empty()) other_places += " and of ";
     std::string classes = joined(fault.classes, ", ", gemm_class_name);
-    others += classes.replace(classes.rfind(","), 1, " and");
+    other_places += classes.replace(classes.rfind(","), 1, " and");
   }
-  return others.empty() ? others : " It is the worst of " + others + ".";
+  return other_places.empty() ? other_places : " It is the worst of " + other_places + ".";
 }
 
 }  // namespace
@@ -60,26 +60,27 @@ std::string worst_of(const QuantFault& fault) {
 void describe(const QuantFault& fault, Finding& finding) {
   const QuantFrame& worst = fault.worst;
   const std::string format = worst.format.name, what = std::string(" of ") + operand_name(worst.operand);
-  const std::string where = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
+  const std::string place = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
                             tensor_name(worst) + " in " + format + ": ";
-  const std::string others = worst_of(fault), underflow = percent(static_cast<double>(worst.underflow)),
+  const std::string other_places = worst_of(fault), underflow = percent(static_cast<double>(worst.underflow)),
                     sqnr = decimal(static_cast<double>(worst.sqnr_db), 3);
   if (finding.kind == FindingKind::underflow) {
     finding.title = underflow + what + " become 0 in " + format;
-    finding.observation = where + underflow + " of the non-zero values became 0; SQNR is " + sqnr +
-                          " dB, which does not show the underflow." + others;
+    finding.observation = place + underflow + " of the non-zero values became 0; SQNR is " + sqnr +
+                          " dB, which does not show the underflow." + other_places;
     finding.why =
         "Small values are lost. With rounding to nearest they are lost at every step, which does not average out; "
         "stochastic rounding rounds some of them up.";
   } else if (finding.kind == FindingKind::clipping) {
     finding.title = "Block maxima" + what + " are clipped in " + format;
-    finding.observation = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks and " +
-                          percent(static_cast<double>(worst.clipped)) + " of the values are clipped." + others;
+    finding.observation = place + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks and " +
+                          percent(static_cast<double>(worst.clipped)) + " of the values are clipped." + other_places;
     finding.why = why_clipped(worst.format);
   } else {
     finding.title = "Low SQNR" + what + ": " + sqnr + " dB in " + format;
-    finding.observation = where + sqnr + " dB, " + bell_text(worst.format) + "; " + underflow +
-                          " underflow, crest factor " + decimal(static_cast<double>(worst.crest), 2) + "." + others;
+    finding.observation = place + sqnr + " dB, " + bell_text(worst.format) + "; " + underflow +
+                          " underflow, crest factor " + decimal(static_cast<double>(worst.crest), 2) + "." +
+                          other_places;
     finding.why = why_noisy(worst.format);
   }
 }

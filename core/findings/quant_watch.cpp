@@ -37,7 +37,7 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
     const auto sqnr = static_cast<double>(quant.sqnr_db), underflow = static_cast<double>(quant.underflow);
     const auto blocks = static_cast<double>(quant.clipped_blocks);
     if (sqnr < bell_sqnr_db(format) - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
-    if (underflow > std::max(kLeastUnderflow, kUnderflowTimes * bell_underflow(format)))
+    if (underflow > std::max(kMinUnderflow, kUnderflowTimes * bell_underflow(format)))
       note(FindingKind::underflow, quant, underflow, true);
     if (may_clip(format) && blocks > kClippedBlocks && sqnr < bell_sqnr_db_by_rceil(format) - kClippingCosts)
       note(FindingKind::clipping, quant, blocks, true);

@@ -15,7 +15,7 @@ namespace moescope {
 // Thresholds are relative to the figures of the format for bell-shaped data (quant_format.h). Underflow is reported if
 // it exceeds kUnderflowTimes times the underflow of bell-shaped data, and 5 %; so much is due to the data, not to the
 // format. Healthy runs of the presets in MXFP8 (E4M3) had 30.3 to 31.6 dB and at most 1.2 %.
-inline constexpr double kUnderflowTimes = 5, kLeastUnderflow = 0.05;
+inline constexpr double kUnderflowTimes = 5, kMinUnderflow = 0.05;
 inline constexpr double kLowSqnrBy = 4;  // dB under the reference: two thirds of a bit
 // Shares of clipped blocks. FLOOR by its rule clips 17 % of the blocks of bell-shaped data in E4M3, which is a note;
 // half of the blocks is a warning. Clipping is reported only if the SQNR is kClippingCosts dB below that with RCEIL;

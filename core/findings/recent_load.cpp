@@ -43,7 +43,7 @@ void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
 void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> killed) {
   pass({block.first, block.first + std::ssize(block.max_vio) - 1}, killed);
   const auto n = static_cast<std::size_t>(n_experts_);
-  Kept& kept = ring_[static_cast<std::size_t>(blocks_ % kMeanBlocks)];
+  Kept& oldest = ring_[static_cast<std::size_t>(blocks_ % kMeanBlocks)];
   Kept fresh;
   fresh.max_vio = static_cast<float>(mean_of_finite(block.max_vio));
   fresh.sums.resize(n);
@@ -62,7 +62,7 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
   if (!is_new_) return;
   if (loads_ == 0) first_load_ = fresh.positions.front();
   loads_ += fresh.loads();
-  kept = std::move(fresh);
+  oldest = std::move(fresh);
   ++blocks_;
   completes_window_ = std::ssize(block.max_vio) == FindingsScan::kBlock && blocks_ % kMeanBlocks == 0;
   update_means();
@@ -86,8 +86,8 @@ void RecentLoad::update_chance() {
   const auto loads = static_cast<double>(loads_in_window());
   const std::int64_t tokens = rounded_down(this->tokens()), batch = rounded_down(this->tokens() / loads);
   if (chance_.tokens == tokens && chance_.batch_tokens == batch && chance_.experts == living_) return;
-  const auto floor = [&](std::int64_t of) {
-    const float value = max_vio_noise_floor(of, top_k_, living_);
+  const auto floor = [&](std::int64_t slots) {
+    const float value = max_vio_noise_floor(slots, top_k_, living_);
     return is_missing(value) ? 0.0 : static_cast<double>(value);
   };
   chance_ = {tokens,        batch,       living_, std::exp(load_entropy_by_chance(tokens, top_k_, living_)),
@@ -128,26 +128,26 @@ double RecentLoad::tokens() const {
   return inverse > 0 ? loads * loads / inverse / top_k_ : 0;
 }
 
-void RecentLoad::follow(bool begins, bool ends, ConditionStart& since) const {
-  if (!since.goes_on() && begins) {
+void RecentLoad::follow(bool begins, bool ends, ConditionStart& start) const {
+  if (!start.goes_on() && begins) {
     double sum = 0;
     for (int b = 0; b < kept(); ++b)
       for (int i = 0; i < block_of_window(b).loads(); ++i)
         sum += static_cast<double>(std::ranges::max(row(block_of_window(b), i)));
     const double half_height = (1 + sum / loads_in_window()) / 2;
-    since = first_load_where([half_height](std::span<const float> utilisation) {
+    start = first_load_where([half_height](std::span<const float> utilisation) {
       return static_cast<double>(std::ranges::max(utilisation)) >= half_height;
     });
   }
-  if (since.goes_on() && ends) since = {};
+  if (start.goes_on() && ends) start = {};
 }
 
-LoadSpan RecentLoad::loads_since(const ConditionStart& since) const {
-  return {loads_ - since.loads, axis_->step(since.step), axis_->step(last_load_)};
+LoadSpan RecentLoad::loads_since(const ConditionStart& start) const {
+  return {loads_ - start.loads, axis_->step(start.step), axis_->step(last_load_)};
 }
 
-bool RecentLoad::lasts(const ConditionStart& since, std::int64_t steps) const {
-  return since.goes_on() && (is_one_total() || loads_since(since).lasts(steps));
+bool RecentLoad::lasts(const ConditionStart& start, std::int64_t steps) const {
+  return start.goes_on() && (is_one_total() || loads_since(start).lasts(steps));
 }
 
 std::string RecentLoad::seen_text(const LoadSpan& span) const {
@@ -155,8 +155,8 @@ std::string RecentLoad::seen_text(const LoadSpan& span) const {
   return "in one total of " + grouped(static_cast<std::int64_t>(tokens())) + " tokens";
 }
 
-Finding RecentLoad::finding(FindingKind kind, std::int64_t since) const {
-  Finding finding = layer_finding(kind, run_, layer_, {since, last_step_});
+Finding RecentLoad::finding(FindingKind kind, std::int64_t first_step) const {
+  Finding finding = layer_finding(kind, run_, layer_, {first_step, last_step_});
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   return finding;
 }

@@ -122,18 +122,18 @@ class RecentLoad {
 
   // Updates a condition on the means: it begins if `begins`, and ends if `ends`. It begins with the first load of the
   // window whose fullest expert is at least half as far above an even load as the fullest experts of the window.
-  void follow(bool begins, bool ends, ConditionStart& since) const;
+  void follow(bool begins, bool ends, ConditionStart& start) const;
   // The same for the mean share of an expert: it begins with the first load of the window for which shows(share) holds.
   template <class Shows>
-  void follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& since) const;
+  void follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& start) const;
   // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log is one total.
-  LoadSpan loads_since(const ConditionStart& since) const;
-  bool lasts(const ConditionStart& since, std::int64_t steps) const;
+  LoadSpan loads_since(const ConditionStart& start) const;
+  bool lasts(const ConditionStart& start, std::int64_t steps) const;
   // Returns how long these loads are, "for 350 steps", or "in one total of 100,000 tokens".
   std::string seen_text(const LoadSpan& span) const;
 
   // Returns an ongoing finding with the common members set; its title is the name of the layer.
-  Finding finding(FindingKind kind, std::int64_t since) const;
+  Finding finding(FindingKind kind, std::int64_t first_step) const;
 
  private:
   struct Kept {
@@ -190,11 +190,11 @@ ConditionStart RecentLoad::first_load_where(Shows shows) const {
 }
 
 template <class Shows>
-void RecentLoad::follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& since) const {
-  const bool went_on = since.goes_on();
-  follow(begins, ends, since);
-  if (went_on || !since.goes_on()) return;
-  since = first_load_where([&](std::span<const float> utilisation) {
+void RecentLoad::follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& start) const {
+  const bool went_on = start.goes_on();
+  follow(begins, ends, start);
+  if (went_on || !start.goes_on()) return;
+  start = first_load_where([&](std::span<const float> utilisation) {
     return shows(static_cast<double>(utilisation[expert]) * living_ / n_experts_);
   });
 }

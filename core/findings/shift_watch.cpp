@@ -12,10 +12,10 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kBeforeBlocks = 10, kBeforeLoads = 12;           // compared loads before a jump
-constexpr std::size_t kLeastBeforeBlocks = 5, kLeastBeforeLoads = 10;  // fewer are not compared
-constexpr std::size_t kAfterBlocks = 2, kAfterLoads = 4;               // compared loads after a jump
-constexpr std::size_t kMeanBlocksOfLayer = 5, kMeanLoadsOfLayer = 5;   // loads that show whether a layer has recovered
+constexpr std::size_t kBeforeBlocks = 10, kBeforeLoads = 12;          // compared loads before a jump
+constexpr std::size_t kMinBeforeBlocks = 5, kMinBeforeLoads = 10;     // fewer are not compared
+constexpr std::size_t kAfterBlocks = 2, kAfterLoads = 4;              // compared loads after a jump
+constexpr std::size_t kMeanBlocksOfLayer = 5, kMeanLoadsOfLayer = 5;  // loads that show whether a layer has recovered
 constexpr std::size_t kKeptBlocks = 32;
 constexpr std::int64_t kEarly = 170;  // first steps, in which loads change most
 constexpr std::size_t kApart = 10;    // blocks between two shifts
@@ -60,10 +60,10 @@ double ShiftWatch::chance(Part part) const {
 }
 
 ShiftWatch::Part ShiftWatch::newest(std::size_t blocks, std::size_t loads, std::size_t end) const {
-  std::size_t begin = end, taken = 0;
+  std::size_t begin = end, block_count = 0;
   while (begin > 0) {
     const bool next_block = begin == end || batches_[begin - 1].block != batches_[begin].block;
-    if (next_block && taken++ >= blocks && end - begin >= loads) break;
+    if (next_block && block_count++ >= blocks && end - begin >= loads) break;
     --begin;
   }
   return {begin, end};
@@ -86,8 +86,8 @@ double ShiftWatch::chance_of_batches(std::span<const float> assignments) {
 }
 
 double ShiftWatch::grown(const Shift& shift) const {
-  const double now = chance(newest(kAfterBlocks, kAfterLoads));
-  return now > shift.chance_before ? now / shift.chance_before : 1;
+  const double later = chance(newest(kAfterBlocks, kAfterLoads));
+  return later > shift.chance_before ? later / shift.chance_before : 1;
 }
 
 LoadSpan ShiftWatch::loads_since(const Shift& shift) const {
@@ -125,13 +125,13 @@ void ShiftWatch::look_for_jump() {
   Part before = newest(kBeforeBlocks, kBeforeLoads, after.begin);
   while (!shifts_.empty() && before.begin < before.end && batches_[before.begin].block <= shifts_.back().block)
     ++before.begin;
-  if (before.size() < kLeastBeforeLoads || after.size() < kAfterLoads) return;
-  if (batches_[before.end - 1].block - batches_[before.begin].block + 1 < kLeastBeforeBlocks) return;
+  if (before.size() < kMinBeforeLoads || after.size() < kAfterLoads) return;
+  if (batches_[before.end - 1].block - batches_[before.begin].block + 1 < kMinBeforeBlocks) return;
   Shift shift;
   shift.chance_before = chance(before);
   const double grown = this->grown(shift);
   const double mean_before = mean_of_layers(before), mean_after = mean_of_layers(after), usual = grown * mean_before;
-  if (mean_after < kJump * usual || mean_after - mean_before < kLeastRise) return;
+  if (mean_after < kJump * usual || mean_after - mean_before < kMinRise) return;
   const double deviation = std::max(grown * this->deviation(before), this->deviation(after) * usual / mean_after);
   const double error =
       deviation * std::sqrt(1 / static_cast<double>(before.size()) + 1 / static_cast<double>(after.size()));
@@ -141,8 +141,8 @@ void ShiftWatch::look_for_jump() {
   std::size_t jumped = 0;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     shift.before.push_back(mean(l, before));
-    const double now = mean(l, after);
-    jumped += now > shift.before[l] && now >= kLayerJump * grown * shift.before[l];
+    const double newest = mean(l, after);
+    jumped += newest > shift.before[l] && newest >= kLayerJump * grown * shift.before[l];
   }
   if (static_cast<double>(jumped) < kJumpedLayers * static_cast<double>(layers_.size())) return;
   shift.step = batches_[first].step;
@@ -212,8 +212,8 @@ bool ShiftWatch::most_are_back(const Shift& shift) {
 }
 
 Finding ShiftWatch::describe(const Shift& shift) const {
-  const std::vector<std::size_t> left = not_back(shift);
-  Finding finding = finding_of(left.empty() ? FindingKind::load_shift : FindingKind::no_recovery, run_,
+  const std::vector<std::size_t> unrecovered = not_back(shift);
+  Finding finding = finding_of(unrecovered.empty() ? FindingKind::load_shift : FindingKind::no_recovery, run_,
                                {shift.step, shift.over >= 0 ? shift.over : last_step_});
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   finding.ongoing = shift.over < 0;
@@ -229,7 +229,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
                            " (mean of the layers).";
   const std::string returned =
       first_back == last_back ? grouped(last_back) : grouped(first_back) + " to " + grouped(last_back);
-  if (left.empty()) {
+  if (unrecovered.empty()) {
     finding.title = "The load jumped at step " + axis_->name(shift.step);
     finding.observation = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
                           (back == 1 ? " has recovered" : " have recovered") +
@@ -241,9 +241,9 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   }
   finding.observation = jump;
   if (most_are_back(shift))
-    describe_left(shift, left, finding);
+    describe_left(shift, unrecovered, finding);
   else
-    describe_stays(shift, left, finding);
+    describe_stays(shift, unrecovered, finding);
   finding.observation += " " + std::to_string(back) + " of the " +
                          counted(std::ssize(layers_), "layer has", "layers have") + " recovered" +
                          (back ? ", after " + returned + " steps." : ".");
@@ -251,19 +251,20 @@ Finding ShiftWatch::describe(const Shift& shift) const {
 }
 
 // Text for a few layers that have not recovered, while the others have.
-void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const {
-  for (const std::size_t l : left) {
+void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t>& unrecovered,
+                               Finding& finding) const {
+  for (const std::size_t l : unrecovered) {
     finding.layers.push_back(layers_[l]);
     finding.observation += " MaxVio of layer " + std::to_string(layers_[l]) + " was " + decimal(shift.before[l], 2) +
                            " and is " + decimal(newest_mean(l), 2) + ", " + loads_text(loads_since(shift)) + " later;";
   }
   finding.observation.back() = '.';
-  const bool one = left.size() == 1;
+  const bool one = unrecovered.size() == 1;
   finding.title = (one ? "Layer " : "Layers ") + listed(finding.layers) +
                   (one ? " does not recover" : " do not recover") + " from the shift at step " +
                   axis_->name(shift.step);
-  finding.brief = "MaxVio of a batch was " + decimal(shift.before[left[0]], 2) + " before and is " +
-                  decimal(newest_mean(left[0]), 2) + " (mean of the newest batches)";
+  finding.brief = "MaxVio of a batch was " + decimal(shift.before[unrecovered[0]], 2) + " before and is " +
+                  decimal(newest_mean(unrecovered[0]), 2) + " (mean of the newest batches)";
   finding.why =
       "With the sign rule, expert_bias changes by bias_update_rate in each step, however large the imbalance is. The "
       "scores of this layer prefer a few experts by more than the bias has corrected so far, or by a difference that "
@@ -271,18 +272,19 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
 }
 
 // Text if most layers have not recovered.
-void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const {
-  double before = 0, now = 0;
-  for (const std::size_t l : left) {
+void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_t>& unrecovered,
+                                Finding& finding) const {
+  double before = 0, newest = 0;
+  for (const std::size_t l : unrecovered) {
     finding.layers.push_back(layers_[l]);
-    before += shift.before[l] / static_cast<double>(left.size()),
-        now += newest_mean(l) / static_cast<double>(left.size());
+    before += shift.before[l] / static_cast<double>(unrecovered.size()),
+        newest += newest_mean(l) / static_cast<double>(unrecovered.size());
   }
   finding.title = "The load jumped at step " + axis_->name(shift.step) + " and stays uneven";
-  finding.brief = "MaxVio of a batch was " + decimal(before, 2) + " before and is " + decimal(now, 2) +
+  finding.brief = "MaxVio of a batch was " + decimal(before, 2) + " before and is " + decimal(newest, 2) +
                   " (mean of these layers and the newest batches)";
-  finding.observation += " After " + loads_text(loads_since(shift)) + ", it is " + decimal(now, 2) + " in " +
-                         std::to_string(left.size()) + " layers (mean), where it was " + decimal(before, 2) +
+  finding.observation += " After " + loads_text(loads_since(shift)) + ", it is " + decimal(newest, 2) + " in " +
+                         std::to_string(unrecovered.size()) + " layers (mean), where it was " + decimal(before, 2) +
                          " before the jump.";
   finding.why =
       "Another kind of text, a changed setting or a checkpoint that was loaded without its expert_bias can cause it. "

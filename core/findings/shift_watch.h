@@ -20,7 +20,7 @@ namespace moescope {
 // it includes what their texts change; among 240 made-up logs without a change the highest was 5.5.
 inline constexpr double kJump = 1.4, kLayerJump = 1.25, kJumpedLayers = 0.6, kJumpDeviations = 7;
 // A smaller rise of MaxVio does not matter, whatever the factor.
-inline constexpr double kLeastRise = 0.1;
+inline constexpr double kMinRise = 0.1;
 // A layer has recovered when its mean of 50 steps is down to 1.2 times its former value, or higher than that by at most
 // kBackRise. A layer that is still over 1.3 times its former value, and higher by kStaysHigher, after 300 steps, does
 // not recover. Recovery took 150 to 250 steps at a bias rate of 0.001. Smaller batches have a higher MaxVio by chance,
@@ -81,8 +81,8 @@ class ShiftWatch {
   void follow();
   std::size_t first_of_jump(std::size_t begin) const;
   Finding describe(const Shift& shift) const;
-  void describe_left(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const;
-  void describe_stays(const Shift& shift, const std::vector<std::size_t>& left, Finding& finding) const;
+  void describe_left(const Shift& shift, const std::vector<std::size_t>& unrecovered, Finding& finding) const;
+  void describe_stays(const Shift& shift, const std::vector<std::size_t>& unrecovered, Finding& finding) const;
   std::vector<std::size_t> not_back(const Shift& shift) const;
   static bool most_are_back(const Shift& shift);
 

@@ -8,7 +8,7 @@ namespace moescope {
 namespace {
 
 constexpr double kNewPart = 0.2;  // weight of the newest window in the moving mean
-constexpr int kLeastWindows = 3;  // windows with a swap before it is reported
+constexpr int kMinWindows = 3;    // windows with a swap before it is reported
 
 double correlation_of(std::span<const float> a, std::span<const float> b) {
   double ab = 0, aa = 0, bb = 0;
@@ -106,7 +106,7 @@ std::int64_t SwapWatch::first_load_of(std::size_t a, std::size_t b, StepRange wi
 
 void SwapWatch::findings(std::vector<Finding>& out) const {
   for (const Swap& swap : swaps_) {
-    if (swap.windows < kLeastWindows || axis_->step(last_step_) - axis_->step(swap.since) + 1 < kSwappedSteps) continue;
+    if (swap.windows < kMinWindows || axis_->step(last_step_) - axis_->step(swap.since) + 1 < kSwappedSteps) continue;
     Finding finding = finding_of(FindingKind::swapped_layers, run_, {swap.since, last_step_});
     finding.layers = {layers_[swap.a], layers_[swap.b]};
     const std::string a = std::to_string(layers_[swap.a]), b = std::to_string(layers_[swap.b]);

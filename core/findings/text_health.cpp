@@ -57,19 +57,20 @@ double use_of(const LayerOfTexts& layer, int top_k) {
   const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
   const double room = std::exp(load_entropy_by_chance(tokens, top_k, experts)) - top_k;
   const double entropy = static_cast<double>(entropy_norm(layer.slots_E)) * std::log(experts);
-  return room >= kLeastToTell ? (std::exp(entropy) - top_k) / room : std::nan("");
+  return room >= kMinToTell ? (std::exp(entropy) - top_k) / room : std::nan("");
 }
 
 TextFault fault_of(const LayerOfTexts& layer, int top_k) {
   const int experts = static_cast<int>(layer.slots_E.size());
-  const double most = static_cast<double>(experts) / top_k - 1, vio = layer.fullest_share() - 1;
+  const double max_possible = static_cast<double>(experts) / top_k - 1, vio = layer.fullest_share() - 1;
   const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
   const double chance = static_cast<double>(max_vio_noise_floor(tokens, top_k, experts));
   if (use_of(layer, top_k) < kCollapsedUse) return TextFault::collapsed;
   if (layer.silent() > 0) return TextFault::silent;
-  if (most > 0 && vio >= std::min(kHotShare - 1, kHotWay * most)) return TextFault::hot;
-  return most > 0 && vio >= std::max(std::min(kUnevenVio, kUnevenWay * most), 2 * chance) ? TextFault::uneven
-                                                                                          : TextFault::none;
+  if (max_possible > 0 && vio >= std::min(kHotShare - 1, kHotWay * max_possible)) return TextFault::hot;
+  return max_possible > 0 && vio >= std::max(std::min(kUnevenVio, kUnevenWay * max_possible), 2 * chance)
+             ? TextFault::uneven
+             : TextFault::none;
 }
 
 std::string fullest_text(const LayerOfTexts& layer) {
@@ -87,8 +88,8 @@ void set_sentence(const std::string& texts, const std::vector<LayerOfTexts>& lay
   std::string head = "no expert is dead, starved or far too full";
   if (worst.fault != TextFault::none) {
     const bool collapsed = worst.fault == TextFault::collapsed;
-    const std::int64_t such = std::ranges::count_if(layers, [collapsed](const LayerOfTexts& each) {
-      return each.fault >= (collapsed ? TextFault::collapsed : TextFault::uneven);
+    const std::int64_t such = std::ranges::count_if(layers, [collapsed](const LayerOfTexts& layer_of_texts) {
+      return layer_of_texts.fault >= (collapsed ? TextFault::collapsed : TextFault::uneven);
     });
     const char* const words[] = {"are uneven", "is uneven", "have collapsed", "has collapsed"};
     head = std::to_string(such) + " of " + std::to_string(layers.size()) + " MoE layers " +
@@ -117,8 +118,8 @@ Health judge_texts(const History& history, std::optional<std::size_t> domain) {
   }
   const int top_k = std::max(1, info.top_k);
   for (LayerOfTexts& layer : layers) {
-    if (layer.fair() < kLeastToJudge) {
-      const double tokens = std::ceil(kLeastToJudge * static_cast<double>(layer.slots_E.size()) / top_k);
+    if (layer.fair() < kMinToJudge) {
+      const double tokens = std::ceil(kMinToJudge * static_cast<double>(layer.slots_E.size()) / top_k);
       health.sentence = texts + ": too few tokens. About " + grouped(static_cast<std::int64_t>(tokens)) +
                         " are needed: with fewer, an expert can be without a token by chance.";
       health.shorter = {texts + ": too few tokens."};

@@ -82,9 +82,9 @@ void quantize(benchmark::State& state, OperandFormat format, Size size, BlockAxi
     }));
     state.SetIterationTime(work_s.back());
   }
-  const double copy = median(copy_s), mine = median(work_s);
-  state.counters["ns/element"] = mine / static_cast<double>(count) * 1e9;
-  state.counters["of_copy"] = copy / mine;
+  const double copy = median(copy_s), work = median(work_s);
+  state.counters["ns/element"] = work / static_cast<double>(count) * 1e9;
+  state.counters["of_copy"] = copy / work;
 }
 
 // Quantizes `threads` stripes of rows in parallel, each as a separate operand; the copy is divided in the same way.
@@ -96,8 +96,9 @@ void quantize_on_threads(benchmark::State& state, OperandFormat format, BlockAxi
   const auto on_stripes = [&](const auto& work) {
     const auto start = std::chrono::steady_clock::now();
     {
-      std::vector<std::jthread> others;
-      for (std::size_t t = 1; t < threads; ++t) others.emplace_back([&work, t, rows] { work(t * rows * kSide); });
+      std::vector<std::jthread> other_threads;
+      for (std::size_t t = 1; t < threads; ++t)
+        other_threads.emplace_back([&work, t, rows] { work(t * rows * kSide); });
       work(0);
     }
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -24,9 +24,9 @@ using namespace moescope;
 namespace {
 
 double cpuMs() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * 1e3 + time.tv_nsec * 1e-6;
 }
 
 // All panels of the Overview in one window, in their usual size.
@@ -80,17 +80,17 @@ void measure(const SyntheticShape& shape, std::int64_t steps, QSize size) {
 
   constexpr int kFrames = 31;
   std::vector<double> frames, hovers;
-  std::vector<std::vector<double>> each(overview.panels().size() + 1);
+  std::vector<std::vector<double>> panel_times(overview.panels().size() + 1);
   for (int i = 0; i < kFrames; ++i) {
     run.append(1);
     const double before = cpuMs();
     selection.refresh();
     QApplication::processEvents();
     frames.push_back(cpuMs() - before);
-    for (std::size_t p = 0; p < each.size(); ++p) {
+    for (std::size_t p = 0; p < panel_times.size(); ++p) {
       const double painting = cpuMs();
       p < overview.panels().size() ? overview.panels()[p]->repaint() : overview.timeline()->track()->repaint();
-      each[p].push_back(cpuMs() - painting);
+      panel_times[p].push_back(cpuMs() - painting);
     }
   }
   for (int i = 0; i < kFrames; ++i) {
@@ -103,9 +103,9 @@ void measure(const SyntheticShape& shape, std::int64_t steps, QSize size) {
               shape.experts, static_cast<long long>(steps), size.width(), size.height(), kFrames);
   std::printf("  %-24s %6.2f ms CPU (budget 5)\n", "all, one new step", median(frames));
   std::printf("  %-24s %6.2f ms CPU\n", "all, crosshair moved", median(hovers));
-  for (std::size_t p = 0; p < each.size(); ++p) {
+  for (std::size_t p = 0; p < panel_times.size(); ++p) {
     const QString name = p < overview.panels().size() ? overview.panels()[p]->title() : QStringLiteral("Timeline");
-    std::printf("  %-24s %6.2f ms\n", qPrintable(name), median(each[p]));
+    std::printf("  %-24s %6.2f ms\n", qPrintable(name), median(panel_times[p]));
   }
 }
 
@@ -137,8 +137,9 @@ void takeCloseUps(const QString& folder, const QString& theme, const SyntheticRu
   overview.show();
   for (int i = 0; i < 3; ++i) QApplication::processEvents();
   auto* load = static_cast<ExpertLoadPanel*>(overview.panels()[1]);
-  QMouseEvent over(QEvent::MouseMove, QPointF(200, 100), QPointF(200, 100), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
-  QApplication::sendEvent(load->findChild<MatrixPlot*>(), &over);
+  QMouseEvent mouse_move(QEvent::MouseMove, QPointF(200, 100), QPointF(200, 100), Qt::NoButton, Qt::NoButton,
+                         Qt::NoModifier);
+  QApplication::sendEvent(load->findChild<MatrixPlot*>(), &mouse_move);
   QApplication::processEvents();
   overview.grab().save(QStringLiteral("%1/large_%2.png").arg(folder, theme));
 
@@ -149,7 +150,7 @@ void takeCloseUps(const QString& folder, const QString& theme, const SyntheticRu
   choose(overview.panels()[4], "Kind of all-to-all", "DeepEP");
   auto* loss = static_cast<LossPanel*>(overview.panels()[0]);
   loss->findChild<LinePlot*>()->setLogValues(true);
-  QApplication::sendEvent(loss->findChild<LinePlot*>(), &over);
+  QApplication::sendEvent(loss->findChild<LinePlot*>(), &mouse_move);
   for (int i = 0; i < 3; ++i) QApplication::processEvents();
   overview.grab().save(QStringLiteral("%1/zoomed_%2.png").arg(folder, theme));
 }

@@ -39,8 +39,8 @@ Tensors& tensors() {
 template <class Work>
 void on_stripes(int threads, Work work) {
   const std::size_t rows = kSide / static_cast<std::size_t>(threads);
-  std::vector<std::jthread> others;
-  for (int t = 1; t < threads; ++t) others.emplace_back([=] { work(static_cast<std::size_t>(t) * rows, rows); });
+  std::vector<std::jthread> other_threads;
+  for (int t = 1; t < threads; ++t) other_threads.emplace_back([=] { work(static_cast<std::size_t>(t) * rows, rows); });
   work(0, rows);
 }
 
@@ -67,10 +67,10 @@ void run_against_copy(benchmark::State& state, int threads, auto work) {
     std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
     return v[v.size() / 2];
   };
-  const double copy = median(copy_s), mine = median(work_s);
-  state.counters["GB/s"] = kBytes / mine / 1e9;
+  const double copy = median(copy_s), work_seconds = median(work_s);
+  state.counters["GB/s"] = kBytes / work_seconds / 1e9;
   state.counters["copy_GB/s"] = kBytes / copy / 1e9;
-  state.counters["of_copy"] = copy / mine;
+  state.counters["of_copy"] = copy / work_seconds;
 }
 
 void quantize(benchmark::State& state, OperandFormat format, BlockAxis axis, bool statistics) {

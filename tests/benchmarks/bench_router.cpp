@@ -37,9 +37,9 @@ constexpr double kLimitMs = 16;
 constexpr int kFrames = 21;
 
 double cpuMs() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * 1e3 + time.tv_nsec * 1e-6;
 }
 
 struct Named {
@@ -105,24 +105,24 @@ struct Times {
 
 Times timesOf(
     const std::function<void(int)>& change, const std::function<void()>& prepare = [] {}) {
-  std::vector<double> each;
+  std::vector<double> frame_times;
   for (int i = 0; i < kFrames; ++i) {
     prepare();
     const double before = cpuMs();
     change(i);
     QApplication::processEvents();
-    each.push_back(cpuMs() - before);
+    frame_times.push_back(cpuMs() - before);
   }
-  std::ranges::sort(each);
-  return {each[each.size() / 2], each.back()};
+  std::ranges::sort(frame_times);
+  return {frame_times[frame_times.size() / 2], frame_times.back()};
 }
 
 void hover(QWidget* widget, int i) {
   for (PlotFrame* plot : widget->findChildren<PlotFrame*>()) {
     if (!plot->isVisible()) continue;
     const QPointF at(plot->width() * (0.3 + 0.01 * i), plot->height() * 0.4);
-    QMouseEvent over(QEvent::MouseMove, at, plot->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
-    QApplication::sendEvent(plot, &over);
+    QMouseEvent mouse_move(QEvent::MouseMove, at, plot->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+    QApplication::sendEvent(plot, &mouse_move);
     return;
   }
 }
@@ -173,7 +173,7 @@ int measure(const SyntheticShape& shape, std::int64_t steps) {
   Selection selection;
   selection.setHistories({run.history()});
   selection.setExpert(100 % shape.experts);
-  int over = 0;
+  int over_limit = 0;
   for (const Named& panel : panels(&selection)) {
     panel.widget->resize(620, 460);
     panel.widget->show();
@@ -189,14 +189,14 @@ int measure(const SyntheticShape& shape, std::int64_t steps) {
     std::printf("  %-26s", qPrintable(panel.name));
     for (const Times& times : all) {
       std::printf(" %6.2f (%6.2f)", times.median, times.worst);
-      over += times.median > kLimitMs;
+      over_limit += times.median > kLimitMs;
     }
     std::printf("\n");
     panel.widget->hide();
   }
-  std::printf("%d of them over the limit\n", over);
+  std::printf("%d of them over the limit\n", over_limit);
   measureFindings(run, steps);
-  return over > 0;
+  return over_limit > 0;
 }
 
 void record(const std::string& path) {

@@ -67,9 +67,9 @@ void print(const Count& count) {
   if (count.judged == 0) return std::printf("%-24s no verdict\n", count.of), void();
   const double n = count.judged, share = count.different / n, z2 = 1.96 * 1.96;
   const double centre = (share + z2 / (2 * n)) / (1 + z2 / n);
-  const double half = std::sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n);
+  const double half_width = std::sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n);
   std::printf("%-24s %3d of %3d called different: %4.1f %% (%.1f to %.1f)\n", count.of, count.different, count.judged,
-              100 * share, 100 * std::max(0.0, centre - half), 100 * (centre + half));
+              100 * share, 100 * std::max(0.0, centre - half_width), 100 * (centre + half_width));
 }
 
 double mean_of(const History& run, Metric metric, StepRange steps) {
@@ -93,16 +93,16 @@ void print_means(const History& a, const History& run) {
     }
 }
 
-void bench(const Asked& asked) {
+void bench(const Asked& request) {
   Count decided{"as the settings say"}, training{"training loss"}, validation{"validation loss"},
       narrower{"the narrower"};
-  for (int seed = 0; seed < asked.seeds; ++seed) {
-    RunConfig config = asked.config;
+  for (int seed = 0; seed < request.seeds; ++seed) {
+    RunConfig config = request.config;
     config.seed += seed;
-    const std::vector<HistoryPtr> runs = train(config, asked.twins);
+    const std::vector<HistoryPtr> runs = train(config, request.twins);
     std::vector<PairedRun> twins;
     for (std::size_t run = 2; run < runs.size(); ++run) twins.push_back({runs[run]});
-    if (asked.means) {
+    if (request.means) {
       std::printf("%lld", static_cast<long long>(config.seed));
       for (std::size_t run = 1; run < runs.size(); ++run) print_means(*runs[0], *runs[run]);
       std::printf("\n");
@@ -118,7 +118,7 @@ void bench(const Asked& asked) {
     std::printf("seed %lld: %s\n", static_cast<long long>(config.seed), verdict_sentence(by({})).c_str());
     std::fflush(stdout);
   }
-  if (asked.means) return;
+  if (request.means) return;
   for (const Count* count : {&decided, &training, &validation, &narrower}) print(*count);
 }
 
@@ -135,25 +135,25 @@ double deviation_of_mean(const Luck& luck, std::size_t steps, std::mt19937& rand
   return std::sqrt(squares / kRuns);
 }
 
-void simulate(const Asked& asked) {
-  const auto steps = static_cast<std::size_t>(asked.config.optimizer.total_steps);
-  std::mt19937 random(static_cast<std::mt19937::result_type>(asked.config.seed));
-  std::printf("%d twins, %zu steps, %d comparisons; %%\n%-26s %9s %9s %9s\n", asked.twins, steps, asked.seeds, "",
+void simulate(const Asked& request) {
+  const auto steps = static_cast<std::size_t>(request.config.optimizer.total_steps);
+  std::mt19937 random(static_cast<std::mt19937::result_type>(request.config.seed));
+  std::printf("%d twins, %zu steps, %d comparisons; %%\n%-26s %9s %9s %9s\n", request.twins, steps, request.seeds, "",
               "different", "found 4", "found 8");
   for (const Luck& luck : kLucks) {
     const double deviation = deviation_of_mean(luck, steps, random);
     int different = 0, found_4 = 0, found_8 = 0;
-    for (int trial = 0; trial < asked.seeds; ++trial) {
+    for (int trial = 0; trial < request.seeds; ++trial) {
       const HistoryPtr a = lucky_run(luck, steps, random);
       std::vector<PairedRun> twins;
-      for (int twin = 0; twin < asked.twins; ++twin) twins.push_back({lucky_run(luck, steps, random)});
+      for (int twin = 0; twin < request.twins; ++twin) twins.push_back({lucky_run(luck, steps, random)});
       const auto with_gap = [&](double gap) { return conclude(a, {lucky_run(luck, steps, random, gap)}, twins); };
       different += is_different(with_gap(0));
       found_4 += with_gap(4 * deviation).verdict == Verdict::worse;
       found_8 += with_gap(8 * deviation).verdict == Verdict::worse;
     }
-    const double each = 100.0 / asked.seeds;
-    std::printf("%-26s %9.1f %9.1f %9.1f\n", luck.name, each * different, each * found_4, each * found_8);
+    const double percent = 100.0 / request.seeds;
+    std::printf("%-26s %9.1f %9.1f %9.1f\n", luck.name, percent * different, percent * found_4, percent * found_8);
     std::fflush(stdout);
   }
 }
@@ -169,24 +169,24 @@ int refuse(const std::string& problem) {
 int main(int argc, char** argv) {
   using namespace moescope;
   std::printf("%s\n", start_with_fast_kernels(argv).c_str());
-  Asked asked;
+  Asked request;
   std::string preset = "nano";
   std::vector<std::string> set;
   std::int64_t steps = 300, first = 1;
   for (int i = 1; i < argc; ++i) {
     const auto is = [&](const char* option) { return !std::strcmp(argv[i], option) && i + 1 < argc; };
     if (!std::strcmp(argv[i], "--means"))
-      asked.means = true;
+      request.means = true;
     else if (!std::strcmp(argv[i], "--simulated"))
-      asked.simulated = true;
+      request.simulated = true;
     else if (is("--set"))
       set.emplace_back(argv[++i]);
     else if (is("--steps"))
       steps = std::atoll(argv[++i]);
     else if (is("--seeds"))
-      asked.seeds = std::atoi(argv[++i]);
+      request.seeds = std::atoi(argv[++i]);
     else if (is("--twins"))
-      asked.twins = std::clamp(std::atoi(argv[++i]), 1, kMaxRuns - 2);
+      request.twins = std::clamp(std::atoi(argv[++i]), 1, kMaxRuns - 2);
     else if (is("--first"))
       first = std::atoll(argv[++i]);
     else
@@ -194,19 +194,19 @@ int main(int argc, char** argv) {
   }
   const ParsedConfig parsed = load_preset(preset);
   if (!parsed.problems.empty()) return refuse("no preset \"" + preset + "\"");
-  asked.config = parsed.config;
-  for (const std::string& each : set) {
-    const std::size_t equals = std::min(each.find('='), each.size());
-    const ConfigField* field = find_field(each.substr(0, equals));
-    if (!field || equals == each.size())
-      return refuse(each + ": expected KEY=VALUE, such as precision.experts=mxfp8_rceil");
-    field->set(asked.config, parse_value(*field, each.substr(equals + 1)));
+  request.config = parsed.config;
+  for (const std::string& setting : set) {
+    const std::size_t equals = std::min(setting.find('='), setting.size());
+    const ConfigField* field = find_field(setting.substr(0, equals));
+    if (!field || equals == setting.size())
+      return refuse(setting + ": expected KEY=VALUE, such as precision.experts=mxfp8_rceil");
+    field->set(request.config, parse_value(*field, setting.substr(equals + 1)));
   }
-  asked.config.seed = first;
-  asked.config.optimizer.total_steps = steps;
-  asked.config.telemetry.quant_every = 1000;
-  if (asked.simulated)
-    simulate(asked);
+  request.config.seed = first;
+  request.config.optimizer.total_steps = steps;
+  request.config.telemetry.quant_every = 1000;
+  if (request.simulated)
+    simulate(request);
   else
-    bench(asked);
+    bench(request);
 }

@@ -40,9 +40,9 @@ namespace {
 constexpr int kTurnMs = 800, kMovesPerS = 60, kSettleMs = 4000;
 
 double threadCpuMs() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
 }
 
 void handleEvents(int ms) {
@@ -114,16 +114,16 @@ void measure(const std::string& preset, int turns) {
   handleEvents(kSettleMs);
   LiveRuns& live = *window.session()->live();
   const auto nothing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(kTurnMs)); };
-  Turns alone, under_mouse;
+  Turns idle, under_mouse;
   for (int turn = 0; turn < turns; ++turn) {
     double without = meanStep(live, nothing);
-    alone.add(live, without, [] { handleEvents(kTurnMs); });
+    idle.add(live, without, [] { handleEvents(kTurnMs); });
     without = meanStep(live, nothing);
     under_mouse.add(live, without, [&] { handleEventsUnderAMouse(kTurnMs, window); });
   }
   std::printf("%s, %d threads, %d turns of %.1f s each, %s\n", preset.c_str(), num_threads(), turns, kTurnMs / 1e3,
               qPrintable(QGuiApplication::platformName()));
-  alone.print("left alone");
+  idle.print("left alone");
   under_mouse.print("under a moving mouse");
 }
 

@@ -78,8 +78,8 @@ TEST_F(CliAccidents, ATrainingHasTheThreadsThatOpenMpIsAskedFor) {
 }
 
 TEST_F(CliAccidents, OpenMpIsAskedForNoMoreThreadsThanTheOptionAllows) {
-  for (const char* asked : {"99999", "99999,2"}) {
-    const Result result = run({"predict", "--help"}, [asked] { setenv("OMP_NUM_THREADS", asked, 1); });
+  for (const char* thread_text : {"99999", "99999,2"}) {
+    const Result result = run({"predict", "--help"}, [thread_text] { setenv("OMP_NUM_THREADS", thread_text, 1); });
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_NE(result.err.find("OMP_NUM_THREADS is 99999: 1024 threads are used, the most that are allowed"),
               std::string::npos)
@@ -97,7 +97,8 @@ TEST_F(CliAccidents, AClosedTerminalEndsTheTrainingWithItsCheckpoint) {
   const pid_t pid =
       start(train({"--steps", "1000000", "--out", path("r"), "--jsonl", path("j"), "--checkpoint", path("c")}));
   ASSERT_GE(wait_for_lines("j", 5), 5);
-  for (int again = 0; again < 3; ++again) kill(pid, SIGHUP);  // the terminal and the shell send one each; one more
+  for (int attempt = 0; attempt < 3; ++attempt)
+    kill(pid, SIGHUP);  // the terminal and the shell send one each; one more
   const Result result = finish(pid);
   EXPECT_EQ(result.status, 128 + SIGHUP) << result.err;
   EXPECT_NE(result.out.find("Stopped by SIGHUP"), std::string::npos) << result.out;
@@ -268,9 +269,9 @@ TEST_F(CliAccidents, ImportSaysHowItEnded) {
   EXPECT_NE(full.err.find("i.moescope: cannot be written"), std::string::npos) << full.err;
   EXPECT_EQ(files(), (std::vector<std::string>{"j.jsonl", "nano.toml"}));
   EXPECT_EQ(run({"import", path("none"), "-o", path("i.moescope")}).status, 2);
-  std::string many;
-  for (int i = 0; i < 120; ++i) many += read("j.jsonl");
-  write("many.jsonl", many);
+  std::string long_log;
+  for (int i = 0; i < 120; ++i) long_log += read("j.jsonl");
+  write("many.jsonl", long_log);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t pid = start({"import", path("many.jsonl"), "-o", path("i.moescope")});
     // Waits for the temporary file of the import.
@@ -335,15 +336,15 @@ TEST_F(CliAccidents, ARecordingIsReproducedWithItsOwnKernels) {
   ASSERT_EQ(run(train({"--steps", "6", "--out", path("r")}), with_kernels("Prescott")).status, 0);
   const std::string kernels = RecordingReader(path("r")).runs().at(0).kernels;
   ASSERT_NE(kernels.find(" Prescott, "), std::string::npos) << kernels;
-  const Result again = run({"reproduce", path("r")}, with_any_kernels);
-  EXPECT_EQ(again.status, 0) << again.out << again.err;
-  EXPECT_NE(again.out.find("by the kernels that are here, too: " + kernels), std::string::npos) << again.out;
+  const Result reproduced = run({"reproduce", path("r")}, with_any_kernels);
+  EXPECT_EQ(reproduced.status, 0) << reproduced.out << reproduced.err;
+  EXPECT_NE(reproduced.out.find("by the kernels that are here, too: " + kernels), std::string::npos) << reproduced.out;
 
   // Kernels that the user has set are kept, and their name is printed before the run.
-  const Result kept = run({"reproduce", path("r")}, with_kernels("Nehalem"));
-  for (const char* said : {"Computed by ", " Prescott, ", " Nehalem, ", "OPENBLAS_CORETYPE=Nehalem is kept"})
-    EXPECT_NE(kept.out.find(said), std::string::npos) << said << '\n' << kept.out;
-  EXPECT_LT(kept.out.find(" Nehalem, "), kept.out.find("training 6 steps again"));
+  const Result with_nehalem = run({"reproduce", path("r")}, with_kernels("Nehalem"));
+  for (const char* words : {"Computed by ", " Prescott, ", " Nehalem, ", "OPENBLAS_CORETYPE=Nehalem is kept"})
+    EXPECT_NE(with_nehalem.out.find(words), std::string::npos) << words << '\n' << with_nehalem.out;
+  EXPECT_LT(with_nehalem.out.find(" Nehalem, "), with_nehalem.out.find("training 6 steps again"));
 }
 
 TEST_F(CliAccidents, KernelsThatCannotRunHereAreNamedBeforeTheRun) {
@@ -370,12 +371,12 @@ TEST_F(CliAccidents, ATrainingGoesOnWithTheKernelsOfItsCheckpoint) {
       steps_of(run(train({"--steps", "9", "--jsonl", "-", "--checkpoint", path("w")}), with_kernels("Prescott")).out);
   ASSERT_EQ(run(train({"--steps", "4", "--checkpoint", path("c")}), with_kernels("Prescott")).status, 0);
   EXPECT_NE(checkpoint_kernels(path("c/4/n.safetensors")).find(" Prescott, "), std::string::npos);
-  const Result rest = run({"train", "--resume", path("c"), "--checkpoint", path("c"), "--steps", "9", "--jsonl", "-"},
-                          with_any_kernels);
-  ASSERT_EQ(rest.status, 0) << rest.err;
-  EXPECT_EQ(steps_of(rest.out), std::vector<std::string>(whole.begin() + 4, whole.end()));
+  const Result resumed = run(
+      {"train", "--resume", path("c"), "--checkpoint", path("c"), "--steps", "9", "--jsonl", "-"}, with_any_kernels);
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(steps_of(resumed.out), std::vector<std::string>(whole.begin() + 4, whole.end()));
   EXPECT_EQ(read("c/9/n.safetensors"), read("w/9/n.safetensors"));
-  EXPECT_EQ(rest.err.find("kernels  "), std::string::npos) << "nothing to say\n" << rest.err;
+  EXPECT_EQ(resumed.err.find("kernels  "), std::string::npos) << "nothing to say\n" << resumed.err;
 
   const Result other = run({"train", "--resume", path("w"), "--steps", "11"}, with_kernels("Nehalem"));
   EXPECT_EQ(other.status, 0);

@@ -28,9 +28,9 @@ TEST_F(Claims, TriesAFileOnAllThreadsAndKeepsItsNumbers) {
   EXPECT_NE(first.out.find("2 seeds"), std::string::npos) << first.out;
   EXPECT_NE(first.out.find("(3 threads, "), std::string::npos) << first.out;
   EXPECT_NE(read("r.toml").find("\nsteps = 2\n"), std::string::npos);
-  const Result again = run(command);
-  EXPECT_EQ(again.status, 2);
-  EXPECT_NE(again.err.find("r.toml: exists;"), std::string::npos) << again.err;
+  const Result repeated = run(command);
+  EXPECT_EQ(repeated.status, 2);
+  EXPECT_NE(repeated.err.find("r.toml: exists;"), std::string::npos) << repeated.err;
 }
 
 TEST_F(Claims, ShowsTheKeptTable) {

@@ -28,9 +28,9 @@ class CliExportCheckpoint : public Cli {
       content[entry.path().filename().string()] = read("model/" + entry.path().filename().string());
     return content;
   }
-  void expect_refused(const Result& result, const std::string& why, const Content& before) {
+  void expect_refused(const Result& result, const std::string& reason, const Content& before) {
     EXPECT_EQ(result.status, 2) << result.out;
-    EXPECT_NE(result.err.find(why), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find(reason), std::string::npos) << result.err;
     EXPECT_EQ(content() == before, true) << "the folder has changed";
   }
 };
@@ -53,9 +53,9 @@ TEST_F(CliExportCheckpoint, CheckpointsOfTheRecordingThatIsReplacedAreReplaced) 
   EXPECT_TRUE(fs::exists(path("b.checkpoints/1")));
   EXPECT_FALSE(fs::exists(path("b.checkpoints/2"))) << "of the earlier training";
   fs::remove(path("b.moescope"));
-  const Result kept = run(train({"--steps", "1", "--out", path("b.moescope")}));
-  EXPECT_EQ(kept.status, 2);
-  EXPECT_NE(kept.err.find("b.checkpoints: holds checkpoints up to step 1"), std::string::npos) << kept.err;
+  const Result refused = run(train({"--steps", "1", "--out", path("b.moescope")}));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("b.checkpoints: holds checkpoints up to step 1"), std::string::npos) << refused.err;
 }
 
 TEST_F(CliExportCheckpoint, ReplacesAnEarlierExportOnlyWithOverwrite) {
@@ -120,8 +120,8 @@ TEST_F(CliExportCheckpoint, AKilledExportLeavesTheOldOrTheNewFolder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(8 * i));
     kill(pid, SIGKILL);
     finish(pid);
-    const Content now = content();
-    EXPECT_EQ(now == before || now == after, true) << "killed after " << 8 * i << " ms";
+    const Content current = content();
+    EXPECT_EQ(current == before || current == after, true) << "killed after " << 8 * i << " ms";
   }
   ASSERT_EQ(export_run("b.moescope", {"--overwrite"}).status, 0) << "what the killed ones left is no obstacle";
   EXPECT_EQ(content() == after, true);

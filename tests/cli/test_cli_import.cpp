@@ -122,13 +122,13 @@ TEST_F(CliImport, WhatAKilledOneLeftIsRemovedByTheNext) {
   const pid_t gone = ::fork();
   if (gone == 0) ::_exit(0);
   ::waitpid(gone, nullptr, 0);
-  const std::string left = path("r.moescope.part-" + std::to_string(gone));
+  const std::string leftover = path("r.moescope.part-" + std::to_string(gone));
   const std::string of_another = path("r.moescope.part-" + std::to_string(::getpid()));
-  for (const std::string& file : {left, left + "-journal", of_another}) std::ofstream(file) << "half";
+  for (const std::string& file : {leftover, leftover + "-journal", of_another}) std::ofstream(file) << "half";
   std::ofstream(path("log.jsonl")) << "{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,2]]}\n";
   ASSERT_EQ(import(path("log.jsonl") + " -o " + path("r.moescope")), 0) << read("err");
-  EXPECT_FALSE(fs::exists(left));
-  EXPECT_FALSE(fs::exists(left + "-journal"));
+  EXPECT_FALSE(fs::exists(leftover));
+  EXPECT_FALSE(fs::exists(leftover + "-journal"));
   EXPECT_TRUE(fs::exists(of_another)) << "is being written";
 }
 
@@ -177,10 +177,10 @@ TEST_F(CliImport, InterruptedItLeavesNothing) {
   int status = 0;
   ::waitpid(pid, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  int left = 0;
+  int leftovers = 0;
   for (const auto& entry : fs::directory_iterator(folder_))
-    left += entry.path().filename().string().starts_with("big.moescope");
-  EXPECT_EQ(left, 0);
+    leftovers += entry.path().filename().string().starts_with("big.moescope");
+  EXPECT_EQ(leftovers, 0);
 }
 
 }  // namespace

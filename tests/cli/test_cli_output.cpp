@@ -46,8 +46,8 @@ class CliOutput : public testing::Test {
   void put_tensors(const std::string& name, const std::vector<std::string>& names, DType dtype = DType::f32) const {
     SafetensorsWriter writer;
     const std::vector<float> values(64, 1.0f);
-    for (const std::string& each : names)
-      writer.add(each, dtype, {2, 1024 / dtype_bits(dtype)}, std::as_bytes(std::span(values)));
+    for (const std::string& name : names)
+      writer.add(name, dtype, {2, 1024 / dtype_bits(dtype)}, std::as_bytes(std::span(values)));
     writer.write(path(name));
   }
 

@@ -17,14 +17,14 @@ class CliOverwrites : public Cli {
     write("w.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header + std::string(128, '\x3f'));
   }
   // Expects that the command refuses with a message that contains `why`, and that no file has changed.
-  void expect_refused(const std::vector<std::string>& command, const std::string& why) {
+  void expect_refused(const std::vector<std::string>& command, const std::string& reason) {
     std::map<std::string, std::string> before;
     for (const auto& entry : fs::recursive_directory_iterator(root_))
       if (const std::string name = fs::relative(entry.path(), root_).string(); entry.is_regular_file())
         before[name] = read(name);
     const Result result = run(command);
     EXPECT_EQ(result.status, 2) << command[0] << result.out;
-    EXPECT_NE(result.err.find(why), std::string::npos) << command[0] << ": " << result.err;
+    EXPECT_NE(result.err.find(reason), std::string::npos) << command[0] << ": " << result.err;
     for (const auto& [name, bytes] : before)
       if (name != "stdout" && name != "stderr") {
         EXPECT_EQ(read(name), bytes) << command[0] << " changed " << name;
@@ -64,8 +64,8 @@ TEST_F(CliOverwrites, TwoOutputsAreTwoFiles) {
       {"train", "--config", path("nano.toml"), "--compare", "seed=2", "--steps", "1", "--out", both, "--table", both},
       "is also the file of --out");
   expect_refused({"import", path("run.jsonl"), "-o", both, "--bad-lines", both}, "is also the file of --out");
-  const std::string same = (fs::path(both).parent_path() / "." / "both.csv").string();
-  expect_refused({"import", path("run.jsonl"), "-o", both, "--bad-lines", same}, "is also the file of --out");
+  const std::string same_file = (fs::path(both).parent_path() / "." / "both.csv").string();
+  expect_refused({"import", path("run.jsonl"), "-o", both, "--bad-lines", same_file}, "is also the file of --out");
   const fs::path before = fs::current_path();
   fs::current_path(fs::path(both).parent_path());
   expect_refused({"import", path("run.jsonl"), "-o", "new", "--bad-lines", "./new"}, "is also the file of --out");
@@ -76,24 +76,24 @@ TEST_F(CliOverwrites, TwoOutputsAreTwoFiles) {
   expect_refused({"export", path("run.moescope"), "--to", "jsonl", "-o", path("run.moescope-shm")},
                  "a name that SQLite uses");
   // These names are refused even if the command does not read the recording beside them.
-  const std::string beside = path("run.moescope-wal");
-  expect_refused({"train", "--config", config, "--steps", "1", "--out", beside, "--overwrite"}, wal);
-  expect_refused({"train", "--config", config, "--steps", "1", "--jsonl", beside}, wal);
-  expect_refused({"import", path("run.jsonl"), "-o", beside}, wal);
-  expect_refused({"quantize", path("w.safetensors"), "--out", beside}, wal);
+  const std::string wal_file = path("run.moescope-wal");
+  expect_refused({"train", "--config", config, "--steps", "1", "--out", wal_file, "--overwrite"}, wal);
+  expect_refused({"train", "--config", config, "--steps", "1", "--jsonl", wal_file}, wal);
+  expect_refused({"import", path("run.jsonl"), "-o", wal_file}, wal);
+  expect_refused({"quantize", path("w.safetensors"), "--out", wal_file}, wal);
 }
 
 TEST_F(CliOverwrites, AFileThatIsThereIsReplacedOnlyWithOverwrite) {
   write("there", "mine");
-  const std::string there = path("there"), recording = path("run.moescope");
+  const std::string existing = path("there"), recording = path("run.moescope");
   for (const std::string to : {"jsonl", "trace", "replay", "html"})
-    expect_refused({"export", recording, "--to", to, "-o", there}, "give --overwrite");
-  expect_refused({"export", recording, "--to", "tensorboard", "-o", there}, "is a file, expected a folder");
-  expect_refused({"import", path("run.jsonl"), "-o", path("new"), "--bad-lines", there}, "give --overwrite");
-  expect_refused({"quantize", path("w.safetensors"), "--out", there}, "give --overwrite");
-  EXPECT_EQ(run({"export", recording, "--to", "jsonl", "-o", there, "--overwrite"}).status, 0);
+    expect_refused({"export", recording, "--to", to, "-o", existing}, "give --overwrite");
+  expect_refused({"export", recording, "--to", "tensorboard", "-o", existing}, "is a file, expected a folder");
+  expect_refused({"import", path("run.jsonl"), "-o", path("new"), "--bad-lines", existing}, "give --overwrite");
+  expect_refused({"quantize", path("w.safetensors"), "--out", existing}, "give --overwrite");
+  EXPECT_EQ(run({"export", recording, "--to", "jsonl", "-o", existing, "--overwrite"}).status, 0);
   EXPECT_NE(read("there"), "mine");
-  EXPECT_EQ(run({"quantize", path("w.safetensors"), "--out", there, "--overwrite"}).status, 0);
+  EXPECT_EQ(run({"quantize", path("w.safetensors"), "--out", existing, "--overwrite"}).status, 0);
 }
 
 TEST_F(CliOverwrites, AFileOfAnInputFolderIsNeverAnOutput) {

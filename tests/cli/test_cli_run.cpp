@@ -115,9 +115,9 @@ TEST_F(CliRun, ExpertsAreRankedByWhatTheirAbsenceDoes) {
   EXPECT_NE(result.out.find("on code"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("\nexperts removed "), std::string::npos) << result.out;
   const std::vector<Marker> markers = RecordingReader(path("r.moescope")).markers(0);
-  const auto kept = std::ranges::find(markers, kExpertsMarker, &Marker::kind);
-  ASSERT_NE(kept, markers.end());
-  EXPECT_EQ(expert_scan_in(kept->text)->experts.size(), 4u);
+  const auto marker = std::ranges::find(markers, kExpertsMarker, &Marker::kind);
+  ASSERT_NE(marker, markers.end());
+  EXPECT_EQ(expert_scan_in(marker->text)->experts.size(), 4u);
   const auto similarity = std::ranges::find(markers, kSimilarityMarker, &Marker::kind);
   ASSERT_NE(similarity, markers.end());
   const LayerSimilarity layer = similarity_in(similarity->text)->layers.at(0);
@@ -151,9 +151,9 @@ TEST_F(CliRun, TwoCheckpointsAreComparedOnTheSameTexts) {
   EXPECT_EQ(b->count(), 7);
   EXPECT_GT(b->value_at(Metric::fp32_kl, kWholeRun, 6), 0);
   EXPECT_FALSE(b->flip_frame_at(6)->flips.empty());
-  const Result same = run(run_model({"--with", path("model"), "--text", path("prose.txt"), "--length", "16"}));
-  EXPECT_NE(same.out.find("\ntext "), std::string::npos) << same.out << same.err;
-  EXPECT_EQ(same.out.find("0.00000"), std::string::npos) << "no gap is 0, without a sign\n" << same.out;
+  const Result repeated = run(run_model({"--with", path("model"), "--text", path("prose.txt"), "--length", "16"}));
+  EXPECT_NE(repeated.out.find("\ntext "), std::string::npos) << repeated.out << repeated.err;
+  EXPECT_EQ(repeated.out.find("0.00000"), std::string::npos) << "no gap is 0, without a sign\n" << repeated.out;
   EXPECT_EQ(with({"--recipe", "mxfp4"}).err,
             "moescope-cli: error: --with: cannot be combined with --write, --recipe or --without-each-expert\n");
   std::string tokens = read("other/tokenizer.json");
@@ -181,15 +181,15 @@ TEST_F(CliRun, WrongInputIsNamed) {
 }
 
 TEST_F(CliRun, NoCheckpointIsReplacedUnasked) {
-  const std::vector<std::string> again = {"export",     path("kept") + "/2/n.safetensors", "--to", "checkpoint", "-o",
-                                          path("model")};
-  const Result refused = run(again);
+  const std::vector<std::string> command = {"export",     path("kept") + "/2/n.safetensors", "--to", "checkpoint", "-o",
+                                            path("model")};
+  const Result refused = run(command);
   EXPECT_EQ(refused.status, 2);
   EXPECT_EQ(refused.err, "moescope-cli: error: --out " + path("model") +
                              ": holds config.json; choose another folder, or give --overwrite to replace it\n");
-  std::vector<std::string> asked = again;
-  asked.push_back("--overwrite");
-  EXPECT_EQ(run(asked).status, 0);
+  std::vector<std::string> overwriting = command;
+  overwriting.push_back("--overwrite");
+  EXPECT_EQ(run(overwriting).status, 0);
 }
 
 }  // namespace

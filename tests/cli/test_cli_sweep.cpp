@@ -34,16 +34,16 @@ TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
   EXPECT_EQ(page.find("http"), std::string::npos);
   EXPECT_EQ(run({"reproduce", path("s-4.moescope")}).status, 0);
 
-  const Result again = run(sweep());
-  EXPECT_EQ(again.status, 2);
-  EXPECT_NE(again.err.find("--continue keeps"), std::string::npos) << again.err;
+  const Result repeated = run(sweep());
+  EXPECT_EQ(repeated.status, 2);
+  EXPECT_NE(repeated.err.find("--continue keeps"), std::string::npos) << repeated.err;
 
   // --continue trains only the missing run, with equal losses.
   fs::remove(path("s-3.moescope"));
-  const auto kept = fs::last_write_time(path("s-2.moescope"));
+  const auto written = fs::last_write_time(path("s-2.moescope"));
   const Result continued = run(sweep({"--continue"}));
   EXPECT_EQ(continued.status, 0) << continued.err;
-  EXPECT_EQ(fs::last_write_time(path("s-2.moescope")), kept);
+  EXPECT_EQ(fs::last_write_time(path("s-2.moescope")), written);
   const auto losses = [](const std::string& text) {
     std::vector<std::string> found;
     std::istringstream lines(text);
@@ -74,11 +74,11 @@ TEST_F(Sweeps, ProcessesShareTheRunsAndTheLastWritesTheTable) {
   const Result last = run(sweep({"--share", "0/2"}));
   ASSERT_EQ(last.status, 0) << last.err;
   const auto without_speed = [](const std::string& csv) {  // keeps the first columns; tokens/s is measured
-    std::string kept;
+    std::string stable_part;
     std::istringstream lines(csv);
     for (std::string line; std::getline(lines, line);)
-      kept += line.substr(0, line.find("tokens_per_s")).substr(0, 40) + '\n';
-    return kept;
+      stable_part += line.substr(0, line.find("tokens_per_s")).substr(0, 40) + '\n';
+    return stable_part;
   };
   EXPECT_EQ(without_speed(read("t.csv")), without_speed(read("alone.csv")));
   for (const char* wrong : {"2/2", "-1/2", "1", "a/b", "1/2x"}) {
@@ -93,8 +93,8 @@ TEST_F(Sweeps, AProcessPassesOverWhatOthersAreStillToWrite) {
   const Result replaces = run(sweep({"--share", "1/2", "--overwrite", "--set", "optimizer.lr=0.001"}));
   EXPECT_EQ(replaces.status, 0) << replaces.err;
   write("s-1.moescope", "");  // just created by another process
-  const Result beside = run(sweep({"--share", "1/2", "--overwrite"}));
-  EXPECT_EQ(beside.status, 0) << beside.err;
+  const Result other_share = run(sweep({"--share", "1/2", "--overwrite"}));
+  EXPECT_EQ(other_share.status, 0) << other_share.err;
 }
 
 TEST_F(Sweeps, TheTableOfAStoppedProcessHasTheRunsThatOthersEnded) {

@@ -18,9 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const ConfigProblem& problem : parsed.problems) require(!problem.text().empty(), "a problem has words");
   if (parsed.problems.empty()) {
     require(validate(parsed.config).empty(), "what was accepted is valid");
-    const ParsedConfig again = parse_config(to_toml(parsed.config), "again.toml");
-    require(again.problems.empty(), "what was accepted can be written and read again");
-    require(difference(parsed.config, again.config).empty(), "and is the same");
+    const ParsedConfig reread = parse_config(to_toml(parsed.config), "again.toml");
+    require(reread.problems.empty(), "what was accepted can be written and read again");
+    require(difference(parsed.config, reread.config).empty(), "and is the same");
     SharedSetup setup;
     setup.configs = {parsed.config};
     if (size < 10000)  // a link is short

@@ -45,11 +45,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto import : {import_events, import_trace, import_routed_experts, import_te_statistics})
     require_read(import, bytes);
   std::string framed;
-  for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes hold the length of the next record
-    const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
-    const std::size_t length = std::min(rest.size() - 2, wanted);
-    framed += framed_record(rest.substr(2, length));
-    rest.remove_prefix(2 + length);
+  for (std::string_view unread = bytes; unread.size() >= 2;) {  // two bytes hold the length of the next record
+    const std::size_t stated_length = static_cast<unsigned char>(unread[0]) | static_cast<unsigned char>(unread[1])
+                                                                                  << 8;
+    const std::size_t length = std::min(unread.size() - 2, stated_length);
+    framed += framed_record(unread.substr(2, length));
+    unread.remove_prefix(2 + length);
   }
   require_read(import_events, framed);
   return 0;

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostLines = 2000;
+constexpr std::size_t kMaxLines = 2000;
 
 // True if the path stays below the folder.
 bool is_usable(std::string_view path) {
@@ -52,11 +52,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const WithinLimits limits;
   const fs::path folder = fs::temp_directory_path() / ("moescope_fuzz_folder_" + std::to_string(::getpid()));
   fs::create_directories(folder);
-  std::string_view rest(reinterpret_cast<const char*>(data), size);
-  for (std::size_t lines = 0; !rest.empty() && lines < kMostLines; ++lines) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    make(folder, rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  std::string_view unread(reinterpret_cast<const char*>(data), size);
+  for (std::size_t lines = 0; !unread.empty() && lines < kMaxLines; ++lines) {
+    const std::size_t end = std::min(unread.find('\n'), unread.size());
+    make(folder, unread.substr(0, end));
+    unread.remove_prefix(std::min(end + 1, unread.size()));
   }
   for (const RunFile& run : runs_in_folder(folder.string())) open(run.path);
   open(folder.string());

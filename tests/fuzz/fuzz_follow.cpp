@@ -42,9 +42,9 @@ void require_same(const LogFollower& follower, const std::string& file) {
   require(followed.size() == read.size(), "its runs");
   for (std::size_t i = 0; i < read.size(); ++i) {
     require(followed[i]->steps() == read[i]->steps(), "their steps");
-    const auto of = [&](const History& run) { return run.values_in(Metric::ce_loss, kWholeRun, run.steps()); };
-    const auto same = [](float a, float b) { return a == b || (a != a && b != b); };
-    require(std::ranges::equal(of(*followed[i]), of(*read[i]), same), "their losses");
+    const auto losses_of = [&](const History& run) { return run.values_in(Metric::ce_loss, kWholeRun, run.steps()); };
+    const auto is_same = [](float a, float b) { return a == b || (a != a && b != b); };
+    require(std::ranges::equal(losses_of(*followed[i]), losses_of(*read[i]), is_same), "their losses");
   }
 }
 
@@ -52,16 +52,17 @@ void require_same(const LogFollower& follower, const std::string& file) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const WithinLimits limits;
-  std::string_view rest(reinterpret_cast<const char*>(data), size);
+  std::string_view unread(reinterpret_cast<const char*>(data), size);
   std::string file;
   const std::string path = as_file(data, 0);
   LogFollower follower(path, LogFollower::ByHand());
-  while (rest.size() >= 3 && file.size() < kRecognised) {
-    const int what = rest[0] & 3;
-    const std::size_t length = static_cast<std::uint8_t>(rest[1]) + 256u * (static_cast<std::uint8_t>(rest[2]) % 8u);
-    rest.remove_prefix(3);
-    const std::string_view text = rest.substr(0, length);
-    rest.remove_prefix(text.size());
+  while (unread.size() >= 3 && file.size() < kRecognised) {
+    const int what = unread[0] & 3;
+    const std::size_t length =
+        static_cast<std::uint8_t>(unread[1]) + 256u * (static_cast<std::uint8_t>(unread[2]) % 8u);
+    unread.remove_prefix(3);
+    const std::string_view text = unread.substr(0, length);
+    unread.remove_prefix(text.size());
     act(what, text, file);
     as_file(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
     follower.look();

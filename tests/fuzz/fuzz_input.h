@@ -26,12 +26,12 @@ class WithinLimits {
   ~WithinLimits() {
     rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);
-    require(usage.ru_maxrss < kMostKilobytes, "less than 1.5 GB of memory");
+    require(usage.ru_maxrss < kMaxKilobytes, "less than 1.5 GB of memory");
     require(std::clock() - begin_ < kLongest, "less than 10 seconds of processor time");
   }
 
  private:
-  static constexpr long kMostKilobytes = 1'500'000;
+  static constexpr long kMaxKilobytes = 1'500'000;
   static constexpr std::clock_t kLongest = 10 * CLOCKS_PER_SEC;
   std::clock_t begin_ = std::clock();
 };

@@ -16,16 +16,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (lines.holds_part()) lines.finish(reader);
   reader.finish_step();
   require(reader.bad().count() <= reader.lines(), "no more bad lines than lines");
-  LogReader again("again.jsonl");
+  LogReader reread("again.jsonl");
   for (const auto& history : reader.histories()) {
-    again.read_line(to_json_line(history->info()));
+    reread.read_line(to_json_line(history->info()));
     const auto frame = history->frame_at(history->steps().last);
     if (!frame) continue;
-    again.read_line(to_json_line(*frame));
+    reread.read_line(to_json_line(*frame));
     history->utilisation(frame->routers.front().layer, history->steps(), 4);
   }
-  again.finish_step();
-  if (again.bad().count() > 0) std::fprintf(stderr, "%s", again.bad().text().c_str());
-  require(again.bad().count() == 0, "what was read can be written and read again");
+  reread.finish_step();
+  if (reread.bad().count() > 0) std::fprintf(stderr, "%s", reread.bad().text().c_str());
+  require(reread.bad().count() == 0, "what was read can be written and read again");
   return 0;
 }

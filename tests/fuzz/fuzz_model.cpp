@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kDigits = 8, kMostParameters = 1 << 20, kMostTokens = 3;
+constexpr std::size_t kDigits = 8, kMaxParameters = 1 << 20, kMaxPromptTokens = 3;
 
 void write(const fs::path& path, std::string_view content) {
   fs::remove(path);
@@ -24,13 +24,13 @@ void write(const fs::path& path, std::string_view content) {
 }
 
 // Returns the next part of the input, whose length precedes it.
-std::string_view part(std::string_view& rest) {
+std::string_view part(std::string_view& unread) {
   std::size_t length = 0;
-  const std::string_view digits = rest.substr(0, kDigits);
+  const std::string_view digits = unread.substr(0, kDigits);
   std::from_chars(digits.data(), digits.data() + digits.size(), length, 16);
-  rest.remove_prefix(digits.size());
-  const std::string_view content = rest.substr(0, length);
-  rest.remove_prefix(content.size());
+  unread.remove_prefix(digits.size());
+  const std::string_view content = unread.substr(0, length);
+  unread.remove_prefix(content.size());
   return content;
 }
 
@@ -41,17 +41,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   set_num_threads(1);
   const fs::path folder = fs::temp_directory_path() / ("moescope_fuzz_model_" + std::to_string(::getpid()));
   fs::create_directories(folder);
-  std::string_view rest(reinterpret_cast<const char*>(data), size);
-  write(folder / "config.json", part(rest));
-  write(folder / "model.safetensors.index.json", part(rest));
-  write(folder / "model.safetensors", rest);
+  std::string_view unread(reinterpret_cast<const char*>(data), size);
+  write(folder / "config.json", part(unread));
+  write(folder / "model.safetensors.index.json", part(unread));
+  write(folder / "model.safetensors", unread);
   try {
     const CheckpointModel model(folder.string());
     require(model.parameters() > 0, "a model has parameters");
     std::vector<std::int32_t> ids;
-    for (std::size_t t = 0; t < kMostTokens; ++t) ids.push_back(static_cast<std::int32_t>(t) % model.config().vocab);
+    for (std::size_t t = 0; t < kMaxPromptTokens; ++t)
+      ids.push_back(static_cast<std::int32_t>(t) % model.config().vocab);
     PassWatch nobody;
-    if (model.parameters() < kMostParameters) model.forward(ids, 1, std::ssize(ids), nobody);
+    if (model.parameters() < kMaxParameters) model.forward(ids, 1, std::ssize(ids), nobody);
   } catch (const std::runtime_error& error) {
     require(std::string(error.what()).find(folder.string()) == 0, "the message names the file");
   }

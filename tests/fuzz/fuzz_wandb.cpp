@@ -13,10 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const WithinLimits limits;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> records;
-  for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes hold the length of the next record
-    const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
-    records.emplace_back(rest.substr(2, wanted));
-    rest.remove_prefix(2 + records.back().size());
+  for (std::string_view unread = bytes; unread.size() >= 2;) {  // two bytes hold the length of the next record
+    const std::size_t stated_length = static_cast<unsigned char>(unread[0]) | static_cast<unsigned char>(unread[1])
+                                                                                  << 8;
+    records.emplace_back(unread.substr(2, stated_length));
+    unread.remove_prefix(2 + records.back().size());
   }
   for (const std::string& file : {std::string(bytes), wandb_file(records)}) {
     try {

@@ -61,30 +61,30 @@ double loss_of(const Everything& pass, const Texts& texts) {
   for (Index t = 0; t < texts.sequences * texts.length; ++t) {
     if ((t + 1) % texts.length == 0) continue;
     const float* logits = pass.logits_.data() + t * pass.vocab_;
-    const double most = *std::max_element(logits, logits + pass.vocab_);
+    const double largest = *std::max_element(logits, logits + pass.vocab_);
     double total = 0;
-    for (Index v = 0; v < pass.vocab_; ++v) total += std::exp(logits[v] - most);
-    sum += most + std::log(total) - logits[texts.ids[static_cast<std::size_t>(t) + 1]];
+    for (Index v = 0; v < pass.vocab_; ++v) total += std::exp(logits[v] - largest);
+    sum += largest + std::log(total) - logits[texts.ids[static_cast<std::size_t>(t) + 1]];
     ++count;
   }
   return sum / static_cast<double>(count);
 }
 
-void compare(const std::string& what, const std::vector<float>& got, const std::vector<float>& want, double tolerance,
+void compare(const std::string& what, const std::vector<float>& found, const std::vector<float>& want, double tolerance,
              bool relative = false) {
   Tally tally(what);
-  tally.integer(0, static_cast<std::int64_t>(got.size()), static_cast<std::int64_t>(want.size()));
-  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i)
-    tally.within(i, got[i], want[i], relative ? tolerance * std::max(1.0, std::fabs(double{want[i]})) : tolerance);
+  tally.integer(0, static_cast<std::int64_t>(found.size()), static_cast<std::int64_t>(want.size()));
+  for (std::size_t i = 0; i < std::min(found.size(), want.size()); ++i)
+    tally.within(i, found[i], want[i], relative ? tolerance * std::max(1.0, std::fabs(double{want[i]})) : tolerance);
 }
 
-void compare_ids(const std::string& what, const std::vector<std::int32_t>& got, const TensorView& expected) {
+void compare_ids(const std::string& what, const std::vector<std::int32_t>& found, const TensorView& expected) {
   Tally tally(what);
   std::vector<std::int64_t> want = expected.integers();
-  tally.integer(0, static_cast<std::int64_t>(got.size()), static_cast<std::int64_t>(want.size()));
+  tally.integer(0, static_cast<std::int64_t>(found.size()), static_cast<std::int64_t>(want.size()));
   const auto top_k = static_cast<std::ptrdiff_t>(expected.shape.back());
   for (auto at = want.begin(); at < want.end(); at += top_k) std::sort(at, at + top_k);
-  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) tally.integer(i, got[i], want[i]);
+  for (std::size_t i = 0; i < std::min(found.size(), want.size()); ++i) tally.integer(i, found[i], want[i]);
 }
 
 // Returns values as FP32; those of packed experts are transposed as in transformers: [E, in, out].
@@ -108,10 +108,10 @@ std::vector<float> dequantized(const TensorFile& file, const std::string& name, 
 void compare_dequantized(const CheckpointModel& model, const TensorView& expected) {
   const std::string name = expected.name.substr(std::string("dequantized.").size());
   const auto failure = std::make_shared<ReadFailure>();
-  const std::vector<float> got = dequantized(model.file(), name, failure), want = expected.floats();
+  const std::vector<float> found = dequantized(model.file(), name, failure), want = expected.floats();
   Tally tally(name);
-  tally.integer(0, static_cast<std::int64_t>(got.size()), static_cast<std::int64_t>(want.size()));
-  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) tally.value(i, got[i], want[i]);
+  tally.integer(0, static_cast<std::int64_t>(found.size()), static_cast<std::int64_t>(want.size()));
+  for (std::size_t i = 0; i < std::min(found.size(), want.size()); ++i) tally.value(i, found[i], want[i]);
 }
 
 Texts texts_of(const TensorView& ids) {
@@ -150,10 +150,10 @@ void compare_cosines(const CheckpointModel& model, const Texts& texts, const std
   const ExpertSimilarity found = similarity_of_experts(
       model, {{"text", texts.ids}}, {.length = texts.length, .pieces = 1}, [](int, int) { return true; });
   const LayerSimilarity& layer = *found.find(std::stoi(key.substr(std::string("cosine.").size())));
-  std::vector<float> got;
+  std::vector<float> cosines;
   for (int i = 0; i < layer.experts(); ++i)
-    for (int j = 0; j < layer.experts(); ++j) got.push_back(static_cast<float>(layer.cosine(i, j).mean));
-  compare(expected.name, got, expected.floats(), kCosine);
+    for (int j = 0; j < layer.experts(); ++j) cosines.push_back(static_cast<float>(layer.cosine(i, j).mean));
+  compare(expected.name, cosines, expected.floats(), kCosine);
 }
 
 void check_cosines(const std::string& folder, const CheckpointModel& model, const SafetensorsFile& expected) {

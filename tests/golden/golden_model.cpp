@@ -204,7 +204,7 @@ std::vector<Batch> read_batches(const SafetensorsFile& input, const RunConfig& c
 // The largest error of each kind, and its place.
 class Report {
  public:
-  void add(const std::string& kind, double error, double limit, const std::string& where = {}) {
+  void add(const std::string& kind, double error, double limit, const std::string& place = {}) {
     Row* row = nullptr;
     for (Row& known : rows_)
       if (known.kind == kind) row = &known;
@@ -213,19 +213,19 @@ class Report {
     // A NaN error is worse than any number.
     const bool worse = std::isnan(error) || row->error < 0 ||
                        (std::isinf(limit) ? error > row->error : error / limit > row->error / row->limit);
-    if (worse && !std::isnan(row->error)) *row = {kind, error, limit, where, row->checked, row->failed};
+    if (worse && !std::isnan(row->error)) *row = {kind, error, limit, place, row->checked, row->failed};
     if (!(error <= limit)) row->failed = true;
   }
   bool print(const std::string& title) const {
     std::printf("%s\n", title.c_str());
     bool passed = true;
     for (const Row& row : rows_) {
-      const char* where = row.where.c_str();
+      const char* row_place = row.place.c_str();
       if (std::isinf(row.limit))
-        std::printf("  %-34s %10.3g  not judged      %s\n", row.kind.c_str(), row.error, where);
+        std::printf("  %-34s %10.3g  not judged      %s\n", row.kind.c_str(), row.error, row_place);
       else
         std::printf("  %-34s %10.3g  limit %8.2g  %s  %s\n", row.kind.c_str(), row.error, row.limit,
-                    row.failed ? "FAILED" : "ok", where);
+                    row.failed ? "FAILED" : "ok", row_place);
       passed = passed && !row.failed;
     }
     if (rows_.empty()) std::printf("  nothing to compare\n");
@@ -236,7 +236,7 @@ class Report {
   struct Row {
     std::string kind;
     double error, limit;
-    std::string where;
+    std::string place;
     int checked;
     bool failed;
   };
@@ -261,7 +261,7 @@ double length(const std::vector<T>& v) {
   return std::sqrt(sum);
 }
 
-double over(double difference, double scale) {
+double relative_to(double difference, double scale) {
   return difference == 0 ? 0 : difference / scale;
 }
 
@@ -330,14 +330,14 @@ class Checker {
 
   void check_router(std::size_t moe) {
     const RouterActivations<T>& router = learner_.model().moe()[moe].router;
-    const std::string prefix = "first." + layer_name(moe) + ".router.", where = layer_name(moe);
+    const std::string prefix = "first." + layer_name(moe) + ".router.", place = layer_name(moe);
     if (const TensorView* view = expected_.find(prefix + "scores")) {
       const std::vector<T> ours(router.scores, router.scores + view->elements());
-      report_.add("router scores", largest_difference(ours, view->doubles()), limits_.scores, where);
+      report_.add("router scores", largest_difference(ours, view->doubles()), limits_.scores, place);
     }
     if (const TensorView* view = expected_.find(prefix + "counts"))
       report_.add("first tokens_per_expert", largest_difference(router.tokens_per_expert, view->doubles()),
-                  limits_.first_counts, where);
+                  limits_.first_counts, place);
     // Compared in ascending order of experts, which our choices have except with forced balance.
     std::vector<std::int32_t> ids = router.ids;
     std::vector<T> mix(router.mix, router.mix + ids.size());
@@ -348,9 +348,9 @@ class Checker {
     if (want.size() != ids.size()) throw std::runtime_error(expected_.path() + ": " + prefix + "ids has another size");
     std::size_t differ = 0;
     for (std::size_t k = 0; k < ids.size(); ++k) differ += ids[k] != want[k];
-    report_.add("router ids that differ", static_cast<double>(differ), limits_.first_counts, where);
+    report_.add("router ids that differ", static_cast<double>(differ), limits_.first_counts, place);
     if (const TensorView* view = expected_.find(prefix + "weights"))
-      report_.add("mixing weights", largest_difference(mix, view->doubles()), limits_.mix, where);
+      report_.add("mixing weights", largest_difference(mix, view->doubles()), limits_.mix, place);
   }
 
   void sort_choices(std::vector<std::int32_t>& ids, std::vector<T>& mix) const {
@@ -374,10 +374,10 @@ class Checker {
         difference[i] = static_cast<double>(ours[i]) - want[i];
       }
       // A tensor without a gradient (an unused expert's) must be exactly zero.
-      report_.add("gradient, worst entry", over(largest_difference(ours, want), largest), limits_.gradient_entry,
+      report_.add("gradient, worst entry", relative_to(largest_difference(ours, want), largest), limits_.gradient_entry,
                   tensor.name);
-      report_.add("gradient, length of difference", over(length(difference), length(want)), limits_.gradient_length,
-                  tensor.name);
+      report_.add("gradient, length of difference", relative_to(length(difference), length(want)),
+                  limits_.gradient_length, tensor.name);
     }
     if (const auto want = scalar("first.grad_l2." + tensor.name))
       report_.add("gradient, difference of lengths", relative(length(ours), *want), limits_.gradient_length,
@@ -402,17 +402,17 @@ class Checker {
     for (std::size_t s = 0; s < steps; ++s) {
       unsafe = unsafe || (s < margin.size() && margin[s] < kUnsafeMargin && sizeof(T) == sizeof(float));
       const double loss_limit = unsafe ? std::max(limits_.loss, kLossAfterUnsafe) : limits_.loss;
-      const std::string where = "step " + std::to_string(s);
+      const std::string place = "step " + std::to_string(s);
       const std::string after = unsafe ? " after a near tie" : "";
       const StepResult r = learner_.step(batches_[s % batches_.size()], false, clock_);
-      if (s < ce.size()) report_.add("run ce_loss" + after, std::fabs(r.losses.ce - ce[s]), loss_limit, where);
+      if (s < ce.size()) report_.add("run ce_loss" + after, std::fabs(r.losses.ce - ce[s]), loss_limit, place);
       if (s < aux.size())
         report_.add("run aux_loss" + after, std::fabs(r.losses.aux - aux[s]),
-                    unsafe ? std::max(limits_.aux, kLossAfterUnsafe) : limits_.aux, where);
+                    unsafe ? std::max(limits_.aux, kLossAfterUnsafe) : limits_.aux, place);
       if (s < norm.size())
         report_.add("run grad_norm" + after, relative(r.grad_norm, norm[s]),
-                    unsafe ? std::max(limits_.grad_norm, kLossAfterUnsafe) : limits_.grad_norm, where);
-      if (s < lr.size()) report_.add("run lr", relative(r.lr, lr[s]), limits_.lr, where);
+                    unsafe ? std::max(limits_.grad_norm, kLossAfterUnsafe) : limits_.grad_norm, place);
+      if (s < lr.size()) report_.add("run lr", relative(r.lr, lr[s]), limits_.lr, place);
       for (std::size_t i = 0; i < learner_.expert_bias.size(); ++i)
         for (std::size_t e = 0; e < learner_.expert_bias[i].size(); ++e) {
           const std::size_t at = s * per_step + i * learner_.expert_bias[i].size() + e;
@@ -423,7 +423,7 @@ class Checker {
           }
           if (at < bias.size() && !unsafe)
             report_.add("run expert_bias", std::fabs(static_cast<double>(learner_.expert_bias[i][e]) - bias[at]),
-                        limits_.bias, where);
+                        limits_.bias, place);
         }
     }
     if (!counts.empty())

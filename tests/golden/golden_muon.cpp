@@ -71,10 +71,10 @@ class Case {
   std::string name_;
 };
 
-void all_within(Tally& tally, const Floats& got, const Floats& want, double absolute, double relative = 0) {
-  if (got.size() != want.size()) throw std::runtime_error("another number of values than computed");
+void all_within(Tally& tally, const Floats& found, const Floats& want, double absolute, double relative = 0) {
+  if (found.size() != want.size()) throw std::runtime_error("another number of values than computed");
   for (std::size_t i = 0; i < want.size(); ++i)
-    tally.within(i, static_cast<double>(got[i]), static_cast<double>(want[i]),
+    tally.within(i, static_cast<double>(found[i]), static_cast<double>(want[i]),
                  absolute + relative * std::fabs(static_cast<double>(want[i])));
 }
 
@@ -117,9 +117,9 @@ std::vector<double> singular_values(const float* m, std::size_t rows, std::size_
 }
 
 double largest_difference(const Floats& a, const std::vector<double>& b) {
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::fabs(static_cast<double>(a[i]) - b[i]));
-  return most;
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(static_cast<double>(a[i]) - b[i]));
+  return largest;
 }
 
 double cosine_of(const Floats& a, const Floats& b) {
@@ -132,9 +132,9 @@ double cosine_of(const Floats& a, const Floats& b) {
 }
 
 // A zero matrix has no angle.
-void check_angle(const Case& c, const Floats& got, const Floats& want) {
+void check_angle(const Case& c, const Floats& found, const Floats& want) {
   Tally tally(c.named("bf16.direction, cosine"));
-  tally.within(0, cosine_of(got, want), 1, c.low_rank() ? 0.15 : 0.01);
+  tally.within(0, cosine_of(found, want), 1, c.low_rank() ? 0.15 : 0.01);
 }
 
 void check_singular_values(const Case& c, const Floats& direction) {
@@ -143,12 +143,12 @@ void check_singular_values(const Case& c, const Floats& direction) {
   if (want.size() != c.stacked * n) throw std::runtime_error(c.named("f32.singular_values") + ": another number");
   Tally tally(c.named("f32.singular_values"));
   for (std::size_t e = 0; e < c.stacked; ++e) {
-    const std::vector<double> got = singular_values(direction.data() + e * c.rows * c.cols, c.rows, c.cols);
+    const std::vector<double> found = singular_values(direction.data() + e * c.rows * c.cols, c.rows, c.cols);
     Floats sorted(want.begin() + static_cast<std::ptrdiff_t>(e * n),
                   want.begin() + static_cast<std::ptrdiff_t>((e + 1) * n));
     std::ranges::sort(sorted, std::greater());
     for (std::size_t i = 0; i < n; ++i)
-      tally.within(e * n + i, got[i], static_cast<double>(sorted[i]), c.low_rank() ? 5e-5 : 1e-5);
+      tally.within(e * n + i, found[i], static_cast<double>(sorted[i]), c.low_rank() ? 5e-5 : 1e-5);
   }
 }
 

@@ -25,15 +25,15 @@ namespace {
 constexpr double kSqnrToleranceDb = 1e-3;  // stored in float32, summed in another order
 
 // Compares decibels, unless the reference is not finite because the value has no meaning.
-void decibel(Tally& tally, std::size_t index, double got, float want) {
-  if (std::isfinite(want)) tally.within(index, got, static_cast<double>(want), kSqnrToleranceDb);
+void decibel(Tally& tally, std::size_t index, double found, float want) {
+  if (std::isfinite(want)) tally.within(index, found, static_cast<double>(want), kSqnrToleranceDb);
 }
 
-void compare(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& got) {
+void compare(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& found) {
   const std::vector<float> want = file.at(name).floats();
-  require_size(file, name, want.size(), got.data.size());
+  require_size(file, name, want.size(), found.data.size());
   Tally tally(name);
-  for (std::size_t i = 0; i < want.size(); ++i) tally.value(i, got.data[i], want[i]);
+  for (std::size_t i = 0; i < want.size(); ++i) tally.value(i, found.data[i], want[i]);
 }
 
 // Elements ---------------------------------------------------------------------------------------------------------
@@ -93,28 +93,28 @@ GoldenMatrix dequantized(const OperandFormat& format, const GoldenMatrix& m, Blo
   return out;
 }
 
-void compare_codes(const SafetensorsFile& file, const OperandFormat& format, const Quantized& got,
+void compare_codes(const SafetensorsFile& file, const OperandFormat& format, const Quantized& found,
                    const std::string& codes, const std::string& scales) {
   const std::vector<std::uint8_t> want_codes = bytes_of(file.at(codes)), want_scales = bytes_of(file.at(scales));
-  require_size(file, codes, want_codes.size(), got.codes.size());
-  require_size(file, scales, want_scales.size(), got.scales.size());
+  require_size(file, codes, want_codes.size(), found.codes.size());
+  require_size(file, scales, want_scales.size(), found.scales.size());
   Tally scale_tally(scales), code_tally(codes);
-  const std::size_t cols = got.dequant.cols, per_row = blocks_in(format, cols);
-  for (std::size_t i = 0; i < want_scales.size(); ++i) scale_tally.code(i, got.scales[i], want_scales[i]);
+  const std::size_t cols = found.dequant.cols, per_row = blocks_in(format, cols);
+  for (std::size_t i = 0; i < want_scales.size(); ++i) scale_tally.code(i, found.scales[i], want_scales[i]);
   for (std::size_t i = 0; i < want_codes.size(); ++i) {
     const std::size_t block = i / cols * per_row + i % cols / format.block;
-    if (want_scales[block] != 255) code_tally.code(i, got.codes[i], want_codes[i]);
+    if (want_scales[block] != 255) code_tally.code(i, found.codes[i], want_codes[i]);
   }
 }
 
-void check_packed(const SafetensorsFile& file, const Quantized& got, std::size_t block) {
+void check_packed(const SafetensorsFile& file, const Quantized& found, std::size_t block) {
   const TensorView* packed = file.find("codes_packed");
   if (!packed) return;
   const std::vector<std::uint8_t> want = bytes_of(*packed);
-  require_size(file, "codes_packed", want.size(), got.codes.size() / 2);
+  require_size(file, "codes_packed", want.size(), found.codes.size() / 2);
   Tally tally("codes_packed");
   for (std::size_t i = 0; i < want.size(); ++i)
-    if (got.scales[2 * i / block] != 255) tally.code(i, got.codes[2 * i] | got.codes[2 * i + 1] << 4, want[i]);
+    if (found.scales[2 * i / block] != 255) tally.code(i, found.codes[2 * i] | found.codes[2 * i + 1] << 4, want[i]);
 }
 
 double sqnr_db_in_double(const std::vector<float>& x, const std::vector<float>& q) {
@@ -151,12 +151,12 @@ void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const 
 
 void check_blocks(const SafetensorsFile& file, const OperandFormat& format) {
   const GoldenMatrix input(file.at("input"));
-  const Quantized got = quantized(format, input);
-  compare_codes(file, format, got, "codes", "scales");
-  check_packed(file, got, format.block);
+  const Quantized found = quantized(format, input);
+  compare_codes(file, format, found, "codes", "scales");
+  check_packed(file, found, format.block);
   const bool stored = file.find("dequant");
-  if (stored) compare(file, "dequant", got.dequant);
-  const std::vector<float> want = stored ? file.at("dequant").floats() : got.dequant.data;
+  if (stored) compare(file, "dequant", found.dequant);
+  const std::vector<float> want = stored ? file.at("dequant").floats() : found.dequant.data;
   const GoldenMatrix along_rows = dequantized(format, input, BlockAxis::row);
   const GoldenMatrix down_columns = transposed(dequantized(format, transposed(input), BlockAxis::column));
   Tally row_tally("dequant, one pass, rows"), column_tally("dequant, one pass, columns");

@@ -59,29 +59,29 @@ std::uint8_t without_zero_sign(std::uint8_t code) {
 }
 
 void compare_stored(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& input,
-                    const Stored& got) {
+                    const Stored& found) {
   const std::vector<std::uint8_t> packed = bytes_of(file.at(name + ".codes")),
                                   scales = bytes_of(file.at(name + ".scales"));
-  require_size(file, name + ".codes", packed.size() * 2, got.codes.size());
-  if (scales.size() < got.scales.size() || scales.size() % got.per_row)
-    require_size(file, name + ".scales", scales.size(), got.scales.size());
+  require_size(file, name + ".codes", packed.size() * 2, found.codes.size());
+  if (scales.size() < found.scales.size() || scales.size() % found.per_row)
+    require_size(file, name + ".scales", scales.size(), found.scales.size());
   Tally scale_tally(name + ".scales"), code_tally(name + ".codes");
   for (std::size_t i = 0; i < scales.size(); ++i) {  // squares at the end have a byte for rows outside of the matrix
-    const std::size_t row = std::min(i / got.per_row, input.rows - 1);
-    scale_tally.code(i, got.scales[row * got.per_row + i % got.per_row], scales[i]);
+    const std::size_t row = std::min(i / found.per_row, input.rows - 1);
+    scale_tally.code(i, found.scales[row * found.per_row + i % found.per_row], scales[i]);
   }
-  for (std::size_t i = 0; i < got.codes.size(); ++i) {
-    if (scales[i / input.cols * got.per_row + i % input.cols / 16] == 0) continue;
+  for (std::size_t i = 0; i < found.codes.size(); ++i) {
+    if (scales[i / input.cols * found.per_row + i % input.cols / 16] == 0) continue;
     const auto want = static_cast<std::uint8_t>(packed[i / 2] >> i % 2 * 4 & 15);
-    code_tally.code(i, without_zero_sign(got.codes[i]), without_zero_sign(want));
+    code_tally.code(i, without_zero_sign(found.codes[i]), without_zero_sign(want));
   }
 }
 
 // Training must multiply the stored values, along rows and down columns.
 void compare_with_trained(const OperandFormat& format, const std::string& name, const GoldenMatrix& input,
-                          const Stored& got) {
+                          const Stored& found) {
   GoldenMatrix decoded(input.rows, input.cols);
-  decode_stored_nvfp4(format, got.codes.data(), got.scales.data(), amax_of(input), decoded.view());
+  decode_stored_nvfp4(format, found.codes.data(), found.scales.data(), amax_of(input), decoded.view());
   const GoldenMatrix rows = trained(format, input),
                      columns = transposed(trained(format, transposed(input), BlockAxis::column));
   Tally tally(name + ", as trained");
@@ -106,22 +106,22 @@ void compare_decoded(const SafetensorsFile& file, const OperandFormat& format, c
   const TensorView* expected = file.find(name + ".dequant");
   if (!expected) return;
   const std::vector<float> want = expected->floats();
-  const GoldenMatrix got = trained(format, input);
-  require_size(file, name + ".dequant", want.size(), got.data.size());
+  const GoldenMatrix found = trained(format, input);
+  require_size(file, name + ".dequant", want.size(), found.data.size());
   const double amax = static_cast<double>(amax_of(input));
   const bool subnormal = amax / 6 < static_cast<double>(std::numeric_limits<float>::min());
   Tally tally(name + ".dequant");
   for (std::size_t i = 0; i < want.size(); ++i)
-    tally.within(i, static_cast<double>(got.data[i]), static_cast<double>(want[i]),
+    tally.within(i, static_cast<double>(found.data[i]), static_cast<double>(want[i]),
                  (subnormal ? 3.5 : 1) * unit_of(want[i]));
 }
 
 void check_quantized(const SafetensorsFile& file, const OperandFormat& format, const std::string& name,
                      const GoldenMatrix& input) {
   if (!file.find(name + ".codes")) return;
-  const Stored got = stored(format, input);
-  compare_stored(file, name, input, got);
-  compare_with_trained(format, name, input, got);
+  const Stored found = stored(format, input);
+  compare_stored(file, name, input, found);
+  compare_with_trained(format, name, input, found);
   compare_decoded(file, format, name, input);
 }
 
@@ -132,9 +132,9 @@ std::vector<std::string> names_ending(const SafetensorsFile& file, const std::st
   return names;
 }
 
-void compare_amax(const SafetensorsFile& file, const std::string& name, float got) {
+void compare_amax(const SafetensorsFile& file, const std::string& name, float found) {
   const TensorView* expected = file.find(name + ".amax");
-  if (expected) Tally(name + ".amax").value(0, got, expected->floats().at(0));
+  if (expected) Tally(name + ".amax").value(0, found, expected->floats().at(0));
 }
 
 // Rotation ----------------------------------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ void check_rotated(const SafetensorsFile& file, const std::string& name, const s
   format.hadamard = 16, format.rotation = form;
   compare_amax(file, name, operand_amax({input.view(), format, BlockAxis::column}));
   const GoldenMatrix at_once = transposed(trained(format, input, BlockAxis::column)),
-                     apart = trained(te_format(false), turned);
+                     separate = trained(te_format(false), turned);
   Tally tally(name + ", rotated as trained");
-  for (std::size_t i = 0; i < apart.data.size(); ++i) tally.value(i, at_once.data[i], apart.data[i]);
+  for (std::size_t i = 0; i < separate.data.size(); ++i) tally.value(i, at_once.data[i], separate.data[i]);
 }
 
 void check_rotation(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& input) {
@@ -212,14 +212,14 @@ void check_four_over_six(const SafetensorsFile& file) {
   }
 }
 
-void compare_product(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& got) {
+void compare_product(const SafetensorsFile& file, const std::string& name, const GoldenMatrix& found) {
   const std::vector<float> want = file.at(name).floats();
-  require_size(file, name, want.size(), got.data.size());
-  double most = 0;
-  for (const float y : want) most = std::max(most, std::fabs(static_cast<double>(y)));
+  require_size(file, name, want.size(), found.data.size());
+  double largest = 0;
+  for (const float y : want) largest = std::max(largest, std::fabs(static_cast<double>(y)));
   Tally tally(name);
   for (std::size_t i = 0; i < want.size(); ++i)
-    tally.within(i, static_cast<double>(got.data[i]), static_cast<double>(want[i]), 2e-6 * most);
+    tally.within(i, static_cast<double>(found.data[i]), static_cast<double>(want[i]), 2e-6 * largest);
 }
 
 void check_products(const SafetensorsFile& file) {

@@ -74,28 +74,28 @@ std::vector<std::string> cases_in(const SafetensorsFile& file) {
 }
 
 template <class Got, class Want>
-void require_size(const Got& got, const Want& want) {
-  if (got.size() != want.size())
-    throw std::runtime_error(std::to_string(want.size()) + " values expected, " + std::to_string(got.size()) +
+void require_size(const Got& found, const Want& want) {
+  if (found.size() != want.size())
+    throw std::runtime_error(std::to_string(want.size()) + " values expected, " + std::to_string(found.size()) +
                              " computed");
 }
 
-void all_equal(Tally& tally, const std::vector<std::int32_t>& got, const std::vector<std::int32_t>& want) {
-  require_size(got, want);
-  for (std::size_t i = 0; i < want.size(); ++i) tally.integer(i, got[i], want[i]);
+void all_equal(Tally& tally, const std::vector<std::int32_t>& found, const std::vector<std::int32_t>& want) {
+  require_size(found, want);
+  for (std::size_t i = 0; i < want.size(); ++i) tally.integer(i, found[i], want[i]);
 }
 
-void all_same(Tally& tally, const std::vector<float>& got, const std::vector<float>& want) {
-  require_size(got, want);
-  for (std::size_t i = 0; i < want.size(); ++i) tally.value(i, got[i], want[i]);
+void all_same(Tally& tally, const std::vector<float>& found, const std::vector<float>& want) {
+  require_size(found, want);
+  for (std::size_t i = 0; i < want.size(); ++i) tally.value(i, found[i], want[i]);
 }
 
 // Checks |got - want| <= `absolute` + `relative` |want|.
-void all_within(Tally& tally, const std::vector<float>& got, const std::vector<float>& want, double absolute,
+void all_within(Tally& tally, const std::vector<float>& found, const std::vector<float>& want, double absolute,
                 double relative) {
-  require_size(got, want);
+  require_size(found, want);
   for (std::size_t i = 0; i < want.size(); ++i)
-    tally.within(i, static_cast<double>(got[i]), static_cast<double>(want[i]),
+    tally.within(i, static_cast<double>(found[i]), static_cast<double>(want[i]),
                  absolute + relative * std::fabs(static_cast<double>(want[i])));
 }
 
@@ -150,12 +150,12 @@ std::vector<float> without_padding(const Case& c, std::size_t microbatch, std::s
                                    const std::vector<float>& rows, std::size_t width) {
   if (!c.has("padding_mask")) return rows;
   const std::vector<std::int32_t> padding = c.integers("padding_mask", microbatch, microbatches);
-  std::vector<float> kept;
+  std::vector<float> kept_rows;
   for (std::size_t t = 0; t < padding.size(); ++t)
     if (!padding[t])
-      kept.insert(kept.end(), rows.begin() + static_cast<std::ptrdiff_t>(t * width),
-                  rows.begin() + static_cast<std::ptrdiff_t>((t + 1) * width));
-  return kept;
+      kept_rows.insert(kept_rows.end(), rows.begin() + static_cast<std::ptrdiff_t>(t * width),
+                       rows.begin() + static_cast<std::ptrdiff_t>((t + 1) * width));
+  return kept_rows;
 }
 
 struct GlobalBatchTallies {
@@ -172,10 +172,10 @@ struct GlobalBatchTallies {
 };
 
 // Compares ids of rows whose last chosen and first rejected value are clearly apart.
-void compare_clear_ids(Tally& tally, const Routed& got, const std::vector<std::int32_t>& want, std::size_t top_k) {
-  for (std::size_t t = 0; t < got.margin.size(); ++t)
-    if (got.margin[t] > 1e-6f)
-      for (std::size_t i = t * top_k; i < (t + 1) * top_k; ++i) tally.integer(i, got.ids[i], want[i]);
+void compare_clear_ids(Tally& tally, const Routed& found, const std::vector<std::int32_t>& want, std::size_t top_k) {
+  for (std::size_t t = 0; t < found.margin.size(); ++t)
+    if (found.margin[t] > 1e-6f)
+      for (std::size_t i = t * top_k; i < (t + 1) * top_k; ++i) tally.integer(i, found.ids[i], want[i]);
 }
 
 void check_global_batch(const Case& c) {
@@ -196,10 +196,10 @@ void check_global_batch(const Case& c) {
       all_equal(tally.ids, routed.ids, c.integers("ids", at, parts));
       all_same(tally.cutoff, routed.cutoff, c.floats("cutoff", at, parts));
       all_within(tally.gates, routed.gates, c.floats("gates", at, parts), 0, kGates);
-      const std::vector<float> seen = without_padding(c, m, microbatches, scores, experts);
+      const std::vector<float> unpadded = without_padding(c, m, microbatches, scores, experts);
       const std::vector<float> cutoff = without_padding(c, m, microbatches, routed.cutoff, 1);
-      count_distances(bins, seen.data(), cutoff.data(), cutoff.size(), c.meta(0), counts.data());
-      const std::vector<std::int32_t> counted = route_scores(config, seen, bias).load;
+      count_distances(bins, unpadded.data(), cutoff.data(), cutoff.size(), c.meta(0), counts.data());
+      const std::vector<std::int32_t> counted = route_scores(config, unpadded, bias).load;
       for (std::size_t e = 0; e < experts; ++e) load[e] += counted[e];
       const Routed live = route(config, c.floats("logits", at, parts), bias);
       all_within(tally.scores, live.scores, scores, 2e-7, 0);
@@ -340,10 +340,11 @@ void check_drop(const Case& c) {
   std::vector<float> gates(ids.size()), dense(tokens * experts);
   const auto place = [&](std::size_t i) { return i / top_k * experts + size(ids[i]); };
   for (std::size_t i = 0; i < ids.size(); ++i) gates[i] = probs[place(i)];
-  std::vector<std::uint8_t> kept(ids.size());
-  drop_beyond_capacity(TokenDrop::probs, {ids.data(), tokens, top_k}, c.meta(1), capacity, gates.data(), kept.data());
+  std::vector<std::uint8_t> is_kept(ids.size());
+  drop_beyond_capacity(TokenDrop::probs, {ids.data(), tokens, top_k}, c.meta(1), capacity, gates.data(),
+                       is_kept.data());
   std::vector<std::int32_t> map(tokens * experts);
-  for (std::size_t i = 0; i < ids.size(); ++i) dense[place(i)] = gates[i], map[place(i)] = kept[i];
+  for (std::size_t i = 0; i < ids.size(); ++i) dense[place(i)] = gates[i], map[place(i)] = is_kept[i];
   Tally rows(c.named("capacity")), drop(c.named("drop.probs")), maps(c.named("drop.map")), padded(c.named("pad.probs"));
   rows.integer(0, capacity, c.meta(3));
   all_same(drop, dense, c.floats("drop.probs"));
@@ -360,9 +361,9 @@ void check_drop(const Case& c) {
 std::vector<std::multiset<std::int32_t>> slots_by_expert(const std::vector<std::int32_t>& log2phy,
                                                          std::size_t experts) {
   std::vector<std::multiset<std::int32_t>> slots(experts);
-  const std::size_t most = log2phy.size() / experts;
+  const std::size_t slots_per_expert = log2phy.size() / experts;
   for (std::size_t i = 0; i < log2phy.size(); ++i)
-    if (log2phy[i] >= 0) slots[i / most].insert(log2phy[i]);
+    if (log2phy[i] >= 0) slots[i / slots_per_expert].insert(log2phy[i]);
   return slots;
 }
 

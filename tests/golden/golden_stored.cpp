@@ -35,13 +35,13 @@ double as_given(float stored) {
 }
 
 // Checks that values differ by at most a BF16 unit plus `absolute`, and that a share of `share` is equal.
-void check(const std::string& what, const float* got, const Floats& want, double share, double absolute = 0) {
+void check(const std::string& what, const float* found, const Floats& want, double share, double absolute = 0) {
   std::size_t equal = 0;
   {
     Tally tally(what);
     for (std::size_t i = 0; i < want.size(); ++i) {
-      equal += got[i] == want[i];
-      tally.within(i, static_cast<double>(got[i]), static_cast<double>(want[i]),
+      equal += found[i] == want[i];
+      tally.within(i, static_cast<double>(found[i]), static_cast<double>(want[i]),
                    absolute + kBf16Unit * std::fabs(static_cast<double>(want[i])));
     }
   }
@@ -50,9 +50,9 @@ void check(const std::string& what, const float* got, const Floats& want, double
 }
 
 double largest(const Floats& values) {
-  double most = 0;
-  for (const float value : values) most = std::max(most, std::fabs(static_cast<double>(value)));
-  return most;
+  double largest = 0;
+  for (const float value : values) largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  return largest;
 }
 
 void check_adamw(const SafetensorsFile& file) {

@@ -26,8 +26,8 @@ struct Texts {
   int equal = 0, all = 0;
 
   template <class Value>
-  bool same(const char* what, const std::string& text, const Value& got, const Json& want) {
-    const Json found = got;
+  bool is_same(const char* what, const std::string& text, const Value& value, const Json& want) {
+    const Json found = value;
     if (found == want) return true;
     if (all == equal)
       std::printf("  %s of %s is %s, expected %s\n", what, printable(Json(text).dump()).c_str(),
@@ -42,11 +42,11 @@ Texts check(const Tokenizer& tokenizer, const Json& texts, const Json& expected)
     const std::string text = texts[i].get<std::string>();
     const Ids special = expected.at("special").at(i).get<Ids>();
     bool equal =
-        counted.same("ids", text, tokenizer.encode(text, SpecialTokenUse::without), expected.at("plain").at(i));
-    equal &= counted.same("ids with special ones", text, tokenizer.encode(text), expected.at("special").at(i));
-    equal &= counted.same("decoded text", text, tokenizer.decode(special), expected.at("decoded").at(i));
-    equal &= counted.same("decoded text with special tokens", text, tokenizer.decode(special, SpecialTokenUse::with),
-                          expected.at("decoded_special").at(i));
+        counted.is_same("ids", text, tokenizer.encode(text, SpecialTokenUse::without), expected.at("plain").at(i));
+    equal &= counted.is_same("ids with special ones", text, tokenizer.encode(text), expected.at("special").at(i));
+    equal &= counted.is_same("decoded text", text, tokenizer.decode(special), expected.at("decoded").at(i));
+    equal &= counted.is_same("decoded text with special tokens", text, tokenizer.decode(special, SpecialTokenUse::with),
+                             expected.at("decoded_special").at(i));
     counted.equal += equal;
     ++counted.all;
   }

@@ -37,11 +37,11 @@ std::vector<std::int32_t> read_routing(const SafetensorsFile& file, int n_expert
 }
 
 // Returns true if the counts are equal.
-bool compare(const char* what, const std::vector<std::uint32_t>& counted, const std::vector<std::int64_t>& wanted) {
+bool compare(const char* what, const std::vector<std::uint32_t>& counted, const std::vector<std::int64_t>& expected) {
   std::size_t differ = 0;
   std::int64_t largest = 0;
   for (std::size_t i = 0; i < counted.size(); ++i) {
-    const std::int64_t error = std::abs(counted[i] - wanted.at(i));
+    const std::int64_t error = std::abs(counted[i] - expected.at(i));
     differ += error != 0;
     largest = std::max(largest, error);
   }
@@ -84,11 +84,13 @@ bool check(const std::string& path) {
   std::printf("%s: %d ranks in nodes of %d, %zu tokens each, top %zu of %d\n", path.c_str(), ranks, ranks_per_node,
               routing[1], routing[2], n_experts);
   const auto to_expert = tensor_of_shape(file, "tokens_to_expert", {R, experts[1]}).integers();
-  bool same = compare("copies by expert", count_by_expert(topk_TK, top_k, n_experts, ranks), to_expert);
-  same &= compare("copies by rank", volume.copies_RR, by_rank(to_expert, ranks, n_experts));
-  same &= compare("distinct by rank", volume.distinct_RR, tensor_of_shape(file, "tokens_to_rank", {R, R}).integers());
-  same &= compare("distinct by node", volume.nodes_RN, tensor_of_shape(file, "tokens_to_node", {R, nodes}).integers());
-  return same;
+  bool all_agree = compare("copies by expert", count_by_expert(topk_TK, top_k, n_experts, ranks), to_expert);
+  all_agree &= compare("copies by rank", volume.copies_RR, by_rank(to_expert, ranks, n_experts));
+  all_agree &=
+      compare("distinct by rank", volume.distinct_RR, tensor_of_shape(file, "tokens_to_rank", {R, R}).integers());
+  all_agree &=
+      compare("distinct by node", volume.nodes_RN, tensor_of_shape(file, "tokens_to_node", {R, nodes}).integers());
+  return all_agree;
 }
 
 }  // namespace
@@ -99,11 +101,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    bool same = true;
+    bool all_agree = true;
     for (const auto& entry : std::filesystem::directory_iterator(argv[1]))
-      if (entry.path().extension() == ".safetensors") same &= check(entry.path().string());
-    std::printf("%s\n", same ? "all counts agree" : "counts differ");
-    return same ? 0 : 1;
+      if (entry.path().extension() == ".safetensors") all_agree &= check(entry.path().string());
+    std::printf("%s\n", all_agree ? "all counts agree" : "counts differ");
+    return all_agree ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "golden_volumes: %s\n", error.what());
     return 2;

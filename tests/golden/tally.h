@@ -24,45 +24,45 @@ class Tally {
   Tally(const Tally&) = delete;
   Tally& operator=(const Tally&) = delete;
 
-  void code(std::size_t index, unsigned got, unsigned want) {
+  void code(std::size_t index, unsigned found, unsigned want) {
     char text[96];
-    if (got != want) std::snprintf(text, sizeof text, "[%zu] is 0x%02X, expected 0x%02X", index, got, want);
-    record(got == want, text);
+    if (found != want) std::snprintf(text, sizeof text, "[%zu] is 0x%02X, expected 0x%02X", index, found, want);
+    record(found == want, text);
   }
-  void integer(std::size_t index, std::int64_t got, std::int64_t want) {
+  void integer(std::size_t index, std::int64_t found, std::int64_t want) {
     char text[96];
-    if (got != want)
-      std::snprintf(text, sizeof text, "[%zu] is %lld, expected %lld", index, static_cast<long long>(got),
+    if (found != want)
+      std::snprintf(text, sizeof text, "[%zu] is %lld, expected %lld", index, static_cast<long long>(found),
                     static_cast<long long>(want));
-    record(got == want, text);
+    record(found == want, text);
   }
   // Compares floats, which are equal if they have the same bits or are both NaN.
-  void value(std::size_t index, float got, float want) {
-    const bool same = std::bit_cast<std::uint32_t>(got) == std::bit_cast<std::uint32_t>(want) ||
-                      (std::isnan(got) && std::isnan(want));
-    error(std::isfinite(got) && std::isfinite(want) ? std::fabs(static_cast<double>(got) - want) : 0);
+  void value(std::size_t index, float found, float want) {
+    const bool is_same = std::bit_cast<std::uint32_t>(found) == std::bit_cast<std::uint32_t>(want) ||
+                         (std::isnan(found) && std::isnan(want));
+    error(std::isfinite(found) && std::isfinite(want) ? std::fabs(static_cast<double>(found) - want) : 0);
     char text[96];
-    if (!same) std::snprintf(text, sizeof text, "[%zu] is %.9g, expected %.9g", index, got, want);
-    record(same, text);
+    if (!is_same) std::snprintf(text, sizeof text, "[%zu] is %.9g, expected %.9g", index, found, want);
+    record(is_same, text);
   }
   // Compares numbers, which are equal if they are at most `tolerance` apart and neither is NaN.
-  void within(std::size_t index, double got, double want, double tolerance) {
-    const double off = std::fabs(got - want);
+  void within(std::size_t index, double found, double want, double tolerance) {
+    const double off = std::fabs(found - want);
     error(off);
     char text[128];
-    const bool same = off <= tolerance;
-    if (!same)
-      std::snprintf(text, sizeof text, "[%zu] is %.9g, expected %.9g within %.3g", index, got, want, tolerance);
-    record(same, text);
+    const bool is_same = off <= tolerance;
+    if (!is_same)
+      std::snprintf(text, sizeof text, "[%zu] is %.9g, expected %.9g within %.3g", index, found, want, tolerance);
+    record(is_same, text);
   }
 
   static inline std::size_t total_compared = 0, total_differ = 0;
 
  private:
   void error(double e) { largest_ = std::max(largest_, e); }
-  void record(bool same, const char* text) {
+  void record(bool is_same, const char* text) {
     ++compared_;
-    if (!same && ++differ_ == 1) first_ = text;
+    if (!is_same && ++differ_ == 1) first_ = text;
   }
 
   std::string what_, first_;

@@ -78,16 +78,16 @@ TEST_F(MpiTrain, IsOneProcessToTheBit) {
       "--set router.token_drop=probs --set router.capacity_factor=1.1 --set router.n_hash_layers=1 "
       "--set model.shared_expert_gate=true --set model.latent_dim=32 --set model.latent_norm=true ";
   ASSERT_EQ(run(kAlone + what + "--jsonl " + path("1.jsonl") + " --checkpoint " + path("1")).status, 0);
-  const std::vector<Json> alone = lines("1.jsonl");
-  ASSERT_EQ(alone.size(), 12u);
+  const std::vector<Json> single = lines("1.jsonl");
+  ASSERT_EQ(single.size(), 12u);
   for (const int ranks : {1, 2, 4}) {
     SCOPED_TRACE(ranks);
     const std::string name = "of" + std::to_string(ranks);
     const Ended ended = run(mpirun(ranks) + what + "--jsonl " + path(name + ".jsonl") + " --checkpoint " + path(name));
     ASSERT_EQ(ended.status, 0) << ended.output;
     const std::vector<Json> spread = lines(name + ".jsonl");
-    ASSERT_EQ(spread.size(), alone.size());
-    for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(figures(spread[i]) == figures(alone[i])) << i;
+    ASSERT_EQ(spread.size(), single.size());
+    for (std::size_t i = 0; i < single.size(); ++i) EXPECT_TRUE(figures(spread[i]) == figures(single[i])) << i;
     expect_the_same_weights(path("1"), path(name));
   }
 }
@@ -144,9 +144,9 @@ TEST_F(MpiTrain, GoesOnBitIdenticallyOnOtherNumbersOfRanks) {
   expect_the_same_weights(path("whole"), path("spread"));
 }
 
-std::size_t count(const std::string& text, const std::string& of) {
+std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;
-  for (std::size_t at = text.find(of); at != std::string::npos; at = text.find(of, at + 1)) ++found;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
 }
 

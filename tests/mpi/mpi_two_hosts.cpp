@@ -72,21 +72,21 @@ class TwoHosts : public ::testing::Test {
 
 TEST_F(TwoHosts, TrainAsOneProcessDoesAndSendOverTheCable) {
   const std::string what = "--preset nano --steps 4 --set precision.payload=mxfp8 ";
-  const Ended alone = run(std::string(MOESCOPE_CLI) + " train --threads 1 " + what + "--checkpoint " + path("alone"));
-  ASSERT_EQ(alone.status, 0) << alone.output;
+  const Ended single = run(std::string(MOESCOPE_CLI) + " train --threads 1 " + what + "--checkpoint " + path("alone"));
+  ASSERT_EQ(single.status, 0) << single.output;
   const SafetensorsFile expected(newest_checkpoint(path("alone")).front());
-  for (const std::string way : {"flat", "hierarchical"}) {
-    SCOPED_TRACE(way);
+  for (const std::string all_to_all : {"flat", "hierarchical"}) {
+    SCOPED_TRACE(all_to_all);
     const double before = bytes_on_cable();
-    const Ended ended = train_on_both(what + "--all-to-all " + way + " --checkpoint " + path(way) + " --out " +
-                                      path(way + ".moescope"));
+    const Ended ended = train_on_both(what + "--all-to-all " + all_to_all + " --checkpoint " + path(all_to_all) +
+                                      " --out " + path(all_to_all + ".moescope"));
     ASSERT_EQ(ended.status, 0) << ended.output;
-    const SafetensorsFile trained(newest_checkpoint(path(way)).front());
+    const SafetensorsFile trained(newest_checkpoint(path(all_to_all)).front());
     ASSERT_EQ(trained.tensors().size(), expected.tensors().size());
     for (const TensorView& tensor : expected.tensors())
       EXPECT_TRUE(std::ranges::equal(tensor.bytes, trained.at(tensor.name).bytes)) << tensor.name;
     // The cable carried more than the bytes from host to host in the frames, which do not count gradients of weights.
-    const auto history = RecordingReader(path(way + ".moescope")).load(0);
+    const auto history = RecordingReader(path(all_to_all + ".moescope")).load(0);
     double sent = 0;
     for (int step = 0; step < 4; ++step) {
       const auto frame = history->frame_at(step);

@@ -185,7 +185,7 @@ class ExportTest : public QObject {
         QVERIFY2(elements["text"] >= 3, qPrintable(panel->title()));
         QVERIFY2(svg.svg.contains("Run A nano"), qPrintable(panel->title()));
         const PrintedPicture png = panelPicture(panel, *window_->selection(), PictureKind::image);
-        QVERIFY2(png.image.width() >= kPrintScale * kLeastPicture.width(), qPrintable(panel->title()));
+        QVERIFY2(png.image.width() >= kPrintScale * kMinPicture.width(), qPrintable(panel->title()));
         qint64 light = 0, all = 0;
         for (int y = 0; y < png.image.height(); y += 7)
           for (int x = 0; x < png.image.width(); x += 7) light += qGray(png.image.pixel(x, y)) > 200, ++all;

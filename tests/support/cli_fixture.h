@@ -109,13 +109,13 @@ class Cli : public testing::Test {
   }
 
   std::int64_t wait_for_lines(const std::string& name, std::int64_t lines) const {
-    std::int64_t seen = 0;
-    for (int i = 0; i < 3000 && seen < lines; ++i) {
+    std::int64_t seen_lines = 0;
+    for (int i = 0; i < 3000 && seen_lines < lines; ++i) {
       std::this_thread::sleep_for(10ms);
       const std::string text = read(name);
-      seen = std::count(text.begin(), text.end(), '\n');
+      seen_lines = std::count(text.begin(), text.end(), '\n');
     }
-    return seen;
+    return seen_lines;
   }
 
   fs::path root_;

@@ -9,15 +9,15 @@ namespace moescope {
 // Returns the control with this accessible name; ends the program if there is none.
 template <class Control>
 Control* control(const QWidget* in, const QString& name) {
-  for (Control* each : in->findChildren<Control*>())
-    if (each->accessibleName() == name) return each;
+  for (Control* control : in->findChildren<Control*>())
+    if (control->accessibleName() == name) return control;
   qFatal("no control is named %s", qPrintable(name));
 }
 
 // Returns the button with this text; a colon and a value after it are ignored. Ends the program if there is none.
 inline QAbstractButton* button(const QWidget* in, const QString& text) {
-  for (QAbstractButton* each : in->findChildren<QAbstractButton*>())
-    if (each->text().section(QLatin1Char(':'), 0, 0) == text) return each;
+  for (QAbstractButton* button : in->findChildren<QAbstractButton*>())
+    if (button->text().section(QLatin1Char(':'), 0, 0) == text) return button;
   qFatal("no button says %s", qPrintable(text));
 }
 

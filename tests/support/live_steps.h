@@ -55,8 +55,8 @@ bool eventually(const Condition& condition) {
 inline void run_to(LiveRuns& live, std::int64_t step) {
   live.run_until(step);
   ASSERT_TRUE(eventually([&] {
-    const LiveStatus now = live.status();
-    return now.step == step && !now.running && now.catching_up.empty();
+    const LiveStatus status = live.status();
+    return status.step == step && !status.running && status.catching_up.empty();
   })) << live.status().error;
   live.flush();
 }

@@ -107,8 +107,8 @@ int measure(Long& run, std::int64_t steps) {
                 mib(allocated_bytes()), mib(run.history().array_bytes()), mib(run.history().scalar_bytes()),
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     std::fflush(stdout);
-    std::size_t& most = step <= kPlateau ? before : after;
-    most = std::max(most, resident);
+    std::size_t& largest = step <= kPlateau ? before : after;
+    largest = std::max(largest, resident);
   };
   for (const std::int64_t step : {1000, 10000, 50000})
     if (step < steps) look(step);

@@ -53,13 +53,13 @@ inline constexpr Luck kLucks[] = {{.name = "white"},
 // Returns the deviations of one run. A batch of a verdict is an eighth of the steps.
 inline std::vector<double> deviations(const Luck& luck, std::size_t steps, std::mt19937& random) {
   std::normal_distribution<double> normal;
-  const double n = static_cast<double>(steps), kept = luck.memory > 0 ? std::exp(-1 / luck.memory) : 0;
+  const double n = static_cast<double>(steps), memory_share = luck.memory > 0 ? std::exp(-1 / luck.memory) : 0;
   const double offset = luck.lasting * normal(random) / std::sqrt(n / 8);
   std::vector<double> values(steps);
   double state = luck.walks ? 0 : normal(random);
   for (double& value : values) {
-    state =
-        luck.walks ? state + normal(random) / std::sqrt(n) : kept * state + std::sqrt(1 - kept * kept) * normal(random);
+    state = luck.walks ? state + normal(random) / std::sqrt(n)
+                       : memory_share * state + std::sqrt(1 - memory_share * memory_share) * normal(random);
     value = offset + state;
   }
   return values;

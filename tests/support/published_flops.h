@@ -20,13 +20,13 @@ inline ParameterCounts parameter_counts(const ModelShape& s) {
   const auto weights = [](double flops) { return static_cast<std::int64_t>(flops / 2); };
   const ForwardFlops flops = forward_flops(s, 0);
   const std::int64_t layer_norms = 2 * s.dim + s.q_lora_rank + s.kv_lora_rank;
-  const std::int64_t every = weights(flops.router + flops.shared_experts + flops.latent_projections);
+  const std::int64_t per_token = weights(flops.router + flops.shared_experts + flops.latent_projections);
   const std::int64_t experts = weights(flops.routed_experts);
   ParameterCounts counts;
   counts.dense = s.vocab * s.dim + weights(flops.head + flops.attention_linears + flops.dense_ffn) +
                  s.n_layers * layer_norms + s.dim;
-  counts.total = counts.dense + every + experts / s.top_k * s.n_experts;
-  counts.active = counts.dense + every + experts;
+  counts.total = counts.dense + per_token + experts / s.top_k * s.n_experts;
+  counts.active = counts.dense + per_token + experts;
   return counts;
 }
 

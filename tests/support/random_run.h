@@ -69,7 +69,7 @@ class RandomRun {
     return values.begin()[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random_)];
   }
   double normal() { return std::normal_distribution<double>()(random_); }
-  std::uint32_t whole(std::uint32_t most) { return std::uniform_int_distribution<std::uint32_t>(0, most)(random_); }
+  std::uint32_t whole(std::uint32_t max) { return std::uniform_int_distribution<std::uint32_t>(0, max)(random_); }
   std::size_t experts() const { return static_cast<std::size_t>(info_.n_experts); }
 
   // Returns shares that sum to 1.

@@ -63,18 +63,18 @@ inline TestMatrix quantized(const OperandFormat& f, const TestMatrix& in, BlockA
   return out;
 }
 
-inline void expect_same_values(const TestMatrix& got, const TestMatrix& want, const std::string& what) {
+inline void expect_same_values(const TestMatrix& found, const TestMatrix& want, const std::string& what) {
   int shown = 0;
-  for (std::size_t i = 0; i < got.v.size() && shown < 3; ++i) {
-    const bool same = std::isnan(want.v[i])
-                          ? std::isnan(got.v[i])
-                          : std::bit_cast<std::uint32_t>(got.v[i]) == std::bit_cast<std::uint32_t>(want.v[i]);
-    if (!same) ++shown, ADD_FAILURE() << what << " at " << i << ": " << got.v[i] << ", not " << want.v[i];
+  for (std::size_t i = 0; i < found.v.size() && shown < 3; ++i) {
+    const bool is_same = std::isnan(want.v[i])
+                             ? std::isnan(found.v[i])
+                             : std::bit_cast<std::uint32_t>(found.v[i]) == std::bit_cast<std::uint32_t>(want.v[i]);
+    if (!is_same) ++shown, ADD_FAILURE() << what << " at " << i << ": " << found.v[i] << ", not " << want.v[i];
   }
 }
 
-inline void expect_near_relative(double got, double want, const std::string& what) {
-  EXPECT_NEAR(got, want, 2e-5 * std::fabs(want) + 1e-300) << what;
+inline void expect_near_relative(double found, double want, const std::string& what) {
+  EXPECT_NEAR(found, want, 2e-5 * std::fabs(want) + 1e-300) << what;
 }
 
 inline TestMatrix rotated(const TestMatrix& m, BlockAxis axis, int block, std::uint64_t seed = 9) {

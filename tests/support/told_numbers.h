@@ -56,11 +56,11 @@ class Rows {
     for (const QStringList& row : rows_) values.push_back(row.value(column).toDouble());
     return values;
   }
-  double sum(int of) const {
-    const std::vector<double> values = column(of);
+  double sum(int column_index) const {
+    const std::vector<double> values = column(column_index);
     return std::accumulate(values.begin(), values.end(), 0.0);
   }
-  double most(int of) const { return std::ranges::max(column(of)); }
+  double most(int column_index) const { return std::ranges::max(column(column_index)); }
 
  private:
   Rows() = default;
@@ -78,10 +78,10 @@ class Rows {
     return cells;
   }
   Rows where(const std::function<bool(qsizetype)>& holds) const {
-    Rows some;
+    Rows chosen;
     for (qsizetype row = 0; row < size(); ++row)
-      if (holds(row)) some.rows_ << rows_[row];
-    return some;
+      if (holds(row)) chosen.rows_ << rows_[row];
+    return chosen;
   }
   QList<QStringList> rows_;
 };
@@ -90,7 +90,7 @@ class Rows {
 inline bool isPainted(const Panel& panel) {
   const QString answer = panel.answerText();
   return answer.isEmpty() || std::ranges::any_of(panel.findChildren<QWidget*>(),
-                                                 [&](const QWidget* each) { return each->toolTip() == answer; });
+                                                 [&](const QWidget* widget) { return widget->toolTip() == answer; });
 }
 
 // A panel whose answers a test can read.
@@ -110,11 +110,12 @@ using Exact = std::function<std::vector<double>(const Rows&, const std::vector<T
 
 // Says which number of a sentence is wrong; empty if none is.
 inline QString compare(const QString& sentence, const std::vector<double>& exact) {
-  const std::vector<Told> told = numbersIn(sentence);
-  if (told.size() != exact.size())
-    return QString("%1: %2 numbers in place of %3").arg(sentence).arg(told.size()).arg(exact.size());
-  for (std::size_t i = 0; i < told.size(); ++i)
-    if (!told[i].is(exact[i])) return QString("%1: %2 in place of %3").arg(sentence).arg(told[i].value).arg(exact[i]);
+  const std::vector<Told> numbers = numbersIn(sentence);
+  if (numbers.size() != exact.size())
+    return QString("%1: %2 numbers in place of %3").arg(sentence).arg(numbers.size()).arg(exact.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (!numbers[i].is(exact[i]))
+      return QString("%1: %2 in place of %3").arg(sentence).arg(numbers[i].value).arg(exact[i]);
   return {};
 }
 
@@ -122,10 +123,11 @@ inline QString compare(const QString& sentence, const std::vector<double>& exact
 inline QString compareForms(const QStringList& forms) {
   const std::vector<Told> all = numbersIn(forms.value(0));
   for (const QString& form : forms)
-    for (const Told& told : numbersIn(form))
-      if (std::ranges::none_of(
-              all, [&](const Told& each) { return std::abs(each.value - told.value) <= each.slack + told.slack; }))
-        return QString("%1: %2 is not in %3").arg(form).arg(told.value).arg(forms.front());
+    for (const Told& number : numbersIn(form))
+      if (std::ranges::none_of(all, [&](const Told& exact_number) {
+            return std::abs(exact_number.value - number.value) <= exact_number.slack + number.slack;
+          }))
+        return QString("%1: %2 is not in %3").arg(form).arg(number.value).arg(forms.front());
   return {};
 }
 

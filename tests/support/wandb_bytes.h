@@ -17,18 +17,18 @@ inline std::string wandb_file(const std::vector<std::string>& records) {
   constexpr std::size_t kBlock = 32768, kHeader = 7;
   std::string file(":W&B\xe1\xbe\0", 7);
   for (const std::string& record : records) {
-    std::string_view rest = record;
-    for (bool first = true; first || !rest.empty(); first = false) {
+    std::string_view unread = record;
+    for (bool first = true; first || !unread.empty(); first = false) {
       std::size_t room = kBlock - file.size() % kBlock;
       if (room < kHeader) file.append(room, '\0'), room = kBlock;
-      const std::size_t length = std::min(rest.size(), room - kHeader);
-      const bool last = length == rest.size();
+      const std::size_t length = std::min(unread.size(), room - kHeader);
+      const bool last = length == unread.size();
       std::string checked(1, static_cast<char>(first ? (last ? 1 : 2) : (last ? 4 : 3)));
-      checked += rest.substr(0, length);
+      checked += unread.substr(0, length);
       const auto crc = crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
       file += little_endian(static_cast<std::uint32_t>(crc)) + little_endian(static_cast<std::uint16_t>(length));
       file += checked;
-      rest.remove_prefix(length);
+      unread.remove_prefix(length);
       if (last) break;
     }
   }

@@ -153,7 +153,7 @@ Panel::Answer GradientErrorPanel::answer() const {
   if (ofPredictions()) return answerOfPredictions();
   const Metric snr_metric = pinned() ? Metric::pinned_gradient_snr_db : Metric::gradient_snr_db;
   int worst = -1;
-  double most = 0;
+  double largest_error = 0;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[run];
     const auto frame = history.gradient_frame_at(selection_->step());
@@ -161,17 +161,17 @@ Panel::Answer GradientErrorPanel::answer() const {
     if (is_missing(snr)) continue;
     const double error = errorOf(static_cast<double>(snr));
     const bool twin = selection_->isNoiseTwin(run), worst_twin = worst >= 0 && selection_->isNoiseTwin(worst);
-    if (worst >= 0 && (twin && !worst_twin ? true : twin == worst_twin && error <= most)) continue;
+    if (worst >= 0 && (twin && !worst_twin ? true : twin == worst_twin && error <= largest_error)) continue;
     worst = run;
-    most = error;
+    largest_error = error;
   }
   if (worst < 0) return {};
-  if (most == 0)
+  if (largest_error == 0)
     return {{},
             {pinned() ? QString("With the experts pinned, the gradients equal those of FP32 to the bit")
                       : QString("The gradients equal those of FP32 to the bit"),
              "No error"}};
-  const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(most);
+  const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(largest_error);
   const QString all = QString("%1 of its norm is rounding error").arg(share);
   return {{}, {all + unpinnedError(worst), all, share}};
 }
@@ -270,10 +270,10 @@ QString GradientErrorPanel::status() const {
     return QString("%1, 95 % interval over %2 batches of text")
         .arg(runLabel(*selection_, comparedRun(*selection_)))
         .arg(selection_->histories().front()->count());
-  const auto now = frame();
-  if (!now) return {};
-  if (ofPredictions()) return timeStatus(now->step, false);
-  const QString when = timeStatus(now->step, false) + (pinned() ? QString(", experts pinned") : QString());
+  const auto current = frame();
+  if (!current) return {};
+  if (ofPredictions()) return timeStatus(current->step, false);
+  const QString when = timeStatus(current->step, false) + (pinned() ? QString(", experts pinned") : QString());
   if (!by_layer_->isChecked()) return when;
   return QString("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) +
          (minusA() ? QString(" minus A") : QString());
@@ -391,8 +391,8 @@ LegendScale GradientErrorPanel::legend() const {
                      .caption = cosine() ? QString("cosine") : QString("SNR dB"),
                      .beyond = true,
                      .first_code = minusA() ? 2 : 1};
-  const double most = cosine() ? kMaxCosine : kMaxLostDb;
-  const std::vector<double> values = minusA()   ? std::vector{-most, -most / 2, 0.0, most / 2, most}
+  const double limit = cosine() ? kMaxCosine : kMaxLostDb;
+  const std::vector<double> values = minusA()   ? std::vector{-limit, -limit / 2, 0.0, limit / 2, limit}
                                      : cosine() ? std::vector{0.0, 0.9, 0.99, 0.999, 0.9999}
                                                 : std::vector{0.0, 20.0, 40.0, 60.0};
   for (const double value : values)
@@ -466,11 +466,11 @@ ValueTable GradientErrorPanel::table() const {
                     {"SNR with experts pinned", "dB"},
                     {"cosine with experts pinned"}});
   for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
-    const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
-    if (!now) continue;
+    const auto current = selection_->histories()[run]->gradient_frame_at(selection_->step());
+    if (!current) continue;
     const std::string name = runLabel(*selection_, static_cast<int>(run)).toStdString();
-    for (const GradientFrame& gradient : now->gradients)
-      table.add(name, now->step, gradient.layer < 0 ? std::string("model") : std::to_string(gradient.layer),
+    for (const GradientFrame& gradient : current->gradients)
+      table.add(name, current->step, gradient.layer < 0 ? std::string("model") : std::to_string(gradient.layer),
                 std::string(gradient_group_name(gradient.group)), gradient.snr_db, gradient.cosine,
                 gradient.pinned_snr_db, gradient.pinned_cosine);
   }

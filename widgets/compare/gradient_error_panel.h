@@ -25,7 +25,7 @@ class GradientErrorPanel : public Panel {
   void setLive(bool live);
 
  signals:
-  void cadenceRequested(int every);  // requests telemetry.gradient_every
+  void cadenceRequested(int interval);  // requests telemetry.gradient_every
 
  protected:
   QString status() const override;

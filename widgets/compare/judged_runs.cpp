@@ -39,9 +39,9 @@ QString JudgedRuns::update() {
   if (const History* lossless = runWithoutLoss(histories))
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
   const Judging judging = runs_->judging(*selection_, share_);
-  const auto others = runs_->others(*selection_), twins = runs_->twins(*selection_);
-  training_.set(histories.front(), others, twins, judging);
-  validation_.set(histories.front(), others, twins, judging);
+  const auto other_runs = runs_->others(*selection_), twins = runs_->twins(*selection_);
+  training_.set(histories.front(), other_runs, twins, judging);
+  validation_.set(histories.front(), other_runs, twins, judging);
   return {};
 }
 

@@ -12,13 +12,13 @@
 namespace moescope {
 namespace {
 
-constexpr double kLeastWeightDifference = 1e-5;  // low end of the logarithmic colour scale
+constexpr double kMinWeightDifference = 1e-5;  // low end of the logarithmic colour scale
 
 LegendScale weightLegend(bool dark) {
   LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("of its norm"), .beyond = true};
   for (const double share : {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0})
     legend.ticks.push_back(
-        {logPosition(share, kLeastWeightDifference), QString::number(share * 100) + QStringLiteral(" %")});
+        {logPosition(share, kMinWeightDifference), QString::number(share * 100) + QStringLiteral(" %")});
   return legend;
 }
 
@@ -125,11 +125,11 @@ const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
 // "B: 1 of 64 experts has other weights than in A, the largest difference in layer 3, expert 5: 12 % of the norm".
 Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
   int differ = 0, all = 0, layer = 0, expert = 0;
-  float most = 0;
+  float largest = 0;
   for (const Row& row : weightRows(run))
     for (std::size_t e = 0; e < row.difference.size(); ++e, ++all) {
       differ += row.difference[e] > 0;
-      if (row.difference[e] > most) most = row.difference[e], layer = row.layer, expert = static_cast<int>(e);
+      if (row.difference[e] > largest) largest = row.difference[e], layer = row.layer, expert = static_cast<int>(e);
     }
   if (all == 0) return {};
   const QString letter = runLetter(*selection_, run);
@@ -144,7 +144,7 @@ Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
                .arg(count)
                .arg(layer)
                .arg(expert)
-               .arg(formatPercent(most)),
+               .arg(formatPercent(largest)),
            QString("%1, most in layer %2, expert %3").arg(count).arg(layer).arg(expert), count}};
 }
 
@@ -209,7 +209,7 @@ void LoadDifferencePanel::refill() {
     const std::vector<float>& values = valuesOf(row);
     for (int e = 0; e < columns; ++e) {
       const float value = e < std::ssize(values) ? values[e] : kNoValue;
-      codes.push_back(shown() == Shown::weights      ? scaleCode(logPosition(value, kLeastWeightDifference))
+      codes.push_back(shown() == Shown::weights      ? scaleCode(logPosition(value, kMinWeightDifference))
                       : shown() == Shown::difference ? divergingCode((value / kLimit + 1) / 2)
                                                      : utilisationCode(value));
     }

@@ -54,8 +54,8 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, cons
 void GapPlot::chooseEnds() {
   const QFontMetrics metrics(semibold(font()));
   int widest = 0;
-  for (const GapSeries& each : series_)
-    widest = std::max(widest, metrics.horizontalAdvance(each.letter + QStringLiteral(" +0.00000")));
+  for (const GapSeries& gap_series : series_)
+    widest = std::max(widest, metrics.horizontalAdvance(gap_series.letter + QStringLiteral(" +0.00000")));
   ends_ = widest + kSpace12 <= width() / 3 && static_cast<int>(series_.size()) * metrics.height() <= height() / 2;
   right_margin_ = ends_ ? widest + kSpace12 : kSpace12;
 }
@@ -122,8 +122,8 @@ void GapPlot::paintGround(QPainter& painter) const {
   const QRect plot = plotRect();
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (!judged.empty()) {
-    const double left = xOf(judged.first), right = xOf(judged.last);
-    painter.fillRect(QRectF(left, plot.top(), right - left, plot.height()), QColor(c.sunken));
+    const double left_x = xOf(judged.first), right = xOf(judged.last);
+    painter.fillRect(QRectF(left_x, plot.top(), right - left_x, plot.height()), QColor(c.sunken));
   }
   if (!std::isfinite(ground_.matters)) return;
   const double matters = static_cast<double>(ground_.matters);
@@ -138,11 +138,11 @@ void GapPlot::paintData(QPainter& painter) {
   for (const GapSeries& curve : series_) paintCurve(painter, curve);
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (judged.empty()) return;
-  const int left = static_cast<int>(xOf(judged.first)) + kSpace4;
+  const int left_x = static_cast<int>(xOf(judged.first)) + kSpace4;
   const QString words = "judged: the last half";
-  if (left + fontMetrics().horizontalAdvance(words) > xOf(judged.last)) return;
+  if (left_x + fontMetrics().horizontalAdvance(words) > xOf(judged.last)) return;
   painter.setPen(mutedText(palette()));
-  QRect place(left, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
+  QRect place(left_x, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
   if (curveTouches(place)) {
     QRect below = place;
     below.moveBottom(plotRect().bottom() - 2);
@@ -208,7 +208,7 @@ void GapPlot::paintEnds(QPainter& painter) const {
   if (!ends_ || series_.empty() || range().empty()) return;
   const QFont usual = painter.font(), strong = semibold(usual);
   const QFontMetrics metrics(strong);
-  const int line = metrics.height() - 2, left = plotRect().right() + kSpace8;
+  const int line = metrics.height() - 2, left_x = plotRect().right() + kSpace8;
   struct End {
     const GapSeries* curve;
     double y;
@@ -227,10 +227,10 @@ void GapPlot::paintEnds(QPainter& painter) const {
     const int baseline = static_cast<int>(std::lround(y)) + metrics.ascent() / 2 - 1;
     painter.setFont(strong);
     painter.setPen(seriesColor(curve->color, dark()));
-    painter.drawText(left, baseline, curve->letter);
+    painter.drawText(left_x, baseline, curve->letter);
     painter.setFont(usual);
     painter.setPen(palette().text().color());
-    painter.drawText(left + metrics.horizontalAdvance(curve->letter), baseline,
+    painter.drawText(left_x + metrics.horizontalAdvance(curve->letter), baseline,
                      QLatin1Char(' ') + signedGap(newestAt(curve->values, shownStep())));
   }
 }
@@ -323,24 +323,24 @@ Panel::Answer LossGapPanel::answer() const {
   if (!plot_->notice().isEmpty() || is_missing(band)) return {};
   QStringList sentences, outside, inside;
   for (const int place : judged_->candidates()) {
-    const auto since = judged_->gaps().track(place).out_since(static_cast<double>(band));
+    const auto first_step = judged_->gaps().track(place).out_since(static_cast<double>(band));
     const QString letter = runLetter(*selection_, place);
-    (since ? outside : inside) << (since ? letter + reservation(place, true) : letter);
-    if (since)
+    (first_step ? outside : inside) << (first_step ? letter + reservation(place, true) : letter);
+    if (first_step)
       sentences << QString("%1 leaves the band at step %2 and stays out%3")
-                       .arg(letter, formatCount(*since), reservation(place, false));
+                       .arg(letter, formatCount(*first_step), reservation(place, false));
   }
   const QString within =
       inside.isEmpty() ? QString()
                        : QString(inside.size() == 1 ? "%1 ends inside it" : "%1 end inside it").arg(listed(inside));
   if (outside.isEmpty())
     return {{}, {QString("%1 the band").arg(QString(within).replace("inside it", "inside")), within}};
-  const QString apart =
+  const QString difference =
       QString(outside.size() == 1 ? "%1 stays outside the band" : "%1 stay outside the band").arg(listed(outside));
   const auto joined = [&](const QString& first) {
     return within.isEmpty() ? first : first + QStringLiteral("; ") + within;
   };
-  return {{}, {joined(sentences.join(QStringLiteral("; "))), joined(apart), apart}};
+  return {{}, {joined(sentences.join(QStringLiteral("; "))), joined(difference), difference}};
 }
 
 ValueTable LossGapPanel::table() const {

@@ -61,15 +61,15 @@ double meanShare(const TelemetryFrame& frame, RouterRounding rounding) {
 // Returns the source that changes most tokens; nullptr if none was measured. Counts are left out, since they change no
 // choice in their own step.
 const RoundingSource* mostChanging(const TelemetryFrame& frame) {
-  const RoundingSource* most = nullptr;
+  const RoundingSource* largest = nullptr;
   double most_share = -1;
   for (const RoundingSource& source : kRoundingSources) {
     const double share = meanShare(frame, source.rounding);
     if (source.rounding == RouterRounding::counts || !(share > most_share)) continue;
-    most = &source;
+    largest = &source;
     most_share = share;
   }
-  return most;
+  return largest;
 }
 
 // Returns the layer in which the rounding changes most tokens.
@@ -138,14 +138,14 @@ std::shared_ptr<const TelemetryFrame> RouterRoundingView::frame() const {
 }
 
 std::int64_t RouterRoundingView::shownStep() const {
-  const auto now = frame();
-  return now ? now->step : -1;
+  const auto current = frame();
+  return current ? current->step : -1;
 }
 
 RouterRounding RouterRoundingView::shownRounding() const {
   if (chosen_ >= 0) return kRoundingSources[chosen_].rounding;
-  const RoundingSource* most = mostChanging(*frame());
-  return most ? most->rounding : RouterRounding::counts;
+  const RoundingSource* source = mostChanging(*frame());
+  return source ? source->rounding : RouterRounding::counts;
 }
 
 QString RouterRoundingView::whyNothing() const {
@@ -198,12 +198,12 @@ void RouterRoundingView::refillMatrix() {
 }
 
 void RouterRoundingView::refillMargins() {
-  const auto now = whyNothing().isEmpty() ? frame() : nullptr;
-  if (!now)
+  const auto current = whyNothing().isEmpty() ? frame() : nullptr;
+  if (!current)
     return margins_->setNotice(whyNothing().isEmpty() ? QString("Not measured yet at this step") : QString(' '));
   const RouterRounding rounding = shownRounding();
   HalfOctaves tokens{}, flipped{};
-  for (const RouterRoundingFrame& row : now->router_roundings) {
+  for (const RouterRoundingFrame& row : current->router_roundings) {
     if (row.rounding != rounding) continue;
     for (std::size_t bin = 0; bin < tokens.size(); ++bin) {
       tokens[bin] += row.margin_tokens[bin];
@@ -243,28 +243,28 @@ QStringList RouterRoundingView::describe(int row, int column) const {
 }
 
 QStringList RouterRoundingView::answers() const {
-  const auto now = frame();
-  if (!now) return {};
-  const RoundingSource* source = mostChanging(*now);
+  const auto current = frame();
+  if (!current) return {};
+  const RoundingSource* source = mostChanging(*current);
   if (!source) return {};
-  const RouterRoundingFrame& worst = worstLayer(*now, source->rounding);
-  const RouterRoundingFrame* none = routerRow(*now, worst.layer, RouterRounding::none);
+  const RouterRoundingFrame& worst = worstLayer(*current, source->rounding);
+  const RouterRoundingFrame* none = routerRow(*current, worst.layer, RouterRounding::none);
   const QString letter = runLetter(*selection_, selection_->run());
   if (!(worst.changed > 0)) return {QString("No rounding in the router of %1 changes a choice").arg(letter)};
-  const QString share = formatPercent(static_cast<float>(meanShare(*now, source->rounding)));
-  const QString most =
+  const QString share = formatPercent(static_cast<float>(meanShare(*current, source->rounding)));
+  const QString rounding_text =
       QString("%1: %2 in BF16 alone send %3 of the tokens to other experts").arg(letter, source->whole, share);
   const QString load =
       none ? QString("; in layer %1 %2, MaxVio %3 becomes %4")
                  .arg(worst.layer)
                  .arg(formatPercent(worst.changed), formatValue(none->max_vio, 3), formatValue(worst.max_vio, 3))
            : QString();
-  const RouterRoundingFrame* bias = routerRow(*now, worst.layer, RouterRounding::bias);
+  const RouterRoundingFrame* bias = routerRow(*current, worst.layer, RouterRounding::bias);
   const QString values = bias && none ? QString(", %1 of %2 different biases left in BF16")
                                             .arg(countText(bias->bias_values), countText(none->bias_values))
                                       : QString();
-  return {most + load + values, most + load, most, QString("%1: %2 by %3").arg(letter, share, source->name),
-          QString("%1: %2").arg(source->name, share)};
+  return {rounding_text + load + values, rounding_text + load, rounding_text,
+          QString("%1: %2 by %3").arg(letter, share, source->name), QString("%1: %2").arg(source->name, share)};
 }
 
 ValueTable RouterRoundingView::table() const {
@@ -279,13 +279,13 @@ ValueTable RouterRoundingView::table() const {
                     {"margin to"},
                     {"tokens"},
                     {"changed tokens"}});
-  const auto now = frame();
-  if (!now) return table;
+  const auto current = frame();
+  if (!current) return table;
   const std::string run = runLabel(*selection_, selection_->run()).toStdString();
-  for (const RouterRoundingFrame& row : now->router_roundings) {
+  for (const RouterRoundingFrame& row : current->router_roundings) {
     const auto add = [&](const auto&... bin) {
-      table.add(run, now->step, row.layer, std::string(router_rounding_name(row.rounding)), row.changed, row.max_vio,
-                row.bias_values, bin...);
+      table.add(run, current->step, row.layer, std::string(router_rounding_name(row.rounding)), row.changed,
+                row.max_vio, row.bias_values, bin...);
     };
     const TableValue none;
     if (row.rounding == RouterRounding::counts) add(none, none, none, none);

@@ -28,11 +28,11 @@ constexpr std::int64_t kFirstJudged = 2;  // before it, no loss shows whether th
 // True if both runs had equal weights before `step`: the step before it gave the same loss and gradient norm to the
 // bit, after the same live changes. A difference in the initial weights shows in the second loss at the latest.
 bool hasWeightsOf(const History& a, const History& run, std::int64_t step) {
-  const auto same = [&](Metric metric) {
+  const auto is_equal = [&](Metric metric) {
     return std::bit_cast<std::uint32_t>(a.value_at(metric, kWholeRun, step - 1)) ==
            std::bit_cast<std::uint32_t>(run.value_at(metric, kWholeRun, step - 1));
   };
-  return step >= kFirstJudged && same(Metric::ce_loss) && same(Metric::grad_norm) &&
+  return step >= kFirstJudged && is_equal(Metric::ce_loss) && is_equal(Metric::grad_norm) &&
          same_changes_until(a, run) >= step - 1;
 }
 
@@ -151,42 +151,42 @@ Panel::Answer RoutingFlipsPanel::answer() const {
     const bool twin_a = selection_->isNoiseTwin(a.run), twin_b = selection_->isNoiseTwin(b.run);
     return twin_a == twin_b ? a.share < b.share : twin_a;
   };
-  const auto most = std::ranges::max_element(all, less);
-  if (most == all.end()) return {};
-  const QString letter = runLetter(*selection_, most->run);
-  const QString share = QString("%1: %2 of the tokens").arg(letter, formatPercent(most->share));
+  const auto highest = std::ranges::max_element(all, less);
+  if (highest == all.end()) return {};
+  const QString letter = runLetter(*selection_, highest->run);
+  const QString share = QString("%1: %2 of the tokens").arg(letter, formatPercent(highest->share));
   if (rounding())
-    return most->share > 0
+    return highest->share > 0
                ? Answer{{}, {QString("%1 change experts").arg(share), share}}
                : Answer{{}, {QString("%1: rounding sends no token to other experts").arg(letter), "No token"}};
-  if (most->share == 0)
+  if (highest->share == 0)
     return {{},
             {QString("%1: every token goes to the same experts as in A").arg(letter) + commonText(),
              QString("%1: the same experts as in A").arg(letter)}};
   const QString other = QString("%1 have other experts than in A").arg(share);
-  return {{}, {other + reasonText(*most) + commonText(), other + reasonText(*most), other, share}};
+  return {{}, {other + reasonText(*highest) + commonText(), other + reasonText(*highest), other, share}};
 }
 
 // Names the settings or drifted weights as the cause, with the noise twin's share for comparison.
-QString RoutingFlipsPanel::reasonText(const Rate& of) const {
+QString RoutingFlipsPanel::reasonText(const Rate& rate) const {
   const auto& histories = selection_->histories();
-  if (of.step < kFirstJudged || run_origin(histories.front()->info()) == RunOrigin::checkpoint) return {};
+  if (rate.step < kFirstJudged || run_origin(histories.front()->info()) == RunOrigin::checkpoint) return {};
   const bool drifted =
-      selection_->isNoiseTwin(of.run) || !hasWeightsOf(*histories.front(), *histories[of.run], of.step);
+      selection_->isNoiseTwin(rate.run) || !hasWeightsOf(*histories.front(), *histories[rate.run], rate.step);
   if (!drifted) return QString("; the weights still equal those of A, so the settings cause it");
   const std::vector<Rate> all = rates();
-  const auto twin = std::ranges::find_if(all, [this](const Rate& each) { return selection_->isNoiseTwin(each.run); });
-  if (twin == all.end() || twin->run == of.run) return QString("; the weights of the runs differ too");
+  const auto twin = std::ranges::find_if(all, [this](const Rate& rate) { return selection_->isNoiseTwin(rate.run); });
+  if (twin == all.end() || twin->run == rate.run) return QString("; the weights of the runs differ too");
   return QString("; noise twin %1: %2").arg(runLetter(*selection_, twin->run), formatPercent(twin->share));
 }
 
 // ". Experts in common with A: B 97.2 % (others from layer 2 on)".
 QString RoutingFlipsPanel::commonText() const {
   QStringList overlaps;
-  for (const Rate& each : rates()) {
-    const History& history = *selection_->histories()[each.run];
-    const RoutingOverlap routing = routing_overlap(history, each.step);
-    const QString letter = runLetter(*selection_, each.run);
+  for (const Rate& rate : rates()) {
+    const History& history = *selection_->histories()[rate.run];
+    const RoutingOverlap routing = routing_overlap(history, rate.step);
+    const QString letter = runLetter(*selection_, rate.run);
     if (routing.replayed)
       overlaps << QString("%1 all, replayed").arg(letter);
     else if (routing.first_differing_layer >= 0 && !is_missing(routing.overlap))
@@ -302,9 +302,9 @@ QString RoutingFlipsPanel::whyNoMargins() const {
 }
 
 void RoutingFlipsPanel::refillMargins() {
-  const auto now = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
+  const auto current = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
   HalfOctaves tokens{}, flipped{};
-  for (const FlipFrame& flips : now ? flipsOf(*now) : std::vector<FlipFrame>{}) {
+  for (const FlipFrame& flips : current ? flipsOf(*current) : std::vector<FlipFrame>{}) {
     for (std::size_t bin = 0; bin < tokens.size(); ++bin) {
       tokens[bin] += flips.margin_tokens[bin];
       flipped[bin] += flips.margin_flipped[bin];
@@ -322,9 +322,9 @@ QString RoutingFlipsPanel::status() const {
                ? QString()
                : QString("in the router of %1, %2")
                      .arg(runLabel(*selection_, selection_->run()), timeStatus(router_->shownStep(), false));
-  const auto now = frameAt(selection_->step());
-  if (!now) return {};
-  return (rounding() ? QString("by rounding, %1") : QString("against A, %1")).arg(timeStatus(now->step, false));
+  const auto current = frameAt(selection_->step());
+  if (!current) return {};
+  return (rounding() ? QString("by rounding, %1") : QString("against A, %1")).arg(timeStatus(current->step, false));
 }
 
 QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
@@ -350,16 +350,16 @@ ValueTable RoutingFlipsPanel::table() const {
                     {"flipped tokens"}});
   for (std::size_t run = rounding() ? 0 : 1; run < selection_->histories().size(); ++run) {
     const auto& history = *selection_->histories()[run];
-    const auto now =
+    const auto current =
         rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
-    if (!now) continue;
+    if (!current) continue;
     const std::string name = runLabel(*selection_, static_cast<int>(run)).toStdString();
     const std::string reference = rounding() ? "FP32 on the same weights" : "run A";
-    for (const FlipFrame& flips : flipsOf(*now)) {
+    for (const FlipFrame& flips : flipsOf(*current)) {
       for (int bin = 0; bin < kHalfOctaves; ++bin) {
         const auto i = static_cast<std::size_t>(bin);
         if (flips.margin_tokens[i] == 0) continue;
-        table.add(name, reference, now->step, flips.layer, flips.flip_rate, flips.overlap, half_octave_edge(bin),
+        table.add(name, reference, current->step, flips.layer, flips.flip_rate, flips.overlap, half_octave_edge(bin),
                   half_octave_edge(bin + 1), flips.margin_tokens[i], flips.margin_flipped[i]);
       }
     }

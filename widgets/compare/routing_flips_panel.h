@@ -49,7 +49,7 @@ class RoutingFlipsPanel : public Panel {
     double share;       // share of the tokens, mean over layers
   };
   std::vector<Rate> rates() const;  // rates of all compared runs
-  QString reasonText(const Rate& of) const;
+  QString reasonText(const Rate& rate) const;
   QString commonText() const;
   void refillLines();
   void refillLayers();

@@ -99,7 +99,7 @@ void VerdictStrip::fill() {
 QString VerdictStrip::runsOf(const Settlement& found) const {
   const std::vector<int> places = judged_->candidates();
   QStringList letters;
-  for (const std::size_t each : found.settled) letters << runLetter(*selection_, places[each]);
+  for (const std::size_t settled : found.settled) letters << runLetter(*selection_, places[settled]);
   if (letters.isEmpty()) letters << runLetter(*selection_, places[found.widest]);
   return listed(letters);
 }
@@ -197,8 +197,8 @@ void VerdictStrip::place() {
   if (!button_->isHidden()) put(button_);
   const int room = right - kSpace12;
   names_ = itemsWidth(true) <= room;
-  const int left = kSpace12 + itemsWidth(names_) + kSpace16;
-  settle_->setGeometry(left, 0, std::max(0, right - left), height);
+  const int left_x = kSpace12 + itemsWidth(names_) + kSpace16;
+  settle_->setGeometry(left_x, 0, std::max(0, right - left_x), height);
   update();
 }
 

@@ -15,7 +15,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastPlot = 140, kUsualPlot = 250;  // width of the interval plot
+constexpr int kMinPlot = 140, kUsualPlot = 250;  // width of the interval plot
 constexpr int kDot = 5, kCap = 4;
 constexpr int kLowRow = 22;
 constexpr int kEdge = kSpace4;  // margin in addition to that of the panel
@@ -112,9 +112,9 @@ void VerdictTable::chooseRange() {
     high = std::max(high, static_cast<double>(value));
   };
   for (const VerdictRow& row : rows_) {
-    const float half = std::isfinite(row.half) ? row.half : 0;
-    take(row.gap - half);
-    take(row.gap + half);
+    const float half_width = std::isfinite(row.half) ? row.half : 0;
+    take(row.gap - half_width);
+    take(row.gap + half_width);
   }
   take(matters_);
   take(-matters_);
@@ -186,8 +186,8 @@ VerdictTable::Layout VerdictTable::layOut() const {
            kEdge;
   };
   at.notes = at.two_lines && left_for_plot() >= withType(kUsualPlot);
-  if (left_for_plot() < withType(kLeastPlot)) short_reasons = true;
-  while (left_for_plot() < withType(kLeastPlot) && at.columns.size() > 1) at.columns.pop_back();
+  if (left_for_plot() < withType(kMinPlot)) short_reasons = true;
+  while (left_for_plot() < withType(kMinPlot) && at.columns.size() > 1) at.columns.pop_back();
   const int spare = left_for_plot();
   // Room beyond twice the usual width of the plot is shared with the spaces between the columns.
   const int parts = static_cast<int>(at.columns.size()) + 2,
@@ -201,7 +201,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
     at.right[*column] = right;
     right -= columnWidth(*column) + kSpace16 + more;
   }
-  at.plot_width = right - at.plot >= withType(kLeastPlot) / 2 ? right - at.plot : 0;
+  at.plot_width = right - at.plot >= withType(kMinPlot) / 2 ? right - at.plot : 0;
   return at;
 }
 
@@ -281,10 +281,10 @@ void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
   const QFontMetrics metrics(painter.font());
   const std::vector<Tick> ticks = linearTicks(values_.low, values_.high, std::max(2, at.plot_width / withType(64)));
   if (std::isfinite(matters_)) {
-    const double left = axis.toPixel(-static_cast<double>(matters_)), right = axis.toPixel(matters_);
-    painter.fillRect(QRectF(left, top, right - left, bottom - top), QColor(c.good_soft));
+    const double left_x = axis.toPixel(-static_cast<double>(matters_)), right = axis.toPixel(matters_);
+    painter.fillRect(QRectF(left_x, top, right - left_x, bottom - top), QColor(c.good_soft));
     painter.setPen(QColor(c.good));
-    for (const double x : {left, right}) painter.drawLine(QPointF(x, top), QPointF(x, bottom));
+    for (const double x : {left_x, right}) painter.drawLine(QPointF(x, top), QPointF(x, bottom));
   }
   int free_from = at.plot - kSpace8;
   for (const Tick& tick : ticks) {
@@ -425,9 +425,9 @@ void VerdictTable::mousePressEvent(QMouseEvent* event) {
 }
 
 void VerdictTable::keyPressEvent(QKeyEvent* event) {
-  const int way = arrowOf(event).y();
-  if (way == 0) return PlotFrame::keyPressEvent(event);
-  const int row = std::clamp(active_ + way, 0, std::max(0, static_cast<int>(rows_.size()) - 1));
+  const int direction = arrowOf(event).y();
+  if (direction == 0) return PlotFrame::keyPressEvent(event);
+  const int row = std::clamp(active_ + direction, 0, std::max(0, static_cast<int>(rows_.size()) - 1));
   if (row == active_) return;
   emit rowChosen(row);
   active_ = row;

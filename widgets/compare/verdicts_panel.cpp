@@ -151,11 +151,11 @@ std::vector<VerdictRow> VerdictsPanel::rows() const {
   std::vector<VerdictRow> rows;
   for (int place = 0; place < static_cast<int>(selection_->histories().size()); ++place) rows.push_back(row(place));
   VerdictRow* worst = nullptr;
-  float most = kMuchFlushed;
+  float largest = kMuchFlushed;
   for (int place = 0; place < static_cast<int>(rows.size()); ++place) {
     const float flushed = format_costs(*selection_->histories()[place], selection_->step()).flushed;
-    if (!(flushed > most)) continue;
-    most = flushed;
+    if (!(flushed > largest)) continue;
+    largest = flushed;
     worst = &rows[place];
   }
   if (worst) worst->figures[VerdictRow::kFlushed].bad = true;

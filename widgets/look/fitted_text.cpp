@@ -14,7 +14,7 @@ QString fittingText(const QStringList& texts, const QFontMetrics& metrics, int w
 QString elidedWords(const QString& text, const QFontMetrics& metrics, int width) {
   const QString shown = metrics.elidedText(text, Qt::ElideRight, width);
   if (shown == text) return text;
-  const auto is_digit = [](QChar each) { return each.isDigit(); };
+  const auto is_digit = [](QChar character) { return character.isDigit(); };
   return std::ranges::any_of(text, is_digit) ? QString() : shown;
 }
 

@@ -187,11 +187,11 @@ void drawChevron(QPainter& painter, const QRect& rect, const QColor& color) {
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setPen(QPen(color, 1.5, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
-  const double half = 3.5 * typeScale(painter.fontMetrics());
+  const double half_size = 3.5 * typeScale(painter.fontMetrics());
   const QPointF middle = QRectF(rect).center();
-  painter.drawPolyline(QPolygonF({{middle.x() - half, middle.y() - half / 2},
-                                  {middle.x(), middle.y() + half / 2},
-                                  {middle.x() + half, middle.y() - half / 2}}));
+  painter.drawPolyline(QPolygonF({{middle.x() - half_size, middle.y() - half_size / 2},
+                                  {middle.x(), middle.y() + half_size / 2},
+                                  {middle.x() + half_size, middle.y() - half_size / 2}}));
   painter.restore();
 }
 
@@ -393,30 +393,30 @@ int WindowStyle::styleHint(StyleHint hint, const QStyleOption* option, const QWi
 
 QSize WindowStyle::sizeFromContents(ContentsType type, const QStyleOption* option, const QSize& size,
                                     const QWidget* widget) const {
-  QSize wanted = QProxyStyle::sizeFromContents(type, option, size, widget);
-  if (!widget) return wanted;
+  QSize contents_size = QProxyStyle::sizeFromContents(type, option, size, widget);
+  if (!widget) return contents_size;
   const auto typed = [&](int pixels) { return withType(pixels, widget->fontMetrics()); };
   switch (type) {
     case CT_PushButton:  // a primary button has semi-bold text
-      return {wanted.width() + (has(widget, kPrimaryProperty) ? kSpace24 : kSpace8),
+      return {contents_size.width() + (has(widget, kPrimaryProperty) ? kSpace24 : kSpace8),
               std::max(size.height() + kSpace4, typed(kFieldHeight))};
     case CT_LineEdit:
-      return {wanted.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
+      return {contents_size.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
     case CT_ComboBox:
       if (has(widget, kFlatProperty)) return {size.width() + typed(18) + 3 * kSpace4, typed(kFlatHeight)};
-      return {wanted.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
+      return {contents_size.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
     case CT_SpinBox:  // the size already contains the frame of a line edit
-      return {wanted.width(), typed(kFieldHeight)};
+      return {contents_size.width(), typed(kFieldHeight)};
     case CT_TabBarTab:
-      return {wanted.width(), has(widget, kBarTabsProperty) ? typed(kBarHeight) : typed(kFieldHeight)};
+      return {contents_size.width(), has(widget, kBarTabsProperty) ? typed(kBarHeight) : typed(kFieldHeight)};
     case CT_ToolButton:
       if (const auto* button = qstyleoption_cast<const QStyleOptionToolButton*>(option);
           button && hasPictureAndWords(*button))
         return {button->iconSize.width() + button->fontMetrics.horizontalAdvance(button->text) + 3 * kSpace8,
-                std::max(wanted.height(), typed(kFlatHeight))};
-      return {wanted.width(), std::max(wanted.height(), typed(kFlatHeight))};
+                std::max(contents_size.height(), typed(kFlatHeight))};
+      return {contents_size.width(), std::max(contents_size.height(), typed(kFlatHeight))};
     default:
-      return wanted;
+      return contents_size;
   }
 }
 

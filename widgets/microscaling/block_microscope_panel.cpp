@@ -159,18 +159,18 @@ void BlockMicroscopePanel::makeBody() {
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& index) { selectElement(index.row()); });
 
-  auto* left = new QSplitter(Qt::Vertical, this);
-  left->addWidget(bars_);
-  left->addWidget(line_);
-  left->setStretchFactor(0, 3);
-  left->setStretchFactor(1, 2);
+  auto* left_side = new QSplitter(Qt::Vertical, this);
+  left_side->addWidget(bars_);
+  left_side->addWidget(line_);
+  left_side->setStretchFactor(0, 3);
+  left_side->setStretchFactor(1, 2);
   auto* right = new QWidget(this);
   auto* column = plainColumn(right, kSpace4);
   column->addWidget(new WholeRows(table_), 1);
   column->addWidget(bits_key_);
   auto* both = new QSplitter(Qt::Horizontal, this);
   both->setHandleWidth(kSpace16);
-  both->addWidget(left);
+  both->addWidget(left_side);
   both->addWidget(right);
   both->setStretchFactor(0, 1);
   both->setSizes({620, 660});

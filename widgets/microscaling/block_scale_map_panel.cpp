@@ -20,7 +20,7 @@ constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // limit on the values
 // file.
 constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
 constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // blocks of zeros have their own colour
-constexpr std::size_t kLeastVisible = 4;
+constexpr std::size_t kMinVisible = 4;
 constexpr int kOutlierOctaves = 2;  // octaves above the usual scale, here four times that scale
 
 // Returns the median scale without zeros and NaN; -1 if there are no other scales.
@@ -72,22 +72,22 @@ void ScaleMapCells::keyPressEvent(QKeyEvent* event) {
 }
 
 std::size_t BlockScaleMapPanel::Side::shown() const {
-  const std::size_t stride = run * step, rest = visible % stride;
-  return visible / stride * run + std::min(rest, run);
+  const std::size_t stride = run * step, remainder = visible % stride;
+  return visible / stride * run + std::min(remainder, run);
 }
 
 std::size_t BlockScaleMapPanel::Side::at(std::size_t cell) const {
   return first + cell / run * run * step + cell % run;
 }
 
-void BlockScaleMapPanel::Side::limit(std::size_t most) {
+void BlockScaleMapPanel::Side::limit(std::size_t max_shown) {
   step = 1;
-  while (shown() > std::max<std::size_t>(1, most) && step < visible) ++step;
+  while (shown() > std::max<std::size_t>(1, max_shown) && step < visible) ++step;
 }
 
 void BlockScaleMapPanel::Side::zoom(double share, double factor) {
-  const double wanted = std::max(static_cast<double>(visible) * factor, static_cast<double>(kLeastVisible));
-  const auto next = std::min(size, static_cast<std::size_t>(std::lround(wanted)));
+  const double wanted_count = std::max(static_cast<double>(visible) * factor, static_cast<double>(kMinVisible));
+  const auto next = std::min(size, static_cast<std::size_t>(std::lround(wanted_count)));
   const double fixed = static_cast<double>(first) + share * static_cast<double>(visible);
   const double begin = fixed - share * static_cast<double>(next);
   first = std::min(static_cast<std::size_t>(std::max(0.0, std::round(begin))), size - next);
@@ -340,17 +340,18 @@ Panel::Answer BlockScaleMapPanel::answer() const {
       axis_ == BlockAxis::row ? QString("Outlier channels in blocks %1") : QString("Outlier channels %1");
   const QString count =
       outliers_.size() == 1 ? QString("1 outlier channel") : QString("%1 outlier channels").arg(outliers_.size());
-  const QString many = axis_ == BlockAxis::row ? QString("Outlier channels in %1 blocks").arg(outliers_.size()) : count;
+  const QString channels =
+      axis_ == BlockAxis::row ? QString("Outlier channels in %1 blocks").arg(outliers_.size()) : count;
   Answer answer;
   answer.answers << places.arg(QString::fromStdString(listed(outliers_))) + drawn
-                 << places.arg(QString::fromStdString(listed(outliers_, 2))) << many;
+                 << places.arg(QString::fromStdString(listed(outliers_, 2))) << channels;
   return answer;
 }
 
-std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int most) const {
+std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int max_ticks) const {
   std::vector<Tick> ticks;
   const double last = static_cast<double>(side.first + side.visible - 1);
-  for (const Tick& tick : integerTicks(static_cast<double>(side.first), last, most)) {
+  for (const Tick& tick : integerTicks(static_cast<double>(side.first), last, max_ticks)) {
     const int cell = shownAt(side, static_cast<std::size_t>(tick.value));
     if (cell >= 0) ticks.push_back({static_cast<double>(cell), tick.label});
   }
@@ -358,14 +359,14 @@ std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int most) cons
 }
 
 // Returns ticks with the number of each expert at its first row, except ticks too close to the tick before.
-std::vector<Tick> BlockScaleMapPanel::expertTicks(int most) const {
+std::vector<Tick> BlockScaleMapPanel::expertTicks(int max_ticks) const {
   std::vector<Tick> ticks;
   const std::vector<std::size_t>& groups = source_.rowGroups();
-  const double least = static_cast<double>(cells_->rows()) / most;
+  const double min_distance = static_cast<double>(cells_->rows()) / max_ticks;
   for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
     if (groups[g] == groups[g + 1]) continue;
     const int cell = shownAt(rows_, firstCellOf(g));
-    if (cell >= 0 && (ticks.empty() || cell - ticks.back().value >= least))
+    if (cell >= 0 && (ticks.empty() || cell - ticks.back().value >= min_distance))
       ticks.push_back({static_cast<double>(cell), QString("e%1").arg(g)});
   }
   return ticks;

@@ -66,7 +66,7 @@ class BlockScaleMapPanel : public Panel {
     std::size_t size = 0, first = 0, visible = 0, step = 1, run = 1;
     std::size_t shown() const;
     std::size_t at(std::size_t cell) const;  // position of a shown cell
-    void limit(std::size_t most);
+    void limit(std::size_t max_shown);
     void zoom(double share, double factor);
   };
   void setSides();
@@ -84,10 +84,10 @@ class BlockScaleMapPanel : public Panel {
   void choose(int row, int column);
   std::pair<std::size_t, std::size_t> blockAt(int row, int column) const;
   void syncScrollBars();
-  std::vector<Tick> expertTicks(int most) const;
+  std::vector<Tick> expertTicks(int max_ticks) const;
   std::size_t firstCellOf(std::size_t group) const;
   void paintGroups(QPainter& painter) const;
-  std::vector<Tick> sideTicks(const Side& side, int most) const;
+  std::vector<Tick> sideTicks(const Side& side, int max_ticks) const;
   int shownAt(const Side& side, std::size_t position) const;  // -1: the position is not shown
 
   TensorSource source_;

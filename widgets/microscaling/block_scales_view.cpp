@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kNanByte = 255, kBias = 127, kFewestRows = 10;
 constexpr std::uint8_t kEmptyShareCode = 1;  // code of a measured scale that no block has
-constexpr double kLeastShare = 1e-4;         // low end of the logarithmic colour scale of shares, which ends at 1
+constexpr double kMinShare = 1e-4;           // low end of the logarithmic colour scale of shares, which ends at 1
 
 double total(const std::array<std::uint32_t, 256>& blocks) {
   return std::accumulate(blocks.begin(), blocks.end(), 0.0);
@@ -29,7 +29,7 @@ QString scaleText(const QuantFormat& format, int byte) {
 }
 
 std::uint8_t shareCode(double share) {
-  return share <= 0 ? kNoDataCode : scaleCode(1 - std::log10(share) / std::log10(kLeastShare));
+  return share <= 0 ? kNoDataCode : scaleCode(1 - std::log10(share) / std::log10(kMinShare));
 }
 
 }  // namespace
@@ -117,17 +117,17 @@ FigureTarget BlockScalesView::scalesAt(std::int64_t step) const {
 }
 
 void BlockScalesView::refillWaterfall() {
-  const QString why = notice();
-  waterfall_->setNotice(why);
-  bars_->setVisible(why.isEmpty());
-  if (!why.isEmpty()) return;
+  const QString reason = notice();
+  waterfall_->setNotice(reason);
+  bars_->setVisible(reason.isEmpty());
+  if (!reason.isEmpty()) return;
   updateRows();
   LegendScale legend{.lut = viridisLut(isDark(palette())), .ticks = {}, .caption = "blocks"};
   legend.lut[kNoDataCode] = palette().base().color().rgb();
   legend.lut[kEmptyShareCode] = palette().base().color().rgb();
   for (const double share : {1e-4, 1e-3, 1e-2, 1e-1, 1.0})
     legend.ticks.push_back(
-        {1 - std::log10(share) / std::log10(kLeastShare), QString::number(share * 100) + QString(" %")});
+        {1 - std::log10(share) / std::log10(kMinShare), QString::number(share * 100) + QString(" %")});
   waterfall_->setLegend(legend);
   waterfall_->setSource(rows_of_, 256);
   waterfall_->setVisibleRows(first_byte_, last_byte_);
@@ -137,9 +137,9 @@ void BlockScalesView::refillWaterfall() {
 }
 
 void BlockScalesView::refillBars() {
-  const QString why = notice();
-  bars_->setNotice(why);
-  if (!why.isEmpty()) return;
+  const QString reason = notice();
+  bars_->setNotice(reason);
+  if (!reason.isEmpty()) return;
   updateRows();
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
@@ -167,15 +167,15 @@ QStringList BlockScalesView::answers() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
-  int low = kNanByte, high = -1, most = -1;
+  int low = kNanByte, high = -1, commonest = -1;
   for (int byte = 1; byte < kNanByte; ++byte) {
     if (quant->e8m0_blocks[byte] == 0) continue;
     low = std::min(low, byte), high = byte;
-    if (most < 0 || quant->e8m0_blocks[byte] > quant->e8m0_blocks[most]) most = byte;
+    if (commonest < 0 || quant->e8m0_blocks[byte] > quant->e8m0_blocks[commonest]) commonest = byte;
   }
-  if (most < 0) return {};
-  const QString share = formatPercent(quant->e8m0_blocks[most] / total(quant->e8m0_blocks));
-  const QString usual = formatPowerOfTwo(most - kBias);
+  if (commonest < 0) return {};
+  const QString share = formatPercent(quant->e8m0_blocks[commonest] / total(quant->e8m0_blocks));
+  const QString usual = formatPowerOfTwo(commonest - kBias);
   if (low == high) return {QString("All have the scale %1").arg(usual)};
   const QString range =
       QString("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));

@@ -175,8 +175,8 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
 Panel::Answer ByExpertPanel::answer() const {
   if (least_.expert < 0) return {};
   const auto decibels = [](double db) { return withMinus(QString::number(db, 'f', 1)); };
-  const QString least = QString("Lowest SQNR: expert %1, %2 dB").arg(least_.expert).arg(decibels(least_.db));
-  return {.question = {}, .answers = {least + QString("; all experts %1").arg(decibels(least_.all_db)), least}};
+  const QString lowest = QString("Lowest SQNR: expert %1, %2 dB").arg(least_.expert).arg(decibels(least_.db));
+  return {.question = {}, .answers = {lowest + QString("; all experts %1").arg(decibels(least_.all_db)), lowest}};
 }
 
 void ByExpertPanel::setCurrent(int expert) {

@@ -76,7 +76,7 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   row->setSpacing(kSpace8);
   row->addWidget(head_);
   row->addWidget(details_, 1);
-  for (QToolButton* each : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(each);
+  for (QToolButton* button : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(button);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace8 + kSpace8);  // includes the gap below the bar
   column->setSpacing(kSpace4);
@@ -169,16 +169,16 @@ void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
            {});
 }
 
-void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t wanted) {
+void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t last) {
   offer(-1);
   cancel_->show();
   again_->hide();
   news_ = true;
-  const QString now = QString("step %1 of %2").arg(formatCount(step), formatCount(wanted));
+  const QString progress = QString("step %1 of %2").arg(formatCount(step), formatCount(last));
   const QString from =
       first > 0 ? QString("Training a copy of the run from its checkpoint of step %1: ").arg(formatCount(first))
                 : QString("Training a copy of the run from its beginning: ");
-  setTexts(placeName(place), {from + now, now}, {});
+  setTexts(placeName(place), {from + progress, progress}, {});
 }
 
 void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note) {
@@ -211,12 +211,12 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   setTexts(placeName(captured.place), forms, notes.join(QLatin1Char(' ')));
 }
 
-void CaptureBar::showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step) {
+void CaptureBar::showFailed(const OperandPlace& place, const QString& reason, std::int64_t offered_step) {
   cancel_->hide();
   news_ = true;
   offer(offered_step);
   again_->setVisible(source_ == Source::live);
-  setTexts(placeName(place), {}, why);
+  setTexts(placeName(place), {}, reason);
 }
 
 QString CaptureBar::text() const {

@@ -22,11 +22,11 @@ class CaptureBar : public QWidget {
   void setSource(Source source);
   void showWaiting(const OperandPlace& place, bool paused);
   // Shows the progress of a recomputation that began with step `first`, is at `step` and ends at `wanted`.
-  void showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t wanted);
+  void showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t last);
   // `wanted_step`: step of the clicked matrix; -1: none. `note`: further text.
   void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});
   // Shows why no operand was captured. `offered_step`: step that can be recomputed; -1: none.
-  void showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step);
+  void showFailed(const OperandPlace& place, const QString& reason, std::int64_t offered_step);
   void showSample(const QString& about);  // describes tensors that are not from a run; empty: says what can be opened
   QString text() const;                   // the shown text
   bool hasNews() const { return news_; }  // true if the bar shows a progress or tensors that are not from a run

@@ -50,15 +50,16 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
       "|g - g0| / |g0| over all weights, g0: gradient with everything in FP32; measured");
   model.horizontalHeaderItem(3)->setToolTip(
       "Change of this batch's cross-entropy in nats/token, measured; only the forward pass can change it");
-  for (const OperandEffect& each : scan.effects) {
-    const bool forward = each.gemm == Direction::forward;
-    const double most = scan.effects.front().share;  // the effects are sorted, the costliest first
-    appendOperand(model,
-                  {textItem(briefName(each), effectName(each)), figureItem(formatPercent(each.share), each.share),
-                   figureItem(formatPercent(each.gradient_error), each.gradient_error),
-                   figureItem(forward ? signedText(each.loss_change) : QString(), each.loss_change),
-                   textItem(QString::fromStdString(each.recipe))},
-                  most > 0 ? each.share / most : 0);
+  for (const OperandEffect& effect : scan.effects) {
+    const bool forward = effect.gemm == Direction::forward;
+    const double largest_share = scan.effects.front().share;  // the effects are sorted, the costliest first
+    appendOperand(
+        model,
+        {textItem(briefName(effect), effectName(effect)), figureItem(formatPercent(effect.share), effect.share),
+         figureItem(formatPercent(effect.gradient_error), effect.gradient_error),
+         figureItem(forward ? signedText(effect.loss_change) : QString(), effect.loss_change),
+         textItem(QString::fromStdString(effect.recipe))},
+        largest_share > 0 ? effect.share / largest_share : 0);
   }
 }
 
@@ -142,10 +143,10 @@ class OperandCostsModel : public QAbstractTableModel {
                                                      &Row::share, &Row::clipped, nullptr};
 
   double shareOfMost(const Row& row) const {
-    double most = 0;
-    for (const Row& each : rows_)
-      if (std::isfinite(each.share)) most = std::max(most, static_cast<double>(each.share));
-    return most > 0 && std::isfinite(row.share) ? static_cast<double>(row.share) / most : 0;
+    double largest_share = 0;
+    for (const Row& row : rows_)
+      if (std::isfinite(row.share)) largest_share = std::max(largest_share, static_cast<double>(row.share));
+    return largest_share > 0 && std::isfinite(row.share) ? static_cast<double>(row.share) / largest_share : 0;
   }
   // Sorts the rows; rows without a value stay last.
   void arrange() {
@@ -339,9 +340,9 @@ void OperandCostsPanel::stretchBars() {
   if (barColumn() < header->count()) header->setSectionResizeMode(barColumn(), QHeaderView::Stretch);
 }
 
-void OperandCostsPanel::showRefused(const QString& why) {
+void OperandCostsPanel::showRefused(const QString& reason) {
   progress_.clear();
-  refused_ = why;
+  refused_ = reason;
   fill();
 }
 
@@ -365,14 +366,14 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
   if (!measured_ || measured_->scan.effects.empty()) return {{}, {"Not measured yet"}};
   const OperandScan& scan = measured_->scan;
   const OperandEffect& worst = scan.effects.front();
-  const QString most =
+  const QString costliest =
       QString("%1 changes the gradient most: by %2").arg(effectName(worst), formatPercent(worst.gradient_error));
   return {{},
           {QString("%1, all %2 together by %3; loss %4 nats/token")
-               .arg(most)
+               .arg(costliest)
                .arg(scan.effects.size())
                .arg(formatPercent(scan.all_gradient_error), signedText(scan.all_loss_change)),
-           most, QString("%1 changes the gradient most").arg(briefName(worst))}};
+           costliest, QString("%1 changes the gradient most").arg(briefName(worst))}};
 }
 
 // Shows the button for a measurement of the shown step, or of the chosen recipe, unless it has been measured.
@@ -430,14 +431,14 @@ Panel::Answer OperandCostsPanel::costliest() const {
   if (std::isnan(worst->share)) return {{}, {"The relative errors of the operands are not in this log"}};
   if (!(worst->share > 0)) return {{}, {"No operand has a rounding error"}};
   const QString letter = runLetter(*selection_, shownRun());
-  const QString who = QString("%1 has the largest rounding error in %2").arg(placeName(worst->place), letter);
+  const QString operand = QString("%1 has the largest rounding error in %2").arg(placeName(worst->place), letter);
   const QString share = formatPercent(worst->share);
   return {{},
           {QString("%1: %2 of the error of all %3 operands, SQNR %4 dB")
-               .arg(who, share)
+               .arg(operand, share)
                .arg(rows.size())
                .arg(formatValue(worst->sqnr_db, 3)),
-           QString("%1: %2 of the error").arg(who, share), who}};
+           QString("%1: %2 of the error").arg(operand, share), operand}};
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {

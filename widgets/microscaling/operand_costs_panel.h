@@ -44,7 +44,7 @@ class OperandCostsPanel : public Panel {
   void showMeasuring(const QString& progress);
   void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // nullptr: shows none
   void showTwins(std::shared_ptr<const MeasuredTwins> twins);           // of a checkpoint; nullptr: shows none
-  void showRefused(const QString& why);
+  void showRefused(const QString& reason);
 
  signals:
   void measurementRequested(int run, std::int64_t step);

@@ -64,14 +64,14 @@ bool toldApart(const FigureOfPieces& behind) {
 
 std::vector<Recipe> forwardRecipes() {
   std::vector<Recipe> found;
-  const auto same = [](Recipe a, Recipe b) {
+  const auto are_equal = [](Recipe a, Recipe b) {
     return std::ranges::all_of(std::array{OperandRole::x, OperandRole::w}, [&](OperandRole operand) {
       return recipe_format(a, Direction::forward, operand) == recipe_format(b, Direction::forward, operand);
     });
   };
   for (const RecipeInfo& info : recipes())
     if (info.recipe != Recipe::fp32 &&
-        std::ranges::none_of(found, [&](Recipe before) { return same(before, info.recipe); }))
+        std::ranges::none_of(found, [&](Recipe before) { return are_equal(before, info.recipe); }))
       found.push_back(info.recipe);
   return found;
 }
@@ -88,7 +88,7 @@ void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
       "Change of the cross-entropy, nats/token, measured, with a 95 % interval over pieces of text");
   model.horizontalHeaderItem(3)->setToolTip(
       "Share of tokens with a changed set of experts, mean over layers, measured");
-  const double most = scan.twins.empty() ? 0 : scan.twins.front().divergence.mean;
+  const double largest = scan.twins.empty() ? 0 : scan.twins.front().divergence.mean;
   for (const PrecisionTwin& twin : scan.twins) {
     const QString tip = twin.behind.mean > 0 && !toldApart(twin.behind)
                             ? QString("Not told apart from the operand with the largest divergence of its kind")
@@ -97,7 +97,7 @@ void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
                   {textItem(fullName(twin), tip), figureItem(divergenceText(twin.divergence), twin.divergence.mean),
                    figureItem(lossText(twin.loss_change), twin.loss_change.mean),
                    figureItem(formatPercent(twin.flips.mean), twin.flips.mean)},
-                  most > 0 ? twin.divergence.mean / most : 0);
+                  largest > 0 ? twin.divergence.mean / largest : 0);
   }
   for (const PublishedFit& fit : scan.published) {
     const QString tip = QString(
@@ -109,7 +109,7 @@ void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
                   {textItem(QString("recipe %1").arg(QString::fromStdString(fit.name)), tip),
                    figureItem(divergenceText(fit.divergence), fit.divergence.mean),
                    figureItem(lossText(fit.loss_change), fit.loss_change.mean), new QStandardItem()},
-                  most > 0 ? std::min(1.0, fit.divergence.mean / most) : 0);
+                  largest > 0 ? std::min(1.0, fit.divergence.mean / largest) : 0);
   }
 }
 
@@ -118,20 +118,22 @@ QStringList twinsAnswers(const PrecisionScan& scan) {
   if (!worst) return {};
   const QString operand =
       QString("%1 of %2").arg(QLatin1String(operand_name(worst->operand)), gemmClassLabel(worst->gemm_class));
-  const QString who = (worst->layer < 0 ? operand : QString("%1 in %2").arg(operand, layerName(worst->layer))) +
-                      QString(" is the most sensitive");
-  const QString figure = QString("%1: divergence %2 nats/token").arg(who, divergenceText(worst->divergence));
+  const QString operand_text =
+      (worst->layer < 0 ? operand : QString("%1 in %2").arg(operand, layerName(worst->layer))) +
+      QString(" is the most sensitive");
+  const QString figure = QString("%1: divergence %2 nats/token").arg(operand_text, divergenceText(worst->divergence));
   const auto near = std::ranges::count_if(scan.twins, [&](const PrecisionTwin& twin) {
     return twin.scope == Scope::one_layer && &twin != worst && !toldApart(twin.behind);
   });
-  const QString others = near == 0 ? QString() : QString("; %1 not told apart from it").arg(near);
+  const QString undecided = near == 0 ? QString() : QString("; %1 not told apart from it").arg(near);
   const PrecisionTwin& all = scan.twins.front();
   const QString together = QString("%1%2. All operands together: %3, loss %4")
-                               .arg(figure, others, divergenceText(all.divergence), lossText(all.loss_change));
+                               .arg(figure, undecided, divergenceText(all.divergence), lossText(all.loss_change));
   const QString fit = fitText(scan);
-  QStringList answers{together, figure + others, figure, who};
+  QStringList answers{together, figure + undecided, figure, operand_text};
   if (!fit.isEmpty())
-    answers = QStringList{QString("%1. %2").arg(together, fit), QString("%1%2. %3").arg(figure, others, fit)} + answers;
+    answers =
+        QStringList{QString("%1. %2").arg(together, fit), QString("%1%2. %3").arg(figure, undecided, fit)} + answers;
   return answers;
 }
 

@@ -143,9 +143,9 @@ QString QuantizationErrorPanel::status() const {
 QuantizationErrorPanel::Summary QuantizationErrorPanel::summary() const {
   Summary summary{.frame = selection_->quantFrame()};
   std::vector<double> all;
-  const auto larger = [](const QuantFrame* most, const QuantFrame& quant, float QuantFrame::*share) {
-    const bool more = quant.*share > 0 && (!most || quant.*share > most->*share);
-    return more ? &quant : most;
+  const auto larger = [](const QuantFrame* largest, const QuantFrame& quant, float QuantFrame::*share) {
+    const bool more = quant.*share > 0 && (!largest || quant.*share > largest->*share);
+    return more ? &quant : largest;
   };
   if (!summary.frame) return summary;
   for (const QuantFrame& quant : summary.frame->quants) {
@@ -176,20 +176,20 @@ Panel::Answer QuantizationErrorPanel::answer() const {
     answer.answers << QString("Nothing: every value is exact");
     return answer;
   }
-  const QString least = formatValue(all.least->sqnr_db, 3);
+  const QString lowest = formatValue(all.least->sqnr_db, 3);
   const QString usual =
       std::isinf(all.median_db) ? QString("Most values are exact") : QString("SQNR %1 dB").arg(wholeDb(all.median_db));
   const auto in = [&](bool brief) {
-    return usual + QString("; lowest %1 in %2").arg(least, nameOf(*all.least, brief));
+    return usual + QString("; lowest %1 in %2").arg(lowest, nameOf(*all.least, brief));
   };
   QString lost;
-  if (const QuantFrame* most = all.most_underflow; most && most->underflow >= kToldShare)
-    lost += QString("; %1 to zero in %2").arg(formatPercent(most->underflow), nameOf(*most, true));
-  if (const QuantFrame* most = all.most_clipped; most && most->clipped >= kToldShare)
-    lost += QString("; %1 clipped in %2").arg(formatPercent(most->clipped), nameOf(*most, true));
+  if (const QuantFrame* worst = all.most_underflow; worst && worst->underflow >= kToldShare)
+    lost += QString("; %1 to zero in %2").arg(formatPercent(worst->underflow), nameOf(*worst, true));
+  if (const QuantFrame* worst = all.most_clipped; worst && worst->clipped >= kToldShare)
+    lost += QString("; %1 clipped in %2").arg(formatPercent(worst->clipped), nameOf(*worst, true));
   if (!lost.isEmpty()) answer.answers << in(true) + lost;
-  answer.answers << in(false) << in(true) << usual + QString("; lowest %1").arg(least)
-                 << QString("Lowest %1 dB").arg(least);
+  answer.answers << in(false) << in(true) << usual + QString("; lowest %1").arg(lowest)
+                 << QString("Lowest %1 dB").arg(lowest);
   return answer;
 }
 
@@ -300,11 +300,11 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
   for (int line = 0; line < 2; ++line)
     for (int first = 0; first < view_->columns();) {
       int last = first;
-      const auto same = [&](int other) {
+      const auto is_same_group = [&](int other) {
         return tensors_[other].gemm == tensors_[first].gemm &&
                (line == 0 || tensors_[other].direction == tensors_[first].direction);
       };
-      while (last + 1 < view_->columns() && same(last + 1)) ++last;
+      while (last + 1 < view_->columns() && is_same_group(last + 1)) ++last;
       header(first, last, line,
              line == 0 ? QStringList{QString::fromLatin1(gemm_name(tensors_[first].gemm))}
                        : directionForms(tensors_[first].direction));

@@ -260,8 +260,8 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
       source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(block_size(format_))), format_, axis_,
       source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
-  if (const QString why = source_.lost(); !why.isEmpty())
-    bar_->showSample(QString("%1. Missing values are read as NaN.").arg(why));
+  if (const QString loss = source_.lost(); !loss.isEmpty())
+    bar_->showSample(QString("%1. Missing values are read as NaN.").arg(loss));
 }
 
 // Opens the block through the same element again if blocks get other values or another scale.

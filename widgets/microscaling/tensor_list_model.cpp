@@ -26,15 +26,17 @@ TensorListModel::CommonParts TensorListModel::commonParts() const {
       common = {parts.mid(0, parts.size() - 1), parts.mid(1)};
       continue;
     }
-    const auto most = std::max<qsizetype>(0, parts.size() - 1);
-    qsizetype same = 0;
-    while (same < std::min(common.first.size(), most) && common.first[same] == parts[same]) ++same;
-    common.first = common.first.mid(0, same);
-    same = 0;
-    while (same < std::min(common.last.size(), most) &&
-           common.last[common.last.size() - 1 - same] == parts[parts.size() - 1 - same])
-      ++same;
-    common.last = common.last.mid(common.last.size() - same);
+    const auto max_common = std::max<qsizetype>(0, parts.size() - 1);
+    qsizetype common_parts = 0;
+    while (common_parts < std::min(common.first.size(), max_common) &&
+           common.first[common_parts] == parts[common_parts])
+      ++common_parts;
+    common.first = common.first.mid(0, common_parts);
+    common_parts = 0;
+    while (common_parts < std::min(common.last.size(), max_common) &&
+           common.last[common.last.size() - 1 - common_parts] == parts[parts.size() - 1 - common_parts])
+      ++common_parts;
+    common.last = common.last.mid(common.last.size() - common_parts);
   }
   return common;
 }
@@ -45,8 +47,8 @@ TensorListModel::GroupedName TensorListModel::groupedName(const TensorEntry& ent
   QStringList parts = partsOf(entry);
   if (parts.size() > common_.first.size() && parts.mid(0, common_.first.size()) == common_.first)
     parts = parts.mid(common_.first.size());
-  const auto rest = parts.size() - common_.last.size();
-  if (rest > 0 && parts.mid(rest) == common_.last) parts = parts.mid(0, rest);
+  const auto kept_parts = parts.size() - common_.last.size();
+  if (kept_parts > 0 && parts.mid(kept_parts) == common_.last) parts = parts.mid(0, kept_parts);
   if (parts.size() > 1 && parts.back() == QLatin1String("weight")) parts.removeLast();
   const QString name = parts.takeLast();
   return {parts.join(QLatin1Char('.')), name};
@@ -74,9 +76,9 @@ void TensorListModel::arrange() {
   std::vector<std::pair<QString, std::vector<Row>>> groups;
   QHash<QString, std::size_t> known;
   for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
-    const TensorEntry& each = entries_[entry];
-    if (!each.source.name().contains(filter_, Qt::CaseInsensitive)) continue;
-    GroupedName named = groupedName(each);
+    const TensorEntry& tensor = entries_[entry];
+    if (!tensor.source.name().contains(filter_, Qt::CaseInsensitive)) continue;
+    GroupedName named = groupedName(tensor);
     if (!known.contains(named.group)) {
       known.insert(named.group, groups.size());
       groups.emplace_back(named.group, std::vector<Row>());
@@ -91,13 +93,13 @@ void TensorListModel::arrange() {
 
 void TensorListModel::setFigures(int entry, const QuantSums& sums, bool sampled) {
   if (entry >= static_cast<int>(entries_.size())) return;
-  TensorEntry& each = entries_[entry];
-  each.state = TensorEntry::Figures::known;
-  each.sampled = sampled;
-  each.sqnr_db = sums.sqnr_db();
-  each.nan_blocks = sums.e8m0_blocks[255];
-  each.underflow_share = sums.underflow_share();
-  each.clipped_share = sums.clipped_share();
+  TensorEntry& tensor = entries_[entry];
+  tensor.state = TensorEntry::Figures::known;
+  tensor.sampled = sampled;
+  tensor.sqnr_db = sums.sqnr_db();
+  tensor.nan_blocks = sums.e8m0_blocks[255];
+  tensor.underflow_share = sums.underflow_share();
+  tensor.clipped_share = sums.clipped_share();
   if (const int row = rowOf(entry); row >= 0) emit dataChanged(index(row, kSqnr), index(row, kUnderflow));
 }
 

@@ -20,11 +20,11 @@ namespace {
 constexpr std::size_t kTile = 512;  // side of a tile: size of the largest block
 
 // Returns the first elements of the tiles along one side: of all tiles, or of `most` evenly spread tiles.
-std::vector<std::size_t> tileBegins(std::size_t size, std::size_t most) {
+std::vector<std::size_t> tileBegins(std::size_t size, std::size_t max_tiles) {
   const std::size_t tiles = (size + kTile - 1) / kTile;
-  const std::size_t kept = std::min(tiles, std::max<std::size_t>(1, most));
+  const std::size_t kept_tiles = std::min(tiles, std::max<std::size_t>(1, max_tiles));
   std::vector<std::size_t> begins;
-  for (std::size_t i = 0; i < kept; ++i) begins.push_back(i * tiles / kept * kTile);
+  for (std::size_t i = 0; i < kept_tiles; ++i) begins.push_back(i * tiles / kept_tiles * kTile);
   return begins;
 }
 
@@ -51,9 +51,9 @@ QString shapeText(const std::vector<std::size_t>& shape) {
 
 }  // namespace
 
-void TensorSource::Lost::set(const char* why) {
+void TensorSource::Lost::set(const char* message) {
   const std::lock_guard lock(mutex);
-  if (reason.isEmpty()) reason = QString::fromUtf8(why);
+  if (reason.isEmpty()) reason = QString::fromUtf8(message);
 }
 
 QString TensorSource::lost() const {
@@ -264,9 +264,9 @@ float TensorSource::sharedAmax(std::size_t slice, const OperandFormat& format, B
 TensorSource::Sample TensorSource::sampleOfGroups(std::size_t most_elements) const {
   const std::size_t groups = row_groups_.size() - 1;
   std::size_t step = 1;
-  const auto rows_at = [&](std::size_t every) {
+  const auto rows_at = [&](std::size_t stride) {
     std::size_t rows = 0;
-    for (std::size_t g = 0; g < groups; g += every) rows += row_groups_[g + 1] - row_groups_[g];
+    for (std::size_t g = 0; g < groups; g += stride) rows += row_groups_[g + 1] - row_groups_[g];
     return rows;
   };
   while (step < groups && rows_at(step) * cols_ > most_elements) ++step;

@@ -100,7 +100,7 @@ class TensorSource {
   struct Lost {
     std::mutex mutex;
     QString reason;
-    void set(const char* why);
+    void set(const char* message);
   };
   std::shared_ptr<Lost> lost_;  // why values of a file could not be read
   std::size_t index_ = 0;

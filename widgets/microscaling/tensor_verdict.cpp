@@ -69,9 +69,9 @@ QString verdictFormat(const OperandFormat& format) {
 }
 
 double leastSqnr(const std::vector<const TensorEntry*>& tensors, std::size_t from) {
-  double least = HUGE_VAL;
-  for (std::size_t i = from; i < tensors.size(); ++i) least = std::min(least, tensors[i]->sqnr_db);
-  return least;
+  double lowest = HUGE_VAL;
+  for (std::size_t i = from; i < tensors.size(); ++i) lowest = std::min(lowest, tensors[i]->sqnr_db);
+  return lowest;
 }
 
 QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) {
@@ -83,25 +83,25 @@ QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) 
       QString("keeps %1 in %2 and loses %3 of its values to zero")
           .arg(verdictDecibels(worst.sqnr_db), verdictFormat(format), formatPercent(worst.underflow_share));
   const QString brief = QString("keeps %1").arg(verdictDecibels(worst.sqnr_db));
-  const std::size_t others = scan.flagged - 1;
-  const QString more = others == 0   ? QString()
-                       : others == 1 ? QString("; 1 other tensor is like it")
-                                     : QString("; %1 other tensors are like it").arg(formatCount(others));
+  const std::size_t other_tensors = scan.flagged - 1;
+  const QString more = other_tensors == 0   ? QString()
+                       : other_tensors == 1 ? QString("; 1 other tensor is like it")
+                                            : QString("; %1 other tensors are like it").arg(formatCount(other_tensors));
   if (scan.flagged == scan.known.size()) return {head + more, brief + more, brief};
-  const QString rest = (others == 0 ? QString("; all others keep %1") : QString("; the rest keep %1"))
-                           .arg(sqnrOrMore(leastSqnr(scan.known, scan.flagged)));
-  return {head + more + rest, head + more, brief + more, brief};
+  const QString other_text = (other_tensors == 0 ? QString("; all others keep %1") : QString("; the rest keep %1"))
+                                 .arg(sqnrOrMore(leastSqnr(scan.known, scan.flagged)));
+  return {head + more + other_text, head + more, brief + more, brief};
 }
 
 QStringList verdictOfAll(const TensorScan& scan, const OperandFormat& format) {
   double to_zero = 0;
   for (const TensorEntry* entry : scan.known) to_zero = std::max(to_zero, entry->underflow_share);
-  const QString least = sqnrOrMore(leastSqnr(scan.known, 0));
-  const QString who = scan.known.size() == 1
-                          ? QString("The tensor keeps %1 in %2")
-                          : QString("All %3 tensors keep %1 in %2")
-                                .arg(QStringLiteral("%1"), QStringLiteral("%2"), formatCount(scan.known.size()));
-  const QString brief = who.arg(least, verdictFormat(format));
+  const QString lowest = sqnrOrMore(leastSqnr(scan.known, 0));
+  const QString subject = scan.known.size() == 1
+                              ? QString("The tensor keeps %1 in %2")
+                              : QString("All %3 tensors keep %1 in %2")
+                                    .arg(QStringLiteral("%1"), QStringLiteral("%2"), formatCount(scan.known.size()));
+  const QString brief = subject.arg(lowest, verdictFormat(format));
   return {QString("%1 and lose at most %2 of their values to zero").arg(brief, formatPercent(to_zero)), brief};
 }
 

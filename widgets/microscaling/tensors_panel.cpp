@@ -293,8 +293,8 @@ int TensorsPanel::nextToMeasure() {
 
 void TensorsPanel::computeWanted() {
   scheduled_ = false;
-  const std::vector<int> wanted = model_.takeWanted();
-  queue_.insert(queue_.end(), wanted.begin(), wanted.end());
+  const std::vector<int> requested = model_.takeWanted();
+  queue_.insert(queue_.end(), requested.begin(), requested.end());
   if (computing_) return;
   const int next = nextToMeasure();
   cancel_->setEnabled(next >= 0);

@@ -137,13 +137,13 @@ void WhatIfTable::paintSchemes(QPainter& painter) const {
     painter.setPen(textOn(color));
     painter.setFont(semibold(usual));
     const QString value = textOf(row.sums);
-    const int taken = painter.fontMetrics().horizontalAdvance(value) + kSpace4;
+    const int value_width = painter.fontMetrics().horizontalAdvance(value) + kSpace4;
     painter.drawText(inner, Qt::AlignRight | Qt::AlignVCenter, value);
     painter.setFont(usual);
     const QString name = shortFormatLabel(row.format);
     painter.drawText(
         inner, Qt::AlignLeft | Qt::AlignVCenter,
-        fittingText({name, name.section(QLatin1Char(' '), -1)}, painter.fontMetrics(), inner.width() - taken));
+        fittingText({name, name.section(QLatin1Char(' '), -1)}, painter.fontMetrics(), inner.width() - value_width));
   }
 }
 
@@ -189,8 +189,8 @@ void WhatIfTable::paintHeads(QPainter& painter) const {
   const QFont usual = painter.font();
   const QFontMetrics metrics(usual);
   const bool sizes = columns_ == WhatIfColumns::block_sizes;
-  const auto above = [&](const QRect& cell, int left) {
-    return QRect(left, cell.top() - metrics.height() - 2, cell.right() + 1 - left, metrics.height());
+  const auto above = [&](const QRect& cell, int left_x) {
+    return QRect(left_x, cell.top() - metrics.height() - 2, cell.right() + 1 - left_x, metrics.height());
   };
   painter.setPen(mutedText(palette()));
   const QRect corner = cellRect(0, 0);

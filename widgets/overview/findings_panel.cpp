@@ -157,8 +157,8 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
 }
 
 void FindingRow::showSettings(const RunSettings& settings) {
-  const bool own = settings.config() != nullptr;
-  for (QPushButton* knob : knobs_) knob->setVisible(own);
+  const bool has_config = settings.config() != nullptr;
+  for (QPushButton* knob : knobs_) knob->setVisible(has_config);
   QStringList parts;
   for (const Setting knob : finding_.knobs) {
     const QString label = QString::fromStdString(knob.field().label);
@@ -167,7 +167,7 @@ void FindingRow::showSettings(const RunSettings& settings) {
                            .arg(label, QString::fromStdString(stated->name), QString::fromStdString(stated->value))
                      : QString("%1 (not known)").arg(label));
   }
-  stated_->setVisible(!own && !parts.isEmpty());
+  stated_->setVisible(!has_config && !parts.isEmpty());
   stated_->setText(QString("Settings that affect it: %1").arg(parts.join(", ")));
 }
 
@@ -260,7 +260,7 @@ std::vector<const Finding*> FindingsPanel::listed() const {
 
 void FindingsPanel::fill() {
   std::vector<const Finding*> shown = listed(), hidden;
-  const auto chosen = std::ranges::find(shown, chosen_, [](const Finding* each) { return finding_id(*each); });
+  const auto chosen = std::ranges::find(shown, chosen_, [](const Finding* finding) { return finding_id(*finding); });
   if (chosen != shown.end() && chosen - shown.begin() >= kFirstRows) all_shown_ = true;
   if (!all_shown_ && shown.size() > kFirstRows + 1) {
     hidden.assign(shown.begin() + kFirstRows, shown.end());
@@ -281,13 +281,13 @@ void FindingsPanel::fill() {
 }
 
 void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
-  const bool same = shown.size() == rows_.size() &&
-                    std::ranges::equal(shown, rows_, [](const Finding* finding, const FindingRow* row) {
-                      return finding_id(*finding) == finding_id(row->finding()) &&
-                             finding->severity == row->finding().severity && finding->knobs == row->finding().knobs &&
-                             finding->operands == row->finding().operands;
-                    });
-  if (same) return;
+  const bool unchanged =
+      shown.size() == rows_.size() &&
+      std::ranges::equal(shown, rows_, [](const Finding* finding, const FindingRow* row) {
+        return finding_id(*finding) == finding_id(row->finding()) && finding->severity == row->finding().severity &&
+               finding->knobs == row->finding().knobs && finding->operands == row->finding().operands;
+      });
+  if (unchanged) return;
   for (FindingRow* row : rows_) row->deleteLater();
   rows_.clear();
   for (const Finding* finding : shown) {
@@ -314,7 +314,7 @@ void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
 
 void FindingsPanel::showMore(const std::vector<const Finding*>& hidden) {
   const bool warnings =
-      std::ranges::all_of(hidden, [](const Finding* each) { return each->severity == Severity::warning; });
+      std::ranges::all_of(hidden, [](const Finding* finding) { return finding->severity == Severity::warning; });
   const QString what = warnings ? QString("%1 more warnings") : QString("%1 more findings");
   more_->setText(QStringLiteral("<a href='all'>%1</a>").arg(what.arg(hidden.size())));
   more_->setVisible(!hidden.empty());
@@ -396,21 +396,21 @@ void FindingsPanel::showEvidence(const Finding& finding) {
 }
 
 void FindingsPanel::keyPressEvent(QKeyEvent* event) {
-  const int now = rowOf(chosen_);
+  const int row = rowOf(chosen_);
   switch (event->key()) {
     case Qt::Key_Down:
-      if (now + 1 == rows() && more_->isVisibleTo(this)) {
+      if (row + 1 == rows() && more_->isVisibleTo(this)) {
         all_shown_ = true;
         fill();
       }
-      return choose(std::min(now + 1, rows() - 1));
+      return choose(std::min(row + 1, rows() - 1));
     case Qt::Key_Up:
-      return choose(now < 0 ? rows() - 1 : std::max(now - 1, 0));
+      return choose(row < 0 ? rows() - 1 : std::max(row - 1, 0));
     case Qt::Key_Escape:
-      if (now >= 0) return choose(-1);
+      if (row >= 0) return choose(-1);
       break;
     case Qt::Key_Delete:
-      if (now >= 0) return watch_->setMuted(findingAt(now), true);
+      if (row >= 0) return watch_->setMuted(findingAt(row), true);
       break;
     default:
       break;
@@ -428,7 +428,7 @@ QString FindingsPanel::status() const {
     parts << QStringLiteral("%1 %2").arg(count).arg(
         count == 1 || severity == Severity::severe ? name : name + QLatin1Char('s'));
   }
-  if (const int over = watch_->pastCount()) parts << QString("%1 over").arg(over);
+  if (const int past_count = watch_->pastCount()) parts << QString("%1 over").arg(past_count);
   if (parts.isEmpty()) parts << QString("nothing found");
   if (const int muted = watch_->mutedCount()) parts << QString("%1 muted").arg(muted);
   if (!watch_->read().isEmpty()) parts << QString("read: %1").arg(watch_->read());

@@ -18,8 +18,8 @@ FindingsWatch::FindingsWatch(Selection* selection, const ComparedRuns* runs, QOb
 
 void FindingsWatch::onData() {
   if (timer_.isActive()) return;
-  const qint64 since = since_look_.isValid() ? since_look_.elapsed() : qint64{kEveryMs};
-  timer_.start(static_cast<int>(std::clamp<qint64>(kEveryMs - since, 0, kEveryMs)));
+  const qint64 elapsed = since_look_.isValid() ? since_look_.elapsed() : qint64{kEveryMs};
+  timer_.start(static_cast<int>(std::clamp<qint64>(kEveryMs - elapsed, 0, kEveryMs)));
 }
 
 void FindingsWatch::look() {
@@ -29,10 +29,10 @@ void FindingsWatch::look() {
   }
   busy_ = true;
   since_look_.start();
-  const std::vector<PairedRun> others = runs_->others(*selection_);
+  const std::vector<PairedRun> other_runs = runs_->others(*selection_);
   std::vector<PairedRun> judged;
-  for (int place = 1; place <= std::ssize(others); ++place)
-    if (!selection_->isNoiseTwin(place)) judged.push_back(others[place - 1]);
+  for (int place = 1; place <= std::ssize(other_runs); ++place)
+    if (!selection_->isNoiseTwin(place)) judged.push_back(other_runs[place - 1]);
   worker_.start([this, histories = selection_->histories(), judged = std::move(judged),
                  twins = runs_->twins(*selection_), judging = runs_->judging(*selection_)](std::stop_token stop) {
     Result result{.judged = histories};

@@ -114,23 +114,23 @@ void HealthBanner::place() {
     const QSize texts = texts_->sizeHint();
     put(texts_, right -= texts.width() + kSpace8, texts.width(), std::min(texts.height(), line - kSpace8));
   }
-  int left = kSpace12 + mark + kSpace8;
+  int left_x = kSpace12 + mark + kSpace8;
   const int word = word_->sizeHint().width();
-  put(word_, left, word, line);
-  left += word + (word > 0 ? kSpace8 : 0);
+  put(word_, left_x, word, line);
+  left_x += word + (word > 0 ? kSpace8 : 0);
   if (!help_->isHidden()) {
     const QSize help = help_->sizeHint();
     put(help_, right -= help.width() + kSpace8, help.width(), std::min(help.height(), line - kSpace8));
   }
   const QFontMetrics metrics(words_->font());
   const int slack = kSpace4;  // rich text is a little wider than plain text
-  shown_text_ = fittingText(sentences(), metrics, right - left - kSpace8 - slack);
+  shown_text_ = fittingText(sentences(), metrics, right - left_x - kSpace8 - slack);
   const int words = shown_text_.isEmpty() ? 0 : metrics.horizontalAdvance(shown_text_) + slack;
-  put(words_, left, words, line);
+  put(words_, left_x, words, line);
   const QString html = withLinks(shown_text_);
   if (words_->text() != html) words_->setText(html);
-  left += words + kSpace16;
-  put(balance_, left, std::max(0, right - kSpace8 - left), line);
+  left_x += words + kSpace16;
+  put(balance_, left_x, std::max(0, right - kSpace8 - left_x), line);
   if (tiles_) tiles_->setGeometry(1, line, width() - 2, height() - line - 1);
 }
 
@@ -336,7 +336,7 @@ QString HealthBanner::textsExplained() const {
              "all texts or for the domain that is chosen on the right. It is <i>needs attention</i> if an expert gets "
              "no token although an even share is %1 tokens or more, or if the fullest expert has twice its fair share. "
              "Specialised experts are uneven on one domain alone; over all texts their load should be even.</p>")
-      .arg(kLeastToJudge);
+      .arg(kMinToJudge);
 }
 
 QString HealthBanner::allSettings() const {

@@ -84,10 +84,10 @@ void LossPanel::setMetric(Metric metric) {
 }
 
 void LossPanel::setSmoothing(double factor) {
-  const double wanted = std::clamp(factor, 0.0, 0.999);
-  int index = smoothing_->findData(wanted);
+  const double limited_factor = std::clamp(factor, 0.0, 0.999);
+  int index = smoothing_->findData(limited_factor);
   if (index < 0) {
-    smoothing_->addItem(factorText(wanted), wanted);
+    smoothing_->addItem(factorText(limited_factor), limited_factor);
     index = smoothing_->count() - 1;
   }
   smoothing_->setCurrentIndex(index);
@@ -101,7 +101,7 @@ namespace {
 
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
-  const QString now = formatValue(trend.newest_loss, 3), change = formatValue(trend.change, 2),
+  const QString newest = formatValue(trend.newest_loss, 3), change = formatValue(trend.change, 2),
                 steps = formatCount(trend.span);
   switch (trend.direction) {
     case LossTrend::too_early:
@@ -114,16 +114,16 @@ QStringList answersOf(const LossTrend& trend) {
     case LossTrend::lost:
       return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
-      return {QString("Yes: %1 now, down %2 in the last %3 steps").arg(now, change, steps),
-              QString("Yes: %1 now").arg(now)};
+      return {QString("Yes: %1 now, down %2 in the last %3 steps").arg(newest, change, steps),
+              QString("Yes: %1 now").arg(newest)};
     case LossTrend::rising:
-      return {QString("No: %1 now, up %2 in the last %3 steps").arg(now, change, steps),
-              QString("No: %1 now").arg(now)};
+      return {QString("No: %1 now, up %2 in the last %3 steps").arg(newest, change, steps),
+              QString("No: %1 now").arg(newest)};
     case LossTrend::flat:
       break;
   }
-  return {QString("Not measurably: %1 now, changed by less than %2 in the last %3 steps").arg(now, change, steps),
-          QString("Not measurably: %1 now").arg(now)};
+  return {QString("Not measurably: %1 now, changed by less than %2 in the last %3 steps").arg(newest, change, steps),
+          QString("Not measurably: %1 now").arg(newest)};
 }
 
 }  // namespace
@@ -133,10 +133,10 @@ Panel::Answer LossPanel::answer() const {
   if (!history || history->steps().empty()) return {};
   const float value = history->value_at(shownMetric(), kWholeRun, selection_->step());
   if (is_missing(value)) return {};
-  const QString now = metricIsShare(shownMetric()) ? formatPercent(value) : formatValue(value, 3);
+  const QString value_text = metricIsShare(shownMetric()) ? formatPercent(value) : formatValue(value, 3);
   // The trend is that of the training loss. A checkpoint does not learn: its steps are batches of texts.
   if (shownMetric() != Metric::ce_loss || run_origin(history->info()) == RunOrigin::checkpoint)
-    return {{}, {QString("%1: %2").arg(metricName(shownMetric()), now), now}};
+    return {{}, {QString("%1: %2").arg(metricName(shownMetric()), value_text), value_text}};
   const LossTrend trend = loss_trend(*history, selection_->step());
   return {"Is it learning?", answersOf(trend), trend.direction == LossTrend::lost};
 }

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kNoteColor = 1;     // index of a series colour for notes
 constexpr int kReach = 5;         // distance in pixels at which a mark is hit
-constexpr int kLeastTitle = 24;   // pixels of room from which a title is shown
+constexpr int kMinTitle = 24;     // pixels of room from which a title is shown
 constexpr qsizetype kListed = 6;  // most lines in a tool tip
 constexpr int kLaneHeight = 4, kLaneGap = 4;
 constexpr int kHandle = 3, kHandleHeight = 10;
@@ -66,11 +66,12 @@ class FollowButton : public QToolButton {
     const QColor ink(on ? c.accent : c.ink);
     const QFont type = on ? semibold(font()) : font();
     const int words = QFontMetrics(type).horizontalAdvance(text());
-    const int left = (width() - words - kFollowIcon - kSpace8) / 2;
-    drawArrow(painter, {1.0 * left, (height() - kFollowIcon) / 2.0}, ink);
+    const int left_x = (width() - words - kFollowIcon - kSpace8) / 2;
+    drawArrow(painter, {1.0 * left_x, (height() - kFollowIcon) / 2.0}, ink);
     painter.setFont(type);
     painter.setPen(ink);
-    painter.drawText(rect().adjusted(left + kFollowIcon + kSpace8, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text());
+    painter.drawText(rect().adjusted(left_x + kFollowIcon + kSpace8, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                     text());
   }
 
  private:
@@ -145,8 +146,8 @@ std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
   const QRect bar = lane().adjusted(0, -3, 0, 3);
   if (position.y() < bar.top() || position.y() > bar.bottom()) return found;
   for (const Finding& finding : findings_) {
-    const int left = xOf(finding.steps.first), right = xOf(finding.steps.last);
-    if (position.x() >= left - kReach && position.x() <= right + kReach) found.push_back(&finding);
+    const int left_x = xOf(finding.steps.first), right = xOf(finding.steps.last);
+    if (position.x() >= left_x - kReach && position.x() <= right + kReach) found.push_back(&finding);
   }
   std::ranges::stable_sort(found, std::ranges::greater{},
                            [](const Finding* finding) { return std::pair(rankOf(*finding), finding->steps.first); });
@@ -166,13 +167,13 @@ QStringList TimelineTrack::spansAt(QPoint position) const {
 void TimelineTrack::paintLane(QPainter& painter) const {
   const QRect bar = lane();
   const Colors& c = colors(palette());
-  const int left = xOf(selection_->range().first), right = xOf(selection_->range().last);
+  const int left_x = xOf(selection_->range().first), right = xOf(selection_->range().last);
   drawRounded(painter, bar, kLaneHeight / 2, QColor(c.neutral_soft), Qt::transparent);
-  drawRounded(painter, QRect(QPoint(left, bar.top()), QPoint(right, bar.bottom())), kLaneHeight / 2,
+  drawRounded(painter, QRect(QPoint(left_x, bar.top()), QPoint(right, bar.bottom())), kLaneHeight / 2,
               QColor(c.plain_bar), Qt::transparent);
   paintFindings(painter);
   if (showsAll() && mouse_.x() < 0) return;
-  for (const int x : {left, right})
+  for (const int x : {left_x, right})
     drawRounded(painter, {x - kHandle / 2, bar.center().y() - kHandleHeight / 2 + 1, kHandle, kHandleHeight},
                 kHandle / 2, QColor(c.ink2), Qt::transparent);
 }
@@ -180,10 +181,10 @@ void TimelineTrack::paintLane(QPainter& painter) const {
 void TimelineTrack::paintFindings(QPainter& painter) const {
   const QRect bar = lane();
   for (const Finding& finding : findings_) {
-    const int left = xOf(finding.steps.first), right = xOf(finding.steps.last);
+    const int left_x = xOf(finding.steps.first), right = xOf(finding.steps.last);
     QColor color = severityColor(finding.severity, dark());
     if (!finding.ongoing) color.setAlpha(kOverAlpha);
-    painter.fillRect(QRect(left, bar.top(), std::max(2, right - left + 1), bar.height()), color);
+    painter.fillRect(QRect(left_x, bar.top(), std::max(2, right - left_x + 1), bar.height()), color);
   }
 }
 
@@ -199,12 +200,12 @@ void TimelineTrack::paintStatic(QPainter& painter) {
   painter.setPen(mutedText(palette()));
   int last_right = -1000;
   for (const Tick& tick : ticks()) {
-    const int half = metrics.horizontalAdvance(tick.label) / 2 + 1;
-    const int x = std::clamp(xOf(tick.value), half, width() - half);
-    if (x - half < last_right) continue;
-    last_right = x + half + 6;
-    painter.drawText(QRect(x - half, height() - metrics.height() + 1, 2 * half, metrics.height() - 1), Qt::AlignCenter,
-                     tick.label);
+    const int half_width = metrics.horizontalAdvance(tick.label) / 2 + 1;
+    const int x = std::clamp(xOf(tick.value), half_width, width() - half_width);
+    if (x - half_width < last_right) continue;
+    last_right = x + half_width + 6;
+    painter.drawText(QRect(x - half_width, height() - metrics.height() + 1, 2 * half_width, metrics.height() - 1),
+                     Qt::AlignCenter, tick.label);
   }
 }
 
@@ -305,7 +306,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
     painter.drawLine(x, note ? 2 : 10, x, lane().bottom());
     const int from = x + (note ? 12 : 7);
     const int next = i + 1 < marks_.size() ? xOf(marks_[i + 1].step) - 8 : width();
-    if (next - from < kLeastTitle) continue;
+    if (next - from < kMinTitle) continue;
     const QString words = elidedWords(QString::fromStdString(mark.title), metrics, next - from);
     const QRect place(from, plot.top() - 3, metrics.horizontalAdvance(words), line);
     painter.fillRect(place, palette().base());
@@ -362,10 +363,10 @@ bool TimelineTrack::event(QEvent* event) {
 
 TimelineTrack::Drag TimelineTrack::grabbedAt(QPoint position) const {
   if (position.y() < lane().top() - 3) return Drag::cursor;
-  const int left = xOf(selection_->range().first), right = xOf(selection_->range().last);
-  const int to_left = std::abs(position.x() - left), to_right = std::abs(position.x() - right);
+  const int left_x = xOf(selection_->range().first), right = xOf(selection_->range().last);
+  const int to_left = std::abs(position.x() - left_x), to_right = std::abs(position.x() - right);
   if (std::min(to_left, to_right) <= 7) return to_left < to_right ? Drag::first : Drag::last;
-  return !showsAll() && position.x() > left && position.x() < right ? Drag::range : Drag::cursor;
+  return !showsAll() && position.x() > left_x && position.x() < right ? Drag::range : Drag::cursor;
 }
 
 // A press on a finding takes effect at the release, since it may begin a drag.

@@ -33,10 +33,10 @@ QString atLayer(int layer) {
 }
 
 // Returns the forms of "layer 1, expert 3 · by chance 0.02": all, without the expert, without the value of chance.
-QStringList contexts(const QString& place, const QString& shorter, const QString& beside) {
+QStringList contexts(const QString& place, const QString& shorter, const QString& comparison) {
   const QString dot = QStringLiteral(" \u00b7 ");
   QStringList texts;
-  if (!beside.isEmpty()) texts << place + dot + beside << shorter + dot + beside;
+  if (!comparison.isEmpty()) texts << place + dot + comparison << shorter + dot + comparison;
   return texts << place << shorter;
 }
 
@@ -46,8 +46,8 @@ QString chanceText(double chance) {
   return QString("by chance %1").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2));
 }
 
-TileContent nothing(const QString& why) {
-  return {.value = QStringLiteral("\u2013"), .context = {why}};
+TileContent nothing(const QString& reason) {
+  return {.value = QStringLiteral("\u2013"), .context = {reason}};
 }
 
 }  // namespace
@@ -237,11 +237,11 @@ TileContent VerdictTiles::worstContent(Which tile, const RouterWindow& window, c
 }
 
 TileContent VerdictTiles::entropyContent(const RouterWindow& window, const History& history) {
-  const auto& least = *std::ranges::min_element(window.layers, {}, &LayerWindow::entropy);
-  return {.value = QString::number(100 * least.entropy, 'f', 1),
+  const auto& lowest = *std::ranges::min_element(window.layers, {}, &LayerWindow::entropy);
+  return {.value = QString::number(100 * lowest.entropy, 'f', 1),
           .unit = "%",
-          .context = contexts(atLayer(least.layer), atLayer(least.layer), "even: 100 %"),
-          .curve = curveOf(entropy, history, least.layer, &LayerWindow::entropy),
+          .context = contexts(atLayer(lowest.layer), atLayer(lowest.layer), "even: 100 %"),
+          .curve = curveOf(entropy, history, lowest.layer, &LayerWindow::entropy),
           .chance = 1};
 }
 
@@ -267,20 +267,20 @@ QStringList VerdictTiles::outsideWindow(const History& history, int experts) con
 
 TileContent VerdictTiles::deadContent(const RouterWindow& window, const History& history) const {
   int silent = 0, experts = 0, layers = 0;
-  const LayerWindow* most = &window.layers.front();
-  for (const LayerWindow& each : window.layers) {
-    silent += each.silent;
-    layers += each.silent > 0;
-    experts += static_cast<int>(each.utilisation.size());
-    if (each.silent > most->silent) most = &each;
+  const LayerWindow* silent_layer = &window.layers.front();
+  for (const LayerWindow& layer : window.layers) {
+    silent += layer.silent;
+    layers += layer.silent > 0;
+    experts += static_cast<int>(layer.utilisation.size());
+    if (layer.silent > silent_layer->silent) silent_layer = &layer;
   }
   TileContent content{.value = formatCount(silent), .unit = QString("of %1").arg(formatCount(experts))};
   if (silent == 0)
     content.context = outsideWindow(history, experts);
   else
-    content.context << (layers == 1 ? QString("all in layer %1").arg(most->layer)
-                                    : QString("in %1 layers, most in layer %2").arg(layers).arg(most->layer))
-                    << QString("most in layer %1").arg(most->layer) << atLayer(most->layer);
+    content.context << (layers == 1 ? QString("all in layer %1").arg(silent_layer->layer)
+                                    : QString("in %1 layers, most in layer %2").arg(layers).arg(silent_layer->layer))
+                    << QString("most in layer %1").arg(silent_layer->layer) << atLayer(silent_layer->layer);
   constexpr int kBins = 96;
   const StepRange steps{history.steps().first, step()};
   const int bins = static_cast<int>(std::min<std::int64_t>(kBins, steps.size()));
@@ -293,15 +293,16 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
 void VerdictTiles::place() {
   QList<int> shown{overload, spread, entropy, dead}, to_drop{entropy, spread, dead};
   const auto fits = [&] {
-    const int each = width() / static_cast<int>(shown.size());
-    return std::ranges::all_of(shown, [&](int i) { return tiles_[i]->leastWidth() <= each; });
+    const int tile_width = width() / static_cast<int>(shown.size());
+    return std::ranges::all_of(shown, [&](int i) { return tiles_[i]->leastWidth() <= tile_width; });
   };
   while (!to_drop.isEmpty() && !fits()) shown.removeOne(to_drop.takeFirst());
   const int count = static_cast<int>(shown.size());
   for (int i = 0; i < 4; ++i) {
-    const int at = static_cast<int>(shown.indexOf(i)), left = at * width() / count, right = (at + 1) * width() / count;
+    const int at = static_cast<int>(shown.indexOf(i)), left_x = at * width() / count,
+              right = (at + 1) * width() / count;
     tiles_[i]->setVisible(at >= 0);
-    if (at >= 0) tiles_[i]->setGeometry(left, 0, right - left, height());
+    if (at >= 0) tiles_[i]->setGeometry(left_x, 0, right - left_x, height());
   }
 }
 
@@ -314,9 +315,9 @@ FigureTarget VerdictTiles::target(Which tile) const {
 }
 
 void VerdictTiles::openCard(Which tile) {
-  const VerdictTile* of = tiles_[tile];
-  const QPoint at = of->mapToGlobal(QPoint(0, of->height()));
-  auto* card = ExplainCard::open(window(), at, of->text(), [this, tile] {
+  const VerdictTile* verdict_tile = tiles_[tile];
+  const QPoint at = verdict_tile->mapToGlobal(QPoint(0, verdict_tile->height()));
+  auto* card = ExplainCard::open(window(), at, verdict_tile->text(), [this, tile] {
     const History* history = selection_->history();
     if (!history) return QString();
     const VerdictTile* shown = tiles_[tile];

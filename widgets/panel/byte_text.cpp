@@ -30,14 +30,14 @@ QString glyphs(std::string_view bytes) {
 }  // namespace
 
 QString byteGlyph(std::uint8_t byte) {
-  for (const auto& each : kWhiteSpace)
-    if (each.byte == byte) return QChar(each.glyph);
+  for (const auto& white_space : kWhiteSpace)
+    if (white_space.byte == byte) return QChar(white_space.glyph);
   return byte > 0x20 && byte < 0x7f ? QChar(byte) : QChar(kUnprintable);
 }
 
 QString byteName(std::uint8_t byte) {
-  for (const auto& each : kWhiteSpace)
-    if (each.byte == byte) return QLatin1String(each.name);
+  for (const auto& white_space : kWhiteSpace)
+    if (white_space.byte == byte) return QLatin1String(white_space.name);
   if (byte > 0x20 && byte < 0x7f) return QStringLiteral("'%1'").arg(QChar(byte));
   return QStringLiteral("0x%1").arg(byte, 2, 16, QLatin1Char('0'));
 }

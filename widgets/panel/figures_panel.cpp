@@ -108,9 +108,9 @@ void FiguresPanel::showTilesWithData() {
   if (!history || history->steps().empty()) return;
   const bool other = std::exchange(known_, history) != history;
   for (int i = 0; i < static_cast<int>(tiles_.size()); ++i) {
-    const bool now = whyNothing(i).isEmpty();
-    const bool before = !now && (other || !tiles_[i]->isHidden()) && olderStep(i) >= 0;
-    tiles_[i]->setVisible(now || before || i == shown_);
+    const bool is_shown = whyNothing(i).isEmpty();
+    const bool before = !is_shown && (other || !tiles_[i]->isHidden()) && olderStep(i) >= 0;
+    tiles_[i]->setVisible(is_shown || before || i == shown_);
   }
 }
 
@@ -156,18 +156,18 @@ std::int64_t FiguresPanel::olderStep(int figure) const {
   const std::vector<float> values = history->values_at(tileMetric(figure), layerOf(figure), before);
   const auto last = std::find_if(values.rbegin(), values.rend(), [](float value) { return !is_missing(value); });
   if (last == values.rend()) return -1;
-  const std::int64_t of = before[static_cast<std::size_t>(values.rend() - last) - 1];
-  return of == step ? -1 : of;
+  const std::int64_t older_step = before[static_cast<std::size_t>(values.rend() - last) - 1];
+  return older_step == step ? -1 : older_step;
 }
 
 QStringList FiguresPanel::placeText(int figure) const {
   const int layer = layerOf(figure);
-  const QString of = layer == kWholeRun ? QString("mean of layers") : QString("layer %1").arg(layer);
+  const QString place = layer == kWholeRun ? QString("mean of layers") : QString("layer %1").arg(layer);
   const QString at_short = layer == kWholeRun ? QString("mean") : QString("L%1").arg(layer);
   const std::int64_t older = olderStep(figure);
-  if (older < 0) return {of, at_short};
+  if (older < 0) return {place, at_short};
   const QString step = QString("step %1").arg(formatCount(older));
-  return {of + QStringLiteral(", ") + step, at_short + QStringLiteral(", ") + step, step, formatCount(older)};
+  return {place + QStringLiteral(", ") + step, at_short + QStringLiteral(", ") + step, step, formatCount(older)};
 }
 
 void FiguresPanel::refill() {

@@ -123,9 +123,10 @@ OperandFormat blockFormatAt(int index) {
 }
 
 int blockFormatIndex(const OperandFormat& format) {
-  const auto found = std::ranges::find_if(blockFormats(), [&](const OperandFormat& each) {
-    return each.scheme == format.scheme && (format.scheme != QuantScheme::mx || each.element == format.element) &&
-           (format.scheme != QuantScheme::fp8 || each.granularity == format.granularity);
+  const auto found = std::ranges::find_if(blockFormats(), [&](const OperandFormat& candidate) {
+    return candidate.scheme == format.scheme &&
+           (format.scheme != QuantScheme::mx || candidate.element == format.element) &&
+           (format.scheme != QuantScheme::fp8 || candidate.granularity == format.granularity);
   });
   return found == blockFormats().end() ? -1 : static_cast<int>(found - blockFormats().begin());
 }

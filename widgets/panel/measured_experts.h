@@ -40,8 +40,8 @@ inline bool hasModel(const Selection& selection) {
 template <typename Figures>
 const typename Measured<Figures>::ByStep::value_type* atCursor(const std::shared_ptr<const Measured<Figures>>& measured,
                                                                const Selection& selection) {
-  const bool there = measured && selection.history() && measured->run == runLabel(selection, selection.run());
-  return there ? &measured->at(selection.step()) : nullptr;
+  const bool is_of_run = measured && selection.history() && measured->run == runLabel(selection, selection.run());
+  return is_of_run ? &measured->at(selection.step()) : nullptr;
 }
 
 // True if the figures of atCursor() are for the weights at the cursor. The weights of a run change at every step, those

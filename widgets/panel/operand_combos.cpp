@@ -35,9 +35,9 @@ void GemmClassCombo::synchronise() {
   if (std::exchange(choices_, choices) == choices) return;
   auto* items = static_cast<QStandardItemModel*>(model());
   for (int i = 0; i < count(); ++i) {
-    const bool there = choices.operands[i] > 0;
-    items->item(i)->setEnabled(there);
-    setItemData(i, there ? QVariant() : QString("not quantized in this run"), Qt::ToolTipRole);
+    const bool is_quantized = choices.operands[i] > 0;
+    items->item(i)->setEnabled(is_quantized);
+    setItemData(i, is_quantized ? QVariant() : QString("not quantized in this run"), Qt::ToolTipRole);
   }
   setCurrentIndex(static_cast<int>(selection_->tensor().gemm_class()));
 }

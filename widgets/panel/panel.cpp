@@ -25,7 +25,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLeastBody = 64;  // height in which a plot can be read
+constexpr int kMinBody = 64;  // height in which a plot can be read
 
 }  // namespace
 
@@ -99,11 +99,11 @@ class Panel::AnswerLine : public QWidget {
     int x = 0;
     if (!answer.question.isEmpty() && !answer.answers.isEmpty()) {
       const int question = metrics.horizontalAdvance(answer.question + QLatin1Char(' '));
-      if (const QString beside = fittingText(answer.answers, metrics, room - question); !beside.isEmpty()) {
+      if (const QString answer_text = fittingText(answer.answers, metrics, room - question); !answer_text.isEmpty()) {
         painter.setPen(QColor(c.ink2));
         painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, answer.question);
         x = question;
-        shown = beside;
+        shown = answer_text;
       }
     }
     painter.setPen(QColor(answer.failed ? c.bad : c.ink));
@@ -295,11 +295,11 @@ FigureTarget Panel::target(const MetricInfo& info) const {
 QString Panel::metricCard(const MetricInfo& info) const {
   const History* history = selection_->history();
   if (!history) return moescope::metricCard(info);
-  FigureTarget wanted = target(info);
-  Explanation figure = explain_figure(*history, wanted);
-  if (figure.place.empty() && wanted.layer != kWholeRun) {
-    wanted.layer = kWholeRun;
-    figure = explain_figure(*history, wanted);
+  FigureTarget figure_target = target(info);
+  Explanation figure = explain_figure(*history, figure_target);
+  if (figure.place.empty() && figure_target.layer != kWholeRun) {
+    figure_target.layer = kWholeRun;
+    figure = explain_figure(*history, figure_target);
   }
   return figureCard(figure);
 }
@@ -405,13 +405,13 @@ void Panel::keepState(const QString& key, std::function<QVariant()> save,
 
 QVariantMap Panel::saveState() const {
   QVariantMap state;
-  for (const KeptState& each : kept_states_) state[each.key] = each.save();
+  for (const KeptState& kept_state : kept_states_) state[kept_state.key] = kept_state.save();
   return state;
 }
 
 void Panel::restoreState(const QVariantMap& state) {
-  for (const KeptState& each : kept_states_)
-    if (state.contains(each.key)) each.restore(state[each.key]);
+  for (const KeptState& kept_state : kept_states_)
+    if (state.contains(kept_state.key)) kept_state.restore(state[kept_state.key]);
 }
 
 bool Panel::hasSteps(PlotFrame* plot) const {
@@ -465,12 +465,13 @@ void Panel::focusInEvent(QFocusEvent* event) {
 // Hides the plot of a low panel, so that the other parts keep their height and are readable.
 void Panel::fold() {
   if (!folds_) return;
-  int left = height() - column_->contentsMargins().bottom();
+  int remaining_height = height() - column_->contentsMargins().bottom();
   for (int i = 0; i < column_->count(); ++i) {
     const QWidget* part = column_->itemAt(i)->widget();
-    if (part && part != folds_ && !part->isHidden()) left -= std::max(part->minimumHeight(), part->sizeHint().height());
+    if (part && part != folds_ && !part->isHidden())
+      remaining_height -= std::max(part->minimumHeight(), part->sizeHint().height());
   }
-  const bool low = left < withType(kLeastBody, fontMetrics());
+  const bool low = remaining_height < withType(kMinBody, fontMetrics());
   if (low != folds_->isHidden()) folds_->setVisible(!low);
 }
 

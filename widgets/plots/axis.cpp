@@ -13,10 +13,10 @@ namespace {
 constexpr std::array<int, 3> kMantissas = {1, 2, 5};
 
 // The smallest of 1, 2, 5 x 10^n that is at least `least`.
-double roundStep(double least) {
-  const double decade = std::pow(10.0, std::floor(std::log10(least)));
+double roundStep(double min_step) {
+  const double decade = std::pow(10.0, std::floor(std::log10(min_step)));
   for (const int mantissa : kMantissas)
-    if (mantissa * decade >= least * (1 - 1e-9)) return mantissa * decade;
+    if (mantissa * decade >= min_step * (1 - 1e-9)) return mantissa * decade;
   return 10 * decade;
 }
 
@@ -41,8 +41,8 @@ std::vector<Tick> ticksEvery(double step, double low, double high, bool counts) 
   return ticks;
 }
 
-bool usable(double low, double high, int most) {
-  return most >= 1 && std::isfinite(low) && std::isfinite(high) && high >= low;
+bool usable(double low, double high, int max_ticks) {
+  return max_ticks >= 1 && std::isfinite(low) && std::isfinite(high) && high >= low;
 }
 
 }  // namespace
@@ -62,26 +62,26 @@ double Axis::fromPixel(double pixel) const {
   return std::pow(10.0, std::log10(low) + share * (std::log10(high) - std::log10(low)));
 }
 
-std::vector<Tick> linearTicks(double low, double high, int most) {
-  if (!usable(low, high, most)) return {};
+std::vector<Tick> linearTicks(double low, double high, int max_ticks) {
+  if (!usable(low, high, max_ticks)) return {};
   if (high == low) return {{low, formatValue(low)}};
-  return ticksEvery(roundStep((high - low) / most), low, high, false);
+  return ticksEvery(roundStep((high - low) / max_ticks), low, high, false);
 }
 
-std::vector<Tick> integerTicks(double low, double high, int most) {
-  if (!usable(low, high, most)) return {};
+std::vector<Tick> integerTicks(double low, double high, int max_ticks) {
+  if (!usable(low, high, max_ticks)) return {};
   // Above 2^53 neighbouring numbers are more than 1 apart.
   const double spacing = std::nextafter(high, std::numeric_limits<double>::infinity()) - high;
-  const double step = std::max({1.0, spacing, high == low ? 1.0 : roundStep((high - low) / most)});
+  const double step = std::max({1.0, spacing, high == low ? 1.0 : roundStep((high - low) / max_ticks)});
   return ticksEvery(step, low, high, true);
 }
 
-std::vector<Tick> logTicks(double low, double high, int most) {
-  if (!usable(low, high, most) || low <= 0) return {};
+std::vector<Tick> logTicks(double low, double high, int max_ticks) {
+  if (!usable(low, high, max_ticks) || low <= 0) return {};
   const double decades = std::log10(high / low);
-  if (decades < 1) return linearTicks(low, high, most);
-  const int per_decade = decades * 3 <= most ? 3 : 1;
-  const int stride = per_decade == 3 ? 1 : std::max(1, static_cast<int>(std::ceil(decades / most)));
+  if (decades < 1) return linearTicks(low, high, max_ticks);
+  const int per_decade = decades * 3 <= max_ticks ? 3 : 1;
+  const int stride = per_decade == 3 ? 1 : std::max(1, static_cast<int>(std::ceil(decades / max_ticks)));
   std::vector<Tick> ticks;
   const int last = static_cast<int>(std::floor(std::log10(high) + 1e-9));
   for (int n = static_cast<int>(std::floor(std::log10(low))); n <= last; ++n) {
@@ -95,11 +95,11 @@ std::vector<Tick> logTicks(double low, double high, int most) {
   return ticks;
 }
 
-std::vector<Tick> powerOfTwoTicks(int low, int high, int most) {
+std::vector<Tick> powerOfTwoTicks(int low, int high, int max_ticks) {
   std::vector<Tick> ticks;
-  if (most < 1 || high < low) return ticks;
+  if (max_ticks < 1 || high < low) return ticks;
   int stride = 1;
-  while ((high - low) / stride + 1 > most) stride *= 2;
+  while ((high - low) / stride + 1 > max_ticks) stride *= 2;
   for (int k = low; k <= high; ++k)
     if (k % stride == 0) ticks.push_back({static_cast<double>(k), formatPowerOfTwo(k)});
   return ticks;

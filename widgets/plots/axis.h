@@ -24,13 +24,13 @@ struct Axis {
 inline constexpr Axis kPixels{};  // for ticks whose values are pixels
 
 // Ticks at multiples of 1, 2 or 5 times a power of ten, at most `most` steps inside [low, high].
-std::vector<Tick> linearTicks(double low, double high, int most);
+std::vector<Tick> linearTicks(double low, double high, int max_ticks);
 // Ticks of linearTicks() at whole numbers only: for steps, layers and experts.
-std::vector<Tick> integerTicks(double low, double high, int most);
+std::vector<Tick> integerTicks(double low, double high, int max_ticks);
 // Ticks at powers of ten; at 2 and 5 times them too if there is room; linearTicks() if the range is within one decade.
-std::vector<Tick> logTicks(double low, double high, int most);
+std::vector<Tick> logTicks(double low, double high, int max_ticks);
 // Ticks at whole k in [low, high], with the labels of formatPowerOfTwo().
-std::vector<Tick> powerOfTwoTicks(int low, int high, int most);
+std::vector<Tick> powerOfTwoTicks(int low, int high, int max_ticks);
 // Ticks at 0, 1, 2, ... with these labels.
 std::vector<Tick> ticksOf(const QStringList& labels);
 std::vector<Tick> ticksOf(const std::vector<int>& numbers);

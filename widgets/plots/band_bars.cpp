@@ -126,23 +126,23 @@ void BandBars::paintBar(QPainter& painter, const QRectF& bar, int color, Fill fi
   }
 }
 
-void BandBars::paintBand(QPainter& painter, double left, double right, double y, double half) const {
+void BandBars::paintBand(QPainter& painter, double left_x, double right, double y, double half_height) const {
   painter.setPen(QPen(palette().text().color(), 1.4));
-  painter.drawLine(QLineF(left, y, right, y));
-  for (const double end : {left, right}) painter.drawLine(QLineF(end, y - half, end, y + half));
+  painter.drawLine(QLineF(left_x, y, right, y));
+  for (const double end : {left_x, right}) painter.drawLine(QLineF(end, y - half_height, end, y + half_height));
 }
 
 void BandBars::paintData(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  const double each = rowHeight();
-  if (each <= 0) return;
+  const double row_height = rowHeight();
+  if (row_height <= 0) return;
   double y = plot.top(), named = -metrics.height();
   for (const Row& row : rows_) {
     const bool room_for_text = y - named >= 0.7 * metrics.height();
     if (room_for_text) named = y;
-    const int baseline_box = std::max(metrics.height(), static_cast<int>(each));
-    const int top = static_cast<int>(y + (each - baseline_box) / 2);
+    const int baseline_box = std::max(metrics.height(), static_cast<int>(row_height));
+    const int top = static_cast<int>(y + (row_height - baseline_box) / 2);
     painter.setPen(row.heading ? mutedText(palette()) : palette().text().color());
     const int room = row.heading ? width() : plot.left() - kSpace8;
     if (room_for_text)
@@ -152,15 +152,16 @@ void BandBars::paintData(QPainter& painter) {
     for (const Part& part : row.parts) {
       if (!(part.value > 0)) continue;
       const double from = axis().toPixel(sum), to = axis().toPixel(sum + part.value);
-      paintBar(painter, QRectF(from, y + each * 0.12, std::max(1.0, to - from), each * 0.76), part.color, part.fill);
+      paintBar(painter, QRectF(from, y + row_height * 0.12, std::max(1.0, to - from), row_height * 0.76), part.color,
+               part.fill);
       sum += part.value;
     }
     if (std::isfinite(row.low) && std::isfinite(row.high))
-      paintBand(painter, axis().toPixel(row.low), axis().toPixel(row.high), y + each / 2, each / 4);
+      paintBand(painter, axis().toPixel(row.low), axis().toPixel(row.high), y + row_height / 2, row_height / 4);
     painter.setPen(palette().text().color());
     if (room_for_text && !row.heading)
       paintFigures(painter, columnsOf(row.figure), {plot.right() + 1, top, width() - plot.right() - 1, baseline_box});
-    y += each;
+    y += row_height;
   }
 }
 

@@ -57,7 +57,8 @@ class BandBars : public PlotFrame {
   QColor colorOf(int color) const;
   void paintFigures(QPainter& painter, const QStringList& figures, const QRect& line) const;
   void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;
-  void paintBand(QPainter& painter, double left, double right, double y, double half) const;  // ends: 2 * half high
+  void paintBand(QPainter& painter, double left_x, double right, double y,
+                 double half_height) const;  // ends: 2 * half high
   void paintKey(QPainter& painter) const;
 
   std::vector<Row> rows_;

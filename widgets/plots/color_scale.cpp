@@ -106,8 +106,8 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
   const QString low = scale.ticks.empty() ? QString() : scale.ticks.front().label;
   const QString high = scale.ticks.empty() ? QString() : scale.ticks.back().label;
   int swatches = 0;
-  for (const LegendScale::Swatch& each : scale.swatches)
-    swatches += box + gap + metrics.horizontalAdvance(each.label) + kSpace12;
+  for (const LegendScale::Swatch& swatch : scale.swatches)
+    swatches += box + gap + metrics.horizontalAdvance(swatch.label) + kSpace12;
   const int ends = metrics.horizontalAdvance(low) + metrics.horizontalAdvance(high) + 2 * gap;
   const int caption = scale.caption.isEmpty() ? 0 : metrics.horizontalAdvance(scale.caption) + gap;
   int width = swatches + ends + bar + caption;
@@ -121,12 +121,12 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
     painter.drawText(QRect(x, area.top(), advance + 1, area.height()), Qt::AlignLeft | Qt::AlignVCenter, words);
     x += advance + gap;
   };
-  for (const LegendScale::Swatch& each : scale.swatches) {
+  for (const LegendScale::Swatch& swatch : scale.swatches) {
     const QRect place(x, area.center().y() - box / 2, box, box);
-    painter.fillRect(place, each.color);
-    if (each.struck) painter.fillRect(place, QBrush(colors(palette).zero_load_hatch, Qt::BDiagPattern));
+    painter.fillRect(place, swatch.color);
+    if (swatch.struck) painter.fillRect(place, QBrush(colors(palette).zero_load_hatch, Qt::BDiagPattern));
     x += box + gap;
-    text(each.label, mutedText(palette));
+    text(swatch.label, mutedText(palette));
     x += kSpace12 - gap;
   }
   text(low, mutedText(palette));

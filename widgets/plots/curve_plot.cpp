@@ -32,8 +32,8 @@ void CurvePlot::paintStatic(QPainter& painter) {
   auto values = linearTicks(0, top_, std::max(2, plot.height() / withType(26)));
   for (Tick& tick : values) tick.label = QString::number(tick.value * 100, 'g', 3);
   paintLeftAxis(painter, valueAxis(), values, shownCaption());
-  const int most = std::max(2, plot.width() / withType(48));
-  const auto ticks = bars_ ? integerTicks(low_, high_, most) : linearTicks(low_, high_, most);
+  const int max_ticks = std::max(2, plot.width() / withType(48));
+  const auto ticks = bars_ ? integerTicks(low_, high_, max_ticks) : linearTicks(low_, high_, max_ticks);
   paintBottomAxis(painter, xAxis(), ticks, captionForms(x_caption_));
   painter.setPen(axisColor(palette()));
   painter.drawLine(plot.left(), plot.bottom() + 1, plot.right(), plot.bottom() + 1);
@@ -57,12 +57,13 @@ void CurvePlot::paintCurves(QPainter& painter) const {
 
 void CurvePlot::paintBars(QPainter& painter) const {
   const double unit = xAxis().toPixel(1) - xAxis().toPixel(0);
-  const double each = std::max(1.0, unit * 0.8 / std::max<std::size_t>(1, curves_.size()));
+  const double bar_width = std::max(1.0, unit * 0.8 / std::max<std::size_t>(1, curves_.size()));
   for (std::size_t c = 0; c < curves_.size(); ++c)
     for (const QPointF& point : curves_[c].points) {
-      const double left = xAxis().toPixel(point.x() - 0.4) + static_cast<double>(c) * each;
+      const double left_x = xAxis().toPixel(point.x() - 0.4) + static_cast<double>(c) * bar_width;
       const double y = valueAxis().toPixel(point.y());
-      painter.fillRect(QRectF(left, y, each, plotRect().bottom() + 1 - y), seriesColor(curves_[c].color, dark()));
+      painter.fillRect(QRectF(left_x, y, bar_width, plotRect().bottom() + 1 - y),
+                       seriesColor(curves_[c].color, dark()));
     }
 }
 
@@ -134,9 +135,9 @@ void CurvePlot::mousePressEvent(QMouseEvent* event) {
 }
 
 void CurvePlot::keyPressEvent(QKeyEvent* event) {
-  const int way = arrowOf(event).x();
-  if (way == 0 || !std::isfinite(mark_)) return QWidget::keyPressEvent(event);
-  mark_ = std::clamp(mark_ + way * mark_step_, low_, high_);  // set here, since keys may come faster than paints
+  const int direction = arrowOf(event).x();
+  if (direction == 0 || !std::isfinite(mark_)) return QWidget::keyPressEvent(event);
+  mark_ = std::clamp(mark_ + direction * mark_step_, low_, high_);  // set here, since keys may come faster than paints
   emit xChosen(mark_);
 }
 

@@ -59,7 +59,7 @@ void LinePlot::setSeries(std::vector<LineSeries> series) {
   series_ = std::move(series);
   chooseEnds();  // done first, since the width of the plot depends on it
   columns_.clear();
-  for (const LineSeries& each : series_) columns_.push_back(columnsOf(each));
+  for (const LineSeries& line_series : series_) columns_.push_back(columnsOf(line_series));
   chooseValueRange();
 }
 
@@ -118,8 +118,9 @@ QString LinePlot::formatted(float value) const {
 void LinePlot::paintStatic(QPainter& painter) {
   paintStepAxis(painter);
   const QRect plot = plotRect();
-  const int most = std::max(2, plot.height() / withType(26));
-  auto ticks = log_values_ ? logTicks(values_.low, values_.high, most) : linearTicks(values_.low, values_.high, most);
+  const int max_ticks = std::max(2, plot.height() / withType(26));
+  auto ticks =
+      log_values_ ? logTicks(values_.low, values_.high, max_ticks) : linearTicks(values_.low, values_.high, max_ticks);
   if (percent_)
     for (Tick& tick : ticks) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3));
   QString caption = percent_ ? QString("%1, %").arg(caption_) : caption_;
@@ -236,12 +237,14 @@ void LinePlot::paintOverlay(QPainter& painter) {
 
 QRect LinePlot::figuresRect() const {
   if (!ends_) return bandAbove();
-  const int left = plotRect().right() + 2;
-  return {left, 0, width() - left, height()};
+  const int left_x = plotRect().right() + 2;
+  return {left_x, 0, width() - left_x, height()};
 }
 
 bool LinePlot::isActive(std::size_t series) const {
-  const auto of_active = [this](const LineSeries& each) { return each.history.get() == selection_->history(); };
+  const auto of_active = [this](const LineSeries& line_series) {
+    return line_series.history.get() == selection_->history();
+  };
   const bool only = std::ranges::all_of(series_, of_active);
   return only ? series == 0 : of_active(series_[series]);
 }
@@ -252,12 +255,12 @@ std::vector<LinePlot::Named> LinePlot::named() const {
   std::vector<Named> curves;
   const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
   for (std::size_t i = 0; i < series_.size(); ++i) {
-    const LineSeries& each = series_[i];
-    const float value = each.history ? each.smoothedAt(step) : kNoValue;
+    const LineSeries& line_series = series_[i];
+    const float value = line_series.history ? line_series.smoothedAt(step) : kNoValue;
     Named curve{.series = static_cast<int>(i),
-                .name = series_.size() > 1 ? each.label : QString(),
+                .name = series_.size() > 1 ? line_series.label : QString(),
                 .value = percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3),
-                .color = seriesColor(each.color, dark()),
+                .color = seriesColor(line_series.color, dark()),
                 .active = isActive(i),
                 .y = plotRect().bottom() + 0.0};
     if (i < columns_.size()) {
@@ -297,25 +300,26 @@ QStringList LinePlot::endForms(const Named& curve) const {
 // changes in steps, so that the plot keeps its width while values change.
 void LinePlot::chooseEnds() {
   const QFontMetrics metrics(semibold(font()));
-  const int most = width() * 2 / 7, spare = metrics.horizontalAdvance(QLatin1Char('0'));
+  const int max_width = width() * 2 / 7, spare = metrics.horizontalAdvance(QLatin1Char('0'));
   int widest = 0, lines = 0;
   ends_ = true;
   for (const Named& curve : named()) {
     if (!curve.isReference()) lines += metrics.height();
-    const QString form = fittingText(endForms(curve), metrics, most - kSpace12 - spare - curve.swatch());
-    widest = std::max(widest, form.isEmpty() ? most : curve.swatch() + metrics.horizontalAdvance(form) + spare);
+    const QString form = fittingText(endForms(curve), metrics, max_width - kSpace12 - spare - curve.swatch());
+    widest = std::max(widest, form.isEmpty() ? max_width : curve.swatch() + metrics.horizontalAdvance(form) + spare);
   }
-  ends_ = widest > 0 && widest + kSpace12 <= most &&
+  ends_ = widest > 0 && widest + kSpace12 <= max_width &&
           lines <= height() - axisLabelHeight() - (isLow() ? kSpace8 : legendRow() + kSpace8);
-  const int wanted = ends_ && widest > 0 ? widest + kSpace12 : kSpace12;
-  if (wanted > right_margin_ || wanted < right_margin_ - kSpace24) right_margin_ = (wanted + 7) / 8 * 8;
+  const int wanted_margin = ends_ && widest > 0 ? widest + kSpace12 : kSpace12;
+  if (wanted_margin > right_margin_ || wanted_margin < right_margin_ - kSpace24)
+    right_margin_ = (wanted_margin + 7) / 8 * 8;
 }
 
 // Paints names and values at the ends of the curves, moved apart if the ends are close to each other.
 void LinePlot::paintEnds(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFont usual = painter.font(), strong = semibold(usual);
-  const int line = QFontMetrics(strong).height() - 2, left = plot.right() + kSpace8, room = width() - left;
+  const int line = QFontMetrics(strong).height() - 2, left_x = plot.right() + kSpace8, room = width() - left_x;
   std::vector<Named> curves = named();
   const auto room_for = static_cast<std::size_t>(std::max(1, plot.height() / line));
   while (curves.size() > room_for && curves.back().isReference()) curves.pop_back();
@@ -330,7 +334,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
     const QFontMetrics metrics(painter.font());
     const QString text = fittingText(endForms(curve), metrics, room - curve.swatch()), letter = curve.letter();
     const int baseline = static_cast<int>(std::lround(curve.y)) + metrics.ascent() / 2 - 1;
-    int x = left;
+    int x = left_x;
     if (curve.swatch() > 0 && series_[curve.series].points) {
       paintPoint(painter, {x + kEndSwatch / 2.0, curve.y}, curve.color);
       x += curve.swatch();
@@ -346,7 +350,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
       painter.setFont(curve.active ? strong : usual);
     }
     painter.setPen(curve.isReference() ? curve.color : palette().text().color());
-    painter.drawText(x, baseline, !letter.isEmpty() && x > left ? text.mid(1) : text);
+    painter.drawText(x, baseline, !letter.isEmpty() && x > left_x ? text.mid(1) : text);
   }
   painter.setFont(usual);
 }
@@ -362,18 +366,18 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   for (Named& curve : curves)
     if (curve.name.isEmpty()) curve.name = series_[curve.series].label;
   QStringList texts;
-  int wanted = 0;
+  int wanted_width = 0;
   for (std::size_t form = 0; form < 3; ++form) {
     texts.clear();
-    wanted = 0;
+    wanted_width = 0;
     for (const Named& curve : curves) {
       const QStringList forms = endForms(curve);
       texts << (form == 0 ? forms.front() : form == 1 ? curve.name : forms.back());
-      wanted += kSwatch + kSpace4 + metrics.horizontalAdvance(texts.back()) + kSpace12;
+      wanted_width += kSwatch + kSpace4 + metrics.horizontalAdvance(texts.back()) + kSpace12;
     }
-    if (wanted <= room.width()) break;
+    if (wanted_width <= room.width()) break;
   }
-  int x = std::max(room.left(), room.right() - wanted + kSpace12);
+  int x = std::max(room.left(), room.right() - wanted_width + kSpace12);
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const int text = metrics.horizontalAdvance(texts[static_cast<int>(i)]);
     if (x + kSwatch + kSpace4 + text > width()) return;
@@ -403,13 +407,14 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
   const std::int64_t step = stepAt(position.x());
   const Axis axis = valueAxis();
   std::optional<FigureTarget> nearest;
-  double least = 0;
-  for (const LineSeries& each : series_) {
-    if ((each.fetch && !each.figure) || each.history.get() != selection_->history()) continue;
-    const double away = std::fabs(axis.toPixel(each.valueAt(step)) - position.y());
-    if (nearest && !(away < least)) continue;
-    nearest = each.figure ? each.figure(step) : FigureTarget{.key = each.metric, .layer = each.layer, .step = step};
-    least = away;
+  double smallest = 0;
+  for (const LineSeries& line_series : series_) {
+    if ((line_series.fetch && !line_series.figure) || line_series.history.get() != selection_->history()) continue;
+    const double away = std::fabs(axis.toPixel(line_series.valueAt(step)) - position.y());
+    if (nearest && !(away < smallest)) continue;
+    nearest = line_series.figure ? line_series.figure(step)
+                                 : FigureTarget{.key = line_series.metric, .layer = line_series.layer, .step = step};
+    smallest = away;
   }
   return nearest;
 }
@@ -417,10 +422,10 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
 // The steps that at least one of the runs has.
 std::vector<std::int64_t> LinePlot::stepsOfAll() const {
   std::vector<std::int64_t> all;
-  for (const LineSeries& each : series_) {
-    if (!each.history) continue;
+  for (const LineSeries& line_series : series_) {
+    if (!line_series.history) continue;
     std::vector<std::int64_t> both;
-    std::ranges::set_union(all, each.history->steps_in(range()), std::back_inserter(both));
+    std::ranges::set_union(all, line_series.history->steps_in(range()), std::back_inserter(both));
     all = std::move(both);
   }
   return all;

@@ -9,18 +9,18 @@
 namespace moescope {
 namespace {
 
-constexpr double kLeastSpacedRow = 3;  // pixels; no gap between lower rows
-constexpr int kMostScaleTicks = 3;
+constexpr double kMinSpacedRow = 3;  // pixels; no gap between lower rows
+constexpr int kMaxScaleTicks = 3;
 
 // Paints strong bars last, so that they stay visible where rows are thinner than a pixel.
 void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
   for (const bool strong : {false, true})
     for (const MarginBar& bar : bars.bars) {
       if (bar.strong != strong) continue;
-      const double height = bar.bottom - bar.top, gap = height >= kLeastSpacedRow ? 1 : 0;
+      const double height = bar.bottom - bar.top, gap = height >= kMinSpacedRow ? 1 : 0;
       const double width = std::max(bar.value > 0 ? 1.0 : 0.0, bar.value / high * area.width());
-      const double least = strong ? std::max(height - gap, 2.0) : std::max(height - gap, 0.5);
-      painter.fillRect(QRectF(area.left(), (bar.top + bar.bottom - least) / 2, width, least),
+      const double bar_height = strong ? std::max(height - gap, 2.0) : std::max(height - gap, 0.5);
+      painter.fillRect(QRectF(area.left(), (bar.top + bar.bottom - bar_height) / 2, width, bar_height),
                        QColor(strong ? c.strong_bar : c.plain_bar));
     }
 }
@@ -50,10 +50,11 @@ void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bar
   for (const MarginBar& bar : bars.bars) high = std::max(high, bar.value);
   painter.setPen(QColor(c.ink2));
   painter.drawText(QPoint(area.left(), area.top() - kSpace4 - metrics.descent()), bars.caption);
-  for (const Tick& tick : linearTicks(0, high, kMostScaleTicks)) {
+  for (const Tick& tick : linearTicks(0, high, kMaxScaleTicks)) {
     const int x = area.left() + static_cast<int>(tick.value / high * area.width());
-    const int half = metrics.horizontalAdvance(tick.label) / 2 + 1;
-    painter.drawText(QRect(x - half, area.bottom() + kSpace4, 2 * half, metrics.height()), Qt::AlignCenter, tick.label);
+    const int half_width = metrics.horizontalAdvance(tick.label) / 2 + 1;
+    painter.drawText(QRect(x - half_width, area.bottom() + kSpace4, 2 * half_width, metrics.height()), Qt::AlignCenter,
+                     tick.label);
   }
   paintBars(painter, area, bars, high, c);
   if (bars.reference >= 0) {

@@ -12,9 +12,9 @@
 namespace moescope {
 namespace {
 
-constexpr double kLeastSeparateCell = 5;  // logical pixels
-constexpr double kWidestCell = 2.4;       // largest width over height of cells that should look square
-constexpr double kSmallLabels = 0.9;      // font scale of names of narrow columns
+constexpr double kMinSeparateCell = 5;  // logical pixels
+constexpr double kWidestCell = 2.4;     // largest width over height of cells that should look square
+constexpr double kSmallLabels = 0.9;    // font scale of names of narrow columns
 
 bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
   return std::ranges::any_of(ticks, [&](const Tick& tick) {
@@ -106,9 +106,9 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   if (!legend_elsewhere_ || (printed() && legend_in_pictures_)) paintLegendInRow(painter, legend_);
 }
 
-QImage MatrixPlot::image(const QSize& most) const {
-  const std::vector<int> row_edges = edgesOfPixels(rows_, most.height());
-  const std::vector<int> column_edges = edgesOfPixels(columns_, most.width());
+QImage MatrixPlot::image(const QSize& max_size) const {
+  const std::vector<int> row_edges = edgesOfPixels(rows_, max_size.height());
+  const std::vector<int> column_edges = edgesOfPixels(columns_, max_size.width());
   const int width = static_cast<int>(column_edges.size()) - 1, height = static_cast<int>(row_edges.size()) - 1;
   QImage picture(width, height, QImage::Format_RGB32);
   for (int y = 0; y < height; ++y) {
@@ -135,7 +135,7 @@ void MatrixPlot::paintData(QPainter& painter) {
   if (cells.width() < 2 || cells.height() < 2) return;
   painter.drawImage(cells, image(cells.size() * devicePixelRatioF()));
   const QRectF cell = cellRect(0, 0);
-  if (std::min(cell.width(), cell.height()) >= kLeastSeparateCell) {
+  if (std::min(cell.width(), cell.height()) >= kMinSeparateCell) {
     painter.setPen(palette().base().color());
     for (int row = 1; row < rows_; ++row)
       painter.drawLine(QPointF(cells.left(), cellRect(row, 0).top()), QPointF(cells.right(), cellRect(row, 0).top()));
@@ -209,10 +209,10 @@ void MatrixPlot::keyPressEvent(QKeyEvent* event) {
   if (describe) emit readoutChanged(describe(row, column).join(QStringLiteral("   ")));
 }
 
-void MatrixPlot::paintTexts(QPainter& painter, const QSizeF& least,
+void MatrixPlot::paintTexts(QPainter& painter, const QSizeF& min_size,
                             const std::function<QString(int row, int column)>& text) const {
   const QRectF cell = cellRect(0, 0);
-  if (cell.width() < least.width() || cell.height() < least.height()) return;
+  if (cell.width() < min_size.width() || cell.height() < min_size.height()) return;
   for (int row = 0; row < rows_; ++row)
     for (int column = 0; column < columns_; ++column) {
       painter.setPen(textOn(cellColor(row, column)));

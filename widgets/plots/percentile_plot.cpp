@@ -66,7 +66,7 @@ void PercentilePlot::paintData(QPainter& painter) {
   faint.setAlpha(120);
   const Axis axis = valueAxis();
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const double left = xOf(i), width = xOf(i + 1) - left, middle = left + width / 2;
+    const double left_x = xOf(i), width = xOf(i + 1) - left_x, middle = left_x + width / 2;
     const auto y = [&](int value) { return axis.toPixel(std::max(1e-6, double(groups_[i].values[value]))); };
     painter.setPen(QPen(color, 0));
     painter.drawLine(QPointF(middle, y(4)), QPointF(middle, y(0)));
@@ -93,9 +93,9 @@ void PercentilePlot::mousePressEvent(QMouseEvent* event) {
 }
 
 void PercentilePlot::keyPressEvent(QKeyEvent* event) {
-  const int way = arrowOf(event).x();
-  if (way == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
-  const int place = std::clamp(placeOf(current_) + way, 0, static_cast<int>(groups_.size()) - 1);
+  const int direction = arrowOf(event).x();
+  if (direction == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
+  const int place = std::clamp(placeOf(current_) + direction, 0, static_cast<int>(groups_.size()) - 1);
   current_ = groups_[place].id;  // set here, since keys may come faster than paints
   emit groupChosen(current_);
 }

@@ -359,11 +359,11 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
     painter.setPen(axisColor(palette()));
     painter.drawLine(x, top, x, top + 3);
     const int wide = metrics.horizontalAdvance(tick.label);
-    const int left = std::clamp(x - wide / 2, 0, std::max(0, right - wide));
-    if (left < last + kSpace8 || left + wide + kSpace8 > end) continue;
-    last = left + wide;
+    const int left_x = std::clamp(x - wide / 2, 0, std::max(0, right - wide));
+    if (left_x < last + kSpace8 || left_x + wide + kSpace8 > end) continue;
+    last = left_x + wide;
     painter.setPen(mutedText(palette()));
-    painter.drawText(QRect(left, row.top(), wide + 1, row.height()), Qt::AlignCenter, tick.label);
+    painter.drawText(QRect(left_x, row.top(), wide + 1, row.height()), Qt::AlignCenter, tick.label);
   }
 }
 
@@ -429,17 +429,17 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
   const int right = plot.left() - kSpace8, top = static_cast<int>(std::lround(y)) - line / 2;
   const QRect place(std::max(0, right - wide), top, std::min(wide, right), line);
   if (!label.isEmpty() && wide <= right) {
-    const int left = std::max(0, place.left() - kSpace16);  // does not cover names farther left
-    const QRect beside(left, top, plot.left() - 3 - left, line);
-    painter.fillRect(beside, palette().base());
+    const int left_x = std::max(0, place.left() - kSpace16);  // does not cover names farther left
+    const QRect label_room(left_x, top, plot.left() - 3 - left_x, line);
+    painter.fillRect(label_room, palette().base());
     for (const int other : row_labels_)
       if (std::abs(other - y) < line)
-        painter.fillRect(QRect(left, other - line / 2, beside.width(), line), palette().base());
+        painter.fillRect(QRect(left_x, other - line / 2, label_room.width(), line), palette().base());
     painter.setPen(palette().text().color());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, label);
   }
-  const bool beside = wide + kPointerSize + 2 <= right;
-  paintPointer(painter, QPointF(beside ? place.left() - 3 : plot.left() - 2, y), false);
+  const bool fits = wide + kPointerSize + 2 <= right;
+  paintPointer(painter, QPointF(fits ? place.left() - 3 : plot.left() - 2, y), false);
   painter.setFont(usual);
 }
 

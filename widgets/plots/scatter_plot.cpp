@@ -62,8 +62,9 @@ Axis ScatterPlot::axis(bool vertical) const {
 QPointF ScatterPlot::placeOf(int point) const {
   const Point& at = points_[point];
   if (axes_ == Axes::plane) return {axis(false).toPixel(at.x), axis(true).toPixel(at.y)};
-  const double least = std::exp2(-octaves_), most = std::exp2(octaves_);
-  return {axis(false).toPixel(std::clamp(at.x, least, most)), axis(true).toPixel(std::clamp(at.y, least, most))};
+  const double lowest = std::exp2(-octaves_), highest = std::exp2(octaves_);
+  return {axis(false).toPixel(std::clamp(at.x, lowest, highest)),
+          axis(true).toPixel(std::clamp(at.y, lowest, highest))};
 }
 
 int ScatterPlot::nearest(QPoint position) const {
@@ -71,8 +72,8 @@ int ScatterPlot::nearest(QPoint position) const {
   double distance = kNearPoint;
   for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
     if (!isDrawn(i)) continue;
-    const QPointF apart = placeOf(i) - position;
-    const double d = std::hypot(apart.x(), apart.y());
+    const QPointF offset = placeOf(i) - position;
+    const double d = std::hypot(offset.x(), offset.y());
     if (d < distance) best = i, distance = d;
   }
   return best;
@@ -149,9 +150,9 @@ void ScatterPlot::mousePressEvent(QMouseEvent* event) {
 }
 
 void ScatterPlot::keyPressEvent(QKeyEvent* event) {
-  const int way = arrowOf(event).x() + arrowOf(event).y();
-  if (points_.empty() || way == 0) return QWidget::keyPressEvent(event);
-  const int point = std::clamp(current_ + way, 0, static_cast<int>(points_.size()) - 1);
+  const int direction = arrowOf(event).x() + arrowOf(event).y();
+  if (points_.empty() || direction == 0) return QWidget::keyPressEvent(event);
+  const int point = std::clamp(current_ + direction, 0, static_cast<int>(points_.size()) - 1);
   current_ = point;  // set here, since keys may come faster than paints
   emit pointChosen(point);
   if (describe) emit readoutChanged(describe(point).join(QStringLiteral("   ")));

@@ -36,7 +36,7 @@ void ShareBars::paintData(QPainter& painter) {
     figures = std::max(figures, metrics.horizontalAdvance(bar.figure));
   }
   names = std::min(names, width() / 3);
-  const int left = names + 12, room = std::max(8, width() - left - figures - 14);
+  const int left_x = names + 12, room = std::max(8, width() - left_x - figures - 14);
   double longest = 1e-9;
   for (const Bar& bar : bars_) longest = std::max(longest, bar.share);
   int y = metrics.height() + 3;
@@ -46,9 +46,9 @@ void ShareBars::paintData(QPainter& painter) {
     painter.drawText(QRect(6, y, names + 2, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
                      elidedWords(bar.name, metrics, names + 1));
     const int length = std::max(1, static_cast<int>(bar.share / longest * room));
-    painter.fillRect(QRect(left, y + 3, length, metrics.height() - 6),
+    painter.fillRect(QRect(left_x, y + 3, length, metrics.height() - 6),
                      QColor(&bar == bars_.data() ? colors(palette()).strong_bar : colors(palette()).plain_bar));
-    painter.drawText(QRect(left + length + 5, y, figures + 4, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
+    painter.drawText(QRect(left_x + length + 5, y, figures + 4, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
                      bar.figure);
     y += metrics.height();
   }

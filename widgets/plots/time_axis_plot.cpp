@@ -55,9 +55,9 @@ void TimeAxisPlot::followPicture() {
 }
 
 std::vector<Tick> TimeAxisPlot::stepTicks() const {
-  const int most = std::max(3, plotRect().width() / withType(64));
-  if (!log_steps_) return integerTicks(range().first, range().last, most);
-  return logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), most);
+  const int max_ticks = std::max(3, plotRect().width() / withType(64));
+  if (!log_steps_) return integerTicks(range().first, range().last, max_ticks);
+  return logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), max_ticks);
 }
 
 double TimeAxisPlot::xOf(double step) const {
@@ -110,11 +110,11 @@ void TimeAxisPlot::paintMarks(QPainter& painter) {
     painter.drawPolygon(QPolygon({{x - 4, top}, {x + 4, top}, {x, top + 6}}));
     painter.setPen(color);
     for (int y = plot.top(); y < plot.bottom(); y += 4) painter.drawLine(x, y, x, y + 1);
-    const int left = x + 7;
+    const int left_x = x + 7;
     const QString text = elidedWords(QString::fromStdString(shown[i].second->title), fontMetrics(),
-                                     std::min(next - kSpace12, room.right()) - left);
-    if (text.size() < 3 || left < room.left()) continue;
-    const QRect place(left, marks_inside_ ? plot.top() - 2 : room.top(), fontMetrics().horizontalAdvance(text) + 1,
+                                     std::min(next - kSpace12, room.right()) - left_x);
+    if (text.size() < 3 || left_x < room.left()) continue;
+    const QRect place(left_x, marks_inside_ ? plot.top() - 2 : room.top(), fontMetrics().horizontalAdvance(text) + 1,
                       line);
     if (marks_inside_) painter.fillRect(place, palette().base());
     painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, text);
@@ -135,10 +135,10 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
     QColor veil = QColor(colors(palette()).accent);
     painter.setPen(veil);
     veil.setAlpha(60);
-    const int left = std::clamp(std::min(press_.x(), mouse_.x()), plot.left(), plot.right());
+    const int left_x = std::clamp(std::min(press_.x(), mouse_.x()), plot.left(), plot.right());
     const int right = std::clamp(std::max(press_.x(), mouse_.x()), plot.left(), plot.right());
-    painter.fillRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())), veil);
-    painter.drawRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())));
+    painter.fillRect(QRect(QPoint(left_x, plot.top()), QPoint(right, plot.bottom())), veil);
+    painter.drawRect(QRect(QPoint(left_x, plot.top()), QPoint(right, plot.bottom())));
   } else {
     paintReadout(painter, readoutAtMouse());
   }

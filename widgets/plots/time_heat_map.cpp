@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kLeastFramedRow = 5;  // logical pixels
+constexpr double kMinFramedRow = 5;  // logical pixels
 
 }  // namespace
 
@@ -140,10 +140,10 @@ void TimeHeatMap::paintData(QPainter& painter) {
   if (codes_.empty() || last_row_ < first_row_) return;
   const QRect plot = plotRect();
   const QImage picture = image(std::max(1, static_cast<int>(plot.height() * devicePixelRatioF())));
-  const double left = xOf(first_column_ * stride_ - 0.5);
+  const double left_x = xOf(first_column_ * stride_ - 0.5);
   const double right = xOf((first_column_ + picture.width()) * stride_ - 0.5);
   painter.setClipRect(plot);
-  const QRectF place(left, plot.top(), right - left, plot.height());
+  const QRectF place(left_x, plot.top(), right - left_x, plot.height());
   painter.drawImage(place, picture, picture.rect());
   if (hatched_code_ >= 0) paintHatch(painter, picture, place);
 }
@@ -170,7 +170,7 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
   if (place >= first_row_ && place <= last_row_) {
     const QRect plot = plotRect();
     const double a = yOf(place), b = yOf(place + 1);
-    if (std::abs(b - a) >= kLeastFramedRow)  // a frame would hide a thinner row
+    if (std::abs(b - a) >= kMinFramedRow)  // a frame would hide a thinner row
       paintFrame(painter, QRectF(plot.left(), std::min(a, b), plot.width(), std::abs(b - a)));
     const auto tick = std::ranges::find(row_ticks_, static_cast<double>(place), &Tick::value);
     const QString label = !current_label_.isEmpty()  ? current_label_

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<double, 5> kShares = {0, 0.1, 0.5, 0.9, 1};
 constexpr double kHighestVio = 8;  // value at the high end of the colour scale
-constexpr double kLeastFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05, kUsualFactor = 1.25;  // capacity factors
+constexpr double kMinFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05, kUsualFactor = 1.25;  // capacity factors
 
 // Returns the position on a scale with readable distances between 0, 1/2, 1, 2, 4 and 8.
 double vioPosition(double vio) {
@@ -110,7 +110,7 @@ void BalancePanel::addLayersMap() {
 
 void BalancePanel::addCapacity() {
   capacity_->setAccessibleName("Cost of a fixed capacity");
-  capacity_->setXAxis("capacity factor c; room for c T K / E tokens an expert", kLeastFactor, kMaxFactor);
+  capacity_->setXAxis("capacity factor c; room for c T K / E tokens an expert", kMinFactor, kMaxFactor);
   capacity_->setValueCaption("share of the copies, what-if");
   capacity_->refill = [this] { refillCapacity(); };
   capacity_->describe = [this](double factor) {
@@ -156,11 +156,11 @@ Panel::Answer BalancePanel::answer() const {
   if (worst < 0) return {};
   const float median = history.value_at(percentileMetric(0), kWholeRun, selection_->step());
   const StepRange steps = history.last_steps(window() ? history.info().window : 1, selection_->step());
-  const QString most = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
+  const QString worst_text = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
   const QString first = QString("Most uneven %1 %2: %3")
-                            .arg(window() ? QString("over") : QString("at"), selection_->rangeText(steps), most);
+                            .arg(window() ? QString("over") : QString("at"), selection_->rangeText(steps), worst_text);
   return {"How even are the layers?",
-          {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, most}};
+          {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, worst_text}};
 }
 
 Metric BalancePanel::percentileMetric(int percentile) const {
@@ -248,7 +248,7 @@ void BalancePanel::refillCapacity() {
   CurvePlot::Curve mean{.label = "dropped, mean of layers", .color = 0, .points = {}};
   CurvePlot::Curve one{.label = QString("dropped, layer %1").arg(selection_->layer()), .color = 3, .points = {}};
   CurvePlot::Curve filler{.label = "filler, mean of layers", .color = 2, .points = {}};
-  for (double factor = kLeastFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
+  for (double factor = kMinFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
     double dropped = 0, filled = 0, largest = 0;
     for (const RouterFrame& router : frame->routers) {
       const double share = dropped_fraction(router.tokens_per_expert, factor);
@@ -271,7 +271,7 @@ double BalancePanel::capacityFactor() const {
   const History* history = selection_->history();
   const auto factor = history ? history->settings_at(selection_->step())->value(&RouterConfig::capacity_factor)
                               : std::optional<double>();
-  return factor && *factor > 0 ? std::clamp(*factor, kLeastFactor, kMaxFactor) : kUsualFactor;
+  return factor && *factor > 0 ? std::clamp(*factor, kMinFactor, kMaxFactor) : kUsualFactor;
 }
 
 Panel::Answer BalancePanel::answerOfCapacity() const {

@@ -80,21 +80,21 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
 Panel::Answer ExpertBiasOverTimePanel::answer() const {
   if (!whyNothing().isEmpty()) return {};
   const std::vector<float> bias = biasNow();
-  const auto [least, most] = std::ranges::minmax_element(bias);
+  const auto [lowest, highest] = std::ranges::minmax_element(bias);
   const auto text = [](float b) { return (b > 0 ? "+" : "") + formatValue(b, 3); };
   const QString question = "Which expert does the bias favour?";
-  if (*least == *most) return {question, {QString("None: all biases are %1").arg(text(*most)), "nobody"}};
-  const QString favoured = QString("Expert %1 most, %2").arg(most - bias.begin()).arg(text(*most));
+  if (*lowest == *highest) return {question, {QString("None: all biases are %1").arg(text(*highest)), "nobody"}};
+  const QString favoured = QString("Expert %1 most, %2").arg(highest - bias.begin()).arg(text(*highest));
   return {question,
-          {QString("%1; expert %2 least, %3").arg(favoured).arg(least - bias.begin()).arg(text(*least)), favoured}};
+          {QString("%1; expert %2 least, %3").arg(favoured).arg(lowest - bias.begin()).arg(text(*lowest)), favoured}};
 }
 
 std::vector<float> ExpertBiasOverTimePanel::biasNow() const {
   const History* history = selection_->history();
   const StepRange until{history->steps().first, selection_->step()};
   if (until.empty()) return {};
-  const std::vector<float> now = history->expert_bias(selection_->layer(), until, 1);
-  return now.empty() || std::isnan(now.front()) ? std::vector<float>() : now;
+  const std::vector<float> current = history->expert_bias(selection_->layer(), until, 1);
+  return current.empty() || std::isnan(current.front()) ? std::vector<float>() : current;
 }
 
 QString ExpertBiasOverTimePanel::whyNothing() const {
@@ -108,9 +108,9 @@ void ExpertBiasOverTimePanel::refillMap() {
   map_->setNotice(whyNothing());
   if (!map_->notice().isEmpty()) return;
   const std::vector<float> bias = biasNow();
-  const QString of =
+  const QString drawn =
       QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(selection_->history())).arg(selection_->layer());
-  if (std::exchange(drawn_, of) != of) largest_drawn_ = 0;
+  if (std::exchange(drawn_, drawn) != drawn) largest_drawn_ = 0;
   double largest = std::max(1e-3, largest_drawn_);  // one step at the usual rate; smaller biases have no colour
   for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
   const double next = niceRange(0, largest, false).high;
@@ -132,9 +132,9 @@ void ExpertBiasOverTimePanel::refillMap() {
 
 const std::vector<float>& ExpertBiasOverTimePanel::image(StepRange range, int bins) const {
   const History* history = selection_->history();
-  const bool same = image_.history == history && image_.sequence == history->sequence() &&
-                    image_.layer == selection_->layer() && image_.bins == bins && image_.range == range;
-  if (!same)
+  const bool is_unchanged = image_.history == history && image_.sequence == history->sequence() &&
+                            image_.layer == selection_->layer() && image_.bins == bins && image_.range == range;
+  if (!is_unchanged)
     image_ = {history,
               history->sequence(),
               selection_->layer(),

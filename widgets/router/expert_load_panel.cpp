@@ -16,7 +16,7 @@ namespace moescope {
 namespace {
 
 constexpr int kBarsWidth = 130, kBarFigure = 40;  // widths of the bars beside the layers and of their figures
-constexpr int kLeastForBars = 460;                // width of the plot from which bars are shown
+constexpr int kMinWidthOfBars = 460;              // width of the plot from which bars are shown
 // A layer in which an expert has twice its fair share is uneven: every rank waits for the rank of that expert.
 constexpr float kUnevenMaxVio = 1;    // MaxVio
 constexpr double kFarFromRest = 0.5;  // share of the largest MaxVio from which bars are strong
@@ -177,19 +177,20 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
   if (view() == one_layer) return {selection_->layer()};
   const History& history = *selection_->history();
   std::vector<int> all = history.info().moe_layers;
-  const int most = stack_->mostLayers(static_cast<int>(all.size()));
-  if (most >= std::ssize(all)) return all;
+  const int max_layers = stack_->mostLayers(static_cast<int>(all.size()));
+  if (max_layers >= std::ssize(all)) return all;
   const int chosen = selection_->expert() >= 0 ? selection_->layer() : -1;
-  const bool still = std::ranges::find(shown_.layers, chosen) != shown_.layers.end() || chosen < 0;
-  if (shown_.history == &history && shown_.most == most && still && !shown_.layers.empty()) return shown_.layers;
+  const bool shows_chosen = std::ranges::find(shown_.layers, chosen) != shown_.layers.end() || chosen < 0;
+  if (shown_.history == &history && shown_.most == max_layers && shows_chosen && !shown_.layers.empty())
+    return shown_.layers;
   const auto unevenness = [&](int layer) {
-    const LayerWindow* of = window().find_layer(layer);
-    return layer == chosen ? HUGE_VAL : of ? of->max_vio : -1;
+    const LayerWindow* layer_window = window().find_layer(layer);
+    return layer == chosen ? HUGE_VAL : layer_window ? layer_window->max_vio : -1;
   };
   std::ranges::stable_sort(all, std::greater{}, unevenness);
-  all.resize(static_cast<std::size_t>(most));
+  all.resize(static_cast<std::size_t>(max_layers));
   std::ranges::sort(all);
-  shown_ = {&history, chosen, most, all};
+  shown_ = {&history, chosen, max_layers, all};
   return all;
 }
 
@@ -256,7 +257,8 @@ void ExpertLoadPanel::refillMatrix() {
   matrix_->setCells(rows, columns, std::move(codes));
   matrix_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
   matrix_->setExtraMargins(
-      {0, 0, matrix_->width() >= withType(kLeastForBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0, 0});
+      {0, 0, matrix_->width() >= withType(kMinWidthOfBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0,
+       0});
   matrix_->setRowAxis(std::move(row_ticks), "layer");
   matrix_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, matrix_->width() / 60)),
                          sort_->currentIndex() == ExpertOrders::by_load ? QString("rank by load, most loaded first")
@@ -283,16 +285,16 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
   const int room = matrix_->width() - cells.right() - kSpace12;
   if (room < withType(kBarsWidth, fontMetrics()) - kSpace12) return;
   MarginBars bars{.caption = "MaxVio by layer"};
-  double most = 0;
+  double largest = 0;
   for (int row = 0; row < matrix_->rows(); ++row) {
     const QRectF cell = matrix_->cellRect(row, 0);
     const auto value = static_cast<double>(max_vio(std::span<const std::uint32_t>(routerAt(row).tokens_per_expert)));
     bars.bars.push_back({cell.top(), cell.bottom(), std::isnan(value) ? 0 : value});
-    most = std::max(most, bars.bars.back().value);
+    largest = std::max(largest, bars.bars.back().value);
   }
   for (MarginBar& bar : bars.bars)
-    bar.strong =
-        bar.value >= most || (bar.value >= static_cast<double>(kUnevenMaxVio) && bar.value >= kFarFromRest * most);
+    bar.strong = bar.value >= largest ||
+                 (bar.value >= static_cast<double>(kUnevenMaxVio) && bar.value >= kFarFromRest * largest);
   const QRect area(cells.right() + kSpace12, cells.top(), room - withType(kBarFigure, fontMetrics()), cells.height());
   paintMarginBars(painter, area, bars, palette());
 }
@@ -340,34 +342,34 @@ Panel::Answer ExpertLoadPanel::answer() const {
 Panel::Answer ExpertLoadPanel::answerOverTime() const {
   const History& history = *selection_->history();
   const LayerWindow& worst = *window().worst(&LayerWindow::max_vio);
-  const QString who = QString("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
+  const QString expert_text = QString("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
   const QString share = sharesText(worst.max_vio + 1);
-  const auto uneven =
-      std::ranges::count_if(window().layers, [](const LayerWindow& of) { return of.max_vio >= kUnevenMaxVio; });
+  const auto uneven = std::ranges::count_if(
+      window().layers, [](const LayerWindow& layer_window) { return layer_window.max_vio >= kUnevenMaxVio; });
   QString head = "Mostly even";
   if (uneven > 0) {
     head = window().layers.size() == 1 ? QString("Uneven")
                                        : QString("%1 of %2 layers are uneven").arg(uneven).arg(window().layers.size());
   } else if (selection_->following()) {
     const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUnevenMaxVio);
-    const bool over = last >= 0 && last + kWindowSteps < history.steps().last;
-    if (over) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
+    const bool has_ended = last >= 0 && last + kWindowSteps < history.steps().last;
+    if (has_ended) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
   }
   const QString short_who = QString("expert %1 of layer %2: %3 \u00d7")
                                 .arg(worst.fullest)
                                 .arg(worst.layer)
                                 .arg(formatValue(worst.max_vio + 1, 3));
   return {"Who gets the tokens?",
-          {head + QStringLiteral("; ") + who + QStringLiteral(", ") + share +
+          {head + QStringLiteral("; ") + expert_text + QStringLiteral(", ") + share +
                QString(", over %1").arg(selection_->rangeText(window().steps)),
-           head + QStringLiteral("; ") + who + QStringLiteral(", ") + share, head + QStringLiteral("; ") + who,
-           head + QStringLiteral("; ") + short_who, head}};
+           head + QStringLiteral("; ") + expert_text + QStringLiteral(", ") + share,
+           head + QStringLiteral("; ") + expert_text, head + QStringLiteral("; ") + short_who, head}};
 }
 
 Panel::Answer ExpertLoadPanel::answerAtAStep() const {
   const auto frame = selection_->frame();
   if (!frame || frame->routers.empty()) return {};
-  double most = -1;
+  double largest = -1;
   int layer = -1, silent = 0, experts = 0, uneven = 0;
   std::ptrdiff_t fullest = 0;
   for (const RouterFrame& router : frame->routers) {
@@ -376,17 +378,20 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
     experts += static_cast<int>(counts.size());
     silent += static_cast<int>(std::ranges::count(counts, 0u));
     uneven += value >= kUnevenMaxVio;
-    if (value > most) most = value, layer = router.layer, fullest = std::ranges::max_element(counts) - counts.begin();
+    if (value > largest)
+      largest = value, layer = router.layer, fullest = std::ranges::max_element(counts) - counts.begin();
   }
   if (layer < 0) return {};
-  const QString who = QString("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(most + 1));
+  const QString expert_text =
+      QString("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(largest + 1));
   const QString none =
       silent > 0 ? QString("; %1 of %2 get no token").arg(silent).arg(formatCount(experts)) : QString();
-  const QString many = frame->routers.size() > 1 && uneven > 0
-                           ? QString("; %1 of %2 layers are uneven").arg(uneven).arg(frame->routers.size())
-                           : QString();
+  const QString uneven_text = frame->routers.size() > 1 && uneven > 0
+                                  ? QString("; %1 of %2 layers are uneven").arg(uneven).arg(frame->routers.size())
+                                  : QString();
   return {"Who gets the tokens?",
-          {who + many + none, who + many, who, QString("Expert %1 of layer %2").arg(fullest).arg(layer)}};
+          {expert_text + uneven_text + none, expert_text + uneven_text, expert_text,
+           QString("Expert %1 of layer %2").arg(fullest).arg(layer)}};
 }
 
 // "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.

@@ -86,15 +86,15 @@ void ExpertPanel::addNavigation() {
   auto* pair = new QWidget(this);
   pair->setAccessibleName("Other experts");
   auto* row = plainRow(pair, 0);
-  const auto add = [&](const QString& sign, const QString& name, int way) {
+  const auto add = [&](const QString& sign, const QString& name, int direction) {
     auto* button = new QToolButton(pair);
     button->setText(sign);
     button->setAutoRaise(true);
     button->setAccessibleName(name);
     button->setToolTip(name);
-    connect(button, &QToolButton::clicked, this, [this, way] {
+    connect(button, &QToolButton::clicked, this, [this, direction] {
       const int experts = selection_->history() ? selection_->history()->info().n_experts : 0;
-      if (experts > 0) selection_->setExpert((std::max(0, selection_->expert()) + way + experts) % experts);
+      if (experts > 0) selection_->setExpert((std::max(0, selection_->expert()) + direction + experts) % experts);
     });
     row->addWidget(button);
   };
@@ -128,7 +128,7 @@ void ExpertPanel::hidePartsWithoutData() {
   if (!isVisible()) return;
   const History* history = selection_->history();
   const bool any = history && !history->steps().empty() && selection_->expert() >= 0;
-  for (const Tile& each : tiles_) each.tile->setVisible(any && !each.text().isEmpty());
+  for (const Tile& figure_tile : tiles_) figure_tile.tile->setVisible(any && !figure_tile.text().isEmpty());
   const RouterFrame* at = any ? router() : nullptr;
   const bool high = height() >= withType(kRoomForBias, fontMetrics()),
              higher = height() >= withType(kRoomForTexts, fontMetrics());
@@ -169,13 +169,13 @@ void ExpertPanel::addTiles() {
       {"Saliency", [this] { return cost() ? formatValue(static_cast<float>(cost()->saliency), 3) : QString(); }},
       {"Most similar expert", [this] { return mostSimilarText(); }},
   };
-  for (const Figure& of : figures) {
+  for (const Figure& figure : figures) {
     const auto i = static_cast<int>(tiles_.size());
-    auto* tile = new ValueTile(selection_, of.name, of.text, body);
-    if (of.array) tile->setPlace([this, array = of.array] { return stepOf(*array); });
+    auto* tile = new ValueTile(selection_, figure.name, figure.text, body);
+    if (figure.array) tile->setPlace([this, array = figure.array] { return stepOf(*array); });
     tile->setFocusPolicy(Qt::NoFocus);
     grid->addWidget(tile, i / 3, i % 3);
-    tiles_.push_back({tile, of.text});
+    tiles_.push_back({tile, figure.text});
   }
   addBody(body, 0);
 }
@@ -195,12 +195,13 @@ void ExpertPanel::addActions() {
     refreshActions();
   });
   connect(pin_, &QPushButton::clicked, this, [this] {
-    const auto now = interventionOf ? interventionOf(selection_->layer(), selection_->expert()) : Intervention{};
+    const auto intervention =
+        interventionOf ? interventionOf(selection_->layer(), selection_->expert()) : Intervention{};
     const RouterFrame* at = router();
     const auto e = static_cast<std::size_t>(selection_->expert());
     std::optional<double> bias;
-    if (!now.pinned_bias && at && e < at->expert_bias.size()) bias = at->expert_bias[e];
-    if (now.pinned_bias || bias) emit pinRequested(selection_->layer(), selection_->expert(), bias);
+    if (!intervention.pinned_bias && at && e < at->expert_bias.size()) bias = at->expert_bias[e];
+    if (intervention.pinned_bias || bias) emit pinRequested(selection_->layer(), selection_->expert(), bias);
     refreshActions();
   });
   actions_ = body;
@@ -209,21 +210,22 @@ void ExpertPanel::addActions() {
 
 void ExpertPanel::refreshActions() {
   const bool chosen = selection_->expert() >= 0;
-  const auto now =
+  const auto intervention =
       interventionOf && chosen ? interventionOf(selection_->layer(), selection_->expert()) : Intervention{};
-  actions_->setVisible(selection_->growing() || now.possible);
-  kill_->setEnabled(now.possible);
-  pin_->setEnabled(now.possible);
-  kill_->setText(now.killed ? QString("Revive") : QString("Kill"));
-  pin_->setText(now.pinned_bias ? QString("Release bias") : QString("Pin bias"));
+  actions_->setVisible(selection_->growing() || intervention.possible);
+  kill_->setEnabled(intervention.possible);
+  pin_->setEnabled(intervention.possible);
+  kill_->setText(intervention.killed ? QString("Revive") : QString("Kill"));
+  pin_->setText(intervention.pinned_bias ? QString("Release bias") : QString("Pin bias"));
   const QString refused = chosen ? QString("Only while a model is in training") : QString("No expert is chosen");
-  kill_->setToolTip(!now.possible ? refused
-                    : now.killed  ? QString("Let the router choose this expert again")
-                                  : QString("Exclude this expert from the router's choice (Ctrl+Z undoes it)"));
+  kill_->setToolTip(!intervention.possible ? refused
+                    : intervention.killed  ? QString("Let the router choose this expert again")
+                                          : QString("Exclude this expert from the router's choice (Ctrl+Z undoes it)"));
   pin_->setToolTip(
-      !now.possible ? refused
-      : now.pinned_bias
-          ? QString("Pinned at %1: let the update rule change the bias again").arg(formatValue(*now.pinned_bias))
+      !intervention.possible ? refused
+      : intervention.pinned_bias
+          ? QString("Pinned at %1: let the update rule change the bias again")
+                .arg(formatValue(*intervention.pinned_bias))
           : QString("Hold the bias of this expert at its value at the cursor; the update rule no longer changes it"));
 }
 
@@ -282,8 +284,8 @@ QString ExpertPanel::tokensText() const {
 QString ExpertPanel::placeText() const {
   const auto* counts = this->counts();
   if (!counts) return {};
-  const std::uint32_t own = (*counts)[selection_->expert()];
-  const auto fuller = std::ranges::count_if(*counts, [own](std::uint32_t n) { return n > own; });
+  const std::uint32_t own_count = (*counts)[selection_->expert()];
+  const auto fuller = std::ranges::count_if(*counts, [own_count](std::uint32_t n) { return n > own_count; });
   return QString("%1 of %2").arg(fuller + 1).arg(counts->size());
 }
 
@@ -300,10 +302,10 @@ QString ExpertPanel::weightsText() const {
   const History* history = selection_->history();
   const auto e = static_cast<std::size_t>(selection_->expert());
   if (!history || selection_->expert() < 0) return {};
-  const auto now = history->specialisation_of(selection_->layer(), selection_->step());
-  if (!now || e >= now->weight_norm_E.size()) return {};
-  const QString norm = QString("norm %1").arg(formatValue(now->weight_norm_E[e]));
-  const float sqnr = e < now->weight_sqnr_E.size() ? now->weight_sqnr_E[e] : kNoValue;
+  const auto specialisation = history->specialisation_of(selection_->layer(), selection_->step());
+  if (!specialisation || e >= specialisation->weight_norm_E.size()) return {};
+  const QString norm = QString("norm %1").arg(formatValue(specialisation->weight_norm_E[e]));
+  const float sqnr = e < specialisation->weight_sqnr_E.size() ? specialisation->weight_sqnr_E[e] : kNoValue;
   if (is_missing(sqnr)) return norm;
   if (run_origin(history->info()) == RunOrigin::checkpoint)
     return QString("%1, %2 from A").arg(norm, formatPercent(std::pow(10.0, -static_cast<double>(sqnr) / 20)));
@@ -392,10 +394,10 @@ void ExpertPanel::refillDomains() {
   domains_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
   if (!domains_->notice().isEmpty()) return;
   const History* history = selection_->history();
-  const auto now = history->specialisation_of(selection_->layer(), selection_->step());
+  const auto specialisation = history->specialisation_of(selection_->layer(), selection_->step());
   const auto& names = history->info().domains;
-  if (!now || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), "domains"));
-  const auto found = domains_of_expert(*now, static_cast<std::size_t>(selection_->expert()));
+  if (!specialisation || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), "domains"));
+  const auto found = domains_of_expert(*specialisation, static_cast<std::size_t>(selection_->expert()));
   std::vector<ShareBars::Bar> bars;
   for (const TokensOfExpert& domain : found) {
     if (static_cast<int>(bars.size()) == ShareBars::kMaxBars || domain.kind >= names.size()) break;
@@ -410,13 +412,13 @@ void ExpertPanel::refillTokens() {
   tokens_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
   if (!tokens_->notice().isEmpty()) return;
   const History* history = selection_->history();
-  std::vector<std::shared_ptr<const TokenFrame>> kept;
+  std::vector<std::shared_ptr<const TokenFrame>> frames;
   std::vector<const TokenFrame*> texts;
   for (const TextKind kind : kKinds) {
     std::int64_t step = selection_->step();
     if (auto text = history->text_at(kind, step)) {
       texts.push_back(text.get());
-      kept.push_back(std::move(text));
+      frames.push_back(std::move(text));
     }
   }
   if (texts.empty()) return tokens_->setNotice(notInLogNotice(history->info(), "routed texts"));

@@ -39,19 +39,19 @@ GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget
 
 // Names the expert whose two shares differ most.
 Panel::Answer GateMassAgainstLoadPanel::answer() const {
-  const RouterFrame* now = router();
-  if (!now || mass(*now).size() != now->tokens_per_expert.size()) return {};
-  const double total = std::accumulate(now->tokens_per_expert.begin(), now->tokens_per_expert.end(), 0.0);
+  const RouterFrame* current = router();
+  if (!current || mass(*current).size() != current->tokens_per_expert.size()) return {};
+  const double total = std::accumulate(current->tokens_per_expert.begin(), current->tokens_per_expert.end(), 0.0);
   std::size_t farthest = 0;
   double gap = -1, load = 0;
-  for (std::size_t e = 0; e < now->tokens_per_expert.size(); ++e) {
-    const double share = now->tokens_per_expert[e] / std::max(1.0, total);
-    if (std::abs(share - mass(*now)[e]) <= gap) continue;
-    gap = std::abs(share - mass(*now)[e]);
+  for (std::size_t e = 0; e < current->tokens_per_expert.size(); ++e) {
+    const double share = current->tokens_per_expert[e] / std::max(1.0, total);
+    if (std::abs(share - mass(*current)[e]) <= gap) continue;
+    gap = std::abs(share - mass(*current)[e]);
     farthest = e;
     load = share;
   }
-  const QString weight = formatPercent(double(mass(*now)[farthest]));
+  const QString weight = formatPercent(double(mass(*current)[farthest]));
   return {"Do the weights follow the load?",
           {QString("Largest gap: expert %1 has %2 of the assignments and %3 of the %4")
                .arg(farthest)
@@ -70,7 +70,7 @@ const RouterFrame* GateMassAgainstLoadPanel::router() const {
 
 void GateMassAgainstLoadPanel::takeFrame() const {
   frame_ = selection_->frame();
-  if (const RouterFrame* now = router(); !now || !mass(*now).empty()) return;
+  if (const RouterFrame* current = router(); !current || !mass(*current).empty()) return;
   LastArray& last = mass_->currentIndex() == 1 ? last_score_ : last_gate_;
   const std::int64_t step = last.at(*selection_->history(), selection_->layer(), frame_->step).step;
   if (step >= 0) frame_ = selection_->history()->frame_at(step);
@@ -81,18 +81,18 @@ void GateMassAgainstLoadPanel::refill() {
   frame_.reset();
   if (!hasSteps(plot_)) return;
   takeFrame();
-  const RouterFrame* now = router();
-  if (!now || mass(*now).size() != now->tokens_per_expert.size())
+  const RouterFrame* current = router();
+  if (!current || mass(*current).size() != current->tokens_per_expert.size())
     return plot_->setNotice(notInLogNotice(history->info(), mass_->currentText()));
   plot_->setNotice({});
   double limit = 1e-6;
-  for (const float bias : now->expert_bias) limit = std::max<double>(limit, std::abs(bias));
+  for (const float bias : current->expert_bias) limit = std::max<double>(limit, std::abs(bias));
   limit = niceRange(0, limit, false).high;
-  const std::size_t experts = now->tokens_per_expert.size();
+  const std::size_t experts = current->tokens_per_expert.size();
   std::vector<ScatterPlot::Point> points(experts);
   for (std::size_t e = 0; e < experts; ++e) {
-    const double bias = e < now->expert_bias.size() ? now->expert_bias[e] : 0;
-    points[e] = {utilisation(now->tokens_per_expert, e), mass(*now)[e] * static_cast<double>(experts),
+    const double bias = e < current->expert_bias.size() ? current->expert_bias[e] : 0;
+    points[e] = {utilisation(current->tokens_per_expert, e), mass(*current)[e] * static_cast<double>(experts),
                  divergingCode(0.5 + bias / (2 * limit))};
   }
   LegendScale legend{.lut = utilisationLut(isDark(palette())),

@@ -9,11 +9,11 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastLayer = 72;          // least height of a layer that has room for name, MaxVio and some experts
-constexpr int kLayerBarsWidth = 150;     // width of the bars with their figures
-constexpr int kLayerBarFigure = 40;      // part of this width for the figure beside the longest bar
-constexpr int kLeastForLayerBars = 460;  // width of the widget from which bars are shown
-constexpr double kLeastBarScale = 2;     // smallest end of the scale of bars, in fair shares
+constexpr int kMinLayer = 72;              // least height of a layer that has room for name, MaxVio and some experts
+constexpr int kLayerBarsWidth = 150;       // width of the bars with their figures
+constexpr int kLayerBarFigure = 40;        // part of this width for the figure beside the longest bar
+constexpr int kMinWidthOfLayerBars = 460;  // width of the widget from which bars are shown
+constexpr double kMinBarScale = 2;         // smallest end of the scale of bars, in fair shares
 
 }  // namespace
 
@@ -53,11 +53,11 @@ int LayerStackMap::placeOfExpert(std::size_t layer, int expert) const {
 }
 
 int LayerStackMap::mostLayers(int layers) const {
-  return std::clamp(height() / withType(kLeastLayer), 1, std::max(1, layers));
+  return std::clamp(height() / withType(kMinLayer), 1, std::max(1, layers));
 }
 
 bool LayerStackMap::showsBars() const {
-  return width() >= withType(kLeastForLayerBars);
+  return width() >= withType(kMinWidthOfLayerBars);
 }
 
 int LayerStackMap::nameWidth() const {
@@ -120,13 +120,14 @@ MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
   const bool sparse = window.steps.size() > kWindowSteps;  // a log with a load at some steps only
   MarginBars bars{.caption = sparse ? QString("last %1 logged").arg(kWindowSteps)
                                     : QString("last %1").arg(selection_->stepCount(kWindowSteps)),
-                  .least_high = kLeastBarScale,
+                  .least_high = kMinBarScale,
                   .reference = 1};
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const LayerWindow* of = window.find_layer(layers_[l]);
-    for (int e = 0; of && e < std::min(experts_, static_cast<int>(of->utilisation.size())); ++e) {
+    const LayerWindow* layer_window = window.find_layer(layers_[l]);
+    for (int e = 0; layer_window && e < std::min(experts_, static_cast<int>(layer_window->utilisation.size())); ++e) {
       const double place = static_cast<double>(l) * block() + placeOfExpert(l, e);
-      bars.bars.push_back({yOf(place), yOf(place + 1), static_cast<double>(of->utilisation[e]), e == of->fullest});
+      bars.bars.push_back(
+          {yOf(place), yOf(place + 1), static_cast<double>(layer_window->utilisation[e]), e == layer_window->fullest});
     }
   }
   return bars;
@@ -137,13 +138,13 @@ void LayerStackMap::paintMarks(QPainter& painter) {
   if (!window_) return;
   const QFontMetrics metrics(painter.font());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const LayerWindow* of = window_->find_layer(layers_[l]);
-    if (!of) continue;
+    const LayerWindow* layer_window = window_->find_layer(layers_[l]);
+    if (!layer_window) continue;
     const double y = topOf(l) + metrics.ascent() + metrics.height();
     painter.setPen(mutedText(palette()));
     painter.drawText(QPointF(0, y), "MaxVio");
     painter.setPen(palette().text().color());
-    painter.drawText(QPointF(0, y + metrics.height()), formatValue(of->max_vio, 3));
+    painter.drawText(QPointF(0, y + metrics.height()), formatValue(layer_window->max_vio, 3));
   }
   if (showsBars()) paintMarginBars(painter, barsArea(), barsOf(*window_), palette());
 }

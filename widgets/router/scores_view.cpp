@@ -29,8 +29,8 @@ ScoresView::ScoresView(Selection* selection, QWidget* parent) : QWidget(parent),
   scores_->refill = [this] {
     scores_->setNotice(whyNothing());
     if (!scores_->notice().isEmpty()) return;
-    const Counts now = counts();
-    scores_->setHistograms(now.rejected, now.chosen, 1);
+    const Counts current = counts();
+    scores_->setHistograms(current.rejected, current.chosen, 1);
   };
   margins_ = new HalfOctavePlot(this);
   margins_->setAccessibleName("Tokens by margin");

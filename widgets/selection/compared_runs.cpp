@@ -13,10 +13,10 @@ void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
 
 std::vector<PairedRun> ComparedRuns::others(const Selection& selection) const {
   const auto& histories = selection.histories();
-  std::vector<PairedRun> others;
+  std::vector<PairedRun> other_runs;
   for (std::size_t run = 1; run < histories.size(); ++run)
-    others.push_back({histories[run], run >= runs_.size() || runs_[run].same_start});
-  return others;
+    other_runs.push_back({histories[run], run >= runs_.size() || runs_[run].same_start});
+  return other_runs;
 }
 
 std::vector<PairedRun> ComparedRuns::twins(const Selection& selection) const {

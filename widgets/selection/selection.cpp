@@ -37,10 +37,10 @@ Selection::Selection(QObject* parent) : QObject(parent) {
 void Selection::setHistories(std::vector<std::shared_ptr<const History>> histories) {
   histories_ = std::move(histories);
   run_ = std::clamp(run_, 0, std::max(0, static_cast<int>(histories_.size()) - 1));
-  if (const History* now = history()) {
-    layer_ = nearestMoeLayer(now->info(), layer_);
+  if (const History* current = history()) {
+    layer_ = nearestMoeLayer(current->info(), layer_);
     moveTensorToLayer();
-    if (expert_ >= now->info().n_experts) expert_ = -1;
+    if (expert_ >= current->info().n_experts) expert_ = -1;
   }
   following_ = true;
   range_is_all_ = true;
@@ -49,7 +49,7 @@ void Selection::setHistories(std::vector<std::shared_ptr<const History>> histori
   const StepRange all = history() ? history()->steps() : StepRange{};
   range_ = all;
   step_ = all.empty() ? 0 : all.last;
-  for (const auto& each : histories_) seen_sequence_ += each->sequence();
+  for (const auto& run : histories_) seen_sequence_ += run->sequence();
   emit focusChanged();
   emit timeChanged();
   emit dataChanged();
@@ -118,13 +118,13 @@ void Selection::fitRange() {
 }
 
 const Selection::FrameCache& Selection::frames() const {
-  const History* now = history();
-  const std::uint64_t sequence = now ? now->sequence() : 0;
-  if (frames_.history == now && frames_.sequence == sequence && frames_.step == step_) return frames_;
-  frames_ = {.history = now, .sequence = sequence, .step = step_, .frame = {}, .quant_frame = {}};
-  if (now) {
-    frames_.frame = now->frame_at(step_);
-    frames_.quant_frame = now->quant_frame_at(step_);
+  const History* current = history();
+  const std::uint64_t sequence = current ? current->sequence() : 0;
+  if (frames_.history == current && frames_.sequence == sequence && frames_.step == step_) return frames_;
+  frames_ = {.history = current, .sequence = sequence, .step = step_, .frame = {}, .quant_frame = {}};
+  if (current) {
+    frames_.frame = current->frame_at(step_);
+    frames_.quant_frame = current->quant_frame_at(step_);
   }
   return frames_;
 }
@@ -135,7 +135,7 @@ void Selection::setLayer(int layer) {
 }
 
 void Selection::showLayer(int layer) {
-  if (const History* now = history()) layer = nearestMoeLayer(now->info(), layer);
+  if (const History* current = history()) layer = nearestMoeLayer(current->info(), layer);
   if (std::exchange(layer_, layer) == layer) return;
   moveTensorToLayer();
   emit focusChanged();
@@ -150,20 +150,20 @@ void Selection::setExpert(int expert) {
 void Selection::setTensor(OperandPlace tensor) {
   if (tensor == tensor_) return;
   tensor_ = tensor;
-  if (const History* now = history(); now && std::ranges::count(now->info().moe_layers, tensor_.layer) > 0)
+  if (const History* current = history(); current && std::ranges::count(current->info().moe_layers, tensor_.layer) > 0)
     layer_ = tensor_.layer;
   emit focusChanged();
 }
 
 // Moves the selected tensor to the selected layer, unless its operand is of a dense layer or the head.
 void Selection::moveTensorToLayer() {
-  const GemmClass of = tensor_.gemm_class();
-  if (of != GemmClass::dense_ffn && of != GemmClass::head) tensor_.layer = layer_;
+  const GemmClass gemm_class = tensor_.gemm_class();
+  if (gemm_class != GemmClass::dense_ffn && gemm_class != GemmClass::head) tensor_.layer = layer_;
 }
 
 void Selection::refresh() {
   std::uint64_t sequence = 0;
-  for (const auto& each : histories_) sequence += each->sequence();
+  for (const auto& run : histories_) sequence += run->sequence();
   if (std::exchange(seen_sequence_, sequence) == sequence) return;
   const StepRange all = history() ? history()->steps() : StepRange{};
   StepRange range = range_;

@@ -34,12 +34,12 @@ void ByteStrip::paintData(QPainter& painter) {
     const QRgb color = lut[utilisationCode(bytes_[i].lift)];
     painter.fillRect(place, color);
     painter.setPen(textOn(color));
-    const int half = std::min(metrics.height(), place.height() / 2);
+    const int half_height = std::min(metrics.height(), place.height() / 2);
     painter.setFont(letters);
-    painter.drawText(place.adjusted(0, 0, 0, -half), Qt::AlignCenter,
+    painter.drawText(place.adjusted(0, 0, 0, -half_height), Qt::AlignCenter,
                      byteGlyph(static_cast<std::uint8_t>(bytes_[i].kind)));
     painter.setFont(usual);
-    painter.drawText(place.adjusted(0, place.height() - half, 0, 0), Qt::AlignCenter,
+    painter.drawText(place.adjusted(0, place.height() - half_height, 0, 0), Qt::AlignCenter,
                      QString::number(bytes_[i].lift, 'f', bytes_[i].lift < 9.95f ? 1 : 0));
   }
 }
@@ -85,19 +85,20 @@ void ByteAffinityView::refill() {
   if (!history || history->steps().empty())
     return view_->setNotice(history ? noDataYetNotice(*selection_) : noRunNotice());
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
-  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
-  if (!now || now->byte_256E.empty()) {
-    const bool of_tokens = now && !history->info().config_toml.empty();  // runs here count bytes if they read bytes
+  const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
+  if (!specialisation || specialisation->byte_256E.empty()) {
+    const bool of_tokens =
+        specialisation && !history->info().config_toml.empty();  // runs here count bytes if they read bytes
     return view_->setNotice(of_tokens ? QString("The tokens of this run are those of a tokenizer, not bytes")
                                       : notInLogNotice(history->info(), "bytes by expert"));
   }
   view_->setNotice({});
-  lift_ = byte_class_lift(*now);
+  lift_ = byte_class_lift(*specialisation);
   std::vector<std::uint8_t> codes;
   for (const float lift : lift_) codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(lift));
   QStringList kinds;
   for (int c = 0; c < kNumByteClasses; ++c) kinds << QString::fromLatin1(byte_class_name(static_cast<ByteClass>(c)));
-  const int experts = static_cast<int>(now->n_experts());
+  const int experts = static_cast<int>(specialisation->n_experts());
   view_->setCells(kNumByteClasses, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
   view_->setRowAxis(ticksOf(kinds), "kind of byte");
@@ -108,15 +109,15 @@ void ByteAffinityView::refill() {
 void ByteAffinityView::refillStrip() {
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_layer_at(selection_->layer(), selection_->step()) : nullptr;
-  const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
-  strip_->setNotice(now ? QString() : QString(QLatin1Char(' ')));
-  if (!now) return;
+  const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
+  strip_->setNotice(specialisation ? QString() : QString(QLatin1Char(' ')));
+  if (!specialisation) return;
   int expert = selection_->expert();
-  const bool chosen = expert >= 0 && expert < static_cast<int>(now->n_experts());
-  if (!chosen) expert = static_cast<int>(highestLift(byte_class_lift(*now)) % now->n_experts());
+  const bool chosen = expert >= 0 && expert < static_cast<int>(specialisation->n_experts());
+  if (!chosen) expert = static_cast<int>(highestLift(byte_class_lift(*specialisation)) % specialisation->n_experts());
   strip_->setBytes(chosen ? QString("Bytes of expert %1, \u00d7 its share (5 tokens or more)").arg(expert)
                           : QString("Bytes of expert %1, \u00d7 its share (the most specialised expert)").arg(expert),
-                   bytes_of_expert(*now, static_cast<std::size_t>(expert)));
+                   bytes_of_expert(*specialisation, static_cast<std::size_t>(expert)));
 }
 
 void ByteAffinityView::paintNumbers(QPainter& painter) const {
@@ -125,14 +126,14 @@ void ByteAffinityView::paintNumbers(QPainter& painter) const {
 }
 
 QStringList ByteAffinityView::describe(int row, int column) const {
-  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
-  if (!now) return {};
+  const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
+  if (!specialisation) return {};
   QStringList lines{QString("%1 in expert %2: lift %3")
                         .arg(QString::fromLatin1(byte_class_name(static_cast<ByteClass>(row))))
                         .arg(column)
                         .arg(formatValue(lift_[row * view_->columns() + column], 3))};
   QString favourites;
-  const auto bytes = bytes_of_expert(*now, static_cast<std::size_t>(column));
+  const auto bytes = bytes_of_expert(*specialisation, static_cast<std::size_t>(column));
   for (std::size_t i = 0; i < std::min<std::size_t>(10, bytes.size()); ++i)
     favourites += byteGlyph(static_cast<std::uint8_t>(bytes[i].kind)) + QLatin1Char(' ');
   lines << QString("its bytes by lift: %1").arg(favourites);
@@ -140,12 +141,12 @@ QStringList ByteAffinityView::describe(int row, int column) const {
 }
 
 QStringList ByteAffinityView::answers() const {
-  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
-  if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
+  const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
+  if (!specialisation || !view_->notice().isEmpty() || lift_.empty()) return {};
   const std::size_t best = highestLift(lift_);
   if (is_missing(lift_[best])) return {};
-  const auto expert = best % now->n_experts();
-  const QString kind = QString::fromLatin1(byte_class_name(static_cast<ByteClass>(best / now->n_experts())));
+  const auto expert = best % specialisation->n_experts();
+  const QString kind = QString::fromLatin1(byte_class_name(static_cast<ByteClass>(best / specialisation->n_experts())));
   const QString times = formatValue(lift_[best], 2);
   return {QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, kind),
           QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)};
@@ -155,10 +156,10 @@ ValueTable ByteAffinityView::table() const {
   ValueTable table({{"step"}, {"layer"}, {"expert"}, {"byte"}, {"slots"}, {"share of the expert", "share"}, {"lift"}});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
-  const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
-  for (std::size_t e = 0; now && e < now->n_experts(); ++e)
-    for (const TokensOfExpert& byte : bytes_of_expert(*now, e, 1))
-      table.add(frame->step, now->layer, e, byte.kind, byte.n_slots, byte.share, byte.lift);
+  const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
+  for (std::size_t e = 0; specialisation && e < specialisation->n_experts(); ++e)
+    for (const TokensOfExpert& byte : bytes_of_expert(*specialisation, e, 1))
+      table.add(frame->step, specialisation->layer, e, byte.kind, byte.n_slots, byte.share, byte.lift);
   return table;
 }
 

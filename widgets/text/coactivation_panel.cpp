@@ -158,10 +158,10 @@ LegendScale CoactivationPanel::legend() const {
 // Computes top_k from the table itself, since it may have changed in training.
 int CoactivationPanel::topK(const SpecialisationFrame& table) const {
   const std::size_t experts = table.n_experts();
-  double alone = 0, pairs = 0;
+  double single = 0, pairs = 0;
   for (std::size_t i = 0; i < experts; ++i)
-    for (std::size_t j = 0; j < experts; ++j) (i == j ? alone : pairs) += table.together_EE[i * experts + j];
-  return alone > 0 ? static_cast<int>(std::lround(1 + pairs / alone)) : 0;
+    for (std::size_t j = 0; j < experts; ++j) (i == j ? single : pairs) += table.together_EE[i * experts + j];
+  return single > 0 ? static_cast<int>(std::lround(1 + pairs / single)) : 0;
 }
 
 void CoactivationPanel::refill() {
@@ -197,18 +197,20 @@ void CoactivationPanel::refillSimilarity() {
 void CoactivationPanel::refillTogether() {
   const History* history = selection_->history();
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
-  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
-  if (!now || now->together_EE.empty())
+  const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
+  if (!specialisation || specialisation->together_EE.empty())
     return view_->setNotice(notInLogNotice(history->info(), "experts chosen together") +
-                            (now && !kindsOf(*now).empty() ? "\n\nMap shows which experts take similar tokens." : ""));
-  const int experts = static_cast<int>(now->n_experts()), top_k = topK(*now);
+                            (specialisation && !kindsOf(*specialisation).empty()
+                                 ? "\n\nMap shows which experts take similar tokens."
+                                 : ""));
+  const int experts = static_cast<int>(specialisation->n_experts()), top_k = topK(*specialisation);
   if (top_k < 2) return view_->setNotice("A token has one expert here: none are chosen together (router.top_k)");
   view_->setNotice({});
-  share_ = coactivation_share(*now);
+  share_ = coactivation_share(*specialisation);
   baseline_ = coactivation_baseline(top_k, experts);
   order_.resize(static_cast<std::size_t>(experts));
   std::iota(order_.begin(), order_.end(), 0);
-  if (sort_->currentIndex() == kTeamOrder) order_ = coactivation_order(now->together_EE, experts);
+  if (sort_->currentIndex() == kTeamOrder) order_ = coactivation_order(specialisation->together_EE, experts);
   std::vector<std::uint8_t> codes;
   for (const int i : order_)
     for (const int j : order_) {
@@ -247,16 +249,16 @@ QStringList CoactivationPanel::describeSimilarity(int i, int j) const {
 }
 
 QStringList CoactivationPanel::describePair(int i, int j) const {
-  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
-  if (!now) return {};
+  const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
+  if (!specialisation) return {};
   const auto at = [&](int a, int b) {
-    return static_cast<std::size_t>(a) * now->n_experts() + static_cast<std::size_t>(b);
+    return static_cast<std::size_t>(a) * specialisation->n_experts() + static_cast<std::size_t>(b);
   };
-  if (i == j) return {QString("expert %1: %2 tokens").arg(i).arg(formatCount(now->together_EE[at(i, i)]))};
+  if (i == j) return {QString("expert %1: %2 tokens").arg(i).arg(formatCount(specialisation->together_EE[at(i, i)]))};
   return {QString("%1 of expert %2's tokens go to expert %3, too").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
           QString("by chance alone: %1; the measured share is %2 times that")
               .arg(formatPercent(baseline_), formatValue(share_[at(i, j)] / baseline_, 3)),
-          QString("%1 tokens").arg(formatCount(now->together_EE[at(i, j)]))};
+          QString("%1 tokens").arg(formatCount(specialisation->together_EE[at(i, j)]))};
 }
 
 void CoactivationPanel::refillMap() {
@@ -264,11 +266,12 @@ void CoactivationPanel::refillMap() {
   mapped_.reset();
   if (!hasSteps(map_)) return;
   mapped_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
-  const SpecialisationFrame* now = specialisationOf(mapped_.get(), selection_->layer());
-  if (!now || kindsOf(*now).empty()) return map_->setNotice(notInLogNotice(history->info(), "bytes by expert"));
+  const SpecialisationFrame* specialisation = specialisationOf(mapped_.get(), selection_->layer());
+  if (!specialisation || kindsOf(*specialisation).empty())
+    return map_->setNotice(notInLogNotice(history->info(), "bytes by expert"));
   map_->setNotice({});
-  places_ = expert_map(kindsOf(*now), static_cast<int>(now->n_experts()));
-  const std::vector<double> loads = loadsOf(kindsOf(*now), now->n_experts());
+  places_ = expert_map(kindsOf(*specialisation), static_cast<int>(specialisation->n_experts()));
+  const std::vector<double> loads = loadsOf(kindsOf(*specialisation), specialisation->n_experts());
   std::vector<ScatterPlot::Point> points;
   for (std::size_t e = 0; e < loads.size(); ++e) {
     const bool placed = !is_missing(places_.x_E[e]);
@@ -285,27 +288,28 @@ void CoactivationPanel::refillMap() {
 }
 
 QStringList CoactivationPanel::describeOnMap(int expert) const {
-  const SpecialisationFrame* now = specialisationOf(mapped_.get(), selection_->layer());
+  const SpecialisationFrame* specialisation = specialisationOf(mapped_.get(), selection_->layer());
   const auto e = static_cast<std::size_t>(expert);
-  if (!now || e >= now->n_experts()) return {};
+  if (!specialisation || e >= specialisation->n_experts()) return {};
   QStringList lines{QString("expert %1: %2 \u00d7 fair share")
                         .arg(expert)
-                        .arg(formatValue(loadsOf(kindsOf(*now), now->n_experts())[e], 3))};
-  const QString kinds = preferredKinds(*now, e, selection_->history()->info());
+                        .arg(formatValue(loadsOf(kindsOf(*specialisation), specialisation->n_experts())[e], 3))};
+  const QString kinds = preferredKinds(*specialisation, e, selection_->history()->info());
   if (!kinds.isEmpty()) lines << QString("prefers %1 its share").arg(kinds);
   return lines;
 }
 
 // The answer names the two experts that are nearest to each other on the map.
 Panel::Answer CoactivationPanel::answerOfMap() const {
-  const SpecialisationFrame* now = specialisationOf(mapped_.get(), selection_->layer());
-  if (!now || !map_->notice().isEmpty()) return {};
+  const SpecialisationFrame* specialisation = specialisationOf(mapped_.get(), selection_->layer());
+  if (!specialisation || !map_->notice().isEmpty()) return {};
   std::size_t a = 0, b = 0;
-  float least = std::numeric_limits<float>::infinity();
+  float smallest = std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < places_.x_E.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
-      const float apart = std::hypot(places_.x_E[i] - places_.x_E[j], places_.y_E[i] - places_.y_E[j]);
-      if (apart < least) least = apart, a = j, b = i;  // false for experts without a token, which are at NaN
+      const float distance = std::hypot(places_.x_E[i] - places_.x_E[j], places_.y_E[i] - places_.y_E[j]);
+      if (distance < smallest)
+        smallest = distance, a = j, b = i;  // false for experts without a token, which are at NaN
     }
   if (a == b) return {};
   const QString nearest = QString("Nearest on the map: %1 and %2").arg(a).arg(b);
@@ -325,9 +329,9 @@ Panel::Answer CoactivationPanel::answerOfSimilarity() const {
 Panel::Answer CoactivationPanel::answer() const {
   if (shows(kMap)) return answerOfMap();
   if (shows(kSimilarity)) return answerOfSimilarity();
-  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
-  if (!now || !view_->notice().isEmpty() || share_.empty()) return {};
-  const std::size_t experts = now->n_experts();
+  const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
+  if (!specialisation || !view_->notice().isEmpty() || share_.empty()) return {};
+  const std::size_t experts = specialisation->n_experts();
   std::size_t best = 1;
   for (std::size_t i = 0; i < share_.size(); ++i)
     if (i / experts != i % experts && !is_missing(share_[i]) && (is_missing(share_[best]) || share_[i] > share_[best]))
@@ -352,12 +356,12 @@ ValueTable CoactivationPanel::tableOfMap() const {
       {{"step"}, {"layer"}, {"expert"}, {"first component"}, {"second component"}, {"load", "fair shares"}});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
-  const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
-  if (!now || kindsOf(*now).empty()) return table;
-  const ExpertMap map = expert_map(kindsOf(*now), static_cast<int>(now->n_experts()));
-  const std::vector<double> loads = loadsOf(kindsOf(*now), now->n_experts());
+  const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
+  if (!specialisation || kindsOf(*specialisation).empty()) return table;
+  const ExpertMap map = expert_map(kindsOf(*specialisation), static_cast<int>(specialisation->n_experts()));
+  const std::vector<double> loads = loadsOf(kindsOf(*specialisation), specialisation->n_experts());
   for (std::size_t e = 0; e < loads.size(); ++e)
-    if (!is_missing(map.x_E[e])) table.add(frame->step, now->layer, e, map.x_E[e], map.y_E[e], loads[e]);
+    if (!is_missing(map.x_E[e])) table.add(frame->step, specialisation->layer, e, map.x_E[e], map.y_E[e], loads[e]);
   return table;
 }
 
@@ -368,11 +372,12 @@ ValueTable CoactivationPanel::table() const {
       {{"step"}, {"layer"}, {"expert i"}, {"expert j"}, {"tokens of both"}, {"share N(ij)/N(i)", "share"}});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
-  const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
-  if (!now) return table;
-  const std::vector<float> share = coactivation_share(*now);
+  const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
+  if (!specialisation) return table;
+  const std::vector<float> share = coactivation_share(*specialisation);
   for (std::size_t i = 0; i < share.size(); ++i)
-    table.add(frame->step, now->layer, i / now->n_experts(), i % now->n_experts(), now->together_EE[i], share[i]);
+    table.add(frame->step, specialisation->layer, i / specialisation->n_experts(), i % specialisation->n_experts(),
+              specialisation->together_EE[i], share[i]);
   return table;
 }
 

@@ -6,28 +6,28 @@
 namespace moescope {
 
 double ExpertGrid::largest() const {
-  double most = least_scale;
+  double largest_mean = least_scale;
   for (const FigureOfPieces& figure : cells)
-    if (std::isfinite(figure.mean)) most = std::max(most, std::fabs(figure.mean));
-  return most;
+    if (std::isfinite(figure.mean)) largest_mean = std::max(largest_mean, std::fabs(figure.mean));
+  return largest_mean;
 }
 
 std::vector<std::uint8_t> ExpertGrid::codes() const {
-  const double most = largest();
+  const double scale_end = largest();
   std::vector<std::uint8_t> codes;
   for (const FigureOfPieces& figure : cells)
     codes.push_back(std::isnan(figure.mean) ? kNoDataCode
-                                            : divergingCode(most > 0 ? 0.5 + figure.mean / (2 * most) : 0.5));
+                                            : divergingCode(scale_end > 0 ? 0.5 + figure.mean / (2 * scale_end) : 0.5));
   return codes;
 }
 
 LegendScale ExpertGrid::legend(bool dark) const {
-  const double most = largest();
+  const double scale_end = largest();
   LegendScale legend{.lut = utilisationLut(dark), .ticks = {}, .caption = unit, .beyond = false, .first_code = 2};
-  if (most > 0)
-    legend.ticks = {{0.0, inPrint(QString::number(-most, 'g', 2))},
+  if (scale_end > 0)
+    legend.ticks = {{0.0, inPrint(QString::number(-scale_end, 'g', 2))},
                     {0.5, QStringLiteral("0")},
-                    {1.0, QStringLiteral("+") + QString::number(most, 'g', 2)}};
+                    {1.0, QStringLiteral("+") + QString::number(scale_end, 'g', 2)}};
   return legend;
 }
 
@@ -73,8 +73,8 @@ ExpertGrid prunedModels(const ExpertScan& scan) {
 QStringList costAnswers(const ExpertScan& scan) {
   if (scan.experts.empty()) return {};
   const ExpertCost& first = scan.experts.front();
-  const QString who = QString("Expert %1 of layer %2").arg(first.expert).arg(first.layer);
-  const QString loss = QString("%1: loss %2 nats/token without it").arg(who, lossChangeText(first.loss_change));
+  const QString expert_text = QString("Expert %1 of layer %2").arg(first.expert).arg(first.layer);
+  const QString loss = QString("%1: loss %2 nats/token without it").arg(expert_text, lossChangeText(first.loss_change));
   // A change whose interval holds 0 is not told apart from no change.
   const auto needed = std::ranges::count_if(
       scan.experts, [](const ExpertCost& cost) { return cost.loss_change.mean - cost.loss_change.interval > 0; });
@@ -82,7 +82,7 @@ QStringList costAnswers(const ExpertScan& scan) {
               .arg(loss)
               .arg(needed)
               .arg(scan.experts.size()),
-          loss, QString("%1: loss %2").arg(who, lossChangeText(first.loss_change.mean)), who};
+          loss, QString("%1: loss %2").arg(expert_text, lossChangeText(first.loss_change.mean)), expert_text};
 }
 
 ExpertGrid similarExperts(const LayerSimilarity& layer, const std::vector<int>& order) {
@@ -117,13 +117,14 @@ QStringList similarityAnswers(const LayerSimilarity& layer) {
       if (first == second || layer.cosine(i, j).mean > layer.cosine(first, second).mean) first = i, second = j;
     }
   if (first == second) return {};
-  const FigureOfPieces& most = layer.cosine(first, second);
+  const FigureOfPieces& most_similar = layer.cosine(first, second);
   const QString pair = QString("Experts %1 and %2").arg(first).arg(second);
   const double pairs = layer.experts() * (layer.experts() - 1) / 2.0;
-  return {QString("%1: cosine %2; mean of all pairs %3")
-              .arg(pair, cosineText(most), inPrint(QString::number(sum / pairs, 'f', 3))),
-          QString("%1: cosine %2").arg(pair, cosineText(most)),
-          QString("%1 and %2: cosine %3").arg(first).arg(second).arg(inPrint(QString::number(most.mean, 'f', 2)))};
+  return {
+      QString("%1: cosine %2; mean of all pairs %3")
+          .arg(pair, cosineText(most_similar), inPrint(QString::number(sum / pairs, 'f', 3))),
+      QString("%1: cosine %2").arg(pair, cosineText(most_similar)),
+      QString("%1 and %2: cosine %3").arg(first).arg(second).arg(inPrint(QString::number(most_similar.mean, 'f', 2)))};
 }
 
 QStringList pruningAnswers(const ExpertScan& scan) {

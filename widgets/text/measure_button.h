@@ -15,7 +15,7 @@ class MeasureButton : public QPushButton {
     connect(this, &QPushButton::clicked, this, [this] { busy() ? emit cancelled() : emit requested(); });
   }
   void showProgress(const QString& progress) { set(progress, {}); }
-  void showRefused(const QString& why) { set({}, why); }
+  void showRefused(const QString& reason) { set({}, reason); }
   void showDone() { showProgress({}); }
   bool busy() const { return !progress_.isEmpty(); }
   const QString& progress() const { return progress_; }  // empty: no measurement runs

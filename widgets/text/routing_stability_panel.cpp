@@ -79,10 +79,11 @@ void StabilityBars::paintStatic(QPainter& painter) {
   int last = -1000;
   for (std::size_t i = 0; i < bars_.size(); ++i) {
     const QString label = QString("L%1").arg(bars_[i].layer);
-    const int x = static_cast<int>(slot(i).center().x()), half = metrics.horizontalAdvance(label) / 2 + 2;
-    if (x - half < last) continue;
-    last = x + half;
-    painter.drawText(QRect(x - half, room.bottom() + 3, 2 * half, metrics.height()), Qt::AlignCenter, label);
+    const int x = static_cast<int>(slot(i).center().x()), half_width = metrics.horizontalAdvance(label) / 2 + 2;
+    if (x - half_width < last) continue;
+    last = x + half_width;
+    painter.drawText(QRect(x - half_width, room.bottom() + 3, 2 * half_width, metrics.height()), Qt::AlignCenter,
+                     label);
   }
 }
 
@@ -247,9 +248,9 @@ QString RoutingStabilityPanel::whyNoTrack() const {
 void RoutingStabilityPanel::bringUpToDate() {
   const HistoryPtr history = active();
   if (!history || busy_) return;
-  const EarlierStep wanted = earlier();
-  if (track_of_ != history || track_.earlier() != wanted) {
-    track_ = StabilityTrack(wanted);
+  const EarlierStep chosen = earlier();
+  if (track_of_ != history || track_.earlier() != chosen) {
+    track_ = StabilityTrack(chosen);
     track_of_ = history;
     ++track_version_;
   }
@@ -264,10 +265,10 @@ void RoutingStabilityPanel::bringUpToDate() {
   });
 }
 
-void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& of) {
+void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& history) {
   busy_ = false;
   setProperty("busy", false);
-  if (of == active() && track.earlier() == earlier()) track_ = std::move(track);
+  if (history == active() && track.earlier() == earlier()) track_ = std::move(track);
   ++track_version_;
   markAll();  // continues if there is more
 }

@@ -81,7 +81,7 @@ class RoutingStabilityPanel : public Panel {
   void markAll();
   QString whyNoTrack() const;  // why there is nothing to draw; empty if there is something
   void bringUpToDate();
-  void deliver(StabilityTrack track, const HistoryPtr& of);
+  void deliver(StabilityTrack track, const HistoryPtr& history);
   void refillLines();
   void refillLayers();
   void refillBars();

@@ -24,7 +24,7 @@ enum Order { kById, kByDomain, kByTeam };
 enum Figure { kLift, kBytes, kLossWithout, kPruning };
 constexpr std::size_t kNamedExperts = 3;
 constexpr std::int64_t kStepsOverTraining = 8;  // number of steps at which a run is measured
-constexpr float kHardlyAPreference = 1.3f;      // lift below which an expert hardly prefers a domain
+constexpr float kMinPreference = 1.3f;          // lift below which an expert hardly prefers a domain
 
 QString nameOrNumber(const RunInfo& info, std::size_t domain) {
   return domain < info.domains.size() ? QString::fromStdString(info.domains[domain]) : QString::number(domain);
@@ -245,13 +245,13 @@ std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& tab
 }
 
 // Returns why experts cannot be compared by domain; empty if there are texts of two domains.
-QString SpecialisationPanel::whyNotCompared(const SpecialisationFrame& now) const {
+QString SpecialisationPanel::whyNotCompared(const SpecialisationFrame& specialisation) const {
   QStringList domains;
-  for (std::size_t i = 0; i < share_.size(); i += now.n_experts())
-    if (!is_missing(share_[i])) domains << domainName(selection_->history()->info(), i / now.n_experts());
+  for (std::size_t i = 0; i < share_.size(); i += specialisation.n_experts())
+    if (!is_missing(share_[i])) domains << domainName(selection_->history()->info(), i / specialisation.n_experts());
   if (domains.size() > 1) return {};
-  const QString here = domains.isEmpty() ? QString("none") : domains.front();
-  return QString("Specialisation compares texts of two domains or more. In this run: %1").arg(here);
+  const QString domain_text = domains.isEmpty() ? QString("none") : domains.front();
+  return QString("Specialisation compares texts of two domains or more. In this run: %1").arg(domain_text);
 }
 
 void SpecialisationPanel::refill() {
@@ -260,15 +260,16 @@ void SpecialisationPanel::refill() {
   if (!hasSteps(view_)) return;
   if (removes()) return refillRemoval();
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
-  const SpecialisationFrame* now = counts();
-  if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
-  lift_ = domain_lift(*now);
-  share_ = domain_share(*now);
-  view_->setNotice(whyNotCompared(*now));
+  const SpecialisationFrame* specialisation = counts();
+  if (!specialisation || specialisation->domain_DE.empty())
+    return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
+  lift_ = domain_lift(*specialisation);
+  share_ = domain_share(*specialisation);
+  view_->setNotice(whyNotCompared(*specialisation));
   if (!view_->notice().isEmpty()) return;
-  base_ = expert_share(*now);
-  columns_ = columnOrder(*now, lift_);
-  const auto experts = static_cast<int>(now->n_experts());
+  base_ = expert_share(*specialisation);
+  columns_ = columnOrder(*specialisation, lift_);
+  const auto experts = static_cast<int>(specialisation->n_experts());
   const auto domains = static_cast<int>(lift_.size()) / experts;
   std::vector<std::uint8_t> codes;
   QStringList names;
@@ -302,10 +303,10 @@ void SpecialisationPanel::paintNumbers(QPainter& painter) const {
 
 QStringList SpecialisationPanel::describe(int row, int column) const {
   if (removes()) return removal_.cells.empty() ? QStringList() : describeRemoval(row, column);
-  const SpecialisationFrame* now = counts();
-  if (!now) return {};
+  const SpecialisationFrame* specialisation = counts();
+  if (!specialisation) return {};
   const std::string domain = nameOrNumber(selection_->history()->info(), static_cast<std::size_t>(row)).toStdString();
-  return readout({frame_->step, std::int64_t{now->layer}, domain, std::int64_t{columns_[column]}});
+  return readout({frame_->step, std::int64_t{specialisation->layer}, domain, std::int64_t{columns_[column]}});
 }
 
 Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
@@ -321,26 +322,26 @@ Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
     names << QString("%1 (%2)").arg(order[i]).arg(formatPercent(share(order[i])));
   }
   const QString name = domainName(selection_->history()->info(), domain);
-  const QString most = QString("%1 goes most to experts %2").arg(name, listed(names));
+  const QString preference = QString("%1 goes most to experts %2").arg(name, listed(names));
   return {QString("Which experts take %1?").arg(name),
-          {QString("%1; an even share is %2").arg(most, formatPercent(1 / static_cast<double>(experts))), most,
-           QString("%1: experts %2").arg(name, listed(ids)), QString("%1: expert %2").arg(name, ids[0])}};
+          {QString("%1; an even share is %2").arg(preference, formatPercent(1 / static_cast<double>(experts))),
+           preference, QString("%1: experts %2").arg(name, listed(ids)), QString("%1: expert %2").arg(name, ids[0])}};
 }
 
 Panel::Answer SpecialisationPanel::answer() const {
   if (removes()) return answerOfRemoval();
   if (byBytes()) return answerTo("Which expert gets which bytes?", bytes_->answers());
-  const SpecialisationFrame* now = counts();
-  if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
-  if (domain_ >= 0 && domain_ < view_->rows() && now->n_experts() > 1 &&
-      !is_missing(share_[static_cast<std::size_t>(domain_) * now->n_experts()]))
+  const SpecialisationFrame* specialisation = counts();
+  if (!specialisation || !view_->notice().isEmpty() || lift_.empty()) return {};
+  if (domain_ >= 0 && domain_ < view_->rows() && specialisation->n_experts() > 1 &&
+      !is_missing(share_[static_cast<std::size_t>(domain_) * specialisation->n_experts()]))
     return expertsOf(static_cast<std::size_t>(domain_));
   const std::size_t best = highestLift(lift_);
   if (is_missing(lift_[best])) return {};
   const QString question = "Do experts specialise?", times = formatValue(lift_[best], 2);
-  const QString domain = domainName(selection_->history()->info(), best / now->n_experts());
-  const auto expert = best % now->n_experts();
-  if (lift_[best] < kHardlyAPreference)
+  const QString domain = domainName(selection_->history()->info(), best / specialisation->n_experts());
+  const auto expert = best % specialisation->n_experts();
+  if (lift_[best] < kMinPreference)
     return {question,
             {QString("No: at most %1 \u00d7 its share of %2").arg(times, domain),
              QString("No: at most %1 \u00d7").arg(times)}};

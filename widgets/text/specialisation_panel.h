@@ -50,7 +50,7 @@ class SpecialisationPanel : public Panel {
   bool byBytes() const;
   std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
   QStringList describe(int row, int column) const;
-  QString whyNotCompared(const SpecialisationFrame& now) const;
+  QString whyNotCompared(const SpecialisationFrame& specialisation) const;
   Answer expertsOf(std::size_t domain) const;
 
   QStackedWidget* stack_;

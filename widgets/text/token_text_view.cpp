@@ -133,9 +133,9 @@ void TokenTextView::paintLines(QPainter& painter) const {
   }
   const QFontMetrics metrics(painter.font());
   painter.setPen(mutedText(palette()));
-  const int apart = std::max(1, (metrics.height() + row_height_ - 1) / row_height_);
+  const int row_distance = std::max(1, (metrics.height() + row_height_ - 1) / row_height_);
   for (int line = 0; line < std::min(visible_lines_, lines_ - first_line_); ++line)
-    for (int row = 0; row < rows; row += apart) {
+    for (int row = 0; row < rows; row += row_distance) {
       const int middle =
           plotRect().top() + line * lineHeight() + letter_.height() + row * row_height_ + row_height_ / 2;
       const int layer = rows_[row].layer->layer;

@@ -162,10 +162,11 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
   connect(view_, &TokenTextView::tokenChosen, this, [this](int position, int layer) {
     token_ = position;
     token_text_ = text_ ? text_->text : "";
-    const int of = layer >= 0 ? layer : selection_->layer();
-    const TokenLayer* routed = text_ ? find_layer(*text_, of) : nullptr;
+    const int shown_layer = layer >= 0 ? layer : selection_->layer();
+    const TokenLayer* routed = text_ ? find_layer(*text_, shown_layer) : nullptr;
     if (routed)
-      choose(of, routed->experts_TK[static_cast<std::size_t>(position) * static_cast<std::size_t>(routed->top_k)]);
+      choose(shown_layer,
+             routed->experts_TK[static_cast<std::size_t>(position) * static_cast<std::size_t>(routed->top_k)]);
     view_->markDirty();
     path_->markDirty();
   });
@@ -275,9 +276,9 @@ void TokensAndSamplePanel::applyEdit() {
 }
 
 void TokensAndSamplePanel::choose(int layer, int expert) {
-  const bool again = layer == selection_->layer() && expert == selection_->expert();
+  const bool is_chosen = layer == selection_->layer() && expert == selection_->expert();
   selection_->setLayer(layer);
-  selection_->setExpert(again ? -1 : expert);
+  selection_->setExpert(is_chosen ? -1 : expert);
 }
 
 QString TokensAndSamplePanel::wantedDomain() const {
@@ -423,19 +424,20 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   const std::vector<TokenSpan> tokens = token_spans(*text_);
   for (const TokenSpan& token : tokens)
     ++firsts[routed->experts_TK[token.begin * static_cast<std::size_t>(routed->top_k)]];
-  const auto most = std::ranges::max_element(firsts, {}, [](const auto& each) { return each.second; });
-  const double share = static_cast<double>(most->second) / static_cast<double>(tokens.size());
+  const auto commonest = std::ranges::max_element(firsts, {}, [](const auto& entry) { return entry.second; });
+  const double share = static_cast<double>(commonest->second) / static_cast<double>(tokens.size());
   const QString what = has_long_tokens(tokens) ? QString("tokens") : QString("bytes");
-  QString rest;
+  QString other_text;
   if (firsts.size() == 2)
-    rest =
-        QString(", expert %1 of the rest").arg(most == firsts.begin() ? firsts.rbegin()->first : firsts.begin()->first);
+    other_text = QString(", expert %1 of the rest")
+                     .arg(commonest == firsts.begin() ? firsts.rbegin()->first : firsts.begin()->first);
   else if (firsts.size() > 2)
-    rest = QString(", %1 experts share the rest").arg(firsts.size() - 1);
+    other_text = QString(", %1 experts share the rest").arg(firsts.size() - 1);
   return {
       QString("Which expert gets which %1?").arg(what),
-      {QString("Expert %1 is the first choice of %2 of the %3").arg(most->first).arg(formatPercent(share), what) + rest,
-       QString("Expert %1 first: %2 of the %3").arg(most->first).arg(formatPercent(share), what)}};
+      {QString("Expert %1 is the first choice of %2 of the %3").arg(commonest->first).arg(formatPercent(share), what) +
+           other_text,
+       QString("Expert %1 first: %2 of the %3").arg(commonest->first).arg(formatPercent(share), what)}};
 }
 
 QString TokensAndSamplePanel::status() const {

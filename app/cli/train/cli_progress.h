@@ -13,7 +13,7 @@ namespace moescope {
 std::string duration_text(double seconds);  // "2:05", "1:00:03"
 
 // Shows a count in a line that redraws itself on a terminal.
-void show_count(const char* what, std::int64_t done, std::int64_t of);
+void show_count(const char* what, std::int64_t done, std::int64_t total);
 
 class Progress {
  public:

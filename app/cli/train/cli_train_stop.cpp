@@ -49,14 +49,14 @@ void stop_soon(int signal) {
 }
 
 std::vector<pid_t> ranks_before(Ranks& ranks) {
-  Process mine{};
-  mine.id = getpid();
-  gethostname(mine.host, sizeof mine.host - 1);
+  Process own_process{};
+  own_process.id = getpid();
+  gethostname(own_process.host, sizeof own_process.host - 1);
   std::vector<Process> all(static_cast<std::size_t>(ranks.size()));
-  ranks.gather_all(&mine, sizeof mine, all.data());
+  ranks.gather_all(&own_process, sizeof own_process, all.data());
   std::vector<pid_t> before;
   for (int rank = 0; rank < ranks.rank(); ++rank)
-    if (const Process& other = all[static_cast<std::size_t>(rank)]; std::strcmp(other.host, mine.host) == 0)
+    if (const Process& other = all[static_cast<std::size_t>(rank)]; std::strcmp(other.host, own_process.host) == 0)
       before.push_back(other.id);
   return before;
 }

@@ -68,10 +68,10 @@ TEST(CheckpointModel, the_same_bits_with_any_number_of_threads_and_beside_other_
   const CheckpointModel model(folder.path());
   const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(150);
   set_num_threads(1);
-  const std::vector<float> alone = logits_of(model, ids);
+  const std::vector<float> logits = logits_of(model, ids);
   for (const int threads : {2, 3}) {
     set_num_threads(threads);
-    EXPECT_EQ(logits_of(model, ids), alone) << threads;
+    EXPECT_EQ(logits_of(model, ids), logits) << threads;
   }
   set_num_threads(0);
 }
@@ -160,12 +160,12 @@ TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
     for (const bool transposed : {false, true}) {
       const StoredMatrix matrix(tensor, 0, transposed, failure);
       const Index first = 3, count = 17;
-      std::vector<float> got(static_cast<std::size_t>(count * matrix.inputs()));
-      matrix.read_outputs(first, count, got.data());
+      std::vector<float> outputs(static_cast<std::size_t>(count * matrix.inputs()));
+      matrix.read_outputs(first, count, outputs.data());
       for (Index o = 0; o < count; ++o)
         for (Index i = 0; i < matrix.inputs(); ++i) {
-          const float value = transposed ? got[static_cast<std::size_t>(i * count + o)]
-                                         : got[static_cast<std::size_t>(o * matrix.inputs() + i)];
+          const float value = transposed ? outputs[static_cast<std::size_t>(i * count + o)]
+                                         : outputs[static_cast<std::size_t>(o * matrix.inputs() + i)];
           const float expected = transposed
                                      ? want[static_cast<std::size_t>(i) * kCols + static_cast<std::size_t>(first + o)]
                                      : want[static_cast<std::size_t>(first + o) * kCols + static_cast<std::size_t>(i)];
@@ -220,12 +220,12 @@ TEST(StoredMatrix, codes_with_scales_are_the_weight_in_every_piece) {
     if (!tensor.scales || tensor.shape.size() < 2) continue;
     ++compared;
     const StoredMatrix matrix(tensor, 0, false, failure);
-    std::vector<float> got(static_cast<std::size_t>(matrix.outputs() * matrix.inputs()));
-    const std::vector<float> want = tensor.floats(0, got.size());
-    const Index half = matrix.outputs() / 2;
-    matrix.read_outputs(0, half, got.data());
-    matrix.read_outputs(half, matrix.outputs() - half, got.data() + half * matrix.inputs());
-    EXPECT_EQ(got, want) << tensor.name;
+    std::vector<float> outputs(static_cast<std::size_t>(matrix.outputs() * matrix.inputs()));
+    const std::vector<float> want = tensor.floats(0, outputs.size());
+    const Index half_outputs = matrix.outputs() / 2;
+    matrix.read_outputs(0, half_outputs, outputs.data());
+    matrix.read_outputs(half_outputs, matrix.outputs() - half_outputs, outputs.data() + half_outputs * matrix.inputs());
+    EXPECT_EQ(outputs, want) << tensor.name;
     const StoredMatrix transposed(tensor, 0, true, failure);
     std::vector<float> column(static_cast<std::size_t>(transposed.inputs()));
     transposed.read_outputs(1, 1, column.data());
@@ -312,11 +312,11 @@ TEST(CheckpointModel, sequences_of_other_lengths_change_nothing) {
   model.forward(ids, lengths, together);
   std::size_t first = 0;
   for (const Index length : lengths) {
-    const std::vector<std::int32_t> own(ids.begin() + static_cast<std::ptrdiff_t>(first),
-                                        ids.begin() + static_cast<std::ptrdiff_t>(first) + length);
-    const std::vector<float> alone = logits_of(model, own);
-    for (std::size_t i = 0; i < alone.size(); ++i)
-      EXPECT_NEAR(together.all[first * SmallCheckpoint::kVocab + i], alone[i], 1e-5) << length << ' ' << i;
+    const std::vector<std::int32_t> part_ids(ids.begin() + static_cast<std::ptrdiff_t>(first),
+                                             ids.begin() + static_cast<std::ptrdiff_t>(first) + length);
+    const std::vector<float> part_logits = logits_of(model, part_ids);
+    for (std::size_t i = 0; i < part_logits.size(); ++i)
+      EXPECT_NEAR(together.all[first * SmallCheckpoint::kVocab + i], part_logits[i], 1e-5) << length << ' ' << i;
     first += static_cast<std::size_t>(length);
   }
 }

@@ -28,7 +28,8 @@ void scale_tensor(const SmallCheckpoint& folder, const std::string& name, float 
   }
   for (float& value : values.at(name)) value *= factor;
   SafetensorsWriter writer;
-  for (const auto& [each, of] : values) writer.add(each, DType::f32, shapes[each], std::as_bytes(std::span(of)));
+  for (const auto& [name, tensor_values] : values)
+    writer.add(name, DType::f32, shapes[name], std::as_bytes(std::span(tensor_values)));
   writer.write(folder.file("model.safetensors"));
 }
 

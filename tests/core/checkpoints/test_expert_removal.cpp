@@ -88,8 +88,8 @@ TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
   const ComparedTexts which{.length = 16, .pieces = 4};
   int passes = 0, last = 0;
-  const ExpertScan scan = remove_each_expert(model, texts, which, [&](int done, int of) {
-    last = done, passes = of;
+  const ExpertScan scan = remove_each_expert(model, texts, which, [&](int done, int total) {
+    last = done, passes = total;
     return true;
   });
   EXPECT_EQ(last, passes);
@@ -100,7 +100,7 @@ TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
   const auto pieces = pieces_of(texts, which);
   std::vector<int> first(SmallCheckpoint::kLayers);
   for (std::size_t layer = 0; layer < first.size(); ++layer) {
-    double least = INFINITY;
+    double lowest = INFINITY;
     for (int e = 0; e < static_cast<int>(SmallCheckpoint::kExperts); ++e) {
       double divergence = 0;
       for (const std::size_t piece : {0, 2}) {
@@ -109,7 +109,7 @@ TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
         divergence += divergence_of(whole, predict(model, pieces[piece].ids)) / whole.tokens();
         model.restore_experts();
       }
-      if (divergence < least) least = divergence, first[layer] = e;
+      if (divergence < lowest) lowest = divergence, first[layer] = e;
     }
   }
   double change = 0;

@@ -54,10 +54,10 @@ double difference_after_export(const RunConfig& config, const TestFolder& folder
   KeptLogits exported;
   CheckpointModel(folder / "exported").forward(batch.input, batch.sequences, batch.length, exported);
   EXPECT_EQ(exported.all.size(), want.size());
-  double most = 0;
+  double largest = 0;
   for (std::size_t i = 0; i < want.size(); ++i)
-    most = std::max(most, std::fabs(double{exported.all[i]} - double{want[i]}));
-  return most;
+    largest = std::max(largest, std::fabs(double{exported.all[i]} - double{want[i]}));
+  return largest;
 }
 
 double difference_after_training(const RunConfig& config, const TestFolder& folder) {
@@ -78,10 +78,10 @@ std::vector<ConfigValue> other_values(const ConfigField& field, const RunConfig&
                                                  {"precision.override_dy", "mxfp4"},
                                                  {"precision.operands", "*.experts.*.x=mxfp4"},
                                                  {"data.mixture", "prose:1"}};
-  const ConfigValue now = field.get(config);
-  if (const bool* value = std::get_if<bool>(&now)) return {!*value};
-  if (const auto* value = std::get_if<std::int64_t>(&now)) return {*value + 1, 2 * *value, *value / 2};
-  if (const double* value = std::get_if<double>(&now)) return {*value + 0.5, 2 * *value, *value / 2};
+  const ConfigValue current = field.get(config);
+  if (const bool* value = std::get_if<bool>(&current)) return {!*value};
+  if (const auto* value = std::get_if<std::int64_t>(&current)) return {*value + 1, 2 * *value, *value / 2};
+  if (const double* value = std::get_if<double>(&current)) return {*value + 0.5, 2 * *value, *value / 2};
   if (const auto text = texts.find(field.key); text != texts.end()) return {text->second};
   return {field.choices.begin(), field.choices.end()};
 }

@@ -53,22 +53,22 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(40)}, {"b", SmallCheckpoint::some_ids(25)}};
   KeptLogits before, after;
   model.forward(texts[0].ids, 1, 40, before);
-  int last = 0, of = 0;
+  int last = 0, total = 0;
   const PrecisionScan scan =
       compare_precision(model, texts, {.length = 16, .pieces = 4}, Recipe::mxfp4, [&](int done, int all) {
         EXPECT_EQ(done, last + 1);
-        last = done, of = all;
+        last = done, total = all;
         return true;
       });
   const std::vector<PrecisionTwin>& twins = scan.twins;
-  EXPECT_EQ(last, of);
+  EXPECT_EQ(last, total);
   model.forward(texts[0].ids, 1, 40, after);
   EXPECT_EQ(after.all, before.all);
   EXPECT_EQ(scan.pieces, 4);
   // x and W of attention and of experts, in each of two layers and in both; x and W of the head; all operands.
   ASSERT_EQ(twins.size(), 2u * 2 * 3 + 2 + 1);
   EXPECT_EQ(twin_name(twins[0]), "all operands");
-  EXPECT_EQ(of, 4 * (16 + static_cast<int>(published_recipe_names().size())));
+  EXPECT_EQ(total, 4 * (16 + static_cast<int>(published_recipe_names().size())));
   for (std::size_t i = 1; i < twins.size(); ++i) {
     EXPECT_GT(twins[i].divergence.mean, 0) << twin_name(twins[i]);
     EXPECT_LT(twins[i].divergence.mean, twins[0].divergence.mean) << twin_name(twins[i]);

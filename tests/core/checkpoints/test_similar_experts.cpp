@@ -143,12 +143,12 @@ TEST(SimilarExperts, a_recording_keeps_them) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->pieces, 2);
   ASSERT_EQ(read->layers.size(), found.layers.size());
-  const LayerSimilarity *kept = read->find(1), *was = found.find(1);
-  ASSERT_TRUE(kept && was);
-  EXPECT_NEAR(kept->cosine(0, 3).mean, was->cosine(0, 3).mean, 5e-7);
-  EXPECT_NEAR(kept->cosine(3, 2).interval, was->cosine(2, 3).interval, 5e-7);
+  const LayerSimilarity *kept = read->find(1), *written = found.find(1);
+  ASSERT_TRUE(kept && written);
+  EXPECT_NEAR(kept->cosine(0, 3).mean, written->cosine(0, 3).mean, 5e-7);
+  EXPECT_NEAR(kept->cosine(3, 2).interval, written->cosine(2, 3).interval, 5e-7);
   EXPECT_EQ(kept->cosine(2, 2).mean, 1);
-  EXPECT_EQ(kept->most_similar(0), was->most_similar(0));
+  EXPECT_EQ(kept->most_similar(0), written->most_similar(0));
   EXPECT_EQ(read->find(7), nullptr);
   for (const char* none :
        {"no JSON", R"({"pieces": 1})", R"({"pieces": 1, "layers": [{"layer": 0, "experts": 3, "cosines": [[1, 0]]}]})",
@@ -161,8 +161,8 @@ TEST(SimilarExperts, stopped) {
   const CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(32)}};
   int passes = 0;
-  const auto stop = [&](int done, int of) {
-    passes = of;
+  const auto stop = [&](int done, int total) {
+    passes = total;
     return done < 1;
   };
   EXPECT_TRUE(similarity_of_experts(model, texts, {.length = 16, .pieces = 2}, stop).layers.empty());

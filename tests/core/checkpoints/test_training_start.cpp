@@ -58,12 +58,12 @@ void expect_equal_loss(RunConfig config) {
   EXPECT_EQ(next.data.tokenizer, "");  // a token is a byte
   Trainer begun(next);
   EXPECT_EQ(begun.steps_taken(), 0);
-  const TelemetryFrame was = trainer.step(some_batch(config, 3)), is = begun.step(some_batch(config, 3));
-  EXPECT_NEAR(is.ce_loss, was.ce_loss, 1e-5);
-  ASSERT_EQ(is.routers.size(), was.routers.size());
+  const TelemetryFrame expected = trainer.step(some_batch(config, 3)), is = begun.step(some_batch(config, 3));
+  EXPECT_NEAR(is.ce_loss, expected.ce_loss, 1e-5);
+  ASSERT_EQ(is.routers.size(), expected.routers.size());
   for (std::size_t i = 0; i < is.routers.size(); ++i) {
-    EXPECT_EQ(is.routers[i].tokens_per_expert, was.routers[i].tokens_per_expert) << i;
-    EXPECT_EQ(is.routers[i].expert_bias, was.routers[i].expert_bias) << i;
+    EXPECT_EQ(is.routers[i].tokens_per_expert, expected.routers[i].tokens_per_expert) << i;
+    EXPECT_EQ(is.routers[i].expert_bias, expected.routers[i].expert_bias) << i;
   }
 }
 
@@ -169,9 +169,9 @@ std::string small_tokenizer(const TestFolder& folder) {
   const std::string path = folder / "merged.json";
   nlohmann::json json = nlohmann::json::parse(std::ifstream(folder / "model/tokenizer.json"));
   const std::vector<std::pair<std::string, std::string>> merges{{"t", "h"}, {"\u0120", "th"}, {"h", "e"}};
-  for (const auto& [left, right] : merges) {
-    json["model"]["vocab"][left + right] = json["model"]["vocab"].size();
-    json["model"]["merges"].push_back({left, right});
+  for (const auto& [first, right] : merges) {
+    json["model"]["vocab"][first + right] = json["model"]["vocab"].size();
+    json["model"]["merges"].push_back({first, right});
   }
   std::ofstream(path) << json.dump();
   return path;

@@ -98,11 +98,11 @@ TEST(LayerModel, KeepsItsPromisesUnderMeasurementNoise) {
 TEST(LayerModel, KeepsItsPromisesWithFewerPoints) {
   const auto without = [](const char* name, const char* list, const std::function<bool(const Json&)>& leave_out) {
     Json json = file(name);
-    Json kept = Json::array();
+    Json remaining = Json::array();
     for (const Json& row : json[list])
-      if (!leave_out(row)) kept.push_back(row);
-    EXPECT_LT(kept.size(), json[list].size());
-    json[list] = kept;
+      if (!leave_out(row)) remaining.push_back(row);
+    EXPECT_LT(remaining.size(), json[list].size());
+    json[list] = remaining;
     expect_promises(report_of(json), std::string(name) + " without some of " + list);
   };
   for (const char* name : kFiles) {
@@ -121,12 +121,12 @@ TEST(LayerModel, GuessesWhereAFileHasHardlyAnything) {
     change(json);
     return report_of(json);
   };
-  const auto keep = [](Json& list, const std::function<bool(const Json&)>& wanted) {
-    Json kept = Json::array();
+  const auto keep = [](Json& list, const std::function<bool(const Json&)>& is_wanted) {
+    Json remaining = Json::array();
     for (const Json& row : list)
-      if (wanted(row)) kept.push_back(row);
-    ASSERT_FALSE(kept.empty());
-    list = kept;
+      if (is_wanted(row)) remaining.push_back(row);
+    ASSERT_FALSE(remaining.empty());
+    list = remaining;
   };
   for (const int dim : {2048, 7168}) {
     const auto one_dim =
@@ -177,9 +177,9 @@ TEST(LayerModel, SaysWhatIsMissingAndGoesOn) {
     for (const char* key : {"D", "H", "E", "top_k", "tokens_per_expert", "copies_per_token_deep_ep"}) row.erase(key);
   const CalibrationReport report = report_of(json);
   const std::string notes = joined(report.notes);
-  for (const char* said : {"deep_ep: not in the file", "bf16_wgrad_ms take the forward time", "has no top_k",
+  for (const char* note : {"deep_ep: not in the file", "bf16_wgrad_ms take the forward time", "has no top_k",
                            "take the fullest rank from rank_max_over_mean", "copies_per_token_deep_ep"})
-    EXPECT_NE(notes.find(said), std::string::npos) << said << " in\n" << notes;
+    EXPECT_NE(notes.find(note), std::string::npos) << note << " in\n" << notes;
   EXPECT_EQ(report.layer.count, 12);  // layers with the standard all-to-all
   for (const LayerComparison& row : report.rows)
     EXPECT_EQ(std::isnan(row.predicted.layer_ms()), row.all_to_all == AllToAll::deep_ep);
@@ -205,7 +205,7 @@ TEST(Calibration, NamesThePlaceOfAMistake) {
   struct Case {
     const char* pointer;
     Json value;
-    const char* said;
+    const char* message;
   };
   for (const Case& c :
        {Case{"/world", 0, "world"}, Case{"/world", "eight", "world: is string"},
@@ -229,7 +229,7 @@ TEST(Calibration, NamesThePlaceOfAMistake) {
     } catch (const std::runtime_error& error) {
       const std::string text = error.what();
       EXPECT_EQ(text.rfind("cal.json: ", 0), 0u) << text;
-      EXPECT_NE(text.find(c.said), std::string::npos) << text;
+      EXPECT_NE(text.find(c.message), std::string::npos) << text;
     }
   }
   for (const char* text : {"", "{", "[]", "7", "{\"world\": 8, \"deep_ep\": [1e999]}"})

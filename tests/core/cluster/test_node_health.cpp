@@ -144,8 +144,8 @@ TEST(NodeHealth, BestCheckpointIntervalIsNearTheBestOfTheModel) {
   // sqrt(2 x 60 s x 112,500 s) / 150 s
   const std::int64_t best = best_checkpoint_every(c);
   EXPECT_EQ(best, 24);
-  const auto mean_goodput = [&c](std::int64_t every) {
-    c.checkpoint_every = every;
+  const auto mean_goodput = [&c](std::int64_t interval) {
+    c.checkpoint_every = interval;
     double sum = 0;
     for (c.seed = 1; c.seed <= 20; ++c.seed) sum += simulate_node_health(c).goodput;
     return sum / 20;

@@ -82,7 +82,7 @@ TEST(Hardware, NamesThePlaceOfAMistake) {
       without_nvlink += "[" + std::string(number.key) + "]\n" + good;
   const std::string profile = without_nvlink + "[nvlink]\n" + good;
   EXPECT_EQ(parse_hardware(profile, "gpu.toml").memory.value, 1);
-  for (const auto& [text, said] :
+  for (const auto& [text, message] :
        {std::pair<std::string, std::string>{"name = 1", "gpu.toml:1: name: must be text in quotes"},
         {without_nvlink, "gpu.toml:1: nvlink: is missing"},
         {profile + "[warp]\n" + good, ": warp: no such key; allowed: all_to_all_latency, "},
@@ -98,7 +98,7 @@ TEST(Hardware, NamesThePlaceOfAMistake) {
       parse_hardware(text, "gpu.toml");
       ADD_FAILURE() << text;
     } catch (const std::runtime_error& error) {
-      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
     }
   }
   EXPECT_THROW(hardware_profile("a100"), std::runtime_error);
@@ -199,9 +199,9 @@ TEST(StepModel, ThePairSpeaksAgainstH1) {
   EXPECT_NEAR(h2.modelled_gain, 0.57, 0.02);
   EXPECT_NEAR(h2.implied_network_GBps, 30, 1);
   EXPECT_LT(h2.implied_network_GBps, 35);  // the band of one cluster began at 35
-  const std::string said = pair_verdict();
-  EXPECT_NE(said.find("speaks against H1"), std::string::npos) << said;
-  EXPECT_NE(said.find("+67 % published"), std::string::npos) << said;
+  const std::string verdict = pair_verdict();
+  EXPECT_NE(verdict.find("speaks against H1"), std::string::npos) << verdict;
+  EXPECT_NE(verdict.find("+67 % published"), std::string::npos) << verdict;
   EXPECT_NE(pair_network(Hypothesis::h2).find("implies 30 GB/s"), std::string::npos);
   // At the implied rate, the two times of the pair differ by as much as the published ones.
   StepParameters p = fit_to_published(Hypothesis::h2);
@@ -286,25 +286,25 @@ TEST(StepModel, FittedNumbersAreNamedWhereTheyAre) {
   other.standard_network_share *= 0.9;
   other.mxfp8_speedup *= 1.1;
   other.rest_ms *= 1.2;
-  for (const auto& [mx, way] : {std::pair{false, AllToAll::standard}, {true, AllToAll::deep_ep}}) {
-    const StepTime before = step_time(published_b200_config(mx, way), fit);
-    const StepTime after = step_time(published_b200_config(mx, way), other);
+  for (const auto& [mx, kind] : {std::pair{false, AllToAll::standard}, {true, AllToAll::deep_ep}}) {
+    const StepTime before = step_time(published_b200_config(mx, kind), fit);
+    const StepTime after = step_time(published_b200_config(mx, kind), other);
     for (std::size_t i = 0; i < before.parts.size(); ++i)
       EXPECT_EQ(before.parts[i].ms != after.parts[i].ms, !before.parts[i].fitted.empty()) << before.parts[i].name;
   }
 }
 
-RoutingTraffic traffic(const char* rule, int ranks, AllToAll way) {
+RoutingTraffic traffic(const char* rule, int ranks, AllToAll kind) {
   const std::int64_t tokens = 512LL * ranks;
   const auto topk = route_by_pattern(parse_routing_pattern(rule), tokens, 8, 256);
-  return routing_traffic(count_volumes(topk, 8, 256, ranks, 8), tokens, way);
+  return routing_traffic(count_volumes(topk, 8, 256, ranks, 8), tokens, kind);
 }
 
 TEST(StepModel, ImbalanceDispersionAndOverlapMoveTheTimeTheRightWay) {
   const StepParameters fit = fit_to_published(Hypothesis::h2);
-  const auto throughput = [&](const char* rule, AllToAll way, auto change) {
-    StepConfig config = published_b200_config(false, way);
-    config.traffic = traffic(rule, 32, way);
+  const auto throughput = [&](const char* rule, AllToAll kind, auto change) {
+    StepConfig config = published_b200_config(false, kind);
+    config.traffic = traffic(rule, 32, kind);
     change(config);
     return step_time(config, fit).tokens_per_second;
   };

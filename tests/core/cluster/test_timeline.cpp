@@ -32,9 +32,9 @@ double part(const StepTime& time, std::string_view name) {
 
 // With forced routing all ranks do the same, so that the timeline must add up to the parts of the step model.
 TEST(Timeline, AddsUpToTheStepModelUnderForcedRouting) {
-  for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
+  for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep}) {
     for (const bool mxfp8 : {false, true}) {
-      StepConfig config = published_b200_config(mxfp8, way);
+      StepConfig config = published_b200_config(mxfp8, kind);
       config.recompute = Recompute::none;
       const StepParameters parameters = fit_to_published(Hypothesis::h2);
       const LayerTimeline timeline = layer_timeline(
@@ -121,12 +121,12 @@ TEST(Timeline, TraceIsReadByPython) {
   FILE* pipe =
       ::popen(("python3 '" MOESCOPE_TEST_DATA "/read_exports.py' trace '" + file.string() + "' 2>&1").c_str(), "r");
   ASSERT_NE(pipe, nullptr);
-  std::string said;
+  std::string output;
   char buffer[4096];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) said.append(buffer, n);
-  ASSERT_EQ(::pclose(pipe), 0) << said;
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
+  ASSERT_EQ(::pclose(pipe), 0) << output;
   std::filesystem::remove(file);
-  const nlohmann::json read = nlohmann::json::parse(said);
+  const nlohmann::json read = nlohmann::json::parse(output);
   EXPECT_EQ(read["lanes"], 32);
   EXPECT_EQ(read["counts"]["M"], 33);
   EXPECT_EQ(read["counts"]["X"], timeline.intervals.size());

@@ -142,11 +142,11 @@ TEST(ParseConfig, TwinsThatCannotBe) {
   EXPECT_EQ(problems("compare = 3\n"), "f:1: compare: must be written as [[compare]]\n");
   EXPECT_EQ(problems("preset = \"huge\"\n").substr(0, 39), "f:1: preset: is \"huge\"; allowed: nano, ");
   EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: must be text in quotes\n");
-  std::string many;
-  for (int seed = 2; seed < 18; ++seed) many += "[[compare]]\nseed=" + std::to_string(seed) + "\n";
-  EXPECT_EQ(problems(many.c_str()), "");
-  many += "[[compare]]\nseed=18\n";
-  EXPECT_EQ(problems(many.c_str()), "f:1: compare: holds 17 twins; allowed: 16\n");
+  std::string twins;
+  for (int seed = 2; seed < 18; ++seed) twins += "[[compare]]\nseed=" + std::to_string(seed) + "\n";
+  EXPECT_EQ(problems(twins.c_str()), "");
+  twins += "[[compare]]\nseed=18\n";
+  EXPECT_EQ(problems(twins.c_str()), "f:1: compare: holds 17 twins; allowed: 16\n");
 }
 
 }  // namespace

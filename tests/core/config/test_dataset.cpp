@@ -140,7 +140,7 @@ Followers followers_of(const Domain& language, std::size_t bytes) {
 }
 
 char likeliest(const std::map<char, int>& counts) {
-  return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+  return std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
 TEST(Facts, EveryLanguageIsACycleOfItsOwnThroughAllSymbols) {
@@ -149,9 +149,9 @@ TEST(Facts, EveryLanguageIsACycleOfItsOwnThroughAllSymbols) {
     std::map<char, char> next;
     for (const auto& [symbol, counts] : followers_of(domain, 40000)) next[symbol] = likeliest(counts);
     ASSERT_EQ(next.size(), 59u) << domain.name;
-    std::string seen;
-    for (char symbol = 'a'; seen.find(symbol) == std::string::npos; symbol = next.at(symbol)) seen += symbol;
-    EXPECT_EQ(seen.size(), 59u) << domain.name << " goes round in " << seen;
+    std::string cycle;
+    for (char symbol = 'a'; cycle.find(symbol) == std::string::npos; symbol = next.at(symbol)) cycle += symbol;
+    EXPECT_EQ(cycle.size(), 59u) << domain.name << " goes round in " << cycle;
     for (const auto& other : languages)
       EXPECT_LT(std::ranges::count_if(next, [&](const auto& fact) { return other.at(fact.first) == fact.second; }), 8)
           << domain.name << ": its facts are those of another language";
@@ -181,29 +181,29 @@ TEST(Facts, AreTheSameForEverySeedInTextsOfItsOwn) {
   const auto open = [](std::int64_t seed) {
     return open_dataset({.generator = Generator::facts, .batch = 5, .seq = 64}, seed);
   };
-  const auto data = open(3), again = open(3), other = open(4);
+  const auto data = open(3), reopened = open(3), other = open(4);
   EXPECT_EQ(data->domains(), generated_domain_names(Generator::facts));
-  EXPECT_EQ(data->batch(17).input, again->batch(17).input);
+  EXPECT_EQ(data->batch(17).input, reopened->batch(17).input);
   EXPECT_NE(data->batch(17).input, other->batch(17).input);
   EXPECT_NE(data->batch(17).input, data->batch(18).input);
   // (language, symbol) -> next symbol. Those of both seeds and of the held-out text agree, except for random symbols.
   std::map<std::pair<int, int>, int> facts;
-  int told = 0, kept = 0;
+  int told_facts = 0, kept_facts = 0;
   const auto tell = [&](const Batch& batch) {
     for (int row = 0; row < batch.sequences; ++row) {
       const auto* byte = &batch.input[static_cast<std::size_t>(row * batch.length)];
       const int letter = batch.domain[static_cast<std::size_t>(row)] + 'Q', first = byte[0] == letter ? 1 : 0;
       for (int i = first; i + 2 < batch.length; i += 2) {
         const auto [fact, fresh] = facts.try_emplace({letter, byte[i]}, byte[i + 2]);
-        told += fresh ? 0 : 1;
-        kept += !fresh && fact->second == byte[i + 2] ? 1 : 0;
+        told_facts += fresh ? 0 : 1;
+        kept_facts += !fresh && fact->second == byte[i + 2] ? 1 : 0;
       }
     }
   };
   for (int step = 0; step < 40; ++step) tell(data->batch(step)), tell(other->batch(step));
   for (const Batch& batch : data->held_out()) tell(batch);
   EXPECT_EQ(facts.size(), 590u);
-  EXPECT_GT(kept, 0.95 * told);
+  EXPECT_GT(kept_facts, 0.95 * told_facts);
 }
 
 TEST(GeneratedDataset, IsAPureFunctionOfSeedAndStep) {
@@ -263,12 +263,12 @@ TEST(GeneratedDataset, HoldsOutTheSameTextForEverySeed) {
   for (const Batch& batch : held_out)
     for (const std::int32_t domain : batch.domain) ++domains[static_cast<std::size_t>(domain)];
   EXPECT_EQ(*std::ranges::max_element(domains), *std::ranges::min_element(domains)) << "20 sequences, 10 domains";
-  const auto wanted = sequences_of(held_out);
-  EXPECT_EQ(sequences_of(open(2)->held_out()), wanted);
+  const auto sequences = sequences_of(held_out);
+  EXPECT_EQ(sequences_of(open(2)->held_out()), sequences);
   const auto data = open(1);
   for (int step = 0; step < 200; ++step)
     for (const auto& trained : sequences_of({data->batch(step)}))
-      EXPECT_EQ(std::ranges::count(wanted, trained), 0) << "step " << step;
+      EXPECT_EQ(std::ranges::count(sequences, trained), 0) << "step " << step;
 }
 
 TEST(GeneratedDataset, TargetIsTheNextByte) {
@@ -428,10 +428,10 @@ TEST_F(TextFiles, LinksOutOfTheFolderAreLeftOutAndCounted) {
 
 TEST_F(TextFiles, ReadingThemCanBeGivenUp) {
   for (int i = 0; i < 20; ++i) write("many/" + std::to_string(i) + ".txt", std::string(100, 'a'));
-  int asked = 0;
+  int calls = 0;
   const DataConfig config{.path = (root_ / "many").string(), .batch = 8, .seq = 16};
-  EXPECT_THROW(open_dataset(config, 1, [&] { return ++asked < 5; }), std::runtime_error);
-  EXPECT_EQ(asked, 5);
+  EXPECT_THROW(open_dataset(config, 1, [&] { return ++calls < 5; }), std::runtime_error);
+  EXPECT_EQ(calls, 5);
 }
 
 TEST_F(TextFiles, UnreadableOnesAreCounted) {

@@ -134,9 +134,9 @@ TEST(PublishedRecipes, AreASettingWhoseNeighboursHaveTheLastWord) {
   EXPECT_EQ(to_string(field.get(parsed.twins.at(0))), "mxfp8_nvidia");
   for (const ConfigDifference& found : difference(parsed.config, parsed.twins.at(0)))
     EXPECT_NE(found.setting, Setting(field)) << "what it sets is named";
-  RunConfig same = parsed.config;
-  field.set(same, std::string("own"));
-  EXPECT_EQ(same.precision, parsed.config.precision);
+  RunConfig preset = parsed.config;
+  field.set(preset, std::string("own"));
+  EXPECT_EQ(preset.precision, parsed.config.precision);
   EXPECT_EQ(to_toml(parsed.twins.at(0)).find("published_recipe"), std::string::npos);
   EXPECT_NE(all_text(parse_config("precision.published_recipe = \"fp1\"", "").problems).find("nvfp4_nvidia"),
             std::string::npos);

@@ -60,9 +60,9 @@ TEST(ConfigFields, EachSetsItsOwnMemberOnly) {
     RunConfig config;
     const ConfigValue value = other_value(field);
     field.set(config, value);
-    for (const ConfigField& seen : config_fields())
-      EXPECT_EQ(seen.get(config), &seen == &field ? value : seen.get(RunConfig{}))
-          << field.key << " moved " << seen.key;
+    for (const ConfigField& other_field : config_fields())
+      EXPECT_EQ(other_field.get(config), &other_field == &field ? value : other_field.get(RunConfig{}))
+          << field.key << " moved " << other_field.key;
   }
 }
 
@@ -326,10 +326,10 @@ TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
   EXPECT_NE(refused("two:experts.x=bf16").find("such as 2 or 2-5"), std::string::npos);
   EXPECT_NE(refused("1:head.x=bf16").find("not part of a layer"), std::string::npos);
   EXPECT_NE(refused("2-9:experts.x=bf16").find("layers 0 to 3"), std::string::npos);
-  const std::string own =
+  const std::string own_roundings =
       "experts.dY.wgrad=mxfp4+stochastic+rotated, experts.x.wgrad=mxfp4+nearest, head.W=nvfp4+unrotated";
-  const auto rounded = parse_operand_recipes(own);
-  EXPECT_EQ(operand_recipes_text(rounded), own);
+  const auto rounded = parse_operand_recipes(own_roundings);
+  EXPECT_EQ(operand_recipes_text(rounded), own_roundings);
   EXPECT_EQ(rounded[0].rounding, Rounding::stochastic);
   EXPECT_EQ(rounded[0].rotated, true);
   EXPECT_EQ(rounded[1].rotated, std::nullopt);

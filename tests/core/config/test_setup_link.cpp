@@ -97,9 +97,9 @@ TEST(SetupLink, RefusesInASentence) {
 
 TEST(SetupLink, NamesTheSettingThatIsWrong) {
   // The link holds name = "x", router.top_k = 99.
-  const std::string why = why_refused("moescope:setup?config=eNrLS8xNVbBVUKpQ4irKLy1JLdIryS-IzwYKWVpyAQCKiAjK");
-  EXPECT_NE(why.find("router.top_k"), std::string::npos) << why;
-  EXPECT_EQ(std::count(why.begin(), why.end(), '\n'), 0);
+  const std::string reason = why_refused("moescope:setup?config=eNrLS8xNVbBVUKpQ4irKLy1JLdIryS-IzwYKWVpyAQCKiAjK");
+  EXPECT_NE(reason.find("router.top_k"), std::string::npos) << reason;
+  EXPECT_EQ(std::count(reason.begin(), reason.end(), '\n'), 0);
 }
 
 TEST(SetupLink, IsEmptyForRunsThatCannotTrainSideBySide) {
@@ -114,9 +114,9 @@ TEST(SetupLink, SurvivesDamage) {
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = link;
     for (int k = 0; k < 1 + i % 4; ++k) damaged[9 + rng() % (damaged.size() - 9)] = static_cast<char>(rng());
-    const std::string why = why_refused(damaged);
-    EXPECT_TRUE(why == "was read" || why.starts_with("The set-up cannot be opened: ")) << why;
-    EXPECT_EQ(why.find('\n'), std::string::npos) << why;
+    const std::string reason = why_refused(damaged);
+    EXPECT_TRUE(reason == "was read" || reason.starts_with("The set-up cannot be opened: ")) << reason;
+    EXPECT_EQ(reason.find('\n'), std::string::npos) << reason;
   }
 }
 

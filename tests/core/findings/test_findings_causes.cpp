@@ -319,10 +319,10 @@ TEST(Found, ALayerThatStaysUnevenBelowFourTimes) {
   EXPECT_EQ(findings[0].layers, std::vector<int>{1});
   EXPECT_EQ(findings[0].experts, std::vector<int>{3});
 
-  MadeUp alone("[router]\nbias_update_rate = 0.0\naux_mode = \"none\"\n");
-  alone.steps(450, uneven, MadeUp::even());
-  const auto found = of_kind(find_all(alone.history()), FindingKind::uneven);
-  ASSERT_EQ(found.size(), 1u) << all_text(find_all(alone.history()));
+  MadeUp log("[router]\nbias_update_rate = 0.0\naux_mode = \"none\"\n");
+  log.steps(450, uneven, MadeUp::even());
+  const auto found = of_kind(find_all(log.history()), FindingKind::uneven);
+  ASSERT_EQ(found.size(), 1u) << all_text(find_all(log.history()));
   EXPECT_TRUE(tells(found[0], "Nothing balances this router: bias_update_rate = 0, aux_mode = none"));
 }
 

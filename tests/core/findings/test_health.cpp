@@ -19,9 +19,9 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-Health judge(const HistoryPtr& history, std::int64_t upto = INT64_MAX) {
+Health judge(const HistoryPtr& history, std::int64_t last_step = INT64_MAX) {
   FindingsScan scan(history);
-  scan.advance(upto);
+  scan.advance(last_step);
   return judge_health(scan);
 }
 
@@ -230,10 +230,10 @@ TEST(Health, FiguresAgreeWithEachOtherAndWithTheVerdict) {
     const Health health = judge(run.history());
     EXPECT_EQ(health.verdict == HealthVerdict::healthy, share < 2) << health.sentence;
     EXPECT_EQ(health.layer, 1);
-    const double told = number_after(health.sentence, "expert 3 gets ");
+    const double told_share = number_after(health.sentence, "expert 3 gets ");
     const RouterWindow window = router_window(*run.history(), INT64_MAX);
-    EXPECT_NEAR(told - 1, window.worst(&LayerWindow::max_vio)->max_vio, 0.006) << health.sentence;
-    EXPECT_EQ(told >= 2, share > 2) << health.sentence;
+    EXPECT_NEAR(told_share - 1, window.worst(&LayerWindow::max_vio)->max_vio, 0.006) << health.sentence;
+    EXPECT_EQ(told_share >= 2, share > 2) << health.sentence;
     EXPECT_TRUE(says(health.sentence,
                      "in steps " + std::to_string(window.steps.first) + " to " + std::to_string(window.steps.last)))
         << health.sentence;

@@ -43,10 +43,10 @@ Make settles(double from, double steps, std::int64_t begin = 0) {
     const int experts = log.shape().experts;
     log.change = [=](std::int64_t step, int layer, Shares& shares) {
       if (step < begin) return;
-      const double now = decay(step - begin, steps);
+      const double share_of_change = decay(step - begin, steps);
       for (int e = 0; e < experts; ++e) {
         const double far = std::pow(from, std::cos(2.4 * e + layer));  // between 1 / from and from
-        shares[static_cast<std::size_t>(e)] *= std::pow(far, now);
+        shares[static_cast<std::size_t>(e)] *= std::pow(far, share_of_change);
       }
     };
   };
@@ -69,7 +69,7 @@ Make of_kinds_in_turn(int kinds, double spread) {
 Make at_most(double share) {
   return [=](SyntheticLog& log) {
     for (int layer = 0; layer < log.shape().layers; ++layer)
-      for (double& each : log.lasting(layer)) each = std::clamp(each, 1 / share, share);
+      for (double& factor : log.lasting(layer)) factor = std::clamp(factor, 1 / share, share);
   };
 }
 
@@ -126,8 +126,8 @@ void add_healthy(std::vector<KnownLog>& logs) {
       [](SyntheticLog& log) { log.has_load = [](std::int64_t step) { return step % 10 == 0; }; });
   add("loads on every 7th step from step 3", {.steps = 1400},
       [](SyntheticLog& log) { log.has_load = [](std::int64_t step) { return step % 7 == 3; }; });
-  for (const std::int64_t every : {2, 5, 10, 20, 50, 100})
-    add("every " + std::to_string(every) + "th step", {.steps = 40 * every + 900, .every = every});
+  for (const std::int64_t interval : {2, 5, 10, 20, 50, 100})
+    add("every " + std::to_string(interval) + "th step", {.steps = 40 * interval + 900, .every = interval});
   add("steps count tokens", {.steps = 1000},
       [](SyntheticLog& log) { log.number = [](std::int64_t step) { return (step + 1) * 4'000'000; }; });
   add("begins at step 20,000", {},
@@ -155,21 +155,21 @@ void add_healthy(std::vector<KnownLog>& logs) {
 // --- needs attention ---
 
 // Gives `n` experts of the layer `share` times their usual load, from a step on.
-Make some_at(int layer, int n, double share, std::int64_t from = 0, int apart = 3) {
+Make some_at(int layer, int n, double share, std::int64_t from = 0, int distance = 3) {
   return [=](SyntheticLog& log) {
     const auto experts = static_cast<std::size_t>(log.shape().experts);
-    log.change = [=](std::int64_t step, int of, Shares& shares) {
-      if (of != layer || step < from) return;
-      double others = static_cast<double>(experts), set = 0;
+    log.change = [=](std::int64_t step, int changed_layer, Shares& shares) {
+      if (changed_layer != layer || step < from) return;
+      double other_experts = static_cast<double>(experts), set = 0;
       std::vector<bool> chosen(experts);
       for (std::size_t i = 0, e = 2; static_cast<int>(i) < n;
-           ++i, e = (e + static_cast<std::size_t>(apart)) % experts) {
+           ++i, e = (e + static_cast<std::size_t>(distance)) % experts) {
         while (chosen[e]) e = (e + 1) % experts;
         chosen[e] = true;
-        others -= 1, set += share;
+        other_experts -= 1, set += share;
       }
-      const double rest = (static_cast<double>(experts) - set) / others;
-      for (std::size_t e = 0; e < experts; ++e) shares[e] *= chosen[e] ? share : rest;
+      const double other_share = (static_cast<double>(experts) - set) / other_experts;
+      for (std::size_t e = 0; e < experts; ++e) shares[e] *= chosen[e] ? share : other_share;
     };
   };
 }
@@ -178,11 +178,11 @@ Make some_at(int layer, int n, double share, std::int64_t from = 0, int apart = 
 Make neighbours(int layer, int first, int n, double share) {
   return [=](SyntheticLog& log) {
     const double experts = log.shape().experts;
-    log.change = [=](std::int64_t, int of, Shares& shares) {
-      if (of != layer) return;
-      const double rest = (experts - n * share) / (experts - n);
+    log.change = [=](std::int64_t, int changed_layer, Shares& shares) {
+      if (changed_layer != layer) return;
+      const double other_share = (experts - n * share) / (experts - n);
       for (int e = 0; e < static_cast<int>(experts); ++e)
-        shares[static_cast<std::size_t>(e)] *= e >= first && e < first + n ? share : rest;
+        shares[static_cast<std::size_t>(e)] *= e >= first && e < first + n ? share : other_share;
     };
   };
 }
@@ -191,8 +191,8 @@ Make another_in_every_batch(double share) {
   return [=](SyntheticLog& log) {
     log.change = [&log, share](std::int64_t step, int layer, Shares& shares) {
       const auto full = static_cast<std::size_t>(step * 37 + layer * 11) % shares.size();
-      const double rest = (log.shape().experts - share) / (log.shape().experts - 1);
-      for (std::size_t e = 0; e < shares.size(); ++e) shares[e] *= e == full ? share : rest;
+      const double other_share = (log.shape().experts - share) / (log.shape().experts - 1);
+      for (std::size_t e = 0; e < shares.size(); ++e) shares[e] *= e == full ? share : other_share;
     };
   };
 }
@@ -291,18 +291,18 @@ void add_attention(std::vector<KnownLog>& logs) {
 // Sends all tokens of a layer to `n` experts in the end.
 Make collapses(int layer, int n, std::int64_t from, double steps) {
   return [=](SyntheticLog& log) {
-    log.change = [=](std::int64_t step, int of, Shares& shares) {
-      if (of != layer || step < from) return;
-      const double left = 0.004 + 0.996 * decay(step - from, steps);
-      for (std::size_t e = static_cast<std::size_t>(n); e < shares.size(); ++e) shares[e] *= left;
+    log.change = [=](std::int64_t step, int changed_layer, Shares& shares) {
+      if (changed_layer != layer || step < from) return;
+      const double remaining_share = 0.004 + 0.996 * decay(step - from, steps);
+      for (std::size_t e = static_cast<std::size_t>(n); e < shares.size(); ++e) shares[e] *= remaining_share;
     };
   };
 }
 
 Make dead(int layer, std::vector<std::size_t> experts, std::int64_t from = 0) {
   return [=](SyntheticLog& log) {
-    log.change = [=](std::int64_t step, int of, Shares& shares) {
-      if (of != layer || step < from) return;
+    log.change = [=](std::int64_t step, int changed_layer, Shares& shares) {
+      if (changed_layer != layer || step < from) return;
       for (const std::size_t e : experts) shares[e] = 0;
     };
   };

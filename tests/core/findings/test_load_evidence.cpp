@@ -22,10 +22,15 @@ namespace {
 using Change = std::function<void(Shares&)>;
 
 // Returns a log of one layer, 64 experts, top 4, 8,192 tokens a load, with `loads` lines, one every `every` steps.
-std::shared_ptr<History> log_of(std::int64_t loads, std::int64_t every, const Change& change) {
-  SyntheticLog log(
-      {.layers = 1, .experts = 64, .top_k = 4, .tokens = 8192, .steps = loads * every, .every = every, .lasting = 0},
-      5);
+std::shared_ptr<History> log_of(std::int64_t loads, std::int64_t interval, const Change& change) {
+  SyntheticLog log({.layers = 1,
+                    .experts = 64,
+                    .top_k = 4,
+                    .tokens = 8192,
+                    .steps = loads * interval,
+                    .every = interval,
+                    .lasting = 0},
+                   5);
   log.change = [&](std::int64_t, int, Shares& shares) { change(shares); };
   return log.history();
 }
@@ -69,23 +74,23 @@ TEST(LoadSpan, NeedsAsManyLoadsAsALogHasInTheSteps) {
 
 TEST(LoadEvidence, FewLoadsOfASickRouterAreNotHealthy) {
   for (const Change& change : {Change(make_hot), Change(make_dead), Change(make_collapsed), Change(make_starved)})
-    for (const std::int64_t every : {20, 50, 100, 5000})
+    for (const std::int64_t interval : {20, 50, 100, 5000})
       for (const std::int64_t loads : {3, 4, 6, 9, 12, 19})
-        EXPECT_NE(health_of(log_of(loads, every, change)).verdict, HealthVerdict::healthy)
-            << loads << ", every " << every;
+        EXPECT_NE(health_of(log_of(loads, interval, change)).verdict, HealthVerdict::healthy)
+            << loads << ", every " << interval;
 }
 
 TEST(LoadEvidence, TenLoadsShowTheFaultWhateverTheirDistance) {
-  for (const std::int64_t every : {50, 100, 101, 500, 4'000'000})
+  for (const std::int64_t interval : {50, 100, 101, 500, 4'000'000})
     for (const std::int64_t loads : {10, 19, 40}) {
       const auto finds = [&](const Change& change, FindingKind kind) {
-        return of_kind(find_all(log_of(loads, every, change)), kind).size() == 1;
+        return of_kind(find_all(log_of(loads, interval, change)), kind).size() == 1;
       };
-      EXPECT_TRUE(finds(make_hot, FindingKind::hot)) << loads << ", every " << every;
-      EXPECT_TRUE(finds(make_dead, FindingKind::dead)) << loads << ", every " << every;
-      EXPECT_TRUE(finds(make_collapsed, FindingKind::collapsed)) << loads << ", every " << every;
-      EXPECT_EQ(health_of(log_of(loads, every, make_dead)).verdict, HealthVerdict::unhealthy);
-      EXPECT_EQ(health_of(log_of(loads, every, make_hot)).verdict, HealthVerdict::attention);
+      EXPECT_TRUE(finds(make_hot, FindingKind::hot)) << loads << ", every " << interval;
+      EXPECT_TRUE(finds(make_dead, FindingKind::dead)) << loads << ", every " << interval;
+      EXPECT_TRUE(finds(make_collapsed, FindingKind::collapsed)) << loads << ", every " << interval;
+      EXPECT_EQ(health_of(log_of(loads, interval, make_dead)).verdict, HealthVerdict::unhealthy);
+      EXPECT_EQ(health_of(log_of(loads, interval, make_hot)).verdict, HealthVerdict::attention);
     }
 }
 
@@ -135,8 +140,8 @@ TEST(LoadEvidence, TwoExpertsAt80To20AreUneven) {
 }
 
 TEST(Checks, PassOnlyWithEnoughLoadsAndTokens) {
-  const auto few = log_of(6, 250, make_dead);
-  const Checks checks = checks_of(*few, find_all(few));
+  const auto few_loads = log_of(6, 250, make_dead);
+  const Checks checks = checks_of(*few_loads, find_all(few_loads));
   EXPECT_FALSE(has(checks.passed, "dead"));
   EXPECT_TRUE(has(checks.not_checked, "dead experts: needs 10 loads; so far there are 6 loads, one every 250 steps."));
 
@@ -150,9 +155,9 @@ TEST(Checks, PassOnlyWithEnoughLoadsAndTokens) {
 TEST(Checks, DoNotPassBesideAStrongerFinding) {
   const auto full = log_of(40, 100, make_hot);
   EXPECT_FALSE(has(checks_of(*full, find_all(full)).passed, "No layer stays uneven"));
-  const auto few = log_of(40, 100, make_collapsed);
+  const auto few_loads = log_of(40, 100, make_collapsed);
   for (const char* words : {"No expert is dead", "No expert is starved", "No expert is hot", "No layer stays uneven"})
-    EXPECT_FALSE(has(checks_of(*few, find_all(few)).passed, words)) << words;
+    EXPECT_FALSE(has(checks_of(*few_loads, find_all(few_loads)).passed, words)) << words;
   const auto sound = log_of(40, 100, make_even);
   const Checks checks = checks_of(*sound, find_all(sound));
   EXPECT_TRUE(has(checks.passed, "No expert is dead: none was without a token for 10 loads."));
@@ -168,32 +173,38 @@ std::vector<Finding> jump_findings(const HistoryPtr& history) {
 
 TEST(Jumps, AreNoneInALoadThatDoesNotChange) {
   for (unsigned seed = 1; seed <= 6; ++seed)
-    for (const std::int64_t every : {1, 5, 10, 25, 50})
+    for (const std::int64_t interval : {1, 5, 10, 25, 50})
       for (const std::int64_t tokens : {64, 512, 4096}) {
         SyntheticLog log({.layers = 2,
                           .experts = 32,
                           .top_k = 2,
                           .tokens = tokens,
-                          .steps = 160 * every,
-                          .every = every,
+                          .steps = 160 * interval,
+                          .every = interval,
                           .lasting = 0.1,
                           .by_batch = 0.3},
                          seed);
-        EXPECT_TRUE(jump_findings(log.history()).empty()) << "seed " << seed << ", every " << every << ", " << tokens;
+        EXPECT_TRUE(jump_findings(log.history()).empty())
+            << "seed " << seed << ", every " << interval << ", " << tokens;
       }
 }
 
 TEST(Jumps, AreReportedOnceFromTheFirstLoadThatShowsThem) {
-  for (const std::int64_t every : {1, 5, 10, 50}) {
-    const std::int64_t jump = 60 * every + (every == 1 ? 240 : 0);
-    SyntheticLog log(
-        {.layers = 4, .experts = 32, .top_k = 4, .tokens = 4096, .steps = jump + 600 + 40 * every, .every = every}, 2);
+  for (const std::int64_t interval : {1, 5, 10, 50}) {
+    const std::int64_t jump = 60 * interval + (interval == 1 ? 240 : 0);
+    SyntheticLog log({.layers = 4,
+                      .experts = 32,
+                      .top_k = 4,
+                      .tokens = 4096,
+                      .steps = jump + 600 + 40 * interval,
+                      .every = interval},
+                     2);
     log.change = [jump](std::int64_t step, int layer, Shares& shares) {
       for (std::size_t e = static_cast<std::size_t>(layer); step >= jump && e < shares.size(); e += 4) shares[e] *= 2.5;
     };
     const auto jumps = jump_findings(log.history());
-    ASSERT_EQ(jumps.size(), 1u) << "every " << every;
-    EXPECT_EQ(jumps[0].steps.first, jump) << "every " << every;
+    ASSERT_EQ(jumps.size(), 1u) << "every " << interval;
+    EXPECT_EQ(jumps[0].steps.first, jump) << "every " << interval;
   }
 }
 
@@ -221,17 +232,17 @@ TEST(Oscillation, ASlowOneIsFound) {
 }
 
 TEST(Oscillation, TextsThatAlternateAreANote) {
-  for (const std::int64_t each : {1, 4, 30}) {
+  for (const std::int64_t interval : {1, 4, 30}) {
     SyntheticLog log({.layers = 1, .experts = 64, .top_k = 6, .tokens = 4096, .steps = 1000}, 4);
-    log.change = [each](std::int64_t step, int, Shares& shares) {
+    log.change = [interval](std::int64_t step, int, Shares& shares) {
       for (std::size_t e = 0; e < shares.size(); ++e)
-        shares[e] *= (e + static_cast<std::size_t>(step / each)) % 2 ? 1.8 : 0.2;
+        shares[e] *= (e + static_cast<std::size_t>(step / interval)) % 2 ? 1.8 : 0.2;
     };
-    log.loss = [each](std::int64_t step) { return step / each % 2 ? 2.0f : 2.4f; };
+    log.loss = [interval](std::int64_t step) { return step / interval % 2 ? 2.0f : 2.4f; };
     const auto findings = find_all(log.history());
-    EXPECT_TRUE(of_kind(findings, FindingKind::oscillating_bias).empty()) << each << "\n" << all_text(findings);
+    EXPECT_TRUE(of_kind(findings, FindingKind::oscillating_bias).empty()) << interval << "\n" << all_text(findings);
     const auto notes = of_kind(findings, FindingKind::alternating_texts);
-    ASSERT_EQ(notes.size(), 1u) << each << "\n" << all_text(findings);
+    ASSERT_EQ(notes.size(), 1u) << interval << "\n" << all_text(findings);
     EXPECT_EQ(notes[0].severity, Severity::note);
     EXPECT_EQ(health_of(log.history()).router, HealthVerdict::healthy);
   }

@@ -49,7 +49,7 @@ TEST(OperandSqnr, IsOfTheOperandsInWhichARunDiffersFromRunA) {
   EXPECT_EQ(found[1].worst.gemm, Gemm::expert_w2);
   EXPECT_EQ(found[2].operands, 1) << "its other operands are run A's";
   EXPECT_FLOAT_EQ(found[2].mean_db, 17.0f);
-  for (const std::size_t same : {0u, 3u}) EXPECT_EQ(found[same].operands, 2) << "those in which any run differs";
+  for (const std::size_t index : {0u, 3u}) EXPECT_EQ(found[index].operands, 2) << "those in which any run differs";
   EXPECT_FLOAT_EQ(found[0].worst_db, 55.3f);
   EXPECT_TRUE(says(to_text(found[1]),
                    "31.4 dB at worst (layer 1, experts w2, x forward), 31.5 dB on average over 2 "
@@ -58,9 +58,9 @@ TEST(OperandSqnr, IsOfTheOperandsInWhichARunDiffersFromRunA) {
 }
 
 TEST(OperandSqnr, OfRunsWithTheSameFormatsIsOfThoseInFewBits) {
-  const HistoryPtr alone[] = {
+  const HistoryPtr histories[] = {
       run_with("A", {operand(Gemm::expert_w1, "nvfp4", 20.1f), operand(Gemm::expert_w2, "nvfp4", 20.5f), kHeadInBf16})};
-  const OperandSqnr found = operand_sqnr(alone, 2).front();
+  const OperandSqnr found = operand_sqnr(histories, 2).front();
   EXPECT_EQ(found.choice, OperandChoice::scaled);
   EXPECT_FLOAT_EQ(found.worst_db, 20.1f);
   EXPECT_FLOAT_EQ(found.mean_db, 20.3f);

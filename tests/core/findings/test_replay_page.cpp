@@ -211,7 +211,7 @@ TEST(ReplayPage, HoldsWhatTheQuantizerDid) {
   EXPECT_EQ(operands["list"][3], (PageJson{2, "experts", "w1", "W", "forward", 0, 0}));
   const std::vector<std::uint8_t> sqnr = decoded_bytes(operands["sqnr"]), blocks = decoded_bytes(operands["blocks"]);
   const std::vector<std::uint8_t> underflow = decoded_bytes(operands["underflow"]);
-  const std::vector<std::uint8_t> least = decoded_bytes(operands["least_blocks"]);
+  const std::vector<std::uint8_t> lowest_blocks = decoded_bytes(operands["least_blocks"]);
   ASSERT_EQ(sqnr.size(), 2u * 5 * 4);
   ASSERT_EQ(blocks.size(), 5u * 6);
   for (std::size_t m = 0; m < 5; ++m) {
@@ -224,7 +224,7 @@ TEST(ReplayPage, HoldsWhatTheQuantizerDid) {
     EXPECT_EQ(blocks[6 * m], share_code(100.0 / (403.0 + 10.0 * static_cast<double>(m))));
     EXPECT_EQ(blocks[6 * m + 1], 0);
     EXPECT_EQ(underflow[4 * m], share_code(0.0123));
-    EXPECT_EQ(least[4 * m], share_code(2.0 / (403.0 + 10.0 * static_cast<double>(m))));
+    EXPECT_EQ(lowest_blocks[4 * m], share_code(2.0 / (403.0 + 10.0 * static_cast<double>(m))));
   }
 }
 
@@ -345,13 +345,13 @@ class ReplayInBrowser : public testing::Test {
   Browser::Json value(const std::string& expression) { return browser_->evaluate(expression); }
   // Returns the page's tip at a place of the plot; x and y are shares of its inside.
   std::string said_at(const std::string& plot, double x, double y) {
-    const auto [left, top] = place_of(plot, x, y);
-    browser_->move_to(left, top);
+    const auto [x_of_page, top] = place_of(plot, x, y);
+    browser_->move_to(x_of_page, top);
     return value("tip.hidden ? '' : tip.textContent");
   }
   void click_on(const std::string& plot, double x, double y) {
-    const auto [left, top] = place_of(plot, x, y);
-    browser_->click(left, top);
+    const auto [x_of_page, top] = place_of(plot, x, y);
+    browser_->click(x_of_page, top);
   }
 
   static inline std::unique_ptr<Browser> browser_;
@@ -461,8 +461,8 @@ TEST_F(ReplayInBrowser, FitsAPhoneAndFollowsItsTheme) {
   EXPECT_TRUE(value("document.documentElement.scrollWidth <= 390").get<bool>());
   EXPECT_TRUE(value("document.documentElement.classList.contains('dark')").get<bool>());
   EXPECT_TRUE(value("plots.every(plot => plot.canvas.clientWidth > 300)").get<bool>());
-  const std::string said = said_at("all-to-all B", 0.9, 0.9);
-  EXPECT_NE(said.find("rank 3 to itself: not moved"), std::string::npos) << said;
+  const std::string words = said_at("all-to-all B", 0.9, 0.9);
+  EXPECT_NE(words.find("rank 3 to itself: not moved"), std::string::npos) << words;
   EXPECT_TRUE(value("tip.getBoundingClientRect().right <= 390 && tip.getBoundingClientRect().left >= 0").get<bool>());
 }
 

@@ -64,9 +64,9 @@ TEST(TrainingLost, ALossOfZeroBesideAGradientThatIsNaN) {
 }
 
 TEST(TrainingLost, AGradientThatStaysNaN) {
-  const auto lost_from = [](std::int64_t first, std::int64_t last, std::int64_t every) {
+  const auto lost_from = [](std::int64_t first, std::int64_t last, std::int64_t interval) {
     return run_of(400, [=](std::int64_t step, TelemetryFrame& frame) {
-      if (step % every != 0)
+      if (step % interval != 0)
         frame.grad_norm = kNoValue;
       else if (step >= first && step <= last)
         frame.grad_norm = kNaNValue;
@@ -78,10 +78,10 @@ TEST(TrainingLost, AGradientThatStaysNaN) {
               "The gradient has been NaN or infinite since step 300.");
   EXPECT_TRUE(find_all(lost_from(300, 318, 1)).empty()) << "19 steps";
   EXPECT_TRUE(find_all(lost_from(370, 400, 10)).empty()) << "3 values";
-  const auto over = find_all(lost_from(300, 319, 1));
-  ASSERT_EQ(over.size(), 1u) << all_text(over);
-  EXPECT_FALSE(over[0].ongoing);
-  EXPECT_EQ(over[0].steps, (StepRange{300, 319}));
+  const auto findings = find_all(lost_from(300, 319, 1));
+  ASSERT_EQ(findings.size(), 1u) << all_text(findings);
+  EXPECT_FALSE(findings[0].ongoing);
+  EXPECT_EQ(findings[0].steps, (StepRange{300, 319}));
   // A program that logs NaN because it does not compute the norm.
   EXPECT_TRUE(find_all(lost_from(0, 400, 1)).empty()) << all_text(find_all(lost_from(0, 400, 1)));
 }
@@ -136,9 +136,9 @@ TEST(TrainingLost, AGradientNormThatGrowsWithoutLimit) {
 }
 
 TEST(TrainingLost, RepeatedSpikesOfTheGradientAreNoted) {
-  const auto spikes = [](std::int64_t every) {
-    return run_of(400, [every](std::int64_t step, TelemetryFrame& frame) {
-      if (step > 100 && step % every == 0) frame.grad_norm = 40;
+  const auto spikes = [](std::int64_t interval) {
+    return run_of(400, [interval](std::int64_t step, TelemetryFrame& frame) {
+      if (step > 100 && step % interval == 0) frame.grad_norm = 40;
     });
   };
   const auto findings = find_all(spikes(30));

@@ -100,7 +100,7 @@ struct BatchesOfLosses {
   std::array<double, 4> training{}, validation{};
 };
 
-HistoryPtr with_batches(const char* name, const BatchesOfLosses& of, bool validates) {
+HistoryPtr with_batches(const char* name, const BatchesOfLosses& losses, bool validates) {
   RunInfo info;
   info.name = name;
   if (validates) info.config_toml = "[telemetry]\nvalidation_every = 20\n";
@@ -111,9 +111,9 @@ HistoryPtr with_batches(const char* name, const BatchesOfLosses& of, bool valida
       if (step >= slice_begin({150, 299}, 4, static_cast<int>(b))) batch = b;
     auto frame = std::make_shared<TelemetryFrame>();
     frame->step = step;
-    frame->ce_loss = static_cast<float>(2 + of.training[batch]);
-    if (step % 10 == 0) frame->val_loss = static_cast<float>(2 + of.validation[batch]);
-    if (step % 10 == 0) frame->flips = {{.layer = 1, .flip_rate = static_cast<float>(of.drift)}};
+    frame->ce_loss = static_cast<float>(2 + losses.training[batch]);
+    if (step % 10 == 0) frame->val_loss = static_cast<float>(2 + losses.validation[batch]);
+    if (step % 10 == 0) frame->flips = {{.layer = 1, .flip_rate = static_cast<float>(losses.drift)}};
     made->append(std::move(frame));
   }
   return made;
@@ -132,10 +132,10 @@ std::vector<EqualRuns> equal_runs(const std::string& preset, bool validate) {
     std::vector<double> values;
     for (std::string cell; std::getline(cells, cell, ',');) values.push_back(std::stod(cell));
     const auto batches = [&](std::size_t at) {
-      BatchesOfLosses of{values.at(at)};
+      BatchesOfLosses losses{values.at(at)};
       for (std::size_t b = 0; b < 4; ++b)
-        of.training[b] = values.at(at + 1 + b), of.validation[b] = values.at(at + 5 + b);
-      return of;
+        losses.training[b] = values.at(at + 1 + b), losses.validation[b] = values.at(at + 5 + b);
+      return losses;
     };
     all.push_back({with_batches("A", {}, validate), with_batches("B", batches(1), validate),
                    with_batches("N", batches(10), validate)});
@@ -199,9 +199,9 @@ Deviation noise(unsigned seed, double sigma, double memory = 0, double offset = 
   auto rng = std::make_shared<std::mt19937>(seed);
   auto normal = std::make_shared<std::normal_distribution<double>>();
   auto state = std::make_shared<double>((*normal)(*rng));
-  const double kept = memory > 0 ? std::exp(-1 / memory) : 0;
+  const double memory_share = memory > 0 ? std::exp(-1 / memory) : 0;
   return [=](std::size_t) {
-    *state = kept * *state + std::sqrt(1 - kept * kept) * (*normal)(*rng);
+    *state = memory_share * *state + std::sqrt(1 - memory_share * memory_share) * (*normal)(*rng);
     return offset + sigma * *state;
   };
 }
@@ -233,9 +233,9 @@ TEST(Verdict, CallsEqualRunsDifferentOnceInTwentyOrTwelve) {
       int different = 0;
       for (int trial = 0; trial < kTrials; ++trial) {
         const HistoryPtr a = lucky_run(luck, 300, random), run = lucky_run(luck, 300, random);
-        std::vector<PairedRun> beside;
-        for (int twin = 0; twin < twins; ++twin) beside.push_back({lucky_run(luck, 300, random)});
-        different += says_different(conclude(a, {run}, beside));
+        std::vector<PairedRun> twin_runs;
+        for (int twin = 0; twin < twins; ++twin) twin_runs.push_back({lucky_run(luck, 300, random)});
+        different += says_different(conclude(a, {run}, twin_runs));
       }
       EXPECT_LE(different, 0.12 * kTrials) << luck.name << ", " << twins << " twins";
       all += different;
@@ -253,8 +253,8 @@ TEST(Verdict, FindsGapsThatAreLargeComparedWithChance) {
     const Luck white{.name = "white"};
     const double gap = 8 * 0.01 / std::sqrt(150.0);
     const HistoryPtr a = lucky_run(white, 300, random), run = lucky_run(white, 300, random, gap);
-    const PairedRun beside[] = {{lucky_run(white, 300, random)}, {lucky_run(white, 300, random)}};
-    found += conclude(a, {run}, beside).verdict == Verdict::worse;
+    const PairedRun twin_runs[] = {{lucky_run(white, 300, random)}, {lucky_run(white, 300, random)}};
+    found += conclude(a, {run}, twin_runs).verdict == Verdict::worse;
   }
   EXPECT_GE(found, 0.8 * kTrials);
 }
@@ -398,15 +398,15 @@ TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
   }
   EXPECT_EQ(judged(always(0.11f)).verdict, Verdict::unclear);
   // Twins that have drifted as little as the run itself are enough.
-  const PairedRun beside[] = {{drifted("N", always(0.01f), noise(2, 0.002))}};
-  const Conclusion c = conclude(a, {drifted("B", always(0.0102f), noise(3, 0.002, 0, -0.01))}, beside);
+  const PairedRun twin_runs[] = {{drifted("N", always(0.01f), noise(2, 0.002))}};
+  const Conclusion c = conclude(a, {drifted("B", always(0.0102f), noise(3, 0.002, 0, -0.01))}, twin_runs);
   EXPECT_EQ(c.verdict, Verdict::better) << verdict_sentence(c);
 }
 
 // A replay twin has run A's routing, so that it has no drift of its own. Only the noise twins show how far chance has
 // come.
 TEST(Verdict, AsksTheNoiseTwinsWhetherAReplayTwinHasAnInterval) {
-  const auto of = [](const char* name, const std::string& settings, float share, double gap, unsigned seed) {
+  const auto paired_run = [](const char* name, const std::string& settings, float share, double gap, unsigned seed) {
     RunInfo info;
     info.name = name;
     info.config_toml = settings;
@@ -423,8 +423,8 @@ TEST(Verdict, AsksTheNoiseTwinsWhetherAReplayTwinHasAnInterval) {
   };
   const std::string replays = "[router]\nreplay = true\n", forced = "[router]\nforce_balance = true\n";
   const auto judged = [&](const std::string& settings, float share_of_twin) {
-    const PairedRun twins[] = {{of("N", settings, share_of_twin, 0, 2)}};
-    return conclude(of("A", settings, 0, 0, 1), {of("B", settings + replays, 0, -0.001, 3)}, twins);
+    const PairedRun twins[] = {{paired_run("N", settings, share_of_twin, 0, 2)}};
+    return conclude(paired_run("A", settings, 0, 0, 1), {paired_run("B", settings + replays, 0, -0.001, 3)}, twins);
   };
   for (const float share : {0.0f, 0.09f}) {
     const Conclusion near = judged("", share);
@@ -434,11 +434,11 @@ TEST(Verdict, AsksTheNoiseTwinsWhetherAReplayTwinHasAnInterval) {
         << verdict_sentence(near);
     EXPECT_GT(near.lacking + (share > 0), 0);
   }
-  const Conclusion apart = judged("", 0.2f);
-  EXPECT_EQ(apart.verdict, Verdict::better) << verdict_sentence(apart);
-  EXPECT_NE(verdict_sentence(apart).find("this run replays run A's routing, so that it is not known"),
+  const Conclusion conclusion = judged("", 0.2f);
+  EXPECT_EQ(conclusion.verdict, Verdict::better) << verdict_sentence(conclusion);
+  EXPECT_NE(verdict_sentence(conclusion).find("this run replays run A's routing, so that it is not known"),
             std::string::npos)
-      << verdict_sentence(apart);
+      << verdict_sentence(conclusion);
   EXPECT_EQ(judged(forced, 0).verdict, Verdict::better) << "with forced balance no run has another routing";
 }
 
@@ -461,11 +461,11 @@ TEST(Verdict, SaysHowManyStepsTheTwinsNeedToDriftApart) {
   EXPECT_EQ(none.lacking, 400);
   EXPECT_NE(verdict_sentence(none).find("400 more steps, as many as so far"), std::string::npos)
       << verdict_sentence(none);
-  const Conclusion still = judged(always(0.05f));
-  EXPECT_EQ(still.lacking, 0);
-  EXPECT_NE(verdict_sentence(still).find("does not grow any more; a noise twin with another seed would give"),
+  const Conclusion conclusion = judged(always(0.05f));
+  EXPECT_EQ(conclusion.lacking, 0);
+  EXPECT_NE(verdict_sentence(conclusion).find("does not grow any more; a noise twin with another seed would give"),
             std::string::npos)
-      << verdict_sentence(still);
+      << verdict_sentence(conclusion);
 }
 
 TEST(Verdict, SaysThatTheDriftIsNotKnown) {
@@ -548,19 +548,19 @@ TEST(Verdict, TakesAValidationLossInEachQuarterOfTheJudgedSteps) {
     }
     return made;
   };
-  const auto of = [&](std::int64_t steps) {
+  const auto conclusion_of = [&](std::int64_t steps) {
     const PairedRun twins[] = {{run("N", steps, 1e-4)}};
     return conclude(run("A", steps, 0), {run("B", steps, 0.05)}, twins);
   };
-  const Conclusion few = of(160);
-  EXPECT_EQ(few.verdict, Verdict::too_short);
-  EXPECT_EQ(few.lacking, 240);
-  EXPECT_NE(verdict_sentence(few).find(
+  const Conclusion short_run = conclusion_of(160);
+  EXPECT_EQ(short_run.verdict, Verdict::too_short);
+  EXPECT_EQ(short_run.lacking, 240);
+  EXPECT_NE(verdict_sentence(short_run).find(
                 "too few values of the validation loss were measured for a verdict: each quarter of the last half of "
                 "the steps needs one; verdict in 240 steps"),
             std::string::npos)
-      << verdict_sentence(few);
-  EXPECT_EQ(of(400).verdict, Verdict::worse) << verdict_sentence(of(400));
+      << verdict_sentence(short_run);
+  EXPECT_EQ(conclusion_of(400).verdict, Verdict::worse) << verdict_sentence(conclusion_of(400));
   const auto a = run("A", 400, 0);
   EXPECT_EQ(conclude(a, {a}, {}).verdict, Verdict::identical);
 }
@@ -589,12 +589,13 @@ TEST(Verdict, FindsARunThatIsLostByItsTrainingLoss) {
 TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
   const auto a = made_up("A", 600, noise(1, 0.05)), b = made_up("B", 600, noise(3, 0.05));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.05))}};
-  const Conclusion alone = conclude(a, {b}, {});
-  EXPECT_EQ(alone.verdict, Verdict::no_twin);
-  EXPECT_FALSE(is_missing(alone.gap));
-  EXPECT_TRUE(is_missing(alone.half)) << "the effect of chance is not known";
-  EXPECT_EQ(verdict_sentence(alone).rfind("B against A: not judged: loss gap ", 0), 0u) << verdict_sentence(alone);
-  EXPECT_EQ(verdict_sentence(alone).find("+-"), std::string::npos) << verdict_sentence(alone);
+  const Conclusion conclusion = conclude(a, {b}, {});
+  EXPECT_EQ(conclusion.verdict, Verdict::no_twin);
+  EXPECT_FALSE(is_missing(conclusion.gap));
+  EXPECT_TRUE(is_missing(conclusion.half)) << "the effect of chance is not known";
+  EXPECT_EQ(verdict_sentence(conclusion).rfind("B against A: not judged: loss gap ", 0), 0u)
+      << verdict_sentence(conclusion);
+  EXPECT_EQ(verdict_sentence(conclusion).find("+-"), std::string::npos) << verdict_sentence(conclusion);
   EXPECT_EQ(conclude(a, {b}, std::vector<PairedRun>{{b}}).verdict, Verdict::no_twin) << "not by itself";
   EXPECT_EQ(conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
   EXPECT_EQ(conclude(a, {b}, {}).lacking, 0) << "more steps alone do not help";

@@ -6,12 +6,12 @@
 namespace moescope {
 namespace {
 
-Conclusion judged(Verdict verdict, float gap, float half) {
+Conclusion judged(Verdict verdict, float gap, float half_width) {
   Conclusion c;
   c.verdict = verdict;
   c.steps = {500, 999};
   c.gap = gap;
-  c.half = half;
+  c.half = half_width;
   c.matters = 0.0019f;
   c.twins = 1;
   return c;
@@ -39,12 +39,12 @@ TEST(VerdictWords, AVerdictIsOneOfSixWords) {
 }
 
 TEST(VerdictWords, ATwinIsAskedForOnlyWhereThereIsNone) {
-  Conclusion alone = judged(Verdict::no_twin, 0.002f, 0.001f);
-  EXPECT_STREQ(to_text(verdict_word(alone)), "Not judged");
-  EXPECT_EQ(reason(alone), "no noise twin to compare with");
-  alone.lacking = 12;
-  EXPECT_STREQ(to_text(verdict_word(alone)), "Too early to tell");
-  EXPECT_EQ(reason(alone), "the noise twin needs 12 steps more");
+  Conclusion conclusion = judged(Verdict::no_twin, 0.002f, 0.001f);
+  EXPECT_STREQ(to_text(verdict_word(conclusion)), "Not judged");
+  EXPECT_EQ(reason(conclusion), "no noise twin to compare with");
+  conclusion.lacking = 12;
+  EXPECT_STREQ(to_text(verdict_word(conclusion)), "Too early to tell");
+  EXPECT_EQ(reason(conclusion), "the noise twin needs 12 steps more");
 }
 
 // "Not told apart" says that the interval contains 0. Without an interval there are other words.
@@ -97,15 +97,15 @@ TEST(VerdictWords, WithoutRoomForATwinItTakesSteps) {
 
 TEST(VerdictWords, ThereIsAVerdictAfterTheStepsThatLack) {
   std::vector<Conclusion> runs(2);
-  for (Conclusion& each : runs) each.steps = {0, 8};
+  for (Conclusion& conclusion : runs) conclusion.steps = {0, 8};
   runs[0].lacking = 30, runs[1].lacking = 41;
   const Settlement found = what_settles(runs, true);
   EXPECT_EQ(found.how, Settlement::How::more_steps);
   EXPECT_EQ(found.lacking, 41);
   EXPECT_EQ(found.step, 50);
   EXPECT_EQ(what_settles({}, true).how, Settlement::How::nothing);
-  const std::vector<Conclusion> alone = {judged(Verdict::no_twin, 0.002f, 0.001f)};
-  EXPECT_EQ(what_settles(alone, true).how, Settlement::How::first_twin);
+  const std::vector<Conclusion> conclusions = {judged(Verdict::no_twin, 0.002f, 0.001f)};
+  EXPECT_EQ(what_settles(conclusions, true).how, Settlement::How::first_twin);
 }
 
 }  // namespace

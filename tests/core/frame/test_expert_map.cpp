@@ -14,8 +14,8 @@ TEST(ExpertMap, IsThatOfTheHandMadeTable) {
   const std::uint32_t counts[] = {8, 0, 5,  //
                                   0, 2, 5};
   const ExpertMap map = expert_map(counts, 3);
-  const double half = std::sqrt(0.5), mean = (2 * half + 1) / 3;
-  const double x[] = {half, -half, 0}, y[] = {half - mean, half - mean, 1 - mean};
+  const double root_of_half = std::sqrt(0.5), mean = (2 * root_of_half + 1) / 3;
+  const double x[] = {root_of_half, -root_of_half, 0}, y[] = {root_of_half - mean, root_of_half - mean, 1 - mean};
   for (std::size_t e = 0; e < 3; ++e) {
     EXPECT_NEAR(map.x_E[e], x[e], 1e-6) << e;
     EXPECT_NEAR(map.y_E[e], y[e], 1e-6) << e;
@@ -54,8 +54,8 @@ TEST(ExpertMap, DependsOnSharesAloneAndHasAFixedSign) {
                                   7, 7, 8, 2};
   std::vector<std::uint32_t> larger;
   for (const std::uint32_t n : counts) larger.push_back(n * 1000);
-  const ExpertMap map = expert_map(counts, 4), same = expert_map(larger, 4);
-  for (std::size_t e = 0; e < 4; ++e) EXPECT_NEAR(map.x_E[e], same.x_E[e], 1e-6);
+  const ExpertMap map = expert_map(counts, 4), larger_map = expert_map(larger, 4);
+  for (std::size_t e = 0; e < 4; ++e) EXPECT_NEAR(map.x_E[e], larger_map.x_E[e], 1e-6);
   EXPECT_GT(map.x_E[3], 0);
   EXPECT_GT(map.x_share, 0.8f);
 }

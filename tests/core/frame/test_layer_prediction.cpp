@@ -15,8 +15,8 @@ using Rows = std::vector<std::uint16_t>;
 
 float predicted_share(const Rows& before, const Rows& chosen, int top_k, int n_experts) {
   LayerPrediction prediction(n_experts, top_k, 2048);
-  const float first = prediction.share(before, chosen), again = prediction.share(before, chosen);
-  EXPECT_TRUE(first == again || (is_missing(first) && is_missing(again))) << "nothing is left of the call before";
+  const float first = prediction.share(before, chosen), second = prediction.share(before, chosen);
+  EXPECT_TRUE(first == second || (is_missing(first) && is_missing(second))) << "nothing is left of the call before";
   return first;
 }
 

@@ -92,13 +92,13 @@ TEST(RouterStats, WindowForgetsWhatLeavesIt) {
     for (auto& count : n) count = rng() % 3 ? 0 : rng() % 100;
     window.push(n);
     pushed.push_back(n);
-    std::vector<std::uint64_t> wanted(6);
+    std::vector<std::uint64_t> expected(6);
     for (int s = std::max(0, step - 4); s <= step; ++s) {
-      for (int e = 0; e < 6; ++e) wanted[e] += pushed[s][e];
+      for (int e = 0; e < 6; ++e) expected[e] += pushed[s][e];
     }
     ASSERT_EQ(window.steps(), std::min(step + 1, 5));
-    ASSERT_TRUE(std::equal(wanted.begin(), wanted.end(), window.counts().begin()));
-    const auto dead = std::count(wanted.begin(), wanted.end(), std::uint64_t{0});
+    ASSERT_TRUE(std::equal(expected.begin(), expected.end(), window.counts().begin()));
+    const auto dead = std::count(expected.begin(), expected.end(), std::uint64_t{0});
     if (dead < 6) {
       ASSERT_FLOAT_EQ(dead_fraction(window.counts()), dead / 6.0f);
     }

@@ -32,8 +32,8 @@ TEST(Specialisation, DomainShareAndLiftOfAHandMadeTable) {
   EXPECT_EQ(expert_share(frame), (std::vector<float>{0.3f, 0.3f, 0.4f}));
   EXPECT_EQ(domain_share(frame), (std::vector<float>{0.75f, 0.25f, 0, 0, 1 / 3.0f, 2 / 3.0f}));
   const std::vector<float> lift = domain_lift(frame);
-  const float wanted[] = {2.5f, 0.25f / 0.3f, 0, 0, (1 / 3.0f) / 0.3f, (2 / 3.0f) / 0.4f};
-  for (std::size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(lift[i], wanted[i]) << i;
+  const float expected[] = {2.5f, 0.25f / 0.3f, 0, 0, (1 / 3.0f) / 0.3f, (2 / 3.0f) / 0.4f};
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(lift[i], expected[i]) << i;
 }
 
 TEST(Specialisation, WhatWasNotSeenHasNoValue) {
@@ -99,15 +99,16 @@ TokenFrame routed(std::string text, std::vector<std::uint16_t> experts, std::vec
 }
 
 TEST(Specialisation, StabilityIsTheMeanSharedPart) {
-  const TokenFrame now = routed("abc", {0, 1, 2, 3, 4, 5});
-  EXPECT_FLOAT_EQ(routing_stability(now, now, 2), 1);
-  EXPECT_FLOAT_EQ(routing_stability(now, routed("abc", {1, 0, 3, 7, 6, 7}), 2), (1 + 0.5f + 0) / 3);
-  EXPECT_TRUE(is_missing(routing_stability(now, now, 3))) << "no such layer";
-  EXPECT_TRUE(is_missing(routing_stability(now, routed("abd", {0, 1, 2, 3, 4, 5}), 2))) << "another text";
-  EXPECT_TRUE(is_missing(routing_stability(now, routed("abc", {0, 1, 2}), 2))) << "another top_k";
+  const TokenFrame newer = routed("abc", {0, 1, 2, 3, 4, 5});
+  EXPECT_FLOAT_EQ(routing_stability(newer, newer, 2), 1);
+  EXPECT_FLOAT_EQ(routing_stability(newer, routed("abc", {1, 0, 3, 7, 6, 7}), 2), (1 + 0.5f + 0) / 3);
+  EXPECT_TRUE(is_missing(routing_stability(newer, newer, 3))) << "no such layer";
+  EXPECT_TRUE(is_missing(routing_stability(newer, routed("abd", {0, 1, 2, 3, 4, 5}), 2))) << "another text";
+  EXPECT_TRUE(is_missing(routing_stability(newer, routed("abc", {0, 1, 2}), 2))) << "another top_k";
   EXPECT_FLOAT_EQ(stability_baseline(4, 32), 0.125f);
-  EXPECT_FLOAT_EQ(unchanged_choices(now, routed("abc", {1, 0, 3, 7, 6, 7}), 2), 1 / 3.0f) << "as sets, whatever order";
-  EXPECT_TRUE(is_missing(unchanged_choices(now, routed("abd", {0, 1, 2, 3, 4, 5}), 2)));
+  EXPECT_FLOAT_EQ(unchanged_choices(newer, routed("abc", {1, 0, 3, 7, 6, 7}), 2), 1 / 3.0f)
+      << "as sets, whatever order";
+  EXPECT_TRUE(is_missing(unchanged_choices(newer, routed("abd", {0, 1, 2, 3, 4, 5}), 2)));
   EXPECT_FLOAT_EQ(unchanged_baseline(2, 8), 1 / 28.0f);
   EXPECT_FLOAT_EQ(unchanged_baseline(8, 8), 1);
 }

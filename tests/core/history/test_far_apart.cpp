@@ -17,11 +17,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kApart = 4'000'000, kSteps = 1000;
 
 // Returns `run` with its step numbers multiplied by `apart`.
-std::shared_ptr<History> spread(const History& run, std::int64_t apart) {
+std::shared_ptr<History> spread(const History& run, std::int64_t distance) {
   auto far = std::make_shared<History>(run.info());
   for (const std::int64_t step : run.steps_in(run.steps())) {
     auto frame = std::make_shared<TelemetryFrame>(*run.frame_at(step));
-    frame->step = step * apart;
+    frame->step = step * distance;
     far->append(std::move(frame));
   }
   return far;

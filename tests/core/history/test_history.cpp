@@ -91,13 +91,13 @@ TEST(History, SmoothedIsThatOfTheWholePastHoweverItCameAbout) {
     }
   };
   const auto check = [&](double factor, StepRange range) {
-    const auto got = history.smoothed(Metric::ce_loss, kWholeRun, range, static_cast<int>(range.size()), factor);
+    const auto smoothed = history.smoothed(Metric::ce_loss, kWholeRun, range, static_cast<int>(range.size()), factor);
     double sum = 0, weight = 0;
     for (std::int64_t step = 0; step < static_cast<std::int64_t>(losses.size()); ++step) {
       const float loss = losses[static_cast<std::size_t>(step)];
       if (!is_missing(loss)) sum = factor * sum + (1 - factor) * loss, weight = factor * weight + (1 - factor);
       if (step < range.first || step > range.last) continue;
-      const float average = got[static_cast<std::size_t>(step - range.first)];
+      const float average = smoothed[static_cast<std::size_t>(step - range.first)];
       if (is_missing(loss))
         ASSERT_TRUE(is_missing(average)) << step;
       else
@@ -173,21 +173,21 @@ TEST(History, SeriesAgreeWithBruteForce) {
     range.last = range.first + rng() % 6000;
     const int bins = 1 + rng() % 400;
     const auto series = history.series(Metric::ce_loss, kWholeRun, range, bins);
-    std::vector<PyramidBin> wanted(bins);
+    std::vector<PyramidBin> expected(bins);
     for (const auto& [s, v] : losses) {
       if (s < range.first || s > range.last) continue;
       int bin = static_cast<int>((s - range.first) * bins / range.size());
       while (bin + 1 < bins && range.first + (bin + 1) * range.size() / bins <= s) ++bin;
       while (range.first + bin * range.size() / bins > s) --bin;
-      wanted[bin].add(v);
+      expected[bin].add(v);
     }
     for (int b = 0; b < bins; ++b) {
-      ASSERT_EQ(series[b].finite, wanted[b].finite) << b << " of " << bins;
-      ASSERT_EQ(series[b].non_finite, wanted[b].non_finite);
-      if (wanted[b].finite) {
-        ASSERT_EQ(series[b].min, wanted[b].min);
-        ASSERT_EQ(series[b].max, wanted[b].max);
-        ASSERT_NEAR(series[b].mean(), wanted[b].mean(), 1e-5);
+      ASSERT_EQ(series[b].finite, expected[b].finite) << b << " of " << bins;
+      ASSERT_EQ(series[b].non_finite, expected[b].non_finite);
+      if (expected[b].finite) {
+        ASSERT_EQ(series[b].min, expected[b].min);
+        ASSERT_EQ(series[b].max, expected[b].max);
+        ASSERT_NEAR(series[b].mean(), expected[b].mean(), 1e-5);
       }
     }
   }
@@ -197,7 +197,7 @@ TEST(History, SmoothingIsComputedOnEveryStep) {
   std::mt19937 rng(4);
   for (const double factor : {0.5, 0.9, 0.99, 0.999}) {
     History history(sample_info({}));
-    std::vector<float> wanted;
+    std::vector<float> expected;
     double sum = 0, weight = 0;
     for (int step = 0; step < 4000; ++step) {
       TelemetryFrame frame;
@@ -207,14 +207,14 @@ TEST(History, SmoothingIsComputedOnEveryStep) {
         sum = factor * sum + (1 - factor) * frame.ce_loss;
         weight = 1 - (1 - weight) * factor;
       }
-      wanted.push_back(static_cast<float>(sum / weight));
+      expected.push_back(static_cast<float>(sum / weight));
       history.append(std::make_shared<TelemetryFrame>(frame));
     }
     for (const StepRange range : {StepRange{0, 3999}, StepRange{3500, 3899}, StepRange{3990, 3993}}) {
       const int bins = 4;
       const auto smooth = history.smoothed(Metric::ce_loss, kWholeRun, range, bins, factor);
       for (int b = 0; b < bins; ++b) {
-        ASSERT_NEAR(smooth[b], wanted[range.first + (b + 1) * range.size() / bins - 1], 1e-5) << factor << " " << b;
+        ASSERT_NEAR(smooth[b], expected[range.first + (b + 1) * range.size() / bins - 1], 1e-5) << factor << " " << b;
       }
     }
   }
@@ -319,7 +319,7 @@ TEST(History, MeanUtilisationIsTheMeanOfAllSteps) {
     info.moe_layers = {3};
     History history(info, budget);
     std::mt19937 rng(12);
-    std::vector<std::array<double, 4>> wanted;
+    std::vector<std::array<double, 4>> expected;
     for (int step = 0; step < 4096; ++step) {
       TelemetryFrame frame;
       frame.step = step;
@@ -328,7 +328,7 @@ TEST(History, MeanUtilisationIsTheMeanOfAllSteps) {
       auto& counts = frame.routers[0].tokens_per_expert;
       counts = {100 + static_cast<std::uint32_t>(rng() % 200), 50, static_cast<std::uint32_t>(rng() % 400), 300};
       const double slots = std::accumulate(counts.begin(), counts.end(), 0.0);
-      auto& u = wanted.emplace_back();
+      auto& u = expected.emplace_back();
       for (int e = 0; e < 4; ++e) u[e] = counts[e] * 4 / slots;
       history.append(std::make_shared<TelemetryFrame>(frame));
     }
@@ -338,9 +338,9 @@ TEST(History, MeanUtilisationIsTheMeanOfAllSteps) {
       for (int e = 0; e < 4; ++e) {
         double mean = 0, low = 1e9, high = 0;
         for (int step = 1024 * bin; step < 1024 * (bin + 1); ++step) {
-          mean += wanted[step][e] / 1024;
-          low = std::min(low, wanted[step][e]);
-          high = std::max(high, wanted[step][e]);
+          mean += expected[step][e] / 1024;
+          low = std::min(low, expected[step][e]);
+          high = std::max(high, expected[step][e]);
         }
         ASSERT_NEAR(means[bin * 4 + e] / mean, 1, 2e-3) << budget << " " << bin << " " << e;
         const auto one = history.expert_utilisation(3, e, {0, 4095}, 4)[bin];
@@ -365,8 +365,8 @@ TEST(History, ExpertBiasTakesTheNewestOfEachBin) {
   const auto image = history.expert_bias(2, {0, 79}, 10);
   ASSERT_EQ(image.size(), 80u);
   for (int b = 0; b < 8; ++b) {
-    const auto& wanted = frames[b * 8 + 7]->routers[1].expert_bias;
-    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), image.begin() + b * 8)) << b;
+    const auto& expected = frames[b * 8 + 7]->routers[1].expert_bias;
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), image.begin() + b * 8)) << b;
   }
   EXPECT_TRUE(std::all_of(image.begin() + 64, image.end(), [](float b) { return std::isnan(b); }));
   const auto none = history.expert_bias(77, {0, 63}, 2);
@@ -419,12 +419,12 @@ TEST(History, LoadsOfAStepAreExactUpTo65535TokensOfAnExpert) {
     const auto at = static_cast<std::int64_t>(step);
     const std::int64_t edges[] = {at, at + 1};
     const auto farthest = rows.farthest(1, edges), means = rows.means(1, edges);
-    const std::uint32_t most = std::ranges::max(loads[step]);
+    const std::uint32_t largest_load = std::ranges::max(loads[step]);
     const double largest = utilisation_of(
         loads[step], static_cast<std::size_t>(std::ranges::max_element(loads[step]) - loads[step].begin()));
     for (std::size_t e = 0; e < 8; ++e) {
       const double u = utilisation_of(loads[step], e);
-      ASSERT_NEAR(static_cast<double>(farthest[e]), u, most <= 65535 ? 2e-7 * u : largest / 65535) << step;
+      ASSERT_NEAR(static_cast<double>(farthest[e]), u, largest_load <= 65535 ? 2e-7 * u : largest / 65535) << step;
       ASSERT_EQ(farthest[e], means[e]);
       ASSERT_EQ(farthest[e] == 0, loads[step][e] == 0);
     }
@@ -491,8 +491,8 @@ TEST(History, WaterfallTakesTheNewestOfEachBin) {
   const auto rows = history.scale_waterfall(probe, {0, 79}, 10);
   ASSERT_EQ(rows.size(), 2560u);
   for (int b = 0; b < 8; ++b) {
-    const auto& wanted = frames[b * 8 + 7]->quants[3].e8m0_blocks;
-    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), rows.begin() + b * 256)) << b;
+    const auto& expected = frames[b * 8 + 7]->quants[3].e8m0_blocks;
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), rows.begin() + b * 256)) << b;
   }
   EXPECT_TRUE(std::all_of(rows.begin() + 8 * 256, rows.end(), [](std::uint32_t n) { return n == 0; }));
   OperandPlace nowhere = probe;
@@ -578,21 +578,21 @@ TEST(History, OneWriterManyReaders) {
       while (!done) {
         const StepRange range = history.steps();
         history.sequence();
-        const StepRange some{static_cast<std::int64_t>(rng() % 400), 400 + static_cast<std::int64_t>(rng() % 400)};
-        history.series(Metric::max_vio, 1, range.empty() ? some : range, 50);
-        history.smoothed(Metric::ce_loss, kWholeRun, some, 20, 0.9);
-        for (const float u : history.utilisation(1 + rng() % 2, some, 30)) ASSERT_FALSE(u < 0);
-        for (const float u : history.utilisation(1 + rng() % 2, some, 30, Summary::mean)) ASSERT_FALSE(u < 0);
-        history.expert_utilisation(1, 3, some, 30);
-        for (const float b : history.expert_bias(1, some, 30)) ASSERT_FALSE(b < 0);
-        history.scale_waterfall({1, Gemm::expert_w1, OperandRole::x, Direction::forward}, some, 30);
-        const auto frame = history.frame_at(some.first);
+        const StepRange steps{static_cast<std::int64_t>(rng() % 400), 400 + static_cast<std::int64_t>(rng() % 400)};
+        history.series(Metric::max_vio, 1, range.empty() ? steps : range, 50);
+        history.smoothed(Metric::ce_loss, kWholeRun, steps, 20, 0.9);
+        for (const float u : history.utilisation(1 + rng() % 2, steps, 30)) ASSERT_FALSE(u < 0);
+        for (const float u : history.utilisation(1 + rng() % 2, steps, 30, Summary::mean)) ASSERT_FALSE(u < 0);
+        history.expert_utilisation(1, 3, steps, 30);
+        for (const float b : history.expert_bias(1, steps, 30)) ASSERT_FALSE(b < 0);
+        history.scale_waterfall({1, Gemm::expert_w1, OperandRole::x, Direction::forward}, steps, 30);
+        const auto frame = history.frame_at(steps.first);
         if (frame) {
-          ASSERT_LE(frame->step, some.first);
+          ASSERT_LE(frame->step, steps.first);
           ASSERT_EQ(frame->routers.size(), 2u);
         }
-        history.quant_frame_at(some.last);
-        history.value_at(Metric::cv, 2, some.first);
+        history.quant_frame_at(steps.last);
+        history.value_at(Metric::cv, 2, steps.first);
         history.markers();
         history.array_bytes();
       }
@@ -618,9 +618,9 @@ TEST(History, UnpacksOneLayerOfSpecialisationAsAllOfThem) {
   history.append(std::make_shared<const TelemetryFrame>(frame));
   ASSERT_GT(frame.specialisation.size(), 1u);
   for (const SpecialisationFrame& layer : frame.specialisation) {
-    const auto alone = history.specialisation_of(layer.layer, 0);
-    ASSERT_TRUE(alone);
-    expect_equal(*alone, layer);
+    const auto read = history.specialisation_of(layer.layer, 0);
+    ASSERT_TRUE(read);
+    expect_equal(*read, layer);
   }
   EXPECT_FALSE(history.specialisation_of(99, 0));
   const auto layer = history.specialisation_layer_at(frame.specialisation.back().layer, 5);

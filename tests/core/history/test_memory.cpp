@@ -13,12 +13,12 @@ namespace {
 
 // Returns the most bytes that are allocated in steps (from, to], without those of the history, which rise and fall.
 double most_beside_history(LongTraining& run, std::int64_t from, std::int64_t to) {
-  std::size_t most = 0;
+  std::size_t largest = 0;
   for (std::int64_t step = from + 100; step <= to; step += 100) {
     run.go_on_to(step);
-    most = std::max(most, allocated_bytes() - run.history().scalar_bytes() - run.history().array_bytes());
+    largest = std::max(largest, allocated_bytes() - run.history().scalar_bytes() - run.history().array_bytes());
   }
-  return static_cast<double>(most);
+  return static_cast<double>(largest);
 }
 
 // Arrays reach their budget after 1,000 steps; caches and vectors that double reach their bounds after 6,000.
@@ -50,8 +50,8 @@ TEST(Memory, AHistoryReachesAPlateau) {
   for (std::int64_t step = 0; step < 80000; ++step) {
     history.append(std::make_shared<const TelemetryFrame>(run.frame(step)));
     if (step % 100 != 0) continue;
-    std::size_t& most = step < 40000 ? early : late;
-    most = std::max(most, allocated_bytes() - empty);
+    std::size_t& largest = step < 40000 ? early : late;
+    largest = std::max(largest, allocated_bytes() - empty);
   }
   EXPECT_LE(history.array_bytes(), kArrays);
   EXPECT_LT(static_cast<double>(late), 1.05 * static_cast<double>(early));  // thinning halves each from time to time
@@ -94,10 +94,10 @@ TEST(Memory, FindingsOfARestlessRunDoNotAddUp) {
   };
   go_on_to(40000);
   EXPECT_FALSE(scan.findings().empty());
-  const auto others = [&] { return allocated_bytes() - history->array_bytes() - history->scalar_bytes(); };
-  const std::size_t before = others(), found = scan.findings().size();
+  const auto other_bytes = [&] { return allocated_bytes() - history->array_bytes() - history->scalar_bytes(); };
+  const std::size_t before = other_bytes(), found = scan.findings().size();
   go_on_to(120000);
-  EXPECT_LT(static_cast<double>(others()) - static_cast<double>(before), 80000 * 4) << "four bytes a step";
+  EXPECT_LT(static_cast<double>(other_bytes()) - static_cast<double>(before), 80000 * 4) << "four bytes a step";
   EXPECT_LE(scan.findings().size(), found + 4);
 }
 

@@ -26,16 +26,16 @@ float random_value(std::mt19937& rng) {
 }
 
 void expect_same(const PyramidBin& bin, const std::vector<float>& values, std::size_t first, std::size_t last) {
-  PyramidBin wanted;
-  for (std::size_t i = first; i < last; ++i) wanted.add(values[i]);
-  ASSERT_EQ(bin.finite, wanted.finite);
-  ASSERT_EQ(bin.non_finite, wanted.non_finite);
-  ASSERT_EQ(bin.missing, wanted.missing);
+  PyramidBin expected;
+  for (std::size_t i = first; i < last; ++i) expected.add(values[i]);
+  ASSERT_EQ(bin.finite, expected.finite);
+  ASSERT_EQ(bin.non_finite, expected.non_finite);
+  ASSERT_EQ(bin.missing, expected.missing);
   ASSERT_EQ(bin.finite + bin.non_finite + bin.missing, last - first);
-  if (!wanted.finite) return;
-  ASSERT_EQ(bin.min, wanted.min);
-  ASSERT_EQ(bin.max, wanted.max);
-  ASSERT_NEAR(bin.sum, wanted.sum, 1e-9 * (1 + 100.0 * wanted.finite));
+  if (!expected.finite) return;
+  ASSERT_EQ(bin.min, expected.min);
+  ASSERT_EQ(bin.max, expected.max);
+  ASSERT_NEAR(bin.sum, expected.sum, 1e-9 * (1 + 100.0 * expected.finite));
 }
 
 TEST(Pyramid, TellsMissingFromNaN) {
@@ -85,9 +85,9 @@ TEST(Pyramid, FindsTheNewestValueBefore) {
     pyramid.append(values.back());
   }
   for (std::size_t end = 0; end <= values.size(); ++end) {
-    std::size_t wanted = end;
-    while (wanted > 0 && is_missing(values[wanted - 1])) --wanted;
-    ASSERT_EQ(pyramid.last_present(end), wanted == 0 ? Pyramid::kNone : wanted - 1) << end;
+    std::size_t expected_end = end;
+    while (expected_end > 0 && is_missing(values[expected_end - 1])) --expected_end;
+    ASSERT_EQ(pyramid.last_present(end), expected_end == 0 ? Pyramid::kNone : expected_end - 1) << end;
   }
 }
 

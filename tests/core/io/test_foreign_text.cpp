@@ -179,29 +179,29 @@ TEST_F(ForeignFiles, AFollowedLogSaysWhatItIsAndIsReadOnceItIsText) {
 }
 
 TEST(JsonLine, WhatIsNoneIsNamedAsWhatItIs) {
-  const auto why = [](const std::string& line) { return thrown([&] { JsonLines().parse(line); }); };
-  EXPECT_EQ(why("NaN"), "contains only NaN, and no step");
-  EXPECT_EQ(why("-Infinity"), "contains only -Infinity, and no step");
-  EXPECT_EQ(why("{\"step\": 0, \"loss\": nan}"),
+  const auto message_of = [](const std::string& line) { return thrown([&] { JsonLines().parse(line); }); };
+  EXPECT_EQ(message_of("NaN"), "contains only NaN, and no step");
+  EXPECT_EQ(message_of("-Infinity"), "contains only -Infinity, and no step");
+  EXPECT_EQ(message_of("{\"step\": 0, \"loss\": nan}"),
             "not JSON: nan is not a JSON value; NaN, Infinity, null, true and false are allowed");
-  EXPECT_EQ(why("{\"step\": 0, \"loss\": -inf}"),
+  EXPECT_EQ(message_of("{\"step\": 0, \"loss\": -inf}"),
             "not JSON: inf is not a JSON value; NaN, Infinity, null, true and false are allowed");
-  EXPECT_EQ(why("{\"step\": 0, \"why\": \"nan\\\" inf\", \"loss\": None}"),
+  EXPECT_EQ(message_of("{\"step\": 0, \"why\": \"nan\\\" inf\", \"loss\": None}"),
             "not JSON: None is not a JSON value; NaN, Infinity, null, true and false are allowed");
-  EXPECT_EQ(why("{'step': 0}"),
+  EXPECT_EQ(message_of("{'step': 0}"),
             "not JSON: names are in single quotes, as Python prints them; json.dumps() writes JSON");
-  EXPECT_EQ(why("{\"name\": \"gr\xfcn\"}"), "not UTF-8 from byte 13 on (Latin-1?), which JSON must be");
-  EXPECT_EQ(why("{\"a\": \"nan\", "), "not JSON, or cut off");
-  EXPECT_EQ(why(in_utf16("{\"step\": 0}", false, false)).substr(0, 15), "is UTF-16 text:");
-  EXPECT_EQ(why("{\"step\": 0, \"loss\": NaN}"), "");
+  EXPECT_EQ(message_of("{\"name\": \"gr\xfcn\"}"), "not UTF-8 from byte 13 on (Latin-1?), which JSON must be");
+  EXPECT_EQ(message_of("{\"a\": \"nan\", "), "not JSON, or cut off");
+  EXPECT_EQ(message_of(in_utf16("{\"step\": 0}", false, false)).substr(0, 15), "is UTF-16 text:");
+  EXPECT_EQ(message_of("{\"step\": 0, \"loss\": NaN}"), "");
   const auto nested = [](int depth) {
     return "{\"x\": " + std::string(depth - 1, '[') + "1" + std::string(depth - 1, ']') + "}";
   };
-  EXPECT_EQ(why(nested(64)), "");
-  EXPECT_EQ(why(nested(65)), "nested more than 64 deep");
+  EXPECT_EQ(message_of(nested(64)), "");
+  EXPECT_EQ(message_of(nested(65)), "nested more than 64 deep");
   for (const char* text :
        {"{\"a\": \"\\ud800\"}", "{\"a\": \"\\udc00\"}", "{\"a\": 01}", "{\"a\": 1e400}", "{} {}", "{\"a\": 1,}"})
-    EXPECT_EQ(why(text), "not JSON, or cut off") << text;
+    EXPECT_EQ(message_of(text), "not JSON, or cut off") << text;
 }
 
 TEST(JsonLine, OfAKeyThatComesTwiceTheLastOneHolds) {

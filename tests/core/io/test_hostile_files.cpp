@@ -104,9 +104,10 @@ class HostileFiles : public ::testing::Test {
   static void change(const std::string& recording, const std::string& sql) {
     sqlite3* db = nullptr;
     ASSERT_EQ(sqlite3_open(recording.c_str(), &db), SQLITE_OK);
-    char* why = nullptr;
-    EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &why), SQLITE_OK) << (why ? why : "");
-    sqlite3_free(why);
+    char* sqlite_error = nullptr;
+    EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &sqlite_error), SQLITE_OK)
+        << (sqlite_error ? sqlite_error : "");
+    sqlite3_free(sqlite_error);
     sqlite3_close(db);
   }
   static std::string failure(const std::string& recording) {
@@ -230,21 +231,21 @@ TEST_F(HostileFiles, BracketsInALoggedTextAreNoNesting) {
 
 TEST_F(HostileFiles, DeepTomlIsRefusedByEveryReader) {
   const std::string key = "a key of more than 16 parts", value = "nested more than 256 deep";
-  for (const auto& [deep, why] :
+  for (const auto& [deep, reason] :
        {std::pair("# a key\n" + dotted(60000) + " = 1\n", key), std::pair("\n[" + dotted(60000) + "]\n", key),
         std::pair("\na = " + nested("{a = ", "1", "}", 60000), value),
         std::pair("\na = " + nested("[", "", "]", 60000), value)}) {
     const ParsedConfig config = parse_config(deep, "deep.toml");
     ASSERT_EQ(config.problems.size(), 1u);
-    EXPECT_EQ(config.problems[0].text(), "deep.toml:2: not TOML: " + why);
+    EXPECT_EQ(config.problems[0].text(), "deep.toml:2: not TOML: " + reason);
     const ParsedLesson lesson = parse_lesson(deep, "deep.toml");
     ASSERT_FALSE(lesson.problems.empty());
-    EXPECT_EQ(lesson.problems[0].text(), "deep.toml:2: not TOML: " + why);
-    EXPECT_EQ(words_of([&] { TagMap::parse(deep, "tags.toml"); }), "tags.toml:2: not TOML: " + why);
-    EXPECT_EQ(words_of([&] { parse_hardware(deep, "h.toml"); }), "h.toml:2: not TOML: " + why);
+    EXPECT_EQ(lesson.problems[0].text(), "deep.toml:2: not TOML: " + reason);
+    EXPECT_EQ(words_of([&] { TagMap::parse(deep, "tags.toml"); }), "tags.toml:2: not TOML: " + reason);
+    EXPECT_EQ(words_of([&] { parse_hardware(deep, "h.toml"); }), "h.toml:2: not TOML: " + reason);
     RunInfo info = sample_info({});
     info.config_toml = deep;
-    EXPECT_TRUE(has(words_of([&] { recorded_config(info); }), why)) << "of a recording";
+    EXPECT_TRUE(has(words_of([&] { recorded_config(info); }), reason)) << "of a recording";
   }
 }
 
@@ -274,13 +275,13 @@ TEST_F(HostileFiles, NotesFireNoTrigger) {
 }
 
 TEST_F(HostileFiles, RunsAndNamesHaveALargestNumberAndSize) {
-  const std::string many = recording();
-  change(many,
+  const std::string crowded = recording();
+  change(crowded,
          "INSERT INTO run SELECT value, name, source, config_toml, n_layers, moe_layers, n_experts, top_k, "
          "tokens_per_step, ranks, ranks_per_node, dim, window, domains, kernels FROM run, (WITH RECURSIVE c(value) AS "
          "(SELECT 1 "
          "UNION ALL SELECT value + 1 FROM c WHERE value < 100000) SELECT value FROM c)");
-  EXPECT_EQ(failure(many), many + ": damaged: holds more than 256 runs");
+  EXPECT_EQ(failure(crowded), crowded + ": damaged: holds more than 256 runs");
   const std::string five = recording();
   change(five,
          "INSERT INTO run SELECT value, name, source, config_toml, n_layers, moe_layers, n_experts, top_k, "
@@ -309,12 +310,12 @@ TEST_F(HostileFiles, LoadingIsCancelledWithinAStatement) {
   change(long_way,
          "DELETE FROM frame; INSERT INTO frame (id, run, step) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 "
          "FROM c WHERE x < 400000) SELECT x, 7, x FROM c");
-  int asked = 0;
-  EXPECT_EQ(RecordingReader(long_way).load(0, [&](double) { return ++asked < 3; }), nullptr);
-  EXPECT_EQ(asked, 3);
-  asked = 0;
+  int calls = 0;
+  EXPECT_EQ(RecordingReader(long_way).load(0, [&](double) { return ++calls < 3; }), nullptr);
+  EXPECT_EQ(calls, 3);
+  calls = 0;
   ImportOptions options;
-  options.progress = [&](double) { return ++asked < 3; };
+  options.progress = [&](double) { return ++calls < 3; };
   EXPECT_TRUE(open_runs({long_way}, options, 4).histories.empty());
 }
 
@@ -400,23 +401,23 @@ TEST_F(HostileFiles, WhatOthersWriteIntoAClosedRecordingIsSeen) {
 }
 
 TEST_F(HostileFiles, ARecordingWithoutItsLogSaysSo) {
-  const std::string whole = path("killed.moescope"), alone = path("copied.moescope");
+  const std::string whole = path("killed.moescope"), copied = path("copied.moescope");
   const Killed killed = record_and_be_killed(whole, 3);
   ASSERT_GT(killed.step, 10);
-  fs::copy_file(whole, alone);
+  fs::copy_file(whole, copied);
   ASSERT_TRUE(fs::exists(whole + "-wal"));
   {
-    const RecordingReader reader(alone);
-    EXPECT_TRUE(has(reader.missing(), alone + "-wal, is not here")) << reader.missing();
+    const RecordingReader reader(copied);
+    EXPECT_TRUE(has(reader.missing(), copied + "-wal, is not here")) << reader.missing();
     const auto history = reader.load(0);
     const auto last = history->frame_at(INT64_MAX);
     ASSERT_TRUE(last);
     EXPECT_TRUE(has(reader.missing(), "ends with step " + std::to_string(last->step))) << reader.missing();
     RecordProperty("seconds_lost", std::to_string(killed.at_s - last->wall_s));
     EXPECT_LT(killed.at_s - last->wall_s, 2.5) << "the log is short: of " << killed.step << " steps";
-    EXPECT_FALSE(fs::exists(alone + "-wal"));
+    EXPECT_FALSE(fs::exists(copied + "-wal"));
   }
-  const OpenedRuns opened = open_runs({alone}, {}, 4);
+  const OpenedRuns opened = open_runs({copied}, {}, 4);
   ASSERT_EQ(opened.missing.size(), 1u);
   const auto markers = opened.histories[0]->markers();
   EXPECT_TRUE(std::ranges::any_of(markers, [](const Marker& m) { return m.kind == "event" && has(m.text, "-wal"); }));

@@ -108,9 +108,10 @@ TEST_F(WholeFiles, ALinkIsRefusedAndLeftAlone) {
   fs::create_symlink(path("precious"), path("link"));
   fs::create_symlink(path("nowhere"), path("dangling"));
   for (const char* name : {"link", "dangling"}) {
-    const std::string said = refused([&] { WholeFile file(path(name)); });
-    expect_said(said, path(name) + ": is a symbolic link to " + (name[0] == 'l' ? path("precious") : path("nowhere")));
-    expect_said(said, "give the path of that file, or remove the link");
+    const std::string message = refused([&] { WholeFile file(path(name)); });
+    expect_said(message,
+                path(name) + ": is a symbolic link to " + (name[0] == 'l' ? path("precious") : path("nowhere")));
+    expect_said(message, "give the path of that file, or remove the link");
   }
   EXPECT_EQ(get("precious"), "precious");
   EXPECT_FALSE(fs::exists(path("nowhere")));

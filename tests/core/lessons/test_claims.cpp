@@ -35,11 +35,11 @@ Claim tiny_claim() {
   return parsed.claim;
 }
 
-ClaimVerdict verdict(ClaimExpect expect, double mean, double half, double within = 0) {
+ClaimVerdict verdict(ClaimExpect expect, double mean, double half_width, double within = 0) {
   ClaimComparison comparison;
   comparison.expect = expect;
   comparison.within = within;
-  return judge_claim(comparison, {mean, half});
+  return judge_claim(comparison, {mean, half_width});
 }
 
 ClaimResult made_up(const Claim& claim, std::vector<double> gaps) {
@@ -124,9 +124,9 @@ TEST(ClaimRows, IntervalsAllowForAllRows) {
   const std::vector<Claim> claims = {tiny_claim(), tiny_claim()};
   ClaimResults results{"2026-11-27", "a machine", {made_up(claims[0], {0.1, 0.2, 0.3})}};
   const std::vector<Claim> one = {claims[0]};
-  const ClaimRow alone = claim_rows(one, results).front();
-  EXPECT_NEAR(alone.gap.mean, 0.2, 1e-12);
-  EXPECT_NEAR(alone.gap.half_width, 4.302653 * 0.1 / std::sqrt(3), 1e-6);  // t of 2 degrees of freedom, 95 %
+  const ClaimRow row = claim_rows(one, results).front();
+  EXPECT_NEAR(row.gap.mean, 0.2, 1e-12);
+  EXPECT_NEAR(row.gap.half_width, 4.302653 * 0.1 / std::sqrt(3), 1e-6);  // t of 2 degrees of freedom, 95 %
   const std::vector<ClaimRow> both = claim_rows(claims, results);
   EXPECT_NEAR(both.front().gap.half_width, 6.205347 * 0.1 / std::sqrt(3), 1e-5);  // 97.5 %
   EXPECT_EQ(both.front().gap_text(), "+0.2000 +-0.3583, 3 seeds");
@@ -177,12 +177,12 @@ TEST(BuiltInClaims, AreReadAndComparePairsThatDifferInWhatTheySay) {
     EXPECT_TRUE(names.insert(claim.name).second);
     EXPECT_GE(claim.seeds, 5);
     for (const RunConfig& config : claim.runs) EXPECT_EQ(config.optimizer.total_steps, claim.steps);
-    for (const ClaimComparison& each : claim.comparisons) {
+    for (const ClaimComparison& comparison : claim.comparisons) {
       const auto& configs = claim.runs;
-      EXPECT_FALSE(things_that_differ(configs[static_cast<std::size_t>(each.against)],
-                                      configs[static_cast<std::size_t>(each.run)])
+      EXPECT_FALSE(things_that_differ(configs[static_cast<std::size_t>(comparison.against)],
+                                      configs[static_cast<std::size_t>(comparison.run)])
                        .empty());
-      EXPECT_TRUE(each.metric != Metric::val_loss || configs.front().telemetry.validation_every > 0);
+      EXPECT_TRUE(comparison.metric != Metric::val_loss || configs.front().telemetry.validation_every > 0);
     }
   }
 }
@@ -191,9 +191,9 @@ TEST(BuiltInClaims, AreReadAndComparePairsThatDifferInWhatTheySay) {
 TEST(BuiltInClaims, KeptResultsAreOfTheClaimsAsTheyAre) {
   const std::vector<Claim> claims = published_claims();
   const std::vector<ClaimRow> rows = claim_rows(claims, kept_claim_results());
-  for (const ClaimResult& each : kept_claim_results().results)
-    EXPECT_TRUE(std::ranges::any_of(rows, [&](const ClaimRow& row) { return row.result == &each; }))
-        << each.claim << " " << each.comparison + 1;
+  for (const ClaimResult& result : kept_claim_results().results)
+    EXPECT_TRUE(std::ranges::any_of(rows, [&](const ClaimRow& row) { return row.result == &result; }))
+        << result.claim << " " << result.comparison + 1;
 }
 
 TEST(BuiltInClaims, ThePageShowsTheKeptResults) {
@@ -209,20 +209,20 @@ TEST(ClaimRunner, TriesATinyClaimWithTheSameNumbersOnAnyThreads) {
   const std::vector<Claim> claims = {tiny_claim()};
   set_num_threads(1);
   int last = 0, all = 0;
-  const ClaimResults alone = try_claims(claims, [&](int ended, int runs) { last = ended, all = runs; });
+  const ClaimResults single = try_claims(claims, [&](int ended, int runs) { last = ended, all = runs; });
   EXPECT_EQ(last, 4);
   EXPECT_EQ(all, 4);
   set_num_threads(3);
   const ClaimResults side_by_side = try_claims(claims);
   EXPECT_EQ(num_threads(), 3) << "as before";
   set_num_threads(0);
-  ASSERT_EQ(alone.results.size(), 1u);
-  ASSERT_EQ(alone.results[0].gaps.size(), 2u);
-  EXPECT_EQ(alone.results[0].gaps, side_by_side.results[0].gaps);
-  EXPECT_NE(alone.results[0].gaps[0], 0);
-  EXPECT_NE(alone.results[0].values[0], alone.results[0].values[1]) << "another seed";
-  EXPECT_EQ(alone.date.size(), 10u);
-  EXPECT_NE(claim_rows(claims, alone).front().verdict, ClaimVerdict::not_tried);
+  ASSERT_EQ(single.results.size(), 1u);
+  ASSERT_EQ(single.results[0].gaps.size(), 2u);
+  EXPECT_EQ(single.results[0].gaps, side_by_side.results[0].gaps);
+  EXPECT_NE(single.results[0].gaps[0], 0);
+  EXPECT_NE(single.results[0].values[0], single.results[0].values[1]) << "another seed";
+  EXPECT_EQ(single.date.size(), 10u);
+  EXPECT_NE(claim_rows(claims, single).front().verdict, ClaimVerdict::not_tried);
 }
 
 TEST(ClaimRunner, MeasuresRouters) {

@@ -275,11 +275,11 @@ TEST(LessonFigures, ABalancerPlacesByWhatCameBefore) {
     router.tokens_per_expert = {3, 3, 1, 1};  // experts 0 and 1 are on one rank
     router.volume = {.ranks = 2, .ranks_per_node = 2, .copies_RR = {3, 1, 3, 1}, .distinct_RR = {}, .nodes_RN = {}};
     frame->routers.push_back(router);
-    SpecialisationFrame who;
-    who.layer = 1;
-    who.domain_DE = {3, 1, 0, 0, 0, 2, 1, 1};
-    who.together_EE.resize(16), who.byte_256E.resize(1024);
-    frame->specialisation.push_back(who);
+    SpecialisationFrame specialisation;
+    specialisation.layer = 1;
+    specialisation.domain_DE = {3, 1, 0, 0, 0, 2, 1, 1};
+    specialisation.together_EE.resize(16), specialisation.byte_256E.resize(1024);
+    frame->specialisation.push_back(specialisation);
     history->append(std::shared_ptr<const TelemetryFrame>(frame));
   }
   LessonReader reader({});
@@ -290,8 +290,8 @@ TEST(LessonFigures, ABalancerPlacesByWhatCameBefore) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("expert_share", 1)), 0.375);
   // H(expert) - H(expert | domain), by hand.
   const double of_expert = -2 * (3. / 8) * std::log2(3. / 8) - 2 * (1. / 8) * std::log2(1. / 8);
-  const double given = 0.5 * (-.75 * std::log2(.75) - .25 * std::log2(.25)) + 0.5 * 1.5;
-  EXPECT_NEAR(*reader.read(figure("domain_bits", 1)), of_expert - given, 1e-12);
+  const double conditional_entropy = 0.5 * (-.75 * std::log2(.75) - .25 * std::log2(.25)) + 0.5 * 1.5;
+  EXPECT_NEAR(*reader.read(figure("domain_bits", 1)), of_expert - conditional_entropy, 1e-12);
 }
 
 TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {

@@ -61,14 +61,14 @@ TEST(LessonList, HasAllOfTheCourse) {
 TEST(LessonList, EveryStepThatAsksCanBeAnswered) {
   for (const std::string& name : lesson_names()) {
     const Lesson lesson = find_lesson(name).lesson;
-    int asked = 0;
+    int calls = 0;
     for (const LessonStep& step : lesson.steps) {
       if (!step.prediction) continue;
-      ++asked;
+      ++calls;
       EXPECT_FALSE(step.checks.empty()) << name << ": " << step.title;
       EXPECT_FALSE(step.reveal.empty()) << name << ": " << step.title;
     }
-    EXPECT_GE(asked, 2) << name;
+    EXPECT_GE(calls, 2) << name;
   }
 }
 
@@ -77,7 +77,8 @@ TEST(LessonList, RunsSideBySideDifferInOneThing) {
   for (const std::string& name : lesson_names()) {
     const ParsedLesson parsed = find_lesson(name);
     ASSERT_TRUE(parsed.problems.empty()) << name;
-    for (const std::string& each : unclear_comparisons(parsed.lesson)) ADD_FAILURE() << name << ", step " << each;
+    for (const std::string& comparison : unclear_comparisons(parsed.lesson))
+      ADD_FAILURE() << name << ", step " << comparison;
   }
 }
 

@@ -35,9 +35,9 @@ TEST(Agreement, IsOfTheDefinitions) {
   const Agreement real = agreement(run, reference, padding.data());
   EXPECT_NEAR(real.kl, kl0 / 2, 1e-6);
   EXPECT_EQ(real.ratios.ratio_beyond_2(), 0);
-  const Agreement same = agreement(run, run);
-  EXPECT_EQ(same.kl, 0);
-  EXPECT_EQ(same.ratios.k3(), 0);
+  const Agreement itself = agreement(run, run);
+  EXPECT_EQ(itself.kl, 0);
+  EXPECT_EQ(itself.ratios.k3(), 0);
 }
 
 TEST(Agreement, OneLayerIsEnough) {

@@ -60,12 +60,12 @@ struct Results {
 
 // Returns the norm of a - b, divided by the norm of b.
 double difference(const TestMatrix& a, const TestMatrix& b) {
-  double apart = 0, length = 0;
+  double distance = 0, length = 0;
   for (std::size_t i = 0; i < a.v.size(); ++i) {
-    apart += std::pow(static_cast<double>(a.v[i]) - static_cast<double>(b.v[i]), 2);
+    distance += std::pow(static_cast<double>(a.v[i]) - static_cast<double>(b.v[i]), 2);
     length += std::pow(static_cast<double>(b.v[i]), 2);
   }
-  return std::sqrt(apart / length);
+  return std::sqrt(distance / length);
 }
 
 }  // namespace
@@ -127,10 +127,10 @@ TEST(AttentionHead, WindowsSinksAndEarlierTokens) {
                                  .sink = sink};
       head_forward(in, false, {o.view(), lse.v.data(), &largest});
       for (Index t = 0; t < kNew; ++t) {
-        const Index own = kAll - kNew + t, first = window > 0 ? std::max<Index>(0, own - window + 1) : 0;
+        const Index last = kAll - kNew + t, first = window > 0 ? std::max<Index>(0, last - window + 1) : 0;
         double sum = sink ? std::exp(double{*sink}) : 0;
         std::vector<double> want(kValue);
-        for (Index key = first; key <= own; ++key) {
+        for (Index key = first; key <= last; ++key) {
           double score = 0;
           for (Index i = 0; i < kQuery; ++i) score += double{in.q.at(t, i)} * double{in.k_nope.at(key, i)};
           const double p = std::exp(double{kScale} * score);

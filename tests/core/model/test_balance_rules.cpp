@@ -88,9 +88,9 @@ TEST(MovingQuantile, IsTheFormulaInEverySequence) {
       for (std::size_t t = 0; t < kLength; ++t) {
         const std::size_t at = (s * kLength + t) * kExperts + e;
         of_expert.push_back(scores[at]);
-        if (t % 23 == 0)
-          EXPECT_NEAR(levelled_scores[at], scores[at] - 0.7 * quantile_by_definition(of_expert, t, 1 - 2.0 / 5), 1e-12)
-              << s << ' ' << t << ' ' << e;
+        if (t % 23 != 0) continue;
+        EXPECT_NEAR(levelled_scores[at], scores[at] - 0.7 * quantile_by_definition(of_expert, t, 1 - 2.0 / 5), 1e-12)
+            << s << ' ' << t << ' ' << e;
       }
     }
   const std::vector<std::uint8_t> killed = {0, 0, 1, 0, 0};
@@ -141,8 +141,9 @@ TEST(MovingQuantile, LooksBackOnly) {
   level_sequences<float>(c, part, {scores.data(), 100, 8}, nullptr, before);
   for (std::size_t i = 30 * 8; i < 50 * 8; ++i) scores[i] = 0;
   level_sequences<float>(c, part, {scores.data(), 100, 8}, nullptr, after);
-  for (std::size_t i = 0; i < before.size(); ++i)
+  for (std::size_t i = 0; i < before.size(); ++i) {
     if (i < 30 * 8 || i >= 50 * 8) ASSERT_EQ(before[i], after[i]) << i;
+  }
   EXPECT_NE(before[40 * 8], after[40 * 8]);
 }
 

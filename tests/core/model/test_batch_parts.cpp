@@ -284,10 +284,10 @@ TEST(MissingExperts, GetTokensAndGradientsAndDoNotChange) {
         const auto& tensor = learner.parameters.tensor("layers." + std::to_string(layer) + ".moe.experts." + matrix);
         for (std::size_t e = 0; e < 8; ++e) {
           const std::size_t at = tensor.offset + e * tensor.outer_stride;
-          const bool same =
+          const bool unchanged =
               std::equal(start.parameters.weights + at, start.parameters.weights + at + tensor.block_elements(),
                          learner.parameters.weights + at);
-          EXPECT_EQ(same, layer == 1 && e == 2) << layer << ' ' << e;
+          EXPECT_EQ(unchanged, layer == 1 && e == 2) << layer << ' ' << e;
           EXPECT_GT(std::count_if(learner.parameters.gradients + at,
                                   learner.parameters.gradients + at + tensor.block_elements(),
                                   [](float g) { return g != 0; }),

@@ -42,8 +42,8 @@ double weighted_sum(const std::vector<double>& r, const double* y) {
 // Compares `gradient` of `values` with differences of `loss`, at about `samples` evenly spaced entries.
 void expect_gradient(const char* what, double* values, const double* gradient, std::size_t count,
                      const std::function<double()>& loss, std::size_t samples = 40) {
-  const std::size_t every = std::max<std::size_t>(1, count / samples);
-  for (std::size_t i = 0; i < count; i += every) {
+  const std::size_t stride = std::max<std::size_t>(1, count / samples);
+  for (std::size_t i = 0; i < count; i += stride) {
     const double saved = values[i];
     values[i] = saved + kStep;
     const double above = loss();
@@ -404,9 +404,9 @@ TEST(SharedGate, LetsHalfPassWhereItsWeightsAreZero) {
   const double open = loss_of(gated);
   fill_tensor(gated.parameters, "layers.1.moe.shared_expert_gate.weight", std::vector<double>(12, 0));
   const ParameterTensor& w2 = plain.parameters.tensor("layers.1.moe.shared_experts.w2.weight");
-  std::vector<double> half = plain.parameters.gather(w2, plain.parameters.weights);
-  for (double& value : half) value /= 2;
-  plain.parameters.scatter(w2, half, plain.parameters.weights);
+  std::vector<double> halved = plain.parameters.gather(w2, plain.parameters.weights);
+  for (double& value : halved) value /= 2;
+  plain.parameters.scatter(w2, halved, plain.parameters.weights);
   EXPECT_NEAR(loss_of(gated), loss_of(plain), 1e-12);
   EXPECT_GT(std::fabs(open - loss_of(plain)), 1e-6) << "random weights let more or less of it pass";
 }

@@ -96,17 +96,17 @@ class MuonTraining : public testing::Test {
     PhaseClock clock;
     clock.start(Phase::other);
     learner.step(data->batch(0), false, clock);
-    std::map<std::string, float> most;
+    std::map<std::string, float> largest;
     for (const ParameterTensor& tensor : learner.parameters.tensors()) {
-      const std::vector<float> was = gather_tensor(tensor, before.data()),
+      const std::vector<float> old_values = gather_tensor(tensor, before.data()),
                                is = learner.parameters.gather(tensor, learner.parameters.weights),
                                second = learner.parameters.gather(tensor, learner.parameters.moment2);
-      for (std::size_t i = 0; i < was.size(); ++i)
-        most[tensor.name] = std::max(most[tensor.name], std::fabs(is[i] - was[i]));
+      for (std::size_t i = 0; i < old_values.size(); ++i)
+        largest[tensor.name] = std::max(largest[tensor.name], std::fabs(is[i] - old_values[i]));
       const bool by_adamw = std::ranges::any_of(second, [](float v) { return v != 0; });
       EXPECT_NE(by_adamw, config.optimizer.name == OptimizerName::muon && is_moved_by_muon(tensor)) << tensor.name;
     }
-    return most;
+    return largest;
   }
 };
 
@@ -115,11 +115,11 @@ TEST_F(MuonTraining, MovesMatricesAndLeavesTheRestToAdamW) {
   const auto by_muon = moves(config);
   config.optimizer.name = OptimizerName::adamw;
   const auto by_adamw = moves(config);
-  for (const auto& [tensor, most] : by_muon) {
-    EXPECT_GT(most, 0) << tensor;
+  for (const auto& [tensor, largest] : by_muon) {
+    EXPECT_GT(largest, 0) << tensor;
     const bool of_adamw =
         tensor == "output.weight" || tensor == "tok_embeddings.weight" || tensor.ends_with("norm.weight");
-    EXPECT_EQ(most == by_adamw.at(tensor), of_adamw) << tensor;
+    EXPECT_EQ(largest == by_adamw.at(tensor), of_adamw) << tensor;
   }
 }
 

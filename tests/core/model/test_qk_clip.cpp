@@ -44,9 +44,10 @@ TEST_P(QkClip, HeadsAboveTheLimitComeToIt) {
   const auto heads = static_cast<std::size_t>(config_.model.n_heads);
   const std::vector<double> before = forward();
   ASSERT_GE(heads, 2u);
-  const auto [least, most] = std::minmax_element(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(heads));
-  ASSERT_GT(*least, 0);
-  const double limit = (*least + *most) / 2;
+  const auto [lowest, highest] =
+      std::minmax_element(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(heads));
+  ASSERT_GT(*lowest, 0);
+  const double limit = (*lowest + *highest) / 2;
   learner_->config.optimizer.qk_clip = limit;
   const StepResult result = update();
   EXPECT_EQ(result.max_logit, std::ranges::max(before));

@@ -295,11 +295,11 @@ TEST(RouterSums, BiasesForSharesAreTheQuantilesThatBalance) {
   float mean = 0;
   for (std::size_t e = 0; e < experts; ++e) mean += biases[e * kBiasShares + kFairShare] / experts;
   for (std::size_t e = 0; e < experts; ++e) {
-    const std::span of(biases.data() + e * kBiasShares, kBiasShares);
-    EXPECT_TRUE(std::ranges::is_sorted(of));
+    const std::span expert_biases(biases.data() + e * kBiasShares, kBiasShares);
+    EXPECT_TRUE(std::ranges::is_sorted(expert_biases));
     const double below = static_cast<double>(bias[e]) - 1e-6;  // excludes tokens of which it is the best rejected
-    EXPECT_NEAR(share_at_bias(of, top_k, experts, below), load[e] / 400.0, 0.05) << e;
-    EXPECT_NEAR(of[kFairShare] - mean, balanced[e], 2 * bins.width) << e;
+    EXPECT_NEAR(share_at_bias(expert_biases, top_k, experts, below), load[e] / 400.0, 0.05) << e;
+    EXPECT_NEAR(expert_biases[kFairShare] - mean, balanced[e], 2 * bins.width) << e;
   }
   cutoff[3] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(biases_for_shares(c, experts, a).empty()) << "a token to which nobody gave a choice";
@@ -366,13 +366,13 @@ TEST_F(QuantilesOfTwo, AKilledExpertKeepsItsBiasAndIsInNoMean) {
 TEST(TokenDrop, TheLargestGatesOfAnExpertStay) {
   const std::vector<std::int32_t> ids = {0, 1, 0, 1, 0, 2, 0, 2};
   std::vector<double> mix = {0.1, 0.9, 0.4, 0.6, 0.3, 0.7, 0.4, 0.6};
-  std::vector<std::uint8_t> kept(8);
+  std::vector<std::uint8_t> is_kept(8);
   EXPECT_EQ(expert_capacity(4, 2, 3, 0.75), 2);
-  drop_beyond_capacity(TokenDrop::probs, {ids.data(), 4, 2}, 3, 2, mix.data(), kept.data());
-  EXPECT_EQ(kept, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1, 1, 1}));
+  drop_beyond_capacity(TokenDrop::probs, {ids.data(), 4, 2}, 3, 2, mix.data(), is_kept.data());
+  EXPECT_EQ(is_kept, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1, 1, 1}));
   EXPECT_EQ(mix, (std::vector<double>{0, 0.9, 0.4, 0.6, 0, 0.7, 0.4, 0.6}));
-  drop_beyond_capacity(TokenDrop::position, {ids.data(), 4, 2}, 3, 2, mix.data(), kept.data());
-  EXPECT_EQ(kept, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 1, 0, 1}));
+  drop_beyond_capacity(TokenDrop::position, {ids.data(), 4, 2}, 3, 2, mix.data(), is_kept.data());
+  EXPECT_EQ(is_kept, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 1, 0, 1}));
 }
 
 TEST(TokenDrop, WhatIsDroppedIsRoutedButNotSent) {

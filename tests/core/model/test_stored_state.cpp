@@ -44,8 +44,8 @@ TEST(StochasticBf16, IsTheUpperNeighbourAsOftenAsTheDistanceSays) {
     upper += rounded > kLower;
   }
   EXPECT_EQ(upper, 0x4000) << "of all draws, a quarter";
-  for (const float kept : {1.0f, -0.5f, 0.0f, std::numeric_limits<float>::infinity()})
-    EXPECT_EQ(bf16_rounded_stochastically(kept, 0xFFFF), kept);
+  for (const float exact : {1.0f, -0.5f, 0.0f, std::numeric_limits<float>::infinity()})
+    EXPECT_EQ(bf16_rounded_stochastically(exact, 0xFFFF), exact);
   EXPECT_TRUE(std::isnan(bf16_rounded_stochastically(std::numeric_limits<float>::quiet_NaN(), 0xFFFF)));
   EXPECT_EQ(bf16_rounded_stochastically(-kBetween, 0xFFFF), -(kLower + kUnit)) << "by magnitude";
 }

@@ -164,8 +164,8 @@ TEST(BlockAnatomy, StochasticRoundingIsUnbiasedAndReproducible) {
   }
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(mean[i], x[i], 0.005) << i;
   const auto once = block_anatomy(format, x, 5);
-  const auto again = block_anatomy(format, x, 5);
-  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(once.elements[i].fields.code, again.elements[i].fields.code);
+  const auto second = block_anatomy(format, x, 5);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(once.elements[i].fields.code, second.elements[i].fields.code);
 }
 
 // Compares with the quantizer's values, block by block, for tensors of any range.
@@ -180,8 +180,8 @@ TEST(BlockAnatomy, Nvfp4IsTheQuantizers) {
     std::vector<float> x(kRows * kCols), out(x.size());
     for (float& v : x) v = normal(rng) * std::exp2(spread * normal(rng));
     std::fill_n(x.begin() + 16, 16, 0.0f);
-    QuantSums wanted, sums;
-    quantize_operand({{x.data(), kRows, kCols, kCols}, format, BlockAxis::row, {}, &wanted},
+    QuantSums expected, sums;
+    quantize_operand({{x.data(), kRows, kCols, kCols}, format, BlockAxis::row, {}, &expected},
                      {out.data(), kRows, kCols});
     float amax = 0;
     for (const float value : x) amax = larger_amax(amax, std::fabs(value));
@@ -196,10 +196,10 @@ TEST(BlockAnatomy, Nvfp4IsTheQuantizers) {
         EXPECT_FALSE(block.derivation.empty());
         sums.add(block.sums);
       }
-    EXPECT_EQ(sums.e8m0_blocks, wanted.e8m0_blocks);
-    EXPECT_EQ(sums.underflow, wanted.underflow);
-    EXPECT_EQ(sums.clipped, wanted.clipped);
-    EXPECT_NEAR(sums.sqnr_db(), wanted.sqnr_db(), 1e-4);
+    EXPECT_EQ(sums.e8m0_blocks, expected.e8m0_blocks);
+    EXPECT_EQ(sums.underflow, expected.underflow);
+    EXPECT_EQ(sums.clipped, expected.clipped);
+    EXPECT_NEAR(sums.sqnr_db(), expected.sqnr_db(), 1e-4);
   }
 }
 

@@ -77,40 +77,40 @@ TestMatrix by_definition(const OperandFormat& format, const TestMatrix& m, Quant
   return out;
 }
 
-void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    if (std::isnan(got[i]) && std::isnan(want[i])) continue;
-    ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(want[i]))
-        << what << " [" << i << "] " << got[i] << " " << want[i];
+void expect_same_bits(const std::vector<float>& found, const std::vector<float>& want, const std::string& what) {
+  ASSERT_EQ(found.size(), want.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (std::isnan(found[i]) && std::isnan(want[i])) continue;
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(found[i]), std::bit_cast<std::uint32_t>(want[i]))
+        << what << " [" << i << "] " << found[i] << " " << want[i];
   }
 }
 
-void expect_close(double got, double want, double tolerance, const std::string& what) {
+void expect_close(double found, double want, double tolerance, const std::string& what) {
   if (std::isfinite(want))
-    EXPECT_NEAR(got, want, tolerance) << what;
+    EXPECT_NEAR(found, want, tolerance) << what;
   else
-    EXPECT_EQ(got, want) << what;  // a decoded value may be infinite
+    EXPECT_EQ(found, want) << what;  // a decoded value may be infinite
 }
 
-void expect_same_sums(const QuantSums& got, const QuantSums& want, const std::string& what) {
-  EXPECT_EQ(got.e8m0_blocks, want.e8m0_blocks) << what;
-  EXPECT_EQ(got.amax, want.amax) << what;
-  EXPECT_EQ(got.elements, want.elements) << what;
-  EXPECT_EQ(got.nonzero, want.nonzero) << what;
-  EXPECT_EQ(got.underflow, want.underflow) << what;
-  EXPECT_EQ(got.clipped, want.clipped) << what;
-  EXPECT_EQ(got.blocks, want.blocks) << what;
-  EXPECT_EQ(got.clipped_blocks, want.clipped_blocks) << what;
-  EXPECT_EQ(got.crest_blocks, want.crest_blocks) << what;
-  expect_close(got.crest, want.crest, 1e-5 * want.crest, what);
-  expect_close(got.xq, want.xq, 1e-6 * want.xq, what);
-  expect_close(got.q2, want.q2, 1e-6 * want.q2, what);
+void expect_same_sums(const QuantSums& found, const QuantSums& want, const std::string& what) {
+  EXPECT_EQ(found.e8m0_blocks, want.e8m0_blocks) << what;
+  EXPECT_EQ(found.amax, want.amax) << what;
+  EXPECT_EQ(found.elements, want.elements) << what;
+  EXPECT_EQ(found.nonzero, want.nonzero) << what;
+  EXPECT_EQ(found.underflow, want.underflow) << what;
+  EXPECT_EQ(found.clipped, want.clipped) << what;
+  EXPECT_EQ(found.blocks, want.blocks) << what;
+  EXPECT_EQ(found.clipped_blocks, want.clipped_blocks) << what;
+  EXPECT_EQ(found.crest_blocks, want.crest_blocks) << what;
+  expect_close(found.crest, want.crest, 1e-5 * want.crest, what);
+  expect_close(found.xq, want.xq, 1e-6 * want.xq, what);
+  expect_close(found.q2, want.q2, 1e-6 * want.q2, what);
   if (want.err2 == 0 || want.x2 == 0) {
-    EXPECT_EQ(got.err2, want.err2) << what;
-    EXPECT_EQ(got.x2, want.x2) << what;
+    EXPECT_EQ(found.err2, want.err2) << what;
+    EXPECT_EQ(found.x2, want.x2) << what;
   } else {
-    expect_close(got.sqnr_db(), want.sqnr_db(), 1e-4, what);
+    expect_close(found.sqnr_db(), want.sqnr_db(), 1e-4, what);
   }
 }
 
@@ -286,9 +286,9 @@ TEST(BlockQuantize, StatisticsHoldBeyondTheRangeOfFloatSquares) {
   TestMatrix m(32, 64, 1e-30f);
   for (std::size_t i = 0; i < m.v.size(); i += 32) m.v[i] = 256.0f;
   expect_definition(mx_format(ElementFormat::e4m3), m, "vanishing in the block");
-  TestMatrix apart(32, 64);
-  for (std::size_t i = 0; i < apart.v.size(); ++i) apart.v[i] = i / 32 % 2 ? 1.0f : 1.03e-25f;
-  expect_definition(mx_format(ElementFormat::e4m3), apart, "vanishing beside a block");
+  TestMatrix separate(32, 64);
+  for (std::size_t i = 0; i < separate.v.size(); ++i) separate.v[i] = i / 32 % 2 ? 1.0f : 1.03e-25f;
+  expect_definition(mx_format(ElementFormat::e4m3), separate, "vanishing beside a block");
   TestMatrix large = normal_matrix(32, 64, 1, 1e30f), small = normal_matrix(32, 64, 1, 1e-30f);
   expect_definition(mx_format(ElementFormat::e4m3), large, "large");
   expect_definition(mx_format(ElementFormat::e4m3), small, "small");

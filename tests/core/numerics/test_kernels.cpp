@@ -14,11 +14,11 @@ namespace {
 
 TEST(Kernels, MatrixUnitsOfARecordingAreNamedAndAskedFor) {
   using namespace moescope;
-  const Kernels here = kernels_here();
-  EXPECT_EQ(parse_kernels(here.text()), here);
-  Kernels then = here;
-  then.units = kNoMatrixUnits;
-  const KernelCheck before = check_kernels(then.text());
+  const Kernels current = kernels_here();
+  EXPECT_EQ(parse_kernels(current.text()), current);
+  Kernels other_kernels = current;
+  other_kernels.units = kNoMatrixUnits;
+  const KernelCheck before = check_kernels(other_kernels.text());
   if (has_matrix_unit()) {
     EXPECT_EQ(before.outcome, KernelCheck::Outcome::other);
     EXPECT_EQ(before.units, "off");
@@ -26,8 +26,8 @@ TEST(Kernels, MatrixUnitsOfARecordingAreNamedAndAskedFor) {
   } else {
     EXPECT_EQ(before.outcome, KernelCheck::Outcome::equal);
   }
-  then.units = "own tiles sme";
-  const KernelCheck unknown = check_kernels(then.text());
+  other_kernels.units = "own tiles sme";
+  const KernelCheck unknown = check_kernels(other_kernels.text());
   EXPECT_EQ(unknown.outcome, KernelCheck::Outcome::other);
   EXPECT_FALSE(unknown.helps());
   EXPECT_NE(unknown.text.find("cannot run own tiles sme"), std::string::npos) << unknown.text;

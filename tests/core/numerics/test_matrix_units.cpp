@@ -15,8 +15,8 @@ using namespace moescope;
 
 namespace {
 
-float widened(Bf16 half) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+float widened(Bf16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
 }
 
 bool same_bits(float a, float b) {
@@ -181,8 +181,8 @@ void expect_within_bound(const Case& s, float alpha, bool adds) {
   TestMatrix c = before;
   gemm(s.ta, s.tb, alpha, {a.data(), ar, ac}, {b.data(), br, bc}, adds ? 1.0f : 0.0f, c.view());
   // All elements of small products, some of large ones.
-  const int every = std::max(1, static_cast<int>(static_cast<double>(s.m) * s.n * s.k / 3e7));
-  for (int i = 0; i < s.m * s.n; i += every) {
+  const int stride = std::max(1, static_cast<int>(static_cast<double>(s.m) * s.n * s.k / 3e7));
+  for (int i = 0; i < s.m * s.n; i += stride) {
     const auto r = static_cast<std::size_t>(i / s.n), col = static_cast<std::size_t>(i % s.n);
     double sum = 0, magnitudes = 0;
     for (std::size_t x = 0; x < static_cast<std::size_t>(s.k); ++x) {
@@ -190,9 +190,10 @@ void expect_within_bound(const Case& s, float alpha, bool adds) {
                              static_cast<double>(widened(b[of_b ? col * bc + x : x * bc + col]));
       sum += product, magnitudes += std::fabs(product);
     }
-    const double own = adds ? static_cast<double>(before.at(r, col)) : 0;
-    const double exact = own + static_cast<double>(alpha) * sum;
-    const double bound = (s.k + 4) * 0x1p-24 * (std::fabs(own) + static_cast<double>(alpha) * magnitudes) + 0x1p-120;
+    const double old_value = adds ? static_cast<double>(before.at(r, col)) : 0;
+    const double exact = old_value + static_cast<double>(alpha) * sum;
+    const double bound =
+        (s.k + 4) * 0x1p-24 * (std::fabs(old_value) + static_cast<double>(alpha) * magnitudes) + 0x1p-120;
     ASSERT_LE(std::fabs(static_cast<double>(c.at(r, col)) - exact), bound)
         << s.m << " x " << s.n << " x " << s.k << " at " << r << ", " << col;
   }

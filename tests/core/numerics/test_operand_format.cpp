@@ -119,8 +119,8 @@ void encode_block(const OperandFormat& f, float tensor_amax, const TestMatrix& i
     scale = 1.0f / e;
   } else if (f.scheme == QuantScheme::nvfp4) {
     const float t = std::max(tensor_amax / 2688.0f, 0x1p-120f);
-    const float wanted = amax / 6.0f / t;
-    scale = t * static_cast<float>(nearest_value(ElementFormat::e4m3, std::clamp(wanted, 0x1p-6f, 448.0f)));
+    const float unrounded = amax / 6.0f / t;
+    scale = t * static_cast<float>(nearest_value(ElementFormat::e4m3, std::clamp(unrounded, 0x1p-6f, 448.0f)));
   } else {
     const int code = scale_code(f.rule, f.element, amax);
     scale = std::ldexp(1.0f, code - 127), e = std::ldexp(1.0f, 127 - code);
@@ -193,26 +193,26 @@ void check_against_definition(const OperandFormat& f, const TestMatrix& in, bool
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
     const std::string what = describe(f, axis);
     Figures want;
-    QuantSums got;
+    QuantSums found;
     const TestMatrix expected = encode_by_definition(f, in, want);
     const bool along = axis == BlockAxis::row;
     const TestMatrix stored = along ? in : transposed(in);
-    const TestMatrix out = quantized(f, stored, axis, {}, &got);
+    const TestMatrix out = quantized(f, stored, axis, {}, &found);
     expect_same_values(along ? out : transposed(out), expected, what);
     expect_same_values(quantized(f, stored, axis), out, what + " without statistics");
-    EXPECT_EQ(got.blocks, want.blocks) << what;
-    EXPECT_EQ(got.elements, in.v.size()) << what;
-    EXPECT_EQ(got.nonzero, want.nonzero) << what;
-    EXPECT_EQ(got.underflow, want.underflow) << what;
-    EXPECT_EQ(got.clipped, want.clipped) << what;
-    EXPECT_EQ(got.clipped_blocks, want.clipped_blocks) << what;
-    EXPECT_EQ(got.e8m0_blocks, want.histogram) << what;
+    EXPECT_EQ(found.blocks, want.blocks) << what;
+    EXPECT_EQ(found.elements, in.v.size()) << what;
+    EXPECT_EQ(found.nonzero, want.nonzero) << what;
+    EXPECT_EQ(found.underflow, want.underflow) << what;
+    EXPECT_EQ(found.clipped, want.clipped) << what;
+    EXPECT_EQ(found.clipped_blocks, want.clipped_blocks) << what;
+    EXPECT_EQ(found.e8m0_blocks, want.histogram) << what;
     if (!figures) continue;
-    expect_near_relative(got.x2, want.x2, what + " x2");
-    expect_near_relative(got.q2, want.q2, what + " q2");
-    expect_near_relative(got.xq, want.xq, what + " xq");
-    expect_near_relative(got.err2, want.err2, what + " err2");
-    expect_near_relative(got.crest, want.crest, what + " crest");
+    expect_near_relative(found.x2, want.x2, what + " x2");
+    expect_near_relative(found.q2, want.q2, what + " q2");
+    expect_near_relative(found.xq, want.xq, what + " xq");
+    expect_near_relative(found.err2, want.err2, what + " err2");
+    expect_near_relative(found.crest, want.crest, what + " crest");
   }
 }
 
@@ -245,15 +245,15 @@ TEST(OperandFormat, RotatedColumnsTooLongForTheCachesToo) {
       TestMatrix in = normal_matrix(kRows, kCols), rotated(kRows, kCols);
       in.at(650, 270) = first;
       hadamard_rotate(in.view(), BlockAxis::column, {n}, 0, rotated.view());
-      QuantSums got, want;
-      const TestMatrix out = quantized(f, in, BlockAxis::column, {}, &got);
+      QuantSums found, want;
+      const TestMatrix out = quantized(f, in, BlockAxis::column, {}, &found);
       const std::string what = describe(f, BlockAxis::column) + " " + std::to_string(first);
       expect_same_values(out, quantized(plain, rotated, BlockAxis::column, {}, &want), what);
       expect_same_values(quantized(f, in, BlockAxis::column), out, what + " without statistics");
-      EXPECT_EQ(got.underflow, want.underflow) << what;
-      EXPECT_EQ(got.e8m0_blocks, want.e8m0_blocks) << what;
-      expect_near_relative(got.err2, want.err2, what + " err2");
-      expect_near_relative(got.crest, want.crest, what + " crest");
+      EXPECT_EQ(found.underflow, want.underflow) << what;
+      EXPECT_EQ(found.e8m0_blocks, want.e8m0_blocks) << what;
+      expect_near_relative(found.err2, want.err2, what + " err2");
+      expect_near_relative(found.crest, want.crest, what + " crest");
     }
 }
 
@@ -297,26 +297,26 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
         return sums;
       };
       TestMatrix want(kRows, kCols), out_of_spoilt(kRows, kCols);
-      QuantSums wanted = by_stripe(in, want);
-      const auto bytes = [](const float* of) { return std::as_bytes(std::span(of, kRows * kCols)); };
+      QuantSums expected = by_stripe(in, want);
+      const auto bytes = [](const float* matrix) { return std::as_bytes(std::span(matrix, kRows * kCols)); };
       for (const std::size_t offset : {0, 4, 8, 1}) {  // aligned to a cache line, to parts of it, and not
         const std::string what = describe(f, axis) + " offset " + std::to_string(offset);
         float* out = memory.get() + offset;
         QuantSums sums;
         quantize_operand({in.view(), f, axis, {3, 4}, &sums}, {out, in.rows, in.cols, kCols});
         ASSERT_TRUE(std::ranges::equal(bytes(out), bytes(want.v.data()))) << what;
-        EXPECT_EQ(sums.nonzero, f.hadamard ? wanted.nonzero : kRows * kCols - zeros) << what;
-        EXPECT_EQ(sums.underflow, wanted.underflow) << what;
-        EXPECT_EQ(sums.clipped, wanted.clipped) << what;
-        expect_near_relative(sums.err2, wanted.err2, what + " err2");
-        expect_near_relative(sums.x2, wanted.x2, what + " x2");
+        EXPECT_EQ(sums.nonzero, f.hadamard ? expected.nonzero : kRows * kCols - zeros) << what;
+        EXPECT_EQ(sums.underflow, expected.underflow) << what;
+        EXPECT_EQ(sums.clipped, expected.clipped) << what;
+        expect_near_relative(sums.err2, expected.err2, what + " err2");
+        expect_near_relative(sums.x2, expected.x2, what + " x2");
       }
-      wanted = by_stripe(spoilt, want);
+      expected = by_stripe(spoilt, want);
       QuantSums sums;
       quantize_operand({spoilt.view(), f, axis, {3, 4}, &sums, amax}, {memory.get(), spoilt.rows, spoilt.cols, kCols});
       std::copy_n(memory.get(), kRows * kCols, out_of_spoilt.v.begin());
       expect_same_values(out_of_spoilt, want, describe(f, axis) + " with NaN");
-      EXPECT_EQ(sums.underflow, wanted.underflow) << describe(f, axis);
+      EXPECT_EQ(sums.underflow, expected.underflow) << describe(f, axis);
     }
 }
 
@@ -329,16 +329,16 @@ TEST(OperandFormat, Nvfp4SaturatesUnderAnAmaxThatIsTooSmall) {
     for (const float share : {1.0f, 0.95f, 0.5f, 0.01f}) {
       const float amax = share * operand_amax({in.view(), kNvfp4, axis});
       TestMatrix out(kRows, kCols), want(kRows, kCols);
-      QuantSums sums, wanted;
+      QuantSums sums, expected;
       quantize_operand({in.view(), kNvfp4, axis, {}, &sums, amax}, {out.v.data(), in.rows, in.cols, kCols});
       for (std::uint32_t c = 0; c < kCols; c += kPiece)
-        quantize_operand({{&in.v[c], kRows, kPiece, kCols}, kNvfp4, axis, {0, 0, 0, c}, &wanted, amax},
+        quantize_operand({{&in.v[c], kRows, kPiece, kCols}, kNvfp4, axis, {0, 0, 0, c}, &expected, amax},
                          {&want.at(0, c), kRows, kPiece, kCols});
       const std::string what = describe(kNvfp4, axis) + " share " + std::to_string(share);
       expect_same_values(out, want, what);
-      EXPECT_EQ(sums.clipped, wanted.clipped) << what;
-      EXPECT_EQ(sums.e8m0_blocks, wanted.e8m0_blocks) << what;
-      expect_near_relative(sums.err2, wanted.err2, what + " err2");
+      EXPECT_EQ(sums.clipped, expected.clipped) << what;
+      EXPECT_EQ(sums.e8m0_blocks, expected.e8m0_blocks) << what;
+      expect_near_relative(sums.err2, expected.err2, what + " err2");
       for (const float v : out.v) ASSERT_LE(std::fabs(v), amax * 1.0001f) << what;
     }
 }
@@ -486,7 +486,7 @@ TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
 TEST(StochasticRounding, EveryDrawIsThatOfTheDefinition) {
   for (const TestMatrix& in : {normal_matrix(40, 160, 9), awkward_matrix(40, 160)})
     for (const OperandFormat& f : all_stochastic()) {
-      const TestMatrix got = quantized(f, in, BlockAxis::row, {kSeed, kStream});
+      const TestMatrix found = quantized(f, in, BlockAxis::row, {kSeed, kStream});
       Figures figures;
       TestMatrix want(in.rows, in.cols);
       if (f.scheme != QuantScheme::bf16) {
@@ -498,7 +498,7 @@ TEST(StochasticRounding, EveryDrawIsThatOfTheDefinition) {
             want.at(r, c) = std::bit_cast<float>((std::bit_cast<std::uint32_t>(in.at(r, c)) + draw) & 0xFFFF0000u);
           }
       }
-      expect_same_values(got, want, "drawn " + describe(f, BlockAxis::row));
+      expect_same_values(found, want, "drawn " + describe(f, BlockAxis::row));
     }
 }
 
@@ -567,11 +567,11 @@ TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
           const RoundingKey key{.rotation_seed = 9};
           const TestMatrix turned = f.hadamard ? rotated(m, BlockAxis::row, f.hadamard) : m;
           Figures want;
-          QuantSums got;
-          expect_same_values(quantized(f, m, BlockAxis::row, key, &got), encode_by_definition(f, turned, want), what);
-          EXPECT_EQ(got.underflow, want.underflow) << what;
-          EXPECT_EQ(got.clipped, want.clipped) << what;
-          EXPECT_EQ(got.e8m0_blocks, want.histogram) << what;
+          QuantSums found;
+          expect_same_values(quantized(f, m, BlockAxis::row, key, &found), encode_by_definition(f, turned, want), what);
+          EXPECT_EQ(found.underflow, want.underflow) << what;
+          EXPECT_EQ(found.clipped, want.clipped) << what;
+          EXPECT_EQ(found.e8m0_blocks, want.histogram) << what;
           const TestMatrix columns = quantized(f, transposed(m), BlockAxis::column, key);
           expect_same_values(transposed(columns), encode_by_definition(f, turned, want), what + ", down columns");
         }
@@ -590,8 +590,8 @@ TEST(EveryRecipe, StochasticRoundingGivesANeighbourOfTheDefinition) {
       const TestMatrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 3});
       for (std::size_t i = 0; i < q.v.size(); ++i) {
         if (q.v[i] == near.v[i]) continue;
-        const double x = in.v[i], error = std::fabs(q.v[i] - x), least = std::fabs(near.v[i] - x);
-        EXPECT_GE(error * (1 + 1e-6), least) << describe(f, BlockAxis::row) << " at " << i;
+        const double x = in.v[i], error = std::fabs(q.v[i] - x), smallest_error = std::fabs(near.v[i] - x);
+        EXPECT_GE(error * (1 + 1e-6), smallest_error) << describe(f, BlockAxis::row) << " at " << i;
         EXPECT_EQ(q.v[i] > x, near.v[i] < x) << describe(f, BlockAxis::row) << " at " << i;  // on the other side
       }
     }

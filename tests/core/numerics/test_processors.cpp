@@ -30,16 +30,16 @@ void exp_of_sixteen(const float* x, float* y) {
 // True if the quotients of sixteen numbers by sixteen others are rounded once.
 bool quotients_are_rounded_once(const float* a, const float* b) {
   const Floats reciprocal = splat(1.0f) / load(b);
-  alignas(64) std::int32_t got[kSixteen], want[kSixteen];
-  store(got, bits_as<std::int32_t>(quotient(load(a), load(b), reciprocal)));
+  alignas(64) std::int32_t found[kSixteen], want[kSixteen];
+  store(found, bits_as<std::int32_t>(quotient(load(a), load(b), reciprocal)));
   store(want, bits_as<std::int32_t>(load(a) / load(b)));
-  return std::equal(got, got + kSixteen, want);
+  return std::equal(found, found + kSixteen, want);
 }
 
 // Adds up sixteen rows of sixteen numbers, all together and one by one.
-void sums_of_rows(const float* rows, float* together, float* alone) {
+void sums_of_rows(const float* rows, float* together, float* single_sums) {
   store(together, joined_rows(rows, Sum()));
-  for (std::size_t k = 0; k < kSixteen; ++k) alone[k] = sum_of(load(rows + k * kSixteen));
+  for (std::size_t k = 0; k < kSixteen; ++k) single_sums[k] = sum_of(load(rows + k * kSixteen));
 }
 
 }  // namespace

@@ -33,10 +33,11 @@ struct TestOperand {
           values.at(r, c) *= 40;
     for (int i = 0; i < operand.parts(); ++i) {
       const Matrix<float> out = decoded.view();
-      const Index half = operand.half_size() * i;
+      const Index half_begin = operand.half_size() * i;
       const Operand<float> part = operand.part(i);
-      quantize_operand(part, out.block(halves == Halves::stacked ? half : 0, halves == Halves::side_by_side ? half : 0,
-                                       part.matrix.rows, part.matrix.cols));
+      quantize_operand(
+          part, out.block(halves == Halves::stacked ? half_begin : 0, halves == Halves::side_by_side ? half_begin : 0,
+                          part.matrix.rows, part.matrix.cols));
     }
   }
 };
@@ -122,17 +123,17 @@ BothProducts both_products(const GradientCase& c, bool together, bool counted) {
 }
 
 void expect_same_products(const GradientCase& c) {
-  const BothProducts alone = both_products(c, false, true), together = both_products(c, true, true),
+  const BothProducts single = both_products(c, false, true), together = both_products(c, true, true),
                      uncounted = both_products(c, true, false);
-  EXPECT_EQ(together.dw.v, alone.dw.v) << c.what;
-  EXPECT_EQ(together.dx.v, alone.dx.v) << c.what;
-  EXPECT_EQ(uncounted.dw.v, alone.dw.v) << c.what << ", x and w uncounted";
-  EXPECT_EQ(uncounted.dx.v, alone.dx.v) << c.what << ", x and w uncounted";
-  for (std::size_t i = 0; i < alone.sums.size(); ++i) {
-    EXPECT_EQ(together.sums[i].elements, alone.sums[i].elements) << c.what << " operand " << i;
-    EXPECT_EQ(together.sums[i].x2, alone.sums[i].x2) << c.what << " operand " << i;
-    EXPECT_EQ(together.sums[i].err2, alone.sums[i].err2) << c.what << " operand " << i;
-    EXPECT_EQ(together.sums[i].e8m0_blocks, alone.sums[i].e8m0_blocks) << c.what << " operand " << i;
+  EXPECT_EQ(together.dw.v, single.dw.v) << c.what;
+  EXPECT_EQ(together.dx.v, single.dx.v) << c.what;
+  EXPECT_EQ(uncounted.dw.v, single.dw.v) << c.what << ", x and w uncounted";
+  EXPECT_EQ(uncounted.dx.v, single.dx.v) << c.what << ", x and w uncounted";
+  for (std::size_t i = 0; i < single.sums.size(); ++i) {
+    EXPECT_EQ(together.sums[i].elements, single.sums[i].elements) << c.what << " operand " << i;
+    EXPECT_EQ(together.sums[i].x2, single.sums[i].x2) << c.what << " operand " << i;
+    EXPECT_EQ(together.sums[i].err2, single.sums[i].err2) << c.what << " operand " << i;
+    EXPECT_EQ(together.sums[i].e8m0_blocks, single.sums[i].e8m0_blocks) << c.what << " operand " << i;
   }
 }
 

@@ -62,23 +62,23 @@ TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {
   for (const RecipeInfo& info : recipes()) {
     for (const auto& [direction, operand] : kOperands) {
       for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
-        OperandFormat wanted = recipe_format(info.recipe, direction, operand);
-        if (is_scaled(wanted)) wanted.rounding = rounding;
-        const std::string name = format_name(wanted);
-        const QuantFormat got = quant_format(name);
+        OperandFormat expected = recipe_format(info.recipe, direction, operand);
+        if (is_scaled(expected)) expected.rounding = rounding;
+        const std::string name = format_name(expected);
+        const QuantFormat found = quant_format(name);
         SCOPED_TRACE(name);
-        EXPECT_EQ(got.scale, wanted.scheme == QuantScheme::mx      ? QuantScale::power_of_two
-                             : wanted.scheme == QuantScheme::nvfp4 ? QuantScale::e4m3
-                             : wanted.scheme == QuantScheme::fp8   ? QuantScale::fp32
-                                                                   : QuantScale::none);
-        EXPECT_EQ(got.element.has_value(), is_scaled(wanted));
-        EXPECT_EQ(got.name, name);
-        OperandFormat rotated = wanted;  // the name does not show a rotation
+        EXPECT_EQ(found.scale, expected.scheme == QuantScheme::mx      ? QuantScale::power_of_two
+                               : expected.scheme == QuantScheme::nvfp4 ? QuantScale::e4m3
+                               : expected.scheme == QuantScheme::fp8   ? QuantScale::fp32
+                                                                       : QuantScale::none);
+        EXPECT_EQ(found.element.has_value(), is_scaled(expected));
+        EXPECT_EQ(found.name, name);
+        OperandFormat rotated = expected;  // the name does not show a rotation
         rotated.hadamard = 16, rotated.rotation = RotationForm::fixed;
-        EXPECT_EQ(got, quant_format(rotated));
+        EXPECT_EQ(found, quant_format(rotated));
         // The number of blocks that the quantizer counts in a matrix of whole blocks.
-        if (const auto blocks = sums_of(wanted, normal_matrix(256, 256)).blocks; got.block > 0)
-          EXPECT_EQ(blocks * static_cast<std::uint64_t>(got.block), 256u * 256u);
+        if (const auto blocks = sums_of(expected, normal_matrix(256, 256)).blocks; found.block > 0)
+          EXPECT_EQ(blocks * static_cast<std::uint64_t>(found.block), 256u * 256u);
         else
           EXPECT_LE(blocks, 256u);  // one scale for a row or the tensor, or no scales
       }
@@ -251,9 +251,10 @@ double error_of_maxima(const OperandFormat& format, std::size_t block) {
   double sum = 0;
   for (std::size_t first = 0; first < m.v.size(); first += block) {
     const auto begin = m.v.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto most = std::max_element(begin, begin + static_cast<std::ptrdiff_t>(block),
-                                       [](float a, float b) { return std::fabs(a) < std::fabs(b); });
-    sum += static_cast<double>(q.v[static_cast<std::size_t>(most - m.v.begin())]) / static_cast<double>(*most) - 1;
+    const auto largest = std::max_element(begin, begin + static_cast<std::ptrdiff_t>(block),
+                                          [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+    sum +=
+        static_cast<double>(q.v[static_cast<std::size_t>(largest - m.v.begin())]) / static_cast<double>(*largest) - 1;
   }
   return sum / static_cast<double>(m.v.size() / block);
 }

@@ -75,17 +75,17 @@ std::vector<double> product(const TestMatrix& a, bool a_transposed, const TestMa
   std::vector<double> c(m * n);
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t k = 0; k < depth; ++k) {
-      const double left = get(a, a_transposed, i, k);
-      for (std::size_t j = 0; j < n; ++j) c[i * n + j] += left * get(b, b_transposed, j, k);
+      const double factor = get(a, a_transposed, i, k);
+      for (std::size_t j = 0; j < n; ++j) c[i * n + j] += factor * get(b, b_transposed, j, k);
     }
   return c;
 }
 
 struct Power {
   double signal = 0, error = 0;
-  void add(const std::vector<double>& reference, const std::vector<double>& got) {
-    for (std::size_t i = 0; i < got.size(); ++i)
-      signal += reference[i] * reference[i], error += (reference[i] - got[i]) * (reference[i] - got[i]);
+  void add(const std::vector<double>& reference, const std::vector<double>& found) {
+    for (std::size_t i = 0; i < found.size(); ++i)
+      signal += reference[i] * reference[i], error += (reference[i] - found[i]) * (reference[i] - found[i]);
   }
   double sqnr_db() const { return 10 * std::log10(signal / error); }
 };

@@ -16,8 +16,8 @@ using namespace moescope;
 
 namespace {
 
-double wide(Bf16 half) {
-  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16));
+double wide(Bf16 value) {
+  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16));
 }
 
 // Returns the elements of a matrix that is padded with zeros to `rows` x `cols`.

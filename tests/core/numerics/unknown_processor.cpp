@@ -5,7 +5,7 @@
 
 extern "C" char* openblas_get_corename() {
   static char oldest[] = "Prescott";
-  char* asked = std::getenv("OPENBLAS_CORETYPE");
-  std::fprintf(stderr, "kernels: %s\n", asked ? asked : oldest);
-  return asked ? asked : oldest;
+  char* requested = std::getenv("OPENBLAS_CORETYPE");
+  std::fprintf(stderr, "kernels: %s\n", requested ? requested : oldest);
+  return requested ? requested : oldest;
 }

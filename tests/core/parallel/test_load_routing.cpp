@@ -22,10 +22,10 @@ double mean_of(const std::vector<double>& values) {
 
 TEST(StretchLoad, KeepsTheDistribution) {
   const std::vector<std::uint32_t> counts = {10, 400, 100, 90};
-  std::vector<double> same = stretch_load(counts, 4);
-  std::sort(same.begin(), same.end());
-  EXPECT_NEAR(same[0], 10 / 150.0, 1e-12);
-  EXPECT_NEAR(same[3], 400 / 150.0, 1e-12);
+  std::vector<double> stretched = stretch_load(counts, 4);
+  std::sort(stretched.begin(), stretched.end());
+  EXPECT_NEAR(stretched[0], 10 / 150.0, 1e-12);
+  EXPECT_NEAR(stretched[3], 400 / 150.0, 1e-12);
 
   const std::vector<double> more = stretch_load(counts, 256);
   EXPECT_NEAR(mean_of(more), 1, 1e-12);

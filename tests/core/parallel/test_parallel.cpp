@@ -26,16 +26,17 @@ class Parallel : public testing::TestWithParam<int> {
 std::ptrdiff_t most_threads_during(const std::function<void()>& body) {
   std::atomic<int> counted{0};
   std::atomic<bool> done{false};
-  std::ptrdiff_t most = 0;
+  std::ptrdiff_t most_threads = 0;
   std::thread counts([&] {
     using Entries = std::filesystem::directory_iterator;
-    for (; !done; ++counted) most = std::max(most, std::distance(Entries("/proc/self/task"), Entries()));
+    for (; !done; ++counted)
+      most_threads = std::max(most_threads, std::distance(Entries("/proc/self/task"), Entries()));
   });
   do body();
   while (counted < 20);
   done = true;
   counts.join();
-  return most - 1;
+  return most_threads - 1;
 }
 
 // OpenBLAS with its own threads would be slow beside ours, and its sums would depend on their number.
@@ -50,13 +51,13 @@ TEST(Gemm, StaysOnTheCallingThread) {
   const auto on_a_fresh_thread = [](const std::function<void()>& body) {
     return most_threads_during([&] { std::thread(body).join(); });
   };
-  const std::ptrdiff_t alone = on_a_fresh_thread([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
-  EXPECT_LE(on_a_fresh_thread(multiply), alone);
+  const std::ptrdiff_t baseline = on_a_fresh_thread([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  EXPECT_LE(on_a_fresh_thread(multiply), baseline);
   set_num_threads(1);
   EXPECT_LE(on_a_fresh_thread([&] {  // as training does: a team for each step
               for (int step = 0; step < 20; ++step) with_team(multiply);
             }),
-            alone);
+            baseline);
   set_num_threads(0);
 }
 
@@ -109,8 +110,8 @@ TEST_P(Parallel, JobsSideBySideRunTheirOwnLoops) {
     std::vector<std::vector<int>> sums(static_cast<std::size_t>(jobs), std::vector<int>(50));
     for (int round = 0; round < 100; ++round)
       side_by_side(jobs, [&](int job) {
-        std::vector<int>& own = sums[static_cast<std::size_t>(job)];
-        parallel_for(50, [&](int task) { own[static_cast<std::size_t>(task)] += job + task; });
+        std::vector<int>& job_sums = sums[static_cast<std::size_t>(job)];
+        parallel_for(50, [&](int task) { job_sums[static_cast<std::size_t>(task)] += job + task; });
       });
     for (int job = 0; job < jobs; ++job)
       for (int task = 0; task < 50; ++task)

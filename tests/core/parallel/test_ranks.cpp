@@ -69,20 +69,20 @@ Outcome train(const RunConfig& config, Ranks* ranks) {
 }
 
 void expect_the_same(const RunConfig& config, int size, int per_node = 1, bool over_nodes = false) {
-  const Outcome alone = train(config, nullptr);
+  const Outcome single = train(config, nullptr);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
   run_local_ranks(size, per_node, over_nodes,
                   [&](Ranks& ranks) { outcomes[static_cast<std::size_t>(ranks.rank())] = train(config, &ranks); });
   for (const Outcome& spread : outcomes) {
-    EXPECT_EQ(spread.ce, alone.ce);
-    EXPECT_EQ(spread.aux, alone.aux);
-    EXPECT_EQ(spread.z, alone.z);
-    EXPECT_EQ(spread.norm, alone.norm);
-    EXPECT_EQ(spread.bias, alone.bias);
-    EXPECT_EQ(spread.tokens_per_expert, alone.tokens_per_expert);
-    ASSERT_EQ(spread.weights.size(), alone.weights.size());
-    EXPECT_EQ(std::memcmp(spread.weights.data(), alone.weights.data(), alone.weights.size() * sizeof(float)), 0);
-    EXPECT_EQ(std::memcmp(spread.moments.data(), alone.moments.data(), alone.moments.size() * sizeof(float)), 0);
+    EXPECT_EQ(spread.ce, single.ce);
+    EXPECT_EQ(spread.aux, single.aux);
+    EXPECT_EQ(spread.z, single.z);
+    EXPECT_EQ(spread.norm, single.norm);
+    EXPECT_EQ(spread.bias, single.bias);
+    EXPECT_EQ(spread.tokens_per_expert, single.tokens_per_expert);
+    ASSERT_EQ(spread.weights.size(), single.weights.size());
+    EXPECT_EQ(std::memcmp(spread.weights.data(), single.weights.data(), single.weights.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(spread.moments.data(), single.moments.data(), single.moments.size() * sizeof(float)), 0);
   }
 }
 

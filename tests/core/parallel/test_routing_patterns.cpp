@@ -80,38 +80,38 @@ TEST(RoutingPatterns, LinksAgreeWithTheDefinition) {
     const int n_experts = ranks * 2, top_k = 4, tokens = 40 * ranks;
     const auto topk = route_by_pattern({RoutingRule::uniform}, tokens, top_k, n_experts, ranks);
     const VolumeFrame volume = count_volumes(topk, top_k, n_experts, ranks, per_node);
-    std::vector<LinkCopies> wanted(ranks);
+    std::vector<LinkCopies> expected(ranks);
     for (int t = 0; t < tokens; ++t) {
-      const int source = t / 40, own = source / per_node;
+      const int source = t / 40, own_node = source / per_node;
       std::set<int> to;
       for (int k = 0; k < top_k; ++k) to.insert(topk[t * top_k + k] / 2);
       std::set<int> nodes;
       for (const int rank : to) nodes.insert(rank / per_node);
       for (const int node : nodes) {
         const int size = std::min(per_node, ranks - node * per_node);
-        const int entry = node == own ? source : node * per_node + (source % per_node) % size;
-        if (node != own) {
-          ++wanted[source].network_out;
-          ++wanted[entry].network_in;
+        const int entry = node == own_node ? source : node * per_node + (source % per_node) % size;
+        if (node != own_node) {
+          ++expected[source].network_out;
+          ++expected[entry].network_in;
         }
         for (const int rank : to) {
           if (rank / per_node != node) continue;
           if (rank == entry) {
-            ++wanted[rank].local;
+            ++expected[rank].local;
           } else {
-            ++wanted[entry].nvlink_out;
-            ++wanted[rank].nvlink_in;
+            ++expected[entry].nvlink_out;
+            ++expected[rank].nvlink_in;
           }
         }
       }
     }
     const auto counted = copies_by_link(volume, AllToAll::deep_ep);
     for (int r = 0; r < ranks; ++r) {
-      EXPECT_EQ(counted[r].local, wanted[r].local) << ranks << " " << per_node << " " << r;
-      EXPECT_EQ(counted[r].nvlink_out, wanted[r].nvlink_out) << ranks << " " << per_node << " " << r;
-      EXPECT_EQ(counted[r].nvlink_in, wanted[r].nvlink_in) << ranks << " " << per_node << " " << r;
-      EXPECT_EQ(counted[r].network_out, wanted[r].network_out) << ranks << " " << per_node << " " << r;
-      EXPECT_EQ(counted[r].network_in, wanted[r].network_in) << ranks << " " << per_node << " " << r;
+      EXPECT_EQ(counted[r].local, expected[r].local) << ranks << " " << per_node << " " << r;
+      EXPECT_EQ(counted[r].nvlink_out, expected[r].nvlink_out) << ranks << " " << per_node << " " << r;
+      EXPECT_EQ(counted[r].nvlink_in, expected[r].nvlink_in) << ranks << " " << per_node << " " << r;
+      EXPECT_EQ(counted[r].network_out, expected[r].network_out) << ranks << " " << per_node << " " << r;
+      EXPECT_EQ(counted[r].network_in, expected[r].network_in) << ranks << " " << per_node << " " << r;
     }
   }
 }

@@ -83,9 +83,9 @@ TEST(FrameSink, FlushFromManyThreads) {
       sink.publish(frame);
     }
   });
-  std::vector<std::thread> others;
+  std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
-    others.emplace_back([&, i] {
+    threads.emplace_back([&, i] {
       for (int n = 1; n <= 50; ++n) {
         const std::string kind = std::to_string(i);
         sink.publish(Marker{0, 5000, kind, ""});
@@ -96,7 +96,7 @@ TEST(FrameSink, FlushFromManyThreads) {
     });
   }
   trainer.join();
-  for (std::thread& other : others) other.join();
+  for (std::thread& other : threads) other.join();
   sink.flush();
   EXPECT_EQ(history->steps(), (StepRange{0, 2999}));
 }

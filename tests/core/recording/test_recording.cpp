@@ -84,9 +84,9 @@ TEST(Recording, ARunThatCannotBeReadIsNotBegun) {
 TEST(Recording, NothingIsLeftOfOneThatCannotBeStarted) {
   const std::string path = temporary_file("stub.moescope");
   const auto files = [&] {
-    int there = 0;
-    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) there += std::filesystem::exists(path + suffix);
-    return there;
+    int count = 0;
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) count += std::filesystem::exists(path + suffix);
+    return count;
   };
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -148,16 +148,16 @@ TEST(Recording, RoundTripIsBitExact) {
   const RecordingReader reader(path);
   ASSERT_EQ(reader.runs().size(), 2u);
   for (int run = 0; run < 2; ++run) {
-    const RunInfo wanted = sample_info(shapes[run]);
+    const RunInfo expected = sample_info(shapes[run]);
     const RunInfo& info = reader.runs()[run];
     EXPECT_EQ(info.run, run);
-    EXPECT_EQ(info.name, wanted.name);
-    EXPECT_EQ(info.config_toml, wanted.config_toml);
-    EXPECT_EQ(info.moe_layers, wanted.moe_layers);
-    EXPECT_EQ(info.n_experts, wanted.n_experts);
-    EXPECT_EQ(info.tokens_per_step, wanted.tokens_per_step);
-    EXPECT_EQ(info.window, wanted.window);
-    EXPECT_EQ(info.kernels, wanted.kernels);
+    EXPECT_EQ(info.name, expected.name);
+    EXPECT_EQ(info.config_toml, expected.config_toml);
+    EXPECT_EQ(info.moe_layers, expected.moe_layers);
+    EXPECT_EQ(info.n_experts, expected.n_experts);
+    EXPECT_EQ(info.tokens_per_step, expected.tokens_per_step);
+    EXPECT_EQ(info.window, expected.window);
+    EXPECT_EQ(info.kernels, expected.kernels);
     const auto history = reader.load(run);
     EXPECT_EQ(history->steps(), (StepRange{0, 39}));
     for (int step = 0; step < 40; ++step) {
@@ -329,17 +329,17 @@ TEST(Recording, RefusesToReplaceOtherFiles) {
   std::getline(std::ifstream(path), text);
   EXPECT_TRUE(text.starts_with("Dear reader"));
 
-  const std::string mine = temporary_file("mine.moescope");
-  write_run(mine, 5);
-  write_run(mine, 3);
-  EXPECT_EQ(RecordingReader(mine).load(0)->steps().last, 2) << "an old recording is replaced";
+  const std::string recording = temporary_file("mine.moescope");
+  write_run(recording, 5);
+  write_run(recording, 3);
+  EXPECT_EQ(RecordingReader(recording).load(0)->steps().last, 2) << "an old recording is replaced";
   {
-    RecordingWriter open(mine);
+    RecordingWriter open(recording);
     open.add_run(sample_info({}));
-    EXPECT_THROW(RecordingWriter again(mine), std::runtime_error);
+    EXPECT_THROW(RecordingWriter again(recording), std::runtime_error);
     open.write(std::vector{share(TelemetryFrame{})});
   }
-  EXPECT_EQ(RecordingReader(mine).load(0)->steps().last, 0);
+  EXPECT_EQ(RecordingReader(recording).load(0)->steps().last, 0);
 }
 
 TEST(Recording, SaysWhatIsWrongWithAFile) {
@@ -387,8 +387,8 @@ TEST(Recording, SpecialisationAndTextsRoundTripBitForBit) {
   const RecordingReader reader(path);
   EXPECT_EQ(reader.runs()[0].domains, sample_info(shape).domains);
   const auto history = reader.load(0);
-  const auto expect_specialisation = [&](std::int64_t asked, std::size_t found) {
-    const auto frame = history->specialisation_frame_at(asked);
+  const auto expect_specialisation = [&](std::int64_t requested_step, std::size_t found) {
+    const auto frame = history->specialisation_frame_at(requested_step);
     ASSERT_NE(frame, nullptr);
     EXPECT_EQ(frame->step, static_cast<std::int64_t>(found));
     ASSERT_EQ(frame->specialisation.size(), frames[found].specialisation.size());
@@ -397,8 +397,8 @@ TEST(Recording, SpecialisationAndTextsRoundTripBitForBit) {
   };
   expect_specialisation(1, 1);
   expect_specialisation(3, 2);
-  const auto expect_text = [&](TextKind kind, std::int64_t asked, std::size_t found, std::size_t position) {
-    std::int64_t step = asked;
+  const auto expect_text = [&](TextKind kind, std::int64_t requested_step, std::size_t found, std::size_t position) {
+    std::int64_t step = requested_step;
     const auto text = history->text_at(kind, step);
     ASSERT_NE(text, nullptr);
     EXPECT_EQ(step, static_cast<std::int64_t>(found));
@@ -573,13 +573,13 @@ TEST(JsonLines, KeysAreTheFieldsAndNaNIsNamed) {
             frame.routers[0].tokens_per_expert);
   EXPECT_EQ(json["routers"][0]["volume"]["copies"][1][2], frame.routers[0].volume.copies_RR[1 * 4 + 2]);
   EXPECT_EQ(json["routers"][0]["volume"]["nodes"].size(), 4u);
-  std::uint64_t blocks = 0, wanted = 0;
+  std::uint64_t blocks = 0, expected = 0;
   for (const auto& [byte, n] : json["quants"][3]["e8m0_blocks"].items()) {
     EXPECT_EQ(frame.quants[3].e8m0_blocks[std::stoi(byte)], n);
     blocks += n.get<std::uint32_t>();
   }
-  for (const std::uint32_t n : frame.quants[3].e8m0_blocks) wanted += n;
-  EXPECT_EQ(blocks, wanted);
+  for (const std::uint32_t n : frame.quants[3].e8m0_blocks) expected += n;
+  EXPECT_EQ(blocks, expected);
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(TelemetryFrame{})).contains("routers"));
 }
 
@@ -675,28 +675,6 @@ TEST(Recording, AGlanceHasTheFiguresOfEveryStepAndArraysOfSome) {
   EXPECT_EQ(with_arrays, 534) << "every third";
   write_run(temporary_file("small.moescope"), 5);
   EXPECT_FALSE(RecordingReader(temporary_path("small.moescope")).is_large(0));
-}
-
-TEST(Recording, KeepsWhatWentOverTheWire) {
-  const std::string path = temporary_file("wire.moescope");
-  std::mt19937 rng(1);
-  TelemetryFrame frame = sample_frame(0, {}, rng);
-  frame.wire = {2, true, {1, std::uint64_t{1} << 40, 3, 4}, {0.5f, 2.5f}};
-  {
-    RecordingWriter writer(path);
-    writer.add_run(sample_info({}));
-    const auto shared = std::make_shared<const TelemetryFrame>(frame);
-    writer.write(std::span(&shared, 1));
-  }
-  const auto read = RecordingReader(path).load(0)->frame_at(0);
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->wire.ranks, 2);
-  EXPECT_TRUE(read->wire.over_nodes);
-  EXPECT_EQ(read->wire.sent_RR, frame.wire.sent_RR);
-  EXPECT_EQ(read->wire.all_to_all_ms_R, frame.wire.all_to_all_ms_R);
-  const auto json = nlohmann::json::parse(to_json_line(frame));
-  EXPECT_EQ(json["wire"]["sent_bytes"][0][1], std::uint64_t{1} << 40);
-  EXPECT_EQ(json["wire"]["all_to_all_ms"][1], 2.5);
 }
 
 }  // namespace

@@ -1,13 +1,20 @@
 // The columns and types in the tables of a recording.
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/frame/change_marker.h"
 #include "core/io/sqlite.h"
+#include "core/logs/lines/jsonl.h"
+#include "core/recording/recording.h"
 #include "core/recording/schema.h"
 #include "tests/support/recording_file.h"
+#include "tests/support/sample_frames.h"
 
 namespace moescope {
 namespace {
@@ -102,6 +109,28 @@ TEST(RecordingFormats, LiveChangesKeepKeyAndValue) {
     EXPECT_EQ(markers[i].key, wanted[i].key);
     EXPECT_EQ(markers[i].value, wanted[i].value);
   }
+}
+
+TEST(RecordingFormats, BytesOverTheWireAreKept) {
+  const std::string path = temporary_file("wire.moescope");
+  std::mt19937 rng(1);
+  TelemetryFrame frame = sample_frame(0, {}, rng);
+  frame.wire = {2, true, {1, std::uint64_t{1} << 40, 3, 4}, {0.5f, 2.5f}};
+  {
+    RecordingWriter writer(path);
+    writer.add_run(sample_info({}));
+    const auto shared = std::make_shared<const TelemetryFrame>(frame);
+    writer.write(std::span(&shared, 1));
+  }
+  const auto read = RecordingReader(path).load(0)->frame_at(0);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->wire.ranks, 2);
+  EXPECT_TRUE(read->wire.over_nodes);
+  EXPECT_EQ(read->wire.sent_RR, frame.wire.sent_RR);
+  EXPECT_EQ(read->wire.all_to_all_ms_R, frame.wire.all_to_all_ms_R);
+  const auto json = nlohmann::json::parse(to_json_line(frame));
+  EXPECT_EQ(json["wire"]["sent_bytes"][0][1], std::uint64_t{1} << 40);
+  EXPECT_EQ(json["wire"]["all_to_all_ms"][1], 2.5);
 }
 
 }  // namespace

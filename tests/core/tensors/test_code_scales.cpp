@@ -122,11 +122,11 @@ class CheckpointFolder : public testing::Test {
   void put_shards() const {
     const std::vector<std::uint8_t> codes(96 * 96, 0x38);
     const std::vector<float> scales = {2, 3, 4, 5};
-    SafetensorsWriter weights, others;
+    SafetensorsWriter weights, scales_file;
     weights.add("w", DType::f8_e4m3, {96, 96}, std::as_bytes(std::span(codes)));
     weights.write(path("model-00001-of-00002.safetensors"));
-    others.add("w_scale_inv", DType::f32, {2, 2}, std::as_bytes(std::span(scales)));
-    others.write(path("model-00002-of-00002.safetensors"));
+    scales_file.add("w_scale_inv", DType::f32, {2, 2}, std::as_bytes(std::span(scales)));
+    scales_file.write(path("model-00002-of-00002.safetensors"));
   }
   static constexpr const char* kIndex =
       R"({"weight_map":{"w":"model-00001-of-00002.safetensors","w_scale_inv":"model-00002-of-00002.safetensors"}})";

@@ -93,17 +93,17 @@ class HostileTensors : public testing::Test {
   // Returns the reason why a file of these bytes is refused, or its first entry skipped, within limits of memory.
   std::string refused_in_bounds(const std::string& bytes) const {
     put(bytes);
-    std::string why = "opened";
+    std::string message = "opened";
     const std::size_t grown = peak_growth([&] {
       try {
         const TensorFile file = open_tensors(path_);
-        if (!file.skipped().empty()) why = file.skipped().front().reason;
+        if (!file.skipped().empty()) message = file.skipped().front().reason;
       } catch (const std::runtime_error& problem) {
-        why = problem.what();
+        message = problem.what();
       }
     });
-    EXPECT_LT(grown, kMemoryAllowed) << why;
-    return why;
+    EXPECT_LT(grown, kMemoryAllowed) << message;
+    return message;
   }
   static std::string bytes_of(const std::string& name) {
     std::ifstream file(MOESCOPE_TEST_DATA "/data/tensors/" + name, std::ios::binary);
@@ -119,8 +119,8 @@ TEST_F(HostileTensors, TheHelperWritesWhatIsRead) {
 TEST_F(HostileTensors, AWrongChecksumIsRefusedBeforeAValueIsUsed) {
   std::string bytes = torch_zip(plain_tensor());
   bytes[bytes.find("a/data/0") + 8 + 5] ^= 1;  // in the data, after the local name
-  const std::string why = refused(bytes);
-  EXPECT_TRUE(says(why, "zip entry 'a/data/0'") && says(why, "checksum")) << why;
+  const std::string message = refused(bytes);
+  EXPECT_TRUE(says(message, "zip entry 'a/data/0'") && says(message, "checksum")) << message;
   std::vector<std::byte> copied(16);
   EXPECT_THROW(open_tensors(path_).tensors()[0].copy_bytes(copied.data()), std::runtime_error);
   EXPECT_THROW((void)open_tensors(path_).tensors()[0].floats(0, 1), std::runtime_error);
@@ -151,12 +151,12 @@ TEST_F(HostileTensors, CompressedEntriesAreRead) {
 TEST_F(HostileTensors, ManyPlacesOfATensorUnderALongName) {
   std::string places;
   for (int i = 0; i < 200'000; ++i) places += std::string("h\0", 2);
-  const std::string why = refused_in_bounds(
+  const std::string message = refused_in_bounds(
       torch_zip("}" + text(std::string(100'000, 'k')) + "](" + plain_tensor() + std::string("q\0", 2) + places + "es"));
-  EXPECT_TRUE(says(why, "256 MiB")) << why;
-  const std::string many =
+  EXPECT_TRUE(says(message, "256 MiB")) << message;
+  const std::string short_name =
       refused_in_bounds(torch_zip("}" + text("k") + "](" + plain_tensor() + std::string("q\0", 2) + places + "es"));
-  EXPECT_TRUE(says(many, "one tensor or object in more than 10000 places")) << many;
+  EXPECT_TRUE(says(short_name, "one tensor or object in more than 10000 places")) << short_name;
 }
 
 TEST_F(HostileTensors, NestedDeeply) {
@@ -167,8 +167,8 @@ TEST_F(HostileTensors, NestedDeeply) {
     doubled +=
         "\x85"
         "2\x86";
-  const std::string why = refused_in_bounds(torch_zip(doubled));
-  EXPECT_TRUE(says(why, "holds much that is nested more than 64 deep")) << why;
+  const std::string message = refused_in_bounds(torch_zip(doubled));
+  EXPECT_TRUE(says(message, "holds much that is nested more than 64 deep")) << message;
   std::string objects;  // each has an attribute that is an object
   for (int i = 0; i < 50'000; ++i) objects += "cm\nC\n)\x81";
   objects += plain_tensor() + std::string(50'000, 'b');
@@ -195,10 +195,10 @@ TEST_F(HostileTensors, ShapesOfAMillionDimensions) {
 }
 
 TEST_F(HostileTensors, ShapesThatOverflowOrRepeatWithoutEnd) {
-  const std::string most = "\x8a\x08" + number(0x7FFFFFFFFFFFFFFF, 8);
+  const std::string largest = "\x8a\x08" + number(0x7FFFFFFFFFFFFFFF, 8);
   const std::string zeros("K\0K\0\x86", 5);
-  EXPECT_TRUE(says(refused_in_bounds(torch_zip(tensor(most + most + "\x86", zeros))), "does not fit"));
-  EXPECT_TRUE(says(refused_in_bounds(torch_zip(tensor(most + "K\x02\x86", zeros))), "repeats its 4 stored values"));
+  EXPECT_TRUE(says(refused_in_bounds(torch_zip(tensor(largest + largest + "\x86", zeros))), "does not fit"));
+  EXPECT_TRUE(says(refused_in_bounds(torch_zip(tensor(largest + "K\x02\x86", zeros))), "repeats its 4 stored values"));
   EXPECT_TRUE(says(refused_in_bounds(torch_zip(tensor("J" + number(1 << 30, 4) + "K\x02\x86", zeros))),
                    "repeats its 4 stored values in 2147483648 places"));
   EXPECT_TRUE(says(refused_in_bounds(torch_zip(tensor("K\x04\x85", "K\x02\x85"))), "does not fit"));
@@ -221,13 +221,13 @@ TEST_F(HostileTensors, HeadersOfSafetensorsThatTakeMuchMemory) {
   for (int i = 0; i < 3'000'000; ++i) list += ",0";
   list += "]}}";
   EXPECT_TRUE(says(refused_in_bounds(number(list.size(), 8) + list + "x"), "takes more than 64 MiB"));
-  MappedTensors kept;
-  kept.path = "many.safetensors";
+  MappedTensors tensors;
+  tensors.path = "many.safetensors";
   const auto add_many = [&] {
-    for (int i = 0; i < 300; ++i) kept.add({std::string(std::size_t{1} << 20, 'n'), DType::u8, {0}, {}});
+    for (int i = 0; i < 300; ++i) tensors.add({std::string(std::size_t{1} << 20, 'n'), DType::u8, {0}, {}});
   };
   EXPECT_THROW(add_many(), std::runtime_error);
-  EXPECT_EQ(kept.tensors.size(), 127u);  // every name is kept twice
+  EXPECT_EQ(tensors.tensors.size(), 127u);  // every name is kept twice
 }
 
 TEST_F(HostileTensors, ManyArraysOfAnArchiveTakeTimeInProportion) {
@@ -254,9 +254,9 @@ TEST_F(HostileTensors, ArraysWithoutATypeWaitForItAndOthersAreRead) {
   ASSERT_EQ(unsaid.skipped().size(), 2u);
   EXPECT_EQ(unsaid.skipped()[0].untyped_bits, 8u);
   EXPECT_EQ(unsaid.skipped()[1].untyped_bits, 0u);
-  const TensorFile said = open_tensors(path_, {DType::f8_e5m2});
-  EXPECT_EQ(said.at("bf16").dtype, DType::bf16) << "of 16 bits, not of 8";
-  EXPECT_EQ(said.at("fp8").dtype, DType::f8_e5m2);
+  const TensorFile read = open_tensors(path_, {DType::f8_e5m2});
+  EXPECT_EQ(read.at("bf16").dtype, DType::bf16) << "of 16 bits, not of 8";
+  EXPECT_EQ(read.at("fp8").dtype, DType::f8_e5m2);
 }
 
 TEST_F(HostileTensors, AHeaderOfNumPyIsReadToTheLetter) {

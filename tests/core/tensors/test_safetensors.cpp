@@ -132,11 +132,11 @@ TEST_F(SafetensorsTest, AbsentTensorNamesNearMisses) {
 }
 
 TEST_F(SafetensorsTest, ConvertsEveryNarrowFloat) {
-  const std::vector<std::uint16_t> half = {0x3C00, 0xC000, 0x0001, 0x03FF, 0x7BFF, 0x7C00, 0x8000, 0x7E00};
+  const std::vector<std::uint16_t> codes = {0x3C00, 0xC000, 0x0001, 0x03FF, 0x7BFF, 0x7C00, 0x8000, 0x7E00};
   const std::vector<std::uint16_t> brain = {0x3F80, 0xC040, 0x0001};
   const std::vector<std::uint8_t> e4m3 = {0x38, 0x7E, 0x81}, e5m2 = {0x3C, 0x7B, 0xFC};
   SafetensorsWriter writer;
-  writer.add("half", DType::f16, {8}, bytes_of(half));
+  writer.add("half", DType::f16, {8}, bytes_of(codes));
   writer.add("brain", DType::bf16, {3}, bytes_of(brain));
   writer.add("e4m3", DType::f8_e4m3, {3}, bytes_of(e4m3));
   writer.add("e5m2", DType::f8_e5m2, {3}, bytes_of(e5m2));

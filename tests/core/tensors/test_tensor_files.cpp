@@ -51,9 +51,9 @@ TEST(TensorFiles, ACheckpointOfPyTorchHasItsTensorsByTheWayToThem) {
   EXPECT_EQ(file.at("list.1").integers(), (std::vector<std::int64_t>{0, 1, 1, 1, 1, 1}));
   EXPECT_EQ(file.at("part").floats(), std::vector<float>(a.begin() + 32, a.end()));
   EXPECT_EQ(file.at("list.0").floats(), std::vector<float>(a.begin(), a.begin() + 32));
-  const std::vector<float> half = file.at("half").floats(), moment = file.at("optimizer.state.0.exp_avg").floats();
+  const std::vector<float> halves = file.at("half").floats(), moment = file.at("optimizer.state.0.exp_avg").floats();
   for (std::size_t i = 0; i < a.size(); ++i) {
-    EXPECT_NEAR(half[i], a[i], std::abs(a[i]) * 0x1p-8f);
+    EXPECT_NEAR(halves[i], a[i], std::abs(a[i]) * 0x1p-8f);
     EXPECT_NEAR(moment[i], a[i], std::abs(a[i]) * 0x1p-11f + 1e-7f);
   }
 }
@@ -217,12 +217,12 @@ TEST(TensorFiles, AreKnownByTheirFirstBytes) {
   std::filesystem::copy_file(kept("alone.pt"), renamed, std::filesystem::copy_options::overwrite_existing);
   EXPECT_EQ(file_kind(renamed.string()), FileKind::tensors);
   EXPECT_EQ(open_tensors(renamed.string()).tensors().size(), 1u);
-  for (const auto& [bytes, why] :
+  for (const auto& [bytes, reason] :
        {std::pair<std::string, std::string>{"\x1f\x8b\x08\0\0\0\0\0\0\0", "is gzip-compressed"},
         {"hello world, this is text", "begins like no file of tensors"},
         {"", "begins like no file of tensors"}}) {
     std::ofstream(renamed, std::ios::binary | std::ios::trunc) << bytes;
-    EXPECT_NE(problem_of([&] { open_tensors(renamed.string()); }).find(why), std::string::npos) << why;
+    EXPECT_NE(problem_of([&] { open_tensors(renamed.string()); }).find(reason), std::string::npos) << reason;
   }
   std::filesystem::remove(renamed);
 }

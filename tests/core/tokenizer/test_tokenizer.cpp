@@ -20,8 +20,8 @@ std::string file_with(const std::string& model, const std::string& parts = "") {
   return R"({"version": "1.0", "model": )" + model + parts + "}";
 }
 
-std::string bpe(const std::string& vocabulary, const std::string& merges, const std::string& rest = "") {
-  return R"({"type": "BPE", "vocab": {)" + vocabulary + R"(}, "merges": [)" + merges + "]" + rest + "}";
+std::string bpe(const std::string& vocabulary, const std::string& merges, const std::string& other_keys = "") {
+  return R"({"type": "BPE", "vocab": {)" + vocabulary + R"(}, "merges": [)" + merges + "]" + other_keys + "}";
 }
 
 const std::string kAbc =

@@ -92,8 +92,8 @@ TEST_P(EveryOperand, QuantizedAgainHasTheFiguresOfTheStep) {
   Course course(GetParam());
   const TelemetryFrame first = course.step();
   ASSERT_FALSE(first.quants.empty());
-  for (const QuantFrame& wanted : first.quants) {
-    const OperandPlace place = wanted;
+  for (const QuantFrame& expected : first.quants) {
+    const OperandPlace place = expected;
     OperandTap tap(place);
     const TelemetryFrame frame = course.step(&tap);
     const auto found =
@@ -105,10 +105,10 @@ TEST_P(EveryOperand, QuantizedAgainHasTheFiguresOfTheStep) {
     expect_figures(quantizer_sums(*captured), *found, place_text(place));
 
     if (captured->format.hadamard > 0) {
-      const CapturedOperand seen = rotated(*captured);
-      EXPECT_EQ(seen.format.hadamard, 0);
-      EXPECT_NE(seen.values, captured->values);
-      expect_figures(quantizer_sums(seen), *found, "rotated " + place_text(place));
+      const CapturedOperand turned = rotated(*captured);
+      EXPECT_EQ(turned.format.hadamard, 0);
+      EXPECT_NE(turned.values, captured->values);
+      expect_figures(quantizer_sums(turned), *found, "rotated " + place_text(place));
     }
     const std::vector<QuantSums> experts = expert_sums(*captured);
     ASSERT_EQ(experts.size(), place.gemm_class() == GemmClass::experts ? 8u : 0u);

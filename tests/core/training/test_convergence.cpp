@@ -46,8 +46,9 @@ TEST(AuxiliaryLoss, OfWeightOneCostsTheScoresNotTheLanguageLoss) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   };
   for (const int layer : runs[0]->info().moe_layers) {
-    const double kept = mean_of(1, Metric::mutual_information, layer) / mean_of(0, Metric::mutual_information, layer);
-    EXPECT_LT(kept, 0.1) << layer;  // 1/20 or less in the measured runs
+    const double remaining_share =
+        mean_of(1, Metric::mutual_information, layer) / mean_of(0, Metric::mutual_information, layer);
+    EXPECT_LT(remaining_share, 0.1) << layer;  // 1/20 or less in the measured runs
     EXPECT_LT(mean_of(1, Metric::max_vio_window, layer), 0.1) << layer;
   }
   const double rise = mean_of(1, Metric::ce_loss, kWholeRun) / mean_of(0, Metric::ce_loss, kWholeRun) - 1;
@@ -73,9 +74,9 @@ TEST_P(SmallModel, Mxfp8StaysWithinTheChaosOfBf16AndMxfp4DoesNot) {
   }
   const auto runs = train_together(configs, kSteps);
   // A second perturbed twin. It trains beside the baseline, whose second training gives the same bits.
-  std::vector<RunConfig> again = {configs[0], configs[3]};
-  again[1].perturbation = 2;
-  const PairedRun twins[] = {{runs[3]}, {train_together(again, kSteps)[1]}};
+  std::vector<RunConfig> repeated = {configs[0], configs[3]};
+  repeated[1].perturbation = 2;
+  const PairedRun twins[] = {{runs[3]}, {train_together(repeated, kSteps)[1]}};
 
   const Conclusion equal = conclude(runs[0], {runs[1]}, twins);
   // MXFP8 may be better: with 95 % intervals, one seed of forty is by chance (seed 5, by 0.015 +-0.012).

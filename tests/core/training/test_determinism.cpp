@@ -209,19 +209,19 @@ TEST(RowGroups, ThreadsDoNotChangeABitOfLargeExperts) {
     config.router.bias_centring = false;
     const auto data = open_dataset(config.data, config.seed);
     std::string frames[2];
-    std::uint32_t most = 0;
+    std::uint32_t largest = 0;
     for (int i = 0; i < 2; ++i) {
       set_num_threads(i + 1);
       Trainer trainer(config);
       for (int step = 0; step < 3; ++step) {
         const TelemetryFrame f = trainer.step(data->batch(step));
         for (const RouterFrame& r : f.routers)
-          most = std::max(most, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
+          largest = std::max(largest, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
         frames[i] += digest(f);
       }
     }
     set_num_threads(0);
-    EXPECT_GT(most, 512u);
+    EXPECT_GT(largest, 512u);
     EXPECT_TRUE(frames[0] == frames[1]) << recipe_info(recipe).name;
   }
 }

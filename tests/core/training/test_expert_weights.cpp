@@ -49,11 +49,11 @@ TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
                   size * sizeof(float));
       for (const float value : values) squares += static_cast<double>(value) * value;
       const auto cols = static_cast<std::size_t>(name == std::string("w2") ? inter : dim);
-      QuantSums own;
+      QuantSums tensor_sums;
       quantize_operand(
-          {{values.data(), size / cols, cols, cols}, mx_format(ElementFormat::e4m3), BlockAxis::row, {}, &own},
+          {{values.data(), size / cols, cols, cols}, mx_format(ElementFormat::e4m3), BlockAxis::row, {}, &tensor_sums},
           {decoded.data(), size / cols, cols});
-      sums.add(own);
+      sums.add(tensor_sums);
     }
     EXPECT_FLOAT_EQ(layer.weight_norm_E[static_cast<std::size_t>(e)], static_cast<float>(std::sqrt(squares)));
     EXPECT_NEAR(layer.weight_sqnr_E[static_cast<std::size_t>(e)], sums.sqnr_db(), 1e-4);

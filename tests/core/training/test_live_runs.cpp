@@ -228,13 +228,13 @@ TEST(LiveRuns, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
   live.change({0, &RouterConfig::top_k, std::int64_t{3}});
   run_to(live, 6);
   live.change({0, &OptimizerConfig::lr, 4e-3});
-  RunConfig same = live.config(0);
+  RunConfig equal_config = live.config(0);
   RunConfig other = live.config(0);
   other.router.top_k = 2;  // the value at the start, now a deliberate difference
-  const int twin = live.add_run(same), kept = live.add_run(other);
+  const int twin = live.add_run(equal_config), changed_run = live.add_run(other);
   EXPECT_EQ(live.config(twin).optimizer.lr, 4e-3);
-  EXPECT_EQ(live.config(kept).router.top_k, 2);
-  EXPECT_EQ(live.config(kept).name, "a-3");
+  EXPECT_EQ(live.config(changed_run).router.top_k, 2);
+  EXPECT_EQ(live.config(changed_run).name, "a-3");
   run_to(live, 9);
   const auto all = live.histories();
   EXPECT_EQ(all_losses(*all[1]), all_losses(*all[0]));
@@ -402,8 +402,8 @@ TEST_F(LiveFiles, ResumedEqualsUninterrupted) {
   LiveRuns live(std::move(trainers), "");
   EXPECT_EQ(live.status().step, 4);
   run_to(live, 8);
-  const auto again = all_losses(*live.histories()[1]);
-  EXPECT_EQ(again, std::vector<float>(whole.begin() + 4, whole.end()));
+  const auto repeated = all_losses(*live.histories()[1]);
+  EXPECT_EQ(repeated, std::vector<float>(whole.begin() + 4, whole.end()));
 }
 
 TEST_F(LiveFiles, CheckpointThatCannotBeWrittenIsAWarning) {
@@ -475,15 +475,15 @@ TEST(LiveRuns, ManyThreadsMayAskAtOnce) {
   LiveRuns live({one_layer()}, "");
   live.run();
   std::vector<std::thread> askers;
-  for (int who = 0; who < 4; ++who)
-    askers.emplace_back([&live, who] {
+  for (int asker = 0; asker < 4; ++asker)
+    askers.emplace_back([&live, asker] {
       for (int i = 0; i < 20; ++i) {
-        live.change({0, &OptimizerConfig::lr, 1e-3 * (1 + who)});
+        live.change({0, &OptimizerConfig::lr, 1e-3 * (1 + asker)});
         live.pin({0, i, kNoteKind, "n"});
         live.status();
         live.config(0);
         live.histories()[0]->sequence();
-        if (i % 7 == who) live.pause();
+        if (i % 7 == asker) live.pause();
         if (i % 7 == 6) live.run();
         if (i % 10 == 0) live.flush();
       }

@@ -35,10 +35,10 @@ TEST_F(OperandScanTest, TakesWhatTheRunRounds) {
   config_.precision.experts = Recipe::mxfp8_rceil;
   EXPECT_EQ(scanned_operands(config_, std::nullopt).size(), 2u * 6) << "two MoE layers";
   config_.precision.operands = "1:experts.W=fp32, head.dY.wgrad=bf16";
-  const auto some = scanned_operands(config_, std::nullopt);
-  EXPECT_EQ(some.size(), 4u + 6 + 1);
-  EXPECT_EQ(operand_recipes_text({some.front()}), "1:experts.x.forward=mxfp8_rceil");
-  EXPECT_EQ(operand_recipes_text({some.back()}), "head.dY.wgrad=bf16");
+  const auto operands = scanned_operands(config_, std::nullopt);
+  EXPECT_EQ(operands.size(), 4u + 6 + 1);
+  EXPECT_EQ(operand_recipes_text({operands.front()}), "1:experts.x.forward=mxfp8_rceil");
+  EXPECT_EQ(operand_recipes_text({operands.back()}), "head.dY.wgrad=bf16");
   const ModelConfig& m = config_.model;
   const int moe = m.n_layers - m.n_dense_layers;
   const int classes = m.n_layers + m.n_dense_layers + moe * (m.n_shared > 0 ? 3 : 2) + 1;
@@ -61,22 +61,23 @@ TEST_F(OperandScanTest, ErrorsAreThoseOfSeparateModels) {
   EXPECT_EQ(scan->loss, loss);
   double shares = 0;
   for (std::size_t i = 0; i < scan->effects.size(); ++i) {
-    const OperandEffect& each = scan->effects[i];
-    const OperandRecipe alone{each.gemm_class, each.operand, Recipe::mxfp4, each.gemm, {each.layer, each.layer}};
-    EXPECT_EQ(each.recipe, "mxfp4");
-    const std::vector<float> rounded = gradients(operand_recipes_text({alone}).c_str(), rounded_loss);
+    const OperandEffect& effect = scan->effects[i];
+    const OperandRecipe operand{
+        effect.gemm_class, effect.operand, Recipe::mxfp4, effect.gemm, {effect.layer, effect.layer}};
+    EXPECT_EQ(effect.recipe, "mxfp4");
+    const std::vector<float> rounded = gradients(operand_recipes_text({operand}).c_str(), rounded_loss);
     double squares = 0, norm = 0;
     for (std::size_t k = 0; k < exact.size(); ++k) {
       squares += std::pow(static_cast<double>(rounded[k]) - static_cast<double>(exact[k]), 2);
       norm += std::pow(static_cast<double>(exact[k]), 2);
     }
-    EXPECT_NEAR(each.gradient_error, std::sqrt(squares / norm), 1e-9) << effect_name(each);
-    EXPECT_EQ(each.loss_change, rounded_loss - loss) << effect_name(each);
-    if (each.gemm != Direction::forward) {
-      EXPECT_EQ(each.loss_change, 0) << effect_name(each);
+    EXPECT_NEAR(effect.gradient_error, std::sqrt(squares / norm), 1e-9) << effect_name(effect);
+    EXPECT_EQ(effect.loss_change, rounded_loss - loss) << effect_name(effect);
+    if (effect.gemm != Direction::forward) {
+      EXPECT_EQ(effect.loss_change, 0) << effect_name(effect);
     }
-    EXPECT_LE(each.gradient_error, scan->effects[i > 0 ? i - 1 : 0].gradient_error);
-    shares += each.share;
+    EXPECT_LE(effect.gradient_error, scan->effects[i > 0 ? i - 1 : 0].gradient_error);
+    shares += effect.share;
   }
   EXPECT_NEAR(shares, 1, 1e-12);
   EXPECT_GT(scan->all_gradient_error, scan->effects.front().gradient_error);
@@ -88,9 +89,9 @@ TEST_F(OperandScanTest, LeavesTheTrainingAsItIsAndCanBeCancelled) {
   scanned.step(batch(0));
   other.step(batch(0));
   int calls = 0;
-  EXPECT_FALSE(scanned.scan_operands(batch(1), Recipe::mxfp4, [&](int done, int of) {
+  EXPECT_FALSE(scanned.scan_operands(batch(1), Recipe::mxfp4, [&](int done, int total) {
     EXPECT_EQ(done, ++calls);
-    EXPECT_GT(of, 50);
+    EXPECT_GT(total, 50);
     return done < 3;
   }));
   EXPECT_EQ(calls, 3);

@@ -73,10 +73,10 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
     const std::int64_t step = then_a->step, step_b = then_b->step;  // the first steps after the requests
 
     const auto histories = live.histories();
-    const auto kept = live.checkpoint_before(0, step);
-    ASSERT_TRUE(kept);
-    EXPECT_EQ(kept->steps_taken, 4);
-    expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step, kept)), *then_a);
+    const auto checkpoint = live.checkpoint_before(0, step);
+    ASSERT_TRUE(checkpoint);
+    EXPECT_EQ(checkpoint->steps_taken, 4);
+    expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step, checkpoint)), *then_a);
     expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step)), *then_a);
     expect_same(*recomputed(plan_recompute(*histories[1], *histories[0], kAttention, step_b,
                                            live.checkpoint_before(1, step_b))),

@@ -51,7 +51,7 @@ std::vector<float> losses(const LiveRuns& live, std::size_t place, std::int64_t 
 
 std::vector<std::int64_t> steps_of(const std::vector<KeptCheckpoint>& all) {
   std::vector<std::int64_t> steps;
-  for (const KeptCheckpoint& kept : all) steps.push_back(kept.step);
+  for (const KeptCheckpoint& checkpoint : all) steps.push_back(checkpoint.step);
   return steps;
 }
 
@@ -98,10 +98,10 @@ TEST(Rewind, DataOfLaterStepsAreDeleted) {
   for (const std::int64_t step : {4, 8}) live.pin({0, step, kExpertsMarker, "{}"});
   live.rewind(4);
   live.flush();
-  std::vector<std::int64_t> kept;
+  std::vector<std::int64_t> marked_steps;
   for (const Marker& marker : live.histories()[0]->markers())
-    if (marker.kind == kExpertsMarker) kept.push_back(marker.step);
-  EXPECT_EQ(kept, std::vector<std::int64_t>{4});
+    if (marker.kind == kExpertsMarker) marked_steps.push_back(marker.step);
+  EXPECT_EQ(marked_steps, std::vector<std::int64_t>{4});
 }
 
 TEST(Rewind, ToTheBeginningWhileItRuns) {
@@ -132,12 +132,12 @@ TEST(Rewind, ChangesAfterACheckpointByHandAtTheSameStepAreTakenBack) {
   live.rewind(5);
   EXPECT_EQ(live.config(0).router.top_k, 3);
   run_to(live, 7);
-  const auto again = losses(live, 0);
+  const auto repeated = losses(live, 0);
   LiveRuns other({two_layers()}, "");
   run_to(other, 5);
   other.change({0, &RouterConfig::top_k, std::int64_t{3}});
   run_to(other, 7);
-  EXPECT_EQ(again, losses(other, 0));
+  EXPECT_EQ(repeated, losses(other, 0));
   EXPECT_TRUE(live.checkpoints().back().by_hand);
 }
 
@@ -180,11 +180,11 @@ TEST(Branch, WithoutAChangeIsTheSameRunAndWithOneAnother) {
   live.change({0, &OptimizerConfig::lr, 4e-3});
   live.change({0, &DataConfig::mixture, std::string("JSON=1")});
   run_to(live, 10);
-  const int same = live.branch(0, 4, {});
+  const int branch = live.branch(0, 4, {});
   const int other = live.branch(0, 4, {{0, &RouterConfig::killed_experts, std::string("1:2")}});
   EXPECT_EQ(live.status().catching_up.size(), 2u);
   EXPECT_EQ(live.status().catching_up[0].step, 4);
-  EXPECT_EQ(live.config(same).optimizer.lr, 4e-3) << "it gets what was changed later";
+  EXPECT_EQ(live.config(branch).optimizer.lr, 4e-3) << "it gets what was changed later";
   EXPECT_EQ(live.config(other).router.killed_experts, "1:2");
   run_to(live, 14);
   EXPECT_EQ(live.histories()[1]->steps(), (StepRange{4, 13}));
@@ -218,13 +218,13 @@ TEST(Ring, StaysBoundedAndKeepsTheFirstAndThoseMadeByHand) {
   run_to(live, 13);
   live.keep_checkpoint();
   run_to(live, 60);
-  const auto kept = steps_of(live.checkpoints());
-  ASSERT_EQ(kept.size(), 6u);
-  EXPECT_EQ(kept.front(), 0);
-  EXPECT_EQ(kept.back(), 59);
-  EXPECT_TRUE(std::ranges::count(kept, 13));
+  const auto kept_steps = steps_of(live.checkpoints());
+  ASSERT_EQ(kept_steps.size(), 6u);
+  EXPECT_EQ(kept_steps.front(), 0);
+  EXPECT_EQ(kept_steps.back(), 59);
+  EXPECT_TRUE(std::ranges::count(kept_steps, 13));
   EXPECT_GT(live.checkpoints()[0].bytes, 12 * parameter_count(config) * 0.99);
-  EXPECT_LT(kept[5] - kept[4], kept[2] - kept[0]) << "closer together near the newest";
+  EXPECT_LT(kept_steps[5] - kept_steps[4], kept_steps[2] - kept_steps[0]) << "closer together near the newest";
 }
 
 class RingFolder : public testing::Test {
@@ -279,23 +279,23 @@ TEST(Checkpoints, ThatAreRemovedWhileTrainingAreSaidAndWrittenAgain) {
   fs::create_directories(folder);
   {
     LiveRuns live({two_layers()}, (folder / "r.moescope").string());
-    const fs::path kept = folder / "r.checkpoints";
+    const fs::path checkpoints = folder / "r.checkpoints";
     const auto wait_for = [](const auto& happened) {
       for (int i = 0; i < 3000 && !happened(); ++i) std::this_thread::sleep_for(10ms);
     };
     run_to(live, 5);
-    wait_for([&] { return fs::exists(kept / "4" / "tiny.safetensors"); });
-    ASSERT_TRUE(fs::exists(kept / "4"));
-    fs::remove_all(kept);
+    wait_for([&] { return fs::exists(checkpoints / "4" / "tiny.safetensors"); });
+    ASSERT_TRUE(fs::exists(checkpoints / "4"));
+    fs::remove_all(checkpoints);
     run_to(live, 9);
-    wait_for([&] { return fs::exists(kept / "8"); });
-    EXPECT_TRUE(fs::exists(kept / "4" / "tiny.safetensors")) << "from memory";
+    wait_for([&] { return fs::exists(checkpoints / "8"); });
+    EXPECT_TRUE(fs::exists(checkpoints / "4" / "tiny.safetensors")) << "from memory";
     wait_for([&] {
       live.flush();
       return !live.status().warning.empty();
     });
     EXPECT_NE(live.status().warning.find("removed while training"), std::string::npos) << live.status().warning;
-    EXPECT_NE(live.status().warning.find(kept.string()), std::string::npos);
+    EXPECT_NE(live.status().warning.find(checkpoints.string()), std::string::npos);
   }
   fs::remove_all(folder);
 }

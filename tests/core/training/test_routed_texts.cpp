@@ -100,8 +100,8 @@ TEST_F(RoutedTextsTest, ProbeIsReadInPiecesOfTheSequenceLength) {
   // The second piece alone is routed the same way.
   config_.telemetry.probe = probe.text.substr(40);
   Trainer other(config_);
-  const TelemetryFrame alone = step(other);
-  const TokenFrame& piece = *text_of(alone, TextKind::probe);
+  const TelemetryFrame other_frame = step(other);
+  const TokenFrame& piece = *text_of(other_frame, TextKind::probe);
   for (std::size_t i = 0; i < 2; ++i)
     EXPECT_TRUE(std::equal(piece.layers[i].experts_TK.begin(), piece.layers[i].experts_TK.end(),
                            probe.layers[i].experts_TK.begin() + 80));
@@ -199,10 +199,10 @@ TEST_F(RoutedTextsTest, LiveTopKReachesTheProbe) {
 TEST_F(RoutedTextsTest, SpecialisationCountsEveryBatchSince) {
   Trainer trainer(config_);
   std::vector<SpecialisationFrame> tables;
-  SpecialisationFrame wanted;
-  wanted.domain_DE.resize(data_->domains().size() * 8);
-  wanted.together_EE.resize(64);
-  wanted.byte_256E.resize(256 * 8);
+  SpecialisationFrame expected;
+  expected.domain_DE.resize(data_->domains().size() * 8);
+  expected.together_EE.resize(64);
+  expected.byte_256E.resize(256 * 8);
   step(trainer);
   for (int i = 1; i <= 3; ++i) {
     const Batch batch = data_->batch(i);
@@ -210,18 +210,18 @@ TEST_F(RoutedTextsTest, SpecialisationCountsEveryBatchSince) {
     const LayerRouting routing = trainer.routing()[1];
     for (std::size_t slot = 0; slot < routing.ids_TK.size(); ++slot) {
       const std::size_t t = slot / 2, e = static_cast<std::size_t>(routing.ids_TK[slot]);
-      ++wanted.domain_DE[static_cast<std::size_t>(batch.domain[t / 40]) * 8 + e];
-      ++wanted.byte_256E[static_cast<std::size_t>(batch.input[t]) * 8 + e];
+      ++expected.domain_DE[static_cast<std::size_t>(batch.domain[t / 40]) * 8 + e];
+      ++expected.byte_256E[static_cast<std::size_t>(batch.input[t]) * 8 + e];
       for (std::size_t other = 2 * t; other < 2 * t + 2; ++other)
-        ++wanted.together_EE[e * 8 + static_cast<std::size_t>(routing.ids_TK[other])];
+        ++expected.together_EE[e * 8 + static_cast<std::size_t>(routing.ids_TK[other])];
     }
     tables = frame.specialisation;
   }
   ASSERT_EQ(tables.size(), 2u);
   EXPECT_EQ(tables[1].layer, 2);
-  EXPECT_EQ(tables[1].domain_DE, wanted.domain_DE);
-  EXPECT_EQ(tables[1].together_EE, wanted.together_EE);
-  EXPECT_EQ(tables[1].byte_256E, wanted.byte_256E);
+  EXPECT_EQ(tables[1].domain_DE, expected.domain_DE);
+  EXPECT_EQ(tables[1].together_EE, expected.together_EE);
+  EXPECT_EQ(tables[1].byte_256E, expected.byte_256E);
 }
 
 TEST(TextEscape, RoundTripsEveryByte) {

@@ -131,9 +131,9 @@ TEST_F(RoundingsOfTraining, PinnedGradientsAreWithoutTheFlips) {
 TEST_F(RoundingsOfTraining, PinnedEqualsUnpinnedWithoutFlips) {
   config_.telemetry.gradient_every = 1;
   Trainer trainer(config_);
-  for (const GradientFrame& each : step(trainer).gradients) {
-    EXPECT_EQ(each.pinned_snr_db, std::numeric_limits<float>::infinity());
-    EXPECT_EQ(each.pinned_cosine, each.cosine);
+  for (const GradientFrame& gradient : step(trainer).gradients) {
+    EXPECT_EQ(gradient.pinned_snr_db, std::numeric_limits<float>::infinity());
+    EXPECT_EQ(gradient.pinned_cosine, gradient.cosine);
   }
 }
 

@@ -108,17 +108,17 @@ TEST(RunQueue, CancelKeepsFinishedGroupsAndStartContinues) {
   EXPECT_FALSE(queue.status().done);
   EXPECT_TRUE(queue.status().error.empty()) << queue.status().error;
   EXPECT_EQ(queue.status().group, 1);
-  const auto kept = queue.groups();
-  ASSERT_EQ(kept[0].histories.size(), 4u);
-  EXPECT_TRUE(kept[1].histories.empty()) << "half a group does not compare";
+  const auto groups = queue.groups();
+  ASSERT_EQ(groups[0].histories.size(), 4u);
+  EXPECT_TRUE(groups[1].histories.empty()) << "half a group does not compare";
   int waiting = 0;
-  for (const Outcome& outcome : group_outcomes(kept)) waiting += outcome.waits ? 1 : 0;
+  for (const Outcome& outcome : group_outcomes(groups)) waiting += outcome.waits ? 1 : 0;
   EXPECT_EQ(waiting, 4);
 
   queue.start();
   ASSERT_TRUE(ended(queue));
   EXPECT_TRUE(queue.status().done) << queue.status().error;
-  EXPECT_EQ(queue.groups()[0].histories[1], kept[0].histories[1]) << "not trained again";
+  EXPECT_EQ(queue.groups()[0].histories[1], groups[0].histories[1]) << "not trained again";
   for (const Outcome& outcome : group_outcomes(queue.groups())) EXPECT_FALSE(outcome.waits);
 }
 

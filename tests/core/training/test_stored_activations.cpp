@@ -86,10 +86,10 @@ TEST_F(StoredActivations, TheGradientStaysCloseToFp32) {
   config_.telemetry.gradient_every = 1;
   const auto snr = [&] {
     Trainer trainer(config_);
-    float least = 1e9f;
+    float snr_db = 1e9f;
     for (const GradientFrame& frame : step(trainer).gradients)
-      if (frame.layer == -1 && frame.group == GradientGroup::all) least = frame.snr_db;
-    return least;
+      if (frame.layer == -1 && frame.group == GradientGroup::all) snr_db = frame.snr_db;
+    return snr_db;
   };
   const float operands = snr();
   for (const Format format : kFormats) config_.precision.*format = StoredFormat::bf16;

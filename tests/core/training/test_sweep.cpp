@@ -75,9 +75,9 @@ TEST(Sweep, EachRunIsTheOneThatItIsAlone) {
     EXPECT_EQ(last.finished, 4);
     EXPECT_DOUBLE_EQ(last.share, 1);
     for (const RunGroup& run : queue.groups()) {
-      Engine alone({run.runs.begin(), run.runs.end()});
-      alone.train_until(kSteps);
-      EXPECT_EQ(alone.histories().front()->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}),
+      Engine engine({run.runs.begin(), run.runs.end()});
+      engine.train_until(kSteps);
+      EXPECT_EQ(engine.histories().front()->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}),
                 run.histories.front()->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}))
           << run.runs.front().name;
     }
@@ -146,9 +146,9 @@ TEST(Sweep, IntervalsOfGapsAllowForTheNumberOfSettings) {
 // The settings of all runs decide which loss is compared, not the size of its gap.
 TEST(Sweep, TheValidationLossDecidesWhereEveryRunMeasuresIt) {
   const auto axes = axes_of({"router.top_k=1,2"});
-  for (const int every : {0, 1}) {
+  for (const int validation_every : {0, 1}) {
     RunConfig base = small_run();
-    base.telemetry.validation_every = every;
+    base.telemetry.validation_every = validation_every;
     std::vector<RunGroup> runs = sweep_groups(base, axes, 2, "");
     for (std::size_t i = 0; i < runs.size(); ++i) {
       auto history = std::make_shared<History>(run_info(runs[i].runs.front(), 0));
@@ -163,8 +163,8 @@ TEST(Sweep, TheValidationLossDecidesWhereEveryRunMeasuresIt) {
       runs[i].finished = true;
     }
     const SweepPoint point = sweep_points(runs, axes, 2)[1];
-    EXPECT_EQ(point.by_validation, every == 1);
-    EXPECT_NEAR(point.gap.mean, every == 1 ? -0.25 : 0.5, 1e-12);
+    EXPECT_EQ(point.by_validation, validation_every == 1);
+    EXPECT_NEAR(point.gap.mean, validation_every == 1 ? -0.25 : 0.5, 1e-12);
   }
 }
 

@@ -167,13 +167,13 @@ TEST_F(TrainerTest, GradientSnrIsThatOfTwoSeparateModels) {
     learner->forward(data_->batch(0), false, clock);
     learner->backward(data_->batch(0), clock);
   }
-  double signal = 0, noise = 0, product = 0, own = 0;
+  double signal = 0, noise = 0, product = 0, own_square = 0;
   for (const char* name : {"layers.2.moe.experts.w1", "layers.2.moe.experts.w2", "layers.2.moe.experts.w3"}) {
     const auto g = coarse.parameters.gather(coarse.parameters.tensor(name), coarse.parameters.gradients);
     const auto r = fine.parameters.gather(fine.parameters.tensor(name), fine.parameters.gradients);
     for (std::size_t i = 0; i < g.size(); ++i) {
       signal += double{r[i]} * r[i];
-      own += double{g[i]} * g[i];
+      own_square += double{g[i]} * g[i];
       product += double{g[i]} * r[i];
       noise += (double{g[i]} - r[i]) * (double{g[i]} - r[i]);
     }
@@ -183,7 +183,7 @@ TEST_F(TrainerTest, GradientSnrIsThatOfTwoSeparateModels) {
   });
   ASSERT_NE(found, f.gradients.end());
   EXPECT_NEAR(found->snr_db, 10 * std::log10(signal / noise), 1e-3);
-  EXPECT_NEAR(found->cosine, product / std::sqrt(signal * own), 1e-6);
+  EXPECT_NEAR(found->cosine, product / std::sqrt(signal * own_square), 1e-6);
   EXPECT_GT(found->snr_db, 10);
   EXPECT_LT(found->snr_db, 40);
 }
@@ -257,13 +257,13 @@ TEST_F(TrainerTest, ReplicasArePlannedFromTheStepsBefore) {
   config_.parallel.placement = "balanced:2";
   const PlacementChoice choice = parse_placement_choice(config_.parallel.placement);
   Trainer trainer(config_);
-  std::vector<RouterFrame> seen;  // of the first MoE layer
+  std::vector<RouterFrame> routers;  // of the first MoE layer
   const auto received_as_planned = [&](std::size_t at, std::vector<std::uint64_t> load) {
     const Placement placement = place(choice, {1, 4, config_.parallel.ranks_per_node, 1}, 8, load);
-    const auto& counts = seen[at].tokens_per_expert;
+    const auto& counts = routers[at].tokens_per_expert;
     const std::vector<double> expected =
         rank_loads(placement, std::vector<std::uint64_t>(counts.begin(), counts.end()));
-    const auto received = received_tokens(seen[at].volume, AllToAll::standard);
+    const auto received = received_tokens(routers[at].volume, AllToAll::standard);
     for (std::size_t r = 0; r < expected.size(); ++r)
       EXPECT_NEAR(static_cast<double>(received[r]), expected[r], 2) << "step " << at << ", rank " << r;
     return placement;
@@ -271,22 +271,22 @@ TEST_F(TrainerTest, ReplicasArePlannedFromTheStepsBefore) {
   const auto load_of = [&](std::size_t first) {
     std::vector<std::uint64_t> sum(8);
     for (std::size_t step = first; step < first + 2; ++step)
-      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += seen[step].tokens_per_expert[e];
+      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += routers[step].tokens_per_expert[e];
     return sum;
   };
-  for (int i = 0; i < 5; ++i) seen.push_back(step(trainer).routers[0]);
+  for (int i = 0; i < 5; ++i) routers.push_back(step(trainer).routers[0]);
   for (std::size_t i : {0u, 1u}) EXPECT_FALSE(received_as_planned(i, {}).replicated());
   for (std::size_t i : {2u, 3u}) EXPECT_TRUE(received_as_planned(i, load_of(0)).replicated());
   received_as_planned(4, load_of(2));
   const std::string path = testing::TempDir() + "moescope_replicas.safetensors";
   trainer.save(path);
-  Trainer resumed = Trainer::resume(path), kept = Trainer::resume(*trainer.snapshot(), trainer.config());
+  Trainer resumed = Trainer::resume(path), copied = Trainer::resume(*trainer.snapshot(), trainer.config());
   const auto copies = step(trainer).routers[0].volume.copies_RR;
   EXPECT_EQ(step(resumed).routers[0].volume.copies_RR, copies);
-  EXPECT_EQ(step(kept).routers[0].volume.copies_RR, copies);
+  EXPECT_EQ(step(copied).routers[0].volume.copies_RR, copies);
   EXPECT_EQ(step(resumed).routers[0].volume.copies_RR, step(trainer).routers[0].volume.copies_RR);
   resumed.apply(change(&ParallelConfig::placement, std::string("balanced:4")));
-  seen.push_back(step(resumed).routers[0]);
+  routers.push_back(step(resumed).routers[0]);
   EXPECT_FALSE(received_as_planned(5, {}).replicated());
   std::filesystem::remove(path);
 }
@@ -478,11 +478,11 @@ TEST_F(TrainerTest, AllTokensMayGoToTheSameExperts) {
     config_.precision.experts = precision;
     data_ = open_dataset(config_.data, config_.seed);
     Trainer trainer(config_);
-    std::uint32_t most = 0;
+    std::uint32_t largest = 0;
     for (int i = 0; i < 3; ++i)  // a bias far beyond any score swings whole batches from expert to expert
       for (const RouterFrame& r : step(trainer).routers)
-        most = std::max(most, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
-    EXPECT_GT(most, 512u);
+        largest = std::max(largest, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
+    EXPECT_GT(largest, 512u);
     EXPECT_TRUE(std::isfinite(step(trainer).ce_loss));
   }
 }

@@ -47,20 +47,21 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
 // BF16 rounds an operand to the same numbers in every product; MXFP8 does not.
 TEST_F(TrainerTest, InBf16TheBackwardPassHasTheFiguresOfTheForwardPass) {
   for (const Recipe recipe : {Recipe::bf16, Recipe::mxfp8_rceil}) {
-    for (Recipe* of : {&config_.precision.experts, &config_.precision.dense_ffn, &config_.precision.attention})
-      *of = recipe;
+    for (Recipe* class_recipe :
+         {&config_.precision.experts, &config_.precision.dense_ffn, &config_.precision.attention})
+      *class_recipe = recipe;
     Trainer trainer(config_);
     const TelemetryFrame f = step(trainer);
-    int pairs = 0, same = 0;
+    int pairs = 0, equal = 0;
     for (const QuantFrame& q : f.quants)
       for (const QuantFrame& before : f.quants) {
         const bool same_operand = q.layer == before.layer && q.gemm == before.gemm && q.operand == before.operand;
         if (!same_operand || q.direction == Direction::forward || before.direction != Direction::forward) continue;
         EXPECT_EQ(q.amax, before.amax) << gemm_name(q.gemm);
-        ++pairs, same += q.sqnr_db == before.sqnr_db;
+        ++pairs, equal += q.sqnr_db == before.sqnr_db;
       }
     EXPECT_GT(pairs, 20);
-    EXPECT_EQ(same == pairs, recipe == Recipe::bf16) << same << " of " << pairs;
+    EXPECT_EQ(equal == pairs, recipe == Recipe::bf16) << equal << " of " << pairs;
   }
 }
 
@@ -118,8 +119,8 @@ TEST(StepPrecision, TurnsToBf16InTheFirstAndLastLayersAndLate) {
   run.precision.experts = Recipe::mxfp4;
   run.precision.head = Recipe::mxfp4;
   run.precision.layers_at_start_in_bf16 = 1, run.precision.layers_at_end_in_bf16 = 2;
-  const auto scheme = [&](GemmClass of, int layer, std::int64_t step, Direction direction) {
-    return step_precision(run, step, layer).class_precision(of).format(direction, OperandRole::w).scheme;
+  const auto scheme = [&](GemmClass gemm_class, int layer, std::int64_t step, Direction direction) {
+    return step_precision(run, step, layer).class_precision(gemm_class).format(direction, OperandRole::w).scheme;
   };
   using enum Direction;
   for (const int layer : {0, 2, 3}) EXPECT_EQ(scheme(GemmClass::experts, layer, 0, dgrad), QuantScheme::bf16);
@@ -303,14 +304,14 @@ TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
   const Learner<float> shapes(config_);
   int changed = 0;
   for (const ParameterTensor& tensor : shapes.parameters.tensors()) {
-    bool same = true;
+    bool unchanged = true;
     for (std::size_t b = 0; b < tensor.blocks(); ++b) {
       const auto at = static_cast<std::ptrdiff_t>(tensor.offset + b * tensor.outer_stride);
       const auto size = static_cast<std::ptrdiff_t>(tensor.block_elements());
-      same = same && std::equal(exact.begin() + at, exact.begin() + at + size, rounded.begin() + at);
+      unchanged = unchanged && std::equal(exact.begin() + at, exact.begin() + at + size, rounded.begin() + at);
     }
-    EXPECT_EQ(same, !tensor.name.starts_with("layers.2.moe.experts")) << tensor.name;
-    changed += !same;
+    EXPECT_EQ(unchanged, !tensor.name.starts_with("layers.2.moe.experts")) << tensor.name;
+    changed += !unchanged;
   }
   EXPECT_GT(changed, 0);
   EXPECT_EQ(pass("1:experts.W.dgrad=mxfp4", rounded), loss) << "the backward pass alone";
@@ -331,22 +332,22 @@ TEST(Precision, EntriesHaveRoundingAndRotationOfTheirOwn) {
   run.precision.experts = Recipe::bf16;
   run.precision.operands =
       "experts.dY.wgrad=mxfp4+stochastic+rotated, experts.x.wgrad=mxfp4, experts.x.forward=nvfp4+rotated";
-  const auto of = [&](Direction direction, OperandRole operand) {
+  const auto format_of = [&](Direction direction, OperandRole operand) {
     return step_precision(run, 1, 1).class_precision(GemmClass::experts).format(direction, operand);
   };
-  EXPECT_EQ(of(Direction::wgrad, OperandRole::dy).rounding, Rounding::stochastic);
-  EXPECT_EQ(of(Direction::wgrad, OperandRole::x).rounding, Rounding::nearest);
-  EXPECT_EQ(of(Direction::wgrad, OperandRole::dy).hadamard, 32);
-  EXPECT_EQ(of(Direction::wgrad, OperandRole::x).hadamard, 32);
-  EXPECT_EQ(of(Direction::forward, OperandRole::x).hadamard, 16) << "a block of NVFP4";
-  EXPECT_EQ(of(Direction::forward, OperandRole::w).hadamard, 16);
-  EXPECT_EQ(of(Direction::dgrad, OperandRole::dy).hadamard, 0);
+  EXPECT_EQ(format_of(Direction::wgrad, OperandRole::dy).rounding, Rounding::stochastic);
+  EXPECT_EQ(format_of(Direction::wgrad, OperandRole::x).rounding, Rounding::nearest);
+  EXPECT_EQ(format_of(Direction::wgrad, OperandRole::dy).hadamard, 32);
+  EXPECT_EQ(format_of(Direction::wgrad, OperandRole::x).hadamard, 32);
+  EXPECT_EQ(format_of(Direction::forward, OperandRole::x).hadamard, 16) << "a block of NVFP4";
+  EXPECT_EQ(format_of(Direction::forward, OperandRole::w).hadamard, 16);
+  EXPECT_EQ(format_of(Direction::dgrad, OperandRole::dy).hadamard, 0);
   run.precision.rounding = Rounding::stochastic;
   run.precision.hadamard = true;
   run.precision.operands = "experts.dY.wgrad=mxfp4+nearest+unrotated, experts.x.wgrad=mxfp4";
-  EXPECT_EQ(of(Direction::wgrad, OperandRole::dy).rounding, Rounding::nearest);
-  EXPECT_EQ(of(Direction::wgrad, OperandRole::x).rounding, Rounding::stochastic);
-  EXPECT_EQ(of(Direction::wgrad, OperandRole::x).hadamard, 0);
+  EXPECT_EQ(format_of(Direction::wgrad, OperandRole::dy).rounding, Rounding::nearest);
+  EXPECT_EQ(format_of(Direction::wgrad, OperandRole::x).rounding, Rounding::stochastic);
+  EXPECT_EQ(format_of(Direction::wgrad, OperandRole::x).hadamard, 0);
 }
 
 TEST_F(TrainerTest, RotationsCancelInTheProducts) {

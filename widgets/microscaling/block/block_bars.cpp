@@ -109,9 +109,9 @@ void BlockBars::paintData(QPainter& painter) {
   for (int i = 0; i < static_cast<int>(block_->elements.size()); ++i) {
     const ElementAnatomy& e = block_->elements[i];
     const QRectF place = slot(i);
-    const double width = std::max(1.0, place.width() * kBarWidth), left = place.center().x() - width / 2;
+    const double width = std::max(1.0, place.width() * kBarWidth), left_x = place.center().x() - width / 2;
     const auto bar = [&](double value) {
-      return QRectF(QPointF(left, axis.toPixel(value)), QPointF(left + width, zero)).normalized();
+      return QRectF(QPointF(left_x, axis.toPixel(value)), QPointF(left_x + width, zero)).normalized();
     };
     if (std::isfinite(e.dequantized)) painter.fillRect(bar(e.dequantized), seriesColor(0, dark()));
     if (std::isfinite(e.value)) {

@@ -28,7 +28,7 @@ class BlockModel : public QAbstractTableModel {
 
  signals:
   void valueEdited(int element, float value);
-  void refused(const QString& why);  // emitted if the input is not a number
+  void refused(const QString& reason);  // emitted if the input is not a number
 
  private:
   QString text(int element, int column) const;

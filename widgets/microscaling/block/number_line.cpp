@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kLeastSpan = 1e-6;  // least visible share of the line
+constexpr double kMinSpan = 1e-6;  // least visible share of the line
 constexpr double kMargin = 1.04;
 
 }  // namespace
@@ -24,16 +24,16 @@ NumberLine::NumberLine(QWidget* parent) : PlotFrame(parent) {
 
 void NumberLine::setPoints(std::vector<Points> rows) {
   rows_ = std::move(rows);
-  double least = INFINITY, extent = 0;
+  double smallest = INFINITY, extent = 0;
   for (const Points& row : rows_)
     for (const float v : row.values) {
       if (v == 0) continue;
-      least = std::min(least, std::fabs(static_cast<double>(v)));
+      smallest = std::min(smallest, std::fabs(static_cast<double>(v)));
       extent = std::max(extent, std::fabs(static_cast<double>(v)));
     }
-  if (extent == 0) least = extent = 1;
-  const bool changed = least / 2 != least_ || extent != extent_;
-  least_ = least / 2;
+  if (extent == 0) smallest = extent = 1;
+  const bool changed = smallest / 2 != least_ || extent != extent_;
+  least_ = smallest / 2;
   extent_ = extent;
   if (changed) fit();
   markDirty();
@@ -85,12 +85,12 @@ double NumberLine::xOf(double value) const {
 }
 
 std::vector<Tick> NumberLine::ticks() const {
-  const int most = std::max(2, plotRect().width() / withType(44));
-  if (!log_) return linearTicks(low_, high_, most);
+  const int max_ticks = std::max(2, plotRect().width() / withType(44));
+  if (!log_) return linearTicks(low_, high_, max_ticks);
   std::vector<Tick> ticks;
   const int offset = static_cast<int>(std::lround(std::log2(least_)));
   const auto add = [&](int first, int last, int sign) {
-    for (const Tick& t : powerOfTwoTicks(first, last, most)) {
+    for (const Tick& t : powerOfTwoTicks(first, last, max_ticks)) {
       const double value = sign * std::exp2(t.value);
       ticks.push_back({value, sign < 0 ? QStringLiteral("\u2212") + t.label : t.label});
     }
@@ -105,8 +105,8 @@ std::vector<Tick> NumberLine::ticks() const {
 QMargins NumberLine::margins() const {
   int widest = 0;
   for (const Points& row : rows_) widest = std::max(widest, fontMetrics().horizontalAdvance(row.label));
-  const int left = rows_.size() > 1 ? widest + kSpace8 : kSpace8;
-  return {left, fontMetrics().height() + kSpace4, kSpace8, axisLabelHeight()};
+  const int left_margin = rows_.size() > 1 ? widest + kSpace8 : kSpace8;
+  return {left_margin, fontMetrics().height() + kSpace4, kSpace8, axisLabelHeight()};
 }
 
 void NumberLine::paintStatic(QPainter& painter) {
@@ -205,7 +205,7 @@ QStringList NumberLine::readoutAt(QPoint position) const {
 
 void NumberLine::showRange(double low, double high) {
   const double whole = 2 * coordinate(extent_) * kMargin;
-  const double span = std::clamp(high - low, whole * kLeastSpan, whole);
+  const double span = std::clamp(high - low, whole * kMinSpan, whole);
   const double middle = std::clamp((low + high) / 2, -whole / 2, whole / 2);
   low_ = middle - span / 2;
   high_ = middle + span / 2;
