@@ -64,13 +64,17 @@ TEST(ImportJsonl, ReadsSettingsAndSteps) {
 }
 
 TEST(ImportJsonl, WindowsSpanStepsWhetherRecordedOrNot) {
-  LogReader reader("sparse.jsonl");
-  reader.read_line(R"({"step":0,"tokens_per_expert":[[30,0,0,0]]})");
-  reader.read_line(R"({"step":40,"tokens_per_expert":[[0,10,0,0]]})");
-  const auto history = reader.history();
-  EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, 40), 2.0f);
-  reader.read_line(R"({"step":60,"tokens_per_expert":[[0,0,10,0]]})");  // step 0 is out of the window of 50 by now
-  EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, 60), 1.0f);
+  // Steps that were not logged count as at most 10 from a line to the next one (step_axis.h).
+  for (const int apart : {10, 40, 4000}) {
+    LogReader reader("sparse.jsonl");
+    reader.read_line(R"({"step":0,"tokens_per_expert":[[30,0,0,0]]})");
+    for (int line = 1; line <= 5; ++line)
+      reader.read_line("{\"step\":" + std::to_string(line * apart) + ",\"tokens_per_expert\":[[0,10,0,0]]}");
+    const auto history = reader.history();
+    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, apart), 2.0f) << apart;
+    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, 3 * apart), 1.0f) << apart;
+    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, 5 * apart), 3.0f) << "without step 0: " << apart;
+  }
 }
 
 TEST(ImportJsonl, WithoutSettingsWhatTheStepsTellIsEnough) {

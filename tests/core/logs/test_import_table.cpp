@@ -251,16 +251,17 @@ TEST(ImportTable, OneLargeNumberInASmallFile) {
       << refusal(text);
 }
 
-// If a step counts tokens, the window covers the same number of logged steps. The two experts get the tokens by turns.
+// If a step counts tokens, the window of 50 steps covers 5 logged steps (step_axis.h). The five experts get the tokens
+// by turns.
 TEST(ImportTable, TheWindowOfStepsThatAreFarApart) {
   std::string near = "step,layer,expert,count\n", far = near;
   for (int i = 0; i < 100; ++i) {
-    near += std::to_string(i) + ",0," + std::to_string(i % 2) + ",8\n";
-    far += std::to_string(4000000LL * i) + ",0," + std::to_string(i % 2) + ",8\n";
+    near += std::to_string(i) + ",0," + std::to_string(i % 5) + ",8\n";
+    far += std::to_string(4000000LL * i) + ",0," + std::to_string(i % 5) + ",8\n";
   }
   EXPECT_EQ(read(near).runs[0]->value_at(Metric::max_vio_window, 0, 99), 0);
   EXPECT_EQ(read(far).runs[0]->value_at(Metric::max_vio_window, 0, 99 * 4000000LL), 0);
-  EXPECT_EQ(read(far).runs[0]->value_at(Metric::max_vio, 0, 99 * 4000000LL), 1);
+  EXPECT_EQ(read(far).runs[0]->value_at(Metric::max_vio, 0, 99 * 4000000LL), 4);
 }
 
 // CSVLogger of pytorch-lightning 2.6 writes a row for values logged together: training and validation in any order.
