@@ -56,7 +56,7 @@ class Command {
   void footer(const std::string& text);
   void runs(std::function<void()> run);  // `run` is called after the options are read, if the command is given
   bool given(const char* option) const;
-  // Throws std::runtime_error "--ranks `why`" if one of `options` was given.
+  // Throws std::runtime_error "--ranks `reason`" if one of `options` was given.
   void refuse(std::initializer_list<const char*> options, const std::string& reason) const;
 
  private:

@@ -17,7 +17,7 @@ void quitWith(const QString& problem);
 void quitWhereAsked(MainWindow* window);
 // Calls `action`; if it throws, prints the error, quits and returns false.
 bool guardedQuit(const std::function<void()>& action);
-// Calls `then` once all frames have arrived and no panel is busy.
+// Calls `action` once all frames have arrived and no panel is busy.
 void whenPanelsAreReady(MainWindow* window, const std::function<void()>& action);
 
 // Call once the window is shown; ends the event loop with the program's exit status.

@@ -12,8 +12,8 @@ std::string two_digits(float value) {
   return formatted("%.2g", static_cast<double>(std::fabs(value)));
 }
 
-// Prints the gap with as many digits after the point as two digits of `half` need: "+0.0028". No sign if it rounds to
-// 0.
+// Prints the gap with as many digits after the point as two digits of `half_width` need: "+0.0028". No sign if it
+// rounds to 0.
 std::string signed_gap(float gap, float half_width) {
   const double size = std::fabs(std::isfinite(half_width) && half_width > 0 ? half_width : gap);
   const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;

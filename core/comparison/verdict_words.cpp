@@ -32,7 +32,7 @@ Reasons sizes(const Conclusion& c) {
   return {times_what_matters(static_cast<double>(std::fabs(c.gap) / c.matters))};
 }
 
-// True if an interval of `half` around the gap would settle the verdict.
+// True if an interval of `half_width` around the gap would settle the verdict.
 bool decides(const Conclusion& c, float half_width) {
   const float size = std::fabs(c.gap);
   return size - half_width > 0 || size + half_width < c.matters;

@@ -75,7 +75,7 @@ class Linkage {
     join(members_[a], members_[b]);
   }
 
-  // Appends `right` to `left`, either of them reversed if that joins more similar ends.
+  // Appends `second` to `first`, either of them reversed if that joins more similar ends.
   void join(std::vector<int>& first, std::vector<int>& second) const {
     const auto alike = [this](int i, int j) { return leaf_similarity_[static_cast<std::size_t>(i) * size_ + j]; };
     const float ends[] = {alike(first.back(), second.front()), alike(first.back(), second.back()),

@@ -22,7 +22,7 @@ class LayerPrediction {
   LayerPrediction(int n_experts, int top_k, std::size_t max_predicted);
 
   // Returns the share of the predicted tokens' experts that are among the K predicted ones. Ids of E and above are
-  // slots without an expert. Returns kNoValue if there are fewer than two tokens or more than kMostExperts experts, if
+  // slots without an expert. Returns kNoValue if there are fewer than two tokens or more than kMaxExperts experts, if
   // the tables have different sizes, or if no expert was chosen.
   float share(std::span<const std::uint16_t> before_TK, std::span<const std::uint16_t> chosen_TK);
 

@@ -22,7 +22,8 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   std::size_t read(char* to, std::size_t bytes);  // returns the bytes read; fewer than `bytes` only at the end
-  // Reads the next line, without its line end; false at the end of the file. A line longer than `most` is cut to `most`
+  // Reads the next line, without its line end; false at the end of the file. A line longer than `max_bytes` is cut to
+  // `max_bytes`
   // + 1 bytes, which tells the caller that it was too long; the rest of the line is skipped.
   bool read_line(std::string& line, std::size_t max_bytes);
   bool line_had_end() const { return line_had_end_; }  // false if the file ended before a line end

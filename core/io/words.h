@@ -22,7 +22,7 @@ std::string decimal(double value, int significant = 3);  // "8.9", "0.0012", "1.
 std::string shortest(double value);                      // the fewest digits that give it back: "4", "0.001", "1e-09"
 std::string percent(double share);                       // "12 %", "0.83 %"
 std::string grouped(std::int64_t value);                 // "12,345"
-// Names at most `most` numbers: "3", "3 and 7", "3, 7, 9 and 12 more".
+// Names at most `max_named` numbers: "3", "3 and 7", "3, 7, 9 and 12 more".
 std::string listed(std::span<const int> numbers, std::size_t max_named = 6);
 // Joins the items, or the texts that `text_of` returns for them: "a, b, c".
 template <class Items, class TextOf = std::identity>

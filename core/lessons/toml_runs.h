@@ -21,7 +21,7 @@ std::vector<std::string_view> assets_in(std::string_view folder);
 // Returns "bias-thermostat" for "lessons/02-bias-thermostat.toml".
 std::string name_without_number(std::string_view file);
 
-// Returns the result for a file that could not be read: `why` is its only problem.
+// Returns the result for a file that could not be read: `reason` is its only problem.
 template <class Parsed>
 Parsed unread(std::string_view file, const std::string& reason) {
   return {{}, {{std::string(file), 0, "", reason}}};

@@ -61,7 +61,7 @@ std::string openblas_version() {
   return config.substr(begin + 1, config.find(' ', begin + 1) - begin - 1);
 }
 
-// Returns the argument of choose_matrix_unit() that gives the units `then` on this processor; empty if no argument
+// Returns the argument of choose_matrix_unit() that gives the units `recorded` on this processor; empty if no argument
 // does, or if these units are in use already.
 std::string units_for(const std::string& recorded, const std::string& current) {
   if (recorded == current) return "";

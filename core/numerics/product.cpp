@@ -150,8 +150,8 @@ bool on_units(const Operand<T>& a, const Operand<T>& b) {
   return std::is_same_v<T, float> && fits_bf16(a.format) && fits_bf16(b.format) && has_matrix_unit();
 }
 
-// Returns `taken`, which is the quantized `a`, and `b` quantized for the same unit. If BF16 cannot hold one of b's
-// numbers, returns both in FP32.
+// Returns `first_factor`, which is the quantized `a`, and `b` quantized for the same unit. If BF16 cannot hold one of
+// b's numbers, returns both in FP32.
 template <class T>
 Factors<T> with_second(const QuantizedOperand<T>& first_factor, const Operand<T>& a, const Operand<T>& b,
                        Threads threads, T* scratch) {

@@ -46,7 +46,7 @@ class FrameRows {
   std::int64_t id_ = -1;
 };
 
-// Reads the frames in the order written. Only every `every`th frame has its layers and arrays; every frame has the
+// Reads the frames in the order written. Only every `interval`th frame has its layers and arrays; every frame has the
 // figures of the step.
 class FrameReader {
  public:

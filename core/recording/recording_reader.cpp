@@ -243,7 +243,8 @@ struct RecordingReader::Database {
   // Loads a run from one state of the file; returns nullptr if cancelled.
   std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t interval, const ReaderProgress& progress,
                                      std::size_t array_budget_bytes, int as_run);
-  // Appends the rows after those that `loaded` holds, with arrays of every `every`th frame; returns false if cancelled.
+  // Appends the rows after those that `loaded` holds, with arrays of every `interval`th frame; returns false if
+  // cancelled.
   bool read_on(Loaded& loaded, std::int64_t interval, const ReaderProgress& progress) const;
   bool read_frames(Loaded& loaded, std::int64_t interval, const std::function<bool()>& go_on) const;
   bool read_frames_ahead(Loaded& loaded, ReadAhead& ahead, const std::function<bool()>& go_on) const;

@@ -128,7 +128,7 @@ struct MappedTensors {
   MappedTensors& operator=(const MappedTensors&) = delete;
 
   // Throw std::runtime_error "PATH: ..." if the bytes are no longer in the file, two tensors have one name, or more
-  // than kMostKeptBytes would be kept.
+  // than kMaxKeptBytes would be kept.
   std::string copied(std::size_t first, std::size_t count) const;
   void index_names();
   void add(TensorView tensor);

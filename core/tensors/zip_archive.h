@@ -42,7 +42,7 @@ class ZipArchive {
   const ZipEntry* find(std::string_view name) const;  // nullptr if absent
 
   // Returns the contents of an entry. Compressed entries are unpacked into memory that the constructor's `file` owns.
-  // Returns nullopt if all unpacked entries together would take more than kMostUnpackedBytes. Throws std::runtime_error
+  // Returns nullopt if all unpacked entries together would take more than kMaxUnpackedBytes. Throws std::runtime_error
   // "PATH: ..." if an entry is damaged.
   std::optional<StoredBytes> stored(const ZipEntry& entry);
   // Returns a copy of an entry's contents, which are compared with the checksum. Throws as stored() does.

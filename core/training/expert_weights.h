@@ -18,7 +18,7 @@ void add_expert_weights(const Learner<float>& learner, std::vector<Specialisatio
 double squares_of(const float* values, const float* less, std::size_t count);
 
 // Measures the gradients of the experts' weights and the change of the weights by one update. Construct it before the
-// update; if `wanted`, it copies the weights. With ranks it does nothing, because each rank has the weights of its own
+// update; if `enabled`, it copies the weights. With ranks it does nothing, because each rank has the weights of its own
 // experts only.
 class ExpertSteps {
  public:

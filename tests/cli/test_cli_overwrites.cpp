@@ -16,7 +16,7 @@ class CliOverwrites : public Cli {
     const std::uint64_t length = header.size();
     write("w.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header + std::string(128, '\x3f'));
   }
-  // Expects that the command refuses with a message that contains `why`, and that no file has changed.
+  // Expects that the command refuses with a message that contains `reason`, and that no file has changed.
   void expect_refused(const std::vector<std::string>& command, const std::string& reason) {
     std::map<std::string, std::string> before;
     for (const auto& entry : fs::recursive_directory_iterator(root_))

@@ -21,7 +21,7 @@ class CaptureBar : public QWidget {
   enum class Source { none, live, recording };
   void setSource(Source source);
   void showWaiting(const OperandPlace& place, bool paused);
-  // Shows the progress of a recomputation that began with step `first`, is at `step` and ends at `wanted`.
+  // Shows the progress of a recomputation that began with step `first`, is at `step` and ends at `last`.
   void showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t last);
   // `wanted_step`: step of the clicked matrix; -1: none. `note`: further text.
   void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});

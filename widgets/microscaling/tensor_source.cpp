@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kTile = 512;  // side of a tile: size of the largest block
 
-// Returns the first elements of the tiles along one side: of all tiles, or of `most` evenly spread tiles.
+// Returns the first elements of the tiles along one side: of all tiles, or of `max_tiles` evenly spread tiles.
 std::vector<std::size_t> tileBegins(std::size_t size, std::size_t max_tiles) {
   const std::size_t tiles = (size + kTile - 1) / kTile;
   const std::size_t kept_tiles = std::min(tiles, std::max<std::size_t>(1, max_tiles));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<int, 3> kMantissas = {1, 2, 5};
 
-// The smallest of 1, 2, 5 x 10^n that is at least `least`.
+// The smallest of 1, 2, 5 x 10^n that is at least `min_step`.
 double roundStep(double min_step) {
   const double decade = std::pow(10.0, std::floor(std::log10(min_step)));
   for (const int mantissa : kMantissas)

@@ -23,7 +23,7 @@ struct Axis {
 };
 inline constexpr Axis kPixels{};  // for ticks whose values are pixels
 
-// Ticks at multiples of 1, 2 or 5 times a power of ten, at most `most` steps inside [low, high].
+// Ticks at multiples of 1, 2 or 5 times a power of ten, at most `max_ticks` steps inside [low, high].
 std::vector<Tick> linearTicks(double low, double high, int max_ticks);
 // Ticks of linearTicks() at whole numbers only: for steps, layers and experts.
 std::vector<Tick> integerTicks(double low, double high, int max_ticks);

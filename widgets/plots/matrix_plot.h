@@ -48,8 +48,8 @@ class MatrixPlot : public PlotFrame {
   bool cellAt(QPoint position, int* row, int* column) const;
   QRect cellsRect() const;  // area of the cells
   QRgb cellColor(int row, int column) const;
-  // Paints a text in each cell if the cells have at least the size `least`. For `decorate`.
-  void paintTexts(QPainter& painter, const QSizeF& least,
+  // Paints a text in each cell if the cells have at least the size `min_size`. For `decorate`.
+  void paintTexts(QPainter& painter, const QSizeF& min_size,
                   const std::function<QString(int row, int column)>& text) const;
   QSizeF sizeFor(const QString& widest, const QSize& margin) const;  // size of a cell that has room for this text
 

@@ -44,7 +44,7 @@ void round_block(const Matrix<T>& scores) {
 }
 
 // Replaces the scores of some queries by their softmax over the keys that each query sees. The first query's own token
-// is key `own`. Keys that a query does not see and padding get 0. `largest` is raised to the largest score.
+// is key `first_row`. Keys that a query does not see and padding get 0. `largest` is raised to the largest score.
 template <class T>
 void softmax_block(const Matrix<T>& scores, Index first_row, const HeadInputs<T>& in, T* lse, T& largest) {
   const Index sinks = in.sink ? 1 : 0, width = padded(scores.cols + sinks);

@@ -45,8 +45,8 @@ struct AttentionActivations {
 template <class T>
 class LatentAttention final : public AttentionKind<T> {
  public:
-  // The layers and gains to which `layers` refers must outlive the object. forward() leaves its activations in `kept`,
-  // which must be planned for the tokens of the pass; nullptr: they are not kept.
+  // The layers and gains to which `layers` refers must outlive the object. forward() leaves its activations in
+  // `activations`, which must be planned for the tokens of the pass; nullptr: they are not kept.
   LatentAttention(const AttentionShape& shape, const LatentShape& latent, const LatentLayers<T>& layers,
                   AttentionActivations<T>* activations = nullptr)
       : AttentionKind<T>(shape, layers.output), latent_(latent), layers_(layers), activations_(activations) {}

@@ -17,7 +17,7 @@ namespace moescope {
 
 class ExpertExchange {
  public:
-  // Exchanges counts, so that each rank knows how many rows its experts receive. `here` is the plan of this rank's
+  // Exchanges counts, so that each rank knows how many rows its experts receive. `own_plan` is the plan of this rank's
   // tokens, whose experts are topk_TK.
   void plan(const DispatchPlan& own_plan, const std::vector<std::int32_t>& topk_TK, Ranks& ranks);
 

@@ -40,7 +40,7 @@ inline constexpr std::size_t kQueueArrayBytes = std::size_t{32} << 20;
 // any.
 std::vector<Outcome> group_outcomes(std::span<const RunGroup> groups);
 
-// Returns `wanted`, with a number if that name is taken. Two twins may have one name (mxfp8 in the experts, mxfp8 in
+// Returns `base_name`, with a number if that name is taken. Two twins may have one name (mxfp8 in the experts, mxfp8 in
 // the attention), but runs and checkpoints need unique names.
 std::string free_name(const std::string& base_name, std::span<const RunConfig> other_runs);
 

@@ -34,7 +34,7 @@ std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepA
                                    const std::string& recording);
 
 // Mean over the seeds that have a value, and half of its interval by Student's t. `mean` is kNoValue if no seed has a
-// value, `half` if fewer than two seeds have one.
+// value, `half_width` if fewer than two seeds have one.
 struct SeedMean {
   double mean = kNoValue, half_width = kNoValue;
 };

@@ -21,7 +21,7 @@ namespace {
 
 using Change = std::function<void(Shares&)>;
 
-// Returns a log of one layer, 64 experts, top 4, 8,192 tokens a load, with `loads` lines, one every `every` steps.
+// Returns a log of one layer, 64 experts, top 4, 8,192 tokens a load, with `loads` lines, one every `interval` steps.
 std::shared_ptr<History> log_of(std::int64_t loads, std::int64_t interval, const Change& change) {
   SyntheticLog log({.layers = 1,
                     .experts = 64,
