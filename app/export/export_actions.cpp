@@ -75,7 +75,8 @@ bool ExportActions::hasRuns() {
 
 // True if the run is in a recording on disk, which alone holds all arrays of all steps. Shows a message otherwise.
 bool ExportActions::hasRecording() {
-  if (!session_->path().isEmpty() && file_kind(session_->path().toStdString()) == FileKind::recording) return true;
+  const bool is_file = !session_->path().isEmpty() && !session_->readsStandardInput();
+  if (is_file && file_kind(session_->path().toStdString()) == FileKind::recording) return true;
   messages_->warn(
       "This run is not recorded, so not all of it is kept: train with a recording, or convert the log with "
       "moescope-cli import.");
