@@ -72,7 +72,7 @@ double least_lasting(double equal_runs) {
 // Returns the variance of the gap, in units of the variance of one run's mean. Run A is one of the k runs that give
 // this variance, so that its own luck widens the interval already (verdict.h). Twins that start from other weights than
 // the run get the full variance of a difference, because the run may share the luck of run A's start.
-double variances(double equal_runs, bool same_start) {
+double variance_factor(double equal_runs, bool same_start) {
   return same_start ? 2 - 1 / equal_runs : 2;
 }
 
@@ -198,7 +198,7 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   const auto half_of = [&](double runs) {
     const Chance chance = chance_of(equal, least_lasting(runs));
     return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * chance.deviation *
-                              by_drift * std::sqrt(variances(runs, same_start)));
+                              by_drift * std::sqrt(variance_factor(runs, same_start)));
   };
   const auto own_half_width = static_cast<float>(own_half(*gap));
   c.half = std::max(own_half_width, half_of(k));

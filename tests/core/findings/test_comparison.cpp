@@ -139,7 +139,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 // Gaps that are updated step by step, also after a run is rewound, equal gaps that are computed from the beginning.
-TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
+TEST(RunGaps, IncrementalEqualsFullRecompute) {
   auto a = history("A", 40, noisy(1, 0.1)), b = history("B", 30, noisy(2, 0.1)), n = history("N", 35, noisy(3, 0.1));
   const auto go_on = [](History& run, std::int64_t from, std::int64_t to, unsigned seed) {
     const Loss loss = noisy(seed, 0.1);

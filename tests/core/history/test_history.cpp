@@ -76,7 +76,7 @@ TEST(History, ALayerHasRowsForItsOwnFramesOnly) {
 }
 
 // Smoothed values are those of all earlier steps, also after more steps, after a rewind and after many other factors.
-TEST(History, SmoothedIsThatOfTheWholePastHoweverItCameAbout) {
+TEST(History, SmoothedEqualsRecomputedFromTheWholePast) {
   History history(sample_info({}));
   std::mt19937 rng(3);
   std::vector<float> losses;
