@@ -54,6 +54,7 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std
     file->index_names();
     return file;
   }
+  if (path.ends_with(".distcp")) throw std::runtime_error(path + ": " + unread_form(path));  // archives, one by one
   if (begins_like_zip(bytes)) return read_zip(path, bytes_are);
   // A file of safetensors also begins like a pickle if its header has 128 + 256 n bytes, n = 2 to 5 modulo 256, but an
   // opening brace follows this length.

@@ -27,6 +27,9 @@ constexpr const char* kGgml = "is a GGML model, which is not read: open the .saf
 constexpr const char* kSwanLab =
     "is a run of SwanLab, which is not read: export its charts, or its metrics by swanlab.Api, as CSV";
 constexpr const char* kNeptune = "is a run of Neptune, which is not read: export its metrics as CSV";
+constexpr const char* kDistcp =
+    "is a distributed checkpoint of PyTorch (DCP), which is not read: python -m "
+    "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt writes a file that is";
 constexpr const char* kOrbax = "is a checkpoint of Orbax (JAX), which is not read: convert it to .safetensors";
 
 // A form that begins with `bytes` at position `at`. More specific beginnings come first.
@@ -75,6 +78,7 @@ struct FormOfName {
   const char* text;
 };
 constexpr FormOfName kFormsOfNames[] = {
+    {"*.distcp", kDistcp},
     {"*.swanlab", kSwanLab},
     {"*.onnx", "is an ONNX model, which is not read: open the .safetensors from which it was made"},
     {"*.msgpack", "is a model of Flax, which is not read: save it as .safetensors"},
@@ -99,11 +103,9 @@ constexpr FormOfFolder kFormsOfFolders[] = {
     {"zero_to_fp32.py", "",
      "is a checkpoint of DeepSpeed, which is not run: python zero_to_fp32.py FOLDER OUT --safe_serialization writes "
      ".safetensors; config.json of the model belongs beside them"},
+    {"*.distcp", "", kDistcp},
     {"_CHECKPOINT_METADATA", "", kOrbax},
     {"manifest.ocdbt", "", kOrbax},
-    {"metadata.json", "common.pt",
-     "is a distributed checkpoint of Megatron-LM, which is not read: Megatron-Bridge or tools/checkpoint/convert.py "
-     "writes it as .safetensors"},
     {"metadata.json", ".zmetadata", "is an array of Zarr, which is not read: write it with numpy.save"},
     {"latest_checkpointed_iteration.txt", "",
      "is a folder of checkpoints of Megatron-LM, which are not run: Megatron-Bridge or tools/checkpoint/convert.py "
@@ -182,12 +184,12 @@ std::string form_of_file(const std::string& path) {
   std::string bytes(kFormBytes, '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
   if (bytes.starts_with(kSqlite)) return form_of_database(path);
-  if (bytes.starts_with("PK\x03\x04")) return form_of_zip(bytes);
   for (const FormOfBytes& form : kFormsOfBytes)
     if (bytes.size() > form.at && std::string_view(bytes).substr(form.at).starts_with(form.bytes)) return form.text;
   const std::string name = fs::path(path).filename().string();
   for (const FormOfName& form : kFormsOfNames)
     if (matches(name, form.pattern)) return form.text;
+  if (bytes.starts_with("PK\x03\x04")) return form_of_zip(bytes);
   if (begins_like_old_imatrix(bytes))
     return "is an importance matrix of llama.cpp in its old format, which has no counts of experts: llama-imatrix "
            "--output-format gguf writes them";

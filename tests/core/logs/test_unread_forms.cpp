@@ -64,6 +64,17 @@ TEST_F(UnreadForms, FilesAreNamedByTheirNames) {
   expect_named(put("model.ckpt-100.data-00000-of-00002", "abc"), "is a part of a TensorFlow checkpoint");
 }
 
+TEST_F(UnreadForms, ADistributedCheckpointIsNamed) {  // its files hold one archive of torch.save after the other
+  const std::string part = put("step-1000/__0_0.distcp", "PK\3\4");
+  put("step-1000/.metadata", "\x80\2}.");
+  expect_named(part, "is a distributed checkpoint of PyTorch (DCP), which is not read: python -m ");
+  expect_named(folder_ / "step-1000", "is a distributed checkpoint of PyTorch");
+  expect_named(folder_ / "", "holds the folder step-1000, which is a distributed checkpoint");
+  EXPECT_TRUE(says(problem_of([&] { open_tensors(part); }), "is a distributed checkpoint"));
+  EXPECT_TRUE(says(problem_of([&] { open_tensors(folder_ / "step-1000"); }), "is a distributed checkpoint"));
+  EXPECT_TRUE(says(problem_of([&] { checkpoint_folder(folder_ / "step-1000"); }), "is a distributed checkpoint"));
+}
+
 TEST_F(UnreadForms, ABinaryFileOfUnknownFormIsNoText) {
   expect_named(put("dump.bin", "\1\2\0\0\x99\x12 some words"sv), "is a binary file of no format that MoEScope knows");
   expect_named(put("dump.csv", "\0\0\0\0\0\0\0\0"sv), "is a binary file");
