@@ -222,18 +222,20 @@ void add_run(const std::string& path, const std::vector<CountArray>& arrays, con
   RunInfo info;
   info.run = options.run + static_cast<int>(imported.runs.size());
   info.name = names > 1 ? group.front().name.stem : stem_of(path);
-  std::vector<std::string> remarks;
-  const auto history = counts.build(std::move(info), options, remarks);
-  if (!history) return;
   const CountArray& first = *group.front().array;
+  const bool is_program = group.front().name.stem.find("logical") != std::string::npos ||
+                          group.front().name.stem.find("physical") != std::string::npos ||
+                          is_iteration_and_layer(first.name);
+  const AccountRow row = row_of_counts(first.name, static_cast<std::int64_t>(group.size()),
+                                       is_program ? Certainty::known_program : Certainty::known_name);
+  if (!counts.build(std::move(info), options, row, imported)) return;
+  std::vector<std::string>& remarks = imported.remarks;
   remarks.push_back("'" + printable(first.name) + "' " + shape_text(first.shape) +
                     (group.size() > 1 ? " and " + std::to_string(group.size() - 1) + " more" : std::string()) +
                     " read as counts by " + axes.text());
   if (!experts.empty()) remarks.push_back("copies of experts are summed, by physical_to_logical_map");
   if (std::ranges::any_of(group, [](const NamedCounts& array) { return array.name.rank >= 0; }))
     remarks.push_back("counts of several ranks are summed");
-  for (std::string& remark : remarks) imported.remarks.push_back(std::move(remark));
-  imported.runs.push_back(history);
 }
 
 bool has_word(const CountGroup& group, const char* word) {
@@ -274,6 +276,12 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
   for (const auto& [stem, group] : groups)
     if (is_wanted(options, stem)) add_run(path, arrays, group, settings, options, groups.size(), imported);
   if (!others.empty()) imported.remarks.push_back(not_shown_text(others));
+  for (const std::string& name : others) {
+    AccountRow& row = imported.account.rows.emplace_back();
+    row.name = row.first = name;
+    row.names = 1;
+    row.reason = "no counts of experts, by its name";
+  }
   imported.lines = static_cast<std::int64_t>(arrays.size());
   return imported;
 }

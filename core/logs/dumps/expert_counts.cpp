@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -45,7 +46,22 @@ std::vector<std::uint32_t>& ExpertCounts::counts_at(std::int64_t step, int layer
   return found->second;
 }
 
-void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& where) const {
+AccountRow row_of_counts(const std::string& name, std::int64_t names, Certainty certainty) {
+  AccountRow row;
+  row.name = row.first = name;
+  row.means = "tokens_per_expert";
+  row.meaning = "Expert load";
+  row.unit = "tokens";
+  row.certainty = certainty;
+  row.is_shown = row.is_list = true;
+  row.names = names;
+  return row;
+}
+
+void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& where) {
+  ++values_;
+  if (!(count >= lowest_)) lowest_ = count;
+  if (!(count <= highest_)) highest_ = count;
   const double total = sum + count;
   if (count >= 0 && count == std::floor(count) && total <= std::numeric_limits<std::uint32_t>::max()) {
     sum = static_cast<std::uint32_t>(total);
@@ -131,8 +147,8 @@ int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& 
   return top_k;
 }
 
-std::shared_ptr<History> ExpertCounts::build(RunInfo info, const ImportOptions& options,
-                                             std::vector<std::string>& remarks) {
+bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow row, Imported& imported) {
+  std::vector<std::string> remarks;
   drop_empty(remarks);
   check_experts(options.routed);
   info.top_k = top_k_of(options.routed, remarks);
@@ -147,7 +163,9 @@ std::shared_ptr<History> ExpertCounts::build(RunInfo info, const ImportOptions& 
   for (const auto& [step, layers] : steps_)
     for (const auto& [layer, counts] : layers) entries += counts.size();
   check_run_size(info, steps_.size(), entries, "Its highest layer is " + std::to_string(info.moe_layers.back()));
-  ImportedRun run(std::move(info), options);
+  ImportOptions of_run = options;
+  of_run.routed = {};  // what is stated has been used; layers without a token are no MoE layers
+  ImportedRun run(std::move(info), of_run);
   std::int64_t tokens = 0;
   for (auto& [step, layers] : steps_) {
     TelemetryFrame frame;
@@ -163,11 +181,24 @@ std::shared_ptr<History> ExpertCounts::build(RunInfo info, const ImportOptions& 
     }
     frame.tokens = tokens += slots / std::max(1, run.info().top_k);
     run.add(std::move(frame));
-    if (options.progress && run.steps() % kStepsBetweenReports == 0 && !options.progress(0.9)) return nullptr;
+    if (options.progress && run.steps() % kStepsBetweenReports == 0 && !options.progress(0.9)) return false;
   }
-  remarks.insert(remarks.begin(), counted(run.steps(), "total", "totals") + " of counts of experts, " +
-                                      grouped(tokens) + (run.info().top_k > 0 ? " tokens" : " assignments"));
-  return run.history();
+  imported.remarks.push_back(counted(run.steps(), "total", "totals") + " of counts of experts, " + grouped(tokens) +
+                             (run.info().top_k > 0 ? " tokens" : " assignments"));
+  std::ranges::move(remarks, std::back_inserter(imported.remarks));
+  row.values = values_;
+  row.lowest = lowest_;
+  row.highest = highest_;
+  row.first_step = run.history()->steps().first;
+  row.last_step = run.history()->steps().last;
+  ImportAccount account = run.found();
+  account.rows.push_back(std::move(row));
+  if (imported.runs.empty())
+    imported.account = std::move(account);
+  else
+    imported.account.add(std::move(account));
+  imported.runs.push_back(run.history());
+  return true;
 }
 
 }  // namespace moescope

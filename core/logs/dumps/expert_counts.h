@@ -28,15 +28,16 @@ class ExpertCounts {
   bool sums_are_multiples_of(std::int64_t tokens) const;
   int experts() const { return experts_; }
 
-  // Builds a frame for each step with tokens. Layers without a token are dense, and steps without a token were not
-  // recorded: both are left out, and a remark says so. options.routed states top_k and the number of experts. Returns
-  // nullptr if cancelled. Throws std::runtime_error if there is no token, or if a stated number contradicts the counts.
-  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, std::vector<std::string>& remarks);
+  // Adds a run with a frame for each step with tokens. Layers without a token are dense, and steps without a token were
+  // not recorded: both are left out, and a remark says so. options.routed states top_k and the number of experts. `row`
+  // describes the counts; its number of values, range and steps are added. Returns false if cancelled. Throws
+  // std::runtime_error if there is no token, or if a stated number contradicts the counts.
+  bool build(RunInfo info, const ImportOptions& options, AccountRow row, Imported& imported);
 
  private:
   using Layers = std::map<int, std::vector<std::uint32_t>>;  // counts by expert, as many as were added
   std::vector<std::uint32_t>& counts_at(std::int64_t step, int layer, std::size_t experts);
-  void add_to(std::uint32_t& sum, double count, const std::string& where) const;
+  void add_to(std::uint32_t& sum, double count, const std::string& where);
   void drop_empty(std::vector<std::string>& remarks);
   void check_experts(const RoutedShape& stated);
   int top_k_of(const RoutedShape& stated, std::vector<std::string>& remarks) const;
@@ -44,8 +45,13 @@ class ExpertCounts {
   std::string source_;
   std::map<std::int64_t, Layers> steps_;
   std::size_t bytes_ = 0;
-  int experts_ = 0, top_k_ = 0;  // top_k_: 0 if the file does not have it
+  std::int64_t values_ = 0;
+  double lowest_ = kNoValue, highest_ = kNoValue;  // of the counts
+  int experts_ = 0, top_k_ = 0;                    // top_k_: 0 if the file does not have it
 };
+
+// Returns a row of the account for counts of this name.
+AccountRow row_of_counts(const std::string& name, std::int64_t names, Certainty certainty);
 
 // Returns a stated number of the file, for messages: "'NAME'[3, 0, 5]".
 std::string place_text(const std::string& name, std::span<const std::size_t> place);

@@ -245,8 +245,9 @@ Imported import_imatrix(const std::string& path, const ImportOptions& options) {
   info.name = std::filesystem::path(path).stem().string();
   Imported imported;
   imported.remarks = read.remarks();
-  const auto history = read.counts(path).build(std::move(info), options, imported.remarks);
-  if (history) imported.runs.push_back(history);
+  read.counts(path).build(std::move(info), options,
+                          row_of_counts("blk.{layer}.ffn_gate_exps.weight.counts", 1, Certainty::known_program),
+                          imported);
   return imported;
 }
 

@@ -99,7 +99,7 @@ class RankCounts {
   void begin_rank(int rank) { rank_ = rank, last_iteration_ = -1; }
   void read_line(std::string_view line);  // throws Unreadable
   bool empty() const { return counts_.empty(); }
-  std::shared_ptr<History> build(const ImportOptions& options, std::vector<std::string>& remarks);
+  void build(const ImportOptions& options, Imported& imported);
 
  private:
   [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path_ + ": " + why); }
@@ -268,7 +268,8 @@ std::map<BlockLayer, int> RankCounts::layer_numbers() const {
   return numbers;
 }
 
-std::shared_ptr<History> RankCounts::build(const ImportOptions& options, std::vector<std::string>& remarks) {
+void RankCounts::build(const ImportOptions& options, Imported& imported) {
+  std::vector<std::string>& remarks = imported.remarks;
   drop_copies(remarks);
   drop_unfinished(remarks);
   const std::map<BlockLayer, int> numbers = layer_numbers();
@@ -303,7 +304,7 @@ std::shared_ptr<History> RankCounts::build(const ImportOptions& options, std::ve
   const fs::path path = fs::absolute(path_).lexically_normal();
   info.name =
       fs::is_directory(path) && path.filename().empty() ? path.parent_path().filename().string() : path.stem().string();
-  return sums.build(std::move(info), options, remarks);
+  sums.build(std::move(info), options, row_of_counts("tpe", 1, Certainty::known_program), imported);
 }
 
 std::vector<fs::path> rank_files(const std::string& folder) {
@@ -348,9 +349,7 @@ Imported import_rank_counts(const std::string& path, const ImportOptions& option
   if (last_rank + 1 != std::ssize(files))
     throw std::runtime_error(path + ": has the files of " + std::to_string(files.size()) + " ranks up to rank " +
                              std::to_string(last_rank) + "; some are missing");
-  const auto history = counts.build(options, imported.remarks);
-  if (!history) return {};
-  imported.runs.push_back(history);
+  counts.build(options, imported);
   return imported;
 }
 

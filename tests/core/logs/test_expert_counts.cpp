@@ -101,6 +101,12 @@ TEST_F(ExpertCountDumps, SglangHasPassesLayersAndExperts) {
   EXPECT_TRUE(says(remarks, "left out as dense, because no expert has a token: layer 0")) << remarks;
   EXPECT_TRUE(says(remarks, "1 step without a token left out")) << remarks;
   EXPECT_TRUE(says(remarks, "read as counts by steps, layers, experts")) << remarks;
+  const ImportAccount& account = imported.account;
+  ASSERT_EQ(account.rows.size(), 1u);
+  EXPECT_EQ(account.rows[0].name, "logical_count");
+  EXPECT_EQ(account.rows[0].certainty, Certainty::known_program);
+  EXPECT_EQ(account.rows[0].highest, 5);
+  EXPECT_EQ(account.experts.value, "4");
 }
 
 TEST_F(ExpertCountDumps, SglangWithARunningSumHasLayersAndExperts) {
