@@ -13,7 +13,6 @@ class RanksATokenGoesToPanel : public FiguresPanel {
 
  protected:
   Answer answer() const override;
-  void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;
 };
 
 }  // namespace moescope
