@@ -37,10 +37,4 @@ const std::vector<LogName>& log_names() {
   return names;
 }
 
-std::string name_in_program(std::string_view setting, std::string_view program) {
-  const auto found = std::ranges::find_if(
-      log_names(), [&](const LogName& name) { return name.setting == setting && name.program == program; });
-  return found == log_names().end() ? std::string() : found->name;
-}
-
 }  // namespace moescope

@@ -15,7 +15,4 @@ struct LogName {
 
 // All names: those that many programs use first.
 const std::vector<LogName>& log_names();
-// Returns the name that a program gives to a setting; empty if it is not known.
-std::string name_in_program(std::string_view setting, std::string_view program);
-
 }  // namespace moescope

@@ -40,7 +40,20 @@ void join_rows(std::vector<Row>& rows, std::vector<Row>&& more) {
   std::move(more.begin(), more.end(), std::back_inserter(rows));
 }
 
-void join_routers(RouterFrame& router, RouterFrame&& more) {
+// Adds the loads of a router to those of the other, whose derived figures are then to be computed again.
+void add_loads(const RouterFrame& router, RouterFrame& more) {
+  if (router.tokens_per_expert.size() != more.tokens_per_expert.size()) return;
+  for (std::size_t e = 0; e < more.tokens_per_expert.size(); ++e)
+    more.tokens_per_expert[e] += router.tokens_per_expert[e];
+}
+
+void join_routers(RouterFrame& router, RouterFrame&& more, bool is_part) {
+  if (is_part && !more.tokens_per_expert.empty()) {
+    add_loads(router, more);
+    for (auto figure : {&RouterFrame::max_vio, &RouterFrame::max_vio_window, &RouterFrame::cv,
+                        &RouterFrame::entropy_norm, &RouterFrame::dead_fraction, &RouterFrame::padding_fraction})
+      router.*figure = more.*figure = kNoValue;
+  }
   for (const auto& figure : kRouterFigures)
     if (!is_missing(more.*figure.member)) router.*figure.member = more.*figure.member;
   join_list(router.tokens_per_expert, std::move(more.tokens_per_expert));
@@ -61,7 +74,9 @@ std::string first_names(const std::set<std::string>& names) {
 
 }  // namespace
 
-void join_frames(TelemetryFrame& frame, TelemetryFrame&& more) {
+void join_frames(TelemetryFrame& frame, TelemetryFrame&& more, bool is_part) {
+  for (float TelemetryFrame::*loss : {&TelemetryFrame::ce_loss, &TelemetryFrame::val_loss})
+    if (more.*loss == 0 && !is_missing(frame.*loss)) more.*loss = kNoValue;
   for (const auto& figure : kFrameFigures)
     if (!is_missing(more.*figure.member)) frame.*figure.member = more.*figure.member;
   for (std::size_t phase = 0; phase < more.phase_ms.size(); ++phase)
@@ -71,7 +86,7 @@ void join_frames(TelemetryFrame& frame, TelemetryFrame&& more) {
   for (RouterFrame& router : more.routers) {
     const auto place = std::ranges::lower_bound(frame.routers, router.layer, {}, &RouterFrame::layer);
     if (place != frame.routers.end() && place->layer == router.layer)
-      join_routers(*place, std::move(router));
+      join_routers(*place, std::move(router), is_part);
     else
       frame.routers.insert(place, std::move(router));
   }
@@ -262,7 +277,7 @@ void ImportedRun::add(TelemetryFrame frame) {
   publish(std::make_shared<const TelemetryFrame>(completed(std::move(frame))));
 }
 
-bool ImportedRun::join(TelemetryFrame more) {
+bool ImportedRun::join(TelemetryFrame more, bool is_part) {
   require_experts(more, info());
   drop_placeholders(more);
   const auto found = std::ranges::lower_bound(recent_, more.step, {}, [](const auto& frame) { return frame->step; });
@@ -275,7 +290,10 @@ bool ImportedRun::join(TelemetryFrame more) {
   TelemetryFrame whole;
   if (is_there) {
     whole = **found;
-    join_frames(whole, std::move(more));
+    join_frames(whole, std::move(more), is_part);
+    for (RouterFrame& router : whole.routers)
+      if (const auto window = windows_.find(router.layer); is_part && window != windows_.end())
+        fill_derived_figures(router, window->second);
   } else {
     whole = completed(std::move(more));
     kept_.insert(std::ranges::lower_bound(kept_, whole.step), whole.step);

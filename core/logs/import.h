@@ -105,7 +105,7 @@ class ImportedRun {
   void add(Marker marker);
   // Adds further values to an earlier step, or adds the step if it is missing; later steps stay. Returns false if too
   // many steps followed, so that its place is no longer in memory.
-  bool join(TelemetryFrame more);
+  bool join(TelemetryFrame more, bool is_part = false);  // is_part: as of join_frames()
   // Drops the steps of an earlier attempt and adds a marker. Returns restart_text() with the number of dropped steps;
   // empty if there were none.
   std::string drop(const Restart& restart);
@@ -153,8 +153,10 @@ std::string not_shown_text(const std::set<std::string>& names);
 // Returns the reason to refuse a log with steps: "none of its names is known: ...".
 std::string no_known_names(const std::set<std::string>& names);
 
-// Adds the values of `more` to `frame`: figures, routers by layer, rows.
-void join_frames(TelemetryFrame& frame, TelemetryFrame&& more);
+// Adds the values of `more` to `frame`: figures, routers by layer, rows. A loss of exactly 0 replaces no other: the
+// rank has none. `is_part`: the loads of both are parts of those of the step, of two ranks or microbatches, and are
+// added.
+void join_frames(TelemetryFrame& frame, TelemetryFrame&& more, bool is_part = false);
 
 struct Imported {
   std::vector<std::shared_ptr<History>> runs;  // empty if cancelled

@@ -49,6 +49,14 @@ bool is_own_name(std::string_view name) {
   return std::ranges::any_of(kRouterFigures, [&](const auto& figure) { return name == figure.column; });
 }
 
+// True for the name of a rank or microbatch, whose values are a part of those of the step.
+bool is_part_of_step(std::string_view name) {
+  constexpr std::array<std::string_view, 9> kParts = {"rank",        "global_rank",   "dp_rank",
+                                                      "ep_rank",     "process_index", "microbatch",
+                                                      "micro_batch", "micro_step",    "microstep"};
+  return std::ranges::find(kParts, name) != kParts.end();
+}
+
 // True for names of objects that only enclose the figures of a step, so that the figures' names do not include them.
 bool is_wrapper(std::string_view name) {
   constexpr std::array<std::string_view, 6> kWrappers = {"metrics", "scalars", "values", "logs", "log", "data"};
@@ -88,6 +96,14 @@ void keep_validation(MeasuredOn text, NamedLine& line) {
   line.of_layers.clear();
 }
 
+// Returns the number of the rank or microbatch of a line; -1: it states none.
+int part_of(const JsonFields& line) {
+  for (const JsonFields::Field& field : line)
+    if (std::int64_t part = 0; is_part_of_step(field.key) && field.value.get(part) == simdjson::SUCCESS && part >= 0)
+      return static_cast<int>(part & INT32_MAX);
+  return -1;
+}
+
 // Returns nullopt if the value is not the number of a step, such as -1 before the first step.
 std::optional<std::int64_t> step_number(JsonValue value) {
   try {
@@ -112,7 +128,9 @@ LineNames::Known& LineNames::find(std::string_view name) {
 AccountBook::Name& LineNames::counts_of(Known& known, std::string_view name) {
   if (!known.counts.counts)
     known.counts = book_->add(prefix_ + std::string(name), known.match ? known.match->rule : nullptr, number_,
-                              is_own_name(name) ? "Values of MoEScope's own lines" : "");
+                              is_part_of_step(name) ? "Part of a step: loads of parts are added"
+                              : is_own_name(name)   ? "Values of MoEScope's own lines"
+                                                    : "");
   return known.counts;
 }
 
@@ -309,7 +327,7 @@ NamedLine LineNames::read(const JsonFields& line, std::int64_t number, bool coun
   }
   if (counts)
     for (const JsonFields::Field& field : counted) count(find(field.key), field, step_of_line);
-  NamedLine read{JsonFields(std::move(fields)), std::move(of_layers), std::move(converted)};
+  NamedLine read{JsonFields(std::move(fields)), std::move(of_layers), part_of(line), std::move(converted)};
   if (const MeasuredOn text = measured_on(line); text != MeasuredOn::training) keep_validation(text, read);
   return read;
 }

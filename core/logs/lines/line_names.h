@@ -28,6 +28,7 @@ struct NamedLine {
   // Keys are "step", "ce_loss", "tokens_per_expert", ...; names that the table does not have are unchanged.
   JsonFields fields;
   std::vector<NamedLayerValue> of_layers;  // and figures of the routers over all layers, whose layer is -1
+  int part = -1;                           // rank or microbatch of the values; -1: not stated
   std::vector<const TagRule*> converted;   // rules of `fields` whose values are not the figures themselves
 };
 

@@ -16,6 +16,7 @@
 #include "core/io/text_encoding.h"
 #include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/line_names.h"
+#include "core/logs/lines/line_parts.h"
 #include "core/logs/lines/split_step.h"
 #include "core/logs/lines/step_fields.h"
 #include "core/logs/lines/text_log.h"
@@ -34,53 +35,10 @@ constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16;
 constexpr int kFirstNamedRun = 1 << 21;
 constexpr double kLastStep = 1e15;
 
-// Keys of a step besides the figures. A key that is logged again shows that its step was repeated.
-constexpr std::array<const char*, 8> kValuesOfStep = {
-    "tokens_per_expert", "utilization", "expert_bias", "routers", "quants", "gradients", "specialisation", "texts"};
-
-// False for a remark of the script, such as {"end": true}: after the first step, a line without a step and figures.
-bool has_figures(const NamedLine& line) {
-  return has_nested(line.fields) || !line.of_layers.empty() || member(line.fields, {"routers", "layer", "markers"}) ||
-         std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return member(line.fields, {figure.column}); });
-}
-
-bool holds_other_values(const JsonFields& fields) {
-  return member(fields, {"wire", "flips", "rounding_flips", "router_roundings"}) ||
-         std::ranges::any_of(kValuesOfStep, [&](const char* key) { return member(fields, {key}); });
-}
-
-std::string settings_text(const JsonFields& fields) {
-  std::string text;
-  for (const auto& [key, value] : fields)
-    text += (text.empty() ? "" : ",") + json_string(key) + ':' + simdjson::minify(value);
-  return '{' + text + '}';
-}
-
 // The line could be read in part: its readable figures were taken.
 struct UnreadablePart : Unreadable {
   using Unreadable::Unreadable;
 };
-
-// Returns the step and the readable figures of a line that could not be read as a whole; nullopt if no figure is left.
-std::optional<NamedLine> readable_part(const NamedLine& line) {
-  std::vector<JsonFields::Field> fields;
-  bool has_figure = false, lacks_value = !line.of_layers.empty() || holds_other_values(line.fields);
-  for (const JsonFields::Field& field : line.fields) {
-    const bool is_figure =
-        std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return field.key == figure.column; });
-    const bool is_readable = is_figure && (field.value.is_null() || holds_number(field.value));
-    has_figure = has_figure || is_readable;
-    lacks_value = lacks_value || (is_figure && !is_readable);
-    if (is_readable || field.key == "step" || field.key == "epoch") fields.push_back(field);
-  }
-  if (!has_figure || !lacks_value || line.fields.find("layer")) return {};
-  return NamedLine{JsonFields(std::move(fields)), {}, line.converted};
-}
-
-// True for the last line of Hugging Face's Trainer, which has totals and means of the whole training.
-bool is_closing(const JsonFields& json) {
-  return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
-}
 
 }  // namespace
 
@@ -102,7 +60,9 @@ struct LogReader::State {
     // The current step if it may be incomplete: layers of a step that is given layer by layer, or, if `joins`, further
     // values of a step that was added before.
     std::optional<TelemetryFrame> part;
-    bool joins = false;
+    bool joins = false, part_is_added = false;  // part_is_added: its loads are those of further ranks
+    std::set<std::pair<int, int>> parts;        // ranks with a line of the step parts_step, by layer (-1: all)
+    std::int64_t parts_step = -1;
     std::int64_t part_line = 0, newest = -1;
     RestartRule restarts;
     std::size_t to_new_steps = 0;  // restarts to a step that was not logged before
@@ -166,9 +126,10 @@ struct LogReader::State {
   void take(Run& run, const NamedLine& line);
   void take_or_hold(Run& run, const NamedLine& line, bool in_part);
   void count_bad(std::int64_t number, const Unreadable& why);
+  static bool is_further_part(Run& run, int part, int layer, std::int64_t step);
   void watch_epoch(Run& run, const NamedLine& line, std::int64_t step);
   void go_back(Run& run, const NamedLine& line, std::int64_t step);
-  void place(Run& run, TelemetryFrame frame, bool whole);
+  void place(Run& run, TelemetryFrame frame, bool whole, bool is_added);
   void take_markers(Run& run, const JsonFields& json);
 };
 
@@ -331,7 +292,10 @@ void LogReader::State::watch_epoch(Run& run, const NamedLine& named, std::int64_
 void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t step) {
   std::optional<Restart> restart;
   const auto take_key = [&](std::string_view key) {
-    if (const auto found = run.restarts.take(key, step); found && !restart) restart = found;
+    const std::string of_part = named.part < 0 ? "" : std::to_string(named.part) + ' ' + std::string(key);
+    if (const auto found = run.restarts.take(of_part.empty() ? key : std::string_view(of_part), step);
+        found && !restart)
+      restart = found;
   };
   const JsonValue* layer = named.fields.find("layer");
   if (layer && layer->is_number()) {
@@ -353,9 +317,17 @@ void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t st
   run.newest = std::min(run.newest, restart->step - 1);
 }
 
+// True if a line of another rank or microbatch came before at this step, so that their loads are added.
+bool LogReader::State::is_further_part(Run& run, int part, int layer, std::int64_t step) {
+  if (part < 0) return false;
+  if (std::exchange(run.parts_step, step) != step) run.parts.clear();
+  const bool is_new = run.parts.emplace(layer, part).second;
+  return is_new && std::ranges::count(run.parts, layer, &std::pair<int, int>::first) > 1;
+}
+
 // Adds a new, complete step to the run. Keeps any other in `part` until the next step, because more may follow.
-void LogReader::State::place(Run& run, TelemetryFrame frame, bool whole) {
-  if (run.part && run.part->step == frame.step) return join_frames(*run.part, std::move(frame));
+void LogReader::State::place(Run& run, TelemetryFrame frame, bool whole, bool is_added) {
+  if (run.part && run.part->step == frame.step) return join_frames(*run.part, std::move(frame), is_added);
   add_part(run);
   if (run.imported)  // add_part() may have opened the run
     for (const RouterFrame& router : frame.routers)
@@ -365,6 +337,7 @@ void LogReader::State::place(Run& run, TelemetryFrame frame, bool whole) {
     return run.imported->add(std::move(frame));
   }
   run.joins = frame.step <= run.newest;
+  run.part_is_added = is_added;
   run.newest = std::max(run.newest, frame.step);
   run.part = std::move(frame);
   run.part_line = lines;
@@ -379,7 +352,9 @@ void LogReader::State::take(Run& run, const NamedLine& named) {
   go_back(run, named, frame.step);
   names.count_loads(frame);
   router_names.count_loads(frame);
-  place(run, std::move(frame), !of_layer);
+  const int layer = of_layer && !frame.routers.empty() ? frame.routers.back().layer : -1;
+  const bool is_added = is_further_part(run, named.part, layer, frame.step);
+  place(run, std::move(frame), !of_layer, is_added);
   if (!of_layer) take_markers(run, named.fields);
 }
 
@@ -390,7 +365,7 @@ void LogReader::State::add_part(Run& run) {
   run.part.reset();
   if (run.joins) {
     const std::int64_t step = frame.step;
-    if (!run.imported->join(std::move(frame)))
+    if (!run.imported->join(std::move(frame), run.part_is_added))
       bad.add(run.part_line, "step " + std::to_string(step) + ": these values come after too many later steps");
     return;
   }

@@ -194,6 +194,24 @@ TEST_F(Accounts, LoadsByExpertAsObjects) {
             (std::vector<std::uint32_t>{8, 0, 4}));
 }
 
+TEST_F(Accounts, LoadsOfRanksAreAdded) {
+  for (const char* layer : {"", "\"layer\":0,"}) {
+    std::string text;
+    for (int step = 0; step < 3; ++step)
+      for (int rank = 0; rank < 3; ++rank)
+        text += "{\"step\":" + std::to_string(step) + ",\"rank\":" + std::to_string(rank) +
+                ",\"loss\":" + (rank == 1 ? "2.5" : "0.0") + "," + layer +
+                "\"tokens_per_expert\":" + (*layer ? "[" : "[[") + std::to_string(4 + rank) + ",2" +
+                (*layer ? "]" : "]]") + "}\n";
+    const OpenedRuns opened = open(write("run.jsonl", text));
+    const History& run = *opened.histories.at(0);
+    EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{15, 6})) << layer;
+    EXPECT_NEAR(run.values(Metric::max_vio, 0, {1, 1})[0], 15 / 10.5 - 1, 1e-5) << layer;
+    EXPECT_EQ(run.values(Metric::ce_loss, kWholeRun, {1, 1})[0], 2.5f) << layer;
+    EXPECT_TRUE(opened.remarks.empty()) << opened.remarks[0];
+  }
+}
+
 TEST_F(Accounts, TrackiosRunsAreRead) {
   const std::string path = (root / "project.db").string();
   fs::create_directories(root);
