@@ -225,11 +225,14 @@ std::string_view without_unit(std::string_view name) {
   return name;
 }
 
+constexpr int kDeepestList = 3;
+
 // Returns the end of the list that begins with the text, "[[1, 2], [3, 4]]" of numbers; 0 if it is none.
 std::size_t list_end(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     depth += (text[i] == '[') - (text[i] == ']');
+    if (depth > kDeepestList) return 0;
     if (std::string_view("[]0123456789.,+-eE \t").find(text[i]) == std::string_view::npos) return 0;
     if (depth == 0) return i + 1;
   }
