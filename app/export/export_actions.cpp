@@ -30,14 +30,14 @@
 #include "core/replay/replay_page.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/export_weights.h"
-#include "widgets/cluster/layer_on_every_rank_panel.h"
+#include "widgets/cluster/layer_lanes.h"
+#include "widgets/cluster/time_of_a_step_panel.h"
 
 namespace moescope {
 
 ExportActions::ExportActions(const Context& context, const ComparedRuns* compared)
     : Actions(context), compared_(compared) {
-  connect(workspaces_->cluster()->timeline(), &LayerOnEveryRankPanel::exportRequested, this,
-          &ExportActions::exportTimeline);
+  connect(workspaces_->cluster()->stepTime(), &TimeOfAStepPanel::exportRequested, this, &ExportActions::exportTimeline);
 }
 
 void ExportActions::addActionsTo(QMenu* file) {
@@ -246,7 +246,7 @@ void ExportActions::exportWorkspace() {
 }
 
 void ExportActions::saveTimeline(const QString& path) {
-  const LayerOnEveryRankPanel* timeline = workspaces_->cluster()->timeline();
+  const LayerLanes* timeline = workspaces_->cluster()->stepTime()->lanes();
   if (!timeline->hasTimeline())
     throw std::runtime_error(
         "There is no timeline to save: the panel Time of a step in the workspace Cluster has no result.");

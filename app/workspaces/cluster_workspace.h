@@ -1,12 +1,11 @@
-// The Cluster workspace: the cost of runs like this one on hundreds of GPUs; published, measured elsewhere, and
-// modelled.
+// The Cluster workspace: the cost of runs like this one on hundreds of GPUs, measured elsewhere and modelled.
 #pragma once
 
 #include "app/workspaces/workspace.h"
 
 namespace moescope {
 
-class LayerOnEveryRankPanel;
+class TimeOfAStepPanel;
 
 class ClusterWorkspace : public Workspace {
   Q_OBJECT
@@ -16,11 +15,11 @@ class ClusterWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
-  LayerOnEveryRankPanel* timeline() const { return timeline_panel_; }
+  TimeOfAStepPanel* stepTime() const { return step_time_panel_; }
 
  private:
-  QDockWidget *published_, *step_time_, *live_cost_, *layers_, *timeline_, *health_;
-  LayerOnEveryRankPanel* timeline_panel_;
+  TimeOfAStepPanel* step_time_panel_;
+  QDockWidget *step_time_, *live_cost_, *layers_;
 };
 
 }  // namespace moescope

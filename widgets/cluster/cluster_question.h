@@ -30,7 +30,6 @@ struct ClusterQuestion {
   AskedPlacement placement = AskedPlacement::contiguous;
   Recompute recompute = Recompute::full;
   double overlap = 0;
-  Hypothesis hypothesis = Hypothesis::h2;
   std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run, if is_live(routing)
   bool operator==(const ClusterQuestion&) const = default;
 };

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
-#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -115,21 +115,26 @@ Panel::Answer DeepEPGainPanel::answer() const {
   return {question, {range + QString("; with this router %1 \u00d7 (modelled)").arg(live), range}};
 }
 
-QString DeepEPGainPanel::csv() const {
-  QString text = QStringLiteral(
-      "kind,routing,copies a token,rank max/mean,measured elsewhere standard/DeepEP,modelled standard/DeepEP,"
-      "measured elsewhere DeepEP layer [ms],modelled DeepEP layer [ms]\n");
-  if (!answer_) return text;
-  const auto number = [](double value) { return std::isfinite(value) ? QString::number(value, 'g', 6) : QString(); };
-  const auto add = [&](const char* kind, const LayerGain& g) {
-    text += csvRow(csvField(kind), QString::fromStdString(g.name), number(g.copies), number(g.rank_max_over_mean),
-                   number(g.measured), number(g.modelled), number(g.measured_ms), number(g.modelled_ms));
+ValueTable DeepEPGainPanel::table() const {
+  ValueTable table({{"kind"},
+                    {"routing"},
+                    {"copies a token", "", 3},
+                    {"fullest rank / mean", "", 3},
+                    {"measured elsewhere, standard / DeepEP", "", 3},
+                    {"modelled, standard / DeepEP", "", 3},
+                    {"measured elsewhere, DeepEP layer", "ms", 3},
+                    {"modelled, DeepEP layer", "ms", 3}});
+  if (!answer_) return table;
+  const auto add = [&](const std::string& kind, std::span<const LayerGain> gains) {
+    for (const LayerGain& gain : gains)
+      table.add(kind, gain.name, gain.copies, gain.rank_max_over_mean, unless_nan(gain.measured), gain.modelled,
+                unless_nan(gain.measured_ms), gain.modelled_ms);
   };
-  for (const LayerGain& g : answer_->gains.measured) add("measured elsewhere", g);
-  for (const LayerGain& g : answer_->gains.by_groups) add("modelled, groups", g);
-  for (const LayerGain& g : answer_->gains.by_skew) add("modelled, Zipf", g);
-  if (answer_->live) add("modelled, this router", *answer_->live);
-  return text;
+  add("measured elsewhere", answer_->gains.measured);
+  add("modelled, groups", answer_->gains.by_groups);
+  add("modelled, Zipf", answer_->gains.by_skew);
+  if (answer_->live) add("modelled, this router", {&*answer_->live, 1});
+  return table;
 }
 
 QString DeepEPGainPanel::explain() const {

@@ -18,7 +18,7 @@ class DeepEPGainPanel : public Panel {
 
  public:
   explicit DeepEPGainPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override;
 
  protected:

@@ -6,11 +6,8 @@
 #include <cmath>
 
 #include "core/numerics/kernel_names.h"
-#include "widgets/cluster/published_and_modelled_panel.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/csv.h"
-#include "widgets/panel/flat_combo.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -41,10 +38,6 @@ double replicaBytes(const LiveCost& cost) {
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Cost of this imbalance", Provenance::modelled, parent) {
   showAnswers();
-  hypothesis_ = new FlatCombo(this);
-  fillHypotheses(hypothesis_);
-  hypothesis_->setCurrentIndex(static_cast<int>(Hypothesis::h2));
-  addControl(hypothesis_);
   note_ = new FittedLabel(this);
   note_->setRole(QPalette::PlaceholderText);
   followFont(note_, [this] { note_->setFont(typeFont(QApplication::font(), Type::caption)); });
@@ -64,10 +57,6 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   pause_.setSingleShot(true);
   pause_.setInterval(kLeastPauseMs);
   connect(&pause_, &QTimer::timeout, this, [this] { renew(); });
-  connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] {
-    pause_.stop();
-    renew();
-  });
 }
 
 void ThisImbalancePanel::showEvent(QShowEvent* event) {
@@ -91,7 +80,6 @@ void ThisImbalancePanel::renew() {
   if (history->steps().empty()) return say(noDataYetNotice(*selection_));
   const auto frame = selection_->frame();
   Asked now{{},
-            static_cast<Hypothesis>(hypothesis_->currentIndex()),
             frame ? frame->step : -1,
             selection_->layer(),
             QString::fromStdString(multiplied_by(history->info().kernels))};
@@ -104,7 +92,7 @@ void ThisImbalancePanel::renew() {
   computing_ = true;
   worker_.start([this, now](std::stop_token stopped) {
     const StepConfig config = askedConfig();
-    std::vector<LiveCost> costs = live_costs(config, now.hypothesis, now.load, live_cases(config));
+    std::vector<LiveCost> costs = live_costs(config, Hypothesis::h2, now.load, live_cases(config));
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
         this, [this, now, costs = std::move(costs)] { show(costs, now); }, Qt::QueuedConnection);
@@ -190,17 +178,26 @@ QString ThisImbalancePanel::status() const {
   return QString("671B on 256 GPUs, layer %1, step %2").arg(shown_.layer).arg(formatCount(shown_.step));
 }
 
-QString ThisImbalancePanel::csv() const {
-  QString text = QStringLiteral(
-      "step,layer,EP,node-limited,balanced placement,payload,modelled [tokens/s/GPU],band low,band high,forced "
-      "balance [tokens/s/GPU],lost (share),experts max/mean,copies per token\n");
+ValueTable ThisImbalancePanel::table() const {
+  ValueTable table({{"step"},
+                    {"layer"},
+                    {"EP"},
+                    {"node-limited"},
+                    {"balanced placement"},
+                    {"payload"},
+                    {"modelled", "tokens/s/GPU"},
+                    {"band low", "tokens/s/GPU"},
+                    {"band high", "tokens/s/GPU"},
+                    {"forced balance", "tokens/s/GPU"},
+                    {"lost", "share"},
+                    {"experts of the fullest rank / mean", "", 3},
+                    {"copies a token", "", 3}});
   for (const LiveCost& cost : costs_)
-    text += csvRow(shown_.step, shown_.layer, cost.live_case.ep, cost.live_case.node_limited ? 1 : 0,
-                   cost.live_case.balanced ? 1 : 0, payload_name(cost.live_case.payload),
-                   QString::number(cost.tokens_per_second, 'f', 2), QString::number(cost.band.low, 'f', 2),
-                   QString::number(cost.band.high, 'f', 2), QString::number(cost.forced_tokens_per_second, 'f', 2),
-                   cost.lost(), cost.traffic.expert_rows_max_over_mean, cost.traffic.copies_per_token);
-  return text;
+    table.add(shown_.step, shown_.layer, cost.live_case.ep, cost.live_case.node_limited, cost.live_case.balanced,
+              std::string(payload_name(cost.live_case.payload)), cost.tokens_per_second, cost.band.low, cost.band.high,
+              cost.forced_tokens_per_second, cost.lost(), cost.traffic.expert_rows_max_over_mean,
+              cost.traffic.copies_per_token);
+  return table;
 }
 
 QString ThisImbalancePanel::explain() const {

@@ -2,7 +2,6 @@
 // remedies.
 #pragma once
 
-#include <QComboBox>
 #include <QLabel>
 
 #include "core/cluster/live_cost.h"
@@ -21,10 +20,8 @@ class ThisImbalancePanel : public Panel {
   static constexpr int kVariants = kLiveVariants;
 
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override;
-
-  void setHypothesis(Hypothesis hypothesis) { hypothesis_->setCurrentIndex(static_cast<int>(hypothesis)); }
 
  protected:
   QString status() const override;
@@ -34,7 +31,6 @@ class ThisImbalancePanel : public Panel {
  private:
   struct Asked {
     std::vector<std::uint32_t> load;
-    Hypothesis hypothesis = Hypothesis::h2;
     std::int64_t step = -1;
     int layer = -1;
     QString units;  // matrix units of the run's GEMMs; empty: not named in its log
@@ -50,7 +46,6 @@ class ThisImbalancePanel : public Panel {
   FigureTable* table_;
   FittedLabel* note_;
   QLabel* notice_;
-  QComboBox* hypothesis_;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;
   Asked asked_, shown_;

@@ -1,17 +1,18 @@
 #include "widgets/cluster/time_of_a_step_panel.h"
 
 #include <QApplication>
+#include <QStackedWidget>
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
 #include <vector>
 
+#include "core/cluster/node_health.h"
 #include "core/numerics/kernel_names.h"
-#include "widgets/cluster/published_and_modelled_panel.h"
+#include "widgets/cluster/layer_lanes.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/flow_row.h"
 #include "widgets/panel/metric_text.h"
@@ -42,16 +43,29 @@ int colorOf(const StepPart& part) {
   return name == "rest" || name == "uneven stages" || name == "pipeline bubble" ? kRestColor : kComputeColor;
 }
 
+// The cost of failures with the best interval of checkpoints, with its formula.
+QStringList failureForms() {
+  const NodeHealth health;
+  const double interval_s = health.best_interval_s();
+  const QString goodput = QString("Failures: goodput %1 (assumed)").arg(formatPercent(health.goodput(interval_s)));
+  const QString formula = QString("%1 = 1 \u2212 c/t \u2212 (t/2 + r)/M, a checkpoint every t = \u221a(2cM) = %2 min")
+                              .arg(goodput)
+                              .arg(interval_s / 60, 0, 'f', 0);
+  return {formula + QString("; M = %1 h between failures of %2 nodes, c = %3 s for a checkpoint, r = %4 min to restart")
+                        .arg(health.run_mtbf_s() / 3600, 0, 'f', 1)
+                        .arg(health.nodes)
+                        .arg(health.checkpoint_s)
+                        .arg(health.restart_s / 60),
+          formula, goodput};
+}
+
 }  // namespace
 
 TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Time of a step", Provenance::modelled, parent) {
   showAnswers();
   buildChoices();
-  note_ = new FittedLabel(this);
-  note_->setRole(QPalette::PlaceholderText);
-  followFont(note_, [this] { note_->setFont(typeFont(QApplication::font(), Type::caption)); });
-  addBody(note_, 0);
+  note_ = addNote();
   plot_ = new BandBars(this);
   plot_->setCaption("ms a token and GPU");
   plot_->setFormatter([](double value) { return formatValue(value, 2); });
@@ -59,22 +73,59 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
                     {"communication", kCommunicationColor, Fill::solid, false},
                     {"rest and pipeline", kRestColor, Fill::solid, false},
                     {"with a fitted number", kRestColor, Fill::hatched, false}});
-  plot_->refill = [this] { refill(); };
-  plot_->describe = [this](int row) { return describe(row); };
+  plot_->describe = [this](int row) {
+    return answer_ && answer_->problem.empty() ? readout({std::string(answer_->time.parts.at(row).name)})
+                                               : QStringList();
+  };
+  lanes_ = new LayerLanes(this);
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(plot_), static_cast<PlotFrame*>(lanes_)})
+    plot->refill = [this] { refill(); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] {
-      if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) plot_->markDirty();
+      if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) markDirty();
     });
   pause_.setSingleShot(true);
   pause_.setInterval(kBetweenLoadsMs);
-  connect(&pause_, &QTimer::timeout, plot_, &PlotFrame::markDirty);
-  addBody(plot_);
+  connect(&pause_, &QTimer::timeout, this, &TimeOfAStepPanel::markDirty);
+  buildViews();
+  addNote()->setTexts(failureForms());
   chosen();
-  for (QComboBox* box : {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_,
-                         hypothesis_, overlap_})
+  for (QComboBox* box :
+       {view_, model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, overlap_})
     keepState(box->accessibleName(), box);
   keepState(
       "zipf", [this] { return zipf_->value(); }, [this](const QVariant& state) { zipf_->setValue(state.toDouble()); });
+}
+
+FittedLabel* TimeOfAStepPanel::addNote() {
+  auto* note = new FittedLabel(this);
+  note->setRole(QPalette::PlaceholderText);
+  followFont(note, [note] { note->setFont(typeFont(QApplication::font(), Type::caption)); });
+  addBody(note, 0);
+  return note;
+}
+
+void TimeOfAStepPanel::buildViews() {
+  auto* views = new QStackedWidget(this);
+  views->addWidget(plot_);
+  views->addWidget(lanes_);
+  addBody(views);
+  view_ = makeChoice({"parts of the step", "a layer on every rank"}, "View");
+  addControl(view_);
+  connect(view_, &QComboBox::currentIndexChanged, this, [this, views](int view) {
+    views->setCurrentIndex(view);
+    update();  // repaints the answer as well
+  });
+  export_ = new QAction("Save as Chrome trace...", this);
+  export_->setToolTip("Saves the layer on every rank as a trace that ui.perfetto.dev and chrome://tracing open");
+  export_->setVisible(false);
+  connect(export_, &QAction::triggered, this, &TimeOfAStepPanel::exportRequested);
+  addOption(export_);
+}
+
+void TimeOfAStepPanel::markDirty() {
+  plot_->markDirty();
+  lanes_->markDirty();
 }
 
 // Adds a choice. It has no label, so its items say what they are. Without `row` it becomes an entry of the menu.
@@ -118,7 +169,6 @@ void TimeOfAStepPanel::buildChoices() {
   way_->setCurrentIndex(static_cast<int>(usual.way));
   ep_->setCurrentText(QString("EP %1").arg(usual.ep));
   recompute_->setCurrentIndex(static_cast<int>(usual.recompute));
-  setHypothesis(usual.hypothesis);
 }
 
 // Adds the options that are rarely changed; the note lists the options that differ from their defaults.
@@ -134,10 +184,6 @@ void TimeOfAStepPanel::buildOptions() {
       addChoice(nullptr, "Overlap", {}, "share of the all-to-all hidden behind compute; the published runs have none");
   for (const int percent : kOverlaps)
     overlap_->addItem(percent == 0 ? QString("no overlap") : QString("%1 % overlap").arg(percent), percent);
-  hypothesis_ = new FlatCombo(this);
-  fillHypotheses(hypothesis_);
-  connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
-  addOption(hypothesis_);
 }
 
 QString TimeOfAStepPanel::unusualOptions() const {
@@ -189,7 +235,6 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   q.placement = static_cast<AskedPlacement>(placement_->currentIndex());
   q.recompute = static_cast<Recompute>(recompute_->currentIndex());
   q.overlap = overlap_->currentData().toInt() / 100.0;
-  q.hypothesis = static_cast<Hypothesis>(hypothesis_->currentIndex());
   if (!is_live(q.routing)) return q;
   const auto frame = selection_->frame();
   if (const RouterFrame* router = find_router(frame.get(), selection_->layer()))
@@ -200,7 +245,7 @@ ClusterQuestion TimeOfAStepPanel::question() const {
 void TimeOfAStepPanel::chosen() {
   if (!note_) return;  // the panel is still being built
   zipf_->setVisible(routing_->currentIndex() == static_cast<int>(AskedRouting::zipf));
-  plot_->markDirty();
+  markDirty();
 }
 
 void TimeOfAStepPanel::refill() {
@@ -212,8 +257,9 @@ void TimeOfAStepPanel::refill() {
     asked_ = now;
     ask();
   }
-  if (!answer_) return plot_->setNotice("Computing...");
-  plot_->setNotice(QString::fromStdString(answer_->problem));
+  if (answer_) return plot_->setNotice(QString::fromStdString(answer_->problem));
+  plot_->setNotice("Computing...");
+  lanes_->setNotice(plot_->notice());
 }
 
 void TimeOfAStepPanel::ask() {
@@ -242,6 +288,8 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
   plot_->setRows(std::move(rows));
   note_->setTexts(noteForms());
   plot_->markDirty();
+  lanes_->setAnswer(answer);
+  export_->setVisible(lanes_->hasTimeline());
   update();  // repaints the answer as well
   emit answerChanged();
 }
@@ -260,6 +308,7 @@ Panel::Answer TimeOfAStepPanel::answer() const {
   const QString question = "How fast is a step?";
   if (!answer_) return {};
   if (!answer_->problem.empty()) return {{}, {QString::fromStdString(answer_->problem)}, true};
+  if (showsLayer()) return {"How long do ranks wait?", lanes_->answers()};
   const QString speed = QString("%1 tokens/s a GPU").arg(formatCount(std::round(answer_->time.tokens_per_second)));
   const QString band =
       speed + QString(", between %1 and %2")
@@ -292,16 +341,6 @@ QString TimeOfAStepPanel::unitsOfRun() const {
   return units.empty() ? QString() : QString("; the run's GEMMs: %1").arg(QString::fromStdString(units));
 }
 
-QStringList TimeOfAStepPanel::describe(int row) const {
-  if (!answer_ || row < 0 || row >= static_cast<int>(answer_->time.parts.size())) return {};
-  const StepPart& part = answer_->time.parts[row];
-  QStringList lines{
-      QString("%1: %2 ms per token and GPU").arg(QString::fromUtf8(part.name), formatValue(part.ms, 4)),
-      QString("%1: %2").arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.how))};
-  if (!part.fitted.empty()) lines << QString("contains fitted numbers: %1").arg(QString::fromStdString(part.fitted));
-  return lines;
-}
-
 QString TimeOfAStepPanel::status() const {
   if (!is_live(static_cast<AskedRouting>(routing_->currentIndex()))) return {};
   const auto frame = selection_->frame();
@@ -309,16 +348,22 @@ QString TimeOfAStepPanel::status() const {
                : QString();
 }
 
-QString TimeOfAStepPanel::csv() const {
-  QString text = QStringLiteral("part,time [ms per token and GPU],share,kind,fitted numbers in it,how\n");
-  if (!answer_) return text;
-  for (const StepPart& part : answer_->time.parts)
-    text += csvRow(part.name, digits(part.ms, 7), digits(part.ms / answer_->time.ms_per_token, 7),
-                   provenance_name(part.kind), csvField(QString::fromStdString(part.fitted)),
-                   csvField(QString::fromStdString(part.how).replace('"', '\'')));
-  const QString band = QString("band %1 to %2").arg(answer_->band.low, 0, 'f', 2).arg(answer_->band.high, 0, 'f', 2);
-  return text + csvRow("tokens/s/GPU", QString::number(answer_->time.tokens_per_second, 'f', 2), "", "modelled",
-                       csvField(QString::fromStdString(answer_->time.fitted())), csvField(band));
+ValueTable TimeOfAStepPanel::table() const {
+  if (showsLayer()) return lanes_->table();
+  ValueTable table(
+      {{"part"}, {"time", "ms per token and GPU"}, {"share", "share"}, {"kind"}, {"fitted numbers in it"}, {"how"}});
+  if (!answer_ || !answer_->problem.empty()) return table;
+  const StepTime& time = answer_->time;
+  for (const StepPart& part : time.parts)
+    table.add(std::string(part.name), part.ms, part.ms / time.ms_per_token, std::string(provenance_name(part.kind)),
+              part.fitted, part.how);
+  const QString speed = QString("%1 tokens/s a GPU, between %2 and %3")
+                            .arg(time.tokens_per_second, 0, 'f', 2)
+                            .arg(answer_->band.low, 0, 'f', 2)
+                            .arg(answer_->band.high, 0, 'f', 2);
+  table.add(std::string("step"), time.ms_per_token, 1.0, std::string(provenance_name(Provenance::modelled)),
+            time.fitted(), speed.toStdString());
+  return table;
 }
 
 QString TimeOfAStepPanel::explain() const {

@@ -1,5 +1,5 @@
 // Time of a training step on a cluster for a chosen configuration: modelled tokens/s/GPU with its band, and the parts
-// of the step.
+// of the step, or one layer on every rank.
 #pragma once
 
 #include <QComboBox>
@@ -15,15 +15,17 @@
 
 namespace moescope {
 
+class LayerLanes;
+
 class TimeOfAStepPanel : public Panel {
   Q_OBJECT
 
  public:
   explicit TimeOfAStepPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
   QString explain() const override;
 
-  void setHypothesis(Hypothesis hypothesis) { hypothesis_->setCurrentIndex(static_cast<int>(hypothesis)); }
+  LayerLanes* lanes() const { return lanes_; }
   const std::optional<ClusterAnswer>& answered() const { return answer_; }
   // "DeepEP shortens the step by 12 % (modelled)"; empty if there is no answer yet, or no answer is possible.
   QString verdict() const;
@@ -31,6 +33,7 @@ class TimeOfAStepPanel : public Panel {
 
  signals:
   void answerChanged();
+  void exportRequested();  // the timeline of the layer is to be saved
 
  protected:
   QString status() const override;
@@ -39,6 +42,10 @@ class TimeOfAStepPanel : public Panel {
  private:
   ClusterQuestion question() const;  // the question with the load of the selected layer and step
   QComboBox* addChoice(QLayout* row, const QString& name, const QStringList& items, const QString& tip);
+  FittedLabel* addNote();
+  void buildViews();
+  bool showsLayer() const { return view_->currentIndex() == 1; }
+  void markDirty();
   void buildChoices();
   void buildRouting(QLayout* row);
   void buildOptions();
@@ -49,12 +56,13 @@ class TimeOfAStepPanel : public Panel {
   void show(const ClusterAnswer& answer, const ClusterAnswer& other_way);
   QStringList noteForms() const;
   QString unitsOfRun() const;
-  QStringList describe(int row) const;
 
   BandBars* plot_;
+  LayerLanes* lanes_;
+  QAction* export_;
   FittedLabel* note_ = nullptr;  // nullptr while the panel is being built
-  QComboBox *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_, *recompute_,
-      *hypothesis_, *overlap_;
+  QComboBox *view_, *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_,
+      *recompute_, *overlap_;
   QDoubleSpinBox* zipf_;
   std::optional<ClusterQuestion> asked_;
   std::optional<ClusterAnswer> answer_, other_way_;  // answer, and answer with the other kind of all-to-all

@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kLaneSwatch = 16, kFlagHeight = 9, kNearFlag = 6;
+constexpr int kLaneSwatch = 16;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ QMargins LaneChart::margins() const {
   int widest = 0;
   for (const QString& name : names_) widest = std::max(widest, fontMetrics().horizontalAdvance(name));
   return {std::min(widest, width() / 4) + 12,
-          keyBeside({}, labelsOf(keyed(), &Activity::name), kLaneSwatch).height + kFlagHeight, 14, axisLabelHeight()};
+          keyBeside({}, labelsOf(keyed(), &Activity::name), kLaneSwatch).height + kSpace8, 14, axisLabelHeight()};
 }
 
 double LaneChart::laneHeight() const {
@@ -88,25 +88,11 @@ void LaneChart::paintData(QPainter& painter) {
       }
     }
   }
-  painter.setPen(Qt::NoPen);
-  painter.setBrush(palette().text().color());
-  for (const Flag& flag : flags_) {
-    const double x = axis().toPixel(flag.at);
-    painter.drawPolygon(QPolygonF(
-        {{x, plot.top() - 1.0}, {x - 4, plot.top() - 1.0 - kFlagHeight}, {x + 4, plot.top() - 1.0 - kFlagHeight}}));
-  }
-  painter.setBrush(Qt::NoBrush);
 }
 
 QStringList LaneChart::readoutAt(QPoint position) const {
   const QRect plot = plotRect();
-  if (position.x() < plot.left() || position.x() > plot.right()) return {};
-  if (position.y() < plot.top()) {
-    QStringList texts;
-    for (const Flag& flag : flags_)
-      if (std::abs(axis().toPixel(flag.at) - position.x()) < kNearFlag) texts << flag.text;
-    return texts.mid(0, 8);
-  }
+  if (!plot.contains(position)) return {};
   const int lane = static_cast<int>((position.y() - plot.top()) / laneHeight());
   const double time = axis().fromPixel(position.x());
   for (const Interval& interval : intervals_)

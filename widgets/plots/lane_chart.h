@@ -1,4 +1,4 @@
-// Intervals over time in lanes: activities of ranks or of a run. Activities differ in colour and fill.
+// Intervals over time in lanes: activities of ranks. Activities differ in colour and fill.
 #pragma once
 
 #include <vector>
@@ -20,16 +20,11 @@ class LaneChart : public PlotFrame {
     int color = 0;  // index of seriesColor
     Qt::BrushStyle fill = Qt::SolidPattern;
   };
-  struct Flag {
-    double at = 0;
-    QString text;
-  };
 
   using PlotFrame::PlotFrame;
   void setActivities(std::vector<Activity> activities) { activities_ = std::move(activities); }
   void setLanes(QStringList names, std::vector<Interval> intervals, double end);
-  void setFlags(std::vector<Flag> flags) { flags_ = std::move(flags); }  // marks above the lanes
-  void setCaption(const QString& caption) { caption_ = caption; }        // caption of the time axis, with unit
+  void setCaption(const QString& caption) { caption_ = caption; }  // caption of the time axis, with unit
   const std::vector<Interval>& intervals() const { return intervals_; }
 
  protected:
@@ -47,7 +42,6 @@ class LaneChart : public PlotFrame {
   std::vector<Activity> activities_;
   QStringList names_;
   std::vector<Interval> intervals_;
-  std::vector<Flag> flags_;
   QString caption_;
   double end_ = 1;
 };

@@ -1,0 +1,77 @@
+#include "widgets/cluster/layer_lanes.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace moescope {
+namespace {
+
+constexpr double kMs = 1e-3;                  // ms in a us
+constexpr double kMinNamedWaitShare = 0.005;  // share of the time below which waiting is not named
+
+QString activityName(RankActivity activity) {
+  return QString::fromUtf8(rank_activity_name(activity));
+}
+
+std::string titleOf(const StepConfig& config, int ranks) {
+  return config.shape.name + ", " + config.hardware.name + ", EP " + std::to_string(ranks) + ", " +
+         (config.way == AllToAll::deep_ep ? "DeepEP" : "standard") + " all-to-all, " +
+         (config.mxfp8 ? "MXFP8" : "BF16") + " experts";
+}
+
+// Returns the rank with the longest time in experts.
+int slowestRank(const LayerTimeline& timeline) {
+  std::vector<double> expert_us(static_cast<std::size_t>(timeline.ranks));
+  for (const RankInterval& interval : timeline.intervals)
+    if (interval.activity == RankActivity::experts) expert_us[interval.rank] += interval.to_us - interval.from_us;
+  return static_cast<int>(std::ranges::max_element(expert_us) - expert_us.begin());
+}
+
+}  // namespace
+
+LayerLanes::LayerLanes(QWidget* parent) : LaneChart(parent) {
+  setActivities({{activityName(RankActivity::dispatch), 1, Qt::SolidPattern},
+                 {activityName(RankActivity::experts), 0, Qt::SolidPattern},
+                 {activityName(RankActivity::combine), 2, Qt::Dense2Pattern},
+                 {"waiting", 3, Qt::Dense6Pattern}});
+  setCaption("forward, then backward pass of one microbatch, ms");
+}
+
+void LayerLanes::setAnswer(const ClusterAnswer& answer) {
+  timeline_ = {};
+  setNotice(QString::fromStdString(answer.problem));
+  markDirty();
+  if (!answer.problem.empty()) return;
+  try {
+    timeline_ = layer_timeline(answer.config, answer.parameters, answer.volume, answer.tokens);
+  } catch (const std::runtime_error& error) {
+    return setNotice(QString::fromUtf8(error.what()));
+  }
+  title_ = titleOf(answer.config, timeline_.ranks);
+  std::vector<Interval> intervals;
+  for (const RankInterval& interval : timeline_.intervals)
+    intervals.push_back(
+        {interval.rank, static_cast<int>(interval.activity), interval.from_us * kMs, interval.to_us * kMs});
+  QStringList lanes;
+  for (int rank = 0; rank < timeline_.ranks; ++rank) lanes << QString("rank %1").arg(rank);
+  setLanes(std::move(lanes), std::move(intervals), timeline_.total_us * kMs);
+}
+
+QStringList LayerLanes::answers() const {
+  if (!hasTimeline()) return {};
+  const QString ms = QString("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
+  if (timeline_.waiting_share < kMinNamedWaitShare) return {QString("All ranks have the same work: %1").arg(ms), ms};
+  const QString waits = QString("Ranks wait %1 of the time").arg(formatPercent(timeline_.waiting_share));
+  const QString slowest = waits + QString(", most for rank %1").arg(slowestRank(timeline_));
+  return {slowest + QStringLiteral("; ") + ms, slowest, waits};
+}
+
+ValueTable LayerLanes::table() const {
+  ValueTable table({{"rank"}, {"activity"}, {"pass"}, {"from", "us"}, {"to", "us"}});
+  for (const RankInterval& interval : timeline_.intervals)
+    table.add(interval.rank, std::string(rank_activity_name(interval.activity)),
+              std::string(interval.backward ? "backward" : "forward"), interval.from_us, interval.to_us);
+  return table;
+}
+
+}  // namespace moescope
