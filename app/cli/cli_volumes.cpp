@@ -206,21 +206,6 @@ WayCounts way_counts(const Counted& counted, AllToAll way) {
           max_over_mean(received)};
 }
 
-// What DeepEP changes, relative to the standard all-to-all: three quantities with shares of their own.
-struct DeepEpChanges {
-  double copies_merged;              // share of the copies to other ranks; NaN if there are none
-  double network_bytes, link_bytes;  // change of the bytes between nodes, and on all links; NaN if there are none
-};
-
-DeepEpChanges deep_ep_changes(const Counted& counted, const std::vector<WayCounts>& ways) {
-  const WayCounts &standard = ways.at(0), &lean = ways.at(1);
-  const double moved = dispatch_totals(counted.volume, false).moved,
-               merged = dispatch_totals(counted.volume, true).moved;
-  const auto change = [](double with, double without) { return without > 0 ? with / without - 1 : std::nan(""); };
-  return {-change(merged, moved), change(lean.network, standard.network),
-          change(lean.network + lean.nvlink, standard.network + standard.nvlink)};
-}
-
 Json to_json(const Counted& counted, const std::vector<WayCounts>& ways, const std::vector<AllToAllOp>& ops,
              bool matrices) {
   Json root;
@@ -252,10 +237,7 @@ Json to_json(const Counted& counted, const std::vector<WayCounts>& ways, const s
                                    {"network_bytes_per_token", way.network * bytes}});
     }
   }
-  const DeepEpChanges changes = deep_ep_changes(counted, ways);
-  root["deepep_against_standard"] = {{"copies_merged_share", number_or_null(changes.copies_merged)},
-                                     {"network_bytes_change", number_or_null(changes.network_bytes)},
-                                     {"all_links_bytes_change", number_or_null(changes.link_bytes)}};
+  root["saved_by_deepep"] = number_or_null(saved_by_deepep(counted.volume));
   if (matrices) {
     root["copies_RR"] = counted.volume.copies_RR;
     root["distinct_RR"] = counted.volume.distinct_RR;
@@ -292,13 +274,8 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
         "%-10s all operations of %d layers: %.4g MB NVLink, %.4g MB network a token; received max/mean %.3f\n\n",
         all_to_all_name(way.way), counted.moe_layers, nvlink / 1e6, network / 1e6, way.received_max_over_mean);
   }
-  const DeepEpChanges changes = deep_ep_changes(counted, ways);
-  if (!std::isnan(changes.copies_merged))
-    std::printf("deepep against standard: %.3g %% of the copies to other ranks merged", 100 * changes.copies_merged);
-  if (!std::isnan(changes.network_bytes))
-    std::printf(", %+.3g %% bytes between nodes, %+.3g %% bytes on all links", 100 * changes.network_bytes,
-                100 * changes.link_bytes);
-  if (!std::isnan(changes.copies_merged)) std::printf("\n");
+  if (const double saved = saved_by_deepep(volume); !std::isnan(saved))
+    std::printf("saved by DeepEP: %.3g %% of the network bytes of the standard dispatch\n", 100 * saved);
 }
 
 // Refuses options that would have no effect.

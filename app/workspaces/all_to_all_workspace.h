@@ -1,4 +1,4 @@
-// The All-to-all workspace: bytes between ranks, by link, and with other placements.
+// The All-to-all workspace: bytes between ranks, and other placements.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -18,7 +18,7 @@ class AllToAllWorkspace : public Workspace {
   ExpertPlacementPanel* placement() const { return placement_panel_; }
 
  private:
-  QDockWidget *matrix_, *spread_, *links_, *sweep_, *placement_, *wire_;
+  QDockWidget *matrix_, *fullest_, *placement_;
   ExpertPlacementPanel* placement_panel_;
 };
 

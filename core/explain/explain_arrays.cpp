@@ -83,12 +83,12 @@ std::optional<Parts> dispatch(Context& at) {
     return Parts{num(totals.fullest) + " * " + std::to_string(volume.ranks) + " / " + num(totals.received),
                  "copies (" + kind + ") that reach the fullest rank, ranks R, copies that reach all ranks"};
   }
-  if (key == "bytes_saved") {
-    const double standard = dispatch_totals(volume, false).moved, merged = dispatch_totals(volume, true).moved;
-    if (standard <= 0) return std::nullopt;
-    at.value = 1 - merged / standard;
-    return Parts{"1 - " + num(merged) + " / " + num(standard),
-                 "moved copies, one for each destination rank, and one for each chosen expert"};
+  if (key == "saved_by_deepep") {
+    at.value = saved_by_deepep(volume);
+    if (is_missing(static_cast<float>(at.value))) return std::nullopt;
+    return Parts{"1 - " + num(dispatch_totals(volume, true).across_nodes) + " / " +
+                     num(dispatch_totals(volume, false).across_nodes),
+                 "copies over the network, one for each destination node, and one for each chosen expert"};
   }
   const double copies = key == "bytes_moved" ? totals.moved : totals.across_nodes;
   at.value = copies * bytes;
@@ -311,7 +311,7 @@ std::optional<Parts> array_parts(Context& at) {
     return mass(at, router.score_mass, "share of the scores");
   if (key == "gate_mass" && expert < router.gate_mass.size())
     return mass(at, router.gate_mass, "share of the mixing weights");
-  if (key == "bytes_moved" || key == "bytes_across_nodes" || key == "dispatch_overload" || key == "bytes_saved")
+  if (key == "bytes_moved" || key == "bytes_across_nodes" || key == "dispatch_overload" || key == "saved_by_deepep")
     return dispatch(at);
   const VolumeFrame& volume = router.volume;
   if (key == "copies" && !volume.copies_RR.empty()) return copies(at, volume.copies_RR, "experts per token, K");

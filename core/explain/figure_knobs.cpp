@@ -81,7 +81,7 @@ const std::vector<Row>& table() {
       {{"bytes_across_nodes"},
        {&ParallelConfig::ranks_per_node, &RouterConfig::n_limited_groups, &ParallelConfig::placement}},
       {{"dispatch_overload"}, {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff, &ParallelConfig::placement}},
-      {{"bytes_saved"}, {&RouterConfig::n_limited_groups, &RouterConfig::top_k, &ParallelConfig::ranks}},
+      {{"saved_by_deepep"}, {&RouterConfig::n_limited_groups, &RouterConfig::top_k, &ParallelConfig::ranks}},
   };
   return rows;
 }

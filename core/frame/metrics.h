@@ -150,8 +150,8 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "counted from this step's routing", Provenance::counted},
     {"distinct", "De-duplicated all-to-all", "token copies", "one copy per token and destination rank",
      "Well below the standard count: tokens choose several experts of one rank.",
-     "Equal to the standard count: every copy goes to a different rank, and no copies can be merged.",
-     "DeepEP layout (is_token_in_rank)", Provenance::counted},
+     "Equal to the standard count: every copy goes to a different rank.", "DeepEP layout (is_token_in_rank)",
+     Provenance::counted},
     {"nodes", "Copies between nodes", "token copies", "one copy per token and destination node, own node counted",
      "Near 1 per token.", "Near min(K, nodes) per token: every token is sent to as many nodes as possible.",
      "DeepEP internode dispatch", Provenance::counted},
@@ -230,12 +230,11 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "Near 1: all ranks compute the same amount.",
      "1.5: all other ranks wait for a rank that computes 1.5 times the mean.",
      "overload factor of Megatron-LM, pull request 4110", Provenance::counted},
-    {"bytes_saved", "Copies merged by DeepEP", "share",
-     "1 - moved copies with one per destination rank / moved copies with one per chosen expert",
-     "High: tokens choose several experts of the same rank, as with node-limited routing. The bytes between nodes and "
-     "on all links change by other shares: DeepEP sends one copy per node, which is forwarded inside it.",
-     "0: every copy goes to a different rank, and no copies can be merged.", "DeepEP layout (is_token_in_rank)",
-     Provenance::counted},
+    {"saved_by_deepep", "Saved by DeepEP", "share",
+     "1 - network bytes of DeepEP / network bytes of the standard all-to-all, same routing, dispatch only",
+     "High: tokens choose several experts of the same node, as with node-limited routing, and DeepEP sends them there "
+     "once. It then forwards copies inside the node, so the bytes over NVLink can grow.",
+     "0: every copy goes to a different node.", "DeepEP internode dispatch", Provenance::counted},
 }};
 
 constexpr std::array<const MetricInfo*, kNumMetrics> cards_by_metric() {

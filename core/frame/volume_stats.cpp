@@ -69,4 +69,9 @@ DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated) {
   return totals;
 }
 
+double saved_by_deepep(const VolumeFrame& volume) {
+  const double standard = copies_across_nodes(volume, false);
+  return standard > 0 ? 1 - copies_across_nodes(volume, true) / standard : static_cast<double>(kNoValue);
+}
+
 }  // namespace moescope

@@ -7,8 +7,8 @@
 
 namespace moescope {
 
-// sum distinct_RR / T: mean number of ranks that a token is sent to, including its own. DeepEP merges copies and so
-// saves the share 1 - (this mean) / K of the standard all-to-all. kNoValue if no volumes were counted.
+// sum distinct_RR / T: mean number of ranks that a token is sent to, including its own. kNoValue if no volumes were
+// counted.
 float ranks_per_token(const VolumeFrame& volume, std::int64_t tokens);
 
 // sum nodes_RN / T: mean number of nodes that a token is sent to; the network traffic of a two-stage all-to-all follows
@@ -29,5 +29,9 @@ struct DispatchTotals {
   double max_over_mean = kNoValue;  // fullest R / received
 };
 DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated);
+
+// Saved by DeepEP: 1 - network bytes of DeepEP / network bytes of the standard all-to-all, for the dispatch of one
+// routing. kNoValue if no copy crosses nodes.
+double saved_by_deepep(const VolumeFrame& volume);
 
 }  // namespace moescope

@@ -1,11 +1,11 @@
 // The panels of Cluster and All-to-all: they show the numbers that core/ computes.
 #include <QDoubleSpinBox>
-#include <QSpinBox>
 #include <QTest>
 #include <cmath>
 #include <set>
 
 #include "core/cluster/live_cost.h"
+#include "core/cluster/node_health.h"
 #include "core/frame/volume_stats.h"
 #include "core/parallel/routing_patterns.h"
 #include "tests/support/controls.h"
@@ -13,12 +13,10 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/all_to_all/bytes_by_link_panel.h"
-#include "widgets/all_to_all/bytes_per_token_against_k_panel.h"
-#include "widgets/all_to_all/ranks_a_token_goes_to_panel.h"
+#include "widgets/all_to_all/fullest_rank_panel.h"
+#include "widgets/all_to_all/rank_matrix.h"
+#include "widgets/all_to_all/saving_view.h"
 #include "widgets/cluster/deepep_gain_panel.h"
-#include "widgets/cluster/node_health_panel.h"
-#include "widgets/cluster/published_and_modelled_panel.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 
@@ -43,59 +41,6 @@ class ClusterPanelsTest : public QObject {
     selection_->setHistories({run_->history()});
   }
 
-  void publishedBarsStandBesideTheModels() {
-    PublishedAndModelledPanel panel(selection_.get());
-    show(&panel, {640, 360});
-    std::vector<BarComparison> expected;
-    for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
-      choose(&panel, "Reading of the published runs",
-             hypothesis == Hypothesis::h1 ? "H1: tokens split over TP" : "H2: tokens twice over TP");
-      expected = compare_with_published(hypothesis);
-      const QStringList rows = lines(panel.csv());
-      QCOMPARE(rows.size(), static_cast<int>(expected.size()) + 1);
-      for (std::size_t i = 0; i < expected.size(); ++i) {
-        const QString row = rows[static_cast<int>(i) + 1];
-        const QString modelled = QStringLiteral(",%1,").arg(expected[i].modelled, 0, 'f', 2);
-        QVERIFY2(row.contains(QString::fromStdString(expected[i].name)) && row.contains(modelled), qPrintable(row));
-      }
-    }
-    std::vector<double> published;
-    int outlined = 0, hatched = 0, dotted = 0;
-    for (const BandBars::Row& row : panel.findChild<BandBars*>()->rows()) {
-      if (row.parts.empty()) continue;
-      if (row.parts[0].fill == BandBars::Fill::solid) {
-        published.push_back(row.parts[0].value);
-        QVERIFY(std::isnan(row.low));
-      }
-      outlined += row.parts[0].fill == BandBars::Fill::outlined;
-      hatched += row.parts[0].fill == BandBars::Fill::hatched;
-      dotted += row.parts[0].fill == BandBars::Fill::dotted;
-    }
-    QCOMPARE(published, (std::vector<double>{651, 859, 918, 346, 579}));
-    QCOMPARE(hatched, 3);
-    QCOMPARE(outlined, 1);
-    QCOMPARE(dotted, 2);
-    const QStringList csv = lines(panel.csv());
-    QCOMPARE(csv.size(), 7);
-    QVERIFY(csv[0].endsWith(QStringLiteral("error (share),in the band,verdict")));
-    // The row, the answer and the CSV show the error of each check and whether it is within the band.
-    const QString answer = panel.answerText();
-    int checks = 0;
-    for (const BarComparison& bar : expected) {
-      if (std::string_view(bar.standing) != "check, not fitted") continue;
-      ++checks;
-      const QString verdict = QString::fromStdString(bar.verdict());
-      QVERIFY2(answer.contains(verdict), qPrintable(answer));
-      QVERIFY(csv.filter(verdict).size() == 1);
-      const QString error = verdict.left(verdict.indexOf(QLatin1Char('%')) + 1);
-      bool in_row = false;
-      for (const BandBars::Row& row : panel.findChild<BandBars*>()->rows()) in_row |= row.figure.contains(error);
-      QVERIFY2(in_row, qPrintable(error));
-    }
-    QCOMPARE(checks, 2);
-    QVERIFY2(answer.contains(QStringLiteral("the pair speaks against H1")), qPrintable(answer));
-  }
-
   // Bars are hatched if and only if they contain a fitted number, which the CSV names.
   void fittedPartsAreHatched() {
     TimeOfAStepPanel panel(selection_.get());
@@ -106,15 +51,13 @@ class ClusterPanelsTest : public QObject {
       const AllToAll way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
       QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == way, kWaitMs);
       const auto& parts = panel.answered()->time.parts;
-      const QStringList csv = lines(panel.csv());
-      QCOMPARE(csv.size(), static_cast<int>(parts.size()) + 2);
+      QCOMPARE(panel.table().rows(), parts.size() + 1);
       std::set<std::string> hatched;
       for (std::size_t i = 0; i < parts.size(); ++i) {
         const bool fitted = panel.findChild<BandBars*>()->rows()[i].parts.at(0).fill == BandBars::Fill::hatched;
         if (fitted) hatched.insert(parts[i].name);
         QCOMPARE(fitted, !parts[i].fitted.empty());
-        const QString field = QStringLiteral(",\"%1\",").arg(QString::fromStdString(parts[i].fitted));
-        QVERIFY2(csv[static_cast<int>(i) + 1].contains(field), qPrintable(csv[static_cast<int>(i) + 1]));
+        QVERIFY(panel.table().row(i)[4] == table_value(parts[i].fitted));
       }
       const std::set<std::string> expected =
           mxfp8 ? std::set<std::string>{"routed experts", "quantization", "rest", "uneven stages", "pipeline bubble"}
@@ -128,10 +71,10 @@ class ClusterPanelsTest : public QObject {
     const auto kind = [](Panel* panel) { return panel->caption().section(QLatin1Char(','), 0, 0); };
     DeepEPGainPanel layers(selection_.get());
     QCOMPARE(kind(&layers), QStringLiteral("measured elsewhere"));
-    BytesByLinkPanel bytes(selection_.get());
+    AllToAllPanel bytes(selection_.get());
     QCOMPARE(kind(&bytes), QStringLiteral("counted"));
-    RanksATokenGoesToPanel spread(selection_.get());
-    QCOMPARE(kind(&spread), QStringLiteral("counted"));
+    FullestRankPanel fullest(selection_.get());
+    QCOMPARE(kind(&fullest), QStringLiteral("counted"));
     TimeOfAStepPanel step(selection_.get());
     QCOMPARE(kind(&step), QStringLiteral("modelled"));
     std::set<QString> names;
@@ -209,11 +152,6 @@ class ClusterPanelsTest : public QObject {
     choose(&panel, "Overlap", "50 % overlap");
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.overlap == 0.5, kWaitMs);
     QVERIFY(panel.findChild<FittedLabel*>()->text().startsWith("With 50 % overlap. Network "));
-    NodeHealthPanel health(selection_.get());
-    show(&health, {640, 360});
-    QVERIFY(control<QSpinBox>(&health, "at step")->isVisible());
-    choose(&health, "Fault", "no fault");
-    QVERIFY(!control<QSpinBox>(&health, "at step")->isVisible());
   }
 
   void whatCannotBeIsSaid() {
@@ -251,15 +189,14 @@ class ClusterPanelsTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(panel.findChild<QTableWidget*>()->rowCount() > 0, kWaitMs);
     const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
     const auto cases = live_cases(config);
-    const QStringList rows = lines(panel.csv());
-    QCOMPARE(rows.size(), static_cast<int>(cases.size()) + 1);
+    const ValueTable table = panel.table();
+    QCOMPARE(table.rows(), cases.size());
     QCOMPARE(panel.findChild<QTableWidget*>()->rowCount(), static_cast<int>(possible_ep(config).size()));
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const auto expected = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {cases.data(), 5});
     for (std::size_t i = 0; i < expected.size(); ++i)
-      QCOMPARE(rows[static_cast<int>(i) + 1].section(QLatin1Char(','), 6, 6),
-               QString::number(expected[i].tokens_per_second, 'f', 2));
+      QVERIFY(table.row(i)[6] == table_value(expected[i].tokens_per_second));
     QVERIFY(panel.findChild<QTableWidget*>()->item(0, 2)->text().startsWith(
         formatCount(std::round(expected[0].tokens_per_second))));
     const auto now = std::ranges::find_if(cases, [](const LiveCase& each) { return each.ep == 32; });
@@ -303,83 +240,58 @@ class ClusterPanelsTest : public QObject {
   }
 
   void bytesByLinkAreTheVolumesTimesTheRow() {
-    BytesByLinkPanel panel(selection_.get());
-    show(&panel, {640, 360});
+    AllToAllPanel panel(selection_.get());
+    choose(&panel, "View", "what de-duplication saves");
     const auto frame = selection_->frame();
-    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-    const QStringList rows = lines(panel.csv());
-    QCOMPARE(rows.size(), 1 + 6);
-    int row = 0;
-    for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
-      const LinkCopies copies = total(copies_by_link(router->volume, way));
-      for (const Payload payload : {Payload::bf16, Payload::fp8, Payload::mxfp8}) {
-        const auto each = static_cast<double>(bytes_per_token(payload, run_->history()->info().dim));
-        const QStringList cells = rows[++row].split(QLatin1Char(','));
-        QCOMPARE(cells[2], QString::fromUtf8(payload_name(payload)).toUpper());
-        QCOMPARE(cells[3].toDouble(), each * static_cast<double>(copies.network_out));
-        QCOMPARE(cells[4].toDouble(), each * static_cast<double>(copies.nvlink_out));
-      }
+    const VolumeFrame& volume = find_router(frame.get(), selection_->layer())->volume;
+    for (const Payload payload : {Payload::bf16, Payload::fp8, Payload::mxfp8}) {
+      control<QComboBox>(&panel, "Token format")->setCurrentIndex(static_cast<int>(payload));
+      show(&panel, {640, 360});
+      const auto row_bytes = static_cast<double>(bytes_per_token(payload, run_->history()->info().dim));
+      const ValueTable table = panel.table();
+      const LinkCopies standard = total(copies_by_link(volume, AllToAll::standard));
+      const LinkCopies deep_ep = total(copies_by_link(volume, AllToAll::deep_ep));
+      const auto bytes = [&](std::uint64_t copies) { return table_value(row_bytes * static_cast<double>(copies)); };
+      QVERIFY(table.row(0)[2] == bytes(standard.network_out) && table.row(0)[3] == bytes(deep_ep.network_out));
+      QVERIFY(table.row(0)[4] == bytes(standard.nvlink_out) && table.row(0)[5] == bytes(deep_ep.nvlink_out));
     }
   }
 
-  // The answer of each panel follows from the numbers of its CSV.
-  void theAllToAllPanelsAnswerFromTheirNumbers() {
-    BytesByLinkPanel links(selection_.get());
-    BytesPerTokenAgainstKPanel sweep(selection_.get());
-    RanksATokenGoesToPanel spread(selection_.get());
-    for (Panel* panel : {static_cast<Panel*>(&links), static_cast<Panel*>(&sweep), static_cast<Panel*>(&spread)})
-      show(panel, {640, 360});
-    const QStringList standard = lines(links.csv())[1].split(QLatin1Char(','));
-    const double network = standard[3].toDouble(), nvlink = standard[4].toDouble();
-    const QString share = std::abs(network / (network + nvlink) - 0.5) < 0.02
-                              ? QStringLiteral("Half")
-                              : formatPercent(network / (network + nvlink));
-    QVERIFY2(links.answerText().contains(share + QStringLiteral(" of the bytes cross nodes")),
-             qPrintable(links.answerText()));
-    // The change between nodes and the change on all links are two quantities with two names.
-    const QStringList lean = lines(links.csv())[4].split(QLatin1Char(','));
-    const double lean_network = lean[3].toDouble(), on_all = lean_network + lean[4].toDouble();
-    const auto change = [](double now, double before) {
-      return formatPercent(std::abs(now / before - 1)) + (now < before ? " fewer bytes " : " more bytes ");
-    };
-    QVERIFY2(links.answerText().contains(change(lean_network, network) + "between nodes"),
-             qPrintable(links.answerText()));
-    QVERIFY2(links.answerText().contains(change(on_all, network + nvlink) + "on all links"),
-             qPrintable(links.answerText()));
-    int first = 0;  // row of the smallest K with which DeepEP sends less
-    const QStringList rows = lines(sweep.csv());
-    const auto sum = [&](int row) {
-      return rows[row].section(QLatin1Char(','), 2, 2).toDouble() +
-             rows[row].section(QLatin1Char(','), 3, 3).toDouble();
-    };
-    for (int row = 1; row + 1 < rows.size() && !first; row += 2)
-      if (sum(row + 1) < sum(row)) first = row;
-    QVERIFY(first > 0);
-    const QString k = rows[first].section(QLatin1Char(','), 0, 0);
-    QVERIFY2(sweep.answerText().contains(QStringLiteral("From K = %1 on: ").arg(k)), qPrintable(sweep.answerText()));
-    const float ranks = run_->history()->value_at(Metric::ranks_per_token, kWholeRun, selection_->step());
-    QVERIFY2(spread.answerText().contains(QStringLiteral("To %1 of").arg(formatValue(ranks, 3))),
-             qPrintable(spread.answerText()));
+  void moreExpertsATokenSaturateDeepEpOnly() {
+    AllToAllPanel panel(selection_.get());
+    choose(&panel, "View", "what de-duplication saves");
+    show(&panel, {640, 360});
+    const ValueTable table = panel.table();
+    const auto value = [&](std::size_t row, std::size_t column) { return std::get<double>(table.row(row)[column]); };
+    const std::size_t last = table.rows() - 1;
+    QCOMPARE(std::get<std::int64_t>(table.row(1)[1]), 1);
+    QCOMPARE(std::get<std::int64_t>(table.row(last)[1]), 16);
+    QCOMPARE(value(1, 2), value(1, 3));  // K = 1: nothing to merge
+    const double copies = value(last, 2) / value(1, 2);
+    QVERIFY2(std::abs(copies - 16) < 0.8, qPrintable(QString::number(copies)));
+    // With K = E every token is sent to each of 8 ranks in 2 nodes: one copy of eight crosses to the other node.
+    QCOMPARE(value(last, 6), 1 - 1 / 8.0);
   }
 
-  void moreExpertsATokenSaturateDeepEpOnly() {
-    BytesPerTokenAgainstKPanel panel(selection_.get());
-    show(&panel, {640, 360});
-    const QStringList rows = lines(panel.csv());
-    QCOMPARE(rows.size(), 1 + 10);  // K = 1, 2, 4, 8, 16
-    const auto network = [&](int row) { return rows[1 + row].section(QLatin1Char(','), 2, 2).toDouble(); };
-    const auto sum = [&](int row) { return network(row) + rows[1 + row].section(QLatin1Char(','), 3, 3).toDouble(); };
-    QCOMPARE(network(0), network(1));  // K = 1: nothing to merge
-    QVERIFY(std::abs(sum(8) / sum(0) - 16) < 0.5);
-    // With K = E every token is sent to each of 8 ranks in 2 nodes: one copy crosses to the other node.
-    const double row = 2.0 * run_->history()->info().dim;
-    QCOMPARE(network(9), row);
+  // A wide panel shows both halves, a narrow one the chosen half.
+  void aNarrowPanelShowsOneHalf() {
+    AllToAllPanel panel(selection_.get());
+    const auto shows = [&](int width, const char* view) {
+      choose(&panel, "View", view);
+      show(&panel, {width, 400});
+      return std::pair(panel.findChild<RankMatrix*>()->isVisible(), panel.findChild<SavingView*>()->isVisible());
+    };
+    QCOMPARE(shows(1200, "both halves"), std::pair(true, true));
+    QCOMPARE(shows(500, "both halves"), std::pair(true, false));
+    QCOMPARE(shows(500, "what de-duplication saves"), std::pair(false, true));
+    QCOMPARE(shows(1200, "who sends what to whom"), std::pair(true, false));
   }
 
   void payloadsChangeTheMatrixBytes() {
     AllToAllPanel panel(selection_.get());
     choose(&panel, "Token format", "MXFP8");
     show(&panel, {640, 360});
+    QVERIFY(control<QComboBox>(&panel, "Token format")->currentText().startsWith("MXFP8, "));
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const QString second = lines(panel.csv()).at(2);  // from rank 0 to rank 1
@@ -395,21 +307,22 @@ class ClusterPanelsTest : public QObject {
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const double overload = dispatch_totals(router->volume, false).max_over_mean;
     const auto* matrix = panel.findChild<RankMatrix*>();
-    const QString expected = QString::fromUtf8("What does routing cost? The step waits for rank %1: %2 \u00d7 the mean")
-                                 .arg(matrix->fullest())
-                                 .arg(overload, 0, 'f', 2);
-    QCOMPARE(panel.answerText(), expected);
+    const QString expected =
+        QString("What does routing cost? The step waits for rank %1, which receives %2 times the mean; ")
+            .arg(matrix->fullest())
+            .arg(overload, 0, 'f', 2);
+    QVERIFY2(panel.answerText().startsWith(expected), qPrintable(panel.answerText()));
     for (int rank = 0; rank < router->volume.ranks; ++rank)
-      QVERIFY(matrix->barRect(rank).width() <= matrix->barRect(matrix->fullest()).width());
+      QVERIFY(matrix->barRect(rank).height() <= matrix->barRect(matrix->fullest()).height());
   }
 
-  // A narrow panel hides the figures first, then the bars. Nothing is drawn outside of the widget.
-  void aNarrowMatrixDropsFiguresThenBars() {
+  // A narrow panel hides the figures, a low panel the bars. Nothing is drawn outside of the widget.
+  void aSmallMatrixDropsFiguresAndBars() {
     AllToAllPanel panel(selection_.get());
-    for (const auto& [width, bars, figures] :
-         {std::tuple{640, true, true}, std::tuple{300, true, false}, std::tuple{190, false, false}}) {
-      panel.setMinimumSize(width, 200);
-      show(&panel, {width, 200});
+    for (const auto& [width, height, bars, figures] :
+         {std::tuple{640, 420, true, true}, std::tuple{300, 420, true, false}, std::tuple{300, 160, false, false}}) {
+      panel.setMinimumSize(width, height);
+      show(&panel, {width, height});
       const auto* matrix = panel.findChild<RankMatrix*>();
       QCOMPARE(!matrix->barRect(0).isEmpty(), bars);
       QCOMPARE(!matrix->figureRect(0).isEmpty(), figures);
@@ -448,41 +361,25 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(after().last() != before.last());
   }
 
-  void nodeHealthIsTheSimulations() {
-    NodeHealthPanel panel(selection_.get());
-    const auto says = [&](const QString& words) { return (panel.answerText() + panel.caption()).contains(words); };
-    control<QSpinBox>(&panel, "MTBF")->setValue(0);
-    choose(&panel, "Fault", "no fault");
-    show(&panel, {640, 480});
-    QVERIFY(says("faults: 0,"));
-    choose(&panel, "Fault", QStringLiteral("fault: ") + QString::fromUtf8(fault_name(FaultKind::lost_node)));
-    control<QSpinBox>(&panel, "at step")->setValue(300);
-    NodeHealthConfig config;
-    config.mtbf_hours = 0;
-    config.checkpoint_every = control<QSpinBox>(&panel, "checkpoint every")->value();
-    config.faults = {{.kind = FaultKind::lost_node, .node = 0, .step = 300}};
-    const HealthOutcome expected = simulate_node_health(config);
-    QVERIFY(expected.restarts == 1 && expected.goodput < 1);
-    QVERIFY(says(QStringLiteral("Goodput %1").arg(formatPercent(expected.goodput))));
-    QVERIFY(says(QStringLiteral("the run of %1 steps repeats %2")
-                     .arg(formatCount(static_cast<double>(config.steps)),
-                          formatCount(static_cast<double>(expected.lost_steps)))));
-    QVERIFY(says("restarts: 1"));
-    const QStringList rows = lines(panel.csv());
-    QCOMPARE(rows.size(), static_cast<int>(expected.points.size()) + 1);
-    QCOMPARE(rows.last().section(QLatin1Char(','), 3), QString::number(expected.points.back().goodput, 'g', 7));
+  // The line shows the goodput of the formula, and the formula with its numbers.
+  void theCostOfFailuresIsOneLine() {
+    TimeOfAStepPanel panel(selection_.get());
+    const NodeHealth health;
+    QStringList notes;
+    for (const FittedLabel* label : panel.findChildren<FittedLabel*>()) notes << label->text();
+    const QString line = notes.filter("Failures: ").value(0);
+    QVERIFY2(line.contains("goodput " + formatPercent(health.goodput(health.best_interval_s()))), qPrintable(line));
+    QVERIFY2(line.contains(QString("= %1 min").arg(std::round(health.best_interval_s() / 60))), qPrintable(line));
+    QVERIFY2(line.contains(QString("M = %1 h").arg(health.run_mtbf_s() / 3600)), qPrintable(line));
   }
 
   void everyPanelExplainsItself() {
     std::vector<std::unique_ptr<Panel>> panels;
-    panels.push_back(std::make_unique<PublishedAndModelledPanel>(selection_.get()));
     panels.push_back(std::make_unique<TimeOfAStepPanel>(selection_.get()));
     panels.push_back(std::make_unique<ThisImbalancePanel>(selection_.get()));
     panels.push_back(std::make_unique<DeepEPGainPanel>(selection_.get()));
-    panels.push_back(std::make_unique<NodeHealthPanel>(selection_.get()));
-    panels.push_back(std::make_unique<BytesByLinkPanel>(selection_.get()));
-    panels.push_back(std::make_unique<BytesPerTokenAgainstKPanel>(selection_.get()));
-    panels.push_back(std::make_unique<RanksATokenGoesToPanel>(selection_.get()));
+    panels.push_back(std::make_unique<AllToAllPanel>(selection_.get()));
+    panels.push_back(std::make_unique<FullestRankPanel>(selection_.get()));
     for (const auto& panel : panels) {
       show(panel.get(), {640, 360});
       QVERIFY(panel->explain().size() > 200);

@@ -1,265 +1,75 @@
 #include "widgets/all_to_all/all_to_all_panel.h"
 
-#include <QApplication>
-#include <QPainter>
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
-#include "widgets/all_to_all/link_bars.h"
-#include "widgets/look/fitted_text.h"
+#include "widgets/all_to_all/rank_matrix.h"
+#include "widgets/all_to_all/saving_view.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/panel/csv.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
 
 namespace moescope {
 namespace {
 
-constexpr int kLeastMatrix = 64, kLeastBar = 56, kMostBar = 320;  // logical pixels at the usual font size
-
-QFont figureType() {
-  return typeFont(QApplication::font(), Type::body, true);
-}
-
 constexpr double kEvenRanks = 1.05;  // fullest rank over the mean; below it, no rank is named
-
-const std::vector<std::uint32_t>& copiesOf(const VolumeFrame& volume, bool deduplicated) {
-  return deduplicated ? volume.distinct_RR : volume.copies_RR;
-}
-
-std::uint64_t movedOf(const std::vector<std::uint32_t>& copies, int ranks, int source, int destination) {
-  return source == destination ? 0 : copies[static_cast<std::size_t>(source) * ranks + destination];
-}
-
-double sentBy(const std::vector<std::uint32_t>& copies, int ranks, int rank) {
-  std::uint64_t sum = 0;
-  for (int to = 0; to < ranks; ++to) sum += movedOf(copies, ranks, rank, to);
-  return static_cast<double>(sum);
-}
+constexpr int kBothHalves = 860;     // least width of a panel with both halves, pixels at the usual font size
+constexpr const char* kPayloads[] = {"BF16", "FP8", "MXFP8"};
 
 // Returns the copies that arrive on each rank, [R], including the copies that stay on it.
-std::vector<double> receivedBy(const std::vector<std::uint32_t>& copies, int ranks) {
+std::vector<double> receivedBy(const std::vector<std::uint32_t>& copies_RR, int ranks) {
   std::vector<double> received(static_cast<std::size_t>(ranks));
-  for (std::size_t i = 0; i < copies.size(); ++i) received[i % received.size()] += copies[i];
+  for (std::size_t i = 0; i < copies_RR.size(); ++i) received[i % received.size()] += copies_RR[i];
   return received;
+}
+
+// Returns the width of a dispatched row: "hidden size 64"; for latent experts "latent size 32"; empty: not known.
+QString rowWidth(const History& history) {
+  const bool latent = history.settings_at_start()->value(&ModelConfig::latent_dim).value_or(0) > 0;
+  const int width = history.info().dim;
+  if (width <= 0) return {};
+  return (latent ? QString("latent size %1") : QString("hidden size %1")).arg(width);
 }
 
 }  // namespace
 
-RankMatrix::RankMatrix(QWidget* parent) : MatrixPlot(parent) {
-  setWeights(sequentialWeights());
-}
-
-void RankMatrix::setReceived(std::vector<double> received_R, int ranks_per_node) {
-  received_ = std::move(received_R);
-  ranks_per_node_ = ranks_per_node;
-}
-
-int RankMatrix::fullest() const {
-  return received_.empty() ? -1 : static_cast<int>(std::ranges::max_element(received_) - received_.begin());
-}
-
-int RankMatrix::labelWidth() const {
-  return QFontMetrics(semibold(font())).horizontalAdvance(QString::number(std::max(0, rows() - 1)));
-}
-
-int RankMatrix::leastBarsWidth() const {
-  const int figure = QFontMetrics(semibold(font())).horizontalAdvance(QStringLiteral("00.00"));
-  return labelWidth() + kSpace4 + withType(kLeastBar) + kSpace4 + figure;
-}
-
-int RankMatrix::figuresWidth() const {
-  int widest = 0;
-  for (const Figure& figure : figures_)
-    widest = std::max({widest, fontMetrics().horizontalAdvance(figure.name),
-                       QFontMetrics(figureType()).horizontalAdvance(figure.value)});
-  return widest + 1;
-}
-
-RankMatrix::Parts RankMatrix::parts() const {
-  const int left = std::max(labelWidth(), fontMetrics().horizontalAdvance("from")) + withType(kSpace8);
-  const QRect room = rect().adjusted(left, kSpace4, -1, -fontMetrics().height() - kSpace4);
-  const int gap = withType(kSpace16), whole = std::max(1, std::min(room.width(), room.height()));
-  Parts parts;
-  parts.matrix = QRect(room.topLeft(), QSize(whole, whole));
-  for (const bool with_figures : {true, false}) {
-    const int figures = with_figures && !figures_.empty() ? gap + figuresWidth() : 0;
-    const int side = std::min(whole, room.width() - gap - leastBarsWidth() - figures);
-    if (side < std::min(whole, withType(kLeastMatrix))) continue;
-    parts.matrix.setSize({side, side});
-    parts.bars = QRect(parts.matrix.right() + 1 + gap, room.top(), 0, side);
-    parts.bars.setRight(std::min(room.right() - figures, parts.bars.left() + withType(kMostBar)));
-    if (figures) parts.figures = QRect(parts.bars.right() + 1 + gap, 0, figures - gap, height());
-    return parts;
-  }
-  return parts;
-}
-
-QMargins RankMatrix::margins() const {
-  const QRect matrix = parts().matrix;
-  return {matrix.left(), matrix.top(), width() - 1 - matrix.right(), height() - 1 - matrix.bottom()};
-}
-
-double RankMatrix::barScale() const {
-  const int rank = fullest();
-  const int figure = QFontMetrics(semibold(font())).horizontalAdvance(QStringLiteral("00.00"));
-  const double room = parts().bars.width() - labelWidth() - 2 * kSpace4 - figure;
-  return rank < 0 ? 0 : room / std::max(1.0, received_[rank]);
-}
-
-QRectF RankMatrix::barRect(int rank) const {
-  const QRect bars = parts().bars;
-  if (bars.isEmpty() || rank < 0 || rank >= std::ssize(received_)) return {};
-  const QRectF cell = cellRect(rank, 0);
-  const double gap = cell.height() < 4 ? 0 : 1, left = bars.left() + labelWidth() + kSpace4;
-  return {left, cell.top() + gap, received_[rank] * barScale(), cell.height() - 2 * gap};
-}
-
-QRect RankMatrix::figureRect(int figure) const {
-  const QRect column = parts().figures;
-  const int count = static_cast<int>(figures_.size());
-  const int least = fontMetrics().height() + QFontMetrics(figureType()).height();
-  const int fitting = std::min(count, height() / std::max(1, least));
-  if (column.isEmpty() || figure >= fitting) return {};
-  const int pitch = std::min(height() / std::max(1, fitting), least + withType(kSpace12));
-  return {column.left(), figure * pitch, column.width(), least};
-}
-
-int RankMatrix::barAt(QPoint position) const {
-  const QRect bars = parts().bars;
-  if (!bars.contains(position) || rows() == 0) return -1;
-  return std::min(rows() - 1, (position.y() - bars.top()) * rows() / bars.height());
-}
-
-std::optional<FigureTarget> RankMatrix::figureAt(QPoint position) const {
-  if (!notice().isEmpty()) return std::nullopt;
-  for (int i = 0; i < std::ssize(figures_); ++i)
-    if (figureRect(i).contains(position)) return figures_[i].target;
-  if (barAt(position) >= 0) return receivedFigure;
-  return MatrixPlot::figureAt(position);
-}
-
-QStringList RankMatrix::readoutAt(QPoint position) const {
-  const int rank = barAt(position);
-  return rank >= 0 && describeReceived ? describeReceived(rank) : MatrixPlot::readoutAt(position);
-}
-
-void RankMatrix::paintData(QPainter& painter) {
-  MatrixPlot::paintData(painter);
-  if (rows() == 0) return;
-  paintNodes(painter);
-  paintRowLabels(painter);
-  paintColumnLabels(painter);
-  if (!parts().bars.isEmpty()) paintBars(painter);
-  paintFigures(painter);
-}
-
-void RankMatrix::paintNodes(QPainter& painter) const {
-  const QRect cells = cellsRect();
-  painter.setPen(QPen(palette().text().color(), 0));
-  for (int rank = ranks_per_node_; ranks_per_node_ > 0 && rank < rows(); rank += ranks_per_node_) {
-    const QPointF corner = cellRect(rank, rank).topLeft();
-    painter.drawLine(QPointF(cells.left(), corner.y()), QPointF(cells.right(), corner.y()));
-    painter.drawLine(QPointF(corner.x(), cells.top()), QPointF(corner.x(), cells.bottom()));
-  }
-}
-
-// Paints the numbers of the first and the last rank, and between them the name of the axis.
-void RankMatrix::paintRowLabels(QPainter& painter) const {
-  const QRect cells = cellsRect();
-  const int line = fontMetrics().height(), right = cells.left() - kSpace4;
-  const auto draw = [&](double y, const QString& text) {
-    painter.drawText(QRectF(0, y - line / 2.0, right, line), Qt::AlignRight | Qt::AlignVCenter, text);
-  };
-  painter.setPen(mutedText(palette()));
-  const double first = cellRect(0, 0).center().y(), last = cellRect(rows() - 1, 0).center().y();
-  draw(first, QString::number(0));
-  if (last - first >= line) draw(last, QString::number(rows() - 1));
-  if (last - first >= 2 * line) draw((first + last) / 2, "from");
-}
-
-// Paints the numbers of the first, the last and the fullest rank below the matrix; leaves out labels that would touch
-// an earlier label.
-void RankMatrix::paintColumnLabels(QPainter& painter) const {
-  const int line = fontMetrics().height(), top = cellsRect().bottom() + 1 + kSpace4 / 2;
-  std::vector<QRectF> taken;
-  const auto draw = [&](double x, const QString& text, bool strong) {
-    painter.setFont(strong ? semibold(font()) : font());
-    painter.setPen(strong ? palette().text().color() : mutedText(palette()));
-    const double width = painter.fontMetrics().horizontalAdvance(text);
-    const QRectF place(x - width / 2, top, width, line);
-    const auto touches = [&](const QRectF& other) { return other.adjusted(-kSpace4, 0, kSpace4, 0).intersects(place); };
-    if (std::ranges::any_of(taken, touches)) return false;
-    painter.drawText(place.adjusted(-1, 0, 1, 0), Qt::AlignCenter, text);
-    taken.push_back(place);
-    return true;
-  };
-  const auto centre = [&](int rank) { return cellRect(0, rank).center().x(); };
-  if (fullest() >= 0) draw(centre(fullest()), QString::number(fullest()), true);
-  draw(centre(0), QString::number(0), false);
-  draw(centre(rows() - 1), QString::number(rows() - 1), false);
-  const double middle = (centre(0) + centre(rows() - 1)) / 2, aside = withType(kSpace16);
-  for (const double x : {middle, middle - aside, middle + aside})
-    if (draw(x, "to", false)) break;
-  painter.setFont(font());
-}
-
-void RankMatrix::paintBars(QPainter& painter) const {
-  const QRect bars = parts().bars;
-  const Colors& c = colors(palette());
-  const int line = fontMetrics().height(), strong = fullest();
-  const double pitch = cellRect(0, 0).height();
-  const int every = std::max(1, static_cast<int>((fontMetrics().capHeight() + 2) / pitch + 0.999));
-  for (int rank = 0; rank < rows(); ++rank) {
-    const QRectF bar = barRect(rank);
-    painter.fillRect(bar, QColor(rank == strong ? c.strong_bar : c.plain_bar));
-    if (rank != strong && (rank % every != 0 || std::abs(rank - strong) < every)) continue;
-    painter.setFont(rank == strong ? semibold(font()) : font());
-    painter.setPen(rank == strong ? palette().text().color() : mutedText(palette()));
-    painter.drawText(QRectF(bars.left(), bar.center().y() - line / 2.0, labelWidth(), line),
-                     Qt::AlignRight | Qt::AlignVCenter, QString::number(rank));
-    if (rank == strong)
-      painter.drawText(QRectF(bar.right() + kSpace4, bar.center().y() - line / 2.0, width(), line),
-                       Qt::AlignLeft | Qt::AlignVCenter, QString::number(received_[rank], 'f', 2));
-  }
-  painter.setFont(font());
-  const double mean = barRect(0).left() + barScale();
-  painter.setPen(QPen(palette().text().color(), 1, Qt::DashLine));
-  painter.drawLine(QPointF(mean, bars.top()), QPointF(mean, bars.bottom() + 2));
-  painter.setPen(mutedText(palette()));
-  const int left = static_cast<int>(barRect(0).left());
-  painter.drawText(QRect(left, bars.bottom() + 1 + kSpace4 / 2, width(), line), Qt::AlignLeft | Qt::AlignVCenter,
-                   fittingText({"received, \u00d7 mean", "\u00d7 mean"}, fontMetrics(), bars.right() - left));
-}
-
-void RankMatrix::paintFigures(QPainter& painter) const {
-  for (int i = 0; i < std::ssize(figures_); ++i) {
-    const QRect place = figureRect(i);
-    if (place.isEmpty()) return;
-    const Figure& figure = figures_[i];
-    painter.setFont(font());
-    painter.setPen(mutedText(palette()));
-    painter.drawText(place, Qt::AlignLeft | Qt::AlignTop, figure.name);
-    painter.setFont(figureType());
-    painter.setPen(palette().text().color());
-    painter.drawText(place, Qt::AlignLeft | Qt::AlignBottom, figure.value);
-  }
-  painter.setFont(font());
-}
-
 AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "All-to-all", Provenance::counted, parent) {
   showAnswers();
-  view_ = new RankMatrix(this);
-  view_->refill = [this] { refill(); };
-  view_->figure = [this](int, int) { return figure(deduplicated() ? FigureKey("distinct") : FigureKey("copies")); };
-  view_->describe = [this](int source, int destination) { return describe(source, destination); };
-  view_->describeReceived = [this](int rank) { return describeReceived(rank); };
-  followSelection(view_);
-  connect(view_, &MatrixPlot::cellChosen, this, [this](int source, int destination) {
-    view_->setCurrent(source, destination);
-    view_->update();
+  auto* halves = new QWidget(this);
+  auto* row = plainRow(halves, kSpace24);
+  matrix_ = new RankMatrix(halves);
+  matrix_->figure = [this](int, int) { return figure(deduplicated() ? FigureKey("distinct") : FigureKey("copies")); };
+  matrix_->describe = [this](int source, int destination) {
+    if (!shown_) return QStringList();
+    return readout(
+        {table_value(shown_->step), table_value(selection_->layer()), table_value(source), table_value(destination)});
+  };
+  matrix_->describeReceived = [this](int rank) { return describeReceived(rank); };
+  saving_ = new SavingView(halves);
+  saving_->links()->figureOf = [this](QPoint) { return figure("saved_by_deepep"); };
+  row->addWidget(matrix_, 1);
+  row->addWidget(saving_, 1);
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(saving_->links())}) {
+    plot->refill = [this] { refill(); };
+    followSelection(plot);
+  }
+  connect(matrix_, &MatrixPlot::cellChosen, this, [this](int source, int destination) {
+    matrix_->setCurrent(source, destination);
+    matrix_->update();
   });
-  payload_ = makeChoice({"BF16", "FP8", "MXFP8"}, "Token format",
+  buildChoices();
+  addBody(halves);
+  giveFocusTo(matrix_);
+}
+
+void AllToAllPanel::buildChoices() {
+  view_ = makeChoice({"both halves", "who sends what to whom", "what de-duplication saves"}, "View",
+                     "A narrow panel shows one half");
+  addControl(view_);
+  payload_ = makeChoice({kPayloads[0], kPayloads[1], kPayloads[2]}, "Token format",
                         "A token's row of D values in the all-to-all\n"
                         "BF16: 2 D bytes\n"
                         "FP8: D + 4 D / 128, DeepEP's dispatch\n"
@@ -269,28 +79,43 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
                      "standard: one copy per chosen expert\n"
                      "DeepEP: de-duplicated, one copy per destination rank");
   addOption(mode_);
-  for (const QComboBox* choice : {payload_, mode_}) {
-    connect(choice, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
-    connect(choice, &QComboBox::currentIndexChanged, this, qOverload<>(&QWidget::update));
-  }
-  addOption(new LayerCombo(selection, this));
-  addBody(view_);
+  for (const QComboBox* choice : {payload_, mode_})
+    connect(choice, &QComboBox::currentIndexChanged, this, [this] {
+      matrix_->markDirty();
+      saving_->links()->markDirty();
+    });
+  connect(view_, &QComboBox::currentIndexChanged, this, &AllToAllPanel::showHalves);
+  addOption(new LayerCombo(selection_, this));
+  keepState("view", view_);
   keepState("mode", mode_);
   keepState("payload", payload_);
 }
 
+void AllToAllPanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  showHalves();
+}
+
+void AllToAllPanel::showHalves() {
+  const bool is_wide = width() >= withType(kBothHalves, fontMetrics());
+  const int view = view_->currentIndex();
+  matrix_->setVisible(view != kSaving);
+  saving_->setVisible(view == kSaving || (view == kBoth && is_wide));
+}
+
 const VolumeFrame* AllToAllPanel::volume(const TelemetryFrame* frame) const {
-  const VolumeFrame* volume = volumeOf(frame, selection_->layer());
-  if (!volume) return nullptr;
-  const auto cells = static_cast<std::size_t>(volume->ranks) * volume->ranks;
-  const bool whole = cells > 0 && volume->copies_RR.size() == cells && volume->distinct_RR.size() == cells;
-  return whole ? volume : nullptr;
+  const RouterFrame* router = find_router(frame, selection_->layer());
+  if (!router) return nullptr;
+  const VolumeFrame& volume = router->volume;
+  const auto cells = static_cast<std::size_t>(volume.ranks) * volume.ranks;
+  const bool whole = cells > 0 && volume.copies_RR.size() == cells && volume.distinct_RR.size() == cells;
+  return whole ? &volume : nullptr;
 }
 
 QString AllToAllPanel::status() const {
   const auto shown = selection_->frame();
   if (!shown) return {};
-  QStringList parts{QString("layer %1").arg(selection_->layer())};
+  QStringList parts{QString("dispatch of layer %1").arg(selection_->layer())};
   if (deduplicated()) parts << QString("DeepEP");
   parts << timeStatus(shown->step, true) << rowWidth(*selection_->history());
   parts.removeAll(QString());
@@ -301,79 +126,104 @@ Panel::Answer AllToAllPanel::answer() const {
   const auto shown = selection_->frame();
   const VolumeFrame* volume = this->volume(shown.get());
   if (!volume) return {};
-  const std::vector<double> received = receivedBy(copiesOf(*volume, deduplicated()), volume->ranks);
+  const std::vector<double> received = receivedBy(copiesOf(*volume), volume->ranks);
   const auto fullest = std::ranges::max_element(received) - received.begin();
   const DispatchTotals totals = dispatch_totals(*volume, deduplicated());
   if (!(totals.received > 0)) return {};
-  const QString question = "What does routing cost?";
-  const QString most = QString("%1 \u00d7 the mean").arg(totals.max_over_mean, 0, 'f', 2);
-  if (totals.max_over_mean < kEvenRanks)
-    return {question,
-            {QString("All ranks receive about the same: at most %1").arg(most),
-             QString("Ranks are even: at most %1").arg(most)}};
-  return {question,
-          {QString("The step waits for rank %1: %2").arg(fullest).arg(most),
-           QString("Rank %1 gets %2").arg(fullest).arg(most)}};
+  const QString times = QString("%1 times the mean").arg(totals.max_over_mean, 0, 'f', 2);
+  const bool is_even = totals.max_over_mean < kEvenRanks;
+  const QString waits = is_even ? QString("All ranks receive about the same, at most %1").arg(times)
+                                : QString("The step waits for rank %1, which receives %2").arg(fullest).arg(times);
+  const QString short_form = is_even ? QString("Ranks are even: at most %1").arg(times)
+                                     : QString("Rank %1 receives %2").arg(fullest).arg(times);
+  const double saved = saved_by_deepep(*volume);
+  const QString saves = std::isnan(saved) ? QString("; no network: one node")
+                                          : QString("; DeepEP saves %1 of the network bytes").arg(formatPercent(saved));
+  return {"What does routing cost?", {waits + saves, waits, short_form}};
 }
 
 void AllToAllPanel::refill() {
   const History* history = selection_->history();
   shown_.reset();
-  if (!hasSteps(view_)) return;
+  if (!hasSteps(matrix_)) return saving_->setNotice(matrix_->notice());
   shown_ = selection_->frame();
   const VolumeFrame* volume = this->volume(shown_.get());
-  if (!volume) return view_->setNotice(notInLogNotice(history->info(), "copies between ranks"));
-  view_->setNotice({});
+  matrix_->setNotice(volume ? QString() : notInLogNotice(history->info(), "copies between ranks"));
+  if (!volume) return saving_->setNotice(matrix_->notice());
+  namePayloads();
   fillMatrix(*volume);
   fillFigures(*volume);
+  saving_->setVolume(*volume, *shown_, *history, payload());
 }
 
-// Scales the cells of both kinds by the largest standard volume, so that switching shows what is saved.
+// "BF16, 256 B a copy".
+void AllToAllPanel::namePayloads() {
+  for (int i = 0; i < payload_->count(); ++i) {
+    const std::int64_t bytes = bytes_per_token(static_cast<Payload>(i), selection_->history()->info().dim);
+    payload_->setItemText(i, QString("%1, %2 a copy").arg(kPayloads[i], formatBytes(static_cast<double>(bytes))));
+  }
+}
+
+// Both kinds have the scale of the standard volumes, so that switching shows what is saved.
 void AllToAllPanel::fillMatrix(const VolumeFrame& volume) {
-  std::uint64_t top = 1;
-  std::vector<std::uint8_t> codes;
-  for (int s = 0; s < volume.ranks; ++s)
-    for (int d = 0; d < volume.ranks; ++d) top = std::max(top, movedOf(volume.copies_RR, volume.ranks, s, d));
-  for (int s = 0; s < volume.ranks; ++s)
-    for (int d = 0; d < volume.ranks; ++d) {
-      const auto moved = movedOf(copiesOf(volume, deduplicated()), volume.ranks, s, d);
-      codes.push_back(s == d ? kNoDataCode : scaleCode(static_cast<double>(moved) / static_cast<double>(top)));
-    }
-  view_->setCells(volume.ranks, volume.ranks, std::move(codes));
-  view_->setLegend({.lut = matrixLut(isDark(palette())), .ticks = {}, .caption = {}});
+  const auto ranks = static_cast<std::size_t>(volume.ranks);
+  std::vector<double> bytes_RR;
+  double top = 0;
+  for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) {
+    if (i / ranks != i % ranks) top = std::max(top, volume.copies_RR[i] * bytesPerCopy());
+    bytes_RR.push_back(copiesOf(volume)[i] * bytesPerCopy());
+  }
+  matrix_->setBytes(volume.ranks, std::move(bytes_RR), top);
 }
 
 void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
-  const DispatchTotals standard = dispatch_totals(volume, false), lean = dispatch_totals(volume, true);
-  const DispatchTotals& now = deduplicated() ? lean : standard;
-  std::vector<double> received = receivedBy(copiesOf(volume, deduplicated()), volume.ranks);
-  for (double& each : received) each *= now.received > 0 ? volume.ranks / now.received : 0;
-  view_->setReceived(std::move(received), volume.ranks_per_node);
-  view_->receivedFigure = figure("dispatch_overload");
-  view_->setFigures(
-      {{"sent a step", formatBytes(now.moved * bytesPerCopy()), figure("bytes_moved")},
-       {"between nodes", formatBytes(now.across_nodes * bytesPerCopy()), figure("bytes_across_nodes")},
-       {"merged by DeepEP", standard.moved > 0 ? formatPercent(1 - lean.moved / standard.moved) : QString("nothing"),
-        figure("bytes_saved")}});
+  const AllToAll way = deduplicated() ? AllToAll::deep_ep : AllToAll::standard;
+  const LinkCopies links = total(copies_by_link(volume, way));
+  const DispatchTotals totals = dispatch_totals(volume, deduplicated());
+  std::vector<double> received = receivedBy(copiesOf(volume), volume.ranks);
+  for (double& multiple : received) multiple *= totals.received > 0 ? volume.ranks / totals.received : 0;
+  matrix_->setReceived(std::move(received), volume.ranks_per_node);
+  matrix_->receivedFigure = figure("dispatch_overload");
+  const auto bytes = [&](std::uint64_t copies) { return formatBytes(static_cast<double>(copies) * bytesPerCopy()); };
+  const auto share = [&](std::uint64_t copies) {
+    return formatPercent(totals.received > 0 ? static_cast<double>(copies) / totals.received : 0);
+  };
+  const bool is_lean = deduplicated();
+  const History& history = *selection_->history();
+  const auto value = [&](Metric metric) { return history.value_at(metric, selection_->layer(), shown_->step); };
+  const int fullest = matrix_->fullest();
+  const int nodes = (volume.ranks + volume.ranks_per_node - 1) / std::max(1, volume.ranks_per_node);
+  FigureTarget spread = figure("dispatch_overload");
+  spread.key = Metric::ranks_per_token;
+  matrix_->setFigures(
+      {{"Fullest rank", QString("%1 \u00d7 mean").arg(totals.max_over_mean, 0, 'f', 2),
+        QString("rank %1%2").arg(fullest).arg(expertsOf(fullest, volume.ranks)), figure("dispatch_overload")},
+       {"Over the network", bytes(links.network_out),
+        is_lean ? QString("one copy for each node")
+                : QString("%1 of the copies cross nodes").arg(share(links.network_out)),
+        figure("bytes_across_nodes")},
+       {"Over NVLink", bytes(links.nvlink_out),
+        is_lean ? QString("forwarded copies included")
+                : QString("%1; stay on their rank: %2").arg(share(links.nvlink_out), share(links.local)),
+        std::nullopt},
+       {"Ranks of a token", formatValue(value(Metric::ranks_per_token), 3),
+        QString("on %1 of %2 nodes").arg(formatValue(value(Metric::nodes_per_token), 3)).arg(nodes), spread}});
 }
 
-QStringList AllToAllPanel::describe(int source, int destination) const {
-  const VolumeFrame* volume = this->volume(shown_.get());
-  if (!volume) return {};
-  if (source == destination) return {QString("rank %1 to itself: not sent").arg(source)};
-  const auto place = static_cast<std::size_t>(source) * volume->ranks + destination;
-  const double standard = volume->copies_RR[place], distinct = volume->distinct_RR[place];
-  const double out = sentBy(copiesOf(*volume, deduplicated()), volume->ranks, source);
-  return {QString("rank %1 to rank %2").arg(source).arg(destination),
-          QString("standard: %1 copies, %2").arg(formatCount(standard), formatBytes(standard * bytesPerCopy())),
-          QString("DeepEP: %1 copies, %2").arg(formatCount(distinct), formatBytes(distinct * bytesPerCopy())),
-          QString("rank %1 sends %2 in all").arg(source).arg(formatBytes(out * bytesPerCopy()))};
+QString AllToAllPanel::expertsOf(int rank, int ranks) const {
+  const History& history = *selection_->history();
+  const int experts = history.info().n_experts, count = ranks > 0 ? experts / ranks : 0;
+  const auto placement = history.settings_at(shown_->step)->value(&ParallelConfig::placement);
+  if (count == 0 || experts % ranks != 0 || placement.value_or("contiguous") != "contiguous") return {};
+  const int first = rank * count, last = first + count - 1;
+  if (count == 1) return QString(": expert %1").arg(first);
+  return QString(count == 2 ? ": experts %1 and %2" : ": experts %1 to %2").arg(first).arg(last);
 }
 
 QStringList AllToAllPanel::describeReceived(int rank) const {
   const VolumeFrame* volume = this->volume(shown_.get());
   if (!volume || rank >= volume->ranks) return {};
-  const auto& copies = copiesOf(*volume, deduplicated());
+  const auto& copies = copiesOf(*volume);
   const double all = receivedBy(copies, volume->ranks)[rank];
   const double own = copies[static_cast<std::size_t>(rank) * volume->ranks + rank];
   const double mean = dispatch_totals(*volume, deduplicated()).received / volume->ranks;
@@ -391,21 +241,29 @@ FigureTarget AllToAllPanel::figure(FigureKey key) const {
           .parameter = bytesPerCopy()};
 }
 
-QString AllToAllPanel::csv() const {
-  QString text = QStringLiteral(
-      "step,layer,from rank,to rank,standard [copies],standard [bytes],DeepEP [copies],DeepEP [bytes]\n");
+ValueTable AllToAllPanel::table() const {
+  if (view_->currentIndex() == kSaving) return saving_->table();
+  ValueTable table({{"step"},
+                    {"layer"},
+                    {"from rank"},
+                    {"to rank"},
+                    {"standard", "copies"},
+                    {"standard", "bytes"},
+                    {"DeepEP", "copies"},
+                    {"DeepEP", "bytes"},
+                    {"MPI in the whole step", "bytes"}});
   const auto shown = selection_->frame();
   const VolumeFrame* volume = this->volume(shown.get());
-  if (!volume) return text;
-  for (int s = 0; s < volume->ranks; ++s)
-    for (int d = 0; d < volume->ranks; ++d) {
-      const auto place = static_cast<std::size_t>(s) * volume->ranks + d;
-      const double standard = volume->copies_RR[place], distinct = volume->distinct_RR[place];
-      text += csvRow(shown->step, selection_->layer(), s, d, QString::number(standard, 'f', 0),
-                     QString::number(standard * bytesPerCopy(), 'f', 0), QString::number(distinct, 'f', 0),
-                     QString::number(distinct * bytesPerCopy(), 'f', 0));
+  if (!volume) return table;
+  const bool is_sent = shown->wire.sent_RR.size() == volume->copies_RR.size();
+  for (int source = 0; source < volume->ranks; ++source)
+    for (int destination = 0; destination < volume->ranks; ++destination) {
+      const auto place = static_cast<std::size_t>(source) * volume->ranks + destination;
+      const std::uint32_t standard = volume->copies_RR[place], distinct = volume->distinct_RR[place];
+      table.add(shown->step, selection_->layer(), source, destination, standard, standard * bytesPerCopy(), distinct,
+                distinct * bytesPerCopy(), is_sent ? std::optional(shown->wire.sent_RR[place]) : std::nullopt);
     }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

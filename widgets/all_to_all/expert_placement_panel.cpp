@@ -12,7 +12,6 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/plots/color_scale.h"
 
@@ -434,16 +433,17 @@ Panel::Answer ExpertPlacementPanel::answer() const {
            QString("Yes: balanced %1 instead of %2").arg(then, now)}};
 }
 
-QString ExpertPlacementPanel::csv() const {
-  QString text = QStringLiteral("layer,expert,replica,rank,copies\n");
-  const Placement& seen = strip_->placement();
-  const auto of = load();
-  for (int e = 0; e < seen.n_experts() && e < static_cast<int>(of.size()); ++e) {
-    const auto ranks = ranksOf(seen, e);
-    for (std::size_t r = 0; r < ranks.size(); ++r)
-      text += csvRow(selection_->layer(), e, r, ranks[r], digits(static_cast<double>(of[e]) / ranks.size(), 10));
+ValueTable ExpertPlacementPanel::table() const {
+  ValueTable table({{"layer"}, {"expert"}, {"replica"}, {"rank"}, {"load", "copies"}});
+  const Placement& placement = strip_->placement();
+  const auto load_E = load();
+  for (int e = 0; e < placement.n_experts() && e < static_cast<int>(load_E.size()); ++e) {
+    const auto ranks = ranksOf(placement, e);
+    for (std::size_t replica = 0; replica < ranks.size(); ++replica)
+      table.add(selection_->layer(), e, replica, ranks[replica],
+                static_cast<double>(load_E[e]) / static_cast<double>(ranks.size()));
   }
-  return text;
+  return table;
 }
 
 }  // namespace moescope

@@ -71,7 +71,7 @@ class ExpertPlacementPanel : public Panel {
 
  public:
   explicit ExpertPlacementPanel(Selection* selection, QWidget* parent = nullptr);
-  QString csv() const override;
+  ValueTable table() const override;
 
   // Sets the placement that the window shows (parallel.placement); empty: the placement of the recording.
   void setAsked(const QString& placement);

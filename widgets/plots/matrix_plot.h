@@ -42,6 +42,7 @@ class MatrixPlot : public PlotFrame {
   std::function<std::optional<FigureTarget>(int row, int column)> figure;
   std::optional<FigureTarget> figureAt(QPoint position) const override;
 
+  const LegendScale& legend() const { return legend_; }
   int rows() const { return rows_; }
   int columns() const { return columns_; }
   QRectF cellRect(int row, int column) const;

@@ -370,6 +370,7 @@ TEST_F(Explain, VolumesAreThoseOfTheChosenAllToAll) {
     EXPECT_DOUBLE_EQ(value("bytes_moved"), totals.moved * 100);
     EXPECT_DOUBLE_EQ(value("bytes_across_nodes"), totals.across_nodes * 100);
     EXPECT_DOUBLE_EQ(value("dispatch_overload"), totals.max_over_mean);
+    EXPECT_DOUBLE_EQ(value("saved_by_deepep"), saved_by_deepep(volume));
   }
 }
 

@@ -30,6 +30,17 @@ TEST(VolumeStats, HandMadeCase) {
   EXPECT_TRUE(is_missing(rank_overload({})));
 }
 
+TEST(VolumeStats, DeepEpSavesCopiesOverTheNetwork) {
+  VolumeFrame volume = two_ranks();
+  EXPECT_DOUBLE_EQ(saved_by_deepep(volume), 1 - (1 + 2) / (1 + 3.0));
+  volume.copies_RR = {300, 1, 3, 100};  // copies on the own rank do not count
+  EXPECT_DOUBLE_EQ(saved_by_deepep(volume), 0.25);
+  volume.ranks_per_node = 2;
+  volume.nodes_RN = {2, 2};
+  EXPECT_TRUE(std::isnan(saved_by_deepep(volume)));  // one node has no network
+  EXPECT_TRUE(std::isnan(saved_by_deepep({})));
+}
+
 TEST(VolumeStats, AreScalarsOfTheHistory) {
   RunInfo info;
   info.tokens_per_step = 4;
