@@ -24,6 +24,7 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/config/dense_twin.h"
+#include "core/config/offered_fields.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/run_groups.h"
 #include "core/training/engine/sweep.h"
@@ -238,7 +239,8 @@ void CompareDialog::makeSettings() {
   keys_->completer()->setCompletionMode(QCompleter::PopupCompletion);
   keys_->setToolTip("The setting in which the twin differs; type a part of its name to find it");
   for (const ConfigField& field : config_fields())
-    if (comparable(field) && (field.live || !from_)) keys_->addItem(QString::fromStdString(field.key));
+    if (comparable(field) && is_offered(field, first_) && (field.live || !from_))
+      keys_->addItem(QString::fromStdString(field.key));
   now_ = new QLabel;
 }
 

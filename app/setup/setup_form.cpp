@@ -22,6 +22,7 @@
 #include "app/setup/twin_menu.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
+#include "core/config/offered_fields.h"
 #include "core/config/published_recipes.h"
 #include "core/training/run_cost.h"
 #include "widgets/look/fitted_text.h"
@@ -134,7 +135,7 @@ QLayout* SetupForm::makeTop() {
   filter_->setAccessibleName("Find a setting");
   filter_->setClearButtonEnabled(true);
   find_ = filter_->addAction(QIcon(), QLineEdit::LeadingPosition);
-  connect(filter_, &QLineEdit::textChanged, this, &SetupForm::filter);
+  connect(filter_, &QLineEdit::textChanged, this, &SetupForm::showRows);
   auto* sources = plainRow(kSpace8);
   sources->addWidget(presets_, 1);
   sources->addWidget(open);
@@ -288,7 +289,8 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   name->addWidget(row.label);
   name->addWidget(row.new_run);
   name->addStretch(1);
-  followFont(this, [this, grid, y] { grid->setRowMinimumHeight(y, withType(kFieldHeight, fontMetrics())); });
+  followFont(row.editor,
+             [editor = row.editor] { editor->setMinimumHeight(withType(kFieldHeight, editor->fontMetrics())); });
   grid->addLayout(name, y, 0);
   grid->addWidget(row.editor, y, 1);
   grid->addWidget(row.problem, y + 1, 0, 1, 2);
@@ -344,6 +346,8 @@ bool SetupForm::showField(const std::string& key) {
   FieldEditor* wanted = editor(key);
   if (!wanted) return false;
   filter_->clear();
+  asked_key_ = key;
+  showRows();
   for (Group& group : groups_)
     if (std::ranges::find(group.keys, key) != group.keys.end()) group.header->setChecked(true);
   // Queued, so that the layout has placed the group.
@@ -403,6 +407,7 @@ void SetupForm::check() {
   }
   for (const auto& [key, row] : rows_) row.editor->offer(&shown);
   choosePreset();
+  showRows();
   showProblems();
   markChanges();
   showCost();
@@ -485,14 +490,18 @@ void SetupForm::markNewRuns() {
   }
 }
 
-void SetupForm::filter(const QString& text) {
+// Shows the settings that can matter and match the filter, settings with a problem, and the setting that was asked for.
+void SetupForm::showRows() {
+  const QString text = filter_->text();
   for (Group& group : groups_) {
     bool any = false;
     for (const std::string& key : group.keys) {
-      const Row& row = rows_[key];
+      const Row& row = rows_.at(key);
       const ConfigField& field = row.editor->field();
       const QString haystack = QString::fromStdString(field.key + " " + field.label + " " + field.help);
-      const bool shown = haystack.contains(text, Qt::CaseInsensitive);
+      const bool has_problem = std::ranges::count(problems_, key, &ConfigProblem::key) > 0;
+      const bool shown = haystack.contains(text, Qt::CaseInsensitive) &&
+                         (is_offered(field, draft_) || has_problem || key == asked_key_);
       for (QWidget* part : {static_cast<QWidget*>(row.label), static_cast<QWidget*>(row.editor)})
         part->setVisible(shown);
       row.new_run->setVisible(shown && row.marked);
@@ -500,6 +509,7 @@ void SetupForm::filter(const QString& text) {
     }
     group.header->setVisible(any);
     if (!text.isEmpty()) group.header->setChecked(any);
+    group.body->setVisible(any && group.header->isChecked());
   }
 }
 

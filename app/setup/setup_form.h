@@ -90,7 +90,7 @@ class SetupForm : public QWidget {
   void markNewRuns();
   void choosePreset();
   void drawPictures();
-  void filter(const QString& text);
+  void showRows();
   void explain(const ConfigField& field);
   bool goesLive(const ConfigField& field) const { return field.live && has_open_run_; }
 
@@ -99,6 +99,7 @@ class SetupForm : public QWidget {
   std::map<std::string, Row> rows_;
   std::vector<Group> groups_;
   std::vector<ConfigProblem> problems_;
+  std::string asked_key_;  // setting that showField() shows even if it cannot matter
   PresetList* presets_ = nullptr;
   QAction* find_ = nullptr;
   QLineEdit* filter_ = nullptr;

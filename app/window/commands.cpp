@@ -15,6 +15,7 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_field.h"
+#include "core/config/offered_fields.h"
 #include "core/lessons/lesson.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
@@ -121,11 +122,13 @@ class Collector {
 
   // Adds the settings. Their commands show where the settings can be changed.
   void takeSettings() {
+    const RunConfig config = window_->session()->hasConfig() ? window_->session()->config() : RunConfig();
     for (const ConfigField& field : config_fields())
-      add(
-          inPrint(QString::fromStdString(field.label)), "Setting",
-          [window = window_, key = QString::fromStdString(field.key)] { window->liveSettings()->focus(key); }, {},
-          QString::fromStdString(field.key));
+      if (is_offered(field, config))
+        add(
+            inPrint(QString::fromStdString(field.label)), "Setting",
+            [window = window_, key = QString::fromStdString(field.key)] { window->liveSettings()->focus(key); }, {},
+            QString::fromStdString(field.key));
   }
 
   void takeLessons() {

@@ -74,6 +74,31 @@ class SetupFormTest : public QObject {
     QCOMPARE(wanted[0][0].toString(), QString("Kimi-K3"));
   }
 
+  void rowsThatCannotMatterAreAway() {
+    FormWithKeys shown;
+    const auto is_shown = [&](const char* key) { return !shown.form.editor(key)->isHidden(); };
+    QVERIFY(is_shown("router.bias_update_rate") && !is_shown("router.bias_soft_clamp"));
+    QVERIFY(!is_shown("router.fault_stale_bias") && !is_shown("router.count_padding"));
+    auto* find = shown.form.findChild<QLineEdit*>();
+    for (QLineEdit* line : shown.form.findChildren<QLineEdit*>())
+      if (line->accessibleName() == "Find a setting") find = line;
+    find->setText("stale bias");
+    QVERIFY(!is_shown("router.fault_stale_bias"));
+    find->clear();
+    RunConfig config = shown.form.draft();
+    config.router.balance_rule = BalanceRule::smebu;
+    config.router.fault_stale_bias = true;
+    shown.form.setDraft(config);
+    QVERIFY(is_shown("router.bias_soft_clamp") && is_shown("router.bias_momentum"));
+    QVERIFY(is_shown("router.fault_stale_bias") && !is_shown("router.fault_recount"));
+    config.router.balance_rule = BalanceRule::quantile_batch;
+    shown.form.setDraft(config);
+    QVERIFY(!is_shown("router.bias_soft_clamp") && !is_shown("router.bias_update_rate"));
+    // A finding or a card can lead to any setting.
+    QVERIFY(shown.form.showField("router.bias_update_rate"));
+    QVERIFY(is_shown("router.bias_update_rate"));
+  }
+
   void everyKeyHasAnEditorWithHelp() {
     SetupForm form;
     for (const ConfigField& field : config_fields()) {
