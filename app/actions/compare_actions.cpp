@@ -144,6 +144,7 @@ void CompareActions::updateRunLetters() {
   for (int run = 0; run < choices_.size(); ++run) {
     const QString letter = runLetter(*selection_, run);
     choices_[run]->setText("Run " + letter);
+    choices_[run]->setVisible(run < std::ssize(session_->histories()));
     choices_[run]->setWhatsThis("Make run " + letter + " the active one");
   }
 }

@@ -110,12 +110,9 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
   });
 }
 
-void FileActions::addOpenActionsTo(QMenu* menu) {
-  menu->addAction("&Open...", QKeySequence::Open, this, &FileActions::askOpen);
-  menu->addAction("Open fo&lder...", QKeySequence("Ctrl+Shift+O"), this, &FileActions::askOpenFolder)
-      ->setWhatsThis("Open folder: choose among the runs in it, or train on its text");
-  menu->addAction("Open &config...", this, &FileActions::askOpenConfig);
-  menu->addAction("Open &tensors...", this, &FileActions::askOpenTensors);
+void FileActions::addOpenActionTo(QMenu* menu) {
+  menu->addAction("&Open...", QKeySequence::Open, this, &FileActions::askOpen)
+      ->setWhatsThis("Open a recording, log, checkpoint, config, lesson, tensor file, or a folder of them");
 }
 
 void FileActions::addSaveActionsTo(QMenu* menu) {
@@ -335,29 +332,12 @@ void FileActions::openSnapshot(const QStringList& paths) {
   messages_->warnOfErrors([&] { session_->open(paths, {}, {}, true); });
 }
 
-void FileActions::askOpenFolder() {
-  const QString folder = QFileDialog::getExistingDirectory(messages_->window(), "Folder of runs, or of text");
-  if (!folder.isEmpty()) open({folder});
-}
-
 void FileActions::askOpenConfig() {
   const QString path =
       QFileDialog::getOpenFileName(messages_->window(), "Open config", QString(), "Run configs (*.toml)");
   if (path.isEmpty()) return;
   loadConfigIntoForm(path);
   emit formWanted();
-}
-
-void FileActions::askOpenTensors() {
-  const QString path = QFileDialog::getOpenFileName(messages_->window(), "Open tensors", QString(),
-                                                    "Tensors (*.safetensors *.npy *.npz *.pt *.pth)");
-  if (!path.isEmpty()) openTensors(path);
-}
-
-void FileActions::askOpenRecording() {
-  const QString path = QFileDialog::getOpenFileName(messages_->window(), "Open recording", recordingsFolder(),
-                                                    "Recordings (*.moescope)");
-  if (!path.isEmpty()) open({path});
 }
 
 void FileActions::askSaveConfig() {
@@ -370,8 +350,6 @@ void FileActions::fillRecentFiles(QMenu* menu) {
   menu->clear();
   for (const QString& path : recentFiles()) menu->addAction(path, this, [this, path] { openRecent(path); });
   if (menu->isEmpty()) menu->addAction("none yet")->setEnabled(false);
-  menu->addSeparator();
-  menu->addAction("Recordings of this window...", this, &FileActions::askOpenRecording);
 }
 
 void FileActions::openRecent(const QString& path) {

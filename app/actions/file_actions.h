@@ -22,7 +22,7 @@ class FileActions : public Actions {
  public:
   FileActions(const Context& context, RunControl* control, SetupForm* form);
 
-  void addOpenActionsTo(QMenu* menu);
+  void addOpenActionTo(QMenu* menu);
   void addSaveActionsTo(QMenu* menu);  // adds the menu of recent files, too
   void addSampleTo(QMenu* menu);
 
@@ -59,9 +59,6 @@ class FileActions : public Actions {
   void openTensors(const QString& path);
   void startConfig(const QString& path);
   bool loadConfigIntoForm(const QString& path);  // returns false after showing why the file was refused
-  void askOpenFolder();
-  void askOpenTensors();
-  void askOpenRecording();
   void askSaveConfig();
   void fillRecentFiles(QMenu* menu);
 

@@ -2,6 +2,10 @@
 
 #include <QCheckBox>
 #include <QGridLayout>
+#include <QPushButton>
+#include <QUrl>
+
+#include "app/session/settings.h"
 
 namespace moescope {
 
@@ -27,7 +31,19 @@ OpenDialog::OpenDialog(QWidget* parent)
   setNameFilters(QString(kOpenFilters).split(";;"));
   follow_->setObjectName("follow_files");
   follow_->setChecked(true);
-  if (auto* grid = qobject_cast<QGridLayout*>(layout())) grid->addWidget(follow_, grid->rowCount(), 0, 1, -1);
+  auto* folder = new QPushButton("Open this f&older");
+  folder->setObjectName("open_folder");
+  folder->setToolTip("Opens the shown folder: its runs, its checkpoint or its text");
+  connect(folder, &QPushButton::clicked, this, [this] {
+    emit chosen({directory().absolutePath()}, follow_->isChecked());
+    close();
+  });
+  if (auto* grid = qobject_cast<QGridLayout*>(layout())) {
+    const int row = grid->rowCount();
+    grid->addWidget(follow_, row, 0, 1, grid->columnCount() - 1);
+    grid->addWidget(folder, row, grid->columnCount() - 1);
+  }
+  setSidebarUrls(sidebarUrls() << QUrl::fromLocalFile(recordingsFolder()));
   connect(this, &QFileDialog::filesSelected, this,
           [this](const QStringList& paths) { emit chosen(paths, follow_->isChecked()); });
 }

@@ -1,4 +1,4 @@
-// The dialog of File > Open: asks for files, and whether new steps in them are followed.
+// The dialog of File > Open: asks for files or a folder, and whether new steps in them are followed.
 #pragma once
 
 #include <QFileDialog>

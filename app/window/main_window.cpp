@@ -218,7 +218,7 @@ void MainWindow::buildMenuButton() {
 
 void MainWindow::buildFileMenu() {
   QMenu* menu = menuBar()->addMenu("&File");
-  files_->addOpenActionsTo(menu);
+  files_->addOpenActionTo(menu);
   source_status_->addActionsTo(menu);
   files_->addSaveActionsTo(menu);
   menu->addSeparator();

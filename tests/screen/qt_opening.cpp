@@ -125,6 +125,24 @@ class OpeningTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(last(), 4, kWaitMs);
   }
 
+  // File > Open is the only entry for files of every kind; its dialog opens the shown folder, too.
+  void theDialogOpensAFolder() {
+    OpenWindow w;
+    QDir(home_.path()).mkdir("runs");
+    QFile log(home_.filePath("runs/one.jsonl"));
+    QVERIFY(log.open(QIODevice::WriteOnly));
+    log.write("{\"step\": 1, \"loss\": 2.5}\n");
+    log.close();
+    w.window.files()->askOpen();
+    QPointer<OpenDialog> dialog = w.window.findChild<OpenDialog*>();
+    dialog->setDirectory(home_.filePath("runs"));
+    QSignalSpy asked(w.window.files(), &FileActions::askedWhichRuns);
+    dialog->findChild<QPushButton*>("open_folder")->click();
+    QTRY_COMPARE(asked.size(), 1);
+    QCOMPARE(QFileInfo(asked[0][0].toString()).fileName(), QString("runs"));
+    QTRY_VERIFY(!dialog);
+  }
+
   void aFileOfTooManyRunsIsAskedAbout() {
     OpenWindow w;
     const QString folder = home_.filePath("tb");
