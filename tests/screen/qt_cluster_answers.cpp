@@ -1,7 +1,6 @@
 // The answers of the panels of Cluster: for random recordings and random choices, the numbers in each sentence are read
 // back and compared with the panel's table and with published figures.
 #include <QRegularExpression>
-#include <QSpinBox>
 #include <QTest>
 #include <algorithm>
 #include <cmath>
@@ -14,9 +13,7 @@
 #include "tests/support/test_look.h"
 #include "tests/support/told_numbers.h"
 #include "widgets/cluster/deepep_gain_panel.h"
-#include "widgets/cluster/layer_on_every_rank_panel.h"
-#include "widgets/cluster/node_health_panel.h"
-#include "widgets/cluster/published_and_modelled_panel.h"
+#include "widgets/cluster/layer_lanes.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 
@@ -51,30 +48,6 @@ class ClusterAnswersTest : public QObject {
  private slots:
   void initTestCase() { useTestLook(); }
 
-  void publishedAndModelled() {
-    Selection selection;
-    for (const char* reading : {"H1: tokens split over TP", "H2: tokens twice over TP"}) {
-      Answering<PublishedAndModelledPanel> panel(&selection);
-      choose(&panel, "Reading of the published runs", reading);
-      const QString sentence = panel.answers().value(1);
-      const auto parts = match(
-          "^On H100s, not fitted: (\\S+) % \\((inside the band|outside it)\\) and (\\S+) % "
-          "\\((inside the band|outside it)\\)$",
-          sentence);
-      QVERIFY2(parts.hasMatch(), qPrintable(sentence));
-      const Rows checks = Rows(panel.csv()).where(6, QStringLiteral("check, not fitted"));
-      QCOMPARE(checks.size(), 2);
-      const double published[] = {346, 579};
-      for (int check = 0; check < 2; ++check) {
-        QCOMPARE(checks.at(check, 2), published[check]);
-        const double modelled = checks.at(check, 3);
-        QVERIFY2(says(parts.captured(1 + 2 * check), 100 * (modelled / published[check] - 1)), qPrintable(sentence));
-        const bool inside = published[check] >= checks.at(check, 4) && published[check] <= checks.at(check, 5);
-        QCOMPARE(parts.captured(2 + 2 * check) == "inside the band", inside);
-      }
-    }
-  }
-
   // The speed is the inverse of the time, the time is the sum of the parts, and both are those of the table.
   void timeOfAStepAndItsLayer() {
     std::mt19937_64 random(3);
@@ -82,7 +55,6 @@ class ClusterAnswersTest : public QObject {
     Selection selection;
     selection.setHistories({run.history()});
     Answering<TimeOfAStepPanel> panel(&selection);
-    Answering<LayerOnEveryRankPanel> layer(&selection);
     show(&panel, {700, 400});
     int told = 0;
     for (int trial = 0; trial < 40; ++trial) {
@@ -90,7 +62,6 @@ class ClusterAnswersTest : public QObject {
       panel.answers();
       QTRY_VERIFY_WITH_TIMEOUT(!panel.property("busy").toBool(), kWaitMs);
       const QString sentence = panel.answers().value(0);
-      layer.show(*panel.answered());
       if (!panel.answered()->problem.empty()) continue;
       ++told;
       const auto parts =
@@ -106,7 +77,7 @@ class ClusterAnswersTest : public QObject {
       QVERIFY2(says(parts.captured(3), band.captured(2).toDouble()), qPrintable(sentence));
       QVERIFY2(band.captured(1).toDouble() <= 1000 / ms * 1.00001 && 1000 / ms <= band.captured(2).toDouble() * 1.00001,
                qPrintable(sentence));
-      checkLayer(layer);
+      checkLayer(*panel.lanes());
       if (QTest::currentTestFailed()) return;
     }
     QVERIFY2(told > 5, qPrintable(QString::number(told)));
@@ -158,47 +129,12 @@ class ClusterAnswersTest : public QObject {
     }
   }
 
-  // A step that is repeated several times counts each time, so that more steps may be repeated than the run has.
-  void nodeHealth() {
-    std::mt19937_64 random(5);
-    const auto whole = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
-    Selection selection;
-    Answering<NodeHealthPanel> panel(&selection);
-    bool is_more_than_all = false;
-    for (int trial = 0; trial < 40; ++trial) {
-      chooseAtRandom(&panel, random);
-      control<QSpinBox>(&panel, "at step")->setValue(whole(1999));
-      control<QSpinBox>(&panel, "MTBF")->setValue(trial % 4 == 0 ? 0 : 200 + whole(3000));
-      control<QSpinBox>(&panel, "checkpoint every")->setValue(trial % 5 == 0 ? 0 : 1 + whole(400));
-      const QString sentence = panel.answers().value(0);
-      const Rows rows(panel.csv());
-      const qsizetype last = rows.size() - 1;
-      if (rows.at(last, 1) < 2000) {
-        QVERIFY2(sentence.startsWith("The run does not end"), qPrintable(sentence));
-        continue;
-      }
-      const auto parts = match(
-          "^Goodput (\\S+) %: the run of 2,000 steps repeats ([\\d,]+)"
-          "(?:; best: a checkpoint every (\\d+) steps)?$",
-          sentence);
-      QVERIFY2(says(parts.captured(1), 100 * 2000 * 150 / rows.at(last, 0)), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(2), rows.at(last, 2)), qPrintable(sentence));
-      is_more_than_all = is_more_than_all || rows.at(last, 2) > 2000;
-      const int mtbf_h = control<QSpinBox>(&panel, "MTBF")->value();
-      QCOMPARE(parts.captured(3).isEmpty(), mtbf_h == 0);
-      // Young: sqrt(2 x time of a checkpoint x MTBF of the run).
-      const double best = std::sqrt(2 * 60 * (mtbf_h * 3600.0 / 32)) / 150;
-      if (mtbf_h > 0) QVERIFY2(says(parts.captured(3), std::max(1.0, std::round(best))), qPrintable(sentence));
-    }
-    QVERIFY(is_more_than_all);
-  }
-
  private:
   // The share of waiting, and the rank that has nobody to wait for at the ends of the exchanges, are those of the
   // table of intervals.
-  void checkLayer(Answering<LayerOnEveryRankPanel>& panel) {
-    const QString sentence = panel.answers().value(0);
-    const Rows rows(panel.csv());
+  void checkLayer(const LayerLanes& lanes) {
+    const QString sentence = lanes.answers().value(0);
+    const Rows rows(QString::fromStdString(to_csv(lanes.table())));
     double waiting = 0, all = 0, end = 0;
     std::map<double, double> waited_until;                   // time of all ranks that wait until then
     std::map<double, std::map<double, bool>> waiting_ranks;  // by the time until which they wait

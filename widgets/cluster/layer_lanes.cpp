@@ -1,6 +1,5 @@
 #include "widgets/cluster/layer_lanes.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 namespace moescope {
@@ -15,16 +14,8 @@ QString activityName(RankActivity activity) {
 
 std::string titleOf(const StepConfig& config, int ranks) {
   return config.shape.name + ", " + config.hardware.name + ", EP " + std::to_string(ranks) + ", " +
-         (config.way == AllToAll::deep_ep ? "DeepEP" : "standard") + " all-to-all, " +
+         (config.all_to_all == AllToAll::deep_ep ? "DeepEP" : "standard") + " all-to-all, " +
          (config.mxfp8 ? "MXFP8" : "BF16") + " experts";
-}
-
-// Returns the rank with the longest time in experts.
-int slowestRank(const LayerTimeline& timeline) {
-  std::vector<double> expert_us(static_cast<std::size_t>(timeline.ranks));
-  for (const RankInterval& interval : timeline.intervals)
-    if (interval.activity == RankActivity::experts) expert_us[interval.rank] += interval.to_us - interval.from_us;
-  return static_cast<int>(std::ranges::max_element(expert_us) - expert_us.begin());
 }
 
 }  // namespace
@@ -60,9 +51,9 @@ void LayerLanes::setAnswer(const ClusterAnswer& answer) {
 QStringList LayerLanes::answers() const {
   if (!hasTimeline()) return {};
   const QString ms = QString("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
-  if (timeline_.waiting_share < kMinNamedWaitShare) return {QString("All ranks have the same work: %1").arg(ms), ms};
+  if (timeline_.waiting_share < kMinNamedWaitShare) return {QString("Hardly at all: %1").arg(ms), ms};
   const QString waits = QString("Ranks wait %1 of the time").arg(formatPercent(timeline_.waiting_share));
-  const QString slowest = waits + QString(", most for rank %1").arg(slowestRank(timeline_));
+  const QString slowest = waits + QString(", most for rank %1").arg(timeline_.slowest);
   return {slowest + QStringLiteral("; ") + ms, slowest, waits};
 }
 
