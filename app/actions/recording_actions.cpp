@@ -21,10 +21,10 @@ RecordingActions::RecordingActions(const Context& context) : Actions(context) {}
 void RecordingActions::addActionsTo(QMenu* menu) {
   QAction* go_on =
       menu->addAction("Co&ntinue this recording from its checkpoint", this, &RecordingActions::continueTraining);
-  QAction* again = menu->addAction("Repro&duce this recording...", this, &RecordingActions::askToReproduce);
-  again->setToolTip("Train this recording again and compare every loss to the bit");
+  QAction* reproduce = menu->addAction("Repro&duce this recording...", this, &RecordingActions::askToReproduce);
+  reproduce->setToolTip("Train this recording again and compare every loss to the bit");
   menu->setToolTipsVisible(true);
-  connect(menu, &QMenu::aboutToShow, this, [this, go_on, again] {
+  connect(menu, &QMenu::aboutToShow, this, [this, go_on, reproduce] {
     const bool recording = session_->showsLog() && !session_->isFollowing();
     const auto steps =
         recording ? checkpoint_steps(checkpoints_of(session_->path().toStdString())) : std::vector<std::int64_t>{};
@@ -36,9 +36,9 @@ void RecordingActions::addActionsTo(QMenu* menu) {
             ? "This recording has no checkpoints beside it"
             : "Train on from the last checkpoint before the cursor, into a new recording; this one does not change");
     go_on->setEnabled(!steps.empty());
-    again->setEnabled(recording);
+    reproduce->setEnabled(recording);
   });
-  enableWhenClosed(menu, {go_on, again});
+  enableWhenClosed(menu, {go_on, reproduce});
 }
 
 // Number of steps up to and including the cursor's step; a checkpoint of step N follows N steps.

@@ -14,6 +14,7 @@
 #include "app/session/settings.h"
 #include "core/frame/run_origin.h"
 #include "core/history/step_axis.h"
+#include "core/io/words.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -81,17 +82,17 @@ class StatusItem : public QToolButton {
     QPainter painter(this);
     const Colors& c = colors(palette());
     if (showsFocus(*this)) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
-    int left = kSpace4;
+    int left_x = kSpace4;
     if (dot_) {
       painter.setRenderHint(QPainter::Antialiasing);
       painter.setPen(Qt::NoPen);
       painter.setBrush(QColor(*dot_));
-      painter.drawEllipse(QRectF(left, (height() - kDot) / 2.0, kDot, kDot));
-      left += kDot + kDotGap;
+      painter.drawEllipse(QRectF(left_x, (height() - kDot) / 2.0, kDot, kDot));
+      left_x += kDot + kDotGap;
     }
     painter.setFont(font());
     painter.setPen(QColor(focusPolicy() != Qt::NoFocus && underMouse() ? c.ink : c.ink2));
-    painter.drawText(rect().adjusted(left, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text());
+    painter.drawText(rect().adjusted(left_x, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text());
   }
 
  private:

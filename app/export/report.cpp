@@ -60,7 +60,7 @@ QString figureText(float value, int digits, double factor = 1) {
 
 QString tableRow(const QStringList& cells, const char* cell = "td") {
   QString text = "<tr>";
-  for (const QString& each : cells) text += QString("<%1>%2</%1>").arg(cell, each);
+  for (const QString& content : cells) text += QString("<%1>%2</%1>").arg(cell, content);
   return text + "</tr>\n";
 }
 
@@ -264,9 +264,9 @@ void Report::settings() {
     QStringList cells = {(field ? html(field->label) + ' ' : QString()) + "<span class=\"muted\">" +
                          key.key.toHtmlEscaped() + "</span>"};
     for (std::size_t i = 0; i < histories_.size(); ++i) {
-      const auto& own = compared(i).settings;
-      const auto found = std::ranges::find(own, key.key, &SettingDifference::key);
-      cells << (found == own.end() ? key.of_a : found->of_this).toHtmlEscaped();
+      const auto& settings = compared(i).settings;
+      const auto found = std::ranges::find(settings, key.key, &SettingDifference::key);
+      cells << (found == settings.end() ? key.of_a : found->of_this).toHtmlEscaped();
     }
     out_ += tableRow(cells);
   }
@@ -303,7 +303,7 @@ void Report::findings() {
       found.insert(found.end(), against.begin(), against.end());
     }
     sort_findings(found);
-    for (const Finding& each : found) finding(each);
+    for (const Finding& one_finding : found) finding(one_finding);
     if (!found.empty()) continue;
     out_ += "<p>No findings in this run. Read: " + html(steps_read(*histories_[i])) + ".</p>\n";
     const Checks checks = checks_of(*histories_[i], found);
@@ -312,8 +312,8 @@ void Report::findings() {
   }
 }
 
-void Report::picture(const ReportPicture& wanted) {
-  Panel* panel = wanted.panel;
+void Report::picture(const ReportPicture& request) {
+  Panel* panel = request.panel;
   const PrintedPicture drawn =
       panelPicture(panel, *source_.selection, PictureKind::svg, kPictureSize, "f" + QByteArray::number(++pictures_));
   QList<PlotFrame*> plots = panel->findChildren<PlotFrame*>();
@@ -328,21 +328,21 @@ void Report::picture(const ReportPicture& wanted) {
   out_ += QString(
               "<figure>%1<figcaption>%2</figcaption>\n<details><summary>How to read \"%3\"</summary>%4</details>"
               "\n<details><summary>The numbers</summary><pre>%5</pre></details></figure>\n")
-              .arg(QString::fromUtf8(drawn.html), wanted.words.toHtmlEscaped(), panel->title().toHtmlEscaped(),
+              .arg(QString::fromUtf8(drawn.html), request.words.toHtmlEscaped(), panel->title().toHtmlEscaped(),
                    cardInPrint(panel->explain()), panel->csv().toHtmlEscaped());
 }
 
 void Report::pictures() {
   out_ += "<h2>Pictures</h2>\n<div class=\"figures\">\n";
   Selection* selection = source_.selection;
-  for (const ReportPicture& each : source_.of_all) picture(each);
+  for (const ReportPicture& request : source_.of_all) picture(request);
   out_ += "</div>\n";
   const int run = selection->run();
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     selection->setRun(static_cast<int>(i));
     if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
     out_ += "<div class=\"figures\">\n";
-    for (const ReportPicture& each : source_.of_each) picture(each);
+    for (const ReportPicture& request : source_.of_each) picture(request);
     out_ += "</div>\n";
   }
   selection->setRun(run);

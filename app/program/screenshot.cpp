@@ -32,15 +32,15 @@ constexpr int kSettleMs = 200;  // time for layouts and scroll bars to settle in
 
 // Calls `then` once no panel has the property "busy", which panels with a worker set while they compute, and the
 // verdict has its findings up to step `judged_to`; at the latest after `wait_ms`.
-void waitForPanels(MainWindow* window, const std::function<void()>& then, std::int64_t judged_to, int wait_ms) {
+void waitForPanels(MainWindow* window, const std::function<void()>& action, std::int64_t judged_to, int wait_ms) {
   const QList<Panel*> panels = window->workspaces()->current()->panels();
   const FindingsWatch* findings = window->findings();
   const bool judged = !window->selection()->history() || (findings->ready() && findings->lastStep() >= judged_to);
   const bool busy = !judged || std::ranges::any_of(panels, [](const Panel* panel) {
     return panel->isVisible() && panel->property("busy").toBool();
   });
-  if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, then);
-  QTimer::singleShot(kPollMs, window, [=] { waitForPanels(window, then, judged_to, wait_ms - kPollMs); });
+  if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, action);
+  QTimer::singleShot(kPollMs, window, [=] { waitForPanels(window, action, judged_to, wait_ms - kPollMs); });
 }
 
 void finish(MainWindow* window, const QString& path) {
@@ -97,13 +97,13 @@ bool guardedQuit(const std::function<void()>& action) {
   }
 }
 
-void whenPanelsAreReady(MainWindow* window, const std::function<void()>& then) {
+void whenPanelsAreReady(MainWindow* window, const std::function<void()>& action) {
   if (LiveRuns* live = window->session()->live()) live->flush();
   window->selection()->refresh();
   window->frameClock()->wake();
   const auto& histories = window->selection()->histories();
   const std::int64_t judged_to = histories.empty() ? -1 : histories.front()->steps().last;
-  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, judged_to, kMaxWaitMs); });
+  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, action, judged_to, kMaxWaitMs); });
 }
 
 void quitWhereAsked(MainWindow* window) {

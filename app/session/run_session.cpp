@@ -239,31 +239,31 @@ void RunSession::followOpened() {
 
 // True if the followers have read as many steps as are shown, or have read nothing new for kTicksUntilRead ticks: a
 // rewritten file may stay shorter than before.
-bool RunSession::caughtUp(const std::vector<std::shared_ptr<const History>>& now) {
+bool RunSession::caughtUp(const std::vector<std::shared_ptr<const History>>& newer) {
   std::uint64_t sequence = 0;
-  for (const auto& history : now) sequence += history->sequence();
+  for (const auto& history : newer) sequence += history->sequence();
   ticks_without_news_ = std::exchange(caught_up_sequence_, sequence) == sequence ? ticks_without_news_ + 1 : 0;
-  if (now.empty()) return false;
+  if (newer.empty()) return false;
   if (ticks_without_news_ >= kTicksUntilRead) return true;
-  return std::ranges::equal(now, open_.histories,
+  return std::ranges::equal(newer, open_.histories,
                             [](const auto& a, const auto& b) { return a->steps().last >= b->steps().last; });
 }
 
 // Adopts runs of followed files that started or restarted. New frames arrive without this function.
 void RunSession::noticeFollowed() {
-  std::vector<std::shared_ptr<const History>> now;
+  std::vector<std::shared_ptr<const History>> followed;
   for (const auto& follower : catching_up_.empty() ? followers_ : catching_up_)
-    for (const auto& history : follower->histories()) now.push_back(history);
-  if (now.size() > kMaxRuns) now.resize(kMaxRuns);
+    for (const auto& history : follower->histories()) followed.push_back(history);
+  if (followed.size() > kMaxRuns) followed.resize(kMaxRuns);
   if (!catching_up_.empty()) {
-    if (!caughtUp(now)) return;
+    if (!caughtUp(followed)) return;
     grower_ = {};
     can_grow_ = shows_new_ = false;
     open_.skipped.clear();  // the followers list the skipped lines
     followers_ = std::exchange(catching_up_, {});
   }
-  if (now == open_.histories || (now.empty() && !open_.histories.empty())) return;
-  open_.histories = std::move(now);
+  if (followed == open_.histories || (followed.empty() && !open_.histories.empty())) return;
+  open_.histories = std::move(followed);
   open_.configs = configsOf(open_.histories);
   emit runsChanged();
 }
@@ -460,7 +460,8 @@ QString RunSession::removeRun(int place) {
 }
 
 void RunSession::catchUp(std::int64_t from) {
-  if (const LiveStatus now = open_.live->status(); !now.running && now.step > from) open_.live->run_until(now.step);
+  if (const LiveStatus status = open_.live->status(); !status.running && status.step > from)
+    open_.live->run_until(status.step);
   noticeRuns();
 }
 
@@ -492,9 +493,9 @@ RecomputePlan RunSession::planOfStep(const History& run, const OperandPlace& pla
 
 void RunSession::noticeRuns() {
   if (!open_.live) return;
-  auto now = open_.live->histories();
-  if (now == open_.histories) return;
-  open_.histories = std::move(now);
+  auto live_histories = open_.live->histories();
+  if (live_histories == open_.histories) return;
+  open_.histories = std::move(live_histories);
   emit runsChanged();
 }
 

@@ -59,12 +59,12 @@ void Overview::arrange() {
 void Overview::setDefaultSizes() {
   const auto share = [this](const QList<QDockWidget*>& docks, const auto& shares) {
     QList<int> heights;
-    for (const double each : shares) heights << static_cast<int>(each * height());
+    for (const double share : shares) heights << static_cast<int>(share * height());
     resizeDocks(docks, heights, Qt::Vertical);
   };
   if (one_column_) return share({loss_, expert_load_, all_to_all_, quant_error_}, kColumnShares);
-  const int left = static_cast<int>(kLeftShare * width());
-  resizeDocks({loss_, expert_load_}, {left, width() - left}, Qt::Horizontal);
+  const int left_width = static_cast<int>(kLeftShare * width());
+  resizeDocks({loss_, expert_load_}, {left_width, width() - left_width}, Qt::Horizontal);
   share({loss_, all_to_all_, quant_error_}, kLeftShares);
 }
 

@@ -99,10 +99,10 @@ class Resized {
   void settle() {
     QList<QWidget*> all = widget_->findChildren<QWidget*>();
     all.prepend(widget_);
-    for (QWidget* each : all) {
-      if (!each->layout()) continue;
-      each->layout()->invalidate();
-      each->layout()->activate();
+    for (QWidget* child : all) {
+      if (!child->layout()) continue;
+      child->layout()->invalidate();
+      child->layout()->activate();
     }
   }
   QWidget* widget_;
@@ -241,8 +241,8 @@ void savePicture(const PrintedPicture& picture, const QString& path) {
 }
 
 PictureKind kindOf(const QString& path, const QString& form) {
-  const QString wanted = form.isEmpty() ? QFileInfo(path).suffix().toLower() : form;
-  return wanted == "svg" ? PictureKind::svg : PictureKind::image;
+  const QString chosen_form = form.isEmpty() ? QFileInfo(path).suffix().toLower() : form;
+  return chosen_form == "svg" ? PictureKind::svg : PictureKind::image;
 }
 
 // Returns the visible docks that are not floating.
@@ -265,8 +265,8 @@ void paintDock(QPainter& painter, QDockWidget* dock, QPoint origin) {
   const QFont usual = painter.font();
   const PictureType type(usual);
   const QRect content_rect = panel->geometry().translated(place.topLeft());
-  const int left = kSpace12, header = panel->header()->height();
-  const QRect head(content_rect.left() + left, content_rect.top(), content_rect.width() - 2 * left, header);
+  const int margin = kSpace12, header = panel->header()->height();
+  const QRect head(content_rect.left() + margin, content_rect.top(), content_rect.width() - 2 * margin, header);
   drawLine(painter, head, type.panel_title, paper().text().color(), dock->windowTitle());
   const int title = QFontMetrics(type.panel_title).horizontalAdvance(dock->windowTitle()) + kSpace8;
   drawLine(painter, head.adjusted(title, 0, 0, 0), type.line, mutedText(paper()), panel->caption());
@@ -285,12 +285,12 @@ void paintDock(QPainter& painter, QDockWidget* dock, QPoint origin) {
 
 PrintedPicture panelPicture(Panel* panel, const Selection& selection, PictureKind kind, QSize size,
                             const QByteArray& id_prefix) {
-  const Detached alone(panel);
+  const Detached detached(panel);
   const OnPaper light(panel);
-  const QSize least = size.isValid() ? size : kMinPicture;
-  const QSize wanted = size.isValid() ? size : panel->size().expandedTo(least);
-  Resized resized(panel, wanted);
-  resized.become(wanted + QSize(0, panel->bodyRect().top()));  // plus the header, which is not in the picture
+  const QSize min_size = size.isValid() ? size : kMinPicture;
+  const QSize wanted_size = size.isValid() ? size : panel->size().expandedTo(min_size);
+  Resized resized(panel, wanted_size);
+  resized.become(wanted_size + QSize(0, panel->bodyRect().top()));  // plus the header, which is not in the picture
   const QFont font = panel->font();
   const PictureType type(font);
   const QSize body = panel->bodyRect().size();

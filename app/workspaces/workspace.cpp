@@ -62,12 +62,12 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   setDockNestingEnabled(true);
   setObjectName(name.toLower() + "_workspace");
   setContentsMargins(kSpace8, kSpace8, kSpace8, 0);
-  auto* over = new QWidget(this);
-  over_panels_ = plainColumn(over, kSpace8);
-  verdict_ = new QWidget(over);
+  auto* top_column = new QWidget(this);
+  over_panels_ = plainColumn(top_column, kSpace8);
+  verdict_ = new QWidget(top_column);
   plainColumn(verdict_, kSpace8);
   over_panels_->addWidget(verdict_);
-  setMenuWidget(over);
+  setMenuWidget(top_column);
   addFoldLine();
   connect(selection_, &Selection::dataChanged, this, &Workspace::foldEmpty);
   settle_.setSingleShot(true);
@@ -236,13 +236,13 @@ void Workspace::foldAnew() {
 }
 
 // Returns the shown docks without data, except for one if no other dock would be left; its panel shows why it is empty.
-QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
+QList<QDockWidget*> Workspace::emptyDocks(QStringList* missing_data) const {
   QList<QDockWidget*> empty;
-  for (const Foldable& each : foldable_) {
-    const QString missing = each.dock->isVisibleTo(this) ? each.missing(*folded_for_) : QString();
+  for (const Foldable& foldable : foldable_) {
+    const QString missing = foldable.dock->isVisibleTo(this) ? foldable.missing(*folded_for_) : QString();
     if (missing.isEmpty()) continue;
-    empty << each.dock;
-    if (!lacking->contains(missing)) *lacking << missing;
+    empty << foldable.dock;
+    if (!missing_data->contains(missing)) *missing_data << missing;
   }
   const bool some_left = std::ranges::any_of(
       docks_, [&](const QDockWidget* dock) { return dock->isVisibleTo(this) && !empty.contains(dock); });
@@ -253,9 +253,9 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
 // Folds empty panels of logs and checkpoints only: a run of this program may have the data at its next step.
 void Workspace::fold() {
   if (!folded_for_ || !folded_for_->info().config_toml.empty() || folded_for_->steps().empty()) return;
-  QStringList lacking, names;
+  QStringList missing_data, names;
   const QScopedValueRollback<bool> ours(arranging_, true);
-  folded_ = emptyDocks(&lacking);
+  folded_ = emptyDocks(&missing_data);
   if (folded_.isEmpty()) return;
   for (QDockWidget* dock : folded_) {
     names << dock->windowTitle();
@@ -263,7 +263,7 @@ void Workspace::fold() {
   }
   const QString source = run_origin(folded_for_->info()) == RunOrigin::log ? "log" : "run";
   const QString hidden = names.size() == 1 ? QString("1 panel hidden") : QString("%1 panels hidden").arg(names.size());
-  lacking_->setTexts({QString("Not in this %1: %2. %3").arg(source, lacking.join(", "), hidden), hidden});
+  lacking_->setTexts({QString("Not in this %1: %2. %3").arg(source, missing_data.join(", "), hidden), hidden});
   lacking_->setToolTip("Hidden: " + names.join(", "));
   showFoldLine(true);
   room_used_ = !projected_ && useRoomOfFolded();
@@ -307,9 +307,10 @@ bool Workspace::event(QEvent* event) {
 void Workspace::keepReadable() {
   const int rows = rowsOfPanels();
   if (rows == 0) return;
-  int least = rows * withType(least_row_, fontMetrics()) + (menuWidget()->isHidden() ? 0 : menuWidget()->height()) +
-              (fold_bar_->isHidden() ? 0 : fold_bar_->sizeHint().height());
-  if (least != minimumHeight()) setMinimumHeight(least);
+  int min_height = rows * withType(least_row_, fontMetrics()) +
+                   (menuWidget()->isHidden() ? 0 : menuWidget()->height()) +
+                   (fold_bar_->isHidden() ? 0 : fold_bar_->sizeHint().height());
+  if (min_height != minimumHeight()) setMinimumHeight(min_height);
 }
 
 // Returns the largest number of panels below one another. Docks behind other tabs are placed outside the window.

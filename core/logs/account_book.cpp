@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMostBookRows = 4096, kMostBookNames = 65536, kMostSums = 65536, kLongestExample = 60,
+constexpr std::size_t kMaxBookRows = 4096, kMaxBookNames = 65536, kMaxSums = 65536, kLongestExample = 60,
                       kLongestOfBook = 512;
 constexpr std::int64_t kSampledSteps = 6;  // of which the sums over experts are looked at
 constexpr double kSumTolerance = 0.01;     // of printed shares, which are rounded
@@ -80,15 +80,15 @@ std::string unit_name(const TagRule& rule) {
 // Returns what cannot be right about the values of a known name; empty if nothing.
 std::string question_of(const TagRule& rule, std::int64_t values, std::int64_t zeros, std::int64_t minus_ones,
                         std::int64_t above_one) {
-  const auto some = [values](std::int64_t n, const char* what) {
+  const auto counted_of = [values](std::int64_t n, const char* what) {
     return std::to_string(n) + " of " + counted(values, "value", "values") + (n == 1 ? " is " : " are ") + what;
   };
   const bool is_loss = rule.step == &TelemetryFrame::ce_loss || rule.step == &TelemetryFrame::val_loss;
-  if (is_loss && minus_ones > 0) return some(minus_ones, "-1: no loss, but \"this rank has no loss\"");
-  if (is_loss && zeros > 0) return some(zeros, "exactly 0: no loss of a training");
+  if (is_loss && minus_ones > 0) return counted_of(minus_ones, "-1: no loss, but \"this rank has no loss\"");
+  if (is_loss && zeros > 0) return counted_of(zeros, "exactly 0: no loss of a training");
   const bool is_share = rule.router == &RouterFrame::dead_fraction || rule.router == &RouterFrame::dropped_fraction ||
                         rule.router == &RouterFrame::entropy_norm || rule.means == TagMeaning::load_share;
-  if (is_share && above_one > 0) return some(above_one, "above 1: no share");
+  if (is_share && above_one > 0) return counted_of(above_one, "above 1: no share");
   return {};
 }
 
@@ -102,8 +102,8 @@ std::string name_pattern(std::string_view name) {
       continue;
     }
     const std::string_view what = counted_by(word_before(name, i));
-    const bool again = what != kNumberPlace && pattern.find(what) != std::string::npos;
-    pattern += again ? kNumberPlace : what;
+    const bool is_repeated = what != kNumberPlace && pattern.find(what) != std::string::npos;
+    pattern += is_repeated ? kNumberPlace : what;
     while (i < name.size() && is_decimal_digit(name[i])) ++i;
   }
   return pattern;
@@ -131,8 +131,8 @@ AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, s
                                    const char* meaning) {
   if (const auto known = names_.find(name); known != names_.end()) return known->second;
   std::string pattern = name_pattern(name);
-  if (rows_.size() >= kMostBookRows) pattern = "(further names)";
-  const std::string key = (rule && rows_.size() < kMostBookRows ? rule->column : std::string()) + '\n' + pattern;
+  if (rows_.size() >= kMaxBookRows) pattern = "(further names)";
+  const std::string key = (rule && rows_.size() < kMaxBookRows ? rule->column : std::string()) + '\n' + pattern;
   const auto [row, is_new] = by_pattern_.try_emplace(key, nullptr);
   if (is_new) {
     row->second = &rows_.emplace_back();
@@ -147,12 +147,12 @@ AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, s
   Name added{row->second, -1};
   // Values of one series differ in the last number of their names only: the expert.
   const std::size_t end = name.find_last_of("0123456789");
-  if (!rule && end != std::string_view::npos && series_.size() < kMostBookNames) {
+  if (!rule && end != std::string_view::npos && series_.size() < kMaxBookNames) {
     const std::size_t before = name.find_last_not_of("0123456789", end) + 1;
     std::string series = std::string(name.substr(0, before)) + '{' + std::string(name.substr(end + 1));
     added.series = series_.try_emplace(std::move(series), static_cast<std::int32_t>(series_.size())).first->second;
   }
-  if (names_.size() < kMostBookNames) names_.emplace(name, added);
+  if (names_.size() < kMaxBookNames) names_.emplace(name, added);
   return added;
 }
 
@@ -161,7 +161,7 @@ void AccountBook::take(const Name& name, std::int64_t step, double value) {
   counts.take(step, value);
   if (name.series < 0) return;
   if (step != counts.sampled_step_) counts.sampled_step_ = step, ++counts.sampled_steps_;
-  if (counts.sampled_steps_ > kSampledSteps || counts.sums_.size() >= kMostSums) return;
+  if (counts.sampled_steps_ > kSampledSteps || counts.sums_.size() >= kMaxSums) return;
   auto& sum = counts.sums_[{name.series, step}];
   sum.sum += value;
   ++sum.values;
@@ -181,7 +181,7 @@ void AccountBook::take(const Name& name, std::int64_t step, std::span<const doub
     sum.is_negative = sum.is_negative || value < 0;
   }
   sum.values = std::ssize(list);
-  if (counts.sums_.size() < kMostSums && !list.empty())
+  if (counts.sums_.size() < kMaxSums && !list.empty())
     counts.sums_[{static_cast<std::int32_t>(counts.sums_.size()), step}] = sum;
 }
 
@@ -235,27 +235,27 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   const NameCounts::Sum& first = counts.sums_.begin()->second;
   const auto experts = static_cast<double>(first.values);
   if (first.values < 2) return;
-  double least = first.sum, most = first.sum;
+  double lowest = first.sum, highest = first.sum;
   bool is_whole = true;
   for (const auto& [place, sum] : counts.sums_) {
     if (sum.values != first.values || sum.is_negative || !std::isfinite(sum.sum)) return;
-    least = std::min(least, sum.sum), most = std::max(most, sum.sum);
+    lowest = std::min(lowest, sum.sum), highest = std::max(highest, sum.sum);
     is_whole = is_whole && sum.is_whole;
   }
   const auto are_near = [&](double sum) {
-    return least >= sum * (1 - kSumTolerance) && most <= sum * (1 + kSumTolerance);
+    return lowest >= sum * (1 - kSumTolerance) && highest <= sum * (1 + kSumTolerance);
   };
   const std::string values = "the " + std::to_string(first.values) + " values of a layer and step ";
-  if (is_whole && least == most && least >= experts) {
+  if (is_whole && lowest == highest && lowest >= experts) {
     row.means = "tokens_per_expert";
-    row.reason = values + "are whole numbers that always add up to " + decimal(least, 6);
+    row.reason = values + "are whole numbers that always add up to " + decimal(lowest, 6);
   } else if (are_near(experts)) {
     row.means = "utilization";
     row.reason = values + "have the mean 1";
-  } else if (least > 0 && are_near(least) && counts.sums_.size() > 1) {
+  } else if (lowest > 0 && are_near(lowest) && counts.sums_.size() > 1) {
     row.means = "load_share";
-    row.reason =
-        values + "always add up to " + decimal(least, 4) + (least == most ? std::string() : " to " + decimal(most, 4));
+    row.reason = values + "always add up to " + decimal(lowest, 4) +
+                 (lowest == highest ? std::string() : " to " + decimal(highest, 4));
   }
   if (!row.means.empty())
     row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, counts.is_list_);
@@ -311,9 +311,10 @@ ImportAccount AccountBook::account(const char* unit) const {
   std::map<std::string, std::int64_t> names;
   for (const AccountRow& row : account.rows)
     if (row.is_shown && row.certainty == Certainty::known_program) ++names[row.program];
-  const auto most = std::ranges::max_element(names, {}, [](const auto& program) { return program.second; });
+  const auto best_known = std::ranges::max_element(names, {}, [](const auto& program) { return program.second; });
   for (AccountRow& row : account.rows) {
-    if (row.certainty != Certainty::known_program || (most != names.end() && row.program == most->first)) continue;
+    if (row.certainty != Certainty::known_program || (best_known != names.end() && row.program == best_known->first))
+      continue;
     row.certainty = Certainty::known_name;
     row.program.clear();
   }

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 using Histories = std::vector<std::shared_ptr<History>>;
 
-constexpr int kLeastPauses = 9;  // least pause after a reading, as a multiple of its duration
+constexpr int kMinPauses = 9;  // least pause after a reading, as a multiple of its duration
 
 std::vector<std::int64_t> newest_steps(const Histories& runs) {
   std::vector<std::int64_t> newest;
@@ -51,16 +51,16 @@ FileFollower::FileFollower(std::string path, int run, std::size_t most_runs, std
 
 void FileFollower::check_file() {
   if (Clock::now() < next_) return;
-  const FileStamp now = stamp_of(path());
-  const bool is_changed = read_ != now;
+  const FileStamp stamp = stamp_of(path());
+  const bool is_changed = read_ != stamp;
   if (is_changed) changed_ = Clock::now();
   if (!is_changed && !has_last_row()) return;
-  has_shrunk_ = has_shrunk_ || (read_ && now.bytes < read_->bytes);
-  read_ = now;
+  has_shrunk_ = has_shrunk_ || (read_ && stamp.bytes < read_->bytes);
+  read_ = stamp;
   is_read_to_end_ = !is_changed;
   const auto start = Clock::now();
   read_file(is_changed);
-  next_ = Clock::now() + kLeastPauses * (Clock::now() - start);
+  next_ = Clock::now() + kMinPauses * (Clock::now() - start);
 }
 
 // True if the file may have a last row without a newline that is finished nevertheless.
@@ -73,7 +73,7 @@ void FileFollower::read_file(bool growing) {
   OpenedRuns opened;
   Frames frames;
   bool goes_on = false, is_next = false;
-  std::string why;
+  std::string reason;
   try {
     opened = open_runs({path()}, options_, most_runs_);
     is_next = begins_after(opened.histories, newest_steps(histories_));
@@ -81,12 +81,12 @@ void FileFollower::read_file(bool growing) {
     if (goes_on) frames = read_frames();
     remember_form();
   } catch (const std::exception& error) {
-    why = error.what();
-    if (why.starts_with(path() + ": ")) why.erase(0, path().size() + 2);
+    reason = error.what();
+    if (reason.starts_with(path() + ": ")) reason.erase(0, path().size() + 2);
   }
   const std::lock_guard lock(mutex_);
-  problem_ = why;
-  if (opened.histories.empty() || !why.empty()) return;
+  problem_ = reason;
+  if (opened.histories.empty() || !reason.empty()) return;
   remarks_ = std::move(opened.remarks);
   accounts_ = std::move(opened.accounts);
   bad_ = opened.skipped.empty() ? BadLines() : std::move(opened.skipped.front().bad);

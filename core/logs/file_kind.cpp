@@ -47,9 +47,9 @@ constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
 constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // bytes read of a table, for its header
 constexpr std::size_t kLongResponse = std::size_t{4} << 20;
 
-std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
+std::string beginning(const std::string& path, std::size_t max_bytes = kLookedAt) {
   InputFile file(path);
-  std::string bytes(most, '\0');
+  std::string bytes(max_bytes, '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
   return bytes;
 }
@@ -113,8 +113,9 @@ bool holds_text_log(const std::string& path, const TagMap& tags) {
   if (file.size() <= kTextLookedAt) return false;
   bytes.resize(kTextLookedAt);
   const auto from = static_cast<off_t>(file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt));
-  const ssize_t got = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
-  return got > 0 && text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), tags).has_value();
+  const ssize_t read_bytes = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
+  return read_bytes > 0 &&
+         text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(read_bytes)), tags).has_value();
 }
 
 // A lesson has a [[step]] or the key `teaches`; a config has neither.

@@ -148,8 +148,9 @@ bool LogFollower::State::is_replaced() const {
 }
 
 bool LogFollower::State::holds(const std::string& bytes, off_t at) const {
-  std::string now(bytes.size(), '\0');
-  return ::pread(file, now.data(), now.size(), at) == static_cast<ssize_t>(now.size()) && now == bytes;
+  std::string present_bytes(bytes.size(), '\0');
+  return ::pread(file, present_bytes.data(), present_bytes.size(), at) == static_cast<ssize_t>(present_bytes.size()) &&
+         present_bytes == bytes;
 }
 
 void LogFollower::State::remember(std::string_view bytes) {
@@ -161,10 +162,10 @@ void LogFollower::State::remember(std::string_view bytes) {
 void LogFollower::State::read_on() {
   std::string chunk(kFollowedBytes, '\0');
   for (;;) {
-    const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
+    const ssize_t read_bytes = ::pread(file, chunk.data(), chunk.size(), position);
     // If the file was rewritten, these bytes do not continue those read before. The next look starts again.
-    if (got <= 0 || is_rewritten()) return;
-    std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
+    if (read_bytes <= 0 || is_rewritten()) return;
+    std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(read_bytes));
     // A program that goes on at its position in a file that was truncated leaves zeros before it.
     if (first_bytes.empty()) {
       const std::size_t zeros = std::min(bytes.find_first_not_of('\0'), bytes.size());

@@ -38,8 +38,8 @@ constexpr Name kNames[] = {{"rollout_log_probs", &LogProbs::engine},
 constexpr std::string_view kMasks[] = {"response_mask", "loss_mask"};
 
 Sequences named(std::string_view name) {
-  for (const Name& each : kNames)
-    if (each.name == name) return each.of;
+  for (const Name& name_row : kNames)
+    if (name_row.name == name) return name_row.of;
   return nullptr;
 }
 
@@ -83,20 +83,20 @@ float value_of(JsonValue value) {
 // [log-probability, id, text].
 bool holds_sequences(JsonValue list, std::string_view name) {
   if (name == "output_token_logprobs") return false;
-  for (const JsonValue each : list_of(list, "log-probabilities", 0, "")) return each.is_array();
+  for (const JsonValue item : list_of(list, "log-probabilities", 0, "")) return item.is_array();
   return false;
 }
 
 LogProbSequence sequence_of(JsonValue list) {
   LogProbSequence sequence;
-  for (const JsonValue each : list_of(list, "log-probabilities", 0, "")) sequence.values.push_back(value_of(each));
+  for (const JsonValue item : list_of(list, "log-probabilities", 0, "")) sequence.values.push_back(value_of(item));
   return sequence;
 }
 
 std::vector<std::uint8_t> mask_of(JsonValue list) {
   std::vector<std::uint8_t> mask;
-  for (const JsonValue each : list_of(list, "mask", 0, ""))
-    mask.push_back(each.is_bool() ? bool(each) : to_float(each, "mask") != 0);
+  for (const JsonValue item : list_of(list, "mask", 0, ""))
+    mask.push_back(item.is_bool() ? bool(item) : to_float(item, "mask") != 0);
   return mask;
 }
 
@@ -121,8 +121,8 @@ class JsonReader {
     if (depth > kDeepestValue) return;
     if (value.is_object()) return take(fields_of(value, "response"), depth);
     if (!value.is_array()) return;
-    for (const JsonValue each : list_of(value, "response", 0, ""))
-      if (each.is_object() || each.is_array()) take(each, depth + 1);
+    for (const JsonValue item : list_of(value, "response", 0, ""))
+      if (item.is_object() || item.is_array()) take(item, depth + 1);
   }
   void take_list(std::string_view name, JsonValue list, std::vector<LogProbSequence>& to, const JsonValue* mask) {
     if (!holds_sequences(list, name)) {
@@ -132,10 +132,10 @@ class JsonReader {
     }
     std::vector<JsonValue> masks;
     if (mask && mask->is_array())
-      for (const JsonValue each : list_of(*mask, "mask", 0, "")) masks.push_back(each);
+      for (const JsonValue item : list_of(*mask, "mask", 0, "")) masks.push_back(item);
     std::size_t i = 0;
-    for (const JsonValue each : list_of(list, "log-probabilities", 0, "")) {
-      to.push_back(sequence_of(each));
+    for (const JsonValue item : list_of(list, "log-probabilities", 0, "")) {
+      to.push_back(sequence_of(item));
       if (!masks.empty() && i >= masks.size()) throw Unreadable("fewer masks than sequences");
       if (!masks.empty()) to.back().mask = mask_of(masks[i]);
       ++i;
@@ -144,8 +144,8 @@ class JsonReader {
   // Reads vLLM's chat: "logprobs": {"content": [{"token", "logprob"}, ...]}. Leaves out the content of a message, which
   // is a text or has no logprob.
   void take_content(JsonValue list) {
-    for (const JsonValue each : list_of(list, "content", 0, ""))
-      if (!each.is_object() || !fields_of(each, "content").find("logprob")) return;
+    for (const JsonValue item : list_of(list, "content", 0, ""))
+      if (!item.is_object() || !fields_of(item, "content").find("logprob")) return;
     found_.unnamed.push_back(sequence_of(list));
   }
 
@@ -162,9 +162,9 @@ std::string_view last_part(std::string_view name) {
 
 // Throws Unreadable for a tensor that takes far more memory than its file: views may repeat a few stored values.
 std::vector<float> stored_floats(const TensorView& tensor) {
-  constexpr std::size_t kMostRepeated = std::size_t{1} << 26;
+  constexpr std::size_t kMaxRepeated = std::size_t{1} << 26;
   if (tensor.elements() > kMostValues) throw Unreadable(tensor.name + ": more than a billion values");
-  if (tensor.elements() > kMostRepeated && tensor.elements() / 2 > tensor.bytes.size())
+  if (tensor.elements() > kMaxRepeated && tensor.elements() / 2 > tensor.bytes.size())
     throw Unreadable(tensor.name + ": repeats its stored values in " + std::to_string(tensor.elements()) + " places");
   return tensor.floats();
 }
@@ -234,9 +234,9 @@ std::vector<std::uint8_t> both(const std::vector<std::uint8_t>& a, const std::ve
   return mask;
 }
 
-const std::vector<LogProbSequence>& side_of(const LogProbs& found, Sequences side, const char* whose) {
+const std::vector<LogProbSequence>& side_of(const LogProbs& found, Sequences side, const char* owner) {
   const std::vector<LogProbSequence>& named = found.*side;
-  if (named.empty() && found.unnamed.empty()) throw std::runtime_error(std::string("no log-probabilities of ") + whose);
+  if (named.empty() && found.unnamed.empty()) throw std::runtime_error(std::string("no log-probabilities of ") + owner);
   return named.empty() ? found.unnamed : named;
 }
 
@@ -251,8 +251,8 @@ LogProbs log_probs_in(std::string_view json) {
     reader.take(lines.parse("{\"responses\":" + std::string(json) + "}"), 0);
   } else {
     std::size_t number = 0;
-    for (std::string_view rest = json; !rest.empty();) {
-      const std::string_view line = take_until(rest, '\n');
+    for (std::string_view unread = json; !unread.empty();) {
+      const std::string_view line = take_until(unread, '\n');
       ++number;
       if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
       try {

@@ -85,12 +85,12 @@ std::shared_ptr<History> beginning_of(const History& history, std::int64_t last)
   StepRange steps = history.steps();
   steps.last = std::min(steps.last, last);
   if (steps.empty()) return beginning;
-  const std::vector<std::int64_t> taken = history.steps_in(steps);
-  const auto of = [&](Metric metric) { return history.values_at(metric, kWholeRun, taken); };
-  const auto loss = of(Metric::ce_loss), norm = of(Metric::grad_norm), lr = of(Metric::lr);
-  for (std::size_t i = 0; i < taken.size(); ++i) {
+  const std::vector<std::int64_t> logged_steps = history.steps_in(steps);
+  const auto values_of = [&](Metric metric) { return history.values_at(metric, kWholeRun, logged_steps); };
+  const auto loss = values_of(Metric::ce_loss), norm = values_of(Metric::grad_norm), lr = values_of(Metric::lr);
+  for (std::size_t i = 0; i < logged_steps.size(); ++i) {
     TelemetryFrame frame;
-    frame.step = taken[i];
+    frame.step = logged_steps[i];
     frame.aux_loss = frame.z_loss = kNoValue;
     frame.ce_loss = loss[i];
     frame.grad_norm = norm[i];

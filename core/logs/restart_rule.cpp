@@ -24,9 +24,9 @@ std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::si
 
 // Returns the newest step of a key, without the steps that were dropped since. Of the cuts after the value was logged,
 // the first has the lowest step.
-std::int64_t RestartRule::kept(const Seen& seen) const {
-  const auto cut = std::ranges::upper_bound(cuts_, seen.restarts, {}, &Cut::number);
-  return cut == cuts_.end() ? seen.step : std::min(seen.step, cut->step - 1);
+std::int64_t RestartRule::kept(const Seen& position) const {
+  const auto cut = std::ranges::upper_bound(cuts_, position.restarts, {}, &Cut::number);
+  return cut == cuts_.end() ? position.step : std::min(position.step, cut->step - 1);
 }
 
 std::optional<Restart> RestartRule::go_back_to(std::int64_t step) {

@@ -19,8 +19,9 @@ std::string list_of_runs(const std::vector<std::string>& names) {
 
 }  // namespace
 
-TooManyRuns::TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t most)
-    : std::runtime_error(path + ": holds " + std::to_string(of_file.size()) + " runs; at most " + std::to_string(most) +
+TooManyRuns::TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t max_runs)
+    : std::runtime_error(path + ": holds " + std::to_string(of_file.size()) + " runs; at most " +
+                         std::to_string(max_runs) +
                          " can be open side by side. --run NAME chooses one of: " + list_of_runs(of_file)),
       names(std::move(of_file)) {}
 
@@ -29,9 +30,9 @@ bool is_wanted(const ImportOptions& options, const std::string& name) {
 }
 
 void check_choice(const std::string& path, const std::vector<std::string>& names, const ImportOptions& options) {
-  for (const std::string& wanted : options.only)
-    if (std::ranges::find(names, wanted) == names.end())
-      throw std::runtime_error(path + ": holds no run named " + printable(wanted) +
+  for (const std::string& chosen : options.only)
+    if (std::ranges::find(names, chosen) == names.end())
+      throw std::runtime_error(path + ": holds no run named " + printable(chosen) +
                                ". There are: " + list_of_runs(names));
   const std::ptrdiff_t chosen =
       std::ranges::count_if(names, [&](const std::string& name) { return is_wanted(options, name); });

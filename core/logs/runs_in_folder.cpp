@@ -90,7 +90,7 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
   std::vector<RunFile> runs;
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
-       !error && entry != fs::recursive_directory_iterator() && runs.size() < kMostRunFiles; entry.increment(error)) {
+       !error && entry != fs::recursive_directory_iterator() && runs.size() < kMaxRunFiles; entry.increment(error)) {
     if (entry.depth() >= kFolderDepth) entry.disable_recursion_pending();
     std::error_code gone;
     const fs::path& path = entry->path();

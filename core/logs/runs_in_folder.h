@@ -19,9 +19,9 @@ struct RunFile {
   std::filesystem::file_time_type last_change;  // for a folder: change of the newest file
 };
 
-// Returns at most kMostRunFiles runs, the newest first. Opens only files that are named like runs, so that a folder of
+// Returns at most kMaxRunFiles runs, the newest first. Opens only files that are named like runs, so that a folder of
 // texts takes little time. Skips unreadable files.
-inline constexpr std::size_t kMostRunFiles = 1000;
+inline constexpr std::size_t kMaxRunFiles = 1000;
 std::vector<RunFile> runs_in_folder(const std::string& folder);
 
 // Returns the error for a file or folder that is not a run: "PATH: is no log that MoEScope knows ...", or the runs in a

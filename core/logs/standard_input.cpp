@@ -74,9 +74,9 @@ StandardInput::StandardInput() {
   path_ = folder_ + "/" + kStandardInputName;
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file_ < 0) {
-    const std::string why = std::strerror(errno);
+    const std::string reason = std::strerror(errno);
     remove_file();
-    throw std::runtime_error(path_ + ": " + why);
+    throw std::runtime_error(path_ + ": " + reason);
   }
   remove_at_signals(path_, folder_);
   thread_ = std::jthread([this](const std::stop_token& stop) { copy(stop); });
@@ -110,10 +110,10 @@ void StandardInput::copy(const std::stop_token& stop) {
 // Copies what has arrived. Returns why it failed, else an empty text.
 std::string StandardInput::copy_some(bool& ended) {
   std::string chunk(kCopiedBytes, '\0');
-  const ssize_t got = ::read(STDIN_FILENO, chunk.data(), chunk.size());
-  if (got < 0) return errno == EINTR || errno == EAGAIN ? std::string() : std::strerror(errno);
-  ended = got == 0;
-  const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
+  const ssize_t read_bytes = ::read(STDIN_FILENO, chunk.data(), chunk.size());
+  if (read_bytes < 0) return errno == EINTR || errno == EAGAIN ? std::string() : std::strerror(errno);
+  ended = read_bytes == 0;
+  const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(read_bytes));
   if (!write_all(file_, bytes)) return "cannot be copied to " + folder_ + ": " + std::strerror(errno);
   if (bytes.find('\n') == std::string_view::npos) return {};
   const std::lock_guard lock(mutex_);

@@ -87,12 +87,12 @@ bool set_meaning(TagRule& rule, std::string_view means) {
     std::string_view name;
     TagMeaning meaning;
   };
-  for (const Named& each :
+  for (const Named& named_meaning :
        {Named{"tokens_per_expert", TagMeaning::tokens_per_expert}, Named{"utilization", TagMeaning::utilization},
         Named{"utilisation", TagMeaning::utilization}, Named{"load_share", TagMeaning::load_share},
         Named{"expert_bias", TagMeaning::expert_bias}, Named{"step", TagMeaning::step_number},
         Named{"ignored", TagMeaning::ignored}})
-    if (means == each.name) return rule.means = each.meaning, true;
+    if (means == named_meaning.name) return rule.means = named_meaning.meaning, true;
   const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;
   rule.means = TagMeaning::step_figure;
   for (const auto& field : kFrameFigures)
@@ -104,22 +104,23 @@ bool set_meaning(TagRule& rule, std::string_view means) {
 }
 
 double scale_of(TomlSection& section) {
-  const toml::node* given = section.node("scale");
-  if (!given) return 1;
-  const double scale = given->is_number() ? given->value_or(0.0) : 0;
+  const toml::node* scale_node = section.node("scale");
+  if (!scale_node) return 1;
+  const double scale = scale_node->is_number() ? scale_node->value_or(0.0) : 0;
   if (!std::isfinite(scale) || scale == 0) section.problem("scale", "must be a number other than 0");
   return scale;
 }
 
 std::vector<std::string> patterns_of(TomlSection& section) {
   section.require("pattern");
-  const toml::node* given = section.node("pattern");
+  const toml::node* pattern_node = section.node("pattern");
   std::vector<std::string> patterns;
-  if (given && given->is_string())
+  if (pattern_node && pattern_node->is_string())
     patterns.push_back(section.text("pattern"));
   else
     patterns = section.texts("pattern");
-  if (given && given->is_array() && given->as_array()->empty()) section.problem("pattern", "must not be empty");
+  if (pattern_node && pattern_node->is_array() && pattern_node->as_array()->empty())
+    section.problem("pattern", "must not be empty");
   for (const std::string& pattern : patterns) {
     if (spelled_alike(pattern).empty()) section.problem("pattern", "must not be empty");
     if (std::count(pattern.begin(), pattern.end(), '*') > 4) section.problem("pattern", "has more than four *");
@@ -216,11 +217,11 @@ TagMap TagMap::of_log(const ImportOptions& options, const std::string& path) {
   TagMap map;
   for (const std::string& text : options.rules) map.add_below(parse(text, "the rules for " + path));
   const fs::path folder = fs::is_directory(path, none) ? fs::path(path) : fs::path(path).parent_path();
-  const fs::path beside = folder / kTagsBeside;
+  const fs::path tags_file = folder / kTagsBeside;
   if (!options.tags.empty())
     map.add_below(parse(read_file(options.tags, kMaxMapBytes, "mapping of tags"), options.tags));
-  else if (fs::is_regular_file(beside, none) && !leads_out_of(folder, beside))
-    map.add_below(parse(read_file(beside.string(), kMaxMapBytes, "mapping of tags"), beside.string()));
+  else if (fs::is_regular_file(tags_file, none) && !leads_out_of(folder, tags_file))
+    map.add_below(parse(read_file(tags_file.string(), kMaxMapBytes, "mapping of tags"), tags_file.string()));
   if (const std::string all = user_tags_folder(); !all.empty())
     for (const fs::path& file : files_in(all, [](std::string_view name) { return name.ends_with(".toml"); }))
       map.add_below(parse(read_file(file.string(), kMaxMapBytes, "mapping of tags"), file.string()));

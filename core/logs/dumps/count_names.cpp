@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kMostNumber = 1'000'000'000;
+constexpr std::int64_t kMaxNumber = 1'000'000'000;
 
 // The words and numbers of a name: "blk.3.ffn_w1" is blk, 3, ffn, w, 1. Letters are made small.
 struct NamePart {
@@ -32,7 +32,7 @@ std::vector<NamePart> name_parts(std::string_view name) {
       while (i < name.size() && is_name_digit(name[i])) ++i;
       NamePart part;
       const auto [end, error] = std::from_chars(name.data() + begin, name.data() + i, part.number);
-      if (error != std::errc() || part.number > kMostNumber) part.number = kMostNumber;
+      if (error != std::errc() || part.number > kMaxNumber) part.number = kMaxNumber;
       const auto is_end = [&](std::size_t at) { return at >= name.size() || name[at] == '.' || name[at] == '/'; };
       part.is_key = is_end(begin - 1) && is_end(i);  // begin - 1 of 0 is beyond the end
       part.begins_word = i < name.size() && std::isalpha(static_cast<unsigned char>(name[i]));
@@ -64,8 +64,8 @@ bool names_steps(std::string_view word) {
                           "passes", "batch", "batches", "window"});
 }
 
-bool has_any(const std::set<std::string>& words, std::initializer_list<std::string_view> of) {
-  return std::ranges::any_of(of, [&](std::string_view word) { return words.contains(std::string(word)); });
+bool has_any(const std::set<std::string>& words, std::initializer_list<std::string_view> candidates) {
+  return std::ranges::any_of(candidates, [&](std::string_view word) { return words.contains(std::string(word)); });
 }
 
 bool names_ranks(std::string_view word) {
@@ -110,22 +110,22 @@ void take_number(const NamePart& part, const std::string& before, CountName& fou
 
 CountName count_name(std::string_view name, std::string_view file_stem) {
   CountName found;
-  std::set<std::string> own;  // the words of the name
+  std::set<std::string> name_words;  // the words of the name
   const std::vector<NamePart> parts = name_parts(name);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!parts[i].word.empty()) {
-      own.insert(parts[i].word);
+      name_words.insert(parts[i].word);
       found.stem += (found.stem.empty() ? "" : ".") + parts[i].word;
     } else {
       take_number(parts[i], i > 0 ? parts[i - 1].word : std::string(), found);
     }
   }
-  std::set<std::string> with_file = own;
+  std::set<std::string> with_file = name_words;
   for (const NamePart& part : name_parts(file_stem)) with_file.insert(part.word);
-  const bool says_nothing = std::ranges::all_of(own, [](const std::string& word) {
+  const bool says_nothing = std::ranges::all_of(name_words, [](const std::string& word) {
     return names_layers(word) || names_experts(word) || names_steps(word) || word == "per" || word == "by";
   });
-  const std::set<std::string>& subject = says_nothing ? with_file : own;
+  const std::set<std::string>& subject = says_nothing ? with_file : name_words;
   found.counts = counts_something(subject) && is_about_experts(with_file);
   found.is_logits = has_any(subject, {"logits", "logit"}) && has_any(with_file, {"router", "gate", "routing", "moe"});
   found.by_layer = has_any(subject, {"layer", "layers", "logical", "physical"});

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kLargestJson = std::uint64_t{64} << 20;
-constexpr std::size_t kMostArrays = 1'000'000;
+constexpr std::size_t kMaxArrays = 1'000'000;
 constexpr const char* kMetaInfo = "meta_info.json";
 
 bool may_be_tensors(const std::string& path, std::string_view bytes) {
@@ -76,7 +76,7 @@ struct CountJson {
 // values.
 void append_numbers(const nlohmann::json& list, std::size_t depth, const std::string& name, CountArray& array,
                     std::vector<double>& values) {
-  const auto fail = [&](const char* why) { throw std::runtime_error("'" + printable(name) + "' " + why); };
+  const auto fail = [&](const char* reason) { throw std::runtime_error("'" + printable(name) + "' " + reason); };
   if (!list.is_array()) {
     if (!list.is_number() || depth != array.shape.size())
       fail("has lists of different lengths, or other values than numbers");
@@ -121,7 +121,7 @@ std::string named_place(const nlohmann::json& object) {
 }
 
 void collect_json(const nlohmann::json& value, const std::string& name, CountJson& found) {
-  if (found.arrays.size() > kMostArrays) throw std::runtime_error("has more than a million numbers by name");
+  if (found.arrays.size() > kMaxArrays) throw std::runtime_error("has more than a million numbers by name");
   if (value.is_object()) {
     for (const auto& [key, member] : value.items())
       if (!is_place(key, member)) collect_json(member, name.empty() ? key : name + '.' + key, found);
@@ -146,11 +146,12 @@ void collect_json(const nlohmann::json& value, const std::string& name, CountJso
   }
   if (!value.is_number()) return;
   const std::string key = name.substr(name.rfind('.') + 1);
-  const auto stated = [&](std::initializer_list<const char*> names, int& number, int most) {
+  const auto stated = [&](std::initializer_list<const char*> names, int& number, int max) {
     if (std::ranges::find(names, key) == names.end()) return false;
-    const double given = value.get<double>();
-    if (!(given >= 1 && given <= most)) throw std::runtime_error("'" + printable(name) + "' is out of range");
-    number = static_cast<int>(given);
+    const double stated_number = value.get<double>();
+    if (!(stated_number >= 1 && stated_number <= max))
+      throw std::runtime_error("'" + printable(name) + "' is out of range");
+    number = static_cast<int>(stated_number);
     return true;
   };
   if (stated({"num_experts", "n_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"},

@@ -102,12 +102,12 @@ bool is_router_logits(const TensorView& tensor, const TensorFile& file) {
 Imported import_router_logits(const TensorFile& file, const ImportOptions& options) {
   std::vector<const TensorView*> tensors;
   Imported imported;
-  std::set<std::string> others;
+  std::set<std::string> other_names;
   for (const TensorView& tensor : file.tensors()) {
     if (is_router_logits(tensor, file))
       tensors.push_back(&tensor);
     else
-      others.insert(tensor.name);
+      other_names.insert(tensor.name);
   }
   if (options.routed.top_k == 0)
     throw AmbiguousRouting(file.path() + ": '" + printable(tensors.front()->name) + "' " +
@@ -134,7 +134,7 @@ Imported import_router_logits(const TensorFile& file, const ImportOptions& optio
   imported.remarks.push_back("each token is taken to get the " + std::to_string(options.routed.top_k) +
                              " experts with the largest logits; a router with expert_bias or groups of experts chooses "
                              "otherwise");
-  if (!others.empty()) imported.remarks.push_back(not_shown_text(others));
+  if (!other_names.empty()) imported.remarks.push_back(not_shown_text(other_names));
   return imported;
 }
 

@@ -53,8 +53,8 @@ RecordState take_record(std::string_view& bytes, std::string_view& record) {
   if (bytes.size() < kRecordHeaderBytes) return RecordState::cut_off;
   if (!begins_with_record(bytes)) return RecordState::bad_header;
   const auto length = read_as<std::uint64_t>(bytes);
-  const std::size_t rest = bytes.size() - kRecordHeaderBytes;
-  if (rest < sizeof(std::uint32_t) || length > rest - sizeof(std::uint32_t)) return RecordState::cut_off;
+  const std::size_t remaining = bytes.size() - kRecordHeaderBytes;
+  if (remaining < sizeof(std::uint32_t) || length > remaining - sizeof(std::uint32_t)) return RecordState::cut_off;
   record = bytes.substr(kRecordHeaderBytes, length);
   const auto sum = read_as<std::uint32_t>(bytes.substr(kRecordHeaderBytes + length));
   bytes.remove_prefix(kRecordHeaderBytes + length + sizeof sum);

@@ -41,8 +41,8 @@ std::vector<Series> all_series(const History& history) {
   }
   // Series without any value are left out.
   const StepRange all = history.steps();
-  std::erase_if(series, [&](const Series& each) {
-    const auto bins = history.series(each.metric, each.layer, all, 1);
+  std::erase_if(series, [&](const Series& one_series) {
+    const auto bins = history.series(one_series.metric, one_series.layer, all, 1);
     return bins.empty() || bins.front().finite + bins.front().non_finite == 0;
   });
   return series;
@@ -92,16 +92,17 @@ void EventWriter::scalars(double wall_time, std::int64_t step, std::span<const N
 
 std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
                                        bool keep_earlier) {
-  std::set<std::string> taken;
+  std::set<std::string> taken_names;
   std::vector<std::string> folders;
   for (const std::string& run : run_names) {
     const std::string safe = safe_folder_name(run);
     std::string name = safe;
     const auto is_free = [&] {
-      return !taken.contains(in_lower_case(name)) && !(keep_earlier && !exported_events(in(parent, name)).empty());
+      return !taken_names.contains(in_lower_case(name)) &&
+             !(keep_earlier && !exported_events(in(parent, name)).empty());
     };
     for (int number = 2; !is_free(); ++number) name = safe + "-" + std::to_string(number);
-    taken.insert(in_lower_case(name));
+    taken_names.insert(in_lower_case(name));
     folders.push_back(in(parent, name));
   }
   return folders;
@@ -131,14 +132,15 @@ std::string export_events(const History& history, const std::string& folder, dou
   for (std::size_t first = 0; first < steps.size(); first += kBlock) {
     const auto block = std::span(steps).subspan(first, std::min(kBlock, steps.size() - first));
     std::vector<std::vector<float>> values;
-    for (const Series& each : series) values.push_back(history.values_at(each.metric, each.layer, block));
+    for (const Series& one_series : series)
+      values.push_back(history.values_at(one_series.metric, one_series.layer, block));
     const std::vector<float> step_ms = history.values_at(Metric::step_ms, kWholeRun, block);
     for (std::size_t i = 0; i < block.size(); ++i) {
-      std::vector<NamedScalar> now;
+      std::vector<NamedScalar> scalars;
       for (std::size_t s = 0; s < series.size(); ++s)
-        if (!is_missing(values[s][i])) now.emplace_back(series[s].tag, values[s][i]);
+        if (!is_missing(values[s][i])) scalars.emplace_back(series[s].tag, values[s][i]);
       if (std::isfinite(step_ms[i])) wall_time += 1e-3 * static_cast<double>(step_ms[i]);
-      if (!now.empty()) writer.scalars(wall_time, block[i], now);
+      if (!scalars.empty()) writer.scalars(wall_time, block[i], scalars);
     }
     const double share = static_cast<double>(first + block.size()) / static_cast<double>(steps.size());
     if (progress && !progress(share)) return {};

@@ -84,7 +84,7 @@ std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
     values = doubles_in(std::as_bytes(std::span(tensor.tensor_content())), type->dtype);
   } else if (type->dtype == DType::f16 || type->dtype == DType::bf16) {
     std::vector<std::uint16_t> bits;
-    for (const std::int32_t each : tensor.half_val()) bits.push_back(static_cast<std::uint16_t>(each));
+    for (const std::int32_t half_bits : tensor.half_val()) bits.push_back(static_cast<std::uint16_t>(half_bits));
     values = doubles_in(std::as_bytes(std::span(bits)), type->dtype);
   } else if (type->dtype == DType::f32) {
     take(tensor.float_val());
@@ -349,7 +349,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
     for (const fs::path& file : files) {
       const std::string bytes = bytes_of_event_file(file, files.size() > 1, imported.bad);
       const std::string label = files.size() > 1 ? "of " + file.filename().string() + ": " : "";
-      run.read_file(bytes, label, imported.bad, [&](std::size_t left) { return progress(bytes.size() - left); });
+      run.read_file(bytes, label, imported.bad, [&](std::size_t unread) { return progress(bytes.size() - unread); });
       progress.add(bytes.size());
       if (run.cancelled()) return {};
     }

@@ -80,8 +80,8 @@ std::string text_of(const fs::path& run, const fs::path& name) {
 
 // Returns the value of "run_name: ..." in meta.yaml, which MLflow writes without nesting.
 std::string name_in(const std::string& yaml) {
-  for (std::string_view rest = yaml; !rest.empty();) {
-    const std::string_view line = take_until(rest, '\n');
+  for (std::string_view unread = yaml; !unread.empty();) {
+    const std::string_view line = take_until(unread, '\n');
     if (!line.starts_with("run_name:")) continue;
     const std::string_view name = trimmed(line.substr(9), " \t\r");
     const bool quoted = name.size() > 1 && (name.front() == '\'' || name.front() == '"') && name.back() == name.front();
@@ -128,20 +128,21 @@ class FolderValues {
     }
   }
   void give() {
-    std::ranges::stable_sort(values_, {},
-                             [](const FolderValue& each) { return std::pair(each.value.wall_s, each.line); });
-    for (const FolderValue& each : values_) {
+    std::ranges::stable_sort(values_, {}, [](const FolderValue& folder_value) {
+      return std::pair(folder_value.value.wall_s, folder_value.line);
+    });
+    for (const FolderValue& folder_value : values_) {
       try {
-        take_value(*run_, *tags_[each.tag], each.value);
+        take_value(*run_, *tags_[folder_value.tag], folder_value.value);
       } catch (const Unreadable& unreadable) {
-        report(each.tag, each.line, unreadable.what());
+        report(folder_value.tag, folder_value.line, unreadable.what());
       }
     }
   }
 
  private:
-  void report(std::size_t tag, std::int64_t line, const char* why) {
-    imported_->bad.add(line, "of metrics/" + printable(tags_[tag]->name) + ": " + why);
+  void report(std::size_t tag, std::int64_t line, const char* reason) {
+    imported_->bad.add(line, "of metrics/" + printable(tags_[tag]->name) + ": " + reason);
   }
   TaggedRun* run_;
   Imported* imported_;
@@ -245,9 +246,9 @@ Imported read_database(Connection& database, const TagMap& tags, const ImportOpt
   std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, tags, run.id, of_all_runs); });
   if (runs.empty()) throw no_known_tags(path, of_all_runs, imported.bad);
   ImportOptions chosen = options;
-  for (std::string& wanted : chosen.only)
+  for (std::string& chosen_run : chosen.only)
     for (const DatabaseRun& run : runs)
-      if (wanted == run.id) wanted = run.name;
+      if (chosen_run == run.id) chosen_run = run.name;
   std::vector<std::string> names;
   for (const DatabaseRun& run : runs) names.push_back(run.name);
   check_choice(path, names, chosen);

@@ -98,14 +98,14 @@ void add(JsonValue value, std::size_t depth, Values& to) {
   if (depth > 1) throw Unreadable("lists deeper than layers and experts");
   if (list.size() != to.shape[depth]) throw Unreadable("lists of different length");
   if (to.values.size() + list.size() > kMaxImportedLoads) throw Unreadable("too many values");
-  for (const JsonValue each : list) add(each, depth + 1, to);
+  for (const JsonValue item : list) add(item, depth + 1, to);
 }
 
 std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
   std::vector<double> numbers;
   const JsonValue* list = fields.find(key);
   if (!list) throw Unreadable(std::string(key) + ": is missing");
-  for (const JsonValue each : list_of(*list, key, 0, "")) numbers.push_back(number_in(each));
+  for (const JsonValue item : list_of(*list, key, 0, "")) numbers.push_back(number_in(item));
   return numbers;
 }
 
@@ -133,7 +133,7 @@ void add_keys(const std::string& key, JsonValue value, int depth, HistoryRow& ro
     row[key] = simdjson::minify(value);
     return;
   }
-  for (const auto& [name, each] : object) add_keys(key + "." + std::string(name), each, depth + 1, row);
+  for (const auto& [name, item] : object) add_keys(key + "." + std::string(name), item, depth + 1, row);
 }
 
 // Parses the values of the history, which are JSON texts.
@@ -431,9 +431,9 @@ class WandbRun {
 
   // Returns false if cancelled. Does not count bad records, because read_rows() counts them.
   bool read_head(const std::function<bool(double)>& progress) {
-    BadLines again("record");
+    BadLines second_bad("record");
     HeadReader reader(*tags_, head_);
-    return read(again, 0, progress, [&](const wandb::Record& record, std::size_t) { reader.take(record); });
+    return read(second_bad, 0, progress, [&](const wandb::Record& record, std::size_t) { reader.take(record); });
   }
   bool read_rows(BadLines& bad, const std::function<bool(double)>& progress) {
     rows_ = std::make_unique<WandbRows>(*tags_, *book_, files_.front(), head_);
@@ -460,14 +460,14 @@ class WandbRun {
   template <class Take>
   bool read(BadLines& bad, double from, const std::function<bool(double)>& progress, Take take) {
     bool stopped = false;
-    std::int64_t taken = 0;
+    std::int64_t record_count = 0;
     records_ = 0;
     for (std::size_t i = 0; i < files_.size() && !stopped; ++i) {
       const std::string bytes = wandb_bytes(files_[i]);
-      records_ += read_wandb(bytes, bad, [&](const wandb::Record& record, std::size_t size, std::size_t left) {
+      records_ += read_wandb(bytes, bad, [&](const wandb::Record& record, std::size_t size, std::size_t unread) {
         take(record, size);
-        if (++taken % kRecordsBetweenProgress != 0) return true;
-        const double of_file = 1 - static_cast<double>(left) / static_cast<double>(bytes.size());
+        if (++record_count % kRecordsBetweenProgress != 0) return true;
+        const double of_file = 1 - static_cast<double>(unread) / static_cast<double>(bytes.size());
         stopped = progress && !progress(from + (static_cast<double>(i) + of_file) / (2 * std::ssize(files_)));
         return !stopped;
       });

@@ -120,10 +120,10 @@ void TaggedRun::forget(const TagMatch& match) {
   };
   for (auto& [number, step] : steps_) {
     if (match.rule->step) step.figures.*match.rule->step = kNoValue;
-    for (auto& [layer, of] : step.layers) {
+    for (auto& [layer, layer_values] : step.layers) {
       if (layer != match.layer && (match.layer >= 0 || match.rule->router)) continue;
-      if (match.rule->router) of.figures.*match.rule->router = kNoValue;
-      if (!is_figure(match)) forget_expert(list_in(of, match.rule->means));
+      if (match.rule->router) layer_values.figures.*match.rule->router = kNoValue;
+      if (!is_figure(match)) forget_expert(list_in(layer_values, match.rule->means));
     }
   }
 }
@@ -141,7 +141,7 @@ std::size_t TaggedRun::Layer::bytes() const {
 
 std::size_t TaggedRun::Step::bytes() const {
   std::size_t bytes = sizeof(Step) + kNodeBytes;
-  for (const auto& [layer, of] : layers) bytes += of.bytes();
+  for (const auto& [layer, layer_values] : layers) bytes += layer_values.bytes();
   return bytes;
 }
 
@@ -184,9 +184,9 @@ TaggedRun::Step& TaggedRun::step_at(std::int64_t number, double wall_s) {
 }
 
 TaggedRun::Layer& TaggedRun::layer_at(Step& step, int layer) {
-  const auto [of, is_new] = step.layers.try_emplace(layer);
-  if (is_new) keep(of->second.bytes());
-  return of->second;
+  const auto [layer_values, is_new] = step.layers.try_emplace(layer);
+  if (is_new) keep(layer_values->second.bytes());
+  return layer_values->second;
 }
 
 std::vector<double>& TaggedRun::list_in(Layer& layer, TagMeaning means) {
@@ -258,7 +258,7 @@ void TaggedRun::take(std::int64_t number, double wall_s, Tag& tag, std::vector<s
   const auto leading = std::ranges::find_if(shape, [](std::size_t extent) { return extent != 1; });
   shape.erase(shape.begin(), leading);
   if (match.layer >= 0) std::erase(shape, std::size_t{1});
-  for (double& each : values) each = match.rule->figure_of(each);
+  for (double& value : values) value = match.rule->figure_of(value);
   check_shape(match, shape, values.size());
   check_load(match, values);
   if (!choose(tag)) return;
@@ -273,15 +273,15 @@ void TaggedRun::take(std::int64_t number, double wall_s, Tag& tag, std::vector<s
 std::size_t TaggedRun::n_experts() const {
   std::size_t experts = 0;
   for (const auto& [number, step] : steps_)
-    for (const auto& [layer, of] : step.layers)
-      experts = std::max({experts, of.load.size(), of.ratios.size(), of.bias.size()});
+    for (const auto& [layer, layer_values] : step.layers)
+      experts = std::max({experts, layer_values.load.size(), layer_values.ratios.size(), layer_values.bias.size()});
   return experts;
 }
 
 std::map<int, int> TaggedRun::layers_of_model() {
   std::map<int, int> layers;
   for (const auto& [number, step] : steps_)
-    for (const auto& [layer, of] : step.layers)
+    for (const auto& [layer, layer_values] : step.layers)
       if (layer >= 0) layers.emplace(layer, layer);
   if (!layers_as_text_ || layers.empty()) return layers;
   const int first = tags_->layer_offset();
@@ -310,19 +310,21 @@ TelemetryFrame TaggedRun::frame_of(std::int64_t number, Step step, double start,
   TelemetryFrame frame = std::move(step.figures);
   frame.step = number;
   frame.wall_s = step.wall - start;
-  for (auto& [layer, of] : step.layers) {
-    RouterFrame router = std::move(of.figures);
+  for (auto& [layer, layer_values] : step.layers) {
+    RouterFrame router = std::move(layer_values.figures);
     if (layer < 0 && !layers.empty()) continue;  // the figures of the layers give that of all
     router.layer = layer < 0 ? layer : layers.at(layer);
-    const bool some = !of.load.empty() || !of.ratios.empty();
-    if (is_whole(of.load, experts))
-      router.tokens_per_expert = counts_of_load(of.load);
-    else if (is_whole(of.ratios, experts))
-      router.tokens_per_expert = counts_of_ratios(std::vector<float>(of.ratios.begin(), of.ratios.end()));
-    else if (some && parts_++ == 0)
+    const bool has_loads = !layer_values.load.empty() || !layer_values.ratios.empty();
+    if (is_whole(layer_values.load, experts))
+      router.tokens_per_expert = counts_of_load(layer_values.load);
+    else if (is_whole(layer_values.ratios, experts))
+      router.tokens_per_expert =
+          counts_of_ratios(std::vector<float>(layer_values.ratios.begin(), layer_values.ratios.end()));
+    else if (has_loads && parts_++ == 0)
       first_part_ = "step " + std::to_string(number) + ", layer " + std::to_string(router.layer) +
                     ": loads without values for all " + std::to_string(experts) + " experts are not shown";
-    if (is_whole(of.bias, experts)) router.expert_bias.assign(of.bias.begin(), of.bias.end());
+    if (is_whole(layer_values.bias, experts))
+      router.expert_bias.assign(layer_values.bias.begin(), layer_values.bias.end());
     frame.routers.push_back(std::move(router));
   }
   std::ranges::sort(frame.routers, {}, &RouterFrame::layer);
@@ -351,13 +353,13 @@ void TaggedRun::add_to(Imported& imported, const std::string& name, const std::s
     run.add(frame_of(node.key(), std::move(node.mapped()), start, experts, layers));
   }
   if (parts_ > 0) note(first_part_ + (parts_ > 1 ? " (and " + std::to_string(parts_ - 1) + " more such places)" : ""));
-  if (std::string again = restarts_.again_text(); !again.empty()) note(std::move(again));
+  if (std::string again_text = restarts_.again_text(); !again_text.empty()) note(std::move(again_text));
   for (std::string& remark : run.remarks()) note(std::move(remark));
   kept_bytes_ = 0;
   if (more_notes_ > 0) notes_.back().text += ", and " + std::to_string(more_notes_) + " more notes";
   for (Marker& marker : std::exchange(notes_, {})) {
-    const StepRange kept = run.history()->steps();
-    marker.step = std::clamp(marker.step, kept.first, kept.last);
+    const StepRange kept_steps = run.history()->steps();
+    marker.step = std::clamp(marker.step, kept_steps.first, kept_steps.last);
     imported.remarks.push_back(marker.text);
     run.add(std::move(marker));
   }

@@ -46,7 +46,8 @@ class Records {
 };
 
 std::optional<Records::Piece> Records::piece() {
-  if (const std::size_t rest = kWandbBlock - at_ % kWandbBlock; rest < kPieceHeader) at_ += rest;
+  if (const std::size_t rest_of_block = kWandbBlock - at_ % kWandbBlock; rest_of_block < kPieceHeader)
+    at_ += rest_of_block;
   if (at_ + kPieceHeader > bytes_.size()) return std::nullopt;
   const std::string_view header = bytes_.substr(at_, kPieceHeader);
   const std::size_t length = number_at(header.substr(4), 2), room = kWandbBlock - at_ % kWandbBlock - kPieceHeader;

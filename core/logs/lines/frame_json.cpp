@@ -16,9 +16,9 @@ namespace {
 constexpr int kMaxLayers = static_cast<int>(kMaxImportedLayers);
 constexpr double kMaxRanks = 4096;
 // Limit of the memory for the values of a line: kBytesOfAnyLine plus kBytesAByte per byte of the line, at most
-// kMostStepBytes. Rows of quantization take the most, 30 bytes of memory per byte of the line. Counts by byte take 500
+// kMaxStepBytes. Rows of quantization take the most, 30 bytes of memory per byte of the line. Counts by byte take 500
 // if the line has few bytes, but they are small.
-constexpr std::size_t kMostStepBytes = std::size_t{256} << 20, kBytesOfAnyLine = std::size_t{4} << 20, kBytesAByte = 64;
+constexpr std::size_t kMaxStepBytes = std::size_t{256} << 20, kBytesOfAnyLine = std::size_t{4} << 20, kBytesAByte = 64;
 constexpr std::size_t kMaxRows = 65535;  // rows of one kind in a frame; the recording's id has 16 bits for their index
 
 // Reads the figures of the step. In a line of one layer, "aux_loss" and "z_loss" are figures of the layer.
@@ -26,7 +26,7 @@ void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
   const bool of_layer = json.find("layer") != nullptr;
   for (const auto& figure : kFrameFigures) {
     const std::string_view name = figure.column;
-    if (of_layer && std::ranges::any_of(kRouterFigures, [&](const auto& each) { return name == each.column; }))
+    if (of_layer && std::ranges::any_of(kRouterFigures, [&](const auto& figure) { return name == figure.column; }))
       continue;
     if (const JsonValue* found = json.find(name)) frame.*figure.member = to_float(*found, figure.column);
   }
@@ -64,11 +64,11 @@ Enum named(const std::string& name, Names<Enum> names, const char* key) {
 }
 
 // Parses the name of a field that is the number of a byte. Throws Unreadable "KEY: "NAME" WHY".
-std::size_t byte_of(std::string_view name, const char* key, const char* why) {
+std::size_t byte_of(std::string_view name, const char* key, const char* reason) {
   unsigned byte = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), byte);
   if (error != std::errc{} || end != name.data() + name.size() || name.size() > 3 || byte > 255)
-    throw Unreadable(std::string(key) + ": \"" + std::string(name) + "\" " + why);
+    throw Unreadable(std::string(key) + ": \"" + std::string(name) + "\" " + reason);
   return byte;
 }
 
@@ -275,7 +275,7 @@ void read_phases(const JsonFields& json, TelemetryFrame& frame) {
 }  // namespace
 
 LineBudget::LineBudget(std::size_t line_bytes)
-    : left_(std::min(kMostStepBytes, kBytesOfAnyLine + kBytesAByte * line_bytes)) {}
+    : left_(std::min(kMaxStepBytes, kBytesOfAnyLine + kBytesAByte * line_bytes)) {}
 
 void LineBudget::take(std::size_t bytes) {
   if (bytes > left_) throw Unreadable("claims far more memory than the line is long");
@@ -320,10 +320,10 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
 }
 
 int setting(const JsonFields& json, std::string_view key, int limit) {
-  for (const LogName& each : log_names())
-    if (each.setting == key)
-      if (const JsonValue* value = member(json, {each.name.c_str()}))
-        return to_index(*value, each.name.c_str(), 0, limit);
+  for (const LogName& log_name : log_names())
+    if (log_name.setting == key)
+      if (const JsonValue* value = member(json, {log_name.name.c_str()}))
+        return to_index(*value, log_name.name.c_str(), 0, limit);
   return 0;
 }
 

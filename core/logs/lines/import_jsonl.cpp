@@ -60,11 +60,11 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   LineSplitter lines;
   std::string chunk(kReadBytes, '\0');
   double read = 0;
-  while (const std::size_t got = file.read(chunk.data(), chunk.size())) {
-    const std::string problem = read == 0 ? encoding_problem({chunk.data(), got}) : std::string();
+  while (const std::size_t read_bytes = file.read(chunk.data(), chunk.size())) {
+    const std::string problem = read == 0 ? encoding_problem({chunk.data(), read_bytes}) : std::string();
     if (!problem.empty()) throw std::runtime_error(path + ": " + problem);
-    lines.add(std::string_view(chunk).substr(0, got), reader);
-    read += static_cast<double>(got);
+    lines.add(std::string_view(chunk).substr(0, read_bytes), reader);
+    read += static_cast<double>(read_bytes);
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};
   }
   if (lines.holds_part()) lines.finish(reader);

@@ -123,9 +123,9 @@ void set_operand(OperandPlace& place, std::string_view tensor, bool columnwise) 
 std::optional<Reading> reading_of(std::string_view name) {
   Reading reading;
   const bool columnwise = take_suffix(name, "_columnwise");
-  const auto found = [&](const StatisticName& each) {
-    if (!take_suffix(name, each.name)) return false;
-    reading.statistic = each.statistic;
+  const auto found = [&](const StatisticName& statistic) {
+    if (!take_suffix(name, statistic.name)) return false;
+    reading.statistic = statistic.statistic;
     return true;
   };
   const bool of_format = std::ranges::any_of(kQuantStatistics, found);
@@ -251,10 +251,10 @@ QuantFrame Statistics::quant_of(const OperandPlace& place, const Values& values,
   return frame;
 }
 
-void Statistics::add_to(Imported& imported, const RunInfo& given, const ImportOptions& options) const {
+void Statistics::add_to(Imported& imported, const RunInfo& stated_info, const ImportOptions& options) const {
   for (const FormatName& format : kFormats) {
     if (!recipes_.contains(format.prefix)) continue;
-    RunInfo info = given;
+    RunInfo info = stated_info;
     info.run = options.run + static_cast<int>(imported.runs.size());
     if (recipes_.size() > 1)
       info.name += " " + (format.prefix.empty() ? std::string("in use")
@@ -318,10 +318,10 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
   }
   for (const auto& [step, text] : statistics.restarts()) imported.remarks.push_back(text);
   if (!statistics.understood()) {
-    std::string others;
+    std::string other_names;
     for (const std::string& name : statistics.passed_over())
-      if (others.size() < 300) others += (others.empty() ? ", but " : ", ") + printable(name);
-    throw std::runtime_error(path + ": holds no underflows%, overflows% or mse of a GEMM's operand" + others +
+      if (other_names.size() < 300) other_names += (other_names.empty() ? ", but " : ", ") + printable(name);
+    throw std::runtime_error(path + ": holds no underflows%, overflows% or mse of a GEMM's operand" + other_names +
                              imported.bad.also());
   }
   RunInfo info;

@@ -11,7 +11,7 @@ namespace moescope {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n", kAllDigits = "0123456789";
-constexpr std::size_t kMostDigits = 64, kDigitsOfGroup = 3;
+constexpr std::size_t kMaxDigits = 64, kDigitsOfGroup = 3;
 
 bool has_digit_at(std::string_view text, std::size_t at) {
   return at < text.size() && kAllDigits.find(text[at]) != std::string_view::npos;
@@ -39,8 +39,8 @@ std::optional<std::string> without_groups(std::string_view text) {
   if (text.find(',') == std::string_view::npos) return std::string(text);
   const std::string_view plain = without_sign(text);
   const std::size_t end = std::min(plain.find_first_not_of("0123456789,"), plain.size());
-  const std::string_view rest = plain.substr(end);
-  if (!is_grouped_whole(plain.substr(0, end)) || rest.find_first_of(",eE") != std::string_view::npos)
+  const std::string_view suffix = plain.substr(end);
+  if (!is_grouped_whole(plain.substr(0, end)) || suffix.find_first_of(",eE") != std::string_view::npos)
     return std::nullopt;
   std::string out(text);
   std::erase(out, ',');
@@ -51,7 +51,7 @@ std::optional<std::string> without_groups(std::string_view text) {
 
 std::optional<std::string> json_number(std::string_view text) {
   text = trimmed(text, kBlanks);
-  if (text.size() > kMostDigits) return std::nullopt;
+  if (text.size() > kMaxDigits) return std::nullopt;
   const std::optional<std::string> plain = without_groups(text);
   if (!plain) return std::nullopt;
   std::string_view digits = *plain;

@@ -8,7 +8,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMostTries = 64;  // places at which a form, or the text behind {*}, is looked for
+constexpr std::size_t kMaxTries = 64;  // places at which a form, or the text behind {*}, is looked for
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 
 struct Numbers {
@@ -35,18 +35,19 @@ bool matches(std::string_view form, std::string_view& text, Numbers& numbers) {
                                                                              {"{steps}", &numbers.steps}}};
   constexpr std::string_view kAny = "{*}";
   while (!form.empty()) {
-    const auto place = std::ranges::find_if(places, [&](const auto& each) { return form.starts_with(each.first); });
+    const auto place =
+        std::ranges::find_if(places, [&](const auto& candidate) { return form.starts_with(candidate.first); });
     if (place != places.end()) {
       if (!take_number(text, *place->second)) return false;
       form.remove_prefix(place->first.size());
     } else if (form.starts_with(kAny)) {
       form.remove_prefix(kAny.size());
-      for (std::size_t at = 0, tries = 0; at <= text.size() && tries < kMostTries; ++at) {
+      for (std::size_t at = 0, tries = 0; at <= text.size() && tries < kMaxTries; ++at) {
         if (!form.empty() && (at == text.size() || text[at] != form.front())) continue;
         ++tries;
-        std::string_view rest = text.substr(at);
-        if (!matches(form, rest, numbers)) continue;
-        text = rest;
+        std::string_view unread = text.substr(at);
+        if (!matches(form, unread, numbers)) continue;
+        text = unread;
         return true;
       }
       return false;
@@ -79,13 +80,13 @@ std::optional<PrintedStep> printed_step(std::string_view line, const std::vector
     const std::string_view beginning = first_text_of(form);
     if (beginning.empty()) continue;
     std::size_t at = line.find(beginning);
-    for (std::size_t tries = 0; at != std::string_view::npos && tries < kMostTries; ++tries) {
+    for (std::size_t tries = 0; at != std::string_view::npos && tries < kMaxTries; ++tries) {
       Numbers numbers;
-      std::string_view rest = line.substr(at);
-      if (matches(form, rest, numbers) && numbers.step >= 0) {
+      std::string_view unread = line.substr(at);
+      if (matches(form, unread, numbers) && numbers.step >= 0) {
         const std::int64_t epochs = numbers.epoch0 >= 0 ? numbers.epoch0 : std::max<std::int64_t>(0, numbers.epoch - 1);
         const std::int64_t before = numbers.steps > 0 ? epochs * numbers.steps : 0;
-        return PrintedStep{before + numbers.step, at, line.size() - rest.size()};
+        return PrintedStep{before + numbers.step, at, line.size() - unread.size()};
       }
       at = line.find(beginning, at + 1);
     }

@@ -48,16 +48,16 @@ std::optional<std::string> named_value(const JsonFields& fields, const TagMap& t
   constexpr std::array<const char*, 5> kNames = {"metric", "tag", "name", "key", "metric_name"};
   const JsonValue* value = fields.find("value");
   if (!value || !may_hold_number(*value)) return std::nullopt;
-  for (const char* each : kNames) {
-    const JsonValue* name = fields.find(each);
+  for (const char* key : kNames) {
+    const JsonValue* name = fields.find(key);
     if (!name || !name->is_string()) continue;
-    const std::string text = to_text(*name, each);
+    const std::string text = to_text(*name, key);
     const auto found = tags.find(text);
-    const bool may_be_other = std::string_view(each) == "name" || std::string_view(each) == "key";
+    const bool may_be_other = std::string_view(key) == "name" || std::string_view(key) == "key";
     if (found ? !is_shown(found->rule->means) : may_be_other) continue;
     std::string json = '{' + json_string(text) + ':' + simdjson::minify(*value);
     for (const JsonFields::Field& field : fields)
-      if (field.key != each && field.key != "value")
+      if (field.key != key && field.key != "value")
         json += ',' + json_string(field.key) + ':' + simdjson::minify(field.value);
     return json + '}';
   }

@@ -31,12 +31,12 @@ std::size_t experts_of_layer(JsonValue load) {
 // Adds the layers and experts that occur in the names of the values to `info`.
 void add_layers_of(const std::vector<NamedLayerValue>& values, RunInfo& info) {
   std::set<int> layers(info.moe_layers.begin(), info.moe_layers.end());
-  for (const NamedLayerValue& each : values) {
-    if (is_of_all_layers(each.match)) continue;
-    layers.insert(std::max(0, each.match.layer));
+  for (const NamedLayerValue& named_value : values) {
+    if (is_of_all_layers(named_value.match)) continue;
+    layers.insert(std::max(0, named_value.match.layer));
     JsonList list;
-    const std::size_t listed = each.value.get(list) == simdjson::SUCCESS ? list.size() : 0;
-    const auto experts = std::max(listed, static_cast<std::size_t>(each.match.expert + 1));
+    const std::size_t listed = named_value.value.get(list) == simdjson::SUCCESS ? list.size() : 0;
+    const auto experts = std::max(listed, static_cast<std::size_t>(named_value.match.expert + 1));
     info.n_experts = static_cast<int>(std::max<std::size_t>(static_cast<std::size_t>(info.n_experts), experts));
     if (experts > kMaxImportedExperts) throw Unreadable("tokens_per_expert: too many experts");
   }
@@ -48,42 +48,43 @@ class LayerValues {
  public:
   explicit LayerValues(const RunInfo& info) : info_(&info), experts_(static_cast<std::size_t>(info.n_experts)) {}
 
-  void take(const NamedLayerValue& each) {
-    const TagRule& rule = *each.match.rule;
-    const int layer = is_of_all_layers(each.match) ? -1 : std::max(0, each.match.layer);
+  void take(const NamedLayerValue& named_value) {
+    const TagRule& rule = *named_value.match.rule;
+    const int layer = is_of_all_layers(named_value.match) ? -1 : std::max(0, named_value.match.layer);
     if (layer >= 0) require_layer(layer, *info_);
     if (layer < 0 && !info_->moe_layers.empty()) return;  // the figures of the layers give that of all
-    Layer& of = layers_.try_emplace(layer).first->second;
+    Layer& layer_entry = layers_.try_emplace(layer).first->second;
     const char* name = rule.column.c_str();
     if (rule.means == TagMeaning::router_figure) {
-      of.router.*rule.router = scaled(to_float(each.value, name), rule);
+      layer_entry.router.*rule.router = scaled(to_float(named_value.value, name), rule);
       return;
     }
-    Values& values = rule.means == TagMeaning::tokens_per_expert ? of.counts
-                     : rule.means == TagMeaning::expert_bias     ? of.bias
-                                                                 : of.ratios;
-    if (each.match.expert < 0) {
-      values.list = to_floats(each.value, name, experts_);
+    Values& values = rule.means == TagMeaning::tokens_per_expert ? layer_entry.counts
+                     : rule.means == TagMeaning::expert_bias     ? layer_entry.bias
+                                                                 : layer_entry.ratios;
+    if (named_value.match.expert < 0) {
+      values.list = to_floats(named_value.value, name, experts_);
       for (float& value : values.list) value = scaled(value, rule);
       return;
     }
-    if (each.match.expert >= info_->n_experts) throw Unreadable(rule.column + ": more experts than in the first step");
-    values.is_sparse = values.is_sparse || each.is_sparse;
-    values.single.emplace_back(each.match.expert, scaled(to_float(each.value, name), rule));
+    if (named_value.match.expert >= info_->n_experts)
+      throw Unreadable(rule.column + ": more experts than in the first step");
+    values.is_sparse = values.is_sparse || named_value.is_sparse;
+    values.single.emplace_back(named_value.match.expert, scaled(to_float(named_value.value, name), rule));
   }
 
   void join(TelemetryFrame& frame) {
     if (layers_.empty()) return;
     TelemetryFrame more;
     more.aux_loss = more.z_loss = kNoValue;
-    for (auto& [layer, of] : layers_) {
-      of.router.layer = layer;
-      if (const auto counts = complete(of.counts, "tokens_per_expert"); !counts.empty())
-        of.router.tokens_per_expert = whole_counts(counts);
-      else if (const auto ratios = complete(of.ratios, "utilization"); !ratios.empty())
-        of.router.tokens_per_expert = counts_of_ratios(ratios);
-      of.router.expert_bias = complete(of.bias, "expert_bias");
-      more.routers.push_back(std::move(of.router));
+    for (auto& [layer, layer_entry] : layers_) {
+      layer_entry.router.layer = layer;
+      if (const auto counts = complete(layer_entry.counts, "tokens_per_expert"); !counts.empty())
+        layer_entry.router.tokens_per_expert = whole_counts(counts);
+      else if (const auto ratios = complete(layer_entry.ratios, "utilization"); !ratios.empty())
+        layer_entry.router.tokens_per_expert = counts_of_ratios(ratios);
+      layer_entry.router.expert_bias = complete(layer_entry.bias, "expert_bias");
+      more.routers.push_back(std::move(layer_entry.router));
     }
     join_frames(frame, std::move(more));
   }
@@ -109,10 +110,10 @@ class LayerValues {
     std::vector<float> list = values.list;
     if (list.empty() && values.is_sparse) list.resize(experts_, 0);
     if (list.empty() && values.single.size() >= experts_) list.resize(experts_, kNoValue);
-    const bool some = list.empty() && !values.single.empty();
-    if (!some)
+    const bool has_single = list.empty() && !values.single.empty();
+    if (!has_single)
       for (const auto& [expert, value] : values.single) list[static_cast<std::size_t>(expert)] = value;
-    if (some || std::ranges::any_of(list, is_missing))
+    if (has_single || std::ranges::any_of(list, is_missing))
       throw Unreadable(std::string(name) + ": does not have a value for each expert");
     return list;
   }
@@ -161,15 +162,15 @@ RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedL
     layers = one_layer ? 1 : list.size();
     std::size_t experts = one_layer ? list.size() : 0;
     if (!one_layer)
-      for (const JsonValue each : list) experts = std::max(experts, experts_of_layer(each));
+      for (const JsonValue layer_json : list) experts = std::max(experts, experts_of_layer(layer_json));
     check_imported_shape(layers, experts);
     info.n_experts = static_cast<int>(experts);
   }
   JsonList routers;
   if (const JsonValue* list = member(first_step, {"routers"}); list && list->get(routers) == simdjson::SUCCESS) {
     check_imported_shape(routers.size(), 0);
-    for (const JsonValue each : routers) {
-      const JsonFields router = router_names.read(fields_of(each, "routers", "no layer")).fields;
+    for (const JsonValue layer_json : routers) {
+      const JsonFields router = router_names.read(fields_of(layer_json, "routers", "no layer")).fields;
       if (!router.find("layer")) throw Unreadable("routers: no layer");
       const int layer = to_index(*router.find("layer"), "layer", -1, kLastImportedLayer);
       if (stated.moe_layers.empty() && layer >= 0) info.moe_layers.push_back(layer);
@@ -255,16 +256,17 @@ void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& f
 }
 
 void add_loads_by_expert(const std::vector<NamedLayerValue>& values, const RunInfo& info, RouterFrame& router) {
-  for (const NamedLayerValue& each : values) {
-    if (!each.is_sparse) continue;
+  for (const NamedLayerValue& named_value : values) {
+    if (!named_value.is_sparse) continue;
     if (info.n_experts == 0)
-      throw Unreadable(each.match.rule->column +
+      throw Unreadable(named_value.match.rule->column +
                        ": experts without tokens are left out, so that their number is not known: state num_experts in "
                        "the first line, or --experts");
-    if (each.match.expert >= info.n_experts) throw Unreadable(each.match.rule->column + ": more experts than stated");
+    if (named_value.match.expert >= info.n_experts)
+      throw Unreadable(named_value.match.rule->column + ": more experts than stated");
     router.tokens_per_expert.resize(static_cast<std::size_t>(info.n_experts));
-    router.tokens_per_expert[static_cast<std::size_t>(each.match.expert)] =
-        static_cast<std::uint32_t>(to_count(each.value, each.match.rule->column.c_str(), 4294967295.0));
+    router.tokens_per_expert[static_cast<std::size_t>(named_value.match.expert)] =
+        static_cast<std::uint32_t>(to_count(named_value.value, named_value.match.rule->column.c_str(), 4294967295.0));
   }
 }
 
@@ -278,7 +280,7 @@ void sum_up(TelemetryFrame& frame) {
 
 void join_layer_values(const std::vector<NamedLayerValue>& values, const RunInfo& info, TelemetryFrame& frame) {
   LayerValues by_layer(info);
-  for (const NamedLayerValue& each : values) by_layer.take(each);
+  for (const NamedLayerValue& named_value : values) by_layer.take(named_value);
   by_layer.join(frame);
 }
 

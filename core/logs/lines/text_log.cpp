@@ -17,9 +17,9 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMostPairs = 4096, kMostBraces = 16,
+constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMostPairs = 4096, kMaxBraces = 16,
                       kLongestNumber = 64;
-constexpr std::ptrdiff_t kMostDigitsOfStep = 15;
+constexpr std::ptrdiff_t kMaxDigitsOfStep = 15;
 constexpr std::string_view kBlank = " \t\r";
 
 bool is_digit(char c) {
@@ -95,10 +95,10 @@ std::optional<StepPlace> find_step(std::string_view line) {
     if (at > 0 && (is_letter(line[at - 1]) || is_digit(line[at - 1]))) continue;
     for (const std::string_view word : kWords) {
       std::string_view begin = line.substr(at, word.size());
-      const bool same =
+      const bool is_same =
           begin.size() == word.size() &&
           std::equal(word.begin(), word.end(), begin.begin(), [](char a, char b) { return a == (b | 0x20) || a == b; });
-      if (!same) continue;
+      if (!is_same) continue;
       const bool is_plural = at == 0 && word == "step" && line.substr(word.size()).starts_with("s:");
       std::size_t digits = line.find_first_not_of(" \t", at + word.size() + (is_plural ? 1 : 0));
       if (digits != std::string_view::npos && (line[digits] == ':' || line[digits] == '='))
@@ -106,7 +106,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       if (digits == std::string_view::npos || digits == at + word.size()) continue;
       const std::string_view number = whole_number_at(line.substr(digits));
       const std::size_t end = digits + number.size();
-      if (number.empty() || std::ranges::count_if(number, is_digit) > kMostDigitsOfStep) continue;
+      if (number.empty() || std::ranges::count_if(number, is_digit) > kMaxDigitsOfStep) continue;
       if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
       StepPlace place{word, json_number(number).value_or(json_string(number)), at, end};
       const std::size_t slash = line.find_first_not_of(' ', end);
@@ -207,8 +207,8 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
     const bool is_rate = trimmed(part.substr(begin, at - begin), " \t:=,-") == "lr";
     const bool is_list = is_rate && value < part.size() && part[value] == '[';
     if (is_list) ++value;  // of the rates of all groups, reads the first
-    const std::string_view rest = part.substr(value);
-    const std::size_t length = number_length(is_list ? first_of_list(rest) : rest);
+    const std::string_view value_text = part.substr(value);
+    const std::size_t length = number_length(is_list ? first_of_list(value_text) : value_text);
     if (length == 0) continue;
     add(part.substr(begin, at - begin), part.substr(value, length));
     begin = value + length;
@@ -242,15 +242,15 @@ std::size_t list_end(std::string_view text) {
 // Removes the lists of several numbers from the text and adds them to `pairs`, under the name before them, else as
 // "unnamed list 1". A list of learning rates stays.
 std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
-  std::string rest;
+  std::string outside;
   int unnamed = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::size_t size = text[i] == '[' ? list_end(text.substr(i)) : 0;
     const std::string_view list = text.substr(i, size);
-    const std::string_view before = trimmed(rest, kBlank);
+    const std::string_view before = trimmed(outside, kBlank);
     std::string json;
     if (size > 2 && list.find_first_of(", []", 1) == size - 1) {  // a list of one number
-      rest += list.substr(1, size - 2);
+      outside += list.substr(1, size - 2);
       i += size - 1;
       continue;
     }
@@ -258,7 +258,7 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
         !before.ends_with("lr:"))
       append_json_value(list, json);
     if (!json.starts_with('[') || pairs.size() == kMostPairs) {
-      rest += text[i];
+      outside += text[i];
       continue;
     }
     std::string_view name;
@@ -270,12 +270,12 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
     pairs.push_back({name.empty() ? "unnamed list " + std::to_string(++unnamed) : std::string(name), json, true});
     i += size - 1;
   }
-  return rest;
+  return outside;
 }
 
-std::vector<Pair> pairs_of(std::string_view rest) {
+std::vector<Pair> pairs_of(std::string_view unread) {
   std::vector<Pair> pairs;
-  const std::string numbers = take_lists(rest, pairs);
+  const std::string numbers = take_lists(unread, pairs);
   for (const std::string& part : parts_of(numbers)) add_pairs(part, pairs);
   for (Pair& pair : pairs) pair.name = std::string(without_unit(pair.name));
   return pairs;
@@ -409,7 +409,7 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
 bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, const TakeJson& take) {
   std::size_t tried = 0;
   bool found = false;
-  for (std::size_t at = piece.find('{'); at != std::string_view::npos && tried < kMostBraces;
+  for (std::size_t at = piece.find('{'); at != std::string_view::npos && tried < kMaxBraces;
        at = piece.find('{', at + 1)) {
     ++tried;
     const auto dict = read_python_dict(piece.substr(at));

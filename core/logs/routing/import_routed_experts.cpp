@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kRoutedExperts = "routed_experts";
 constexpr std::uint64_t kLargestResponses = std::uint64_t{4} << 30;
-constexpr std::size_t kMostIds = std::size_t{1} << 30, kMostChosen = 1024;
+constexpr std::size_t kMaxIds = std::size_t{1} << 30, kMaxChosen = 1024;
 constexpr int kDeepest = 16;
 
 bool is_integer(DType dtype) {
@@ -95,12 +95,12 @@ void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids
     throw Unreadable("an array of " + std::to_string(shape.size()) + " dimensions, expected tokens, layers and K");
   const std::size_t sequences = shape.size() == 4 ? shape[0] : 1;
   const std::size_t tokens = shape[shape.size() - 3], layers = shape[shape.size() - 2], top_k = shape.back();
-  if (layers > kMaxImportedLayers || top_k > kMostChosen) throw Unreadable("more layers or experts than models have");
-  const std::size_t each = tokens * layers * top_k;
-  if (each == 0) throw Unreadable("an empty array");
+  if (layers > kMaxImportedLayers || top_k > kMaxChosen) throw Unreadable("more layers or experts than models have");
+  const std::size_t value_count = tokens * layers * top_k;
+  if (value_count == 0) throw Unreadable("an empty array");
   for (std::size_t s = 0; s < sequences; ++s) {
-    const auto first = ids.begin() + static_cast<std::ptrdiff_t>(s * each);
-    sequences_.push_back({{first, first + static_cast<std::ptrdiff_t>(each)}, layers, top_k});
+    const auto first = ids.begin() + static_cast<std::ptrdiff_t>(s * value_count);
+    sequences_.push_back({{first, first + static_cast<std::ptrdiff_t>(value_count)}, layers, top_k});
   }
 }
 
@@ -135,7 +135,7 @@ void Responses::take_lists(JsonValue value) {
   const auto add = [&](const auto& self, JsonValue at, std::size_t depth) -> void {
     if (depth == shape.size())
       return ids.push_back(to_index(at, "routed_experts", -1, static_cast<int>(kMaxImportedExperts) - 1));
-    for (const JsonValue each : list_of(at, "routed_experts", shape[depth], "values")) self(self, each, depth + 1);
+    for (const JsonValue item : list_of(at, "routed_experts", shape[depth], "values")) self(self, item, depth + 1);
   };
   add(add, value, 0);
   take(shape, std::move(ids));
@@ -145,7 +145,7 @@ void Responses::take_value(JsonValue value) {
   if (value.is_array()) return take_lists(value);
   std::string text = to_text(value, "routed_experts");
   ids_ += text.size();
-  if (ids_ > kMostIds) throw Unreadable("more than a billion bytes of routing");
+  if (ids_ > kMaxIds) throw Unreadable("more than a billion bytes of routing");
   std::ranges::replace(text, '+', '-');
   std::ranges::replace(text, '/', '_');
   const std::optional<std::string> bytes = from_base64url(text);
@@ -176,7 +176,7 @@ void Responses::take_json(JsonValue value, int depth) {
   if (depth > kDeepest) return;
   if (value.is_object()) return take_object(fields_of(value, "response"), depth);
   if (!value.is_array()) return;
-  for (const JsonValue each : list_of(value, "response", 0, "")) take_json(each, depth + 1);
+  for (const JsonValue item : list_of(value, "response", 0, "")) take_json(item, depth + 1);
 }
 
 // Reads the experts of a row and counts its empty slots.
@@ -185,11 +185,11 @@ class RoutedRowReader {
   RoutedRowReader(EmptySlots empty, std::size_t top_k) : empty_(empty), top_k_(top_k) {}
   // Returns the largest number of experts in a row.
   std::size_t most_experts(std::span<const RoutedSequence> sequences) const {
-    std::size_t most = 1;
+    std::size_t max_distinct = 1;
     for (const RoutedSequence& sequence : sequences)
-      for (std::size_t first = 0; first < sequence.ids.size() && most < top_k_; first += top_k_)
-        most = std::max(most, experts_in(std::span(sequence.ids).subspan(first, top_k_)));
-    return most;
+      for (std::size_t first = 0; first < sequence.ids.size() && max_distinct < top_k_; first += top_k_)
+        max_distinct = std::max(max_distinct, experts_in(std::span(sequence.ids).subspan(first, top_k_)));
+    return max_distinct;
   }
   // Returns the experts in the order of the file; empty for a dense layer, padding, or a row without experts.
   std::vector<int>& read(std::span<const int> ids_K) {
@@ -292,8 +292,8 @@ void take_text(std::string_view text, Responses& responses, Imported& imported) 
     if (!problem.empty()) imported.bad.add(1, problem);
     return;
   }
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view line = take_until(rest, '\n');
+  for (std::string_view unread = text; !unread.empty();) {
+    const std::string_view line = take_until(unread, '\n');
     ++imported.lines;
     if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
       const std::string problem = take(line);
@@ -309,11 +309,11 @@ void take_tensors(const std::string& path, Responses& responses, Imported& impor
   const bool by_name = std::ranges::any_of(file.tensors(), is_named);  // other tensors are positions, masks, ...
   for (const TensorView& tensor : file.tensors()) {
     ++imported.lines;
-    const std::size_t least = is_named(tensor) ? 1 : 3;
-    if (!is_integer(tensor.dtype) || tensor.shape.size() < least || (by_name && !is_named(tensor))) continue;
+    const std::size_t min_dimensions = is_named(tensor) ? 1 : 3;
+    if (!is_integer(tensor.dtype) || tensor.shape.size() < min_dimensions || (by_name && !is_named(tensor))) continue;
     try {
       if (tensor.elements() > tensor.bytes.size()) throw Unreadable(tensor.name + ": repeats its stored values");
-      if (tensor.elements() > kMostIds) throw Unreadable(tensor.name + ": more than a billion values");
+      if (tensor.elements() > kMaxIds) throw Unreadable(tensor.name + ": more than a billion values");
       responses.take(tensor.shape, ids_of(tensor));
     } catch (const Unreadable& unreadable) {
       imported.bad.add(imported.lines, tensor.name + ": " + unreadable.what());
@@ -368,8 +368,8 @@ bool begins_like_routed_experts(std::string_view file_name, std::string_view byt
   if (!begins_like_npy(bytes)) return false;
   try {
     const NpyHeader header = npy_header(bytes);
-    const std::size_t dimensions = header.shape.size(), least = named ? 1 : 3;
-    return is_integer(header.dtype) && dimensions >= least && dimensions <= 4;
+    const std::size_t dimensions = header.shape.size(), min_dimensions = named ? 1 : 3;
+    return is_integer(header.dtype) && dimensions >= min_dimensions && dimensions <= 4;
   } catch (const std::runtime_error&) {
     return false;
   }

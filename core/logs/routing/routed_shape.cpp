@@ -68,7 +68,8 @@ std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences
 std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> sequences) {
   const RoutedSequence& one = sequences.front();
   if (one.ids_of_token > 0)
-    return std::ranges::all_of(sequences, [&](const auto& each) { return each.ids_of_token == one.ids_of_token; })
+    return std::ranges::all_of(sequences,
+                               [&](const auto& candidate) { return candidate.ids_of_token == one.ids_of_token; })
                ? std::optional(one.ids_of_token)
                : std::nullopt;
   if (one.most_tokens == 0 || one.ids.size() % one.most_tokens != 0) return std::nullopt;

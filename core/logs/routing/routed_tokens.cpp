@@ -14,11 +14,11 @@ namespace moescope {
 namespace {
 
 // Limit of the number of experts that are kept for the tokens of all layers and steps: 512 MiB.
-constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
+constexpr std::size_t kMaxKeptExperts = std::size_t{256} << 20;
 constexpr std::size_t kBytesOfNode = 64;  // a map node for an expert, or for two experts chosen together
 // Tokens whose experts are predicted from the layer before: the limit for all layers and steps, then the largest and
 // smallest limit for one layer of a step.
-constexpr std::size_t kMostGuessed = std::size_t{1} << 21, kMostGuessedAtOnce = 2048, kLeastGuessedAtOnce = 16;
+constexpr std::size_t kMaxGuessed = std::size_t{1} << 21, kMaxGuessedAtOnce = 2048, kMinGuessedAtOnce = 16;
 
 // Calls count(i, j) with i <= j for each pair of experts, also of an expert with itself. `experts_K` must be sorted; a
 // repeated expert counts once.
@@ -77,7 +77,7 @@ void RoutedTokenStatistics::add(std::int64_t step, RoutedLayer layer, std::vecto
   if (const int highest = experts_K.empty() ? -1 : experts_K.back(); highest >= experts_)
     experts_ = highest + 1, highest_at_ = "step " + std::to_string(step) + ", layer " + std::to_string(layer.layer);
   if (!keep(step, layer, experts_K)) count(chosen, experts_K);
-  if (load_bytes_ > kMostLoadBytes)
+  if (load_bytes_ > kMaxLoadBytes)
     throw std::runtime_error(source_ + ": the loads of " + std::to_string(steps_.size()) + " steps and up to " +
                              std::to_string(experts_) + " experts take more than 1 GiB");
 }
@@ -87,7 +87,7 @@ bool RoutedTokenStatistics::keep(std::int64_t step, RoutedLayer layer, const std
   kept_ += std::max(experts_K.size(), rows_->top_k);
   if (rows_->top_k == 0) rows_->top_k = experts_K.size();
   const bool fits = experts_K.size() <= rows_->top_k && (experts_K.empty() || experts_K.back() < RoutedRows::kNowhere);
-  if (!fits || kept_ > kMostKeptExperts) return count_kept_rows(), rows_.reset(), false;
+  if (!fits || kept_ > kMaxKeptExperts) return count_kept_rows(), rows_.reset(), false;
   auto& row = rows_->steps[step][layer];
   row.insert(row.end(), experts_K.begin(), experts_K.end());
   row.insert(row.end(), rows_->top_k - experts_K.size(), RoutedRows::kNowhere);
@@ -121,17 +121,17 @@ std::vector<std::uint32_t> RoutedTokenStatistics::load_of(std::int64_t step, Rou
 std::vector<FlipFrame> RoutedTokenStatistics::flips_from(const RoutedRows& reference, std::int64_t step,
                                                          const std::map<RoutedLayer, int>& numbers) const {
   std::vector<FlipFrame> flips;
-  const auto there = reference.steps.find(step);
-  if (!rows_ || reference.top_k != rows_->top_k || there == reference.steps.end()) return flips;
+  const auto reference_step = reference.steps.find(step);
+  if (!rows_ || reference.top_k != rows_->top_k || reference_step == reference.steps.end()) return flips;
   const std::size_t top_k = rows_->top_k;
-  for (const auto& [layer, own] : rows_->steps.at(step)) {
-    const auto other = there->second.find(layer);
-    if (other == there->second.end() || other->second.size() != own.size()) continue;
+  for (const auto& [layer, own_rows] : rows_->steps.at(step)) {
+    const auto other = reference_step->second.find(layer);
+    if (other == reference_step->second.end() || other->second.size() != own_rows.size()) continue;
     std::size_t flipped = 0, common = 0, chosen = 0;
     std::vector<std::uint16_t> both;
-    for (std::size_t first = 0; first < own.size(); first += top_k) {
+    for (std::size_t first = 0; first < own_rows.size(); first += top_k) {
       const auto a = chosen_of(std::span(other->second).subspan(first, top_k));
-      const auto b = chosen_of(std::span(own).subspan(first, top_k));
+      const auto b = chosen_of(std::span(own_rows).subspan(first, top_k));
       both.clear();
       std::ranges::set_intersection(a, b, std::back_inserter(both));
       common += both.size();
@@ -140,7 +140,7 @@ std::vector<FlipFrame> RoutedTokenStatistics::flips_from(const RoutedRows& refer
     }
     FlipFrame& frame = flips.emplace_back();
     frame.layer = numbers.at(layer);
-    const std::size_t tokens = own.size() / top_k;
+    const std::size_t tokens = own_rows.size() / top_k;
     frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
     frame.overlap =
         chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(common) / static_cast<double>(chosen));
@@ -181,16 +181,16 @@ std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const Import
   info.n_layers = info.moe_layers.back() + 1;
   info.n_experts = experts_;
   info.top_k = top_k_;
-  std::int64_t most = 0;
-  for (const auto& [place, chosen] : steps_.begin()->second) most = std::max(most, chosen.tokens);
-  info.tokens_per_step = most;
+  std::int64_t most_tokens = 0;
+  for (const auto& [place, chosen] : steps_.begin()->second) most_tokens = std::max(most_tokens, chosen.tokens);
+  info.tokens_per_step = most_tokens;
   check_run_size(info, steps_.size(), chosen_, highest_at_ + " has expert " + std::to_string(experts_ - 1));
   const bool fits = fits_coactivation(numbers.size(), experts);
   const bool every_step = fits && fits_coactivation(numbers.size() * steps_.size(), experts);
   std::map<RoutedLayer, std::vector<std::uint32_t>> so_far_EE;
   LayerPrediction prediction(
       experts_, top_k_,
-      std::clamp(kMostGuessed / (steps_.size() * numbers.size()), kLeastGuessedAtOnce, kMostGuessedAtOnce));
+      std::clamp(kMaxGuessed / (steps_.size() * numbers.size()), kMinGuessedAtOnce, kMaxGuessedAtOnce));
   ImportedRun run(std::move(info), options);
   for (auto& [step, layers] : steps_) {
     TelemetryFrame frame;
@@ -202,9 +202,9 @@ std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const Import
       RouterFrame router;
       router.layer = numbers.at(place);
       if (rows_) {
-        const std::vector<std::uint16_t>& own = rows_->steps.at(step).at(place);
-        if (before) router.predicted_share = prediction.share(*before, own);
-        before = &own;
+        const std::vector<std::uint16_t>& own_rows = rows_->steps.at(step).at(place);
+        if (before) router.predicted_share = prediction.share(*before, own_rows);
+        before = &own_rows;
       }
       router.tokens_per_expert = load_of(step, place);
       frame.routers.push_back(std::move(router));

@@ -44,7 +44,7 @@ class RoutedTokenStatistics {
  public:
   explicit RoutedTokenStatistics(std::string source = {}) : source_(std::move(source)) {}  // `source`: for messages
   // Adds the experts of one token; sorts `experts_K`. An expert may occur twice. If there are fewer than K experts, the
-  // other slots are empty. Throws std::runtime_error if the loads take more than kMostLoadBytes.
+  // other slots are empty. Throws std::runtime_error if the loads take more than kMaxLoadBytes.
   void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
   // Sets K; to be called before the first token if rows may have empty slots. Otherwise K is the size of the first row.
   void expect_top_k(std::size_t top_k);
@@ -59,7 +59,7 @@ class RoutedTokenStatistics {
 
  private:
   std::string source_;
-  static constexpr std::size_t kMostLoadBytes = std::size_t{1} << 30;
+  static constexpr std::size_t kMaxLoadBytes = std::size_t{1} << 30;
   // Counts by expert take memory for the experts that occur only: one high number must not take memory for all below.
   struct Chosen {
     std::map<int, std::uint32_t> load;  // of tokens whose experts are not kept

@@ -51,7 +51,7 @@ class TableFigures {
     for (const FigureColumn& figure : form_.figures) names_.push_back(',' + json_string(figure.name) + ':');
   }
 
-  // Throws Unreadable if the row has no step; std::runtime_error if the table takes more than kMostTableBytes.
+  // Throws Unreadable if the row has no step; std::runtime_error if the table takes more than kMaxTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
   bool empty() const { return lines_.empty(); }
   // Throws std::runtime_error if no row has a known figure, or if the order of the rows does not tell which rows count.
@@ -141,18 +141,18 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
   }
   end_line();
   order_.add(step, series % 0xFFFFFFFBu << 12 ^ of_layer, 0, line);
-  if (text_.size() + lines_.size() * sizeof(Line) + order_.bytes() > kMostTableBytes)
+  if (text_.size() + lines_.size() * sizeof(Line) + order_.bytes() > kMaxTableBytes)
     throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
-                             std::to_string(kMostTableBytes >> 30) +
+                             std::to_string(kMaxTableBytes >> 30) +
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
 // Returns the line as a JSON object, with the names of its values.
 std::string_view TableFigures::json_of(const Line& line) {
-  std::string_view rest = std::string_view(text_).substr(line.first, line.end - line.first);
-  json_.assign(take_until(rest, '\n'));
-  while (!rest.empty()) {
-    std::string_view value = take_until(rest, '\n');
+  std::string_view unread = std::string_view(text_).substr(line.first, line.end - line.first);
+  json_.assign(take_until(unread, '\n'));
+  while (!unread.empty()) {
+    std::string_view value = take_until(unread, '\n');
     std::size_t figure = 0;
     const std::string_view number = take_until(value, ' ');
     std::from_chars(number.data(), number.data() + number.size(), figure);

@@ -28,9 +28,9 @@
 namespace moescope {
 
 // Reads the file once; it may grow meanwhile. Leaves out an unfinished last line that is still being written. Throws
-// std::runtime_error if the file cannot be read, has no readable row, takes more than kMostTableBytes, or has rows in
+// std::runtime_error if the file cannot be read, has no readable row, takes more than kMaxTableBytes, or has rows in
 // an order that does not tell which of them count.
-inline constexpr std::size_t kMostTableBytes = std::size_t{1} << 30;  // memory for the rows of a table
+inline constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;  // memory for the rows of a table
 // Returns the first line of a table if it is a header; else an empty text.
 std::string table_header(const std::string& path);
 Imported import_table(const std::string& path, const ImportOptions& options = {});

@@ -42,29 +42,31 @@ std::string list_in(std::string_view cell) {
   if (!is_printed && (begin != 0 || end + 1 != cell.size())) return {};
   std::string json;
   int depth = 0;
-  for (std::string_view rest = cell.substr(begin, end + 1 - begin); !rest.empty();) {
-    const char c = rest.front();
+  for (std::string_view unread = cell.substr(begin, end + 1 - begin); !unread.empty();) {
+    const char c = unread.front();
     if (c == '[' && !json.empty() && json.back() != '[') json += ',';
     if (c == '[' || c == ']') json += c;
     depth += (c == '[') - (c == ']');
-    if (depth == 0 && rest.size() > 1) return {};
+    if (depth == 0 && unread.size() > 1) return {};
     std::size_t length = 1;
     if (std::string_view("[], \t\r\n").find(c) == std::string_view::npos) {
-      length = std::min(rest.find_first_of("[], \t\r\n"), rest.size());
-      const std::optional<double> number = plain_number(rest.substr(0, length));
+      length = std::min(unread.find_first_of("[], \t\r\n"), unread.size());
+      const std::optional<double> number = plain_number(unread.substr(0, length));
       if (!number) return {};
       json += (json.back() == '[' ? "" : ",") + json_number(*number);
     }
-    rest.remove_prefix(length);
+    unread.remove_prefix(length);
   }
   return depth == 0 ? json : std::string();
 }
 
 }  // namespace
 
-std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* what) {
-  const auto refuse = [&](const std::string& why) { throw Unreadable(std::string(what) + ": " + quoted(cell) + why); };
-  const std::string range = ", expected a whole number from 0 to " + std::to_string(most);
+std::int64_t whole_number(std::string_view cell, std::int64_t max, const char* what) {
+  const auto refuse = [&](const std::string& reason) {
+    throw Unreadable(std::string(what) + ": " + quoted(cell) + reason);
+  };
+  const std::string range = ", expected a whole number from 0 to " + std::to_string(max);
   std::int64_t whole = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), whole);
   const bool exact = error == std::errc() && end == cell.data() + cell.size();
@@ -73,21 +75,21 @@ std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* 
     if (!value && is_grouped(cell)) refuse(": grouped digits are ambiguous; expected a plain number");
     if (!value || !std::isfinite(*value)) refuse(range);
     if (*value != std::floor(*value)) refuse(" is not whole");
-    if (*value < 0 || *value > static_cast<double>(most)) refuse(range);
+    if (*value < 0 || *value > static_cast<double>(max)) refuse(range);
     whole = static_cast<std::int64_t>(*value);
   }
-  if (whole < 0 || whole > most) refuse(range);
+  if (whole < 0 || whole > max) refuse(range);
   return whole;
 }
 
-std::int64_t number_in_name(std::string_view cell, std::int64_t most, const char* what) {
+std::int64_t number_in_name(std::string_view cell, std::int64_t max, const char* what) {
   constexpr std::string_view kDigits = "0123456789";
   const std::size_t begin = cell.find_first_of(kDigits);
   const bool is_name = std::ranges::any_of(cell, [](unsigned char c) { return std::isalpha(c) != 0; });
-  if (begin == std::string_view::npos || !is_name || begin == 0) return whole_number(cell, most, what);
+  if (begin == std::string_view::npos || !is_name || begin == 0) return whole_number(cell, max, what);
   const std::string_view digits = cell.substr(begin, cell.find_first_not_of(kDigits, begin) - begin);
   const bool is_only = cell.find_first_of(kDigits, begin + digits.size()) == std::string_view::npos;
-  return whole_number(is_only ? digits : cell, most, what);
+  return whole_number(is_only ? digits : cell, max, what);
 }
 
 bool is_no_value(std::string_view cell) {

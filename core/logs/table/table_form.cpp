@@ -118,14 +118,14 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
   form.expert_loads = expert_columns(spelled, form.layer >= 0);
   std::vector<bool> is_load(names.size());
   for (const int column : form.expert_loads) is_load[static_cast<std::size_t>(column)] = true;
-  std::set<std::string_view> seen;
+  std::set<std::string_view> known_names;
   for (int i = 0; i < std::ssize(names); ++i) {
     const std::string& name = names[static_cast<std::size_t>(i)];
     const bool is_other = i == form.step || i == form.layer || std::ranges::count(form.other_steps, i) > 0 ||
                           is_load[static_cast<std::size_t>(i)];
     if (is_other || name.empty()) continue;  // pandas writes its index without a name
-    const bool again = !seen.insert(spelled[static_cast<std::size_t>(i)]).second;
-    form.figures.push_back({i, again ? name + " (column " + std::to_string(i + 1) + ")" : name, {}});
+    const bool is_repeated = !known_names.insert(spelled[static_cast<std::size_t>(i)]).second;
+    form.figures.push_back({i, is_repeated ? name + " (column " + std::to_string(i + 1) + ")" : name, {}});
   }
 }
 

@@ -22,7 +22,7 @@ constexpr int kExpertBits = 16;
 
 constexpr std::int64_t kMaxTableStep = 1'000'000'000'000'000;
 constexpr std::int64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
-constexpr std::size_t kMostRestarts = 100;  // restarts with a remark
+constexpr std::size_t kMaxRestarts = 100;  // restarts with a remark
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
   if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");
@@ -233,9 +233,9 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
   stretches_.back().end = loads_.size();
   const std::size_t bytes = loads_.size() * sizeof(Load) + stretches_.size() * sizeof(Stretch) +
                             spoiled_.size() * sizeof(UnreadableRow) + order_.bytes();
-  if (bytes > kMostTableBytes)
+  if (bytes > kMaxTableBytes)
     throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
-                             std::to_string(kMostTableBytes >> 30) +
+                             std::to_string(kMaxTableBytes >> 30) +
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
@@ -258,7 +258,7 @@ void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::
       const auto dropped = std::distance(steps.lower_bound(restart->step), steps.end());
       steps.erase(steps.lower_bound(restart->step), steps.end());
       cuts.push_back({i, restart->step});
-      if (restarts.size() == kMostRestarts) continue;
+      if (restarts.size() == kMaxRestarts) continue;
       restarts.push_back(*restart);
       remarks.push_back(restart_text(*restart) + " (" + std::to_string(dropped) +
                         (dropped == 1 ? " step)" : " logged steps)"));
@@ -267,24 +267,24 @@ void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::
   }
   if (is_shuffled(to_new_steps, logged - steps.size(), logged))
     throw std::runtime_error(path_ + ": " + no_order_text(to_new_steps, logged - steps.size(), logged));
-  std::vector<Stretch> kept;
+  std::vector<Stretch> kept_stretches;
   std::int64_t dropped_from = INT64_MAX;  // lowest step of the cuts after this stretch
   for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
-    Stretch rest = *stretch;
+    Stretch remaining = *stretch;
     for (; !cuts.empty() && cuts.back().at > stretch->first; cuts.pop_back()) {
       // If a cut is within the stretch, the rows before the cut belong to the earlier attempt.
-      if (cuts.back().at < rest.end && rest.step < dropped_from) {
-        kept.push_back({rest.step, cuts.back().at, rest.end});
-        rest.end = cuts.back().at;
+      if (cuts.back().at < remaining.end && remaining.step < dropped_from) {
+        kept_stretches.push_back({remaining.step, cuts.back().at, remaining.end});
+        remaining.end = cuts.back().at;
       }
       dropped_from = std::min(dropped_from, cuts.back().step);
     }
-    if (rest.step < dropped_from) kept.push_back(rest);
+    if (remaining.step < dropped_from) kept_stretches.push_back(remaining);
     for (; !cuts.empty() && cuts.back().at == stretch->first; cuts.pop_back())
       dropped_from = std::min(dropped_from, cuts.back().step);
   }
-  std::ranges::reverse(kept);
-  stretches_ = std::move(kept);
+  std::ranges::reverse(kept_stretches);
+  stretches_ = std::move(kept_stretches);
 }
 
 void TableLoads::sort(std::vector<Restart>& restarts, std::vector<std::string>& remarks) {
@@ -387,9 +387,9 @@ std::shared_ptr<History> TableLoads::build(const ImportOptions& options, Importe
     const auto first = stretch;
     for (; stretch != stretches_.end() && stretch->step == step; ++stretch)
       for (std::size_t i = stretch->first; i < stretch->end; ++i) loads.add(step, loads_[i]);
-    for (const Stretch& each : std::span(first, stretch))
-      for (auto spoiled = std::ranges::lower_bound(spoiled_, each.first, {}, &UnreadableRow::at);
-           spoiled != spoiled_.end() && spoiled->at <= each.end; ++spoiled)
+    for (const Stretch& one_stretch : std::span(first, stretch))
+      for (auto spoiled = std::ranges::lower_bound(spoiled_, one_stretch.first, {}, &UnreadableRow::at);
+           spoiled != spoiled_.end() && spoiled->at <= one_stretch.end; ++spoiled)
         if (spoiled->step == step) loads.spoil(*spoiled);
     if (options.progress && run.steps() % 64 == 0 &&
         !options.progress(0.5 + 0.5 * static_cast<double>(stretch - stretches_.begin()) /

@@ -56,7 +56,7 @@ class TableLoads {
  public:
   TableLoads(std::string path, TableForm form);
 
-  // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMostTableBytes.
+  // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMaxTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
   bool empty() const { return loads_.empty(); }
   // Builds the run step by step, and adds remarks on the order of the rows and on missing rows. Returns nullptr if
