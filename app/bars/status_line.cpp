@@ -14,7 +14,6 @@
 #include "app/session/settings.h"
 #include "core/frame/run_origin.h"
 #include "core/history/step_axis.h"
-#include "core/io/words.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -34,9 +33,9 @@ QString bytes(qint64 size) {
 
 // Returns for example "200 steps", "70 logged steps" for a log that left steps out, or "7 batches" for a checkpoint.
 QString stepsText(const History& history) {
-  return QString::fromStdString(run_origin(history.info()) == RunOrigin::checkpoint
-                                    ? counted(history.count(), "batch", "batches")
-                                    : steps_text(history));
+  if (run_origin(history.info()) != RunOrigin::checkpoint) return QString::fromStdString(steps_text(history));
+  const qlonglong batches = history.count();
+  return grouped(batches) + (batches == 1 ? " batch" : " batches");
 }
 
 QString rateText(double per_s) {
@@ -162,9 +161,9 @@ void StatusLine::fit() {
 void StatusLine::showTraining(const LiveStatus& status, int runs) {
   const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
-  if (!status.running) state = "Paused at step " + grouped(status.step);
+  if (!status.running) state = "Paused at step " + grouped(qlonglong{status.step});
   if (!status.error.empty())
-    state = "Stopped at step " + grouped(status.step) + ": " + inPrint(QString::fromStdString(status.error));
+    state = "Stopped at step " + grouped(qlonglong{status.step}) + ": " + inPrint(QString::fromStdString(status.error));
   const QString warning = inPrint(QString::fromStdString(status.warning));
   QStringList forms{state};
   if (!warning.isEmpty()) forms.prepend(state + ". " + warning);
