@@ -13,17 +13,16 @@ namespace moescope {
 void add_routed_options(Command& command, RoutedShape& routed) {
   command
       .option("--layers", routed.layers,
-              "Routed experts and counts of experts: layers of the model (default: the file's)")
+              "Layers of the model, for a file that does not state them (default: the file's)")
       .range(1, static_cast<int>(kMaxImportedLayers));
   command
       .option("--top-k", routed.top_k,
-              "Routed experts and counts of experts: experts of a token in a layer (default: the file's)")
+              "Experts of a token in a layer, for a file that does not state them (default: the file's)")
       .range(1, 1024);
   command
       .option("--experts", routed.experts,
-              "Routed experts and counts of experts: experts of a layer; higher numbers of routed experts are slots "
-              "without an "
-              "expert (default: the highest)")
+              "Experts of a layer, for a file that does not state them; higher numbers of routed experts are slots "
+              "without an expert (default: the highest)")
       .range(1, static_cast<int>(kMaxImportedExperts));
 }
 

@@ -48,6 +48,18 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
   for (const Finding& f : find_all(history)) EXPECT_TRUE(says(f.observation, "aux_coeff = 0")) << f.observation;
 }
 
+TEST(Health, AssumedLoadsGetNoVerdictBeforeTheyAreConfirmed) {
+  const auto runs = import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/unbalanced_bf16.jsonl").runs;
+  runs.front()->append(Marker{0, 0, kAssumptionMarker, "loads assumed from `util`: confirm"});
+  const Health health = judge(runs.front());
+  EXPECT_EQ(health.verdict, HealthVerdict::assumed);
+  EXPECT_TRUE(says(health_text(health),
+                   "Loads assumed: loads assumed from `util`: confirm. So read, the router is "
+                   "Unhealthy: "))
+      << health_text(health);
+  EXPECT_TRUE(health.help.empty());
+}
+
 TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {
   const HistoryPtr history = sample_log("domain_shift");
   const Health before = judge(history, 699);  // an expert of the first layer has just reached twice its share again
