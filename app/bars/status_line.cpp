@@ -109,7 +109,7 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget
   items_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   auto* row = plainRow(items_, kBetweenItems);
   row->setContentsMargins(kSpace8, 0, kSpace8, 0);
-  for (StatusItem** item : {&state_, &speed_, &tokens_, &steps_, &recording_, &findings_})
+  for (StatusItem** item : {&state_, &speed_, &tokens_, &steps_, &recording_, &findings_, &account_})
     row->addWidget(*item = new StatusItem(items_));
   row->addStretch(1);
   state_->setObjectName("status_state");
@@ -118,6 +118,9 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget
   findings_->setObjectName("findings_badge");
   findings_->setToolTip("Findings in the open runs: a click shows the list (F6)");
   connect(findings_, &QToolButton::clicked, this, &StatusLine::findingsClicked);
+  account_->setObjectName("account_badge");
+  account_->setToolTip("What was read from the log: a click shows each name and what it was taken for");
+  connect(account_, &QToolButton::clicked, this, &StatusLine::accountClicked);
   addWidget(items_, 1);
   followFont(this, [this] {
     const QFont type = typeFont(QApplication::font(), Type::secondary);
@@ -148,7 +151,7 @@ bool StatusLine::event(QEvent* event) {
 // Shortens the items until all fit: the recording first, the state of the run last. Chooses the forms before it shows
 // any of them, because showing an item may resize the line.
 void StatusLine::fit() {
-  const std::array order{recording_, steps_, tokens_, speed_, findings_, state_};
+  const std::array order{recording_, steps_, tokens_, speed_, account_, findings_, state_};
   std::array<int, order.size()> forms{};
   int needed = 2 * kSpace8 - kBetweenItems;
   for (const StatusItem* item : order) needed += item->room(0);
@@ -216,6 +219,20 @@ void StatusLine::showFindings(int severe, int warnings, bool ready) {
   findings_->setForms(!ready ? QStringList() : QStringList{parts.isEmpty() ? QString("No findings") : parts.join(", ")},
                       dot);
   findings_->setFocusPolicy(ready ? Qt::TabFocus : Qt::NoFocus);
+  fit();
+}
+
+void StatusLine::showAccount(int to_confirm, int left_out, bool is_log) {
+  QStringList forms;
+  if (to_confirm > 0)
+    forms << QString(to_confirm == 1 ? "%1 pattern to confirm" : "%1 patterns to confirm").arg(to_confirm);
+  else if (left_out > 0)
+    forms << QString(left_out == 1 ? "%1 pattern not read" : "%1 patterns not read").arg(left_out);
+  else if (is_log)
+    forms << "All names read";
+  const Colors& c = colors(palette());
+  account_->setForms(forms, to_confirm > 0 ? std::optional(c.attention) : std::nullopt);
+  account_->setFocusPolicy(is_log ? Qt::TabFocus : Qt::NoFocus);
   fit();
 }
 

@@ -23,9 +23,12 @@ class StatusLine : public QStatusBar {
   // `path`: path of the recording or log; empty if there is none.
   void showRecording(const QString& path, bool training, const History& history);
   void showFindings(int severe, int warnings, bool ready);
+  // Shows how many patterns of names of the opened logs are to be confirmed, or were left out as unknown.
+  void showAccount(int to_confirm, int left_out, bool is_log);
 
  signals:
   void findingsClicked();
+  void accountClicked();
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -36,7 +39,7 @@ class StatusLine : public QStatusBar {
 
   QWidget* items_;
   StatusItem *state_, *speed_, *tokens_, *steps_, *recording_;
-  StatusItem* findings_;
+  StatusItem *findings_, *account_;
 };
 
 }  // namespace moescope

@@ -39,6 +39,7 @@ struct RunSession::Opened : Open {
   std::vector<std::function<std::size_t()>> more;
   // glanced: only a sample was read; ambiguous: open() may succeed with a RoutedShape.
   bool glanced = false, ambiguous = false;
+  std::optional<ImportAccount> refused;  // of a log from which no run could be read
   QString error;
 };
 
@@ -114,6 +115,9 @@ void RunSession::startOpener(std::shared_ptr<Opened> result, Work work) {
     } catch (const AmbiguousRouting& e) {
       result->ambiguous = true;
       result->error = QString::fromUtf8(e.what());
+    } catch (const RefusedLog& refused) {
+      result->refused = refused.account;
+      result->error = QString::fromUtf8(refused.what());
     } catch (const std::bad_alloc&) {
       result->error = "There is not enough memory for this.";
     } catch (const TooManyRuns& refused) {
@@ -155,16 +159,30 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
 
 void RunSession::open(const QStringList& paths, const RoutedShape& routed, const QStringList& only, bool snapshot) {
   if (paths.isEmpty()) return;
-  QStringList names;
-  for (const QString& path : paths) names << QFileInfo(path).fileName();
   auto result = std::make_shared<Opened>();
-  result->path = paths.front();
   result->paths = paths;
   result->only = only;
   result->snapshot = snapshot;
-  launch("Reading " + names.join(", "), result, [this, routed](Opened& opened) {
+  openFiles(result, routed, {});
+}
+
+void RunSession::openStated(const QStringList& paths, const std::string& rules, const RoutedShape& stated) {
+  if (paths.isEmpty()) return;
+  auto result = std::make_shared<Opened>();
+  result->paths = paths;
+  result->snapshot = true;
+  openFiles(result, stated, {rules});
+}
+
+void RunSession::openFiles(const std::shared_ptr<Opened>& result, const RoutedShape& routed,
+                           std::vector<std::string> rules) {
+  QStringList names;
+  for (const QString& path : result->paths) names << QFileInfo(path).fileName();
+  result->path = result->paths.front();
+  launch("Reading " + names.join(", "), result, [this, routed, rules = std::move(rules)](Opened& opened) {
     ImportOptions options;
     options.routed = routed;
+    options.rules = rules;
     options.progress = [&](double share) {
       emit openingProgress(share);
       return !cancelled_.load();
@@ -178,6 +196,7 @@ void RunSession::open(const QStringList& paths, const RoutedShape& routed, const
     opened.glanced = runs.glanced;
     opened.histories.assign(runs.histories.begin(), runs.histories.end());
     opened.skipped = std::move(runs.skipped);
+    opened.accounts = std::move(runs.accounts);
     for (const std::string& missing : runs.missing) opened.missing << QString::fromStdString(missing);
     opened.more = std::move(runs.more);
     opened.configs = configsOf(opened.histories);
@@ -286,6 +305,14 @@ QString RunSession::followingText() const {
   return texts.join("; ");
 }
 
+std::vector<ImportAccount> RunSession::accounts() const {
+  if (followers_.empty()) return open_.accounts;
+  std::vector<ImportAccount> accounts;
+  for (const auto& follower : followers_)
+    for (ImportAccount& account : follower->accounts()) accounts.push_back(std::move(account));
+  return accounts;
+}
+
 std::vector<SkippedLines> RunSession::skipped() const {
   std::vector<SkippedLines> skipped = open_.skipped;
   for (const auto& follower : followers_)
@@ -359,8 +386,10 @@ void RunSession::adopt(Opened& result) {
   if (newest_request_) return std::exchange(newest_request_, {})();
   if (!result.error.isEmpty() || cancelled_) {
     const bool asks = result.ambiguous && !cancelled_;
+    const bool means = result.refused && !cancelled_;
     const bool chooses = !result.too_many.isEmpty() && result.paths.size() == 1 && !cancelled_;
-    emit failed(cancelled_ || asks || chooses ? QString() : result.error);
+    emit failed(cancelled_ || asks || chooses || means ? QString() : result.error);
+    if (means) emit meaningWanted(result.paths, *result.refused);
     if (asks) emit routedShapeWanted(result.paths, result.error);
     if (chooses) emit tooManyRuns(result.path, result.too_many);
     return;

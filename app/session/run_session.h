@@ -49,6 +49,9 @@ class RunSession : public QObject {
   // `snapshot`: the files are not followed.
   void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {},
             bool snapshot = false);
+  // Reads the logs `paths` with rules for their names, the text of a mapping file (core/logs/tag_map.h), and with
+  // stated numbers. They are not followed, because a follower does not know what was stated.
+  void openStated(const QStringList& paths, const std::string& rules, const RoutedShape& stated);
   // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet. "-" is
   // standard input.
   void follow(const QStringList& paths);
@@ -75,7 +78,8 @@ class RunSession : public QObject {
   std::vector<std::string> inputPaths() const;
   // Messages about recordings that were copied without their log.
   const QStringList& missing() const { return open_.missing; }
-  std::vector<SkippedLines> skipped() const;  // unreadable lines of the shown files
+  std::vector<SkippedLines> skipped() const;    // unreadable lines of the shown files
+  std::vector<ImportAccount> accounts() const;  // what was read from the logs of other programs
   const std::vector<std::shared_ptr<const History>>& histories() const { return open_.histories; }
 
   // Settings of an open run: of a run in training with all requested changes, of a recording those at its start.
@@ -106,6 +110,8 @@ class RunSession : public QObject {
   void failed(QString message);  // opening failed; the earlier runs stay open
   // Opening failed: a file of routed experts fits several shapes, and the user is asked for the right one.
   void routedShapeWanted(QStringList paths, QString why);
+  // Opening failed: no run could be read from a log; the user is asked what its names mean.
+  void meaningWanted(QStringList paths, ImportAccount account);
   // Opening failed: a file holds more runs than can be open together, and the user is asked which to open.
   void tooManyRuns(QString path, QStringList names);
   void configChanged();
@@ -119,6 +125,7 @@ class RunSession : public QObject {
     std::vector<std::shared_ptr<const History>> histories;
     std::vector<RunConfig> configs;  // one for each history, or empty
     std::vector<SkippedLines> skipped;
+    std::vector<ImportAccount> accounts;
     QString path;
     QStringList paths, only, missing;
     bool snapshot = false;  // true: the files are not followed
@@ -126,6 +133,7 @@ class RunSession : public QObject {
   };
   struct Opened;
   using Work = std::function<void(Opened&)>;
+  void openFiles(const std::shared_ptr<Opened>& result, const RoutedShape& routed, std::vector<std::string> rules);
   void launch(const QString& what, std::shared_ptr<Opened> result, Work work);
   void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);

@@ -10,6 +10,7 @@
 #include <QTimer>
 #include <QWindow>
 
+#include "app/actions/account_actions.h"
 #include "app/actions/capture_actions.h"
 #include "app/actions/checkpoint_actions.h"
 #include "app/actions/compare_actions.h"
@@ -170,6 +171,7 @@ void MainWindow::buildActions() {
   control_ = new RunControl(context, &replay_, bar_);
   files_ = new FileActions(context, control_, form_);
   source_status_ = new SourceStatus(context, status_, notice_);
+  accounts_ = new AccountActions(context, status_);
   comparison_ = new CompareActions(context, &compared_, bar_->chips());
   candidates_ = new QueueActions(context, outcomes_, notice_, files_);
   checkpoints_ = new CheckpointActions(context, actions_dock_);
@@ -220,6 +222,7 @@ void MainWindow::buildFileMenu() {
   QMenu* menu = menuBar()->addMenu("&File");
   files_->addOpenActionTo(menu);
   source_status_->addActionsTo(menu);
+  accounts_->addActionsTo(menu);
   files_->addSaveActionsTo(menu);
   menu->addSeparator();
   exports_->addActionsTo(menu);

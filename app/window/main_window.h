@@ -36,6 +36,7 @@ class RunCosts;
 class SetupDrawer;
 class SetupForm;
 class SourceStatus;
+class AccountActions;
 class StatusLine;
 class WindowBar;
 class WindowLayout;
@@ -125,6 +126,7 @@ class MainWindow : public QMainWindow {
   RunControl* control_;
   FileActions* files_;
   SourceStatus* source_status_;
+  AccountActions* accounts_;
   CompareActions* comparison_;
   QueueActions* candidates_;
   CheckpointActions* checkpoints_;

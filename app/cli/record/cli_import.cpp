@@ -31,7 +31,7 @@ struct ImportCommand {
   std::vector<std::string> files;
   std::string out, bad_lines, tags, run;
   RoutedShape routed;
-  bool overwrite = false, quiet = false;
+  bool overwrite = false, quiet = false, explain = false;
 };
 
 // Shows the progress in a line that redraws itself on a terminal; elsewhere prints nothing until the end.
@@ -106,8 +106,35 @@ void print_summary(const OpenedRuns& opened, const std::string& out, double seco
               seconds);
 }
 
+ImportOptions options_of(const ImportCommand& command) {
+  ImportOptions options;
+  options.tags = command.tags;
+  options.routed = command.routed;
+  if (!command.run.empty()) options.only = {command.run};
+  options.array_budget_bytes = 0;  // no arrays in memory: the recording keeps them
+  return options;
+}
+
+// Prints what was read from each log, also from one that is refused.
+void explain(const ImportCommand& command) {
+  for (const std::string& file : command.files) {
+    try {
+      for (const ImportAccount& account : open_runs({file}, options_of(command), kMaxRuns).accounts)
+        std::fputs(printable_lines(account_text(account)).c_str(), stdout);
+    } catch (const RefusedLog& refused) {
+      std::fputs(printable_lines(account_text(refused.account)).c_str(), stdout);
+      throw;
+    }
+  }
+}
+
 void import(ImportCommand command) {
   for (std::string& file : command.files) file = input_path(file);
+  if (command.explain) explain(command);
+  if (command.out.empty()) {
+    if (command.explain) return;
+    throw std::runtime_error("--out FILE is missing: the recording to write (or give --explain)");
+  }
   check_output(command);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_unless_ignored(signal, SA_RESETHAND);
   const auto start = std::chrono::steady_clock::now();
@@ -115,11 +142,7 @@ void import(ImportCommand command) {
   OpenedRuns opened;
   {
     Percentage percentage(command.quiet);
-    ImportOptions options;
-    options.tags = command.tags;
-    options.routed = command.routed;
-    if (!command.run.empty()) options.only = {command.run};
-    options.array_budget_bytes = 0;  // no arrays in memory: the recording keeps them
+    ImportOptions options = options_of(command);
     options.progress = [&](double share) {
       percentage.show(share);
       return stop_signal() == 0;
@@ -157,7 +180,11 @@ void add_import_command(CLI::App& app) {
              "several become runs A, B, ...; - is standard input")
       .required()
       .up_to(kMaxRuns);
-  sub.option("-o,--out", command->out, "Recording to write").required();
+  sub.option("-o,--out", command->out, "Recording to write; required without --explain");
+  sub.option(
+      "--explain", command->explain,
+      "Print what was read: each name with its values, what it was taken for and why, what was left out, and how "
+      "steps, layers and experts were found");
   sub.option("--tags", command->tags,
              "TOML file that defines what the names in a log mean: tags, keys, columns (default: those that the common "
              "training programs use)");

@@ -1,0 +1,160 @@
+// The window "What was read": a log with invented names is opened, what is assumed is shown, and the user states the
+// meaning of a name by mouse and keeps it beside the log.
+#include <QComboBox>
+#include <QLabel>
+#include <QPointer>
+#include <QPushButton>
+#include <QRadioButton>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QToolButton>
+#include <QTreeWidget>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "app/actions/account_window.h"
+#include "app/actions/file_actions.h"
+#include "app/session/run_session.h"
+#include "core/logs/tag_file.h"
+#include "tests/support/open_window.h"
+
+using namespace moescope;
+
+class AccountTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+  // Shares of two layers with four experts, and a loss in bits, under names that no program has.
+  QString putInventedNames(const QString& folder) const {
+    const QString path = home_.filePath(folder) + "/run.jsonl";
+    std::filesystem::create_directories(home_.filePath(folder).toStdString());
+    std::ofstream log(path.toStdString());
+    for (int step = 0; step < 60; ++step) {
+      log << "{\"it\":" << step << ",\"nll_bits\":" << 3.0 - 0.01 * step;
+      for (int layer = 0; layer < 2; ++layer)
+        for (int expert = 0; expert < 4; ++expert)
+          log << ",\"blk" << layer << ".e" << expert << ".frac\":" << (expert == 1 ? "0.4" : "0.2");
+      log << "}\n";
+    }
+    return path;
+  }
+
+  static QTreeWidgetItem* rowOf(QTreeWidget* table, const QString& name) {
+    for (int i = 0; i < table->topLevelItemCount(); ++i)
+      if (table->topLevelItem(i)->text(0) == name) return table->topLevelItem(i);
+    return nullptr;
+  }
+  static void click(QWidget* window, const char* button) {
+    auto* found = window->findChild<QPushButton*>(button);
+    QVERIFY(found);
+    QTest::mouseClick(found, Qt::LeftButton);
+  }
+  static std::size_t runsWithLoss(RunSession* session) {
+    std::size_t with = 0;
+    for (const auto& history : session->histories())
+      with += !std::isnan(history->value_at(Metric::ce_loss, -1, INT64_MAX));
+    return with;
+  }
+
+ private slots:
+  void initTestCase() { qputenv("XDG_CONFIG_HOME", home_.filePath("config").toUtf8()); }
+
+  void aNameIsGivenAMeaningByMouseAndKept() {
+    const QString path = putInventedNames("mouse");
+    OpenWindow w;
+    w.window.files()->open({path});
+    QPointer<AccountWindow> account;
+    QTRY_VERIFY_WITH_TIMEOUT(account = w.window.findChild<AccountWindow*>(), kWaitMs);
+    QTRY_VERIFY(account->isVisible());
+    auto* table = account->findChild<QTreeWidget*>("account_table");
+    QTreeWidgetItem* load = rowOf(table, "blk{layer}.e{expert}.frac");
+    QVERIFY(load);
+    QVERIFY2(load->text(7).contains("confirm"), qPrintable(load->text(7)));
+    QCOMPARE(table->currentItem(), load);  // the first question is chosen
+
+    click(account, "confirm_assumed");
+    const auto confirmed = [&] {
+      QTreeWidgetItem* row = rowOf(table, "blk{layer}.e{expert}.frac");
+      return row && row->text(7).contains("mapping file");
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(confirmed(), kWaitMs);
+    QVERIFY(!account->findChild<QPushButton*>("confirm_assumed")->isVisible());
+
+    QTreeWidgetItem* loss = rowOf(table, "nll_bits");
+    QVERIFY(loss);
+    table->scrollToItem(loss);
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualItemRect(loss).center());
+    QCOMPARE(account->findChild<QLabel*>("meaning_name")->text(), QString("nll_bits"));
+    account->findChild<QComboBox*>("meaning")->setCurrentText("Training loss");
+    account->findChild<QRadioButton*>("unit_1")->click();  // bits
+    click(account, "apply_meaning");
+    QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{1}, kWaitMs);
+    const auto& history = *w.window.session()->histories().front();
+    QVERIFY(std::abs(history.value_at(Metric::ce_loss, -1, 0) - 3.0F * 0.693147F) < 1e-4F);
+    QCOMPARE(history.info().n_experts, 4);
+
+    click(account, "keep_beside");
+    QVERIFY(std::filesystem::exists(tag_file_beside(path.toStdString())));
+    OpenWindow again;
+    again.window.files()->open({path});
+    QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(again.window.session()), std::size_t{1}, kWaitMs);
+    QCOMPARE(again.window.session()->histories().front()->info().n_experts, 4);
+    QVERIFY(!again.window.findChild<AccountWindow*>());  // nothing is to be confirmed
+  }
+
+  void aNameIsLeftOut() {
+    const QString path = putInventedNames("left_out");
+    OpenWindow w;
+    w.window.files()->open({path});
+    QPointer<AccountWindow> account;
+    QTRY_VERIFY_WITH_TIMEOUT(account = w.window.findChild<AccountWindow*>(), kWaitMs);
+    click(account, "leave_out");
+    auto* table = account->findChild<QTreeWidget*>("account_table");
+    const auto left_out = [&] {
+      QTreeWidgetItem* row = rowOf(table, "blk{layer}.e{expert}.frac");
+      return row && row->text(5) == "left out";
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(left_out(), kWaitMs);
+  }
+
+  void theStatusLineOpensIt() {
+    const QString path = home_.filePath("known.jsonl");
+    {
+      std::ofstream log(path.toStdString());
+      for (int step = 0; step < 20; ++step) log << "{\"step\":" << step << ",\"loss\":2.5,\"gpu_mem\":70}\n";
+    }
+    OpenWindow w;
+    w.window.files()->open({path});
+    QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{1}, kWaitMs);
+    QVERIFY(!w.window.findChild<AccountWindow*>());
+    auto* badge = w.window.findChild<QToolButton*>("account_badge");
+    QTRY_COMPARE(badge->accessibleName(), QString("1 pattern not read"));
+    badge->click();
+    auto* account = w.window.findChild<AccountWindow*>();
+    QVERIFY(account && account->isVisible());
+    auto* table = account->findChild<QTreeWidget*>("account_table");
+    QVERIFY(rowOf(table, "loss") && rowOf(table, "gpu_mem"));
+  }
+
+  void aLogWithoutKnownNamesIsExplained() {
+    const QString path = home_.filePath("unknown.jsonl");
+    {
+      std::ofstream log(path.toStdString());
+      for (int step = 0; step < 20; ++step) log << "{\"step\":" << step << ",\"nll_bits\":2.5}\n";
+    }
+    OpenWindow w;
+    w.window.files()->open({path});
+    QPointer<AccountWindow> account;
+    QTRY_VERIFY_WITH_TIMEOUT(account = w.window.findChild<AccountWindow*>(), kWaitMs);
+    QVERIFY(account->findChild<QLabel*>("account_summary")->text().startsWith("No run: "));
+    account->findChild<QComboBox*>("meaning")->setCurrentText("Training loss");
+    click(account, "apply_meaning");
+    QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{1}, kWaitMs);
+  }
+};
+
+QTEST_MAIN(AccountTest)
+#include "qt_account.moc"
