@@ -24,7 +24,6 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/config/dense_twin.h"
-#include "core/config/offered_fields.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/run_groups.h"
 #include "core/training/engine/sweep.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/io/file_problem.h"
 
@@ -27,5 +28,9 @@ void require_valid(const RunConfig& config);
 inline constexpr const char* kNotLive = "cannot be changed while a run trains";
 // Throws std::invalid_argument if the setting is not live, or if its value alone is not allowed.
 void require_live(const LiveChange& change);
+
+// False for settings that cannot matter: those of another bias rule, and faults that `config` does not have. Faults of
+// trainings are for exhibits (assets/exhibits), which state them.
+bool is_offered(const ConfigField& field, const RunConfig& config);
 
 }  // namespace moescope

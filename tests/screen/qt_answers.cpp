@@ -335,11 +335,12 @@ class AnswersTest : public QObject {
     for (const char* figure : {"max \u00f7 mean", "ranks per token"})
       checkRuns<FullestRankPanel>(
           [this, figure](const Rows& rows, const std::vector<Told>&) {
-            const Rows now = rows.where(0, static_cast<double>(selection_->step()));
+            qsizetype row = rows.size() - 1;  // the newest row at or before the cursor
+            while (row > 0 && rows.at(row, 0) > static_cast<double>(selection_->step())) --row;
             if (QString::fromUtf8(figure).startsWith("max"))
-              return std::vector<double>{static_cast<double>(selection_->layer()), now.at(0, 2)};
-            return std::vector<double>{now.at(0, 3), static_cast<double>(selection_->history()->info().ranks),
-                                       now.at(0, 4)};
+              return std::vector<double>{static_cast<double>(selection_->layer()), rows.at(row, 2)};
+            return std::vector<double>{rows.at(row, 3), static_cast<double>(selection_->history()->info().ranks),
+                                       rows.at(row, 4)};
           },
           [figure](Selection* selection) {
             auto panel = std::make_unique<Answering<FullestRankPanel>>(selection);

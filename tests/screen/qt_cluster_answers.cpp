@@ -13,7 +13,6 @@
 #include "tests/support/test_look.h"
 #include "tests/support/told_numbers.h"
 #include "widgets/cluster/deepep_gain_panel.h"
-#include "widgets/cluster/layer_lanes.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 
@@ -61,23 +60,23 @@ class ClusterAnswersTest : public QObject {
       chooseAtRandom(&panel, random);
       panel.answers();
       QTRY_VERIFY_WITH_TIMEOUT(!panel.property("busy").toBool(), kWaitMs);
+      choose(&panel, "View", "parts of the step");
       const QString sentence = panel.answers().value(0);
       if (!panel.answered()->problem.empty()) continue;
       ++told;
       const auto parts =
           match("^([\\d,.]+k?) tokens/s a GPU, between ([\\d,.]+k?) and ([\\d,.]+k?); (\\S+) ms a token$", sentence);
       const Rows rows(panel.csv());
-      const Rows total = rows.where(0, QStringLiteral("tokens/s/GPU"));
+      const Rows total = rows.where(0, QStringLiteral("step"));
       const double ms = rows.sum(1) - total.at(0, 1);
       QVERIFY2(says(parts.captured(4), ms), qPrintable(QString("%1: %2").arg(sentence).arg(ms)));
       QVERIFY2(says(parts.captured(1), 1000 / ms), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(1), total.at(0, 1)), qPrintable(sentence));
-      const auto band = match("band (\\S+) to ([\\d.]+)", total.text(0, 5));
-      QVERIFY2(says(parts.captured(2), band.captured(1).toDouble()), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(3), band.captured(2).toDouble()), qPrintable(sentence));
-      QVERIFY2(band.captured(1).toDouble() <= 1000 / ms * 1.00001 && 1000 / ms <= band.captured(2).toDouble() * 1.00001,
-               qPrintable(sentence));
-      checkLayer(*panel.lanes());
+      QVERIFY(std::abs(total.at(0, 1) / ms - 1) < 1e-9);
+      const Band& band = panel.answered()->band;
+      QVERIFY2(says(parts.captured(2), band.low) && says(parts.captured(3), band.high), qPrintable(sentence));
+      QVERIFY2(band.low <= 1000 / ms * 1.00001 && 1000 / ms <= band.high * 1.00001, qPrintable(sentence));
+      choose(&panel, "View", "a layer on every rank");
+      checkLayer(panel);
       if (QTest::currentTestFailed()) return;
     }
     QVERIFY2(told > 5, qPrintable(QString::number(told)));
@@ -132,9 +131,9 @@ class ClusterAnswersTest : public QObject {
  private:
   // The share of waiting, and the rank that has nobody to wait for at the ends of the exchanges, are those of the
   // table of intervals.
-  void checkLayer(const LayerLanes& lanes) {
-    const QString sentence = lanes.answers().value(0);
-    const Rows rows(QString::fromStdString(to_csv(lanes.table())));
+  void checkLayer(Answering<TimeOfAStepPanel>& panel) {
+    const QString sentence = panel.answers().value(0);
+    const Rows rows(panel.csv());
     double waiting = 0, all = 0, end = 0;
     std::map<double, double> waited_until;                   // time of all ranks that wait until then
     std::map<double, std::map<double, bool>> waiting_ranks;  // by the time until which they wait

@@ -1,7 +1,7 @@
 // The settings that a set-up offers.
 #include <gtest/gtest.h>
 
-#include "core/config/offered_fields.h"
+#include "core/config/config_check.h"
 
 namespace moescope {
 namespace {
