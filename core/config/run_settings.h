@@ -17,6 +17,16 @@ namespace moescope {
 // Settings in the log of another program: that program's name of each setting -> its value as text.
 using LogSettings = std::map<std::string, std::string>;
 
+// A name that another program gives to a setting, from the tables [settings] of assets/tags.
+struct LogName {
+  std::string setting;  // key in [settings]: "aux_coeff"
+  std::string name;     // "moe_aux_loss_coeff"
+  std::string program;  // "Megatron-LM"; empty: many programs use the name
+};
+
+// All names: those that many programs use first.
+const std::vector<LogName>& log_names();
+
 // A setting with its name and value in the source.
 struct StatedSetting {
   std::string name, value;  // as in the log; from a config the name without its section

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/config/log_names.h"
+#include "core/config/run_settings.h"
 #include "core/frame/describe.h"
 #include "core/io/text_escape.h"
 #include "core/logs/import.h"

@@ -26,7 +26,7 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
                                const RouterNames& names = {});
 // Reads the router of one layer: an element of "routers", or a line with its own "layer".
 RouterFrame router_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget);
-// Returns a setting under any name that a program gives it (core/config/log_names.h); 0 if there is none.
+// Returns a setting under any name that a program gives it (core/config/run_settings.h); 0 if there is none.
 int setting(const JsonFields& json, std::string_view key, int limit);
 // Reads the description of a run, as written by to_json_line(RunInfo) or by training scripts. Missing values are 0 or
 // empty; `run` is the number in the line, if there is one.
