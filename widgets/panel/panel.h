@@ -33,8 +33,8 @@ class Panel : public QWidget {
 
   const QString& title() const { return title_; }
   // The shown values. The CSV file, copies and readouts derive from it.
-  virtual ValueTable table() const { return {}; }
-  virtual QString csv() const { return QString::fromStdString(to_csv(table())); }
+  virtual ValueTable table() const = 0;
+  QString csv() const { return QString::fromStdString(to_csv(table())); }
   // Rich text of the panel's card: what it shows, formulas, sources, how to read it. By default explanation().
   virtual QString explain() const { return explanation(); }
   std::optional<FigureTarget> figureUnder(QPoint position) const;  // figure of a plot or tile; global position

@@ -75,8 +75,4 @@ QString nothingToCompareNotice() {
       "when they are opened together");
 }
 
-QString csvField(const QString& text) {
-  return QLatin1Char('"') + QString(text).replace(QLatin1Char('"'), QStringLiteral("\"\"")) + QLatin1Char('"');
-}
-
 }  // namespace moescope

@@ -55,6 +55,5 @@ int comparedRun(const Selection& selection);
 bool onTheSameTexts(const Selection& selection);  // true if checkpoints on the same texts are compared: nothing trains
 QString nothingToCompareNotice();
 QString listed(QStringList names);      // "B", "B and C", "B, C and N"
-QString csvField(const QString& text);  // quoted for a CSV file
 
 }  // namespace moescope
