@@ -26,10 +26,10 @@ namespace {
 
 constexpr int kAccountWidth = 1100, kAccountHeight = 640, kEditorWidth = 300;
 
-QSpinBox* shapeField(const char* name, int most) {
+QSpinBox* shapeField(const char* name, int max) {
   auto* field = new QSpinBox;
   field->setObjectName(name);
-  field->setRange(0, most);
+  field->setRange(0, max);
   field->setSpecialValueText("from the log");
   return field;
 }
@@ -76,13 +76,13 @@ AccountWindow::AccountWindow(QWidget* parent)
   head->addWidget(summary_, 1);
   head->addWidget(confirm_);
   column->addLayout(head);
-  auto* left = new QWidget;
-  auto* left_column = plainColumn(left, kSpace12);
+  auto* left_side = new QWidget;
+  auto* left_column = plainColumn(left_side, kSpace12);
   left_column->addWidget(table_, 1);
   left_column->addWidget(makeShape());
   auto* split = new QSplitter;
   split->setChildrenCollapsible(false);
-  split->addWidget(left);
+  split->addWidget(left_side);
   split->addWidget(makeEditor());
   split->setStretchFactor(0, 1);
   column->addWidget(split, 1);
@@ -118,15 +118,15 @@ QWidget* AccountWindow::makeEditor() {
   box->setMinimumWidth(withType(kEditorWidth, fontMetrics()));
   auto* apply = new QPushButton("Apply");
   auto* leave_out = new QPushButton("Leave out");
-  auto* beside = new QPushButton("Keep for this log");
+  auto* keep_button = new QPushButton("Keep for this log");
   auto* for_all = new QPushButton("Keep for all logs");
   apply->setObjectName("apply_meaning");
   apply->setProperty(kPrimaryProperty, true);
   apply->setDefault(true);
   leave_out->setObjectName("leave_out");
-  beside->setObjectName("keep_beside");
+  keep_button->setObjectName("keep_beside");
   for_all->setObjectName("keep_for_all");
-  beside->setToolTip("Writes moescope-tags.toml into the folder of the log");
+  keep_button->setToolTip("Writes moescope-tags.toml into the folder of the log");
   for_all->setToolTip("Writes a mapping file into the folder of MoEScope's settings");
   auto* column = plainColumn(box, kSpace8);
   column->addWidget(scrollOf(editor_), 1);
@@ -134,14 +134,14 @@ QWidget* AccountWindow::makeEditor() {
   auto* buttons = new QGridLayout;
   buttons->addWidget(leave_out, 0, 0);
   buttons->addWidget(apply, 0, 1);
-  buttons->addWidget(beside, 1, 0);
+  buttons->addWidget(keep_button, 1, 0);
   buttons->addWidget(for_all, 1, 1);
   column->addLayout(buttons);
   connect(apply, &QPushButton::clicked, this, [this] { state(editor_->isEmpty() ? "" : editor_->rule()); });
   connect(leave_out, &QPushButton::clicked, this, [this] {
     if (!editor_->isEmpty()) state(editor_->ruleToLeaveOut());
   });
-  connect(beside, &QPushButton::clicked, this, [this] { keep(false); });
+  connect(keep_button, &QPushButton::clicked, this, [this] { keep(false); });
   connect(for_all, &QPushButton::clicked, this, [this] { keep(true); });
   return box;
 }
@@ -153,14 +153,14 @@ const ImportAccount* AccountWindow::account() const {
 }
 
 void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {
-  const bool same = std::ranges::equal(accounts, accounts_, {}, &ImportAccount::path, &ImportAccount::path);
-  if (!same) {
+  const bool unchanged = std::ranges::equal(accounts, accounts_, {}, &ImportAccount::path, &ImportAccount::path);
+  if (!unchanged) {
     rules_.clear();
     kept_->clear();
     for (QSpinBox* field : {layers_, experts_, top_k_}) field->setValue(0);
   }
   accounts_ = std::move(accounts);
-  const int chosen = same ? logs_->currentIndex() : 0;
+  const int chosen = unchanged ? logs_->currentIndex() : 0;
   const QSignalBlocker quiet(logs_);
   logs_->clear();
   for (const ImportAccount& of_log : accounts_)

@@ -207,13 +207,13 @@ void CompareActions::removeRun(int place) {
 
 // Changes the interval of all open runs, so that their gradients can be compared. The changes are not put on the undo
 // stack: undoing one click would take one undo per run.
-void CompareActions::measureGradients(int every) {
+void CompareActions::measureGradients(int interval) {
   for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place) {
     const QString refused = session_->change(
-        {.run = session_->runAt(place), .setting = &TelemetryConfig::gradient_every, .value = std::int64_t{every}});
+        {.run = session_->runAt(place), .setting = &TelemetryConfig::gradient_every, .value = std::int64_t{interval}});
     if (!refused.isEmpty()) return messages_->warn(refused);
   }
-  messages_->say(QString("Gradients are compared with FP32 every %1 steps").arg(every));
+  messages_->say(QString("Gradients are compared with FP32 every %1 steps").arg(interval));
 }
 
 void CompareActions::showDifferences() {

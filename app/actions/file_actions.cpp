@@ -16,12 +16,12 @@
 #include <algorithm>
 
 #include "app/actions/run_control.h"
-#include "app/setup/checkpoint_dialog.h"
-#include "app/setup/folder_runs_dialog.h"
 #include "app/session/open_dialog.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
+#include "app/setup/checkpoint_dialog.h"
+#include "app/setup/folder_runs_dialog.h"
 #include "app/setup/setup_form.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
@@ -43,10 +43,10 @@
 namespace moescope {
 namespace {
 
-QSpinBox* numberField(const char* name, int most) {
+QSpinBox* numberField(const char* name, int max) {
   auto* field = new QSpinBox;
   field->setObjectName(name);
-  field->setRange(0, most);
+  field->setRange(0, max);
   field->setSpecialValueText("from the file");
   return field;
 }
@@ -55,7 +55,7 @@ QSpinBox* numberField(const char* name, int most) {
 // layer.
 class RoutedShapeDialog : public QDialog {
  public:
-  RoutedShapeDialog(const QString& why, QWidget* parent)
+  RoutedShapeDialog(const QString& reason, QWidget* parent)
       : QDialog(parent),
         layers_(numberField("routed_layers", static_cast<int>(kMaxImportedLayers))),
         top_k_(numberField("routed_top_k", 1024)),
@@ -63,7 +63,7 @@ class RoutedShapeDialog : public QDialog {
     setAttribute(Qt::WA_DeleteOnClose);
     setObjectName("routed_shape_dialog");
     setWindowTitle("Shape of the routed experts");
-    auto* text = new QLabel(why);
+    auto* text = new QLabel(reason);
     text->setTextFormat(Qt::PlainText);
     text->setWordWrap(true);
     auto* buttons = new QDialogButtonBox(QDialogButtonBox::Open | QDialogButtonBox::Cancel);
@@ -105,8 +105,8 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
     if (histories.size() > 1 &&
         (session_->paths().size() > 1 || run_origin(histories.front()->info()) == RunOrigin::checkpoint))
       workspaces_->bringUp(workspaces_->compare());
-    const bool alone = session_->histories().size() == 1;  // nothing to compare
-    if (alone && workspaces_->current() == workspaces_->compare()) workspaces_->bringUp(workspaces_->overview());
+    const bool is_single = session_->histories().size() == 1;  // nothing to compare
+    if (is_single && workspaces_->current() == workspaces_->compare()) workspaces_->bringUp(workspaces_->overview());
   });
 }
 
@@ -253,8 +253,8 @@ void FileActions::askTrainOn(const QString& path) {
   emit askedToTrainOn(path);
 }
 
-void FileActions::askRoutedShape(const QStringList& paths, const QString& why) {
-  auto* dialog = new RoutedShapeDialog(why, messages_->window());
+void FileActions::askRoutedShape(const QStringList& paths, const QString& reason) {
+  auto* dialog = new RoutedShapeDialog(reason, messages_->window());
   connect(dialog, &QDialog::accepted, this, [this, dialog, paths] { session_->open(paths, dialog->stated()); });
   dialog->open();
 }

@@ -45,8 +45,8 @@ struct Counted {
 
 ModelShape shape_of(const VolumesOptions& options) {
   ModelShape shape = model_shape(options.model);
-  const auto take = [](std::int64_t& value, int given) {
-    if (given > 0) value = given;
+  const auto take = [](std::int64_t& value, int stated) {
+    if (stated > 0) value = stated;
   };
   take(shape.dim, options.dim);
   take(shape.n_experts, options.experts);
@@ -68,13 +68,13 @@ Placement placement_of(const VolumesOptions& options, const std::vector<std::int
 
 // Returns a number of the file's metadata, `otherwise` if there is none. Throws std::runtime_error unless it is 1 to
 // `most`.
-std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::int64_t otherwise, std::int64_t most) {
+std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::int64_t otherwise, std::int64_t max) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end()) return otherwise;
   const std::int64_t value = std::atoll(found->second.c_str());
-  if (value < 1 || value > most)
+  if (value < 1 || value > max)
     throw std::runtime_error(file.path() + ": metadata '" + key + "' is '" + found->second + "'; allowed: 1 to " +
-                             std::to_string(most));
+                             std::to_string(max));
   return value;
 }
 
@@ -83,13 +83,13 @@ std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::
 std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& options, ModelShape& shape) {
   const SafetensorsFile file(options.topk);
   const TensorView& tensor = file.at(options.tensor);
-  const std::string where = options.topk + ": tensor '" + options.tensor + "': ";
+  const std::string place = options.topk + ": tensor '" + options.tensor + "': ";
   if (tensor.shape.size() < 2 || tensor.shape.back() == 0 || is_floating(tensor.dtype))
-    throw std::runtime_error(where + "whole numbers of shape [tokens, top_k] or [ranks, tokens, top_k] are needed");
-  if (tensor.shape.back() > 1024) throw std::runtime_error(where + "top_k is above 1024");
+    throw std::runtime_error(place + "whole numbers of shape [tokens, top_k] or [ranks, tokens, top_k] are needed");
+  if (tensor.shape.back() > 1024) throw std::runtime_error(place + "top_k is above 1024");
   shape.top_k = static_cast<std::int64_t>(tensor.shape.back());
   if (options.top_k > 0 && options.top_k != shape.top_k)
-    throw std::runtime_error(where + "has top_k " + std::to_string(shape.top_k) + ", --top-k says " +
+    throw std::runtime_error(place + "has top_k " + std::to_string(shape.top_k) + ", --top-k says " +
                              std::to_string(options.top_k));
   if (options.experts <= 0) shape.n_experts = metadata_number(file, "experts", shape.n_experts, 4096);
   if (!command.given("--ranks")) {
@@ -101,11 +101,11 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : tensor.integers()) {
     if (expert < -1 || expert >= shape.n_experts)
-      throw std::runtime_error(where + "holds expert " + std::to_string(expert) + ", but there are " +
+      throw std::runtime_error(place + "holds expert " + std::to_string(expert) + ", but there are " +
                                std::to_string(shape.n_experts) + " (--experts); -1 is a slot without an expert");
     topk_TK.push_back(static_cast<std::int32_t>(expert));
   }
-  if (topk_TK.empty()) throw std::runtime_error(where + "is empty");
+  if (topk_TK.empty()) throw std::runtime_error(place + "is empty");
   return topk_TK;
 }
 

@@ -42,12 +42,12 @@ class Percentage {
     if (last_ >= 0) std::fputs("\r\x1b[K", stderr);
   }
   void show(double share) {
-    const int now = static_cast<int>(share * 1000);
-    if (!shown_ || now == last_) return;
-    last_ = now;
-    const int full = now / 50;
+    const int per_mille = static_cast<int>(share * 1000);
+    if (!shown_ || per_mille == last_) return;
+    last_ = per_mille;
+    const int full = per_mille / 50;
     std::fprintf(stderr, "\r[%s%s] %.1f %%\x1b[K", std::string(static_cast<std::size_t>(full), '#').c_str(),
-                 std::string(static_cast<std::size_t>(20 - full), '.').c_str(), now / 10.0);
+                 std::string(static_cast<std::size_t>(20 - full), '.').c_str(), per_mille / 10.0);
     std::fflush(stderr);
   }
 
