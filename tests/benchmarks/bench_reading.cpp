@@ -1,7 +1,6 @@
 // Speed of reading logs and recordings of large runs. MB/s are bytes of the log divided by the CPU time of all threads.
 // Opening a recording is measured in wall time.
 #include <benchmark/benchmark.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -15,7 +14,7 @@
 #include "core/logs/log_follower.h"
 #include "core/logs/open_runs.h"
 #include "core/recording/recording.h"
-#include "tests/benchmarks/bench_measures.h"
+#include "tests/support/processor_time.h"
 
 namespace moescope {
 namespace {
@@ -77,22 +76,13 @@ const Log& log_file() {
 }
 
 // Returns the CPU time of child processes that have ended.
-double cpu_seconds_of_children() {
-  rusage usage{};
-  getrusage(RUSAGE_CHILDREN, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 template <class Read>
-void reads_log(benchmark::State& state, double (*cpu)(), Read read) {
+void reads_log(benchmark::State& state, int processes, Read read) {
   log_file();
   for (auto _ : state) {
-    const double before = cpu();
+    const double before = processor_seconds(processes);
     read();
-    state.SetIterationTime(cpu() - before);
+    state.SetIterationTime(processor_seconds(processes) - before);
   }
   state.SetBytesProcessed(state.iterations() * Log::bytes());
 }
@@ -100,18 +90,18 @@ void reads_log(benchmark::State& state, double (*cpu)(), Read read) {
 void import_log(benchmark::State& state) {
   const std::string out = path_of("imported.moescope");
   const std::string command = std::string(MOESCOPE_CLI) + " import --quiet --overwrite -o " + out + " " + Log::path();
-  reads_log(state, cpu_seconds_of_children, [&] {
+  reads_log(state, RUSAGE_CHILDREN, [&] {
     if (std::system(command.c_str()) != 0) state.SkipWithError("moescope-cli import failed");
   });
   std::filesystem::remove(out);
 }
 
 void open_log(benchmark::State& state) {
-  reads_log(state, cpu_seconds, [] { benchmark::DoNotOptimize(open_runs({Log::path()}, {}, 4)); });
+  reads_log(state, RUSAGE_SELF, [] { benchmark::DoNotOptimize(open_runs({Log::path()}, {}, 4)); });
 }
 
 void follow_log(benchmark::State& state) {
-  reads_log(state, cpu_seconds, [] {
+  reads_log(state, RUSAGE_SELF, [] {
     const LogFollower follower(Log::path());
     while (follower.lines() < Log::lines()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
@@ -170,11 +160,11 @@ class Recording {
 void opens_recording(benchmark::State& state, bool glance) {
   static const Recording recording;
   for (auto _ : state) {
-    const double before = cpu_seconds();
+    const double before = processor_seconds();
     ImportOptions options;
     options.glance = glance;
     benchmark::DoNotOptimize(open_runs({Recording::path()}, options, 4));
-    state.counters["cpu_s"] = cpu_seconds() - before;
+    state.counters["cpu_s"] = processor_seconds() - before;
   }
 }
 BENCHMARK_CAPTURE(opens_recording, first_look, true)->UseRealTime()->Unit(benchmark::kMillisecond);

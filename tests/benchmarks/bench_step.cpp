@@ -34,6 +34,7 @@
 #include "core/numerics/threads.h"
 #include "core/training/trainer.h"
 #include "tests/benchmarks/bench_measures.h"
+#include "tests/support/processor_time.h"
 
 namespace moescope {
 namespace {
@@ -147,11 +148,11 @@ struct Variant {
 void measure(Variant& variant, const Dataset& data, bool count) {
   const Batch batch = data.batch(variant.trainer->steps_taken());
   const auto start = Clock::now();
-  const double cpu_start = cpu_seconds();
+  const double cpu_start = processor_seconds();
   const TelemetryFrame frame = variant.trainer->step(batch);
   if (!count) return;
   variant.seconds.push_back(seconds_since(start));
-  variant.cpu.push_back(cpu_seconds() - cpu_start);
+  variant.cpu.push_back(processor_seconds() - cpu_start);
   variant.phases.push_back(frame.phase_ms);
   if (!each_step) return;
   std::printf("step %zu\n", variant.seconds.size());
@@ -244,9 +245,9 @@ void bench_checkpoints(const std::string& name, const RunConfig& base, int steps
     if (step >= 0) taking.push_back(seconds_since(start));
     kept = std::move(taken);  // frees the previous one, so that memory is allocated anew each time, as in the ring
     if (step % 4) continue;
-    const double cpu = cpu_seconds();
+    const double cpu = processor_seconds();
     kept->save(path);
-    if (step >= 0) writing.push_back(cpu_seconds() - cpu);
+    if (step >= 0) writing.push_back(processor_seconds() - cpu);
   }
   std::filesystem::remove(path);
   const TelemetryConfig& t = base.telemetry;

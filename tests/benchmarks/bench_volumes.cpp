@@ -15,6 +15,7 @@
 #include "core/parallel/volumes.h"
 #include "core/training/trainer.h"
 #include "tests/benchmarks/bench_measures.h"
+#include "tests/support/processor_time.h"
 
 using namespace moescope;
 
@@ -68,13 +69,13 @@ void mini_v3_step(benchmark::State& state) {
   std::vector<double> step_s, count_s;
   for (auto _ : state) {
     const Batch batch = data->batch(trainer.steps_taken());
-    const double start = cpu_seconds();
+    const double start = processor_seconds();
     trainer.step(batch);
-    const double counted_from = cpu_seconds();
+    const double counted_from = processor_seconds();
     for (const LayerRouting& r : trainer.routing())
       benchmark::DoNotOptimize(
           count_volumes(r.ids_TK, r.top_k, r.n_experts, config.parallel.ranks, config.parallel.ranks_per_node));
-    count_s.push_back(cpu_seconds() - counted_from);
+    count_s.push_back(processor_seconds() - counted_from);
     step_s.push_back(counted_from - start);
     state.SetIterationTime(count_s.back());
   }

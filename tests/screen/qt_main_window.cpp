@@ -308,7 +308,7 @@ class MainWindowTest : public QObject {
     window.show();
     window.frameClock()->wake();
     QVERIFY(window.frameClock()->ticking());
-    QTRY_VERIFY_WITH_TIMEOUT(!window.frameClock()->ticking(), 5000);
+    QTRY_VERIFY_WITH_TIMEOUT(!window.frameClock()->ticking(), 20000);
   }
 
   void aFastMouseRepaintsSixtyTimesASecond() {

@@ -293,7 +293,7 @@ class SetupFormTest : public QObject {
     QSignalSpy committed(&edit, &NumberEdit::committed);
     QTest::keyClick(&edit, Qt::Key_Up);
     QCOMPARE(*edit.number(), 1e-5);
-    QTRY_VERIFY_WITH_TIMEOUT(!committed.isEmpty(), 2000);
+    QTRY_VERIFY_WITH_TIMEOUT(!committed.isEmpty(), 20000);
     edit.setNumber(1);
     QTest::keyClick(&edit, Qt::Key_Up);
     QCOMPARE(*edit.number(), 1.0);

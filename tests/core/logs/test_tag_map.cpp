@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <stdexcept>
 
 #include "core/logs/tag_map.h"
+#include "tests/support/processor_time.h"
 
 namespace moescope {
 namespace {
@@ -60,9 +60,9 @@ TEST(TagMap, TheTableSaysWhichOfTwoNamesIsShown) {
 
 TEST(TagMap, StarsTakeNoTime) {
   const TagMap map = TagMap::parse("[[tag]]\npattern = \"*a*a*a*b\"\nmeans = \"lr\"\n", "t.toml");
-  const auto start = std::chrono::steady_clock::now();
+  const double begin = processor_seconds();
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(map.find(std::string(500, 'a')));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_LT(processor_seconds() - begin, 2);
   EXPECT_TRUE(map.find("xaxaxaxbxb"));
   EXPECT_FALSE(map.find(std::string(1 << 20, 'a') + "b")) << "no name is as long";
 }

@@ -55,14 +55,18 @@ TEST_F(TrainerTest, PhasesSumToTheStep) {
   Trainer trainer(config_);
   step(trainer);
   const Batch batch = data_->batch(1);
-  const auto start = std::chrono::steady_clock::now();
-  const TelemetryFrame f = trainer.step(batch);
-  const float whole = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - start).count();
-  const float sum = std::accumulate(f.phase_ms.begin(), f.phase_ms.end(), 0.0f);
-  EXPECT_LE(sum, whole);
-  EXPECT_GT(sum, 0.5f * whole);
-  for (const Phase phase : {Phase::attention, Phase::router, Phase::experts, Phase::head, Phase::optimizer})
-    EXPECT_GT(f.phase_ms[static_cast<std::size_t>(phase)], 0) << phase_name(phase);
+  float largest_share = 0;  // on a busy machine a step may be interrupted between its phases
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const TelemetryFrame f = trainer.step(batch);
+    const float whole = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - start).count();
+    const float sum = std::accumulate(f.phase_ms.begin(), f.phase_ms.end(), 0.0f);
+    EXPECT_LE(sum, whole);
+    largest_share = std::max(largest_share, sum / whole);
+    for (const Phase phase : {Phase::attention, Phase::router, Phase::experts, Phase::head, Phase::optimizer})
+      EXPECT_GT(f.phase_ms[static_cast<std::size_t>(phase)], 0) << phase_name(phase);
+  }
+  EXPECT_GT(largest_share, 0.5f);
 }
 
 TEST_F(TrainerTest, TheLossFalls) {
