@@ -15,6 +15,7 @@
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "core/findings/health.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
@@ -72,7 +73,7 @@ class FailOn {
       if (word == info.word) return kinds_.push_back(info.kind);
       allowed += std::string(", ") + info.word;
     }
-    throw std::runtime_error("--fail-on: \"" + word + "\" is not a finding; allowed: " + allowed);
+    throw std::runtime_error(fmt::format("--fail-on: \"{}\" is not a finding; allowed: {}", word, allowed));
   }
   int least_ = static_cast<int>(Severity::severe) + 1;  // least severity that fails; above Severity::severe: no
                                                         // severity fails
@@ -141,9 +142,7 @@ class GrowingRuns {
   }
 
  private:
-  void print(const std::string& text) const {
-    std::fprintf(stderr, "%s: %s\n", printable(path_).c_str(), printable(text).c_str());
-  }
+  void print(const std::string& text) const { print_to(stderr, "{}: {}\n", printable(path_), printable(text)); }
 
   std::string path_;
   OpenedRuns recording_;
@@ -264,14 +263,13 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
   std::string text;
   for (const CheckedRun& run : runs) {
     const StepRange steps = run.history->steps();
-    text += run.history->info().name + ", steps " + std::to_string(steps.first) + " to " + std::to_string(steps.last) +
-            "\n" + health_verdict_name(run.health.verdict) + ": " + run.health.sentence + "\n";
+    text += fmt::format("{}, steps {} to {}\n{}: {}\n", run.history->info().name, steps.first, steps.last,
+                        health_verdict_name(run.health.verdict), run.health.sentence);
     if (const std::string advice = advice_text(run.health); !advice.empty()) text += advice + "\n";
     for (const Finding& finding : run.findings)
-      text += std::string(fail_on.meets(finding) ? "FAIL  " : "      ") + finding_kind_info(finding.kind).word + ", " +
-              severity_name(finding.severity) + (finding.ongoing ? "" : ", over") + ", steps " +
-              std::to_string(finding.steps.first) + " to " + std::to_string(finding.steps.last) + ": " + finding.title +
-              "\n";
+      text += fmt::format("{}{}, {}{}, steps {} to {}: {}\n", fail_on.meets(finding) ? "FAIL  " : "      ",
+                          finding_kind_info(finding.kind).word, severity_name(finding.severity),
+                          finding.ongoing ? "" : ", over", finding.steps.first, finding.steps.last, finding.title);
     for (const std::string& line : run.checks.not_checked) text += "Not checked: " + line + "\n";
   }
   return text;
@@ -280,22 +278,18 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
 // Compares the log probabilities of a trainer and of an inference engine, from one file or two.
 void compare_engines(const CheckOptions& options) {
   const LogRatios ratios = compare_log_probs(read_log_probs(options.file), read_log_probs(options.engine));
-  if (options.json) {
-    const Json json = {{"moescope_check", kCheckSchema},
-                       {"tokens", ratios.tokens()},
-                       {"k1", ratios.k1()},
-                       {"k3", ratios.k3()},
-                       {"ratio_beyond_2", ratios.ratio_beyond_2()},
-                       {"largest_difference", ratios.largest()}};
-    std::printf("%s\n", json.dump(2).c_str());
-    return;
-  }
-  std::printf(
-      "trainer against engine, %s tokens\n"
-      "KL(engine || trainer): k1 %.3g, k3 %.3g nats/token\n"
-      "probability ratio beyond 2: %.3g %% of the tokens\n"
-      "largest difference of a log-probability: %.3g nats\n",
-      grouped(ratios.tokens()).c_str(), ratios.k1(), ratios.k3(), 100 * ratios.ratio_beyond_2(), ratios.largest());
+  Report report;
+  report.value({.key = "moescope_check"}, kCheckSchema);
+  report.value({.name = "compared", .unit = "tokens", .key = "tokens"}, ratios.tokens());
+  report.value({.name = "KL(engine || trainer), k1", .unit = "nats/token", .digits = 3, .key = "k1"}, ratios.k1());
+  report.value({.name = "KL(engine || trainer), k3", .unit = "nats/token", .digits = 3, .key = "k3"}, ratios.k3());
+  report.value(
+      {.name = "tokens with a probability ratio beyond 2", .unit = "share", .digits = 3, .key = "ratio_beyond_2"},
+      ratios.ratio_beyond_2());
+  report.value(
+      {.name = "largest difference of a log-probability", .unit = "nats", .digits = 3, .key = "largest_difference"},
+      ratios.largest());
+  print_report(report, options.json);
 }
 
 void check(CheckOptions options) {
@@ -305,8 +299,7 @@ void check(CheckOptions options) {
   const FailOn fail_on(options.fail_on);
   const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on) : read_once(options);
   if (newest_step(runs) < 0) throw std::runtime_error(named_standard_input(options.file) + ": has no step yet");
-  std::fputs(options.json ? report_json(runs, fail_on).c_str() : printable_lines(report_text(runs, fail_on)).c_str(),
-             stdout);
+  print_out("{}", options.json ? report_json(runs, fail_on) : printable_lines(report_text(runs, fail_on)));
   if (fails(runs, fail_on)) throw ExitStatus{kFound};
 }
 

@@ -1,10 +1,9 @@
-#include <cstdio>
 #include <memory>
 #include <stdexcept>
 
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
-#include "app/cli/train/text_columns.h"
+#include "app/cli/printing.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
@@ -45,23 +44,22 @@ void shorten(const ClaimsOptions& o, std::vector<Claim>& claims) {
 
 void print_list(std::span<const Claim> claims) {
   for (const Claim& claim : claims)
-    std::printf("%-22s %s\n   %s\n", claim.name.c_str(), printable(claim.statement).c_str(),
-                printable(claim.source).c_str());
+    print_out("{:<22} {}\n   {}\n", claim.name, printable(claim.statement), printable(claim.source));
 }
 
 void print_table(std::span<const Claim> claims, const ClaimResults& results) {
-  std::vector<TextRow> table{{"claim", "compared", "published", "here", "verdict"}};
+  ValueTable table({{"claim"}, {"compared"}, {"published"}, {"here"}, {"verdict"}});
   const std::vector<ClaimRow> rows = claim_rows(claims, results);
   for (const ClaimRow& row : rows)
-    table.push_back({row.claim->name, printable(row.comparison->text), printable(row.comparison->published),
-                     row.gap_text().empty() ? "-" : row.gap_text(), claim_verdict_words(row.verdict)});
-  std::printf("%s%s\n", aligned(table).c_str(), claim_notes(rows, results).c_str());
+    table.add(row.claim->name, row.comparison->text, row.comparison->published,
+              row.gap_text().empty() ? "-" : row.gap_text(), claim_verdict_words(row.verdict));
+  print_out("{}{}\n", to_text(table), claim_notes(rows, results));
 }
 
 ClaimResults try_them(const ClaimsOptions& o, std::span<const Claim> claims) {
   guard_outputs(o.names, {{"--out", o.out}}, o.overwrite);
   const ClaimResults results = try_claims(claims, [&](int ended, int all) {
-    if (!o.quiet) std::fprintf(stderr, "%d of %d runs\n", ended, all);
+    if (!o.quiet) print_to(stderr, "{} of {} runs\n", ended, all);
   });
   try {
     write_whole_file(o.out, to_toml(results));
@@ -75,7 +73,7 @@ void run_claims(const ClaimsOptions& o) {
   std::vector<Claim> claims = chosen_claims(o);
   if (o.list) return print_list(claims);
   if (o.markdown) {
-    std::fputs(claims_in_markdown(claim_rows(claims, kept_claim_results()), kept_claim_results()).c_str(), stdout);
+    print_out("{}", claims_in_markdown(claim_rows(claims, kept_claim_results()), kept_claim_results()));
     return;
   }
   if (o.out.empty()) return print_table(claims, kept_claim_results());

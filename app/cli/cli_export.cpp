@@ -14,7 +14,9 @@
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "core/checkpoints/export_model.h"
+#include "core/comparison/gap_track.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/config/run_config.h"
@@ -49,8 +51,8 @@ struct ExportOptions {
 [[noreturn]] void let_window_export(const ExportOptions& options) {
   const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "moescope").string();
   if (!fs::exists(program))
-    throw std::runtime_error("--to " + options.to + " needs the window program beside this one: " + program +
-                             ": no such file");
+    throw std::runtime_error(
+        fmt::format("--to {} needs the window program beside this one: {}: no such file", options.to, program));
   std::vector<std::string> words = {program, options.in, "--export", options.out, "--to", options.to};
   for (const auto& [name, value] : {std::pair<const char*, const std::string&>{"--panel", options.panel},
                                     {"--workspace", options.workspace},
@@ -117,7 +119,7 @@ void export_replay(const std::vector<std::string>& files, const std::string& out
   if (!runs.empty()) runs.front().setup = setup_of(opened);
   const std::string page = replay_page(runs);
   write_whole_file(out, page);
-  std::printf("%s: %zu runs, %.1f MB\n", printable(out).c_str(), runs.size(), 1e-6 * static_cast<double>(page.size()));
+  print_out("{}: {} runs, {:.1f} MB\n", printable(out), runs.size(), 1e-6 * static_cast<double>(page.size()));
 }
 
 void export_all_events(const ExportOptions& options) {
@@ -137,7 +139,7 @@ void export_all_events(const ExportOptions& options) {
     double seconds = 0;
     for (const float ms : history.values_in(Metric::step_ms, kWholeRun, history.steps()))
       if (ms > 0) seconds += 1e-3 * static_cast<double>(ms);
-    std::printf("%s\n", printable(export_events(history, folders[i], ended - seconds)).c_str());
+    print_out("{}\n", printable(export_events(history, folders[i], ended - seconds)));
   }
 }
 
@@ -158,9 +160,9 @@ void export_tensors(const ExportOptions& options) {
   } else {
     exported.tensors = export_weights(from, options.out);
   }
-  std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), exported.tensors, printable(from).c_str());
-  if (!exported.tokenizer.empty()) std::printf("tokenizer of %s\n", printable(exported.tokenizer).c_str());
-  for (const std::string& note : exported.notes) std::printf("%s\n", printable(note).c_str());
+  print_out("{}: {} tensors of {}\n", printable(options.out), exported.tensors, printable(from));
+  if (!exported.tokenizer.empty()) print_out("tokenizer of {}\n", printable(exported.tokenizer));
+  for (const std::string& note : exported.notes) print_out("{}\n", printable(note));
 }
 
 void check(const ExportOptions& options) {

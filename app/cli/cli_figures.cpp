@@ -11,6 +11,7 @@
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "core/comparison/gap_track.h"
 #include "core/explain/explain.h"
 #include "core/frame/metrics.h"
@@ -69,7 +70,7 @@ class Wanted {
   explicit Wanted(const std::vector<std::string>& keys) : keys_(keys) {
     for (const std::string& key : keys)
       if (!find_metric(key))
-        throw std::runtime_error("--figure " + key + ": there is no such figure; allowed: " + all_keys());
+        throw std::runtime_error(fmt::format("--figure {}: there is no such figure; allowed: {}", key, all_keys()));
   }
   bool has(const MetricInfo& info) const {
     return keys_.empty() || std::find(keys_.begin(), keys_.end(), info.key) != keys_.end();
@@ -133,15 +134,13 @@ void add_arrays(Json& json, const History& history, std::int64_t at) {
   add(history.specialisation_frame_at(at), {"specialisation"});
 }
 
-std::string table(const std::vector<Scalar>& scalars) {
-  std::string text;
-  for (const Scalar& scalar : scalars) {
-    const std::string layer = scalar.layer == kWholeRun ? "run" : "layer " + std::to_string(scalar.layer);
-    const std::string step = scalar.step < 0 ? "mean of several steps" : "step " + std::to_string(scalar.step);
-    text += formatted("%-28s %-9s %12.6g %-11s %s\n", scalar.info->key, layer.c_str(), scalar.value, scalar.info->unit,
-                      step.c_str());
-  }
-  return text;
+ValueTable table(const std::vector<Scalar>& scalars) {
+  ValueTable figures({{"figure"}, {"of"}, {.name = "value", .digits = 6}, {"unit"}, {"at"}});
+  for (const Scalar& scalar : scalars)
+    figures.add(scalar.info->key, scalar.layer == kWholeRun ? "run" : fmt::format("layer {}", scalar.layer),
+                scalar.value, scalar.info->unit,
+                scalar.step < 0 ? "mean of several steps" : fmt::format("step {}", scalar.step));
+  return figures;
 }
 
 HistoryPtr run_of(const FiguresOptions& options) {
@@ -149,8 +148,9 @@ HistoryPtr run_of(const FiguresOptions& options) {
   print_notes(opened);
   for (const auto& history : opened.histories)
     if (options.run.empty() || history->info().name == options.run) return history;
-  throw std::runtime_error("--run " + options.run + ": not in " + options.file + ", which holds " +
-                           joined(opened.histories, ", ", [](const auto& history) { return history->info().name; }));
+  throw std::runtime_error(
+      fmt::format("--run {}: not in {}, which holds {}", options.run, options.file,
+                  joined(opened.histories, ", ", [](const auto& history) { return history->info().name; })));
 }
 
 void print_figures(FiguresOptions options) {
@@ -161,12 +161,10 @@ void print_figures(FiguresOptions options) {
   if (steps.empty()) throw std::runtime_error(options.file + ": has no step yet");
   const std::int64_t at = options.at.value_or(steps.last);
   if (at < steps.first || at > steps.last)
-    throw std::runtime_error("--at " + std::to_string(at) + ": the run has steps " + std::to_string(steps.first) +
-                             " to " + std::to_string(steps.last));
+    throw std::runtime_error(fmt::format("--at {}: the run has steps {} to {}", at, steps.first, steps.last));
   const std::vector<Scalar> found = scalars(*history, at, wanted);
   if (!options.json) {
-    std::fputs(printable_lines(history->info().name + ", step " + std::to_string(at) + "\n" + table(found)).c_str(),
-               stdout);
+    print_out("{}, step {}\n{}", printable(history->info().name), at, to_text(table(found)));
     return;
   }
   Json json = {{"moescope_figures", kFiguresSchema},
@@ -175,7 +173,7 @@ void print_figures(FiguresOptions options) {
                {"steps", {steps.first, steps.last}},
                {"figures", figures_json(*history, found)}};
   if (options.figures.empty()) add_arrays(json, *history, at);
-  std::printf("%s\n", json.dump(1, ' ', false, Json::error_handler_t::replace).c_str());
+  print_out("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "core/config/config_check.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
@@ -25,20 +26,18 @@ void print_list() {
   int number = 0;
   for (const std::string& name : lesson_names()) {
     const Lesson lesson = find_lesson(name).lesson;
-    std::printf("%d  %-22s %s\n   %s\n", ++number, name.c_str(), printable(lesson.title).c_str(),
-                printable(lesson.teaches).c_str());
+    print_out("{}  {:<22} {}\n   {}\n", ++number, name, printable(lesson.title), printable(lesson.teaches));
   }
-  std::printf("\nFaults of real trainings:\n");
+  print_out("\nFaults of real trainings:\n");
   for (const std::string& name : exhibit_names()) {
     const Lesson exhibit = find_lesson(name).lesson;
-    std::printf("   %-22s %s\n   %s\n", name.c_str(), printable(exhibit.title).c_str(),
-                printable(exhibit.teaches).c_str());
+    print_out("   {:<22} {}\n   {}\n", name, printable(exhibit.title), printable(exhibit.teaches));
   }
 }
 
 void print_figures() {
   for (const LessonFigureInfo& info : lesson_figures())
-    std::printf("%-28s %-10s %s\n", info.key, info.unit, info.meaning);
+    print_out("{:<28} {:<10} {}\n", info.key, info.unit, info.meaning);
 }
 
 const char* mark(LessonJudgement::State state) {
@@ -51,25 +50,25 @@ bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
   const ParsedLesson parsed = find_lesson(options.name, seed);
   if (!parsed.problems.empty()) throw std::runtime_error(joined(parsed.problems, "\n", &ConfigProblem::text));
   const Lesson& lesson = parsed.lesson;
-  std::printf("%s%s\n", printable(lesson.title).c_str(), seed ? (", seed " + std::to_string(*seed)).c_str() : "");
+  print_out("{}{}\n", printable(lesson.title), seed ? (fmt::format(", seed {}", *seed)) : "");
   for (const std::string& each : unclear_comparisons(lesson))
-    std::fprintf(stderr, "note: more than one cause in step %s\n", printable(each).c_str());
+    print_to(stderr, "note: more than one cause in step {}\n", printable(each));
   const LessonOutcome outcome = run_lesson(lesson, [&](const std::string& task) {
-    if (!options.quiet) std::printf("    ... %s\n", printable(task).c_str());
+    if (!options.quiet) print_out("    ... {}\n", printable(task));
     std::fflush(stdout);
   });
   int step = -1;
   for (const LessonOutcome::Line& line : outcome.checks) {
     if (line.step != step) {
       step = line.step;
-      std::printf("  %d %s\n", step + 1, printable(lesson.steps[static_cast<std::size_t>(step)].title).c_str());
+      print_out("  {} {}\n", step + 1, printable(lesson.steps[static_cast<std::size_t>(step)].title));
     }
     const std::string note = line.judgement.note.empty() ? "" : " (" + line.judgement.note + ")";
-    std::printf("    %s %s: %s\n", mark(line.judgement.state), printable(line.text).c_str(),
-                printable(line.judgement.text + note).c_str());
+    print_out("    {} {}: {}\n", mark(line.judgement.state), printable(line.text),
+              printable(line.judgement.text + note));
   }
-  std::printf("%s\n",
-              outcome.holds ? "The result agrees with the lesson." : "The result does NOT agree with the lesson.");
+  print_out("{}\n",
+            outcome.holds ? "The result agrees with the lesson." : "The result does NOT agree with the lesson.");
   return outcome.holds;
 }
 

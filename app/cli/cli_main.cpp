@@ -17,6 +17,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/cli/launcher.h"
+#include "app/cli/printing.h"
 #include "app/program/kernel_restart.h"
 #include "app/program/standard_streams.h"
 #include "core/io/json_text.h"
@@ -33,7 +34,7 @@ void print_error(const std::string& what) {
   const std::string text = moescope::named_standard_input(moescope::without_json_error_numbers(what));
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::fprintf(stderr, "moescope-cli: error: %s\n", moescope::printable(text.substr(begin, end - begin)).c_str());
+    moescope::print_to(stderr, "moescope-cli: error: {}\n", moescope::printable(text.substr(begin, end - begin)));
     begin = end + 1;
   }
 }
@@ -78,7 +79,7 @@ int main(int argc, char** argv) {
   moescope::keep_standard_streams();
   moescope::start_with_fast_kernels(argv);
   if (const std::string note = moescope::thread_limit_note(); !note.empty())
-    std::fprintf(stderr, "moescope-cli: %s\n", note.c_str());
+    moescope::print_to(stderr, "moescope-cli: {}\n", note);
   std::signal(SIGXFSZ, SIG_IGN);  // a write above the limit on file sizes then fails
   CLI::App app{
       "MoEScope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
@@ -120,8 +121,8 @@ int main(int argc, char** argv) {
     if (!prints) return exit_status(kWrongInput, false);
     print_error(error.what());
     const auto given = app.get_subcommands();
-    std::fprintf(stderr, "moescope-cli %s--help shows what is allowed.\n",
-                 given.empty() ? "" : (given.front()->get_name() + " ").c_str());
+    moescope::print_to(stderr, "moescope-cli {}--help shows what is allowed.\n",
+                       given.empty() ? "" : given.front()->get_name() + " ");
   } catch (const moescope::OutputError& error) {
     print_error(error.what());
     return kFailed;

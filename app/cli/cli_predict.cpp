@@ -1,24 +1,19 @@
 #include <cmath>
-#include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
-#include "app/cli/cli_json.h"
 #include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "core/cluster/layer_model.h"
 #include "core/cluster/live_cost.h"
 #include "core/cluster/published_runs.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
 
 namespace moescope {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct PredictOptions : RoutingOptions {
   std::string calibration, model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
@@ -29,95 +24,75 @@ struct PredictOptions : RoutingOptions {
   bool json = false;
 };
 
-std::string cell(double value, const char* format = "%.2f") {
-  return std::isnan(value) ? "-" : formatted(format, value);
-}
-
 // ---- measured layers ----
-
-double error_of(double predicted, double measured) {
-  return predicted / measured - 1;
-}
-
-std::string percent_text(double error) {
-  return std::isnan(error) ? "-" : cell(100 * error, "%+.1f %%");
-}
 
 std::string routing_text(const ClusterRouting& routing) {
   if (!routing.label.empty()) return routing.label;
-  return std::isnan(routing.skew) ? "" : "skew " + cell(routing.skew, "%g");
+  return std::isnan(routing.skew) ? "" : fmt::format("skew {:g}", routing.skew);
 }
 
-Json figure_json(double predicted, double measured) {
-  return {{"predicted", number_or_null(predicted)},
-          {"measured", number_or_null(measured)},
-          {"error", number_or_null(error_of(predicted, measured))}};
-}
-
-Json summary_json(const ErrorSummary& summary) {
-  return {
-      {"count", summary.count}, {"median", number_or_null(summary.median)}, {"worst", number_or_null(summary.worst)}};
-}
-
-void print_layers_json(const LayerModel& model, const CalibrationReport& report, const std::string& memory_source) {
-  Json root;
-  root["calibration"] = model.calibration().path;
-  root["gpu"] = model.calibration().gpu;
-  root["world"] = model.calibration().world;
-  root["fitted"] = {{"sustained_gemm_slowdown", kSustainedGemmSlowdown}};
-  root["memory_copy_GBps"] = {{"value", model.memory_copy_GBps()}, {"source", memory_source}};
-  root["kinds"] = {{"predicted", provenance_name(Provenance::modelled)},
-                   {"measured", provenance_name(Provenance::measured_elsewhere)}};
-  for (const LayerComparison& row : report.rows) {
-    root["layers"].push_back({{"model", row.shape.model},
-                              {"routing", routing_text(row.routing)},
-                              {"all_to_all", all_to_all_name(row.all_to_all)},
-                              {"tokens_per_rank", row.routing.tokens_per_rank},
-                              {"comm_ms", figure_json(row.predicted.comm_ms, row.measured_comm_ms)},
-                              {"experts_ms", figure_json(row.predicted.experts_ms, row.measured_experts_ms)},
-                              {"rest_ms", number_or_null(row.predicted.rest_ms)},
-                              {"layer_ms", figure_json(row.predicted.layer_ms(), row.measured_layer_ms)}});
-  }
-  root["errors"] = {{"layer", summary_json(report.layer)},
-                    {"comm", summary_json(report.comm)},
-                    {"experts", summary_json(report.experts)}};
-  root["missing_or_assumed"] = report.notes;
-  std::printf("%s\n", root.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
-}
-
-void print_layers(const LayerModel& model, const CalibrationReport& report, const std::string& memory_source) {
-  std::printf(
-      "%s: %s x %d. Times in ms, forward and backward; predicted: modelled; measured: measured elsewhere, from the "
-      "file.\n",
-      printable(model.calibration().path).c_str(),
-      model.calibration().gpu.empty() ? "GPU not named" : printable(model.calibration().gpu).c_str(),
-      model.calibration().world);
-  std::printf(
-      "the only fitted number: sustained_gemm_slowdown = %.2f (chosen by the errors of experts_ms and of whole layers "
-      "of the two H200 files)\n",
-      kSustainedGemmSlowdown);
-  std::printf("memory copy %.0f GB/s (%s)\n\n", model.memory_copy_GBps(), printable(memory_source).c_str());
-  std::printf("%-12s %-12s %-9s %6s | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n", "model", "routing", "by",
-              "tokens", "comm", "measured", "error", "experts", "measured", "error", "rest", "layer", "measured",
-              "error");
-  for (const LayerComparison& row : report.rows) {
+ValueTable layer_table(const std::vector<LayerComparison>& layers) {
+  std::vector<ValueColumn> columns{{.name = "model", .key = "model"},
+                                   {.name = "routing", .key = "routing"},
+                                   {.name = "all-to-all", .key = "all_to_all"},
+                                   {.name = "tokens per rank", .key = "tokens_per_rank", .format = ".0f"}};
+  const auto add_figure = [&](const std::string& name, const std::string& key) {
+    columns.push_back({.name = name, .unit = "ms", .key = key + ".predicted", .format = ".2f"});
+    columns.push_back({.name = "measured", .unit = "ms", .key = key + ".measured", .format = ".2f"});
+    columns.push_back({.name = "error", .unit = "share", .key = key + ".error", .format = "+.1f"});
+  };
+  add_figure("communication", "comm_ms");
+  add_figure("experts", "experts_ms");
+  columns.push_back({.name = "rest", .unit = "ms", .key = "rest_ms", .format = ".2f"});
+  add_figure("layer", "layer_ms");
+  ValueTable table(columns);
+  const auto error = [](double predicted, double measured) { return predicted / measured - 1; };
+  for (const LayerComparison& row : layers) {
     const LayerTime& time = row.predicted;
-    std::printf("%-12s %-12s %-9s %6.0f | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n",
-                printable(row.shape.model).c_str(), printable(routing_text(row.routing)).c_str(),
-                all_to_all_name(row.all_to_all), row.routing.tokens_per_rank, cell(time.comm_ms).c_str(),
-                cell(row.measured_comm_ms).c_str(), percent_text(error_of(time.comm_ms, row.measured_comm_ms)).c_str(),
-                cell(time.experts_ms).c_str(), cell(row.measured_experts_ms).c_str(),
-                percent_text(error_of(time.experts_ms, row.measured_experts_ms)).c_str(), cell(time.rest_ms).c_str(),
-                cell(time.layer_ms()).c_str(), cell(row.measured_layer_ms).c_str(),
-                percent_text(error_of(time.layer_ms(), row.measured_layer_ms)).c_str());
+    table.add(row.shape.model, routing_text(row.routing), all_to_all_name(row.all_to_all), row.routing.tokens_per_rank,
+              time.comm_ms, row.measured_comm_ms, error(time.comm_ms, row.measured_comm_ms), time.experts_ms,
+              row.measured_experts_ms, error(time.experts_ms, row.measured_experts_ms), time.rest_ms, time.layer_ms(),
+              row.measured_layer_ms, error(time.layer_ms(), row.measured_layer_ms));
   }
-  std::printf("\n%-28s %8s %8s %8s\n", "absolute error", "rows", "median", "worst");
-  for (const auto& [name, errors] :
-       {std::pair{"whole layer", report.layer}, {"communication", report.comm}, {"experts", report.experts}})
-    std::printf("%-28s %8d %8s %8s\n", name, errors.count, cell(100 * errors.median, "%.1f %%").c_str(),
-                cell(100 * errors.worst, "%.1f %%").c_str());
-  if (!report.notes.empty()) std::printf("\nmissing in the file, or assumed:\n");
-  for (const std::string& note : report.notes) std::printf("  %s\n", printable(note).c_str());
+  return table;
+}
+
+void add_errors(Report& report, const std::string& name, const std::string& key, const ErrorSummary& errors) {
+  report.value({.name = name + ", compared", .unit = "layers", .key = key + ".count"}, errors.count);
+  report.value(
+      {.name = name + ", median of the absolute errors", .unit = "share", .key = key + ".median", .format = ".1f"},
+      errors.median);
+  report.value({.name = name + ", largest absolute error", .unit = "share", .key = key + ".worst", .format = ".1f"},
+               errors.worst);
+}
+
+Report report_of(const LayerModel& model, const CalibrationReport& layers, const std::string& memory_source) {
+  const Calibration& file = model.calibration();
+  Report report;
+  report.value({.name = "calibration", .key = "calibration"}, file.path);
+  report.value({.name = "GPU", .key = "gpu"}, file.gpu);
+  report.value({.name = "GPUs", .key = "world"}, file.world);
+  report.value({.name = "sustained_gemm_slowdown, the only fitted number (chosen by the errors of experts_ms and of "
+                        "whole layers of the two H200 files)",
+                .key = "fitted.sustained_gemm_slowdown",
+                .format = ".2f"},
+               kSustainedGemmSlowdown);
+  report.value({.name = "memory copy", .unit = "GB/s", .key = "memory_copy_GBps.value", .format = ".0f"},
+               model.memory_copy_GBps());
+  report.value({.name = "memory copy, source", .key = "memory_copy_GBps.source"}, memory_source);
+  report.value({.name = "predicted times, forward and backward", .key = "kinds.predicted"},
+               provenance_name(Provenance::modelled));
+  report.value({.name = "measured times", .key = "kinds.measured"}, provenance_name(Provenance::measured_elsewhere));
+  report.sentence("");
+  report.table("layers", layer_table(layers.rows));
+  report.sentence("");
+  add_errors(report, "whole layers", "errors.layer", layers.layer);
+  add_errors(report, "communication", "errors.comm", layers.comm);
+  add_errors(report, "experts", "errors.experts", layers.experts);
+  if (!layers.notes.empty()) report.sentence("missing in the file, or assumed:");
+  for (const std::string& note : layers.notes) report.sentence("  " + note);
+  report.json()["missing_or_assumed"] = layers.notes;
+  return report;
 }
 
 // Throws std::runtime_error if nothing can be predicted for the layers of a file.
@@ -142,29 +117,28 @@ void predict_layers(const Command& command, const PredictOptions& options) {
   std::string source;
   double memory = options.memory_GBps;
   if (!std::isnan(calibration.memory_copy_GBps)) {
-    source = std::string(provenance_name(Provenance::measured_elsewhere)) + ", in the file";
+    source = fmt::format("{}, in the file", provenance_name(Provenance::measured_elsewhere));
   } else if (memory > 0) {
     source = "given";
   } else if (const HardwareProfile* profile = profile_of_gpu(calibration.gpu)) {
     memory = profile->memory_copy.value;
-    source = std::string(provenance_name(profile->memory_copy.kind)) + ": " + profile->memory_copy.source;
+    source = fmt::format("{}: {}", provenance_name(profile->memory_copy.kind), profile->memory_copy.source);
   } else {
     const HardwareProfile fallback = hardware_profile("h200");
     memory = fallback.memory_copy.value;
     source = "assumed, value of an H200";
-    calibration.missing.push_back("memory_copy_GBps: not in the file, and " +
-                                  (calibration.gpu.empty()
-                                       ? std::string("the file names no gpu")
-                                       : "there is no hardware profile for '" + calibration.gpu + "'") +
-                                  "; the value of an H200 is assumed, --memory-bandwidth sets another");
+    const std::string reason = calibration.gpu.empty()
+                                   ? "the file names no gpu"
+                                   : fmt::format("there is no hardware profile for '{}'", calibration.gpu);
+    calibration.missing.push_back(
+        fmt::format("memory_copy_GBps: not in the file, and {}; the value of an H200 is assumed, --memory-bandwidth "
+                    "sets another",
+                    reason));
   }
   const LayerModel model(std::move(calibration), memory);
   const CalibrationReport report = compare_with_measured(model);
   check_predicted(options.calibration, report);
-  if (options.json)
-    print_layers_json(model, report, source);
-  else
-    print_layers(model, report, source);
+  print_report(report_of(model, report, source), options.json);
 }
 
 // ---- a training step ----
@@ -178,8 +152,7 @@ struct Asked {
 
 RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllToAll way, Asked& asked) {
   if (o.ranks > shape.n_experts)
-    throw std::runtime_error("--ep " + std::to_string(o.ranks) + " is more than the " +
-                             std::to_string(shape.n_experts) + " experts");
+    throw std::runtime_error(fmt::format("--ep {} is more than the {} experts", o.ranks, shape.n_experts));
   // Enough tokens that sampling changes max/mean by less than 1 %. Every rank has at least as many as there are
   // experts.
   const std::int64_t tokens = std::int64_t{o.ranks} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ranks);
@@ -197,7 +170,7 @@ Asked asked_by(const PredictOptions& o) {
   config.shape = model_shape(o.model);
   config.hardware = hardware_profile(o.hardware);
   if (o.recipe != "bf16" && o.recipe != "mxfp8")
-    throw std::runtime_error("--recipe is '" + o.recipe + "'; allowed: bf16, mxfp8");
+    throw std::runtime_error(fmt::format("--recipe is '{}'; allowed: bf16, mxfp8", o.recipe));
   config.mxfp8 = o.recipe == "mxfp8";
   config.all_to_all = all_to_all_named(o.all_to_all);
   config.payload = payload_named(o.payload);
@@ -224,169 +197,174 @@ const char* variant_name(const LiveCase& c) {
   return c.payload == Payload::mxfp8 ? "MXFP8 payload" : "as it is";
 }
 
-Json live_costs_json(const std::vector<LiveCost>& costs) {
-  Json rows = Json::array();
-  for (const LiveCost& cost : costs)
-    rows.push_back({{"ep", cost.live_case.ep},
-                    {"variant", variant_name(cost.live_case)},
-                    {"node_limited", cost.live_case.node_limited},
-                    {"balanced_placement", cost.live_case.balanced},
-                    {"payload", payload_name(cost.live_case.payload)},
-                    {"tokens_per_second_per_gpu", cost.tokens_per_second},
-                    {"band", {cost.band.low, cost.band.high}},
-                    {"forced_balance", cost.forced_tokens_per_second},
-                    {"kind", "modelled"},
-                    {"expert_rows_max_over_mean", cost.traffic.expert_rows_max_over_mean},
-                    {"copies_per_token", cost.traffic.copies_per_token}});
-  return rows;
-}
-
-void print_live_costs(const std::vector<LiveCost>& costs, const Asked& asked) {
-  std::printf("\ncost of this imbalance: tokens/s/GPU (modelled) and the change against forced balance, %s\n",
-              all_to_all_name(asked.config.all_to_all));
-  std::printf("%4s %8s", "EP", "forced");
-  for (std::size_t i = 0; i < costs.size() && costs[i].live_case.ep == costs[0].live_case.ep; ++i)
-    std::printf(" %19s", variant_name(costs[i].live_case));
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    const LiveCost& cost = costs[i];
-    if (i == 0 || cost.live_case.ep != costs[i - 1].live_case.ep)
-      std::printf("\n%4d %8.0f", cost.live_case.ep, cost.forced_tokens_per_second);
-    std::printf(" %19s", formatted("%.0f (%+.0f %%)", cost.tokens_per_second, -100 * cost.lost()).c_str());
+ValueTable live_cost_table(const std::vector<LiveCost>& costs) {
+  ValueTable table({{.name = "EP", .key = "ep"},
+                    {.name = "variant", .key = "variant"},
+                    {.key = "node_limited"},
+                    {.key = "balanced_placement"},
+                    {.key = "payload"},
+                    {.name = "tokens/s/GPU", .key = "tokens_per_second_per_gpu", .format = ".0f"},
+                    {.name = "change", .unit = "share", .format = "+.0f"},
+                    {.name = "band from", .key = "band.0", .format = ".0f"},
+                    {.name = "to", .key = "band.1", .format = ".0f"},
+                    {.name = "forced balance", .key = "forced_balance", .format = ".0f"},
+                    {.key = "kind"},
+                    {.key = "expert_rows_max_over_mean"},
+                    {.key = "copies_per_token"}});
+  for (const LiveCost& cost : costs) {
+    const LiveCase& at = cost.live_case;
+    table.add(at.ep, variant_name(at), at.node_limited, at.balanced, payload_name(at.payload), cost.tokens_per_second,
+              -cost.lost(), cost.band.low, cost.band.high, cost.forced_tokens_per_second,
+              provenance_name(Provenance::modelled), cost.traffic.expert_rows_max_over_mean,
+              cost.traffic.copies_per_token);
   }
-  std::printf("\n");
+  return table;
 }
 
-Json published_json(Hypothesis hypothesis) {
-  Json bars = Json::array();
-  for (const BarComparison& bar : compare_with_published(hypothesis))
-    bars.push_back({{"name", bar.name},
-                    {"published", number_or_null(bar.published)},
-                    {"modelled", bar.modelled},
-                    {"band", {bar.band.low, bar.band.high}},
-                    {"standing", bar.standing},
-                    {"error", number_or_null(bar.error())},
-                    {"in_band", std::isnan(bar.published) ? Json(nullptr) : Json(bar.in_band())},
-                    {"verdict", bar.verdict()}});
-  return bars;
-}
-
-Json open_json(const StepConfig& config) {
-  Json rows = Json::array();
-  for (const OpenNumber& open : open_numbers(config))
-    rows.push_back(
-        {{"name", open.name}, {"unit", open.unit}, {"slow", open.slow}, {"fast", open.fast}, {"why", open.reason}});
-  return rows;
-}
-
-Json pair_json(Hypothesis hypothesis) {
-  const PairCheck check = check_with_pair(hypothesis);
-  return {{"gain_published", check.published_gain},
-          {"gain_modelled", check.modelled_gain},
-          {"standard_network_GBps_implied", check.implied_network_GBps},
-          {"standard_network_GBps_fitted", check.fitted_network_GBps},
-          {"verdict", pair_verdict()}};
-}
-
-Json fitted_json(const StepParameters& p, const StepConfig& config) {
-  return {{"standard_network_GBps",
-           {{"value", p.standard_network_share * config.hardware.network.value}, {"kind", "fitted"}}},
-          {"mxfp8_grouped_speedup", {{"value", p.mxfp8_speedup}, {"kind", "fitted"}}},
-          {"rest_ms_671B_B200", {{"value", p.rest_ms}, {"kind", "fitted"}}},
-          {"deep_ep_overhead_ms", {{"value", p.deep_ep_overhead_ms}, {"kind", "assumed"}}}};
-}
-
-void print_step_json(const Asked& asked, const StepParameters& parameters, const StepTime& time, const Band& band,
-                     const std::vector<LiveCost>& costs) {
-  const StepConfig& config = asked.config;
-  Json root;
-  root["model"] = config.shape.name;
-  root["hardware"] = config.hardware.name;
-  root["recipe"] = config.mxfp8 ? "mxfp8" : "bf16";
-  root["all_to_all"] = all_to_all_name(config.all_to_all);
-  root["payload"] = payload_name(config.payload);
-  root["routing"] = asked.routing;
-  root["ep"] = config.traffic.ranks;
-  root["ranks_per_node"] = config.traffic.ranks_per_node;
-  root["hypothesis"] = hypothesis_name(parameters.hypothesis);
-  root["tokens_per_second_per_gpu"] = {{"value", time.tokens_per_second},
-                                       {"kind", "modelled"},
-                                       {"fitted", time.fitted()},
-                                       {"band", {band.low, band.high}}};
-  root["ms_per_token"] = {{"value", time.ms_per_token}, {"kind", "modelled"}, {"fitted", time.fitted()}};
-  for (const StepPart& part : time.parts)
-    root["parts"].push_back({{"name", part.name},
-                             {"ms_per_token", part.ms},
-                             {"kind", provenance_name(part.kind)},
-                             {"fitted", part.fitted},
-                             {"how", part.how}});
-  root["traffic"] = {{"kind", "counted"},
-                     {"copies_per_token", config.traffic.copies_per_token},
-                     {"network_copies_per_token", config.traffic.network},
-                     {"received_max_over_mean", config.traffic.received_max_over_mean},
-                     {"expert_rows_max_over_mean", config.traffic.expert_rows_max_over_mean},
-                     {"network_bytes_per_token", time.network_bytes},
-                     {"nvlink_bytes_per_token", time.nvlink_bytes}};
-  root["fitted"] = fitted_json(parameters, config);
-  for (const NamedHardwareNumber& named : hardware_numbers()) {
-    const HardwareNumber& value = config.hardware.*named.number;
-    if (value.value > 0)
-      root["profile"][named.key] = {{"value", value.value},
-                                    {"unit", value.unit},
-                                    {"kind", provenance_name(value.kind)},
-                                    {"source", value.source}};
-  }
-  root["open"] = open_json(config);
-  root["published"] = published_json(parameters.hypothesis);
-  root["pair"] = pair_json(parameters.hypothesis);
-  if (!costs.empty()) root["cost_of_this_load"] = live_costs_json(costs);
-  std::printf("%s\n", root.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
-}
-
-double gain(const BarComparison& from, const BarComparison& to, double BarComparison::*figure) {
-  return 100 * (to.*figure / from.*figure - 1);
-}
-
-void print_published(Hypothesis hypothesis) {
-  const std::vector<BarComparison> bars = compare_with_published(hypothesis);
-  std::printf("\ntokens/s/GPU, 671B, forced routing    published  modelled       band  %-18s error\n", "standing");
+ValueTable published_table(const std::vector<BarComparison>& bars) {
+  ValueTable table({{.name = "tokens/s/GPU, 671B, forced routing", .key = "name"},
+                    {.name = "published", .key = "published", .format = ".0f"},
+                    {.name = "modelled", .key = "modelled", .format = ".0f"},
+                    {.name = "band from", .key = "band.0", .format = ".0f"},
+                    {.name = "to", .key = "band.1", .format = ".0f"},
+                    {.name = "standing", .key = "standing"},
+                    {.key = "error"},
+                    {.key = "in_band"},
+                    {.name = "error", .key = "verdict"}});
   for (const BarComparison& bar : bars)
-    std::printf("  %-34s %10s %9.0f  %4.0f..%4.0f  %-18s %s\n", bar.name.c_str(), cell(bar.published, "%.0f").c_str(),
-                bar.modelled, bar.band.low, bar.band.high, bar.standing, bar.verdict().c_str());
-  constexpr auto published = &BarComparison::published, modelled = &BarComparison::modelled;
-  std::printf(
-      "  tokens/s with DeepEP against standard: published %+.0f %%, modelled %+.0f %%; with MXFP8: %+.0f %%, %+.0f "
-      "%%\n",
-      gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
-      gain(bars[0], bars[2], modelled));
-  std::printf("  %s\n  %s\n", pair_verdict().c_str(), pair_network(hypothesis).c_str());
-  std::printf("  There are three B200 runs and three fitted parameters, so their agreement validates nothing.\n");
+    table.add(bar.name, bar.published, bar.modelled, bar.band.low, bar.band.high, bar.standing, bar.error(),
+              std::isnan(bar.published) ? std::nullopt : std::optional(bar.in_band()), bar.verdict());
+  return table;
 }
 
-void print_step(const StepConfig& config, const StepParameters& p, const StepTime& time, const Band& band,
-                const std::string& routing) {
-  std::printf(
-      "%s on %d x %s, %s experts, %s all-to-all (%s), routing %s, EP %d on nodes of %d, TP %d, PP %d, seq %lld, "
-      "recompute %s\n",
-      printable(config.shape.name).c_str(), config.gpus, printable(config.hardware.name).c_str(),
-      config.mxfp8 ? "MXFP8" : "BF16", all_to_all_name(config.all_to_all), payload_name(config.payload),
-      printable(routing).c_str(), config.traffic.ranks, config.traffic.ranks_per_node, config.tp, config.pp,
-      static_cast<long long>(config.seq), recompute_name(config.recompute));
-  std::printf("modelled, with fitted numbers: %.0f tokens/s/GPU (band %.0f..%.0f), %.4f ms/token/GPU\n\n",
-              time.tokens_per_second, band.low, band.high, time.ms_per_token);
-  std::printf("%-20s %9s %6s  %-9s %s\n", "part", "ms/token", "share", "kind", "how; * holds a fitted number");
+ValueTable open_table(const std::vector<OpenNumber>& numbers) {
+  ValueTable table({{.name = "unknown number", .key = "name"},
+                    {.name = "unit", .key = "unit"},
+                    {.name = "slow", .key = "slow", .format = ".2f"},
+                    {.name = "fast", .key = "fast", .format = ".2f"},
+                    {.name = "why", .key = "why"}});
+  for (const OpenNumber& open : numbers) table.add(open.name, open.unit, open.slow, open.fast, open.reason);
+  return table;
+}
+
+ValueTable part_table(const StepTime& time) {
+  ValueTable table({{.name = "part", .key = "name"},
+                    {.name = "ms/token", .key = "ms_per_token", .format = ".4f"},
+                    {.name = "part of the time", .unit = "share", .format = ".1f"},
+                    {.name = "kind", .key = "kind"},
+                    {.name = "fitted number", .key = "fitted"},
+                    {.name = "how", .key = "how"}});
   for (const StepPart& part : time.parts)
-    std::printf("%-20s %9.4f %5.1f%%  %-8s%c %s\n", part.name, part.ms, 100 * part.ms / time.ms_per_token,
-                provenance_name(part.kind), part.fitted.empty() ? ' ' : '*', printable(part.how).c_str());
-  std::printf(
-      "\nhypothesis %s, fitted to the three published runs: standard network %.1f GB/s (%.0f %% of line rate), MXFP8 "
-      "grouped GEMMs x %.2f,\nrest %.3f ms/token; assumed: DeepEP overhead %.2f ms/token, a token dispatched and "
-      "computed %g times\n",
-      hypothesis_name(p.hypothesis), p.standard_network_share * config.hardware.network.value,
-      100 * p.standard_network_share, p.mxfp8_speedup, p.rest_ms, p.deep_ep_overhead_ms, time.duplication);
-  std::printf("band, from slow to fast:\n");
-  for (const OpenNumber& open : open_numbers(config))
-    std::printf("  %-18s %5.2f..%5.2f %-9s %s\n", open.name, open.slow, open.fast, open.unit, open.reason);
-  print_published(p.hypothesis);
+    table.add(part.name, part.ms, part.ms / time.ms_per_token, provenance_name(part.kind), part.fitted, part.how);
+  return table;
+}
+
+void add_case(Report& report, const Asked& asked) {
+  const StepConfig& config = asked.config;
+  report.value({.name = "model", .key = "model"}, config.shape.name);
+  report.value({.name = "hardware", .key = "hardware"}, config.hardware.name);
+  report.value({.name = "recipe of the experts", .key = "recipe"}, config.mxfp8 ? "mxfp8" : "bf16");
+  report.value({.name = "all-to-all", .key = "all_to_all"}, all_to_all_name(config.all_to_all));
+  report.value({.name = "payload", .key = "payload"}, payload_name(config.payload));
+  report.value({.name = "routing", .key = "routing"}, asked.routing);
+  report.value({.name = "EP", .key = "ep"}, config.traffic.ranks);
+  report.value({.name = "ranks per node", .key = "ranks_per_node"}, config.traffic.ranks_per_node);
+  report.value({.name = "GPUs, TP, PP, tokens of a sequence, recompute"},
+               fmt::format("{}, {}, {}, {}, {}", config.gpus, config.tp, config.pp, config.seq,
+                           recompute_name(config.recompute)));
+}
+
+void add_traffic(Report& report, const RoutingTraffic& traffic, const StepTime& time) {
+  report.value({.key = "traffic.kind"}, provenance_name(Provenance::counted));
+  report.value({.key = "traffic.copies_per_token"}, traffic.copies_per_token);
+  report.value({.key = "traffic.network_copies_per_token"}, traffic.network);
+  report.value({.key = "traffic.received_max_over_mean"}, traffic.received_max_over_mean);
+  report.value({.key = "traffic.expert_rows_max_over_mean"}, traffic.expert_rows_max_over_mean);
+  report.value({.key = "traffic.network_bytes_per_token"}, time.network_bytes);
+  report.value({.key = "traffic.nvlink_bytes_per_token"}, time.nvlink_bytes);
+}
+
+void add_parameters(Report& report, const StepParameters& p, const StepConfig& config, double duplication) {
+  const auto add = [&](const ValueColumn& column, double value, Provenance kind) {
+    ValueColumn named = column;
+    named.name += fmt::format(", {}", provenance_name(kind));
+    named.key = fmt::format("fitted.{}.value", column.key);
+    report.value(named, value);
+    report.value({.key = fmt::format("fitted.{}.kind", column.key)}, provenance_name(kind));
+  };
+  add({.name = "network of the standard all-to-all", .unit = "GB/s", .key = "standard_network_GBps", .format = ".1f"},
+      p.standard_network_share * config.hardware.network.value, Provenance::fitted);
+  report.value({.name = "of the line rate", .unit = "share", .format = ".0f"}, p.standard_network_share);
+  add({.name = "speed-up of MXFP8 grouped GEMMs", .key = "mxfp8_grouped_speedup", .format = ".2f"}, p.mxfp8_speedup,
+      Provenance::fitted);
+  add({.name = "rest", .unit = "ms/token", .key = "rest_ms_671B_B200", .format = ".3f"}, p.rest_ms, Provenance::fitted);
+  add({.name = "DeepEP overhead", .unit = "ms/token", .key = "deep_ep_overhead_ms", .format = ".2f"},
+      p.deep_ep_overhead_ms, Provenance::assumed);
+  report.value({.name = "times that a token is dispatched and computed, assumed"}, duplication);
+}
+
+void add_profile(Report& report, const HardwareProfile& hardware) {
+  for (const NamedHardwareNumber& named : hardware_numbers()) {
+    const HardwareNumber& number = hardware.*named.number;
+    if (number.value <= 0) continue;
+    const std::string key = fmt::format("profile.{}.", named.key);
+    report.value({.key = key + "value"}, number.value);
+    report.value({.key = key + "unit"}, number.unit);
+    report.value({.key = key + "kind"}, provenance_name(number.kind));
+    report.value({.key = key + "source"}, number.source);
+  }
+}
+
+void add_published(Report& report, Hypothesis hypothesis) {
+  report.sentence("");
+  const std::vector<BarComparison> bars = compare_with_published(hypothesis);
+  report.table("published", published_table(bars));
+  for (const auto& [what, bar] : {std::pair{"DeepEP", bars.at(1)}, {"DeepEP and MXFP8", bars.at(2)}})
+    report.sentence(fmt::format("tokens/s with {} against standard in BF16: published {:+.0f} %, modelled {:+.0f} %",
+                                what, 100 * (bar.published / bars[0].published - 1),
+                                100 * (bar.modelled / bars[0].modelled - 1)));
+  const PairCheck pair = check_with_pair(hypothesis);
+  report.value({.key = "pair.gain_published"}, pair.published_gain);
+  report.value({.key = "pair.gain_modelled"}, pair.modelled_gain);
+  report.value({.key = "pair.standard_network_GBps_implied"}, pair.implied_network_GBps);
+  report.value({.key = "pair.standard_network_GBps_fitted"}, pair.fitted_network_GBps);
+  report.value({.name = "H100 pair", .key = "pair.verdict"}, pair_verdict());
+  report.sentence(pair_network(hypothesis));
+  report.sentence("There are three B200 runs and three fitted parameters, so their agreement validates nothing.");
+}
+
+Report report_of(const Asked& asked, const StepParameters& parameters, const StepTime& time,
+                 const std::vector<LiveCost>& costs) {
+  const Band band = throughput_band(asked.config, parameters.hypothesis);
+  Report report;
+  add_case(report, asked);
+  report.value({.name = "hypothesis", .key = "hypothesis"}, hypothesis_name(parameters.hypothesis));
+  const std::string speed = "tokens_per_second_per_gpu.";
+  report.value({.name = "tokens/s/GPU, modelled with fitted numbers", .key = speed + "value", .format = ".0f"},
+               time.tokens_per_second);
+  report.value({.key = speed + "kind"}, provenance_name(Provenance::modelled));
+  report.value({.key = speed + "fitted"}, time.fitted());
+  report.value({.name = "band from", .key = speed + "band.0", .format = ".0f"}, band.low);
+  report.value({.name = "band to", .key = speed + "band.1", .format = ".0f"}, band.high);
+  report.value({.name = "ms/token/GPU, modelled with fitted numbers", .key = "ms_per_token.value", .format = ".4f"},
+               time.ms_per_token);
+  report.value({.key = "ms_per_token.kind"}, provenance_name(Provenance::modelled));
+  report.value({.key = "ms_per_token.fitted"}, time.fitted());
+  report.sentence("");
+  report.table("parts", part_table(time));
+  add_traffic(report, asked.config.traffic, time);
+  report.sentence("");
+  add_parameters(report, parameters, asked.config, time.duplication);
+  add_profile(report, asked.config.hardware);
+  report.sentence("");
+  report.table("open", open_table(open_numbers(asked.config)));
+  add_published(report, parameters.hypothesis);
+  if (costs.empty()) return report;
+  report.sentence("");
+  report.sentence(fmt::format("cost of this imbalance, modelled; change against forced balance, {}",
+                              all_to_all_name(asked.config.all_to_all)));
+  report.table("cost_of_this_load", live_cost_table(costs));
+  return report;
 }
 
 void predict_step(const Command& command, const PredictOptions& options) {
@@ -397,13 +375,10 @@ void predict_step(const Command& command, const PredictOptions& options) {
   const Asked asked = asked_by(options);
   const StepParameters parameters = fit_to_published(hypothesis);
   const StepTime time = step_time(asked.config, parameters);
-  const Band band = throughput_band(asked.config, hypothesis);
   std::vector<LiveCost> costs;
   if (options.names_file())
     costs = live_costs(asked.config, hypothesis, asked.load, live_cases(asked.config), options.seed);
-  if (options.json) return print_step_json(asked, parameters, time, band, costs);
-  print_step(asked.config, parameters, time, band, asked.routing);
-  if (!costs.empty()) print_live_costs(costs, asked);
+  print_report(report_of(asked, parameters, time, costs), options.json);
 }
 
 constexpr const char* kRoutingHelp =

@@ -2,15 +2,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "app/cli/cli_json.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
@@ -25,7 +25,6 @@ namespace moescope {
 namespace {
 
 constexpr int kBlock = 32;
-constexpr std::size_t kWidestName = 100;  // width of the column of names; longer names shift their row
 constexpr std::size_t kPieceElements = std::size_t{1} << 22;  // elements read at a time
 constexpr std::size_t kTileRows = 128;                        // tiles of an operand begin at multiples of this row
 constexpr std::size_t kLargestBlock = 512;                    // largest block of the what-if
@@ -52,13 +51,13 @@ std::string format_names() {
 
 ScaleRule scale_rule_of(const QuantizeOptions& options) {
   if (const auto rule = scale_rule_named(options.scale)) return *rule;
-  throw std::runtime_error("--scale is '" + options.scale + "'; allowed: floor, rceil, even, ceil");
+  throw std::runtime_error(fmt::format("--scale is '{}'; allowed: floor, rceil, even, ceil", options.scale));
 }
 
 OperandRole operand_of(const QuantizeOptions& options) {
   for (const OperandRole operand : {OperandRole::x, OperandRole::w, OperandRole::dy})
     if (options.operand == operand_name(operand)) return operand;
-  throw std::runtime_error("--operand is '" + options.operand + "'; allowed: x, W, dY");
+  throw std::runtime_error(fmt::format("--operand is '{}'; allowed: x, W, dY", options.operand));
 }
 
 // Returns the dtype of --dtype, for arrays that do not state theirs; nullopt if the option is not given.
@@ -66,7 +65,8 @@ std::optional<DType> untyped_of(const QuantizeOptions& options) {
   if (options.dtype.empty()) return std::nullopt;
   for (const DType dtype : kTypesOfUntypedBytes)
     if (options.dtype == dtype_name(dtype)) return dtype;
-  throw std::runtime_error("--dtype is '" + options.dtype + "'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16");
+  throw std::runtime_error(
+      fmt::format("--dtype is '{}'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16", options.dtype));
 }
 
 // Returns the format of `operand` in a recipe, for the first GEMM that reads the operand.
@@ -86,12 +86,13 @@ OperandFormat format_of(const QuantizeOptions& options) {
   const auto format = quant_format(options.format).operand;
   const auto recipe = recipe_named(options.format);
   if ((!format && !recipe) || recipe == Recipe::fp32)
-    throw std::runtime_error("--format is '" + options.format + "'; allowed: " + format_names() +
-                             ", and the names that recordings have for formats");
+    throw std::runtime_error(
+        fmt::format("--format is '{}'; allowed: {}, and the names that recordings have for formats", options.format,
+                    format_names()));
   const auto mx = mx_format_of(options);
   if (options.scale_given && !(mx && find_format(options.format)))
-    throw std::runtime_error("--scale " + options.scale + ": needs an MX element format; " + options.format +
-                             " defines its own scales");
+    throw std::runtime_error(fmt::format("--scale {}: needs an MX element format; {} defines its own scales",
+                                         options.scale, options.format));
   if (mx) return *mx;
   return recipe ? recipe_format_of(*recipe, operand_of(options)) : *format;
 }
@@ -100,7 +101,7 @@ std::vector<BlockAxis> axes_of(const QuantizeOptions& options) {
   if (options.axis == "row") return {BlockAxis::row};
   if (options.axis == "column") return {BlockAxis::column};
   if (options.axis == "both") return {BlockAxis::row, BlockAxis::column};
-  throw std::runtime_error("--axis is '" + options.axis + "'; allowed: row, column, both");
+  throw std::runtime_error(fmt::format("--axis is '{}'; allowed: row, column, both", options.axis));
 }
 
 const char* axis_name(BlockAxis axis) {
@@ -219,7 +220,7 @@ void write_quantized(const TensorView& tensor, const OperandFormat& format, Safe
 
 std::string shape_text(const TensorView& tensor) {
   if (tensor.shape.empty()) return "scalar";
-  return joined(tensor.shape, "x", [](std::size_t size) { return std::to_string(size); });
+  return joined(tensor.shape, "x", [](std::size_t size) { return fmt::format("{}", size); });
 }
 
 bool has_power_of_two_scales(const OperandFormat& format) {
@@ -236,145 +237,193 @@ std::string scale_range(const OperandFormat& format, const QuantSums& sums) {
     highest = code;
   }
   const bool exact = has_power_of_two_scales(format);
-  std::string range = highest < 0 ? "-"
-                                  : formatted(exact ? "2^%d .. 2^%d" : "2^%d to under 2^%d", lowest - 127,
-                                              highest - (exact ? 127 : 126));
-  if (sums.e8m0_blocks[255]) range += ", " + std::to_string(sums.e8m0_blocks[255]) + " blocks NaN";
+  std::string range = "-";
+  if (highest >= 0)
+    range = exact ? fmt::format("2^{} .. 2^{}", lowest - 127, highest - 127)
+                  : fmt::format("2^{} to under 2^{}", lowest - 127, highest - 126);
+  if (sums.e8m0_blocks[255]) range += fmt::format(", {} blocks NaN", sums.e8m0_blocks[255]);
   return range;
 }
 
 std::string sqnr_text(const QuantSums& sums) {
   if (sums.elements == 0) return "-";
   if (sums.all_nan()) return "NaN";
-  return sums.err2 == 0 ? "exact" : formatted("%.2f", sums.sqnr_db());
+  return sums.err2 == 0 ? "exact" : fmt::format("{:.2f}", sums.sqnr_db());
 }
 
-using Json = nlohmann::ordered_json;
-
-// Keys, units and meaning are those of a recording's table quant.
-Json to_json(const QuantSums& sums) {
-  Json json;
-  json["elements"] = sums.elements;
-  json["exact"] = sums.err2 == 0 && !sums.all_nan();
-  json["sqnr_db"] = number_or_null(sums.sqnr_db());
-  json["relative_l2"] = number_or_null(sums.relative_l2());
-  json["cosine"] = number_or_null(sums.cosine());
-  json["amax"] = number_or_null(static_cast<double>(sums.amax));
-  json["underflow"] = number_or_null(sums.underflow_share());
-  json["clipped"] = number_or_null(sums.clipped_share());
-  json["blocks"] = sums.blocks;
-  json["clipped_blocks"] = number_or_null(sums.clipped_blocks_share());
-  json["crest"] = number_or_null(sums.mean_crest());
-  Json& scales = json["e8m0_blocks"] = Json::object();
-  for (std::size_t byte = 0; byte < sums.e8m0_blocks.size(); ++byte)
-    if (sums.e8m0_blocks[byte]) scales[std::to_string(byte)] = sums.e8m0_blocks[byte];
-  return json;
-}
-
-struct AxisFigures {
-  BlockAxis axis;
+// What became of a tensor in one format. `labels`: the values that tell it from the other rows of its table.
+struct Quantized {
+  std::vector<TableValue> labels;
+  OperandFormat format;
   QuantSums sums;
-  Recipe recipe = {};  // set for --what-if
 };
 struct TensorReport {
   const TensorView* tensor;
-  std::vector<AxisFigures> figures;  // figures of the requested format, by axis
-  std::vector<AxisFigures> recipes;  // figures of the recipes of --what-if
-  std::vector<WhatIfRow> what_if;    // rows in the order of what_if.h
+  std::vector<Quantized> figures;  // in the requested format: tensor, shape and axis
+  std::vector<Quantized> recipes;  // in the recipes of --what-if: recipe and axis
+  std::vector<WhatIfRow> what_if;  // rows in the order of what_if.h
 };
+
+std::vector<TableValue> figure_labels(const TensorView& tensor, BlockAxis axis) {
+  return {tensor.name, shape_text(tensor), std::string(axis_name(axis))};
+}
 
 TensorReport report_of(const TensorView& tensor, const QuantizeOptions& options) {
   TensorReport report{&tensor, {}, {}, {}};
   const OperandFormat format = format_of(options);
-  for (const BlockAxis axis : axes_of(options)) report.figures.push_back({axis, figures_of(tensor, format, axis)});
+  for (const BlockAxis axis : axes_of(options))
+    report.figures.push_back({figure_labels(tensor, axis), format, figures_of(tensor, format, axis)});
   if (!options.what_if) return report;
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
-    for (const RecipeInfo& info : recipes())
-      if (info.recipe != Recipe::fp32)
-        report.recipes.push_back(
-            {axis, figures_of(tensor, recipe_format_of(info.recipe, operand_of(options)), axis), info.recipe});
+    for (const RecipeInfo& info : recipes()) {
+      if (info.recipe == Recipe::fp32) continue;
+      const OperandFormat of_recipe = recipe_format_of(info.recipe, operand_of(options));
+      report.recipes.push_back(
+          {{std::string(info.name), std::string(axis_name(axis))}, of_recipe, figures_of(tensor, of_recipe, axis)});
+    }
   report.what_if = what_if_of(tensor);
   return report;
 }
 
-Json to_json(const TensorReport& report) {
-  Json json;
-  json["name"] = report.tensor->name;
-  json["dtype"] = report.tensor->type_text();
-  json["shape"] = report.tensor->shape;
-  const auto add = [&](const char* list, Json row, const QuantSums& sums) {
-    row.update(to_json(sums));
-    json[list].push_back(std::move(row));
-  };
-  for (const AxisFigures& each : report.figures) add("figures", {{"axis", axis_name(each.axis)}}, each.sums);
-  for (const AxisFigures& each : report.recipes)
-    add("recipes", {{"recipe", recipe_info(each.recipe).name}, {"axis", axis_name(each.axis)}}, each.sums);
-  for (const WhatIfRow& each : report.what_if)
-    add("what_if",
-        {{"element", traits(each.format.element).name},
-         {"scale", scale_rule_name(each.format.rule)},
-         {"block", each.format.block},
-         {"axis", axis_name(each.axis)}},
-        each.sums);
+struct QuantFigure {
+  ValueColumn column;
+  TableValue (*value)(const QuantSums& sums);
+};
+
+// Keys, units and meaning are those of a recording's table quant.
+std::vector<QuantFigure> quant_figures() {
+  using Sums = const QuantSums&;
+  return {{{.key = "elements"}, [](Sums s) { return table_value(s.elements); }},
+          {{.key = "exact"}, [](Sums s) { return table_value(s.err2 == 0 && !s.all_nan()); }},
+          {{.key = "sqnr_db"}, [](Sums s) { return table_value(s.sqnr_db()); }},
+          {{.name = "SQNR", .unit = "dB"}, [](Sums s) { return table_value(sqnr_text(s)); }},
+          {{.key = "relative_l2"}, [](Sums s) { return table_value(s.relative_l2()); }},
+          {{.key = "cosine"}, [](Sums s) { return table_value(s.cosine()); }},
+          {{.key = "amax"}, [](Sums s) { return table_value(static_cast<double>(s.amax)); }},
+          {{"underflow", "share", 4, "underflow", ".3f"}, [](Sums s) { return table_value(s.underflow_share()); }},
+          {{"clipped", "share", 4, "clipped", ".3f"}, [](Sums s) { return table_value(s.clipped_share()); }},
+          {{.key = "blocks"}, [](Sums s) { return table_value(s.blocks); }},
+          {{"clipped blocks", "share", 4, "clipped_blocks", ".2f"},
+           [](Sums s) { return table_value(s.clipped_blocks_share()); }},
+          {{.key = "crest"}, [](Sums s) { return table_value(s.mean_crest()); }}};
+}
+
+ValueTable quant_table(std::vector<ValueColumn> columns, std::span<const Quantized> rows) {
+  const std::vector<QuantFigure> figures = quant_figures();
+  for (const QuantFigure& figure : figures) columns.push_back(figure.column);
+  columns.push_back({"scales"});
+  ValueTable table(columns);
+  for (const Quantized& row : rows) {
+    std::vector<TableValue> values = row.labels;
+    for (const QuantFigure& figure : figures) values.push_back(figure.value(row.sums));
+    values.push_back(row.sums.blocks > 0 ? table_value(scale_range(row.format, row.sums)) : TableValue());
+    table.add_row(values);
+  }
+  return table;
+}
+
+ValueTable figure_table(std::span<const Quantized> rows) {
+  return quant_table({{.name = "tensor"}, {.name = "shape"}, {.name = "axis", .key = "axis"}}, rows);
+}
+
+ValueTable recipe_table(std::span<const Quantized> rows) {
+  return quant_table({{.name = "recipe", .key = "recipe"}, {.name = "axis", .key = "axis"}}, rows);
+}
+
+Report::Json quant_json(const ValueTable& table, std::span<const Quantized> rows) {
+  Report::Json json = json_rows(table);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Report::Json& scales = json[i]["e8m0_blocks"] = Report::Json::object();
+    const auto& blocks = rows[i].sums.e8m0_blocks;
+    for (std::size_t byte = 0; byte < blocks.size(); ++byte)
+      if (blocks[byte]) scales[fmt::format("{}", byte)] = blocks[byte];
+  }
   return json;
 }
 
-std::string share_text(double share, int digits) {
-  return formatted("%.*f", digits, 100 * share);
+Report::Json what_if_json(const std::vector<WhatIfRow>& rows) {
+  std::vector<Quantized> quantized;
+  for (const WhatIfRow& row : rows)
+    quantized.push_back({{std::string(traits(row.format.element).name), std::string(scale_rule_name(row.format.rule)),
+                          table_value(row.format.block), std::string(axis_name(row.axis))},
+                         row.format,
+                         row.sums});
+  return quant_json(quant_table({{.key = "element"}, {.key = "scale"}, {.key = "block"}, {.key = "axis"}}, quantized),
+                    quantized);
 }
 
-void print_row(int width, const std::string& name, const std::string& shape, const char* axis,
-               const OperandFormat& format, const QuantSums& sums) {
-  const bool scaled = sums.blocks > 0;
-  std::printf("%-*s  %-16s  %-6s %9s %12s %10s %17s  %s\n", width, name.c_str(), shape.c_str(), axis,
-              sqnr_text(sums).c_str(), share_text(sums.underflow_share(), 3).c_str(),
-              share_text(sums.clipped_share(), 3).c_str(),
-              scaled ? share_text(sums.clipped_blocks_share(), 2).c_str() : "-",
-              scaled ? scale_range(format, sums).c_str() : "-");
-}
-
-void print_heading(int width, const char* what) {
-  std::printf("%-*s  %-16s  %-6s %9s %12s %10s %17s  %s\n", width, what, "shape", "axis", "SQNR dB", "underflow %",
-              "clipped %", "clipped blocks %", "scales");
-}
-
-// Prints the figures of every recipe, then SQNR dB / underflow % / clipped % in a line for each axis, element format
-// and rule, with a column for each block size.
-void print_what_if(const TensorReport& report, OperandRole operand) {
-  std::printf("\n%s, every recipe, as operand %s\n", printable(report.tensor->name).c_str(), operand_name(operand));
-  print_heading(26, "recipe");
-  for (const AxisFigures& each : report.recipes)
-    print_row(26, recipe_info(each.recipe).name, shape_text(*report.tensor), axis_name(each.axis),
-              recipe_format_of(each.recipe, operand), each.sums);
-  std::printf("\n%s, every element format, scale rule, block size and axis: SQNR dB / underflow %% / clipped %%\n",
-              printable(report.tensor->name).c_str());
-  std::printf("%-6s  %-7s  %-5s", "axis", "element", "scale");
-  for (const int block : kWhatIfBlocks) std::printf("  %18s", ("block " + std::to_string(block)).c_str());
-  std::printf("\n");
-  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
-    for (int e = 0; e < kNumElementFormats; ++e) {
-      const auto element = static_cast<ElementFormat>(e);
+// Returns SQNR / underflow / clipped in a row for each axis, element format and rule, with a column for each block
+// size.
+ValueTable what_if_table(const std::vector<WhatIfRow>& what_if) {
+  std::vector<ValueColumn> columns{{"axis"}, {"element"}, {"scale"}};
+  for (const int block : kWhatIfBlocks) columns.push_back({fmt::format("block {}", block)});
+  ValueTable table(columns);
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+    for (int e = 0; e < kNumElementFormats; ++e)
       for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil}) {
-        std::printf("%-6s  %-7s  %-5s", axis_name(axis), traits(element).name, scale_rule_name(rule));
+        const auto element = static_cast<ElementFormat>(e);
+        std::vector<TableValue> row{std::string(axis_name(axis)), std::string(traits(element).name),
+                                    std::string(scale_rule_name(rule))};
         for (const int block : kWhatIfBlocks) {
-          const int at = what_if_index(mx_format(element, rule, block), axis);
-          const QuantSums& sums = report.what_if[static_cast<std::size_t>(at)].sums;
-          const std::string cell = sqnr_text(sums) + " / " + share_text(sums.underflow_share(), 1) + " / " +
-                                   share_text(sums.clipped_share(), 1);
-          std::printf("  %18s", cell.c_str());
+          const int index = what_if_index(mx_format(element, rule, block), axis);
+          const QuantSums& sums = what_if[static_cast<std::size_t>(index)].sums;
+          row.emplace_back(fmt::format("{} / {:.1f} / {:.1f}", sqnr_text(sums), 100 * sums.underflow_share(),
+                                       100 * sums.clipped_share()));
         }
-        std::printf("\n");
+        table.add_row(row);
       }
-    }
+  return table;
+}
+
+void add_what_if(Report& report, const TensorReport& tensor, const QuantizeOptions& options) {
+  const std::string& name = tensor.tensor->name;
+  report.sentence("");
+  report.sentence(fmt::format("{}, every recipe, as operand {}", name, options.operand));
+  report.table("", recipe_table(tensor.recipes));
+  report.sentence("");
+  report.sentence(fmt::format(
+      "{}, every element format, scale rule, block size and axis: SQNR dB / underflow % / clipped %", name));
+  report.table("", what_if_table(tensor.what_if));
+}
+
+Report::Json to_json(const TensorReport& report) {
+  Report::Json json;
+  json["name"] = report.tensor->name;
+  json["dtype"] = report.tensor->type_text();
+  json["shape"] = report.tensor->shape;
+  json["figures"] = quant_json(figure_table(report.figures), report.figures);
+  if (!report.recipes.empty()) json["recipes"] = quant_json(recipe_table(report.recipes), report.recipes);
+  if (!report.what_if.empty()) json["what_if"] = what_if_json(report.what_if);
+  return json;
+}
+
+Report report_of(const QuantizeOptions& options, const std::vector<TensorReport>& tensors) {
+  Report report;
+  const auto mx = mx_format_of(options);
+  report.value({.key = "file"}, options.in);
+  report.value({.name = "format", .key = "format"}, options.format);
+  report.value({.name = mx ? fmt::format("scale rule, in blocks of {}", kBlock) : "", .key = "scale"},
+               mx ? TableValue(scale_rule_name(mx->rule)) : TableValue());
+  report.value({.name = mx ? "" : "operand", .key = "operand"}, options.operand);
+  if (!options.out.empty()) report.value({.name = "written", .key = "out"}, options.out);
+  std::vector<Quantized> figures;
+  for (const TensorReport& tensor : tensors) {
+    figures.insert(figures.end(), tensor.figures.begin(), tensor.figures.end());
+    report.json()["tensors"].push_back(to_json(tensor));
   }
+  report.table("", figure_table(figures));
+  for (const TensorReport& tensor : tensors)
+    if (!tensor.what_if.empty()) add_what_if(report, tensor, options);
+  return report;
 }
 
 // Returns why the values of a tensor cannot be quantized; empty if they can.
 std::string why_not(const TensorView& tensor) {
   if (tensor.holds == TensorView::Holds::codes) return tensor.note;
   if (!tensor.floating())
-    return std::string("dtype ") + dtype_name(tensor.dtype) +
-           " is not a floating-point type; allowed here: F64, F32, F16, BF16, F8_E4M3, F8_E5M2, F8_E8M0, F4";
+    return fmt::format(
+        "dtype {} is not a floating-point type; allowed here: F64, F32, F16, BF16, F8_E4M3, F8_E5M2, F8_E8M0, F4",
+        dtype_name(tensor.dtype));
   return {};
 }
 
@@ -392,10 +441,10 @@ class Remarks {
   }
   void print(const std::string& before) const {
     for (const Row& row : rows_)
-      std::fprintf(stderr, "%s'%s'%s: %s\n", before.c_str(), printable(row.name.substr(0, kLongestName)).c_str(),
-                   row.count > 1 ? (" and " + std::to_string(row.count - 1) + " more").c_str() : "",
-                   printable(row.remark.substr(0, kLongestRemark)).c_str());
-    if (others_ > 0) std::fprintf(stderr, "%sothers: %zu\n", before.c_str(), others_);
+      print_to(stderr, "{}'{}'{}: {}\n", before, printable(row.name.substr(0, kLongestName)),
+               row.count > 1 ? fmt::format(" and {} more", row.count - 1) : "",
+               printable(row.remark.substr(0, kLongestRemark)));
+    if (others_ > 0) print_to(stderr, "{}others: {}\n", before, others_);
   }
 
  private:
@@ -413,7 +462,7 @@ std::vector<const TensorView*> chosen_tensors(const TensorFile& file, const std:
   if (!only.empty()) {
     const TensorView& tensor = file.at(only);
     if (const std::string why = why_not(tensor); !why.empty())
-      throw std::runtime_error(file.path() + ": tensor '" + printable(only) + "': " + why);
+      throw std::runtime_error(fmt::format("{}: tensor '{}': {}", file.path(), printable(only), why));
     return {&tensor};
   }
   Remarks skipped;
@@ -435,9 +484,9 @@ void print_codes(const std::vector<const TensorView*>& tensors) {
   Remarks remarks;
   for (const TensorView* tensor : tensors)
     if (tensor->scales)
-      remarks.add(tensor->name, "the weight is made of codes and scales, " + tensor->type_text());
+      remarks.add(tensor->name, fmt::format("the weight is made of codes and scales, {}", tensor->type_text()));
     else if (tensor->holds == TensorView::Holds::values && !tensor->note.empty())
-      remarks.add(tensor->name, std::string(dtype_name(tensor->dtype)) + ", " + tensor->note);
+      remarks.add(tensor->name, fmt::format("{}, {}", dtype_name(tensor->dtype), tensor->note));
   remarks.print("");
 }
 
@@ -454,48 +503,17 @@ std::vector<TensorSpec> specs_of(const std::vector<const TensorView*>& tensors) 
 void write_file(const QuantizeOptions& options, const std::vector<const TensorView*>& tensors) {
   const auto format = mx_format_of(options);
   if (!format)
-    throw std::runtime_error(
-        "--out: codes and scales can be stored of mxfp8_e4m3, ..., mxint8; leave it out for the figures of " +
-        options.format);
+    throw std::runtime_error(fmt::format(
+        "--out: codes and scales can be stored of mxfp8_e4m3, ..., mxint8; leave it out for the figures of {}",
+        options.format));
   if (format->rounding == Rounding::stochastic)
     throw std::runtime_error("--out stores codes that are rounded to the nearest: leave out _stochastic");
   if (options.axis != "row") throw std::runtime_error("--out stores blocks along rows: leave out --axis");
-  SafetensorsStream out(options.out, specs_of(tensors),
-                        {{"format", options.format}, {"scale", scale_rule_name(format->rule)}, {"block", std::to_string(kBlock)}});
+  SafetensorsStream out(
+      options.out, specs_of(tensors),
+      {{"format", options.format}, {"scale", scale_rule_name(format->rule)}, {"block", fmt::format("{}", kBlock)}});
   for (const TensorView* tensor : tensors) write_quantized(*tensor, *format, out);
   out.finish();
-}
-
-void print_report(const QuantizeOptions& options, const std::vector<TensorReport>& reports) {
-  const auto mx = mx_format_of(options);
-  std::printf("%s%s, axis %s\n", options.format.c_str(),
-              mx ? (", scale rule " + std::string(scale_rule_name(mx->rule)) + ", blocks of " + std::to_string(kBlock)).c_str()
-                 : (" of operand " + options.operand).c_str(),
-              options.axis.c_str());
-  int width = 6;
-  for (const TensorReport& report : reports)
-    width = std::max(width, static_cast<int>(std::min(kWidestName, printable(report.tensor->name).size())));
-  print_heading(width, "tensor");
-  for (const TensorReport& report : reports)
-    for (const AxisFigures& each : report.figures)
-      print_row(width, printable(report.tensor->name), shape_text(*report.tensor), axis_name(each.axis),
-                format_of(options), each.sums);
-  for (const TensorReport& report : reports)
-    if (!report.what_if.empty()) print_what_if(report, operand_of(options));
-  if (!options.out.empty()) std::printf("wrote %s\n", printable(options.out).c_str());
-}
-
-void print_json(const QuantizeOptions& options, const std::vector<TensorReport>& reports) {
-  Json json;
-  json["file"] = options.in;
-  json["format"] = options.format;
-  const auto mx = mx_format_of(options);
-  json["scale"] = mx ? Json(scale_rule_name(mx->rule)) : Json(nullptr);
-  json["operand"] = options.operand;
-  if (!options.out.empty()) json["out"] = options.out;
-  Json& tensors = json["tensors"] = Json::array();
-  for (const TensorReport& report : reports) tensors.push_back(to_json(report));
-  std::printf("%s\n", json.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
 }
 
 void quantize_file(const QuantizeOptions& options) {
@@ -514,7 +532,7 @@ void quantize_file(const QuantizeOptions& options) {
   if (!options.out.empty()) write_file(options, tensors);
   std::vector<TensorReport> reports;
   for (const TensorView* tensor : tensors) reports.push_back(report_of(*tensor, options));
-  options.json ? print_json(options, reports) : print_report(options, reports);
+  print_report(report_of(options, reports), options.json);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "app/cli/printing.h"
 #include "core/io/text_escape.h"
 #include "core/logs/standard_input.h"
 #include "core/training/engine/lock_step.h"
@@ -51,17 +52,17 @@ OpenedRuns read_runs(const std::string& file, const std::string& run, const Rout
 }
 
 void print_missing(const RecordingReader& recording) {
-  if (!recording.missing().empty()) std::fprintf(stderr, "moescope-cli: %s\n", recording.missing().c_str());
+  if (!recording.missing().empty()) print_to(stderr, "moescope-cli: {}\n", recording.missing());
 }
 
 void print_remarks(const OpenedRuns& opened) {
-  for (const std::string& remark : opened.remarks) std::fprintf(stderr, "%s\n", printable(remark).c_str());
+  for (const std::string& remark : opened.remarks) print_to(stderr, "{}\n", printable(remark));
 }
 
 void print_notes(const OpenedRuns& opened) {
   print_remarks(opened);
   for (const SkippedLines& file : opened.skipped)
-    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
+    print_to(stderr, "{}: {}\n", printable(file.path), printable(file.bad.summary()));
 }
 
 }  // namespace moescope

@@ -6,6 +6,7 @@
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "app/program/kernel_restart.h"
 #include "core/io/text_escape.h"
 #include "core/io/words.h"
@@ -25,19 +26,19 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
                            std::int64_t steps) {
   const auto history = recording.load(info.run);
   for (const std::string& input : inputs_to_reproduce(recording.runs().front(), info))
-    std::printf("%s: reads %s\n", printable(info.name).c_str(), printable(input).c_str());
-  std::printf("%s: %s\n", printable(info.name).c_str(), printable(kernels.text).c_str());
-  std::printf("%s: training %lld step%s again\n", printable(info.name).c_str(),
-              static_cast<long long>(steps < 0 ? history->steps().size() : steps), steps == 1 ? "" : "s");
+    print_out("{}: reads {}\n", printable(info.name), printable(input));
+  print_out("{}: {}\n", printable(info.name), printable(kernels.text));
+  print_out("{}: training {} step{} again\n", printable(info.name), steps < 0 ? history->steps().size() : steps,
+            steps == 1 ? "" : "s");
   std::fflush(stdout);
   std::int64_t reported = 0;
   Reproduction result = reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {
     if (done * 10 / all == reported) return true;
     reported = done * 10 / all;
-    std::fprintf(stderr, "  %lld of %lld steps\n", static_cast<long long>(done), static_cast<long long>(all));
+    print_to(stderr, "  {} of {} steps\n", done, all);
     return true;
   });
-  std::printf("%s\n", printable_lines(result.text()).c_str());
+  print_out("{}\n", printable_lines(result.text()));
   return result;
 }
 
@@ -54,8 +55,8 @@ void reproduce_run(const ReproduceOptions& options) {
     same &= reproduce_one(recording, info, kernels, options.steps).differs_at < 0;
   }
   if (!found)
-    throw std::runtime_error("--run: there is no run " + options.run + " in " + options.path + ", there are " +
-                             joined(recording.runs(), ", ", &RunInfo::name));
+    throw std::runtime_error(fmt::format("--run: there is no run {} in {}, there are {}", options.run, options.path,
+                                         joined(recording.runs(), ", ", &RunInfo::name)));
   if (!same) throw ExitStatus{kDiffers};
 }
 

@@ -1,5 +1,7 @@
 #include "app/cli/cli_routing.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <stdexcept>
@@ -15,15 +17,14 @@ RecordedStep recorded_step(const std::string& path, int run, std::int64_t step) 
   const RecordingReader reader(path);
   print_missing(reader);
   const auto found = std::ranges::find(reader.runs(), run, &RunInfo::run);
-  if (found == reader.runs().end()) throw std::runtime_error(path + ": has no run " + std::to_string(run));
+  if (found == reader.runs().end()) throw std::runtime_error(fmt::format("{}: has no run {}", path, run));
   const auto history = reader.load(run);
   const auto frame = history->frame_at(step < 0 ? INT64_MAX : step);
   if (const std::int64_t last = history->steps().last; frame && step > last)
-    throw std::runtime_error(path + ": ends with step " + std::to_string(last) + ", before step " +
-                             std::to_string(step));
+    throw std::runtime_error(fmt::format("{}: ends with step {}, before step {}", path, last, step));
   if (!frame)
     throw std::runtime_error(path + ": has no step with router statistics" +
-                             (step < 0 ? std::string() : " at or before step " + std::to_string(step)));
+                             (step < 0 ? std::string() : fmt::format(" at or before step {}", step)));
   return {*found, frame};
 }
 
@@ -48,15 +49,14 @@ ChosenExperts choose_experts(const RoutingOptions& o, const ModelShape& shape, s
     if (wanted && !router.tokens_per_expert.empty()) chosen = &router;
   }
   if (!chosen)
-    throw std::runtime_error(o.routing + ": has no tokens per expert of " +
-                             (o.layer < 0 ? std::string("any layer") : "layer " + std::to_string(o.layer)) +
-                             " at step " + std::to_string(step.frame->step));
+    throw std::runtime_error(fmt::format("{}: has no tokens per expert of {} at step {}", o.routing,
+                                         o.layer < 0 ? std::string("any layer") : fmt::format("layer {}", o.layer),
+                                         step.frame->step));
   return {route_by_load(stretch_load(chosen->tokens_per_expert, n_experts, o.seed), tokens, top_k, n_groups,
                         o.node_limited ? limited_groups : 0, o.seed),
-          "the load of layer " + std::to_string(chosen->layer) + (o.layer < 0 ? ", the most uneven one," : "") +
-              " at step " + std::to_string(step.frame->step) + " of " + o.routing + " (" +
-              std::to_string(chosen->tokens_per_expert.size()) + " experts, stretched to the model's)" +
-              (o.node_limited ? ", node-limited" : ""),
+          fmt::format("the load of layer {}{} at step {} of {} ({} experts, stretched to the model's){}", chosen->layer,
+                      o.layer < 0 ? ", the most uneven one," : "", step.frame->step, o.routing,
+                      chosen->tokens_per_expert.size(), o.node_limited ? ", node-limited" : ""),
           chosen->tokens_per_expert};
 }
 

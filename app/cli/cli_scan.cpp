@@ -1,19 +1,15 @@
-#include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "app/cli/cli_json.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_runs.h"
-#include "app/cli/train/text_columns.h"
-#include "core/io/words.h"
 #include "core/training/engine/engine.h"
 #include "core/training/operand_scan.h"
 
@@ -50,48 +46,38 @@ std::unique_ptr<Engine> trained(const ScanOptions& o) {
   return engine;
 }
 
-nlohmann::ordered_json json_of(const OperandScan& scan, const RunConfig& config, std::int64_t step) {
-  nlohmann::ordered_json out{{"moescope_scan", kScanSchema},
-                             {"run", config.name},
-                             {"step", step},
-                             {"loss_fp32", number_or_null(scan.loss)},
-                             {"all",
-                              {{"gradient_error", number_or_null(scan.all_gradient_error)},
-                               {"loss_change", number_or_null(scan.all_loss_change)}}}};
-  auto& operands = out["operands"] = nlohmann::ordered_json::array();
-  for (const OperandEffect& each : scan.effects)
-    operands.push_back({{"layer", each.layer < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(each.layer)},
-                        {"class", gemm_class_name(each.gemm_class)},
-                        {"operand", operand_name(each.operand)},
-                        {"gemm", direction_name(each.gemm)},
-                        {"recipe", each.recipe},
-                        {"gradient_error", number_or_null(each.gradient_error)},
-                        {"share", number_or_null(each.share)},
-                        {"loss_change", number_or_null(each.loss_change)}});
-  return out;
+ValueTable table_of(const std::vector<OperandEffect>& effects) {
+  ValueTable table({{.name = "layer", .key = "layer"},
+                    {.name = "class", .key = "class"},
+                    {.name = "operand", .key = "operand"},
+                    {.name = "GEMM", .key = "gemm"},
+                    {.name = "recipe", .key = "recipe"},
+                    {.name = "gradient error", .unit = "share", .digits = 3, .key = "gradient_error"},
+                    {.name = "share of the squared error", .unit = "share", .key = "share", .format = ".1f"},
+                    {.name = "loss change", .unit = "nats/token", .key = "loss_change", .format = "+.2e"}});
+  for (const OperandEffect& effect : effects)
+    table.add(effect.layer < 0 ? std::nullopt : std::optional(effect.layer), gemm_class_name(effect.gemm_class),
+              operand_name(effect.operand), direction_name(effect.gemm), effect.recipe, effect.gradient_error,
+              effect.share, effect.loss_change);
+  return table;
 }
 
-void print_csv(const OperandScan& scan) {
-  std::printf(
-      "layer,class,operand,GEMM,recipe,gradient error [%%],share of the squared error [%%],loss change "
-      "[nats/token]\n");
-  for (const OperandEffect& each : scan.effects)
-    std::printf("%s,%s,%s,%s,%s,%.6g,%.6g,%.6g\n", each.layer < 0 ? "" : std::to_string(each.layer).c_str(),
-                gemm_class_name(each.gemm_class), operand_name(each.operand), direction_name(each.gemm),
-                each.recipe.c_str(), 100 * each.gradient_error, 100 * each.share, each.loss_change);
-}
-
-void print_table(const OperandScan& scan, const RunConfig& config, std::int64_t step) {
-  std::printf("%s at step %lld, one batch: cross-entropy %.6g nats/token in FP32.\n", config.name.c_str(),
-              static_cast<long long>(step), scan.loss);
-  std::printf("All %zu operands rounded: gradient error %.3g %%, loss %+.3g nats/token. One at a time:\n",
-              scan.effects.size(), 100 * scan.all_gradient_error, scan.all_loss_change);
-  std::vector<TextRow> rows{{"operand", "gradient error, %", "share, %", "loss, nats/token", "recipe"}};
-  for (const OperandEffect& each : scan.effects)
-    rows.push_back({effect_name(each), formatted("%.3g", 100 * each.gradient_error),
-                    formatted("%.1f", 100 * each.share),
-                    each.gemm == Direction::forward ? formatted("%+.2e", each.loss_change) : "-", each.recipe});
-  std::fputs(aligned(rows).c_str(), stdout);
+Report report_of(const OperandScan& scan, const RunConfig& config, std::int64_t step) {
+  Report report;
+  report.value({.key = "moescope_scan"}, kScanSchema);
+  report.value({.name = "run", .key = "run"}, config.name);
+  report.value({.name = "step", .key = "step"}, step);
+  report.value({.name = "cross-entropy of one batch in FP32", .unit = "nats/token", .digits = 6, .key = "loss_fp32"},
+               scan.loss);
+  report.value(
+      {.name = "gradient error, all operands rounded", .unit = "share", .digits = 3, .key = "all.gradient_error"},
+      scan.all_gradient_error);
+  report.value(
+      {.name = "loss change, all operands rounded", .unit = "nats/token", .key = "all.loss_change", .format = "+.3g"},
+      scan.all_loss_change);
+  report.sentence("one operand rounded at a time:");
+  report.table("operands", table_of(scan.effects));
+  return report;
 }
 
 void scan(const ScanOptions& o) {
@@ -106,12 +92,11 @@ void scan(const ScanOptions& o) {
     if (!o.quiet) show_count("pass", done, of);
     return true;
   });
-  if (o.json)
-    std::printf("%s\n", json_of(*found, config, step).dump(2).c_str());
-  else if (o.csv)
-    print_csv(*found);
+  const Report report = report_of(*found, config, step);
+  if (o.csv)
+    print_out("{}", report.csv());
   else
-    print_table(*found, config, step);
+    print_report(report, o.json);
 }
 
 }  // namespace

@@ -1,28 +1,25 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
-#include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "app/cli/cli_json.h"
 #include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "core/cluster/model_shape.h"
+#include "core/cluster/step_model.h"
+#include "core/frame/provenance.h"
 #include "core/frame/volume_stats.h"
-#include "core/io/text_escape.h"
 #include "core/parallel/volumes.h"
 #include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxSlots = std::int64_t{1} << 26;  // limit on token slots: 256 MiB of chosen experts
 
@@ -61,8 +58,9 @@ Placement placement_of(const VolumesOptions& options, const std::vector<std::int
                        const ModelShape& shape) {
   const int n_experts = static_cast<int>(shape.n_experts);
   if (options.ranks > n_experts && options.placement != "balanced")
-    throw std::runtime_error("--ranks " + std::to_string(options.ranks) + " is more than the " +
-                             std::to_string(n_experts) + " experts; allowed with --placement balanced --slots 1");
+    throw std::runtime_error(
+        fmt::format("--ranks {} is more than the {} experts; allowed with --placement balanced --slots 1",
+                    options.ranks, n_experts));
   return placement_named(options, topk_TK, shape);
 }
 
@@ -73,8 +71,8 @@ std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::
   if (found == file.metadata().end()) return otherwise;
   const std::int64_t value = std::atoll(found->second.c_str());
   if (value < 1 || value > max)
-    throw std::runtime_error(file.path() + ": metadata '" + key + "' is '" + found->second + "'; allowed: 1 to " +
-                             std::to_string(max));
+    throw std::runtime_error(
+        fmt::format("{}: metadata '{}' is '{}'; allowed: 1 to {}", file.path(), key, found->second, max));
   return value;
 }
 
@@ -83,14 +81,13 @@ std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::
 std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& options, ModelShape& shape) {
   const SafetensorsFile file(options.topk);
   const TensorView& tensor = file.at(options.tensor);
-  const std::string place = options.topk + ": tensor '" + options.tensor + "': ";
+  const std::string place = fmt::format("{}: tensor '{}': ", options.topk, options.tensor);
   if (tensor.shape.size() < 2 || tensor.shape.back() == 0 || is_floating(tensor.dtype))
     throw std::runtime_error(place + "whole numbers of shape [tokens, top_k] or [ranks, tokens, top_k] are needed");
   if (tensor.shape.back() > 1024) throw std::runtime_error(place + "top_k is above 1024");
   shape.top_k = static_cast<std::int64_t>(tensor.shape.back());
   if (options.top_k > 0 && options.top_k != shape.top_k)
-    throw std::runtime_error(place + "has top_k " + std::to_string(shape.top_k) + ", --top-k says " +
-                             std::to_string(options.top_k));
+    throw std::runtime_error(fmt::format("{}has top_k {}, --top-k says {}", place, shape.top_k, options.top_k));
   if (options.experts <= 0) shape.n_experts = metadata_number(file, "experts", shape.n_experts, 4096);
   if (!command.given("--ranks")) {
     const bool by_rank = tensor.shape.size() == 3 && tensor.shape[0] >= 1 && tensor.shape[0] <= 256;
@@ -101,8 +98,9 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : tensor.integers()) {
     if (expert < -1 || expert >= shape.n_experts)
-      throw std::runtime_error(place + "holds expert " + std::to_string(expert) + ", but there are " +
-                               std::to_string(shape.n_experts) + " (--experts); -1 is a slot without an expert");
+      throw std::runtime_error(
+          fmt::format("{}holds expert {}, but there are {} (--experts); -1 is a slot without an expert", place, expert,
+                      shape.n_experts));
     topk_TK.push_back(static_cast<std::int32_t>(expert));
   }
   if (topk_TK.empty()) throw std::runtime_error(place + "is empty");
@@ -155,12 +153,11 @@ Counted count_recording(const VolumesOptions& options) {
     ++layers;
   }
   if (layers == 0)
-    throw std::runtime_error(options.recording + (options.layer >= 0
-                                                      ? ": layer " + std::to_string(options.layer) + " has no volumes"
-                                                      : std::string(": was recorded without volumes")));
-  counted.routing = options.recording + ", run " + std::to_string(options.run) + ", step " +
-                    std::to_string(frame->step) +
-                    (layers == 1 ? "" : ", mean of " + std::to_string(layers) + " layers");
+    throw std::runtime_error(options.layer >= 0
+                                 ? fmt::format("{}: layer {} has no volumes", options.recording, options.layer)
+                                 : fmt::format("{}: was recorded without volumes", options.recording));
+  counted.routing = fmt::format("{}, run {}, step {}", options.recording, options.run, frame->step);
+  if (layers > 1) counted.routing += fmt::format(", mean of {} layers", layers);
   counted.tokens = info.tokens_per_step * layers;
   counted.dim = options.dim > 0 ? options.dim : info.dim;
   counted.top_k = info.top_k;
@@ -173,109 +170,82 @@ double sum_of(const std::vector<std::uint32_t>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-double max_over_mean(const std::vector<std::uint64_t>& values) {
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return sum > 0 ? static_cast<double>(std::ranges::max(values)) * static_cast<double>(values.size()) / sum : 1;
+// One copy costs bytes_per_token() on each link that it takes.
+ValueTable operation_table(const RoutingTraffic& traffic, const std::vector<AllToAllOp>& ops, int dim) {
+  ValueTable table({{.name = "bytes per token", .key = "name"},
+                    {.name = "as", .key = "payload"},
+                    {.name = "of a copy", .key = "bytes_per_copy", .format = ".0f"},
+                    {.name = "sent", .key = "bytes_per_token", .format = ".0f"},
+                    {.name = "NVLink", .key = "nvlink_bytes_per_token", .format = ".0f"},
+                    {.name = "network", .key = "network_bytes_per_token", .format = ".0f"},
+                    {.name = "NVLink of the busiest rank", .format = ".0f"},
+                    {.name = "network of the busiest rank", .format = ".0f"}});
+  for (const AllToAllOp& op : ops) {
+    const auto bytes = static_cast<double>(bytes_per_token(op.payload, dim));
+    table.add(op.name, payload_name(op.payload), bytes, traffic.copies_per_token * bytes, traffic.nvlink * bytes,
+              traffic.network * bytes, traffic.nvlink_fullest * bytes, traffic.network_fullest * bytes);
+  }
+  return table;
 }
 
-struct WayCounts {
-  AllToAll way;
-  double sent, local, nvlink, network;     // copies per token
-  double nvlink_fullest, network_fullest;  // copies of the busiest rank, divided by the mean number of tokens of a rank
-  double received_max_over_mean;
-};
-
-WayCounts way_counts(const Counted& counted, AllToAll way) {
-  const auto links = copies_by_link(counted.volume, way);
-  const LinkCopies sum = total(links);
-  const double tokens = static_cast<double>(counted.tokens);
-  std::uint64_t nvlink = 0, network = 0;
-  for (const LinkCopies& link : links) {
-    nvlink = std::max({nvlink, link.nvlink_in, link.nvlink_out});
-    network = std::max({network, link.network_in, link.network_out});
-  }
-  const auto received = received_tokens(counted.volume, way);
-  const double per_rank = counted.volume.ranks / tokens;
-  return {way,
-          std::accumulate(received.begin(), received.end(), 0.0) / tokens,
-          static_cast<double>(sum.local) / tokens,
-          static_cast<double>(sum.nvlink_out) / tokens,
-          static_cast<double>(sum.network_out) / tokens,
-          static_cast<double>(nvlink) * per_rank,
-          static_cast<double>(network) * per_rank,
-          max_over_mean(received)};
+void add_way(Report& report, const Counted& counted, AllToAll way, const std::vector<AllToAllOp>& ops) {
+  const RoutingTraffic traffic = routing_traffic(counted.volume, counted.tokens, way);
+  const std::string name = all_to_all_name(way), copies = name + ".copies_per_token.";
+  std::int64_t bytes_per_copy = 0;
+  for (const AllToAllOp& op : ops) bytes_per_copy += bytes_per_token(op.payload, counted.dim);
+  const double megabytes = 1e-6 * static_cast<double>(bytes_per_copy * counted.moe_layers);
+  report.sentence("");
+  report.sentence(name + " all-to-all");
+  report.value({.name = "copies per token", .digits = 6, .key = copies + "sent"}, traffic.copies_per_token);
+  report.value({.key = copies + "local"}, traffic.local);
+  report.value({.key = copies + "nvlink"}, traffic.nvlink);
+  report.value({.key = copies + "network"}, traffic.network);
+  report.value({.key = name + ".busiest_rank_copies_per_token.nvlink"}, traffic.nvlink_fullest);
+  report.value({.key = name + ".busiest_rank_copies_per_token.network"}, traffic.network_fullest);
+  report.value({.name = "received rows, max/mean", .key = name + ".received_max_over_mean", .format = ".3f"},
+               traffic.received_max_over_mean);
+  report.value({.name = fmt::format("NVLink, all operations of {} layers", counted.moe_layers), .unit = "MB per token"},
+               traffic.nvlink * megabytes);
+  report.value(
+      {.name = fmt::format("network, all operations of {} layers", counted.moe_layers), .unit = "MB per token"},
+      traffic.network * megabytes);
+  report.table(name + ".operations", operation_table(traffic, ops, counted.dim));
 }
 
-Json to_json(const Counted& counted, const std::vector<WayCounts>& ways, const std::vector<AllToAllOp>& ops,
-             bool matrices) {
-  Json root;
-  root["kind"] = "counted";
-  root["routing"] = counted.routing;
-  root["ranks"] = counted.volume.ranks;
-  root["ranks_per_node"] = counted.volume.ranks_per_node;
-  root["tokens"] = counted.tokens;
-  root["dim"] = counted.dim;
-  root["n_experts"] = counted.n_experts;
-  root["top_k"] = counted.top_k;
-  root["moe_layers"] = counted.moe_layers;
-  root["slots_sent_nowhere"] = counted.nowhere;
-  root["ranks_per_token"] = sum_of(counted.volume.distinct_RR) / static_cast<double>(counted.tokens);
-  root["nodes_per_token"] = sum_of(counted.volume.nodes_RN) / static_cast<double>(counted.tokens);
-  for (const WayCounts& way : ways) {
-    Json& out = root[all_to_all_name(way.way)];
-    out["copies_per_token"] = {
-        {"sent", way.sent}, {"local", way.local}, {"nvlink", way.nvlink}, {"network", way.network}};
-    out["busiest_rank_copies_per_token"] = {{"nvlink", way.nvlink_fullest}, {"network", way.network_fullest}};
-    out["received_max_over_mean"] = way.received_max_over_mean;
-    for (const AllToAllOp& op : ops) {
-      const double bytes = static_cast<double>(bytes_per_token(op.payload, counted.dim));
-      out["operations"].push_back({{"name", op.name},
-                                   {"payload", payload_name(op.payload)},
-                                   {"bytes_per_copy", bytes},
-                                   {"bytes_per_token", way.sent * bytes},
-                                   {"nvlink_bytes_per_token", way.nvlink * bytes},
-                                   {"network_bytes_per_token", way.network * bytes}});
-    }
-  }
-  root["saved_by_deepep"] = number_or_null(saved_by_deepep(counted.volume));
-  if (matrices) {
-    root["copies_RR"] = counted.volume.copies_RR;
-    root["distinct_RR"] = counted.volume.distinct_RR;
-    root["nodes_RN"] = counted.volume.nodes_RN;
-    if (!counted.copies_RE.empty()) root["copies_RE"] = counted.copies_RE;
-  }
-  return root;
-}
-
-void print_table(const Counted& counted, const std::vector<WayCounts>& ways, const std::vector<AllToAllOp>& ops) {
+Report report_of(const Counted& counted, const std::vector<AllToAllOp>& ops, bool has_matrices) {
   const VolumeFrame& volume = counted.volume;
-  const double tokens = static_cast<double>(counted.tokens);
-  std::printf("%s; %d experts, top_k %d, dim %d; %d rank%s on nodes of %d; all figures counted\n",
-              printable(counted.routing).c_str(), counted.n_experts, counted.top_k, counted.dim, volume.ranks,
-              volume.ranks == 1 ? "" : "s", volume.ranks_per_node);
-  if (counted.nowhere > 0)
-    std::printf("%lld of %lld slots hold no expert (-1) and are sent nowhere\n",
-                static_cast<long long>(counted.nowhere), static_cast<long long>(counted.tokens * counted.top_k));
-  std::printf("a token reaches %.3f ranks on %.3f nodes\n\n", sum_of(volume.distinct_RR) / tokens,
-              sum_of(volume.nodes_RN) / tokens);
-  std::printf("%-10s %-22s %-6s %11s | %12s %12s %12s | %12s %12s\n", "", "bytes per token", "as", "bytes a copy",
-              "sent", "NVLink", "network", "busiest NVL", "busiest net");
-  for (const WayCounts& way : ways) {
-    double nvlink = 0, network = 0;
-    for (const AllToAllOp& op : ops) {
-      const double bytes = static_cast<double>(bytes_per_token(op.payload, counted.dim));
-      std::printf("%-10s %-22s %-6s %12.0f | %12.0f %12.0f %12.0f | %12.0f %12.0f\n", all_to_all_name(way.way), op.name,
-                  payload_name(op.payload), bytes, way.sent * bytes, way.nvlink * bytes, way.network * bytes,
-                  way.nvlink_fullest * bytes, way.network_fullest * bytes);
-      nvlink += way.nvlink * bytes * counted.moe_layers;
-      network += way.network * bytes * counted.moe_layers;
-    }
-    std::printf(
-        "%-10s all operations of %d layers: %.4g MB NVLink, %.4g MB network a token; received max/mean %.3f\n\n",
-        all_to_all_name(way.way), counted.moe_layers, nvlink / 1e6, network / 1e6, way.received_max_over_mean);
+  Report report;
+  report.value({.name = "all figures", .key = "kind"}, provenance_name(Provenance::counted));
+  report.value({.name = "routing", .key = "routing"}, counted.routing);
+  report.value({.name = "ranks", .key = "ranks"}, volume.ranks);
+  report.value({.name = "ranks per node", .key = "ranks_per_node"}, volume.ranks_per_node);
+  report.value({.name = "tokens", .key = "tokens"}, counted.tokens);
+  report.value({.name = "values of a token's row", .key = "dim"}, counted.dim);
+  report.value({.name = "experts", .key = "n_experts"}, counted.n_experts);
+  report.value({.name = "experts of a token", .key = "top_k"}, counted.top_k);
+  report.value({.name = "MoE layers", .key = "moe_layers"}, counted.moe_layers);
+  report.value({.name = "slots without an expert (-1), sent nowhere", .key = "slots_sent_nowhere"}, counted.nowhere);
+  const auto tokens = static_cast<double>(counted.tokens);
+  report.value({.name = "ranks of a token", .key = "ranks_per_token", .format = ".3f"},
+               sum_of(volume.distinct_RR) / tokens);
+  report.value({.name = "nodes of a token", .key = "nodes_per_token", .format = ".3f"},
+               sum_of(volume.nodes_RN) / tokens);
+  for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) add_way(report, counted, way, ops);
+  const double saved = saved_by_deepep(volume);
+  report.sentence("");
+  report.value({.name = std::isnan(saved) ? "" : "saved by DeepEP, of the network bytes of the standard dispatch",
+                .unit = "share",
+                .digits = 3,
+                .key = "saved_by_deepep"},
+               saved);
+  if (has_matrices) {
+    Report::Json& json = report.json();
+    json["copies_RR"] = volume.copies_RR;
+    json["distinct_RR"] = volume.distinct_RR;
+    json["nodes_RN"] = volume.nodes_RN;
+    if (!counted.copies_RE.empty()) json["copies_RE"] = counted.copies_RE;
   }
-  if (const double saved = saved_by_deepep(volume); !std::isnan(saved))
-    std::printf("saved by DeepEP: %.3g %% of the network bytes of the standard dispatch\n", 100 * saved);
+  return report;
 }
 
 // Refuses options that would have no effect.
@@ -300,14 +270,7 @@ void print_volumes(const Command& command, VolumesOptions options) {
   check_options(command, options);
   const Payload payload = payload_named(options.payload);
   const Counted counted = options.recording.empty() ? count_routing(command, options) : count_recording(options);
-  const std::vector<AllToAllOp> ops = all_to_all_ops(payload, !options.no_recompute);
-  const std::vector<WayCounts> ways{way_counts(counted, AllToAll::standard), way_counts(counted, AllToAll::deep_ep)};
-  if (options.json)
-    std::printf(
-        "%s\n",
-        to_json(counted, ways, ops, options.matrices).dump(2, ' ', true, Json::error_handler_t::replace).c_str());
-  else
-    print_table(counted, ways, ops);
+  print_report(report_of(counted, all_to_all_ops(payload, !options.no_recompute), options.matrices), options.json);
 }
 
 void add_options(Command& command, VolumesOptions& o) {

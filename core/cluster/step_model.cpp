@@ -321,6 +321,7 @@ RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, A
   };
   traffic.network = per_token(sum.network_out);
   traffic.nvlink = per_token(sum.nvlink_out);
+  traffic.local = per_token(sum.local);
   traffic.network_fullest = per_token(network) * volume.ranks;
   traffic.nvlink_fullest = per_token(nvlink) * volume.ranks;
   const auto [received, most_received] = sum_and_largest(received_tokens(volume, kind));

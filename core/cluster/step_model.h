@@ -40,6 +40,7 @@ struct RoutingTraffic {
   int ranks = 1, ranks_per_node = 8;
   double network = 0, network_fullest = 0;  // the larger of sent and received
   double nvlink = 0, nvlink_fullest = 0;
+  double local = 0;             // copies that never leave their rank
   double copies_per_token = 0;  // sent rows, including those to the own rank
   double received_max_over_mean = 1;
   double expert_rows_max_over_mean = 1;  // rows that the experts of a rank compute

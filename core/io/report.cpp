@@ -10,14 +10,15 @@
 namespace moescope {
 namespace {
 
-// Sets the member of an object that a key of ValueColumn names.
-void set_member(Report::Json& object, std::string_view key, Report::Json value) {
-  const std::size_t dot = key.find('.');
-  Report::Json& member = object[std::string(key.substr(0, dot))];
-  if (dot == std::string_view::npos)
+// Sets the value that a key of ValueColumn names.
+void set_member(Report::Json& parent, std::string_view key, Report::Json value) {
+  const std::string name(key.substr(0, key.find('.')));
+  const bool is_index = name.find_first_not_of("0123456789") == std::string::npos;
+  Report::Json& member = is_index ? parent[std::stoul(name)] : parent[name];
+  if (name.size() == key.size())
     member = std::move(value);
   else
-    set_member(member, key.substr(dot + 1), std::move(value));
+    set_member(member, key.substr(name.size() + 1), std::move(value));
 }
 
 }  // namespace
@@ -29,8 +30,8 @@ void Report::sentence(std::string_view line) {
 void Report::value(const ValueColumn& column, const TableValue& value) {
   if (!column.key.empty()) set_member(json_, column.key, json_value(value));
   if (column.name.empty()) return;
-  sentence(fmt::format("{}: {}{}{}", column.name, cell_text(column, value), unit_text(column).empty() ? "" : " ",
-                       unit_text(column)));
+  const std::string text = cell_text(column, value), unit = text == "-" ? "" : unit_text(column);
+  sentence(fmt::format("{}: {}{}{}", column.name, text, unit.empty() ? "" : " ", unit));
 }
 
 void Report::table(const std::string& key, const ValueTable& table) {

@@ -28,9 +28,14 @@ std::string csv_cell(std::string text) {
   return quoted + '"';
 }
 
-std::string csv_line(std::size_t cells, auto text_of) {
+std::string csv_line(const std::vector<ValueColumn>& columns, auto text_of) {
   std::string line;
-  for (std::size_t i = 0; i < cells; ++i) line += (i > 0 ? "," : "") + csv_cell(text_of(i));
+  const char* separator = "";
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].name.empty()) continue;
+    line += separator + csv_cell(text_of(i));
+    separator = ",";
+  }
   return line + '\n';
 }
 
@@ -40,6 +45,7 @@ std::size_t count_characters(std::string_view text) {
 
 struct TextColumn {
   std::vector<std::string> texts;  // the first of them is the name
+  bool is_left = true;             // false for numbers
   std::size_t width = 0;           // in characters
 };
 
@@ -51,7 +57,9 @@ std::optional<TextColumn> text_column(const ValueTable& table, std::size_t index
   bool has_value = false;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     shown.texts.push_back(cell_text(column, table.row(row)[index]));
-    has_value |= shown.texts.back() != "-";
+    if (shown.texts.back() == "-") continue;
+    has_value = true;
+    shown.is_left &= std::holds_alternative<std::string>(table.row(row)[index]);
   }
   if (column.name.empty() || !has_value) return std::nullopt;
   for (std::string& text : shown.texts) {
@@ -110,9 +118,8 @@ std::string to_text(const ValueTable& table) {
     for (const TextColumn& column : columns) {
       const std::string& cell = column.texts[line];
       const std::string space(column.width - count_characters(cell), ' ');
-      const bool is_left = &column == &columns.front() || &column == &columns.back();
       if (&column != &columns.front()) text += "  ";
-      text += is_left ? cell + space : space + cell;
+      text += column.is_left ? cell + space : space + cell;
     }
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
@@ -122,11 +129,11 @@ std::string to_text(const ValueTable& table) {
 
 std::string to_csv(const ValueTable& table) {
   const std::vector<ValueColumn>& columns = table.columns();
-  std::string csv = csv_line(columns.size(), [&](std::size_t i) {
-    return columns[i].unit.empty() ? columns[i].name : columns[i].name + " [" + columns[i].unit + ']';
+  std::string csv = csv_line(columns, [&](std::size_t i) {
+    return columns[i].unit.empty() ? columns[i].name : fmt::format("{} [{}]", columns[i].name, columns[i].unit);
   });
   for (std::size_t row = 0; row < table.rows(); ++row)
-    csv += csv_line(columns.size(), [&](std::size_t i) { return file_text(table.row(row)[i]); });
+    csv += csv_line(columns, [&](std::size_t i) { return file_text(table.row(row)[i]); });
   return csv;
 }
 

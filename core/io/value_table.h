@@ -21,7 +21,8 @@ struct ValueColumn {
   std::string name{};  // "Expert bias"
   std::string unit{};  // "dB"; people read "share" in percent and "bytes" with SI prefixes; empty: texts, pure numbers
   int digits = 4;      // significant digits for people; files get all digits
-  std::string key{};   // in JSON (report.h); "all.loss": member loss of the object all; empty: not in JSON
+  std::string
+      key{};  // in JSON (report.h): "a.b" is member b of the object a, "a.0" element 0 of the array a; empty: none
   std::string format{};  // of a number in to_text(), as fmt writes it after the colon: "+.2e"; empty: by `digits`
 };
 
@@ -99,10 +100,10 @@ std::string file_text(const TableValue& value);
 // The text of a value for a terminal, without its unit; "-" if there is no value, or NaN.
 std::string cell_text(const ValueColumn& column, const TableValue& value);
 std::string unit_text(const ValueColumn& column);  // the unit of cell_text(): "%" for a share
-// Columns as wide as their widest text, below their names with units. The first and the last are left-aligned, the
-// others right-aligned. Leaves out columns without a name or value. Texts are made printable.
+// Columns as wide as their widest text, below their names with units: texts left-aligned, numbers right-aligned. Leaves
+// out columns without a name or value. Texts are made printable.
 std::string to_text(const ValueTable& table);
-// CSV (RFC 4180, lines end with "\n"): a header "Expert bias,SQNR [dB]", then the rows.
+// CSV (RFC 4180, lines end with "\n"): a header "Expert bias,SQNR [dB]", then the rows; without columns without a name.
 std::string to_csv(const ValueTable& table);
 
 }  // namespace moescope

@@ -49,8 +49,8 @@ TEST_F(CliCheck, ATrainerIsComparedWithAnEngine) {
   write("batch.json", R"({"rollout_log_probs": [-1, -2], "old_log_probs": [-1, -1]})");
   const Result text = run({"check", path("batch.json"), "--engine", path("batch.json")});
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_NE(text.out.find("trainer against engine, 2 tokens"), std::string::npos) << text.out;
-  EXPECT_NE(text.out.find("probability ratio beyond 2: 50 % of the tokens"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("compared: 2 tokens\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("tokens with a probability ratio beyond 2: 50 %\n"), std::string::npos) << text.out;
   const Json json = Json::parse(run({"check", path("batch.json"), "--engine", path("batch.json"), "--json"}).out);
   EXPECT_EQ(json["tokens"], 2);
   EXPECT_NEAR(json["k3"].get<double>(), (std::exp(1.0) - 2) / 2, 1e-6);

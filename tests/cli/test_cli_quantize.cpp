@@ -151,7 +151,7 @@ TEST_F(CliQuantize, WhatIfIsThatOfTheWindow) {
 TEST_F(CliQuantize, TheTableHasTheSameFigures) {
   const Quantized table = run("--format mxfp8_e4m3 --scale floor --axis both");
   EXPECT_EQ(table.status, 0);
-  EXPECT_NE(table.out.find("mxfp8_e4m3, scale rule floor, blocks of 32, axis both"), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("format: mxfp8_e4m3\nscale rule, in blocks of 32: floor\n"), std::string::npos) << table.out;
   EXPECT_EQ(table.out.find("ids"), std::string::npos) << "no floating-point tensor";
   const Json report = json("--format mxfp8_e4m3 --scale floor --axis both");
   ASSERT_EQ(report["tensors"].size(), 2u);

@@ -9,6 +9,7 @@
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "app/cli/record/recording_in_work.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "core/io/output_guard.h"
@@ -46,8 +47,8 @@ class Percentage {
     if (!shown_ || per_mille == last_) return;
     last_ = per_mille;
     const int full = per_mille / 50;
-    std::fprintf(stderr, "\r[%s%s] %.1f %%\x1b[K", std::string(static_cast<std::size_t>(full), '#').c_str(),
-                 std::string(static_cast<std::size_t>(20 - full), '.').c_str(), per_mille / 10.0);
+    print_to(stderr, "\r[{}{}] {:.1f} %\x1b[K", std::string(static_cast<std::size_t>(full), '#'),
+             std::string(static_cast<std::size_t>(20 - full), '.'), per_mille / 10.0);
     std::fflush(stderr);
   }
 
@@ -70,13 +71,12 @@ void check_output(const ImportCommand& command) {
 void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
   std::string all;
   for (const SkippedLines& file : skipped) {
-    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
+    print_to(stderr, "{}: {}\n", printable(file.path), printable(file.bad.summary()));
     const auto& first = file.bad.first();
     for (std::size_t i = 0; i < std::min(kShownBadLines, first.size()); ++i)
-      std::fprintf(stderr, "  %s %lld: %s\n", file.bad.unit(), static_cast<long long>(first[i].number),
-                   printable(first[i].why).c_str());
+      print_to(stderr, "  {} {}: {}\n", file.bad.unit(), first[i].number, printable(first[i].why));
     if (file.bad.count() > static_cast<std::int64_t>(kShownBadLines) && command.bad_lines.empty())
-      std::fprintf(stderr, "  ... --bad-lines FILE writes all\n");
+      print_to(stderr, "  ... --bad-lines FILE writes all\n");
     all += file.path + '\n' + file.bad.text();
   }
   if (command.bad_lines.empty()) return;
@@ -90,20 +90,17 @@ void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLine
 // Returns for example "1401 steps" or "3 steps from 10 to 30".
 std::string count_and_range(const History& run) {
   const StepRange steps = run.steps();
-  const std::string count = std::to_string(run.count()) + (run.count() == 1 ? " step" : " steps");
-  return run.count() == steps.size()
-             ? count
-             : count + " from " + std::to_string(steps.first) + " to " + std::to_string(steps.last);
+  const std::string count = fmt::format("{}{}", run.count(), run.count() == 1 ? " step" : " steps");
+  return run.count() == steps.size() ? count : fmt::format("{} from {} to {}", count, steps.first, steps.last);
 }
 
 void print_summary(const OpenedRuns& opened, const std::string& out, double seconds) {
   for (const auto& run : opened.histories) {
     const RunInfo& info = run->info();
-    std::printf("%c %s: %s, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
-                printable(info.name).c_str(), count_and_range(*run).c_str(), info.moe_layers.size(), info.n_experts);
+    print_out("{} {}: {}, {} MoE layers of {} experts\n", static_cast<char>('A' + info.run), printable(info.name),
+              count_and_range(*run), info.moe_layers.size(), info.n_experts);
   }
-  std::printf("%s: %.1f MB, in %.1f s\n", printable(out).c_str(), static_cast<double>(fs::file_size(out)) / 1e6,
-              seconds);
+  print_out("{}: {:.1f} MB, in {:.1f} s\n", printable(out), static_cast<double>(fs::file_size(out)) / 1e6, seconds);
 }
 
 ImportOptions options_of(const ImportCommand& command) {
@@ -153,7 +150,7 @@ void import(ImportCommand command) {
     opened = open_runs(command.files, options, kMaxRuns);
   }
   if (opened.histories.empty()) {
-    std::fprintf(stderr, "moescope-cli: stopped: nothing was written\n");
+    print_to(stderr, "moescope-cli: stopped: nothing was written\n");
     throw ExitStatus{128 + stop_signal()};
   }
   recording.finish();

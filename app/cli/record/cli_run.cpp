@@ -12,10 +12,10 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "app/cli/record/recording_in_work.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
-#include "app/cli/train/text_columns.h"
 #include "core/checkpoints/ablation/expert_removal.h"
 #include "core/checkpoints/ablation/precision_twins.h"
 #include "core/checkpoints/ablation/similar_experts.h"
@@ -51,52 +51,52 @@ std::optional<CheckpointTokenizer> tokenizer_of(const RunCommand& command) {
 }
 
 void print_notes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", printable(note).c_str());
+  for (const std::string& note : notes) print_to(stderr, "note: {}\n", printable(note));
 }
 
 std::string bytes_text(double bytes) {
-  return bytes >= kGiga ? formatted("%.2f GB", bytes / kGiga) : formatted("%.1f MB", bytes / kMega);
+  return bytes >= kGiga ? fmt::format("{:.2f} GB", bytes / kGiga) : fmt::format("{:.1f} MB", bytes / kMega);
 }
 
 void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
   const CheckpointConfig& config = model.config();
-  std::printf("%s: %s, %zu layers (%zu with experts), %d experts, top %d, %.4g M parameters in %s\n",
-              printable(command.folder).c_str(), config.architecture, config.layers.size(), model.moe_layers().size(),
-              config.experts, config.router.config.top_k, static_cast<double>(model.parameters()) / kMega,
-              bytes_text(static_cast<double>(model.stored_bytes())).c_str());
-  std::printf("memory: %s for a batch of %d x %d tokens, without the weights, which are read from mapped files\n",
-              bytes_text(static_cast<double>(model.working_bytes(Index{command.batch} * command.texts.length))).c_str(),
-              command.batch, command.texts.length);
-  std::printf("time: about %.3g s for 1,000 tokens, estimated from one layer of each kind\n",
-              1000 * model.measured_seconds_per_token());
+  print_out("{}: {}, {} layers ({} with experts), {} experts, top {}, {:.4g} M parameters in {}\n",
+            printable(command.folder), config.architecture, config.layers.size(), model.moe_layers().size(),
+            config.experts, config.router.config.top_k, static_cast<double>(model.parameters()) / kMega,
+            bytes_text(static_cast<double>(model.stored_bytes())));
+  print_out("memory: {} for a batch of {} x {} tokens, without the weights, which are read from mapped files\n",
+            bytes_text(static_cast<double>(model.working_bytes(Index{command.batch} * command.texts.length))),
+            command.batch, command.texts.length);
+  print_out("time: about {:.3g} s for 1,000 tokens, estimated from one layer of each kind\n",
+            1000 * model.measured_seconds_per_token());
   std::fflush(stdout);
 }
 
 void print_losses(const CheckpointRun& run, double seconds) {
-  const auto row = [](const std::string& name, const TextLoss& loss) {
-    return TextRow{name, std::to_string(loss.tokens), loss.tokens ? formatted("%.5f", loss.mean()) : "-",
-                   loss.tokens ? formatted("%.4g", std::exp(loss.mean())) : "-"};
+  ValueTable table(
+      {{"text"}, {"tokens predicted"}, {.name = "loss", .unit = "nats/token", .format = ".5f"}, {"perplexity"}});
+  const auto add = [&](const std::string& name, const TextLoss& loss) {
+    const double mean = loss.tokens ? loss.mean() : kNoValue;
+    table.add(name, loss.tokens, mean, std::exp(mean));
   };
-  std::vector<TextRow> rows{{"text", "tokens predicted", "loss, nats/token", "perplexity"}};
-  for (std::size_t d = 0; d < run.losses().size(); ++d)
-    rows.push_back(row(printable(run.info().domains[d]), run.losses()[d]));
-  if (run.losses().size() > 1) rows.push_back(row("all", run.loss()));
-  std::fputs(aligned(rows).c_str(), stdout);
-  std::printf("%lld tokens in %.2f s: %.0f tokens/s\n", static_cast<long long>(run.tokens()), seconds,
-              static_cast<double>(run.tokens()) / seconds);
+  for (std::size_t d = 0; d < run.losses().size(); ++d) add(run.info().domains[d], run.losses()[d]);
+  if (run.losses().size() > 1) add("all", run.loss());
+  print_out("{}", to_text(table));
+  print_out("{} tokens in {:.2f} s: {:.0f} tokens/s\n", run.tokens(), seconds,
+            static_cast<double>(run.tokens()) / seconds);
 }
 
 // Prints the load of each expert divided by its fair share.
 void print_load(const CheckpointRun& run) {
   const RunInfo& info = run.info();
   if (info.moe_layers.empty()) return;
-  std::printf("load of each expert, in fair shares:\n");
+  print_out("load of each expert, in fair shares:\n");
   for (std::size_t i = 0; i < info.moe_layers.size(); ++i) {
     double slots = 0;
     for (const std::uint64_t n : run.load()[i]) slots += static_cast<double>(n);
-    std::printf("layer %d:", info.moe_layers[i]);
-    for (const std::uint64_t n : run.load()[i]) std::printf(" %.2f", static_cast<double>(n) * info.n_experts / slots);
-    std::printf("\n");
+    print_out("layer {}:", info.moe_layers[i]);
+    for (const std::uint64_t n : run.load()[i]) print_out(" {:.2f}", static_cast<double>(n) * info.n_experts / slots);
+    print_out("\n");
   }
 }
 
@@ -108,34 +108,32 @@ void print_written(const CheckpointModel& model, const std::vector<LabelledText>
     const std::span<const std::int32_t> all = text.ids;
     const auto given = all.last(std::min(all.size(), static_cast<std::size_t>(command.texts.length)));
     const WrittenText written = continue_text(model, given, command.written);
-    std::printf(
-        "continuation of %s (%zu tokens read at %.0f tokens/s, %zu written at %.1f tokens/s):\n%s\n",
-        printable(text.name).c_str(), given.size(), static_cast<double>(given.size()) / written.prefill_s,
-        written.ids.size(), static_cast<double>(written.ids.size() - 1) / written.decode_s,
-        (tokenizer ? printable_lines(tokenizer->decode(written.ids)) : joined(written.ids, " ", [](std::int32_t id) {
-          return std::to_string(id);
-        })).c_str());
+    print_out("continuation of {} ({} tokens read at {:.0f} tokens/s, {} written at {:.1f} tokens/s):\n{}\n",
+              printable(text.name), given.size(), static_cast<double>(given.size()) / written.prefill_s,
+              written.ids.size(), static_cast<double>(written.ids.size() - 1) / written.decode_s,
+              (tokenizer ? printable_lines(tokenizer->decode(written.ids))
+                         : joined(written.ids, " ", [](std::int32_t id) { return std::to_string(id); })));
   }
 }
 
 std::string interval_text(const FigureOfPieces& figure, double factor) {
-  return formatted("%.3g", factor * figure.mean) +
-         (std::isnan(figure.interval) ? "" : formatted(" +- %.2g", factor * figure.interval));
+  return fmt::format("{:.3g}", factor * figure.mean) +
+         (std::isnan(figure.interval) ? "" : fmt::format(" +- {:.2g}", factor * figure.interval));
 }
 
 // Prints how much the forward pass of each published recipe changes the loss, and compares the change with kMatters of
 // the loss.
 void print_published(const PrecisionScan& scan) {
   const double matters = kMatters * scan.loss;
-  std::printf(
-      "forward passes of published recipes, the gate in FP32; a change of %.2g nats/token (%.2g %% of the loss) "
+  print_out(
+      "forward passes of published recipes, the gate in FP32; a change of {:.2g} nats/token ({:.2g} % of the loss) "
       "matters:\n",
       matters, 100 * kMatters);
-  std::vector<TextRow> rows{{"recipe", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token", "against what matters"}};
+  ValueTable table({{"recipe"}, {"divergence, 1e-3 nats/token"}, {"loss, 1e-3 nats/token"}, {"against what matters"}});
   for (const PublishedFit& fit : scan.published)
-    rows.push_back({fit.name, interval_text(fit.divergence, 1e3), interval_text(fit.loss_change, 1e3),
-                    to_text(fit_of(fit, scan.loss, kMatters))});
-  std::fputs(aligned(rows).c_str(), stdout);
+    table.add(fit.name, interval_text(fit.divergence, 1e3), interval_text(fit.loss_change, 1e3),
+              to_text(fit_of(fit, scan.loss, kMatters)));
+  print_out("{}", to_text(table));
 }
 
 std::function<bool(int done, int of)> shown_passes(const RunCommand& command) {
@@ -150,14 +148,17 @@ PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText
                           Recipe recipe) {
   const PrecisionScan scan =
       compare_precision(model, texts, {command.texts.length, command.twin_pieces}, recipe, shown_passes(command));
-  std::printf("one operand at a time in %s, all else in FP32, 95 %% intervals over %d pieces of text:\n",
-              recipe_info(recipe).name, scan.pieces);
-  std::vector<TextRow> rows{{"operand", "divergence, 1e-3 nats/token", "distance to the first of its kind",
-                             "loss, 1e-3 nats/token", "other experts, %"}};
+  print_out("one operand at a time in {}, all else in FP32, 95 % intervals over {} pieces of text:\n",
+            recipe_info(recipe).name, scan.pieces);
+  ValueTable table({{"operand"},
+                    {"divergence, 1e-3 nats/token"},
+                    {"distance to the first of its kind"},
+                    {"loss, 1e-3 nats/token"},
+                    {"other experts, %"}});
   for (const PrecisionTwin& twin : scan.twins)
-    rows.push_back({twin_name(twin), interval_text(twin.divergence, 1e3), interval_text(twin.behind, 1e3),
-                    interval_text(twin.loss_change, 1e3), interval_text(twin.flips, 100)});
-  std::fputs(aligned(rows).c_str(), stdout);
+    table.add(twin_name(twin), interval_text(twin.divergence, 1e3), interval_text(twin.behind, 1e3),
+              interval_text(twin.loss_change, 1e3), interval_text(twin.flips, 100));
+  print_out("{}", to_text(table));
   print_published(scan);
   return scan;
 }
@@ -166,21 +167,21 @@ constexpr std::size_t kMostDomainColumns = 8;
 
 void print_pruning(const ExpertScan& scan) {
   if (scan.pruning.empty()) return;
-  std::printf("loss without several experts of every layer, 1e-3 nats/token%s:\n",
-              scan.pieces > 1 ? "; experts are ranked on every second piece, the loss is measured on the others" : "");
-  std::vector<TextRow> rows{
-      {"experts removed", "smallest divergence", "smallest saliency", "random, interval over 5 choices"}};
+  print_out("loss without several experts of every layer, 1e-3 nats/token{}:\n",
+            scan.pieces > 1 ? "; experts are ranked on every second piece, the loss is measured on the others" : "");
+  ValueTable table(
+      {{"experts removed"}, {"smallest divergence"}, {"smallest saliency"}, {"random, interval over 5 choices"}});
   for (const PrunedModel& model : scan.pruning)
-    rows.push_back({std::to_string(model.removed), interval_text(model.by_divergence, 1e3),
-                    interval_text(model.by_saliency, 1e3), interval_text(model.random, 1e3)});
-  std::fputs(aligned(rows).c_str(), stdout);
+    table.add(model.removed, interval_text(model.by_divergence, 1e3), interval_text(model.by_saliency, 1e3),
+              interval_text(model.random, 1e3));
+  print_out("{}", to_text(table));
 }
 
 // Returns the expert of the layer with the most similar outputs, and the cosine of the outputs.
 std::string most_similar_text(const ExpertSimilarity& similarity, const ExpertCost& cost) {
   const LayerSimilarity* layer = similarity.find(cost.layer);
   const int other = layer ? layer->most_similar(cost.expert) : -1;
-  return other < 0 ? "-" : std::to_string(other) + ": " + interval_text(layer->cosine(cost.expert, other), 1);
+  return other < 0 ? "-" : fmt::format("{}: {}", other, interval_text(layer->cosine(cost.expert, other), 1));
 }
 
 struct ExpertFigures {
@@ -194,22 +195,29 @@ ExpertFigures print_without_each(CheckpointModel& model, const std::vector<Label
   ExpertFigures figures{remove_each_expert(model, texts, which, shown_passes(command)),
                         similarity_of_experts(model, texts, which, shown_passes(command))};
   const ExpertScan& scan = figures.scan;
-  std::printf("one expert left out at a time, 95 %% intervals over %d pieces of text:\n", scan.pieces);
+  print_out("one expert left out at a time, 95 % intervals over {} pieces of text:\n", scan.pieces);
   const bool by_domain = scan.domains.size() > 1 && scan.domains.size() <= kMostDomainColumns;
-  std::vector<TextRow> rows{{"expert", "load, fair shares", "saliency", "most similar: cosine",
-                             "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token"}};
+  std::vector<ValueColumn> columns{{"expert"},
+                                   {.name = "load", .unit = "fair shares", .format = ".2f"},
+                                   {.name = "saliency", .digits = 3},
+                                   {"most similar: cosine"},
+                                   {"divergence, 1e-3 nats/token"},
+                                   {"loss, 1e-3 nats/token"}};
   if (by_domain)
-    for (const std::string& domain : scan.domains) rows.front().push_back("on " + printable(domain));
+    for (const std::string& domain : scan.domains) columns.push_back({.name = "on " + domain, .digits = 3});
+  ValueTable table(columns);
   for (const ExpertCost& cost : scan.experts) {
-    rows.push_back({"layer " + std::to_string(cost.layer) + ", expert " + std::to_string(cost.expert),
-                    formatted("%.2f", cost.load), formatted("%.3g", cost.saliency),
-                    most_similar_text(figures.similarity, cost), interval_text(cost.divergence, 1e3),
-                    interval_text(cost.loss_change, 1e3)});
-    if (!by_domain) continue;
-    for (const FigureOfPieces& loss : cost.loss_by_domain)
-      rows.back().push_back(std::isnan(loss.mean) ? "-" : formatted("%.3g", 1e3 * loss.mean));
+    std::vector<TableValue> row{fmt::format("layer {}, expert {}", cost.layer, cost.expert),
+                                cost.load,
+                                cost.saliency,
+                                most_similar_text(figures.similarity, cost),
+                                interval_text(cost.divergence, 1e3),
+                                interval_text(cost.loss_change, 1e3)};
+    if (by_domain)
+      for (const FigureOfPieces& loss : cost.loss_by_domain) row.emplace_back(1e3 * loss.mean);
+    table.add_row(row);
   }
-  std::fputs(aligned(rows).c_str(), stdout);
+  print_out("{}", to_text(table));
   print_pruning(scan);
   return figures;
 }
@@ -228,15 +236,14 @@ class PairFigures {
   }
 
   void print() const {
-    std::vector<TextRow> rows{{"B against A, mean over batches", "", "95 % interval"}};
+    ValueTable table({{"B against A"}, {"mean over batches"}, {.name = "95 % interval, +-", .digits = 2}});
     const auto row = [&](const std::string& name, Metric metric, int layer, double factor) {
       std::vector<double> known;
       for (const float value : b_->values_in(metric, layer, b_->steps()))
         if (std::isfinite(value)) known.push_back(factor * static_cast<double>(value));
       if (known.empty()) return;
       const FigureOfPieces figure = figure_of_pieces(known);
-      rows.push_back({name, formatted("%.4g", figure.mean),
-                      std::isnan(figure.interval) ? "-" : formatted("+-%.2g", figure.interval)});
+      table.add(name, figure.mean, figure.interval);
     };
     row("KL divergence of the predictions, 1e-3 nats/token", Metric::fp32_kl, kWholeRun, 1e3);
     row("k1, 1e-3 nats/token", Metric::fp32_k1, kWholeRun, 1e3);
@@ -244,9 +251,9 @@ class PairFigures {
     row("probability ratio beyond 2, % of the tokens", Metric::fp32_ratio_beyond_2, kWholeRun, 100);
     row("other experts in at least one layer, % of the tokens", Metric::fp32_any_layer_flipped, kWholeRun, 100);
     for (const int layer : b_->info().moe_layers)
-      row("other experts in layer " + std::to_string(layer) + ", % of the tokens", Metric::flip_rate, layer, 100);
-    std::fputs(aligned(rows).c_str(), stdout);
-    std::printf("%s\n", printable(verdict_sentence(conclude(a_, {b_}, {}))).c_str());
+      row(fmt::format("other experts in layer {}, % of the tokens", layer), Metric::flip_rate, layer, 100);
+    print_out("{}", to_text(table));
+    print_out("{}\n", printable(verdict_sentence(conclude(a_, {b_}, {}))));
   }
 
  private:
@@ -254,19 +261,21 @@ class PairFigures {
 };
 
 void print_pair_losses(const CheckpointPair& pair) {
-  const auto mean = [](const TextLoss& loss) { return loss.tokens ? formatted("%.5f", loss.mean()) : "-"; };
-  const auto gap = [](double value) {
-    const std::string text = formatted("%+.5f", value);
-    return std::stod(text) == 0 ? std::string("0") : text;
-  };
-  std::vector<TextRow> rows{{"text", "tokens predicted", "loss of A, nats/token", "loss of B", "B minus A"}};
+  ValueTable table({{"text"},
+                    {"tokens predicted"},
+                    {.name = "loss of A", .unit = "nats/token", .format = ".5f"},
+                    {.name = "loss of B", .unit = "nats/token", .format = ".5f"},
+                    {.name = "B minus A", .unit = "nats/token", .format = "+.5f"}});
   const auto row = [&](const std::string& name, const TextLoss& a, const TextLoss& b) {
-    rows.push_back({name, std::to_string(a.tokens), mean(a), mean(b), a.tokens ? gap(b.mean() - a.mean()) : "-"});
+    const double mean_a = a.tokens ? a.mean() : kNoValue, mean_b = a.tokens ? b.mean() : kNoValue;
+    const double gap = std::round(1e5 * (mean_b - mean_a)) / 1e5;
+    table.add_row(std::vector{table_value(name), table_value(a.tokens), table_value(mean_a), table_value(mean_b),
+                              gap == 0 ? table_value(0) : table_value(gap)});  // 0 without a sign
   };
   for (std::size_t d = 0; d < pair.a().losses().size(); ++d)
-    row(printable(pair.a().info().domains[d]), pair.a().losses()[d], pair.b().losses()[d]);
+    row(pair.a().info().domains[d], pair.a().losses()[d], pair.b().losses()[d]);
   if (pair.a().losses().size() > 1) row("all", pair.a().loss(), pair.b().loss());
-  std::fputs(aligned(rows).c_str(), stdout);
+  print_out("{}", to_text(table));
 }
 
 void require_alone(const RunCommand& command) {
@@ -279,8 +288,8 @@ void begin_run(RecordingInWork& recording, const CheckpointRun& run, const std::
   recording.add(info);
   if (!fits_coactivation(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts)))
     recording.add(Marker{info.run, 0, "event",
-                         "The co-activation of " + std::to_string(info.n_experts) + " experts in " +
-                             std::to_string(info.moe_layers.size()) + " layers is left out: its table is too large"});
+                         fmt::format("The co-activation of {} experts in {} layers is left out: its table is too large",
+                                     info.n_experts, info.moe_layers.size())});
   recording.add(Marker{run.info().run, 0, kSettingsMarker, run.settings()});
   for (const std::string& note : notes) recording.add(Marker{run.info().run, 0, "event", note});
 }
@@ -292,8 +301,7 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const ReadTex
   print_notes(b.notes());
   CheckpointPair pair({a, command.folder}, {b, command.with}, read.texts, command.texts, tokenizer);
   pair.set_weights(weight_difference(a, b, [](double) { return true; }));
-  std::printf("A: %s\nB: %s\n%s\n", printable(command.folder).c_str(), printable(command.with).c_str(),
-              pair.weights().text().c_str());
+  print_out("A: {}\nB: {}\n{}\n", printable(command.folder), printable(command.with), pair.weights().text());
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
     recording.emplace(command.out);

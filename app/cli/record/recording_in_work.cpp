@@ -1,5 +1,6 @@
 #include "app/cli/record/recording_in_work.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -50,7 +51,7 @@ void RecordingInWork::record(Write write) {
 }
 
 RecordingInWork::RecordingInWork(std::string out)
-    : out_(std::move(out)), work_(out_ + kPart + std::to_string(::getpid())) {
+    : out_(std::move(out)), work_(fmt::format("{}{}{}", out_, kPart, ::getpid())) {
   remove_abandoned_parts(out_);
   try {
     record([&] { writer_ = std::make_unique<RecordingWriter>(work_, Durable::when_finished); });

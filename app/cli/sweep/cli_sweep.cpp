@@ -13,6 +13,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/cli/launcher.h"
+#include "app/cli/printing.h"
 #include "app/cli/sweep/sweep_table.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_runs.h"
@@ -74,7 +75,7 @@ Share share_of(const SweepOptions& o) {
   const std::optional<LaunchedRank> launched = launched_rank();
   if (!launched || launched->ranks == 1) return {};
   if (launched->rank == 0 && !o.quiet)
-    std::fprintf(stderr, "%d processes of %s share the runs\n", launched->ranks, launched->by.c_str());
+    print_to(stderr, "{} processes of {} share the runs\n", launched->ranks, launched->by);
   return {launched->rank, launched->ranks};
 }
 
@@ -116,11 +117,11 @@ class SweepLine {
     const auto now = std::chrono::steady_clock::now();
     if (!ended && (!terminal || now - shown_ < std::chrono::milliseconds(200))) return;
     shown_ = now, ended_ = progress.finished;
-    std::string text = std::to_string(progress.finished) + " of " + std::to_string(runs) + " runs";
+    std::string text = fmt::format("{} of {} runs", progress.finished, runs);
     if (!progress.done && !is_missing(static_cast<float>(progress.seconds_left)))
-      text += ", " + std::to_string(static_cast<int>(100 * progress.share)) + " %, about " +
-              duration_text(progress.seconds_left) + " left";
-    std::fprintf(stderr, terminal ? "\r%s\x1b[K" : "%s\n", text.c_str());
+      text += fmt::format(", {} %, about {} left", static_cast<int>(100 * progress.share),
+                          duration_text(progress.seconds_left));
+    print_to(stderr, "{}{}{}", terminal ? "\r" : "", text, terminal ? "\x1b[K" : "\n");
     if (terminal && progress.done) std::fputc('\n', stderr);
     std::fflush(stderr);
   }
@@ -157,7 +158,7 @@ void write_output(const std::string& path, const std::string& text) {
   } catch (const std::runtime_error& problem) {
     throw OutputError(problem.what());
   }
-  std::printf("written     %s\n", printable(path).c_str());
+  print_out("written     {}\n", printable(path));
 }
 
 // Throws std::runtime_error if an output would replace an input.
@@ -185,20 +186,19 @@ void sweep(const SweepOptions& o) {
   take_others(share, steps, runs);
   if (all && !std::ranges::all_of(runs, &RunGroup::finished)) {
     if (share.rank == 0)
-      std::printf(
-          "This process has trained its runs. The last process to end writes the table; when all have ended,\n"
-          "the same command with --continue writes it, too.\n");
+      print_out(
+          "This process has trained its runs. The last process to end writes the table; when all have ended,\nthe same "
+          "command with --continue writes it, too.\n");
     return;
   }
   const std::vector<SweepPoint> points = sweep_points(runs, axes, steps);
   const SweepResult result{base.name, steps, o.seeds, axes, points};
-  std::fputs(printable_lines(sweep_report(result)).c_str(), stdout);
-  std::printf("recordings  %s to %s\n", printable(runs.front().recording).c_str(),
-              printable(runs.back().recording).c_str());
+  print_out("{}", printable_lines(sweep_report(result)));
+  print_out("recordings  {} to {}\n", printable(runs.front().recording), printable(runs.back().recording));
   write_output(o.table, sweep_csv(result));
   write_output(o.page, sweep_page(result));
   if (all) return;
-  std::printf("Stopped by %s. The same command with --continue trains what is missing.\n", signal_text(stop_signal()));
+  print_out("Stopped by {}. The same command with --continue trains what is missing.\n", signal_text(stop_signal()));
   throw ExitStatus{128 + stop_signal()};
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -31,7 +33,7 @@ std::string label_of(const SweepResult& result, const SweepPoint& point) {
   std::string label;
   for (std::size_t a = 0; a < result.axes.size(); ++a) {
     const std::string& key = result.axes[a].field->key;
-    label += (a ? ", " : "") + key.substr(key.find('.') + 1) + ' ' + point.values[a];
+    label += fmt::format("{}{} {}", a ? ", " : "", key.substr(key.find('.') + 1), point.values[a]);
   }
   return label;
 }
@@ -70,32 +72,32 @@ class Axis {
 std::string picture(const SweepResult& result) {
   const Axis axis(result);
   const int bottom = kTop + kRow * static_cast<int>(result.points.size());
-  std::string svg = formatted("<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Loss of each setting\">\n", kWidth,
-                              bottom + kAxis);
+  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Loss of each setting\">\n",
+                                kWidth, bottom + kAxis);
   const int digits = std::clamp(static_cast<int>(std::ceil(-std::log10(axis.step()))), 0, 8);
   for (double tick = axis.first_tick(); tick <= axis.high(); tick += axis.step())
-    svg += formatted(
-        "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>"
-        "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.*f</text>\n",
-        axis.x(tick), axis.x(tick), kTop, bottom, axis.x(tick), bottom + 16, digits, tick);
-  svg += formatted("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">loss, nats/token</text>\n",
-                   (kLabel + kWidth - kRight) / 2, bottom + 36);
+    svg += fmt::format(
+        "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{}\" y2=\"{}\"/><text x=\"{:.1f}\" y=\"{}\" "
+        "text-anchor=\"middle\">{:.{}f}</text>\n",
+        axis.x(tick), axis.x(tick), kTop, bottom, axis.x(tick), bottom + 16, tick, digits);
+  svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">loss, nats/token</text>\n",
+                     (kLabel + kWidth - kRight) / 2, bottom + 36);
   int y = kTop + kRow / 2;
   for (const SweepPoint& point : result.points) {
-    svg += formatted("<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>", kLabel - 12, y + 4,
-                     escaped(label_of(result, point)).c_str());
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kLabel - 12, y + 4,
+                       escaped(label_of(result, point)));
     if (!std::isnan(point.loss.half_width))
-      svg += formatted("<line class=\"half\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>",
-                       axis.x(point.loss.mean - point.loss.half_width), axis.x(point.loss.mean + point.loss.half_width),
-                       y, y);
+      svg += fmt::format("<line class=\"half\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{}\" y2=\"{}\"/>",
+                         axis.x(point.loss.mean - point.loss.half_width),
+                         axis.x(point.loss.mean + point.loss.half_width), y, y);
     for (const double loss : point.losses)
       if (!std::isnan(loss))
-        svg += formatted("<circle class=\"seed\" cx=\"%.1f\" cy=\"%d\" r=\"4\"/>", axis.x(loss), y);
+        svg += fmt::format("<circle class=\"seed\" cx=\"{:.1f}\" cy=\"{}\" r=\"4\"/>", axis.x(loss), y);
     if (!std::isnan(point.loss.mean))
-      svg += formatted("<line class=\"mean\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", axis.x(point.loss.mean),
-                       axis.x(point.loss.mean), y - 9, y + 9);
+      svg += fmt::format("<line class=\"mean\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{}\" y2=\"{}\"/>",
+                         axis.x(point.loss.mean), axis.x(point.loss.mean), y - 9, y + 9);
     else
-      svg += formatted("<text x=\"%d\" y=\"%d\">no loss: %d lost</text>", kLabel, y + 4, point.lost);
+      svg += fmt::format("<text x=\"{}\" y=\"{}\">no loss: {} lost</text>", kLabel, y + 4, point.lost);
     svg += '\n';
     y += kRow;
   }
@@ -105,9 +107,9 @@ std::string picture(const SweepResult& result) {
 std::string figure_of(const SweepPoint& point, const SweepColumn& column) {
   const SeedMean& of = point.*column.figure;
   if (std::isnan(of.mean)) return "";
-  const std::string text = formatted(column.format, of.mean);
+  const std::string text = cell_text({.format = column.format}, of.mean);
   return printed(std::isnan(of.half_width) || !column.half_key ? text
-                                                               : text + " +-" + formatted("%.4f", of.half_width));
+                                                               : fmt::format("{} +-{:.4f}", text, of.half_width));
 }
 
 std::string table(const SweepResult& result) {
@@ -119,7 +121,7 @@ std::string table(const SweepResult& result) {
     html += "<tr>";
     for (const std::string& value : point.values) html += "<td>" + escaped(value) + "</td>";
     const std::string seeds =
-        std::to_string(point.ended) + (point.lost > 0 ? ", " + std::to_string(point.lost) + " lost" : "");
+        fmt::format("{}{}", point.ended, point.lost > 0 ? fmt::format(", {} lost", point.lost) : "");
     for (const SweepColumn& column : kSweepColumns)
       html += "<td class=\"figure\">" + figure_of(point, column) + "</td>";
     html += "<td class=\"figure\">" + seeds + "</td></tr>\n";
@@ -136,7 +138,7 @@ svg { width: 100%; max-width: 60em; font-size: var(--secondary); background: var
 svg text { fill: var(--ink); }
 .grid { stroke: var(--grid); }
 .seed { fill: var(--a); fill-opacity: 0.55; }
-.half { stroke: var(--b); stroke-width: 2; }
+.half_width { stroke: var(--b); stroke-width: 2; }
 .mean { stroke: var(--b); stroke-width: 3; }
 )";
 constexpr const char* kDarkWhereWanted =
@@ -147,13 +149,25 @@ constexpr const char* kDarkWhereWanted =
 
 std::string sweep_page(const SweepResult& result) {
   const std::string title = "Sweep of " + escaped(result.run);
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         title + "</title>\n<style>\n" + std::string(page_look()) + kStyle + "</style>\n" + kDarkWhereWanted +
-         "</head>\n<body>\n<h1>" + title + "</h1>\n" + picture(result) +
-         "<p>Dots: seeds. Vertical stroke: their mean. Horizontal line: its 95 % interval, where there are several "
-         "seeds. All figures were measured here.</p>\n" +
-         table(result) + "<p>" + printed(escaped(sweep_notes(result))) + "</p>\n</body>\n</html>\n";
+  return fmt::format(
+      "<!DOCTYPE html>\n"
+      "<html lang=\"en\">\n"
+      "<head>\n"
+      "<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n"
+      "<style>\n"
+      "{}{}</style>\n"
+      "{}</head>\n"
+      "<body>\n"
+      "<h1>{}</h1>\n"
+      "{}<p>Dots: seeds. Vertical stroke: their mean. Horizontal line: its 95 % interval, where there are several "
+      "seeds. All figures were measured here.</p>\n"
+      "{}<p>{}</p>\n"
+      "</body>\n"
+      "</html>\n",
+      title, page_look(), kStyle, kDarkWhereWanted, title, picture(result), table(result),
+      printed(escaped(sweep_notes(result))));
 }
 
 }  // namespace moescope

@@ -1,10 +1,12 @@
 #include "app/cli/sweep/sweep_table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "app/cli/train/text_columns.h"
+#include "core/io/value_table.h"
 #include "core/io/words.h"
 #include "core/training/engine/outcomes.h"
 
@@ -12,11 +14,7 @@ namespace moescope {
 namespace {
 
 std::string csv_figure(double value) {
-  return std::isnan(value) ? "" : formatted("%.9g", value);
-}
-
-std::string text(double value, const char* format) {
-  return figure_text(static_cast<float>(value), format);
+  return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
 }
 
 bool has_sqnr(const SweepResult& result) {
@@ -28,25 +26,25 @@ bool has_sqnr(const SweepResult& result) {
 std::string allowance(const SweepResult& result) {
   const auto compared = std::ssize(result.points) - 1;
   if (compared < 2) return {};
-  return " These intervals are wider than that of a single comparison, as " + std::to_string(compared) +
-         " settings are compared with one (Bonferroni): about 1 of 20 sweeps in which no setting has an effect reports "
-         "a difference.";
+  return fmt::format(
+      " These intervals are wider than that of a single comparison, as {} settings are compared with one (Bonferroni): "
+      "about 1 of 20 sweeps in which no setting has an effect reports a difference.",
+      compared);
 }
 
 }  // namespace
 
 std::string sweep_notes(const SweepResult& result) {
-  std::string notes = "Losses in nats/token: means over the last " +
-                      std::to_string(std::min(kOutcomeSteps, result.steps)) + " of " + grouped(result.steps) +
-                      " steps, then over seeds; MaxVio and tokens/s likewise, the validation loss as last measured.";
+  std::string notes = fmt::format(
+      "Losses in nats/token: means over the last {} of {} steps, then over seeds; MaxVio and tokens/s likewise, the "
+      "validation loss as last measured.",
+      std::min(kOutcomeSteps, result.steps), grouped(result.steps));
   if (result.seeds > 1)
-    notes += std::string(
-                 " +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is the mean "
-                 "difference of the ") +
-             (std::ranges::any_of(result.points, &SweepPoint::by_validation) ? "validation" : "training") +
-             " losses of equal seeds, so that the effects of initial weights and batches cancel. A setting differs "
-             "from the first by more than chance if the interval of its gap excludes 0." +
-             allowance(result);
+    notes += fmt::format(
+        " +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is the mean difference of "
+        "the {} losses of equal seeds, so that the effects of initial weights and batches cancel. A setting differs "
+        "from the first by more than chance if the interval of its gap excludes 0.{}",
+        std::ranges::any_of(result.points, &SweepPoint::by_validation) ? "validation" : "training", allowance(result));
   else
     notes += " One seed each: it is not known how much of a difference is chance. --seeds 3 or more shows it.";
   if (has_sqnr(result))
@@ -59,23 +57,25 @@ std::string sweep_notes(const SweepResult& result) {
 }
 
 std::string sweep_report(const SweepResult& result) {
-  std::vector<TextRow> rows(1);
-  for (const SweepAxis& axis : result.axes) rows[0].push_back(axis.field->key);
+  std::vector<ValueColumn> columns;
+  for (const SweepAxis& axis : result.axes) columns.push_back({axis.field->key});
   for (const SweepColumn& column : kSweepColumns) {
-    rows[0].emplace_back(column.title);
-    if (column.half_key) rows[0].emplace_back("+-");
+    columns.push_back({.name = column.title, .format = column.format});
+    if (column.half_key) columns.push_back({.name = "+-", .format = ".4f"});
   }
-  rows[0].insert(rows[0].end(), {"lost", "seeds"});
+  columns.insert(columns.end(), {{"lost"}, {"seeds"}});
+  ValueTable table(columns);
   for (const SweepPoint& point : result.points) {
-    TextRow& row = rows.emplace_back(point.values);
+    std::vector<TableValue> row(point.values.begin(), point.values.end());
     for (const SweepColumn& column : kSweepColumns) {
-      row.push_back(text((point.*column.figure).mean, column.format));
-      if (column.half_key) row.push_back(text((point.*column.figure).half_width, "%.4f"));
+      row.push_back((point.*column.figure).mean);
+      if (column.half_key) row.push_back((point.*column.figure).half_width);
     }
-    row.insert(row.end(), {point.lost > 0 ? std::to_string(point.lost) : "-", std::to_string(point.ended)});
+    row.push_back(point.lost > 0 ? table_value(point.lost) : TableValue());
+    row.push_back(table_value(point.ended));
+    table.add_row(row);
   }
-  drop_empty_columns(rows);
-  return aligned(rows) + sweep_notes(result) + '\n';
+  return to_text(table) + sweep_notes(result) + '\n';
 }
 
 std::string sweep_csv(const SweepResult& result) {
@@ -83,15 +83,17 @@ std::string sweep_csv(const SweepResult& result) {
   for (const SweepAxis& axis : result.axes) csv += axis.field->key + ',';
   csv += "seeds,lost";
   for (const SweepColumn& column : kSweepColumns)
-    csv += std::string(",") + column.key + (column.half_key ? std::string(",") + column.half_key : "");
-  for (int seed = 1; seed <= result.seeds; ++seed) csv += ",loss_nats_of_seed_" + std::to_string(seed);
+    csv += fmt::format(",{}{}{}", column.key, column.half_key ? "," : "", column.half_key ? column.half_key : "");
+  for (int seed = 1; seed <= result.seeds; ++seed) csv += fmt::format(",loss_nats_of_seed_{}", seed);
   csv += '\n';
   for (const SweepPoint& point : result.points) {
-    for (const std::string& value : point.values) csv += '"' + value + "\",";  // no value of a grid has a quote
-    csv += std::to_string(point.ended) + ',' + std::to_string(point.lost);
-    for (const SweepColumn& column : kSweepColumns)
-      csv += ',' + csv_figure((point.*column.figure).mean) +
-             (column.half_key ? ',' + csv_figure((point.*column.figure).half_width) : "");
+    for (const std::string& value : point.values)
+      csv += fmt::format("\"{}\",", value);  // no value of a grid has a quote
+    csv += fmt::format("{},{}", point.ended, point.lost);
+    for (const SweepColumn& column : kSweepColumns) {
+      csv += ',' + csv_figure((point.*column.figure).mean);
+      if (column.half_key) csv += ',' + csv_figure((point.*column.figure).half_width);
+    }
     for (const double loss : point.losses) csv += ',' + csv_figure(loss);
     csv += '\n';
   }

@@ -24,13 +24,13 @@ struct SweepColumn {
   const char* format;
 };
 inline constexpr SweepColumn kSweepColumns[] = {
-    {"loss", "loss_nats", "loss_interval", &SweepPoint::loss, "%.4f"},
-    {"gap to the first", "gap_to_first_nats", "gap_interval", &SweepPoint::gap, "%+.4f"},
-    {"validation loss", "validation_loss_nats", "validation_loss_interval", &SweepPoint::val_loss, "%.4f"},
-    {"SQNR dB, worst", "sqnr_worst_db", nullptr, &SweepPoint::worst_sqnr, "%.1f"},
-    {"SQNR dB, mean", "sqnr_mean_db", nullptr, &SweepPoint::mean_sqnr, "%.1f"},
-    {"MaxVio", "max_vio", nullptr, &SweepPoint::max_vio, "%.3f"},
-    {"tokens/s", "tokens_per_s", nullptr, &SweepPoint::tokens_per_s, "%.0f"},
+    {"loss", "loss_nats", "loss_interval", &SweepPoint::loss, ".4f"},
+    {"gap to the first", "gap_to_first_nats", "gap_interval", &SweepPoint::gap, "+.4f"},
+    {"validation loss", "validation_loss_nats", "validation_loss_interval", &SweepPoint::val_loss, ".4f"},
+    {"SQNR dB, worst", "sqnr_worst_db", nullptr, &SweepPoint::worst_sqnr, ".1f"},
+    {"SQNR dB, mean", "sqnr_mean_db", nullptr, &SweepPoint::mean_sqnr, ".1f"},
+    {"MaxVio", "max_vio", nullptr, &SweepPoint::max_vio, ".3f"},
+    {"tokens/s", "tokens_per_s", nullptr, &SweepPoint::tokens_per_s, ".0f"},
 };
 
 std::string sweep_report(const SweepResult& result);  // the table, and sentences that explain the figures

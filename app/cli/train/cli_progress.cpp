@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/cli/printing.h"
 #include "core/io/words.h"
 
 namespace moescope {
@@ -18,13 +19,13 @@ constexpr int kLines = 20;  // number of plain lines, however long the training 
 
 std::string duration_text(double seconds) {
   const long total = std::lround(seconds);
-  return total >= 3600 ? formatted("%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60)
-                       : formatted("%ld:%02ld", total / 60, total % 60);
+  return total >= 3600 ? fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60)
+                       : fmt::format("{}:{:02}", total / 60, total % 60);
 }
 
 void show_count(const char* what, std::int64_t done, std::int64_t of) {
   if (isatty(STDERR_FILENO) != 1) return;
-  std::fprintf(stderr, "\r%s %lld of %lld\x1b[K", what, static_cast<long long>(done), static_cast<long long>(of));
+  print_to(stderr, "\r{} {} of {}\x1b[K", what, done, of);
   if (done == of) std::fputs("\r\x1b[K", stderr);
   std::fflush(stderr);
 }
@@ -53,12 +54,12 @@ void Progress::show(const TelemetryFrame& frame) {
   const bool last = frame.step + 1 == end_;
   if (terminal_) {
     if (!last && bar_open_ && now - shown_ < kRedrawEvery) return;
-    std::fprintf(out_, "\r%s\x1b[K", line(frame).c_str());
+    print_to(out_, "\r{}\x1b[K", line(frame));
     bar_open_ = true;
   } else {
     const std::int64_t every = std::max<std::int64_t>(1, (end_ - first_ + kLines - 1) / kLines);
     if (!last && done != 1 && done % every != 0 && now - shown_ < kLineAtLeastEvery) return;
-    std::fprintf(out_, "%s\n", line(frame).c_str());
+    print_to(out_, "{}\n", line(frame));
   }
   std::fflush(out_);
   shown_ = now;
@@ -73,15 +74,15 @@ std::string Progress::line(const TelemetryFrame& frame) const {
   const double steps_left = static_cast<double>(end_ - frame.step - 1) + later_ * static_cast<double>(end_ - first_);
   const double left = steps_left * seconds_per_step_;
   return (terminal_ ? bar(frame.step + 1 - first_) + ' ' : "") + title_ +
-         formatted("step %lld/%lld  loss %.4f  %.0f tokens/s  ETA %s", static_cast<long long>(frame.step) + 1,
-                   static_cast<long long>(end_), frame.ce_loss, tokens_per_s_, duration_text(left).c_str());
+         fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", static_cast<long long>(frame.step) + 1, end_,
+                     frame.ce_loss, tokens_per_s_, duration_text(left));
 }
 
 std::string Progress::bar(std::int64_t steps_done) const {
   constexpr std::int64_t kWidth = 20;
   const std::int64_t total = std::max<std::int64_t>(1, end_ - first_);
   const auto full = static_cast<std::size_t>(steps_done * kWidth / total);
-  return '[' + std::string(full, '#') + std::string(kWidth - full, '.') + ']';
+  return fmt::format("[{}{}]", std::string(full, '#'), std::string(kWidth - full, '.'));
 }
 
 }  // namespace moescope

@@ -12,6 +12,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/printing.h"
 #include "app/cli/train/cli_outcomes.h"
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_outputs.h"
@@ -38,8 +39,8 @@ namespace {
 
 void refuse_options(const TrainOptions& o, std::size_t runs) {
   const auto refuse = [&](const char* option) {
-    throw std::runtime_error(std::string(option) + ": cannot be used with " + std::to_string(runs) +
-                             " runs, which train in groups; up to 5 runs train together");
+    throw std::runtime_error(fmt::format(
+        "{}: cannot be used with {} runs, which train in groups; up to 5 runs train together", option, runs));
   };
   check_table_name(o.table);
   if (o.ep > 0) refuse("--ep");
@@ -49,7 +50,7 @@ void refuse_options(const TrainOptions& o, std::size_t runs) {
 }
 
 std::string title_of(std::size_t group, std::size_t groups) {
-  return "group " + std::to_string(group + 1) + " of " + std::to_string(groups);
+  return fmt::format("group {} of {}", group + 1, groups);
 }
 
 // With --continue, reads the finished groups and uses their kernels again.
@@ -74,8 +75,7 @@ void check_outputs_of_groups(TrainOptions o, const std::vector<RunGroup>& groups
 void name_finished(const std::vector<RunGroup>& groups) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (groups[g].finished)
-      std::printf("%s: finished before, %s\n", title_of(g, groups.size()).c_str(),
-                  printable(groups[g].recording).c_str());
+      print_out("{}: finished before, {}\n", title_of(g, groups.size()), printable(groups[g].recording));
 }
 
 // Work of the groups after this one, in multiples of this group.
@@ -89,10 +89,10 @@ double work_behind(const std::vector<RunGroup>& groups, std::size_t group) {
 // written, else `status`.
 int report(const TrainOptions& o, const RunQueue& queue, int status) {
   const std::vector<Outcome> found = group_outcomes(queue.groups());
-  std::printf("\n%s", printable_lines(outcomes_report(found)).c_str());
+  print_out("\n{}", printable_lines(outcomes_report(found)));
   if (!queue.status().done)
-    std::printf("Candidates that wait are trained by the same command%s.\n",
-                o.out.empty() ? "" : " with --continue, which keeps the groups that are finished");
+    print_out("Candidates that wait are trained by the same command{}.\n",
+              o.out.empty() ? "" : " with --continue, which keeps the groups that are finished");
   if (!o.table.empty() && !write_table(o.table, found, stdout) && status == 0) status = 1;
   std::fflush(stdout);
   return status;
@@ -147,12 +147,10 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   }
   if (o.compares()) throw std::runtime_error("--ep: trains one run; it cannot be used with --compare or twins");
   if ((o.ep & (o.ep - 1)) != 0)
-    throw std::runtime_error("--ep " + std::to_string(o.ep) +
-                             ": must be a power of two, so that the order of sums is fixed");
+    throw std::runtime_error(fmt::format("--ep {}: must be a power of two, so that the order of sums is fixed", o.ep));
   const int per_node = o.ranks_per_node > 0 ? o.ranks_per_node : o.ep;
   if (o.ep % per_node != 0)
-    throw std::runtime_error("--ranks-per-node " + std::to_string(per_node) + ": must divide the " +
-                             std::to_string(o.ep) + " ranks of --ep");
+    throw std::runtime_error(fmt::format("--ranks-per-node {}: must divide the {} ranks of --ep", per_node, o.ep));
   return mpi_ranks(o.ep, per_node, o.all_to_all == "hierarchical");
 }
 
@@ -171,9 +169,9 @@ void train_runs(const TrainOptions& o, std::vector<Trainer> trainers, Ranks* ran
   const Trainer& first = trainers.front();
   const std::int64_t end = o.steps.value_or(first.config().optimizer.total_steps);
   if (end < first.steps_taken())
-    throw std::runtime_error("--steps " + std::to_string(end) + ": the checkpoint has already taken " +
-                             std::to_string(first.steps_taken()) +
-                             " steps; --steps counts from the beginning of the training");
+    throw std::runtime_error(fmt::format(
+        "--steps {}: the checkpoint has already taken {} steps; --steps counts from the beginning of the training", end,
+        first.steps_taken()));
   const bool writes = !ranks || ranks->rank() == 0;
   int status = 0;
   std::optional<Engine> engine;

@@ -1,5 +1,7 @@
 #include "app/cli/train/cli_train_options.h"
 
+#include <fmt/core.h>
+
 #include <stdexcept>
 
 #include "core/config/config_difference.h"
@@ -11,10 +13,10 @@ namespace moescope {
 
 void add_train_options(Command& sub, TrainOptions& o) {
   sub.last_counts();
-  const Option preset = sub.option(
-      "--preset", o.preset,
-      "Start from a preset: " + joined(preset_names(), ", ") +
-          " (default: small); or from a comparison of several runs: " + joined(comparison_preset_names(), ", "));
+  const Option preset =
+      sub.option("--preset", o.preset,
+                 fmt::format("Start from a preset: {} (default: small); or from a comparison of several runs: {}",
+                             joined(preset_names(), ", "), joined(comparison_preset_names(), ", ")));
   sub.option("--config", o.config,
              "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are "
              "twins, as --compare makes them")
@@ -64,12 +66,13 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--every", o.every, "Steps between further checkpoints").range(std::int64_t{1}, std::int64_t{1000000000});
   sub.option("--resume", o.resume, "Resume from the newest checkpoint in this folder, with its config, bit-identically")
       .excludes(from);
-  sub.option("--compare", o.compare,
+  sub.option(
+         "--compare", o.compare,
+         fmt::format(
              "KEY=VALUE[,KEY=VALUE...]: train a twin with these settings changed, on the same batches, and report the "
-             "difference at the end; may be repeated, up to " +
-                 std::to_string(kMaxCandidates) +
-                 " twins. More than three train in groups, one after the other, each beside run A; --out then names "
-                 "one recording a group, NAME-1.moescope, NAME-2.moescope, ...")
+             "difference at the end; may be repeated, up to {} twins. More than three train in groups, one after the "
+             "other, each beside run A; --out then names one recording a group, NAME-1.moescope, NAME-2.moescope, ...",
+             kMaxCandidates))
       .repeatable();
   sub.option("--noise-twin", o.noise_twin,
              "Train a noise twin with another seed (other initial weights, same batches): its loss gap shows the "
@@ -100,7 +103,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
 std::optional<Recipe> recipe_option(const std::string& name) {
   if (name.empty()) return std::nullopt;
   if (const auto recipe = recipe_named(name)) return recipe;
-  throw std::runtime_error("--recipe: is \"" + name + "\"; allowed: " + joined(recipes(), ", ", &RecipeInfo::name));
+  throw std::runtime_error(
+      fmt::format("--recipe: is \"{}\"; allowed: {}", name, joined(recipes(), ", ", &RecipeInfo::name)));
 }
 
 }  // namespace moescope

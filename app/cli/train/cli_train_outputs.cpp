@@ -1,5 +1,6 @@
 #include "app/cli/train/cli_train_outputs.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,7 +61,7 @@ void JsonLinesOutput::write(const std::string& line) {
   const std::string text = line + '\n';
   const bool written = std::fwrite(text.data(), 1, text.size(), file_) == text.size() && std::fflush(file_) == 0;
   const int why = errno;
-  if (!written) error_ = "--jsonl " + path_ + ": cannot be written: " + std::strerror(why);
+  if (!written) error_ = fmt::format("--jsonl {}: cannot be written: {}", path_, std::strerror(why));
   reader_is_gone_ = !written && why == EPIPE;
   if (written && !there_.is_there()) error_ = "--jsonl " + path_ + ": was removed or moved while it was written";
 }
@@ -70,8 +71,8 @@ TrainCheckpoints::TrainCheckpoints(const std::string& folder) : folder_(folder) 
   std::error_code error;
   created_ = fs::create_directories(folder, error);
   if (error || access(folder.c_str(), W_OK) != 0)
-    throw std::runtime_error("--checkpoint " + folder +
-                             ": cannot be written: " + (error ? error.message() : std::strerror(errno)));
+    throw std::runtime_error(
+        fmt::format("--checkpoint {}: cannot be written: {}", folder, error ? error.message() : std::strerror(errno)));
 }
 
 TrainCheckpoints::~TrainCheckpoints() {
@@ -86,7 +87,7 @@ void TrainCheckpoints::remove_earlier() {
 void TrainCheckpoints::note(std::int64_t step, const std::string& problem) {
   find_removed();
   error_ = problem;
-  if (problem.empty()) newest_ = folder_ + '/' + std::to_string(step);
+  if (problem.empty()) newest_ = fmt::format("{}/{}", folder_, step);
 }
 
 std::string TrainCheckpoints::removed() {
@@ -97,8 +98,10 @@ std::string TrainCheckpoints::removed() {
 void TrainCheckpoints::find_removed() {
   std::error_code ignored;  // a path that cannot be read counts as removed
   if (newest_.empty() || fs::exists(newest_, ignored)) return;
-  removed_ = "checkpoint " + newest_ + ": was removed or moved while training; the next checkpoint is written to " +
-             folder_ + " again, earlier ones may be gone";
+  removed_ = fmt::format(
+      "checkpoint {}: was removed or moved while training; the next checkpoint is written to {} again, earlier ones "
+      "may be gone",
+      newest_, folder_);
   newest_.clear();
 }
 
@@ -110,8 +113,8 @@ void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs)
   const auto check_folder = [](const char* option, const std::string& path) {
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     if (!path.empty() && path != "-" && access(folder.c_str(), W_OK) != 0)
-      throw std::runtime_error(std::string(option) + ' ' + path + ": folder " + folder.string() + ": " +
-                               std::strerror(errno));
+      throw std::runtime_error(
+          fmt::format("{} {}: folder {}: {}", option, path, folder.string(), std::strerror(errno)));
   };
   check_folder("--out", o.out);
   check_folder("--jsonl", o.jsonl);
@@ -124,16 +127,16 @@ void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs)
                 {{"--out", o.out}, {.option = "--jsonl", .path = o.jsonl, .stream = true}, {"--table", o.table}},
                 o.overwrite);
   if (o.every > 0 && o.checkpoint.empty())
-    throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --out, or --checkpoint DIR");
+    throw std::runtime_error(fmt::format("--every {}: needs --out, or --checkpoint DIR", o.every));
   if (o.checkpoint.empty()) return;
   if (fs::exists(o.checkpoint) && !fs::is_directory(o.checkpoint))
     throw std::runtime_error("--checkpoint " + o.checkpoint + ": is a file, expected a folder");
   const auto steps = checkpoint_steps(o.checkpoint);
   if (!steps.empty() && !continues_checkpoints(o) && !o.overwrite)
-    throw std::runtime_error("--checkpoint " + o.checkpoint + ": holds checkpoints up to step " +
-                             std::to_string(steps.back()) +
-                             " of another training; choose another folder, continue with --resume " + o.checkpoint +
-                             ", or give --overwrite");
+    throw std::runtime_error(
+        fmt::format("--checkpoint {}: holds checkpoints up to step {} of another training; choose another folder, "
+                    "continue with --resume {}, or give --overwrite",
+                    o.checkpoint, steps.back(), o.checkpoint));
 }
 
 }  // namespace moescope

@@ -1,5 +1,7 @@
 #include "app/cli/train/cli_train_runs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -59,11 +61,11 @@ std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigPr
   std::vector<Override> list;
   if (o.data) add_override(list, problems, "--data " + *o.data, &DataConfig::path, *o.data);
   if (o.seed)
-    add_override(list, problems, "--seed " + std::to_string(*o.seed), &RunConfig::seed, std::to_string(*o.seed));
+    add_override(list, problems, fmt::format("--seed {}", *o.seed), &RunConfig::seed, std::to_string(*o.seed));
   if (!o.precision.empty())
     add_override(list, problems, "--precision " + o.precision, &PrecisionConfig::experts, o.precision);
   if (o.ep > 0) {  // each process is one virtual rank
-    add_override(list, problems, "--ep " + std::to_string(o.ep), &ParallelConfig::ranks, std::to_string(o.ep));
+    add_override(list, problems, fmt::format("--ep {}", o.ep), &ParallelConfig::ranks, std::to_string(o.ep));
     const std::string per_node = std::to_string(o.ranks_per_node > 0 ? o.ranks_per_node : o.ep);
     add_override(list, problems, "--ranks-per-node " + per_node, &ParallelConfig::ranks_per_node, per_node);
   }
@@ -123,7 +125,7 @@ RunConfig twin_config(const RunConfig& first, const std::string& settings) {
 RunConfig dense_twin_config(const RunConfig& first, const std::string& size) {
   const std::string option = "--dense-twin " + size;
   if (first.model.n_dense_layers == first.model.n_layers)
-    throw std::runtime_error(option + ": all layers of " + first.name + " are dense");
+    throw std::runtime_error(fmt::format("{}: all layers of {} are dense", option, first.name));
   RunConfig twin = dense_twin(first, size == "total" ? DenseSize::total : DenseSize::active);
   twin.name = twin_name(first, twin);
   if (const auto problems = validate(twin); !problems.empty()) refuse(problems);
@@ -140,8 +142,8 @@ std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
   if (o.noise_twin) twins.push_back(noise_twin(configs.front()));
   if (o.perturbed_twin) twins.push_back(perturbed_twin(configs.front()));
   if (configs.size() + twins.size() > 1 + kMaxCandidates)
-    throw std::runtime_error("--compare: " + std::to_string(configs.size() + twins.size() - 1) +
-                             " twins; allowed: " + std::to_string(kMaxCandidates));
+    throw std::runtime_error(
+        fmt::format("--compare: {} twins; allowed: {}", configs.size() + twins.size() - 1, kMaxCandidates));
   for (RunConfig& twin : twins) {
     for (const RunConfig& other : configs)
       if (difference(twin, other).empty())
@@ -160,10 +162,10 @@ void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
   const auto compare = [&](const std::string& option, const ConfigField& field, const ConfigValue& wanted) {
     const ConfigValue kept = field.get(config);
     if (kept != wanted)
-      problems.push_back({"", 0, option,
-                          "conflicts with --resume: the checkpoint was trained with " + field.key + " = " +
-                              to_string(kept) +
-                              (option.find('=') == std::string::npos ? ", not " + to_string(wanted) : "")});
+      problems.push_back(
+          {"", 0, option,
+           fmt::format("conflicts with --resume: the checkpoint was trained with {} = {}{}", field.key, to_string(kept),
+                       option.find('=') == std::string::npos ? ", not " + to_string(wanted) : "")});
   };
   for (const Override& change : read_overrides(o, problems))
     compare(change.option, change.setting.field(), change.value);
@@ -192,8 +194,8 @@ std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks) {
     throw std::runtime_error("--compare and twins start from the beginning, so they cannot be used with --resume");
   const std::vector<std::string> files = newest_checkpoint(o.resume);
   if (ranks && files.size() > 1)
-    throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +
-                             std::to_string(files.size()) + " runs, but --ep trains one");
+    throw std::runtime_error(fmt::format("{}: holds {} runs, but --ep trains one",
+                                         fs::path(files.front()).parent_path().string(), files.size()));
   std::vector<Trainer> trainers;
   for (const std::string& file : files) trainers.push_back(Trainer::resume(file, ranks));
   refuse_conflicts(o, trainers.front().config());

@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "app/cli/printing.h"
 #include "app/cli/train/cli_outcomes.h"
 #include "app/cli/train/cli_train_stop.h"
-#include "app/cli/train/text_columns.h"
 #include "core/comparison/comparison.h"
 #include "core/comparison/operand_sqnr.h"
 #include "core/comparison/run_letters.h"
@@ -33,26 +33,35 @@ namespace {
 // Returns a table with a row for each run of a comparison.
 std::string table(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, StepRange window) {
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, window.last);
-  std::vector<TextRow> rows = {{"run", "loss", "mean loss", "MaxVio", "tokens/s", "SQNR dB, worst", "mean", "flips %",
-                                "by rounding %", "grad cos", "differs in"}};
+  ValueTable runs({{.name = "run"},
+                   {.name = "loss", .format = ".4f"},
+                   {.name = "mean loss", .format = ".4f"},
+                   {.name = "MaxVio", .format = ".3f"},
+                   {.name = "tokens/s", .format = ".0f"},
+                   {.name = "worst SQNR", .unit = "dB", .format = ".1f"},
+                   {.name = "mean", .unit = "dB", .format = ".1f"},
+                   {.name = "flips", .unit = "share", .format = ".2f"},
+                   {.name = "by rounding", .unit = "share", .format = ".2f"},
+                   {.name = "grad cos", .format = ".5f"},
+                   {.name = "differs in"}});
   std::vector<bool> twins;
   for (const RunConfig& config : configs) twins.push_back(!twins.empty() && is_noise_twin(configs.front(), config));
   for (std::size_t i = 0; i < histories.size(); ++i) {
     const RunFigures f = run_figures(*histories[i], window);
-    const std::string name = run_letter(twins, i) + ' ' + f.name;
-    rows.push_back({name, figure_text(f.final_loss, "%.4f"), figure_text(f.mean_loss, "%.4f"),
-                    figure_text(f.max_vio, "%.3f"), figure_text(f.tokens_per_s, "%.0f"),
-                    figure_text(sqnr[i].worst_db, "%.1f"), figure_text(sqnr[i].mean_db, "%.1f"),
-                    figure_text(f.flip_rate, "%.2f", 100), figure_text(f.rounding_flip_rate, "%.2f", 100),
-                    figure_text(f.gradient_cosine, "%.5f"), differing_settings(configs.front(), configs[i])});
+    runs.add(run_letter(twins, i) + ' ' + f.name, f.final_loss, f.mean_loss, f.max_vio, f.tokens_per_s,
+             sqnr[i].worst_db, sqnr[i].mean_db, f.flip_rate, f.rounding_flip_rate, f.gradient_cosine,
+             differing_settings(configs.front(), configs[i]));
   }
-  drop_empty_columns(rows);
   const bool quantized = std::ranges::any_of(sqnr, [](const OperandSqnr& of) { return of.operands > 0; });
-  return aligned(rows) + (quantized ? kSqnrNote + std::string("\n") : std::string());
+  return to_text(runs) + (quantized ? fmt::format("{}\n", kSqnrNote) : "");
+}
+
+std::string signed_gap(float gap) {
+  return is_missing(gap) ? "-" : fmt::format("{:+.4f}", gap);
 }
 
 std::string gap_text(const Conclusion& c) {
-  return figure_text(c.gap, "%+.4f") + (is_missing(c.half) ? "" : " +-" + figure_text(c.half, "%.2g"));
+  return signed_gap(c.gap) + (is_missing(c.half) ? "" : fmt::format(" +-{:.2g}", c.half));
 }
 
 // Returns how much of the loss gap of `choosing` is due to routing. `replaying` replays run A's routing and otherwise
@@ -63,9 +72,9 @@ std::string routing_share(const PairedRun& replaying, const PairedRun& choosing,
   const Conclusion with = conclude(a, replaying, twins, judging, Metric::ce_loss),
                    without = conclude(a, choosing, twins, judging, Metric::ce_loss);
   if (is_missing(with.gap) || is_missing(without.gap)) return {};
-  std::string text = "Of the loss gap " + gap_text(without) + " of " + choosing.run->info().name + ", " +
-                     gap_text(with) + " nats/token remain with replay (arithmetic), " +
-                     figure_text(without.gap - with.gap, "%+.4f") + " are due to the routing";
+  std::string text =
+      fmt::format("Of the loss gap {} of {}, {} nats/token remain with replay (arithmetic), {} are due to the routing",
+                  gap_text(without), choosing.run->info().name, gap_text(with), signed_gap(without.gap - with.gap));
   if (is_missing(without.half))
     text += "; how much of this is chance is not known: " + verdict_reasons(without).front();
   else if (std::fabs(without.gap - with.gap) < without.half)
@@ -80,8 +89,8 @@ std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::
   if (deciding_loss(*a, *run.run) == Metric::ce_loss) return {};
   const Conclusion training = conclude(a, run, twins, judging, Metric::ce_loss);
   if (is_missing(training.gap)) return {};
-  return run.run->info().name + ": training loss gap " + gap_text(training) +
-         " nats/token; the validation loss decides, since it is measured\n";
+  return fmt::format("{}: training loss gap {} nats/token; the validation loss decides, since it is measured\n",
+                     run.run->info().name, gap_text(training));
 }
 
 // Returns the index of the run that differs from run `i` only in replay; nullopt if there is none.
@@ -105,18 +114,17 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
     if (is_noise_twin(configs.front(), configs[i])) twins.push_back(paired(i));
   const Judging judging{kMatters, static_cast<int>(histories.size() - 1 - twins.size())};
 
-  std::string text = "Comparison after " + std::to_string(window.last + 1) + " steps; means over the last " +
-                     std::to_string(window.size()) + ", loss in nats/token\n" + table(histories, configs, window);
+  std::string text = fmt::format("Comparison after {} steps; means over the last {}, loss in nats/token\n{}",
+                                 window.last + 1, window.size(), table(histories, configs, window));
   for (std::size_t i = 1; i < histories.size(); ++i) {
     const HistoryPtr& other = histories[i];
     const auto first = first_divergence_step(*histories.front(), *other, epsilon);
-    text += other->info().name + ": ";
-    text += first ? "first step with a loss difference above " + to_string(ConfigValue(epsilon)) + ": " +
-                        std::to_string(*first)
-                  : "no loss difference above " + to_string(ConfigValue(epsilon));
-    text += '\n';
+    const std::string above = to_string(ConfigValue(epsilon));
+    text += first
+                ? fmt::format("{}: first step with a loss difference above {}: {}\n", other->info().name, above, *first)
+                : fmt::format("{}: no loss difference above {}\n", other->info().name, above);
     if (const std::string routing = to_text(routing_overlap(*other, window.last)); !routing.empty())
-      text += other->info().name + ": " + routing + '\n';
+      text += fmt::format("{}: {}\n", other->info().name, routing);
     if (const auto own = choosing_for_itself(configs, i); own && configs[i].router.replay)
       text += routing_share(paired(i), paired(*own), histories.front(), twins, judging);
     if (is_noise_twin(configs.front(), configs[i])) continue;
@@ -124,11 +132,11 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
             beside_what_decides(histories.front(), paired(i), twins, judging);
   }
   if (!twins.empty())
-    text +=
+    text += fmt::format(
         "Gaps are means of paired losses over the last half of the steps, of the validation loss where it is measured "
         "(telemetry.validation_every), with 95 % intervals by the noise twins of the same start, or else by those of "
-        "another seed; " +
-        to_string(ConfigValue(100 * kMatters)) + " % of the first run's loss counts as a difference that matters.\n";
+        "another seed; {} % of the first run's loss counts as a difference that matters.\n",
+        to_string(ConfigValue(100 * kMatters)));
   else
     text += "Add --perturbed-twin or --noise-twin to see how much of a difference is noise.\n";
   return text;
@@ -138,7 +146,7 @@ constexpr std::size_t kLastSteps = 20;
 
 // Prints "WORD        TEXT"; `word` has at most 11 characters. Prints nothing for an empty text.
 void print_line(std::FILE* out, const char* word, const std::string& text) {
-  if (!text.empty()) std::fprintf(out, "%-11s %s\n", word, printable(text).c_str());
+  if (!text.empty()) print_to(out, "{:<11} {}\n", word, printable(text));
 }
 
 std::FILE* where_to_report(const TrainOptions& o, bool writes) {
@@ -183,8 +191,8 @@ void WireTotals::add(const TelemetryFrame& frame, const RunConfig& config) {
 
 std::string WireTotals::text() const {
   if (steps == 0) return {};
-  return formatted("%.0f bytes a step between %d ranks measured, %.0f by the routing; %.1f ms a step", sent / steps,
-                   ranks, counted / steps, ms / steps);
+  return fmt::format("{:.0f} bytes a step between {} ranks measured, {:.0f} by the routing; {:.1f} ms a step",
+                     sent / steps, ranks, counted / steps, ms / steps);
 }
 
 TrainReport::TrainReport(const TrainOptions& options, Engine& engine, TrainJob job)
@@ -200,15 +208,15 @@ TrainReport::TrainReport(const TrainOptions& options, Engine& engine, TrainJob j
 }
 
 void TrainReport::introduce() {
-  if (!job_.group.empty()) std::fprintf(text_, "\n%s\n", job_.group.c_str());
-  std::string on = num_threads() == 1 ? "1 thread" : std::to_string(num_threads()) + " threads";
-  if (job_.ranks) on += " on each of " + std::to_string(job_.ranks->size()) + " ranks";
-  std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config().name.c_str(),
-               parameter_count(config()) * 1e-6, printable(engine_.data().summary()).c_str(), on.c_str(),
-               first_ > 0 ? (", resumed after step " + std::to_string(first_ - 1)).c_str() : "");
+  if (!job_.group.empty()) print_to(text_, "\n{}\n", job_.group);
+  std::string on = num_threads() == 1 ? "1 thread" : fmt::format("{} threads", num_threads());
+  if (job_.ranks) on += fmt::format(" on each of {} ranks", job_.ranks->size());
+  print_to(text_, "{}: {:.2f} million parameters, {}, {}{}\n", config().name, parameter_count(config()) * 1e-6,
+           printable(engine_.data().summary()), on,
+           first_ > 0 ? (fmt::format(", resumed after step {}", first_ - 1)) : "");
   print_line(text_, "kernels", job_.kernels);
   for (std::size_t i = 1; i < engine_.runs().size(); ++i)
-    std::fprintf(text_, "in lock-step with %s\n", engine_.runs()[i].trainer.config().name.c_str());
+    print_to(text_, "in lock-step with {}\n", engine_.runs()[i].trainer.config().name);
   std::fflush(text_);
 }
 
@@ -246,7 +254,7 @@ void TrainReport::ended(Engine&) {
   engine_.sink().flush();
   look_after_outputs();
   summarize();
-  if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", printable_lines(failure_).c_str());
+  if (!failure_.empty()) print_to(stderr, "moescope-cli: error: {}\n", printable_lines(failure_));
   const bool failed = engine_.trouble() || unwritten_ || !failure_.empty();
   *job_.status = failed ? 1 : stop_signal() != 0 ? 128 + stop_signal() : 0;
 }
@@ -281,15 +289,15 @@ void TrainReport::look_after_outputs() {
 void TrainReport::say(const std::string& warning) {
   progress_.finish();
   std::fflush(text_);
-  std::fprintf(stderr, "moescope-cli: warning: %s\n", printable_lines(warning).c_str());
+  print_to(stderr, "moescope-cli: warning: {}\n", printable_lines(warning));
 }
 
 void TrainReport::summarize() {
   const std::int64_t taken = engine_.next_step();
-  if (stop_signal() != 0) std::fprintf(text_, "Stopped by %s.\n", signal_text(stop_signal()));
+  if (stop_signal() != 0) print_to(text_, "Stopped by {}.\n", signal_text(stop_signal()));
   if (engine_.trouble() && !engine_.trouble()->within_step)
-    std::fprintf(text_, "Stopped: the loss is NaN or infinite at step %lld.\n", static_cast<long long>(taken - 1));
-  print_line(text_, "steps", std::to_string(taken));
+    print_to(text_, "Stopped: the loss is NaN or infinite at step {}.\n", taken - 1);
+  print_line(text_, "steps", fmt::format("{}", taken));
   summarize_steps();
   for (const auto& history : engine_.histories()) {
     FindingsScan scan(history);
@@ -306,14 +314,14 @@ void TrainReport::summarize() {
 void TrainReport::summarize_steps() {
   if (last_.losses.empty()) return;
   print_line(text_, "final loss",
-             formatted("%.4f nats/token (mean of the last %zu steps: %.4f)", last_.losses.back(), last_.losses.size(),
-                       last_.mean_loss()));
-  print_line(text_, "speed", formatted("%.0f tokens/s", progress_.tokens_per_s()));
+             fmt::format("{:.4f} nats/token (mean of the last {} steps: {:.4f})", last_.losses.back(),
+                         last_.losses.size(), last_.mean_loss()));
+  print_line(text_, "speed", fmt::format("{:.0f} tokens/s", progress_.tokens_per_s()));
   print_line(text_, "GEMMs", multiplied_by(engine_.histories().front()->info().kernels));
   if (!is_missing(last_.max_vio))
     print_line(text_, "MaxVio",
-               formatted("%.3f in the last batch, %.3f over %d steps (mean over MoE layers)", last_.max_vio,
-                         last_.max_vio_window, config().telemetry.window));
+               fmt::format("{:.3f} in the last batch, {:.3f} over {} steps (mean over MoE layers)", last_.max_vio,
+                           last_.max_vio_window, config().telemetry.window));
 }
 
 void TrainReport::summarize_outputs() {
@@ -338,7 +346,7 @@ void TrainReport::compare() {
     configs.push_back(run.trainer.config());
     runs.push_back({configs.back(), histories[runs.size()]});
   }
-  std::fprintf(text_, "\n%s", printable_lines(comparison_report(histories, configs, o_.epsilon)).c_str());
+  print_to(text_, "\n{}", printable_lines(comparison_report(histories, configs, o_.epsilon)));
   if (writes() && !o_.table.empty()) unwritten_ |= !write_table(o_.table, outcomes(runs), text_);
 }
 

@@ -45,6 +45,12 @@ void add_sqnr(std::span<const JudgedRun> runs, std::vector<Outcome>& outcomes) {
     if (!outcome.waits) outcome.sqnr = *next++;
 }
 
+// A column of figures; the key contains the unit. kNoValue: not known.
+struct OutcomeFigure {
+  const char* key;
+  float (*value)(const Outcome&);
+};
+
 constexpr OutcomeFigure kOutcomeFigures[] = {
     {"final_loss_nats", [](const Outcome& o) { return o.figures.final_loss; }},
     {"mean_loss_nats", [](const Outcome& o) { return o.figures.mean_loss; }},
@@ -100,20 +106,8 @@ std::string verdict_words(const Outcome& outcome) {
   return word;
 }
 
-std::span<const OutcomeFigure> outcome_figures() {
-  return kOutcomeFigures;
-}
-
 std::string underflow_place(const Outcome& outcome) {
   return is_missing(outcome.costs.flushed) ? "" : place_text(outcome.costs.where);
-}
-
-std::string sqnr_place(const Outcome& outcome) {
-  return outcome.sqnr.operands > 0 ? place_text(outcome.sqnr.worst) : "";
-}
-
-std::string judged_loss(const Outcome& outcome) {
-  return is_missing(outcome.conclusion.gap) ? "" : loss_words(outcome.conclusion.loss);
 }
 
 ValueTable outcomes_table(std::span<const Outcome> outcomes) {
@@ -121,6 +115,10 @@ ValueTable outcomes_table(std::span<const Outcome> outcomes) {
                                    {"steps"},     {"first_judged_step"}, {"last_judged_step"}};
   for (const OutcomeFigure& figure : kOutcomeFigures) columns.push_back({figure.key});
   for (const char* name : {"underflow_at", "sqnr_worst_at", "judged_loss"}) columns.push_back({name});
+  for (ValueColumn& column : columns) column.key = column.name;
+  columns[5].key = "judged_steps.0";  // JSON has the two steps as an array
+  columns[6].key = "judged_steps.1";
+  columns.push_back({.key = "conclusion"});
   ValueTable table(std::move(columns));
   for (const Outcome& o : outcomes) {
     const StepRange judged = o.conclusion.steps;
@@ -133,7 +131,9 @@ ValueTable outcomes_table(std::span<const Outcome> outcomes) {
                                 step(judged.first),
                                 step(judged.last)};
     for (const OutcomeFigure& figure : kOutcomeFigures) row.push_back(table_value(figure.value(o)));
-    row.insert(row.end(), {underflow_place(o), sqnr_place(o), judged_loss(o)});
+    row.insert(row.end(),
+               {underflow_place(o), o.sqnr.operands > 0 ? place_text(o.sqnr.worst) : "",
+                is_missing(o.conclusion.gap) ? "" : loss_words(o.conclusion.loss), verdict_sentence(o.conclusion)});
     table.add_row(row);
   }
   return table;

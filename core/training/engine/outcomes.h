@@ -44,18 +44,9 @@ std::string verdict_words(const Outcome& outcome);
 // Returns the settings of `config` that differ from `first`: "router.top_k = 4, seed = 2".
 std::string differing_settings(const RunConfig& first, const RunConfig& config);
 
-// A column of figures; the key contains the unit. kNoValue: not known.
-struct OutcomeFigure {
-  const char* key;
-  float (*value)(const Outcome&);
-};
-std::span<const OutcomeFigure> outcome_figures();
-
 std::string underflow_place(const Outcome& outcome);  // operand with the largest underflow; empty: not measured
-std::string sqnr_place(const Outcome& outcome);       // operand with the worst SQNR; empty: not measured
-std::string judged_loss(const Outcome& outcome);      // "validation loss", "training loss"; empty: not judged yet
 
-// Returns CSV (RFC 4180) with a header; cells of unknown figures are empty.
+// A row for each outcome. Names and keys of the figures contain their units; shares are 0 to 1.
 ValueTable outcomes_table(std::span<const Outcome> outcomes);
 
 }  // namespace moescope

@@ -300,6 +300,13 @@ RoutingTraffic traffic(const char* rule, int ranks, AllToAll kind) {
   return routing_traffic(count_volumes(topk, 8, 256, ranks, 8), tokens, kind);
 }
 
+TEST(StepModel, TrafficCountsTheCopiesThatStayOnTheirRank) {
+  // All copies of a token are for one rank of 32 on 4 nodes. A copy of DeepEP stays if it arrives on the rank that
+  // needs it: the own one, or that of its index on another node.
+  EXPECT_NEAR(traffic("forced", 32, AllToAll::standard).local, 8.0 / 32, 1e-12);
+  EXPECT_NEAR(traffic("forced", 32, AllToAll::deep_ep).local, 4.0 / 32, 1e-12);
+}
+
 TEST(StepModel, ImbalanceDispersionAndOverlapMoveTheTimeTheRightWay) {
   const StepParameters fit = fit_to_published(Hypothesis::h2);
   const auto throughput = [&](const char* rule, AllToAll kind, auto change) {

@@ -29,7 +29,7 @@ TEST(Report, TextAlignsColumnsAndHasSharesInPercent) {
 TEST(Report, TextLeavesOutColumnsWithoutValues) {
   ValueTable table({{"run"}, {"SQNR", "dB"}, {"steps"}, {"loss"}});
   table.add("A", std::nan(""), 4, 1234567.0);
-  EXPECT_EQ(to_text(table), "run  steps  loss\nA        4  1.235e+06\n");
+  EXPECT_EQ(to_text(table), "run  steps       loss\nA        4  1.235e+06\n");
   EXPECT_EQ(to_text({}), "");
 }
 
@@ -55,13 +55,18 @@ TEST(Report, TextAndJsonHaveTheSameValues) {
   ValueTable operands({ValueColumn{.name = "operand", .key = "name"}});
   operands.add("W");
   report.table("operands", operands);
-  report.json()["steps"] = {1, 2};
+  report.value({.name = "SQNR", .unit = "dB"}, std::nan(""));
+  report.value({.key = "steps.0"}, 1);
+  report.value({.key = "steps.1"}, 2);
+  report.json()["layers"] = {3};
   EXPECT_EQ(report.text(),
-            "cross-entropy: 5.250 nats/token\nfinite: yes\ncrest: inf\nOne at a time:\\x07\noperand\nW\n");
+            "cross-entropy: 5.250 nats/token\nfinite: yes\ncrest: inf\nOne at a time:\\x07\noperand\nW\nSQNR: -\n");
   EXPECT_EQ(
       Report::Json::parse(report.json_text()).dump(),
-      R"({"moescope_scan":1,"loss":{"fp32":5.25,"finite":true},"crest":null,"operands":[{"name":"W"}],"steps":[1,2]})");
+      R"({"moescope_scan":1,"loss":{"fp32":5.25,"finite":true},"crest":null,"operands":[{"name":"W"}],"steps":[1,2],"layers":[3]})");
   EXPECT_EQ(report.csv(), "operand\nW\n");
+  EXPECT_EQ(to_csv(effects()),
+            "operand,gradient error [share],loss [nats/token],recipe\nx,0.125,0.001,mxfp4\ndY,0.0625,,é\n");
 }
 
 TEST(Report, JsonIsAsciiAndValidForAnyBytes) {
