@@ -27,7 +27,7 @@
 #include "app/window/main_window.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
 

@@ -11,7 +11,7 @@
 #include "core/config/config_field.h"
 #include "core/config/dense_twin.h"
 #include "core/config/run_config.h"
-#include "core/io/no_value.h"
+#include "core/files/text/no_value.h"
 #include "core/training/engine/live_status.h"
 
 class QAction;

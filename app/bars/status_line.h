@@ -4,7 +4,7 @@
 
 #include <QStatusBar>
 
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 #include "core/training/engine/live_status.h"
 
 namespace moescope {

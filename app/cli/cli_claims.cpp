@@ -4,9 +4,9 @@
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
-#include "core/io/output_guard.h"
-#include "core/io/text_escape.h"
-#include "core/io/whole_file.h"
+#include "core/files/output_guard.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/whole_file.h"
 #include "core/lessons/claim_runner.h"
 
 namespace moescope {

@@ -6,8 +6,8 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "core/config/config_check.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/lessons/lesson_runner.h"
 #include "core/lessons/lesson_twins.h"
 

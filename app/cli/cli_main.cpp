@@ -20,9 +20,9 @@
 #include "app/cli/printing.h"
 #include "app/program/kernel_restart.h"
 #include "app/program/standard_streams.h"
-#include "core/io/json_text.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/logs/standard_input.h"
 #include "core/numerics/threads.h"
 

@@ -11,15 +11,15 @@
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
-#include "core/io/output_guard.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
+#include "core/files/output_guard.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/tensors/safetensors.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/numerics/quant_format.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/recipes.h"
 #include "core/numerics/what_if.h"
-#include "core/tensors/open_tensors.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

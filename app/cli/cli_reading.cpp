@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "app/cli/printing.h"
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 #include "core/logs/standard_input.h"
 #include "core/training/engine/lock_step.h"
 

@@ -8,8 +8,8 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "app/program/kernel_restart.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/training/engine/reproduce.h"
 
 namespace moescope {

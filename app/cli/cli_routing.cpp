@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "app/cli/cli_reading.h"
-#include "core/parallel/load_routing.h"
-#include "core/parallel/routing_patterns.h"
+#include "core/cluster/ranks/load_routing.h"
+#include "core/cluster/ranks/routing_patterns.h"
 #include "core/recording/recording.h"
 
 namespace moescope {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/cluster/model_shape.h"
+#include "core/cluster/ranks/placement.h"
 #include "core/frame/frame.h"
-#include "core/parallel/placement.h"
 
 namespace moescope {
 

@@ -12,11 +12,11 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "core/cluster/model_shape.h"
+#include "core/cluster/ranks/volumes.h"
 #include "core/cluster/step_model.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/frame/provenance.h"
 #include "core/frame/volume_stats.h"
-#include "core/parallel/volumes.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/io/report.h"
+#include "core/files/text/report.h"
 
 namespace moescope {
 

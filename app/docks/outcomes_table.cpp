@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"

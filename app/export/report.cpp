@@ -6,17 +6,17 @@
 #include <cmath>
 
 #include "app/workspaces/picture.h"
-#include "core/comparison/comparison.h"
-#include "core/comparison/operand_sqnr.h"
-#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "core/files/assets.h"
+#include "core/findings/comparison/comparison.h"
+#include "core/findings/comparison/operand_sqnr.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
-#include "core/history/step_axis.h"
-#include "core/io/assets.h"
 #include "core/numerics/kernel_names.h"
+#include "core/recording/history/step_axis.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/selection/compared_runs.h"
 

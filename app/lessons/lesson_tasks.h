@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/history/history.h"
 #include "core/lessons/lesson.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "core/io/assets.h"
+#include "core/files/assets.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 

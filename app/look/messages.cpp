@@ -5,7 +5,7 @@
 #include <QStatusBar>
 #include <exception>
 
-#include "core/io/output_guard.h"
+#include "core/files/output_guard.h"
 
 namespace moescope {
 namespace {

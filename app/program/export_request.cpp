@@ -14,8 +14,8 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/picture.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/io/text_escape.h"
-#include "core/io/whole_file.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/whole_file.h"
 
 namespace moescope {
 

@@ -12,7 +12,7 @@
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/pair/checkpoint_pair.h"
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 #include "core/recording/recording.h"
 #include "widgets/plots/axis.h"
 

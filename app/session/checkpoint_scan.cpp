@@ -10,7 +10,7 @@
 
 #include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/export_model.h"
-#include "core/data/dataset.h"
+#include "core/model/text/dataset.h"
 #include "core/training/engine/engine.h"
 #include "core/training/trainer.h"
 

@@ -11,7 +11,7 @@
 
 #include "core/checkpoints/ablation/predictions.h"
 #include "core/checkpoints/text_sources.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 #include "core/training/engine/recompute.h"
 
 namespace moescope {

@@ -16,9 +16,9 @@
 
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
-#include "core/history/history.h"
 #include "core/logs/follower.h"
 #include "core/logs/open_runs.h"
+#include "core/recording/history/history.h"
 #include "core/training/engine/live_runs.h"
 
 namespace moescope {

@@ -4,7 +4,7 @@
 
 #include <QString>
 
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "core/files/tensors/mapped_read.h"
 #include "core/numerics/kernels/lanes.h"
-#include "core/tensors/mapped_read.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moescope {

@@ -7,10 +7,10 @@
 #include <stdexcept>
 
 #include "core/checkpoints/config_keys.h"
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/text_escape.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 namespace {

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "core/io/input_file.h"
-#include "core/io/text_escape.h"
-#include "core/tensors/unread_form.h"
+#include "core/files/input_file.h"
+#include "core/files/tensors/unread_form.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 namespace {

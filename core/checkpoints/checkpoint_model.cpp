@@ -11,11 +11,11 @@
 #include "core/checkpoints/layer_reader.h"
 #include "core/checkpoints/rope_angles.h"
 #include "core/checkpoints/weight_reader.h"
-#include "core/io/folder_walk.h"
-#include "core/io/text_escape.h"
+#include "core/files/folder_walk.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/text/text_escape.h"
 #include "core/model/decoder.h"
 #include "core/numerics/threads.h"
-#include "core/tensors/open_tensors.h"
 
 namespace moescope {
 namespace {

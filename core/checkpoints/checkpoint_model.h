@@ -15,8 +15,8 @@
 
 #include "core/checkpoints/checkpoint_config.h"
 #include "core/checkpoints/stored_experts.h"
+#include "core/files/tensors/tensor_file.h"
 #include "core/numerics/gemm_operand.h"
-#include "core/tensors/tensor_file.h"
 
 namespace moescope {
 

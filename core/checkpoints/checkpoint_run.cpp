@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/files/text/words.h"
 #include "core/frame/coactivation_size.h"
-#include "core/io/words.h"
 #include "core/model/moe/router_sums.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/processor.h"

@@ -6,10 +6,10 @@
 #include <optional>
 #include <stdexcept>
 
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/text_escape.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 namespace {

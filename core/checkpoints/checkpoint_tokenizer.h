@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tokenizer/tokenizer.h"
+#include "core/model/tokenizer/tokenizer.h"
 
 namespace moescope {
 

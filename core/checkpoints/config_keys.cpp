@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 namespace {

@@ -12,14 +12,14 @@
 #include "core/checkpoints/checkpoint_config.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/whole_file.h"
-#include "core/io/whole_folder.h"
+#include "core/files/input_file.h"
+#include "core/files/tensors/safetensors.h"
+#include "core/files/text/json_text.h"
+#include "core/files/whole_file.h"
+#include "core/files/whole_folder.h"
+#include "core/model/tokenizer/byte_alphabet.h"
+#include "core/model/tokenizer/tokenizer.h"
 #include "core/numerics/size.h"
-#include "core/tensors/safetensors.h"
-#include "core/tokenizer/byte_alphabet.h"
-#include "core/tokenizer/tokenizer.h"
 
 namespace moescope {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "core/checkpoints/config_keys.h"
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 namespace {

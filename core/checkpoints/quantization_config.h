@@ -1,5 +1,6 @@
 // What config.json says about the quantization of weights. The layout of codes and scales follows from the tensors
-// (core/tensors/code_scales.h); a weight that contradicts config.json is refused, so that no key decides in silence.
+// (core/files/tensors/code_scales.h); a weight that contradicts config.json is refused, so that no key decides in
+// silence.
 //
 // Keys are read of the methods fp8 (DeepSeek), mxfp4 (gpt-oss), compressed-tensors, modelopt and quark. Weights are
 // what is rounded: the formats of activations and of the cache of keys and values are not used, because activations
@@ -11,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensors/code_scales.h"
+#include "core/files/tensors/code_scales.h"
 
 namespace moescope {
 

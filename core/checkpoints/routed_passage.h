@@ -9,7 +9,7 @@
 
 #include "core/checkpoints/stored_experts.h"
 #include "core/frame/frame.h"
-#include "core/tokenizer/tokenizer.h"
+#include "core/model/tokenizer/tokenizer.h"
 
 namespace moescope {
 

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/tensors/tensor_file.h"
 #include "core/model/layers/linear.h"
 #include "core/numerics/float_formats.h"
 #include "core/numerics/matrix.h"
 #include "core/numerics/number_format.h"
-#include "core/tensors/tensor_file.h"
 
 namespace moescope {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/config/run_settings.h"
+#include "core/model/tokenizer/tokenizer.h"
 #include "core/numerics/matrix.h"
-#include "core/tokenizer/tokenizer.h"
 
 namespace moescope {
 

@@ -11,8 +11,8 @@
 #include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/text_sources.h"
-#include "core/io/folder_walk.h"
-#include "core/tokenizer/tokenizer.h"
+#include "core/files/folder_walk.h"
+#include "core/model/tokenizer/tokenizer.h"
 
 namespace moescope {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 

@@ -7,7 +7,7 @@
 
 #include "core/checkpoints/quantization_config.h"
 #include "core/checkpoints/stored_matrix.h"
-#include "core/tensors/tensor_file.h"
+#include "core/files/tensors/tensor_file.h"
 
 namespace moescope {
 

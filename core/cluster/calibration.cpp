@@ -9,9 +9,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/words.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -4,10 +4,10 @@
 #include <cctype>
 #include <stdexcept>
 
-#include "core/io/assets.h"
-#include "core/io/input_file.h"
-#include "core/io/toml_section.h"
-#include "core/io/words.h"
+#include "core/files/assets.h"
+#include "core/files/input_file.h"
+#include "core/files/text/toml_section.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

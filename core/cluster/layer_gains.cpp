@@ -6,11 +6,11 @@
 
 #include "core/cluster/hardware.h"
 #include "core/cluster/layer_model.h"
+#include "core/cluster/ranks/load_routing.h"
+#include "core/cluster/ranks/routing_patterns.h"
 #include "core/cluster/step_model.h"
-#include "core/io/assets.h"
-#include "core/io/words.h"
-#include "core/parallel/load_routing.h"
-#include "core/parallel/routing_patterns.h"
+#include "core/files/assets.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "core/cluster/model_shape.h"
-#include "core/parallel/routing_patterns.h"
+#include "core/cluster/ranks/routing_patterns.h"
 
 namespace moescope {
 namespace {

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "core/cluster/calibration.h"
-#include "core/parallel/volumes.h"
+#include "core/cluster/ranks/volumes.h"
 
 namespace moescope {
 

@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/parallel/load_routing.h"
-#include "core/parallel/replication.h"
-#include "core/parallel/routing_patterns.h"
+#include "core/cluster/ranks/load_routing.h"
+#include "core/cluster/ranks/replication.h"
+#include "core/cluster/ranks/routing_patterns.h"
 
 namespace moescope {
 namespace {

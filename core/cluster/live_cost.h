@@ -25,9 +25,9 @@ struct LiveCase {
 struct LiveCost {
   LiveCase live_case;
   RoutingTraffic traffic;
-  int gradients_sent = 0;               // experts of one layer whose gradients are sent (core/parallel/replication.h)
-  double tokens_per_second = 0;         // per GPU
-  Band band;                            // range due to numbers that the published runs do not determine
+  int gradients_sent = 0;        // experts of one layer whose gradients are sent (core/cluster/ranks/replication.h)
+  double tokens_per_second = 0;  // per GPU
+  Band band;                     // range due to numbers that the published runs do not determine
   double forced_tokens_per_second = 0;  // same case with forced round-robin and contiguous placement
   double lost() const { return 1 - tokens_per_second / forced_tokens_per_second; }
 };

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/io/words.h"
-#include "core/parallel/routing_patterns.h"
+#include "core/cluster/ranks/routing_patterns.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

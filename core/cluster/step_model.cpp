@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "core/cluster/pipeline.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "core/cluster/hardware.h"
 #include "core/cluster/model_shape.h"
-#include "core/parallel/volumes.h"
+#include "core/cluster/ranks/volumes.h"
 
 namespace moescope {
 

@@ -12,8 +12,8 @@
 #include "core/config/config_rules.h"
 #include "core/config/operand_recipes.h"
 #include "core/config/placement_choice.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {

@@ -6,7 +6,7 @@
 
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
-#include "core/io/file_problem.h"
+#include "core/files/file_problem.h"
 
 namespace moescope {
 

@@ -69,7 +69,8 @@ auto& section_of(auto& config) {
 class Setting {
  public:
   template <class Section, class T>
-  requires(kSectionName<T>.empty()) Setting(T Section::*member) {
+    requires(kSectionName<T>.empty())
+  Setting(T Section::*member) {
     field_ = &field_of_member(&(section_of<Section>(default_config()).*member));
   }
   Setting(const ConfigField& field) : field_(&field) {}  // must be in the table

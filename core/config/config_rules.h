@@ -9,7 +9,7 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
-#include "core/io/toml_text.h"
+#include "core/files/text/toml_text.h"
 
 namespace moescope {
 

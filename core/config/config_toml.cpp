@@ -8,11 +8,11 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
 #include "core/config/model_presets.h"
-#include "core/io/assets.h"
-#include "core/io/input_file.h"
-#include "core/io/toml_section.h"
-#include "core/io/trimmed.h"
-#include "core/io/words.h"
+#include "core/files/assets.h"
+#include "core/files/input_file.h"
+#include "core/files/text/toml_section.h"
+#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

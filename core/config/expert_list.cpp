@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "core/config/config_field.h"
-#include "core/io/trimmed.h"
+#include "core/files/text/trimmed.h"
 
 namespace moescope {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
-#include "core/io/trimmed.h"
-#include "core/io/words.h"
+#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "core/io/trimmed.h"
-#include "core/io/words.h"
+#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "core/config/config_toml.h"
-#include "core/io/assets.h"
-#include "core/io/toml_text.h"
+#include "core/files/assets.h"
+#include "core/files/text/toml_text.h"
 
 namespace moescope {
 namespace {

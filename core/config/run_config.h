@@ -32,7 +32,7 @@ enum class Schedule { constant, cosine };
 // even, except for weights with update_stochastic.
 enum class StoredFormat : std::uint8_t { fp32, bf16 };
 // Text that the program generates. passages: ten kinds of text, from prose to Morse. facts: ten languages with the same
-// symbols, which the model has to memorize (core/data/domain_generator.h).
+// symbols, which the model has to memorize (core/model/text/domain_generator.h).
 enum class Generator { passages, facts };
 // Format of the token rows that dispatch and combine send. mxfp8 is torchao's all-to-all: dispatch in the forward pass
 // and combine in the backward pass send MXFP8 (E4M3, scales by rceil), the other two send BF16.
@@ -203,7 +203,7 @@ struct TelemetryConfig {
   int specialisation_every =
       20;  // steps between tables of expert choices by domain and byte; a table counts all of these steps; 0: never
   int texts_every = 20;  // steps between routings of the probe and of a passage of the batch; 0: never
-  // Escapes as in core/io/text_escape.h; empty: none. The default has a line or two of each generated domain.
+  // Escapes as in core/files/text/text_escape.h; empty: none. The default has a line or two of each generated domain.
   std::string probe =
       R"(The old king sees the river.\nint sum_x(int x, int y) {\n  return x + y;\n}\n12+30=42\n7*8=56\n)"
       R"({"id":4165,"name":"Ada"}\n([{<>}])[()]\nTATAATATGGCTGAACTGTAA\n<div><p>old</p></div>\n)"

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/io/assets.h"
-#include "core/io/toml_section.h"
+#include "core/files/assets.h"
+#include "core/files/text/toml_section.h"
 
 namespace moescope {
 

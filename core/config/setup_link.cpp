@@ -9,9 +9,9 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
 #include "core/config/config_toml.h"
-#include "core/io/base64.h"
-#include "core/io/text_escape.h"
-#include "core/io/trimmed.h"
+#include "core/files/text/base64.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/trimmed.h"
 
 namespace moescope {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "core/history/finite_mean.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
+#include "core/recording/history/finite_mean.h"
 
 namespace moescope {
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "core/files/text/words.h"
 #include "core/findings/auxiliary_watch.h"
 #include "core/findings/drop_watch.h"
 #include "core/findings/expert_watch.h"
@@ -14,8 +15,7 @@
 #include "core/findings/swap_watch.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/run_origin.h"
-#include "core/history/step_axis.h"
-#include "core/io/words.h"
+#include "core/recording/history/step_axis.h"
 
 namespace moescope {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 

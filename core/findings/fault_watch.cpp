@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <map>
 
-#include "core/comparison/verdict_words.h"
+#include "core/files/text/words.h"
 #include "core/findings/auxiliary_watch.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "core/findings/drop_watch.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/fault_watch.h"
@@ -18,8 +19,7 @@
 #include "core/findings/recent_load.h"
 #include "core/findings/shift_watch.h"
 #include "core/findings/swap_watch.h"
-#include "core/history/step_axis.h"
-#include "core/io/words.h"
+#include "core/recording/history/step_axis.h"
 
 namespace moescope {
 

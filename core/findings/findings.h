@@ -18,12 +18,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/comparison/comparison.h"
 #include "core/config/config_field.h"
+#include "core/findings/comparison/comparison.h"
 #include "core/findings/load_evidence.h"
 #include "core/frame/metrics.h"
-#include "core/history/history.h"
 #include "core/model/non_finite_place.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 

@@ -8,15 +8,15 @@
 #include <set>
 #include <utility>
 
+#include "core/files/text/words.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
 #include "core/frame/change_marker.h"
 #include "core/frame/run_origin.h"
-#include "core/history/router_window.h"
-#include "core/history/step_axis.h"
-#include "core/history/worst_layer.h"
-#include "core/io/words.h"
+#include "core/recording/history/router_window.h"
+#include "core/recording/history/step_axis.h"
+#include "core/recording/history/worst_layer.h"
 
 namespace moescope {
 

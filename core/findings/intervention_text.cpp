@@ -1,8 +1,8 @@
 // The sentences of interventions.
 #include <array>
 
+#include "core/files/text/words.h"
 #include "core/findings/interventions.h"
-#include "core/io/words.h"
 
 namespace moescope {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <set>
 
+#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 #include "core/frame/change_marker.h"
-#include "core/io/trimmed.h"
-#include "core/io/words.h"
 
 namespace moescope {
 

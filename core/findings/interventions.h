@@ -13,7 +13,7 @@
 
 #include "core/findings/auxiliary_watch.h"
 #include "core/findings/findings.h"
-#include "core/history/settings_track.h"
+#include "core/recording/history/settings_track.h"
 
 namespace moescope {
 

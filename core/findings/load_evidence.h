@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/frame/run_origin.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <ranges>
 
+#include "core/files/text/words.h"
 #include "core/frame/router_stats.h"
-#include "core/io/words.h"
 
 namespace moescope {
 

@@ -11,7 +11,7 @@
 
 #include "core/findings/findings.h"
 #include "core/frame/newest.h"
-#include "core/history/step_axis.h"
+#include "core/recording/history/step_axis.h"
 
 namespace moescope {
 

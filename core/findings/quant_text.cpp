@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/files/text/words.h"
 #include "core/findings/quant_watch.h"
-#include "core/io/words.h"
 
 namespace moescope {
 namespace {

@@ -9,7 +9,7 @@
 #include "core/findings/findings.h"
 #include "core/findings/load_evidence.h"
 #include "core/frame/newest.h"
-#include "core/history/step_axis.h"
+#include "core/recording/history/step_axis.h"
 
 namespace moescope {
 

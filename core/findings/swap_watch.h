@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/findings/findings.h"
-#include "core/history/step_axis.h"
+#include "core/recording/history/step_axis.h"
 
 namespace moescope {
 

@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/health.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/load_watch.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
 
 namespace moescope {
 namespace {

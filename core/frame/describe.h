@@ -90,7 +90,7 @@ struct Names {
   int count;
 };
 template <class Enum>  // clang before 17 does not deduce it for aggregates
-Names(const char* (*)(Enum), int)->Names<Enum>;
+Names(const char* (*)(Enum), int) -> Names<Enum>;
 
 // Returns the enumerator called `name`; nullopt if there is none.
 template <class Enum>

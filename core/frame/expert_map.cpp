@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/io/no_value.h"
+#include "core/files/text/no_value.h"
 
 namespace moescope {
 namespace {

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/files/text/no_value.h"
 #include "core/frame/operand_place.h"
-#include "core/io/no_value.h"
 #include "core/numerics/quant_format.h"
 
 namespace moescope {

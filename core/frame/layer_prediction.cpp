@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/io/no_value.h"
+#include "core/files/text/no_value.h"
 
 namespace moescope {
 

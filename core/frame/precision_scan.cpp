@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/files/text/json_text.h"
 #include "core/frame/describe.h"
 #include "core/frame/figure_json.h"
-#include "core/io/json_text.h"
 
 namespace moescope {
 namespace {

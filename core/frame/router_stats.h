@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "core/io/no_value.h"
+#include "core/files/text/no_value.h"
 
 namespace moescope {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/io/assets.h"
-#include "core/io/toml_section.h"
-#include "core/io/words.h"
+#include "core/files/assets.h"
+#include "core/files/text/toml_section.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 #include "core/lessons/run_figures.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"

@@ -4,8 +4,8 @@
 
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
-#include "core/io/assets.h"
-#include "core/io/words.h"
+#include "core/files/assets.h"
+#include "core/files/text/words.h"
 #include "core/lessons/claim.h"
 #include "core/lessons/toml_runs.h"
 

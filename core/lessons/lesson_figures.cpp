@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "core/cluster/calibration.h"
+#include "core/files/assets.h"
+#include "core/files/text/words.h"
 #include "core/frame/metrics.h"
-#include "core/io/assets.h"
-#include "core/io/words.h"
 #include "core/numerics/quantize.h"
 
 namespace moescope {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/history/history.h"
 #include "core/lessons/lesson.h"
 #include "core/lessons/run_figures.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

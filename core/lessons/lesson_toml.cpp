@@ -3,9 +3,9 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
+#include "core/files/assets.h"
+#include "core/files/text/words.h"
 #include "core/findings/findings.h"
-#include "core/io/assets.h"
-#include "core/io/words.h"
 #include "core/lessons/lesson.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/toml_runs.h"

@@ -5,7 +5,7 @@
 
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -7,11 +7,11 @@
 #include <numeric>
 #include <span>
 
+#include "core/cluster/ranks/placement.h"
+#include "core/cluster/ranks/volumes.h"
 #include "core/findings/findings.h"
 #include "core/frame/change_marker.h"
 #include "core/frame/specialisation.h"
-#include "core/parallel/placement.h"
-#include "core/parallel/volumes.h"
 
 namespace moescope {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/cluster/layer_gains.h"
-#include "core/history/history.h"
 #include "core/lessons/lesson.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -9,7 +9,7 @@
 #include "core/config/config_field.h"
 #include "core/config/config_rules.h"
 #include "core/config/config_toml.h"
-#include "core/io/assets.h"
+#include "core/files/assets.h"
 
 namespace moescope {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/io/toml_section.h"
+#include "core/files/text/toml_section.h"
 #include "core/lessons/lesson.h"
 
 namespace moescope {

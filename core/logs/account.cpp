@@ -4,8 +4,8 @@
 #include <cmath>
 #include <iterator>
 
-#include "core/io/json_text.h"
-#include "core/io/words.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/words.h"
 #include "core/logs/standard_input.h"
 
 namespace moescope {

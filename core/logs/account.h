@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/io/no_value.h"
+#include "core/files/text/no_value.h"
 
 namespace moescope {
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <optional>
 
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/frame/figures.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
 
 namespace moescope {
 

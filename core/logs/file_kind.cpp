@@ -7,14 +7,17 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/tensors/torch_file.h"
+#include "core/files/tensors/unread_form.h"
+#include "core/files/text/json_line.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_encoding.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/frame/change_marker.h"
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/json_line.h"
-#include "core/io/json_text.h"
-#include "core/io/text_encoding.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
 #include "core/logs/dumps/import_expert_counts.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/import_events.h"
@@ -31,9 +34,6 @@
 #include "core/logs/table/import_table.h"
 #include "core/logs/table/table_form.h"
 #include "core/recording/schema.h"
-#include "core/tensors/open_tensors.h"
-#include "core/tensors/torch_file.h"
-#include "core/tensors/unread_form.h"
 
 namespace moescope {
 

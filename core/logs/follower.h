@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/history/history.h"
 #include "core/logs/import.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
+#include "core/files/unreadable.h"
 #include "core/frame/figures.h"
-#include "core/history/step_axis.h"
-#include "core/io/text_escape.h"
-#include "core/io/unreadable.h"
-#include "core/io/words.h"
 #include "core/logs/standard_input.h"
+#include "core/recording/history/step_axis.h"
 
 namespace moescope {
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "core/frame/router_stats.h"
-#include "core/history/history.h"
 #include "core/logs/account_book.h"
 #include "core/logs/restart_rule.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "core/io/text_encoding.h"
+#include "core/files/text/text_encoding.h"
 #include "core/logs/file_stamp.h"
 #include "core/logs/lines/import_jsonl.h"
 

@@ -5,10 +5,10 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "core/io/input_file.h"
-#include "core/io/json_line.h"
-#include "core/io/trimmed.h"
-#include "core/tensors/open_tensors.h"
+#include "core/files/input_file.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/text/json_line.h"
+#include "core/files/text/trimmed.h"
 
 namespace moescope {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 

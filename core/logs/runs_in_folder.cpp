@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "core/io/folder_walk.h"
+#include "core/files/folder_walk.h"
 #include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/lines/import_te_statistics.h"

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "core/io/whole_file.h"
+#include "core/files/whole_file.h"
 
 namespace moescope {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "core/io/input_file.h"
-#include "core/io/whole_file.h"
+#include "core/files/input_file.h"
+#include "core/files/whole_file.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {

@@ -8,11 +8,11 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "core/files/assets.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/text/toml_section.h"
 #include "core/frame/figures.h"
-#include "core/io/assets.h"
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/toml_section.h"
 #include "core/logs/import.h"
 
 namespace moescope {

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "core/cluster/ranks/ranks.h"
 #include "core/config/run_config.h"
 #include "core/model/layers/parameters.h"
-#include "core/parallel/ranks.h"
 
 namespace moescope {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/data/dataset.h"
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/phase_clock.h"
 #include "core/model/muon.h"
+#include "core/model/text/dataset.h"
 #include "core/model/transformer.h"
 
 namespace moescope {

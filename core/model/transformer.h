@@ -12,7 +12,6 @@
 
 #include "core/config/expert_list.h"
 #include "core/config/run_config.h"
-#include "core/data/dataset.h"
 #include "core/model/decoder.h"
 #include "core/model/layers/arena.h"
 #include "core/model/layers/attention.h"
@@ -22,6 +21,7 @@
 #include "core/model/layers/precision.h"
 #include "core/model/moe/expert_table.h"
 #include "core/model/moe/moe_layer.h"
+#include "core/model/text/dataset.h"
 
 namespace moescope {
 

@@ -97,8 +97,8 @@ constexpr int block_size(const OperandFormat& format) {
 }
 
 // A format with its name in run configs, on the command line and in lists on the screen: that of format_name() without
-// the scale rule rceil and, for FP8, without e4m3: "mxfp8_e4m3", "fp8_tensor". MX has blocks of 32. Scales of fp8_row are
-// not rounded; those of the recipe fp8_rowwise are powers of two.
+// the scale rule rceil and, for FP8, without e4m3: "mxfp8_e4m3", "fp8_tensor". MX has blocks of 32. Scales of fp8_row
+// are not rounded; those of the recipe fp8_rowwise are powers of two.
 struct NamedFormat {
   const char* name;
   OperandFormat format;

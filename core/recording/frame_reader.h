@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/files/sqlite.h"
 #include "core/frame/describe.h"
-#include "core/io/sqlite.h"
 
 namespace moescope {
 

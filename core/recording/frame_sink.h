@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/frame/frame.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 #include "core/recording/recording.h"
 
 namespace moescope {

@@ -1,6 +1,6 @@
 #include "core/recording/limits.h"
 
-#include "core/io/sqlite.h"
+#include "core/files/sqlite.h"
 
 namespace moescope {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/files/text/trimmed.h"
 #include "core/frame/change_marker.h"
-#include "core/io/trimmed.h"
 
 namespace moescope {
 

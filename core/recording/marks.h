@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -1,6 +1,6 @@
 #include "core/recording/notes.h"
 
-#include "core/io/sqlite.h"
+#include "core/files/sqlite.h"
 #include "core/recording/recording_file.h"
 
 namespace moescope {

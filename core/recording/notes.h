@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/frame/frame.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/files/input_file.h"
 #include "core/frame/describe.h"
-#include "core/io/input_file.h"
 #include "core/recording/schema.h"
 
 namespace moescope {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "core/io/sqlite.h"
+#include "core/files/sqlite.h"
 
 namespace moescope {
 

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/history/history.h"
-#include "core/io/json_text.h"
-#include "core/io/sqlite.h"
-#include "core/io/text_escape.h"
+#include "core/files/sqlite.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
 #include "core/recording/frame_reader.h"
+#include "core/recording/history/history.h"
 #include "core/recording/limits.h"
 #include "core/recording/recording.h"
 #include "core/recording/recording_file.h"

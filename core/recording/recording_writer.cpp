@@ -16,12 +16,12 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/files/input_file.h"
+#include "core/files/sqlite.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/whole_file.h"
 #include "core/frame/describe.h"
 #include "core/frame/narrow_counts.h"
-#include "core/io/input_file.h"
-#include "core/io/sqlite.h"
-#include "core/io/text_escape.h"
-#include "core/io/whole_file.h"
 #include "core/recording/limits.h"
 #include "core/recording/notes.h"
 #include "core/recording/recording.h"

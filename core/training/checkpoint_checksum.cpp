@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/io/input_file.h"
-#include "core/io/words.h"
+#include "core/files/input_file.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -6,10 +6,10 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "core/io/input_file.h"
-#include "core/io/whole_file.h"
-#include "core/io/whole_folder.h"
-#include "core/io/words.h"
+#include "core/files/input_file.h"
+#include "core/files/text/words.h"
+#include "core/files/whole_file.h"
+#include "core/files/whole_folder.h"
 
 namespace moescope {
 namespace {

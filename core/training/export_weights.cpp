@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/io/words.h"
-#include "core/tensors/safetensors.h"
+#include "core/files/tensors/safetensors.h"
+#include "core/files/text/words.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/trainer.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/config/operand_recipes.h"
-#include "core/data/dataset.h"
 #include "core/frame/operand_effects.h"
+#include "core/model/text/dataset.h"
 
 namespace moescope {
 

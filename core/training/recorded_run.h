@@ -10,7 +10,7 @@
 
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "core/checkpoints/routed_passage.h"
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/size.h"
 #include "core/training/trainer.h"

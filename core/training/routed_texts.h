@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/data/dataset.h"
 #include "core/frame/frame.h"
 #include "core/model/learner.h"
+#include "core/model/text/dataset.h"
 
 namespace moescope {
 

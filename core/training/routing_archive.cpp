@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "core/history/thinning.h"
+#include "core/recording/history/thinning.h"
 
 namespace moescope {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "core/data/dataset.h"
 #include "core/frame/frame.h"
 #include "core/model/learner.h"
+#include "core/model/text/dataset.h"
 
 namespace moescope {
 

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "core/checkpoints/training_start.h"
+#include "core/cluster/ranks/replication.h"
+#include "core/cluster/ranks/volumes.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
@@ -18,8 +20,6 @@
 #include "core/numerics/number_format.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
-#include "core/parallel/replication.h"
-#include "core/parallel/volumes.h"
 #include "core/training/expert_weights.h"
 #include "core/training/operand_scan.h"
 #include "core/training/trainer_state.h"

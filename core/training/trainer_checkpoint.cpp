@@ -9,7 +9,8 @@
 //             layers.I.moe.expert_bias          F32 [E]
 //             layers.I.moe.bias_momentum        F32 [E], of the rule smebu; absent if empty
 //             window.layers.I                   U32 [steps, E], tokens_per_expert of the last steps, oldest first
-//             placement.layers.I.LOAD           U64 [E], LOAD: planned_of, since (core/parallel/replication.h); absent
+//             placement.layers.I.LOAD           U64 [E], LOAD: planned_of, since (core/cluster/ranks/replication.h);
+//             absent
 //                                               if empty
 //             specialisation.layers.I.TABLE     U32, TABLE: domain [D, E], together [E, E], byte [256, E] (absent where
 //                                               tokens are not bytes); counts since the last frame with
@@ -23,9 +24,9 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
-#include "core/io/words.h"
+#include "core/files/tensors/safetensors.h"
+#include "core/files/text/words.h"
 #include "core/numerics/processor.h"
-#include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/trainer.h"
 #include "core/training/trainer_state.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "core/cluster/ranks/replication.h"
 #include "core/config/run_config.h"
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
-#include "core/parallel/replication.h"
 
 namespace moescope {
 

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "core/cluster/ranks/replication.h"
 #include "core/frame/router_stats.h"
 #include "core/model/learner.h"
 #include "core/model/non_finite_place.h"
-#include "core/parallel/replication.h"
 #include "core/training/gradient_reference.h"
 #include "core/training/routed_texts.h"
 #include "core/training/specialisation_counter.h"

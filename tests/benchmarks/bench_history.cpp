@@ -5,8 +5,8 @@
 #include <numeric>
 #include <random>
 
+#include "core/cluster/ranks/volumes.h"
 #include "core/frame/router_stats.h"
-#include "core/parallel/volumes.h"
 #include "core/recording/frame_sink.h"
 #include "tests/support/sample_frames.h"
 

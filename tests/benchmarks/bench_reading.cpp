@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/io/whole_file.h"
+#include "core/files/whole_file.h"
 #include "core/logs/log_follower.h"
 #include "core/logs/open_runs.h"
 #include "core/recording/recording.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensors/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 
 namespace {
 

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "app/program/kernel_restart.h"
-#include "core/comparison/verdict_words.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "core/training/engine/engine.h"
 #include "tests/support/made_up_losses.h"
 

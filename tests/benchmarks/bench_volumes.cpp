@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "app/program/kernel_restart.h"
+#include "core/cluster/ranks/volumes.h"
 #include "core/config/config_toml.h"
-#include "core/parallel/volumes.h"
 #include "core/training/trainer.h"
 #include "tests/benchmarks/bench_measures.h"
 #include "tests/support/processor_time.h"

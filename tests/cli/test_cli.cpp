@@ -1,8 +1,8 @@
 // Runs the moescope-cli binary as a user does.
 #include <random>
 
-#include "core/comparison/operand_sqnr.h"
 #include "core/config/config_toml.h"
+#include "core/findings/comparison/operand_sqnr.h"
 #include "core/recording/recording.h"
 #include "core/training/engine/queue_file.h"
 #include "tests/support/cli_fixture.h"

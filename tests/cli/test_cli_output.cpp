@@ -7,8 +7,8 @@
 #include <fstream>
 #include <vector>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/recording/recording.h"
-#include "core/tensors/safetensors.h"
 #include "tests/support/run_command.h"
 #include "tests/support/sample_frames.h"
 

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/io/assets.h"
+#include "core/files/assets.h"
 
 namespace moescope {
 namespace {

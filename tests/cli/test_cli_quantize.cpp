@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/recipes.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/what_if.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

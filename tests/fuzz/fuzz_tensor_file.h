@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/tensors/open_tensors.h"
+#include "core/files/tensors/open_tensors.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace moescope {

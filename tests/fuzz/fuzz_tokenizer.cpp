@@ -3,8 +3,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "core/io/text_encoding.h"
-#include "core/tokenizer/tokenizer.h"
+#include "core/files/text/text_encoding.h"
+#include "core/model/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensors/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "tests/golden/tally.h"
 
 namespace moescope {

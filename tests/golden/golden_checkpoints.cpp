@@ -21,8 +21,8 @@
 #include "core/checkpoints/ablation/similar_experts.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/training_start.h"
-#include "core/data/dataset.h"
-#include "core/tensors/safetensors.h"
+#include "core/files/tensors/safetensors.h"
+#include "core/model/text/dataset.h"
 #include "core/training/trainer.h"
 #include "tests/golden/tally.h"
 

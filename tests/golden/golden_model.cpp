@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/model/learner.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

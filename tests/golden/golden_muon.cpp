@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/model/muon.h"
 #include "core/numerics/size.h"
-#include "core/tensors/safetensors.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"
 

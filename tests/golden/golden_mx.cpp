@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/quantize.h"
-#include "core/tensors/safetensors.h"
 #include "tests/golden/matrices.h"
 #include "tests/golden/tally.h"
 

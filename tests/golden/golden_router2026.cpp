@@ -9,13 +9,13 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/cluster/ranks/eplb.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/model/moe/bias_rules.h"
 #include "core/model/moe/expert_table.h"
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/token_drop.h"
 #include "core/numerics/size.h"
-#include "core/parallel/eplb.h"
-#include "core/tensors/safetensors.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"
 

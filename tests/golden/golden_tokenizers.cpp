@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/text_escape.h"
-#include "core/tokenizer/tokenizer.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
+#include "core/model/tokenizer/tokenizer.h"
 
 using namespace moescope;
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/parallel/volumes.h"
-#include "core/tensors/safetensors.h"
+#include "core/cluster/ranks/volumes.h"
+#include "core/files/tensors/safetensors.h"
 
 using namespace moescope;
 

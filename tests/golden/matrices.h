@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/block_quantize.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 

@@ -13,9 +13,9 @@
 #include <sstream>
 #include <thread>
 
-#include "core/parallel/wire.h"
+#include "core/cluster/ranks/wire.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/recording/recording.h"
-#include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_folder.h"
 #include "tests/support/run_command.h"
 

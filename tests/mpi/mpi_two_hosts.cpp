@@ -10,8 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/recording/recording.h"
-#include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_folder.h"
 #include "tests/support/run_command.h"
 

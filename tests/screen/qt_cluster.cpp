@@ -6,8 +6,8 @@
 
 #include "core/cluster/live_cost.h"
 #include "core/cluster/node_health.h"
+#include "core/cluster/ranks/routing_patterns.h"
 #include "core/frame/volume_stats.h"
-#include "core/parallel/routing_patterns.h"
 #include "tests/support/controls.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"

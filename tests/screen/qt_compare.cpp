@@ -1,4 +1,4 @@
-// The panels of Compare with trained runs: their figures equal those of core/comparison.
+// The panels of Compare with trained runs: their figures equal those of core/findings/comparison.
 #include <QDockWidget>
 #include <QHeaderView>
 #include <QLabel>
@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/comparison/operand_sqnr.h"
 #include "core/config/config_difference.h"
+#include "core/findings/comparison/operand_sqnr.h"
 #include "core/frame/operand_costs.h"
 #include "core/frame/router_stats.h"
 #include "tests/support/compare_window.h"

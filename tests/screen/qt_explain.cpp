@@ -6,7 +6,7 @@
 #include <QTest>
 #include <algorithm>
 
-#include "core/io/assets.h"
+#include "core/files/assets.h"
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"

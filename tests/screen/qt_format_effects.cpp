@@ -5,7 +5,7 @@
 #include <cmath>
 #include <memory>
 
-#include "core/data/dataset.h"
+#include "core/model/text/dataset.h"
 #include "core/training/trainer.h"
 #include "tests/support/controls.h"
 #include "tests/support/shown_panel.h"

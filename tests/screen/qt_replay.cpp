@@ -13,7 +13,7 @@
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/window/main_window.h"
-#include "core/io/sqlite.h"
+#include "core/files/sqlite.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
 #include "tests/support/small_run.h"

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <span>
 
-#include "core/tensors/open_tensors.h"
-#include "core/tensors/safetensors.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "tests/support/controls.h"
 #include "tests/support/made_tensors.h"
 #include "tests/support/test_look.h"

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/parallel/ranks.h"
+#include "core/cluster/ranks/ranks.h"
 
 namespace moescope {
 

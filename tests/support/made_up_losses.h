@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/data/dataset.h"
 #include "core/findings/findings.h"
 #include "core/frame/router_stats.h"
+#include "core/model/text/dataset.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

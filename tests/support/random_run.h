@@ -15,7 +15,7 @@
 
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/rng.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 

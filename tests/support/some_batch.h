@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/config/run_config.h"
-#include "core/data/dataset.h"
+#include "core/model/text/dataset.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {

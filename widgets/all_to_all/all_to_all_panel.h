@@ -4,8 +4,8 @@
 #include <QComboBox>
 #include <vector>
 
+#include "core/cluster/ranks/volumes.h"
 #include "core/frame/volume_stats.h"
-#include "core/parallel/volumes.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/parallel/placement.h"
+#include "core/cluster/ranks/placement.h"
 #include "core/model/moe/expert_placement.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/panel.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/cluster/ranks/routing_patterns.h"
 #include "core/frame/volume_stats.h"
-#include "core/parallel/routing_patterns.h"
 #include "widgets/all_to_all/wire_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"

@@ -5,9 +5,9 @@
 #include <QWidget>
 #include <functional>
 
-#include "core/history/history.h"
-#include "core/io/value_table.h"
-#include "core/parallel/volumes.h"
+#include "core/cluster/ranks/volumes.h"
+#include "core/files/text/value_table.h"
+#include "core/recording/history/history.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/plots/band_bars.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "core/parallel/wire.h"
+#include "core/cluster/ranks/wire.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {

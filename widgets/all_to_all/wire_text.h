@@ -3,7 +3,7 @@
 
 #include <QStringList>
 
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

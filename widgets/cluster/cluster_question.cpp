@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/parallel/load_routing.h"
-#include "core/parallel/routing_patterns.h"
+#include "core/cluster/ranks/load_routing.h"
+#include "core/cluster/ranks/routing_patterns.h"
 
 namespace moescope {
 namespace {

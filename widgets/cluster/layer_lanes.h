@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/cluster/timeline.h"
-#include "core/io/value_table.h"
+#include "core/files/text/value_table.h"
 #include "widgets/cluster/cluster_question.h"
 #include "widgets/plots/lane_chart.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/comparison/comparison.h"
-#include "core/comparison/verdict_words.h"
+#include "core/findings/comparison/comparison.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

@@ -4,7 +4,7 @@
 #include <QComboBox>
 #include <vector>
 
-#include "core/comparison/comparison.h"
+#include "core/findings/comparison/comparison.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/time_axis_plot.h"

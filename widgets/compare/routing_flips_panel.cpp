@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/comparison/comparison.h"
+#include "core/findings/comparison/comparison.h"
 #include "core/frame/run_origin.h"
 #include "core/logs/log_settings.h"
 #include "widgets/look/layouts.h"

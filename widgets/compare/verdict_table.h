@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/comparison/verdict_words.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "widgets/look/sign.h"
 #include "widgets/plots/plot_frame.h"
 

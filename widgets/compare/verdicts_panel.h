@@ -5,7 +5,7 @@
 #include <QComboBox>
 #include <QStackedWidget>
 
-#include "core/comparison/operand_sqnr.h"
+#include "core/findings/comparison/operand_sqnr.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_table.h"
 #include "widgets/panel/panel.h"

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 #include "core/numerics/block_anatomy.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"

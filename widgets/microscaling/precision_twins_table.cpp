@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/comparison/verdict.h"
+#include "core/findings/comparison/verdict.h"
 #include "widgets/microscaling/tables.h"
 #include "widgets/panel/tensor_text.h"
 

@@ -7,8 +7,8 @@
 #include <QStringList>
 #include <vector>
 
+#include "core/files/text/value_table.h"
 #include "core/frame/precision_scan.h"
-#include "core/io/value_table.h"
 
 namespace moescope {
 

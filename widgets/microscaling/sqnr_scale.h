@@ -2,7 +2,7 @@
 // a large error: MXFP4 (19 dB) is dark, MXFP8 (31 dB) is in between, BF16 (56 dB) is pale.
 #pragma once
 
-#include "core/comparison/operand_sqnr.h"
+#include "core/findings/comparison/operand_sqnr.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

@@ -14,9 +14,9 @@
 #include <mutex>
 #include <vector>
 
+#include "core/files/tensors/tensor_file.h"
 #include "core/model/layers/captured_operand.h"
 #include "core/numerics/block_anatomy.h"
-#include "core/tensors/tensor_file.h"
 
 namespace moescope {
 

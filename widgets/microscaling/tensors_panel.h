@@ -7,8 +7,8 @@
 #include <QLineEdit>
 #include <QTableView>
 
+#include "core/files/tensors/open_tensors.h"
 #include "core/numerics/block_anatomy.h"
-#include "core/tensors/open_tensors.h"
 #include "widgets/microscaling/tensor_list_model.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "core/config/config_field.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/frame/run_origin.h"
-#include "core/history/loss_trend.h"
+#include "core/recording/history/loss_trend.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
 

@@ -4,7 +4,7 @@
 #include <QStringList>
 #include <algorithm>
 
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

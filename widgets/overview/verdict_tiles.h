@@ -8,8 +8,8 @@
 #include <QStringList>
 #include <array>
 
-#include "core/explain/explain.h"
-#include "core/history/router_window.h"
+#include "core/findings/explain/explain.h"
+#include "core/recording/history/router_window.h"
 #include "widgets/overview/findings_watch.h"
 
 namespace moescope {

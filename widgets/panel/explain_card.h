@@ -11,7 +11,7 @@
 #include <QToolButton>
 #include <functional>
 
-#include "core/explain/explain.h"
+#include "core/findings/explain/explain.h"
 
 namespace moescope {
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "core/explain/explain.h"
+#include "core/findings/explain/explain.h"
 
 namespace moescope {
 QString metricName(Metric metric) {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/io/assets.h"
+#include "core/files/assets.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"

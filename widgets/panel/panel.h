@@ -16,9 +16,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/explain/explain.h"
+#include "core/files/text/value_table.h"
+#include "core/findings/explain/explain.h"
 #include "core/frame/metrics.h"
-#include "core/io/value_table.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"

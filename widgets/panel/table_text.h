@@ -3,8 +3,8 @@
 
 #include <QStringList>
 
+#include "core/files/text/value_table.h"
 #include "core/frame/metrics.h"
-#include "core/io/value_table.h"
 
 namespace moescope {
 

@@ -18,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/explain/explain.h"
+#include "core/findings/explain/explain.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/throttle.h"
 

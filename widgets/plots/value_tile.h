@@ -6,7 +6,7 @@
 #include <QStringList>
 #include <functional>
 
-#include "core/explain/explain.h"
+#include "core/findings/explain/explain.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {

@@ -6,7 +6,7 @@
 #include <QComboBox>
 #include <QStackedWidget>
 
-#include "core/history/router_window.h"
+#include "core/recording/history/router_window.h"
 #include "widgets/panel/panel.h"
 #include "widgets/panel/view_switch.h"
 #include "widgets/plots/matrix_plot.h"

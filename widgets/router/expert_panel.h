@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/history/last_array.h"
+#include "core/recording/history/last_array.h"
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/panel/token_contexts.h"

@@ -4,7 +4,7 @@
 
 #include <QComboBox>
 
-#include "core/history/last_array.h"
+#include "core/recording/history/last_array.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/scatter_plot.h"

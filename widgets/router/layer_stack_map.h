@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/history/router_window.h"
+#include "core/recording/history/router_window.h"
 #include "widgets/plots/margin_bars.h"
 #include "widgets/plots/time_heat_map.h"
 

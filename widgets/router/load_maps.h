@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/io/value_table.h"
+#include "core/files/text/value_table.h"
 #include "widgets/plots/time_heat_map.h"
 
 namespace moescope {

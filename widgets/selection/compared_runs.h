@@ -5,7 +5,7 @@
 #include <QString>
 #include <vector>
 
-#include "core/comparison/comparison.h"
+#include "core/findings/comparison/comparison.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
@@ -54,6 +54,6 @@ QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_
 int comparedRun(const Selection& selection);
 bool onTheSameTexts(const Selection& selection);  // true if checkpoints on the same texts are compared: nothing trains
 QString nothingToCompareNotice();
-QString listed(QStringList names);      // "B", "B and C", "B, C and N"
+QString listed(QStringList names);  // "B", "B and C", "B, C and N"
 
 }  // namespace moescope

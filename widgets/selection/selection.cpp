@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/files/text/words.h"
 #include "core/frame/run_origin.h"
-#include "core/io/words.h"
 
 namespace moescope {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/io/value_table.h"
+#include "core/files/text/value_table.h"
 #include "widgets/panel/measured_experts.h"
 #include "widgets/plots/color_scale.h"
 

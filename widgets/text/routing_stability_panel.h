@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/comparison/stability_track.h"
+#include "core/findings/comparison/stability_track.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/plots/color_scale.h"

@@ -9,9 +9,9 @@
 #include <map>
 #include <ranges>
 
+#include "core/files/text/text_escape.h"
 #include "core/frame/coactivation.h"
 #include "core/frame/specialisation.h"
-#include "core/io/text_escape.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/byte_text.h"

@@ -24,12 +24,12 @@
 #include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/continue_text.h"
 #include "core/checkpoints/pair/checkpoint_pair.h"
-#include "core/comparison/verdict_words.h"
+#include "core/files/folder_walk.h"
+#include "core/files/output_guard.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "core/frame/coactivation_size.h"
-#include "core/io/folder_walk.h"
-#include "core/io/output_guard.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
 
 namespace moescope {
 namespace {

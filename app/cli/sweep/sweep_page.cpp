@@ -6,8 +6,8 @@
 #include <string>
 
 #include "app/cli/sweep/sweep_table.h"
-#include "core/io/assets.h"
-#include "core/io/words.h"
+#include "core/files/assets.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "core/io/value_table.h"
-#include "core/io/words.h"
+#include "core/files/text/value_table.h"
+#include "core/files/text/words.h"
 #include "core/training/engine/outcomes.h"
 
 namespace moescope {

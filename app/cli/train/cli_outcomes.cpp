@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "app/cli/printing.h"
-#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
-#include "core/io/text_escape.h"
-#include "core/io/whole_file.h"
-#include "core/io/words.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
+#include "core/files/whole_file.h"
+#include "core/findings/comparison/verdict_words.h"
 
 namespace moescope {
 namespace {
@@ -32,9 +32,9 @@ ValueTable table_of(std::span<const Outcome> outcomes) {
                     {.name = "group"},
                     {.name = "differs in"}});
   for (const Outcome& o : outcomes)
-    table.add(o.name, o.figures.final_loss, o.figures.mean_loss, o.conclusion.gap, o.conclusion.half,
-              verdict_words(o), o.costs.gradient_error, o.figures.flip_rate, o.costs.flips, o.costs.flushed,
-              o.sqnr.worst_db, o.sqnr.mean_db, o.figures.max_vio, o.figures.tokens_per_s,
+    table.add(o.name, o.figures.final_loss, o.figures.mean_loss, o.conclusion.gap, o.conclusion.half, verdict_words(o),
+              o.costs.gradient_error, o.figures.flip_rate, o.costs.flips, o.costs.flushed, o.sqnr.worst_db,
+              o.sqnr.mean_db, o.figures.max_vio, o.figures.tokens_per_s,
               o.differs.empty() ? "all" : fmt::format("{}", o.group), o.differs);
   return table;
 }

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "app/cli/printing.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

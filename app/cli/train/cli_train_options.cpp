@@ -6,7 +6,7 @@
 
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {

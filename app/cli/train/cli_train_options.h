@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
-#include "core/comparison/comparison.h"
 #include "core/config/config_difference.h"
+#include "core/findings/comparison/comparison.h"
 #include "core/numerics/recipes.h"
 
 namespace moescope {

@@ -13,8 +13,8 @@
 
 #include "app/cli/train/cli_outcomes.h"
 #include "core/config/input_paths.h"
-#include "core/io/output_guard.h"
-#include "core/io/whole_file.h"
+#include "core/files/output_guard.h"
+#include "core/files/whole_file.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/training/checkpoint_folder.h"
 

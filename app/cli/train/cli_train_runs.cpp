@@ -14,7 +14,7 @@
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/config/dense_twin.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/run_groups.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "app/cli/train/cli_train_options.h"
+#include "core/cluster/ranks/ranks.h"
 #include "core/config/run_config.h"
-#include "core/parallel/ranks.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

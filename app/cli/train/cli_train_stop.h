@@ -1,7 +1,7 @@
 // Stops a training without a window, or another command, when the process receives a signal.
 #pragma once
 
-#include "core/parallel/ranks.h"
+#include "core/cluster/ranks/ranks.h"
 
 namespace moescope {
 

@@ -11,7 +11,7 @@
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_outputs.h"
-#include "core/parallel/ranks.h"
+#include "core/cluster/ranks/ranks.h"
 #include "core/training/engine/engine.h"
 
 namespace moescope {

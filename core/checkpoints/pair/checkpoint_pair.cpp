@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "core/checkpoints/checkpoint_tokenizer.h"
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/text_escape.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
 #include "core/model/agreement.h"
 #include "core/model/routing_flips.h"
 #include "core/numerics/kernels/row_math.h"

@@ -6,8 +6,8 @@
 #include <set>
 #include <span>
 
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

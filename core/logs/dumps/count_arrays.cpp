@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/io/text_escape.h"
+#include "core/files/tensors/tensor_file.h"
+#include "core/files/text/text_escape.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/run_choice.h"
-#include "core/tensors/tensor_file.h"
 
 namespace moescope {
 

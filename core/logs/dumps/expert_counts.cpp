@@ -8,8 +8,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/io/input_file.h"
-#include "core/io/text_escape.h"
-#include "core/io/words.h"
+#include "core/files/input_file.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/expert_counts.h"
 

@@ -7,17 +7,17 @@
 #include <optional>
 #include <stdexcept>
 
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/text_escape.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/tensors/torch_file.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
 #include "core/logs/dumps/count_arrays.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/imatrix.h"
 #include "core/logs/dumps/rank_counts.h"
 #include "core/logs/dumps/router_logits.h"
-#include "core/tensors/open_tensors.h"
-#include "core/tensors/torch_file.h"
 
 namespace moescope {
 

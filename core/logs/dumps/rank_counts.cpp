@@ -11,10 +11,10 @@
 #include <tuple>
 #include <utility>
 
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/json_line.h"
-#include "core/io/words.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_line.h"
+#include "core/files/text/words.h"
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/routing/routed_tokens.h"

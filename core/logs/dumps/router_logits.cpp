@@ -8,7 +8,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "core/io/text_escape.h"
+#include "core/files/text/text_escape.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/routing/routed_tokens.h"
 

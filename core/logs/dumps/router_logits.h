@@ -4,8 +4,8 @@
 // experts or with groups of experts choose otherwise; a remark says so.
 #pragma once
 
+#include "core/files/tensors/tensor_file.h"
 #include "core/logs/import.h"
-#include "core/tensors/tensor_file.h"
 
 namespace moescope {
 

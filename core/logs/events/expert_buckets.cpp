@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <numeric>
 
-#include "core/io/unreadable.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
+#include "core/files/unreadable.h"
 #include "core/logs/import.h"
 
 namespace moescope {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/history/history.h"
-#include "core/io/whole_file.h"
+#include "core/files/whole_file.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 

@@ -10,15 +10,15 @@
 #include <span>
 #include <stdexcept>
 
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/text_escape.h"
-#include "core/io/unreadable.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/tensors/tensor_file.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/expert_buckets.h"
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/run_choice.h"
-#include "core/tensors/tensor_file.h"
 #include "tensorboard.pb.h"
 
 namespace moescope {

@@ -7,12 +7,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/sqlite.h"
-#include "core/io/text_escape.h"
-#include "core/io/trimmed.h"
-#include "core/io/unreadable.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/sqlite.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/trimmed.h"
+#include "core/files/unreadable.h"
 #include "core/logs/events/import_trackio.h"
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/run_choice.h"

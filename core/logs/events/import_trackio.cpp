@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/io/json_text.h"
-#include "core/io/trimmed.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/trimmed.h"
 #include "core/logs/lines/log_reader.h"
 #include "core/logs/run_choice.h"
 

@@ -4,7 +4,7 @@
 // alerts and media are not read.
 #pragma once
 
-#include "core/io/sqlite.h"
+#include "core/files/sqlite.h"
 #include "core/logs/import.h"
 
 namespace moescope {

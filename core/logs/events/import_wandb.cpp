@@ -11,11 +11,11 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "core/io/folder_walk.h"
-#include "core/io/input_file.h"
-#include "core/io/json_line.h"
-#include "core/io/json_text.h"
-#include "core/io/text_escape.h"
+#include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_line.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
 #include "core/logs/events/expert_buckets.h"
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/events/wandb_log.h"

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/io/text_escape.h"
-#include "core/io/unreadable.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 

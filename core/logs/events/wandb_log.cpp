@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/io/unreadable.h"
+#include "core/files/unreadable.h"
 #include "wandb.pb.h"
 
 namespace moescope {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/io/whole_file.h"
+#include "core/files/whole_file.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/recording/recording.h"
 

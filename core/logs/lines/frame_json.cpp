@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/config/run_settings.h"
+#include "core/files/text/text_escape.h"
 #include "core/frame/describe.h"
-#include "core/io/text_escape.h"
 #include "core/logs/import.h"
 
 namespace moescope {

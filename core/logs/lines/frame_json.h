@@ -3,8 +3,8 @@
 
 #include <functional>
 
+#include "core/files/text/json_values.h"
 #include "core/frame/frame.h"
-#include "core/io/json_values.h"
 
 namespace moescope {
 

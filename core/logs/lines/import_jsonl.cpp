@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/io/input_file.h"
-#include "core/io/text_encoding.h"
+#include "core/files/input_file.h"
+#include "core/files/text/text_encoding.h"
 #include "core/logs/run_choice.h"
 
 namespace moescope {

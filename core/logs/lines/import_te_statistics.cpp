@@ -11,9 +11,9 @@
 #include <tuple>
 #include <vector>
 
-#include "core/io/folder_walk.h"
-#include "core/io/text_escape.h"
-#include "core/io/unreadable.h"
+#include "core/files/folder_walk.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
 #include "core/numerics/number_format.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "core/files/text/text_escape.h"
 #include "core/frame/describe.h"
-#include "core/io/text_escape.h"
 
 namespace moescope {
 

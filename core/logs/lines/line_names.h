@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/io/json_values.h"
+#include "core/files/text/json_values.h"
 #include "core/logs/account_book.h"
 #include "core/logs/tag_map.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/files/text/json_text.h"
 #include "core/frame/figures.h"
-#include "core/io/json_text.h"
 #include "core/logs/lines/step_fields.h"
 
 namespace moescope {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "core/io/input_file.h"
-#include "core/io/unreadable.h"
+#include "core/files/input_file.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 

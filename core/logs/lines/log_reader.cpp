@@ -10,10 +10,10 @@
 #include <set>
 #include <utility>
 
+#include "core/files/text/json_line.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_encoding.h"
 #include "core/frame/figures.h"
-#include "core/io/json_line.h"
-#include "core/io/json_text.h"
-#include "core/io/text_encoding.h"
 #include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/line_names.h"
 #include "core/logs/lines/line_parts.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/io/json_text.h"
-#include "core/io/trimmed.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/trimmed.h"
 
 namespace moescope {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/io/json_values.h"
+#include "core/files/text/json_values.h"
 
 namespace moescope {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/io/json_text.h"
-#include "core/io/nesting.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/nesting.h"
 #include "core/logs/lines/printed_number.h"
 
 namespace moescope {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/io/json_text.h"
+#include "core/files/text/json_text.h"
 #include "core/logs/lines/printed_number.h"
 
 namespace moescope {

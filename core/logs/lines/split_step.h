@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/io/json_line.h"
+#include "core/files/text/json_line.h"
 #include "core/logs/lines/line_names.h"
 
 namespace moescope {

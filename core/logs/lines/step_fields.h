@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/files/text/json_values.h"
 #include "core/frame/frame.h"
-#include "core/io/json_values.h"
 #include "core/logs/lines/line_names.h"
 
 namespace moescope {

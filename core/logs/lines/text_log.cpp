@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/io/json_text.h"
-#include "core/io/trimmed.h"
-#include "core/io/unreadable.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/trimmed.h"
+#include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/lines/printed_step.h"
 #include "core/logs/lines/python_dict.h"

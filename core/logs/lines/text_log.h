@@ -23,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/io/json_line.h"
+#include "core/files/text/json_line.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {

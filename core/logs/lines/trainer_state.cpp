@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/io/input_file.h"
-#include "core/io/json_line.h"
-#include "core/io/text_encoding.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_line.h"
+#include "core/files/text/text_encoding.h"
 #include "core/logs/lines/log_reader.h"
 
 namespace moescope {

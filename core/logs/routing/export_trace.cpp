@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/io/whole_file.h"
+#include "core/files/whole_file.h"
 #include "core/numerics/kernel_names.h"
 #include "core/recording/recording.h"
 

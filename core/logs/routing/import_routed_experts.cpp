@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/io/base64.h"
-#include "core/io/input_file.h"
-#include "core/io/json_line.h"
-#include "core/io/trimmed.h"
+#include "core/files/input_file.h"
+#include "core/files/tensors/npy.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/text/base64.h"
+#include "core/files/text/json_line.h"
+#include "core/files/text/trimmed.h"
 #include "core/logs/routing/routed_shape.h"
 #include "core/logs/routing/routed_tokens.h"
-#include "core/tensors/npy.h"
-#include "core/tensors/open_tensors.h"
 
 namespace moescope {
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/io/folder_walk.h"
-#include "core/io/json_line.h"
+#include "core/files/folder_walk.h"
+#include "core/files/text/json_line.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/routing/routed_tokens.h"

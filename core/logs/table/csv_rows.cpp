@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/io/unreadable.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 

@@ -11,11 +11,11 @@
 #include <variant>
 #include <vector>
 
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/text_encoding.h"
-#include "core/io/trimmed.h"
-#include "core/io/unreadable.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_encoding.h"
+#include "core/files/text/trimmed.h"
+#include "core/files/unreadable.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/run_choice.h"
 #include "core/logs/table/csv_rows.h"

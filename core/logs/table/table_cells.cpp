@@ -7,9 +7,9 @@
 #include <cmath>
 #include <optional>
 
-#include "core/io/json_text.h"
-#include "core/io/text_escape.h"
-#include "core/io/unreadable.h"
+#include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "core/io/text_encoding.h"
-#include "core/io/unreadable.h"
+#include "core/files/text/text_encoding.h"
+#include "core/files/unreadable.h"
 #include "core/logs/table/csv_rows.h"
 #include "core/logs/tag_map.h"
 

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "core/io/text_escape.h"
-#include "core/io/unreadable.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 #include "core/logs/table/import_table.h"
 #include "core/logs/table/table_cells.h"
 #include "core/logs/tag_map.h"

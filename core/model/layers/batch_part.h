@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/parallel/ranks.h"
+#include "core/cluster/ranks/ranks.h"
 
 namespace moescope {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/number_format.h"
 #include "core/numerics/quantize.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

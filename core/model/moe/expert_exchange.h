@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/cluster/ranks/two_hop.h"
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/row_codec.h"
-#include "core/parallel/two_hop.h"
 
 namespace moescope {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/cluster/ranks/placement.h"
 #include "core/config/placement_choice.h"
-#include "core/parallel/placement.h"
 
 namespace moescope {
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/data/dataset.h"
+#include "core/model/text/dataset.h"
 #include "core/recording/frame_sink.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/routing_archive.h"

@@ -14,7 +14,7 @@
 
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 #include "core/training/capture.h"
 #include "core/training/engine/checkpoint_ring.h"
 #include "core/training/engine/engine.h"

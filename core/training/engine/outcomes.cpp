@@ -6,9 +6,9 @@
 #include <iomanip>
 #include <sstream>
 
-#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
+#include "core/findings/comparison/verdict_words.h"
 
 namespace moescope {
 namespace {

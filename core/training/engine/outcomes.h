@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "core/comparison/comparison.h"
-#include "core/comparison/operand_sqnr.h"
 #include "core/config/config_difference.h"
 #include "core/config/run_config.h"
-#include "core/io/value_table.h"
+#include "core/files/text/value_table.h"
+#include "core/findings/comparison/comparison.h"
+#include "core/findings/comparison/operand_sqnr.h"
 
 namespace moescope {
 

@@ -6,9 +6,9 @@
 
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
-#include "core/io/input_file.h"
-#include "core/io/json_text.h"
-#include "core/io/whole_file.h"
+#include "core/files/input_file.h"
+#include "core/files/text/json_text.h"
+#include "core/files/whole_file.h"
 #include "core/training/engine/lock_step.h"
 
 namespace moescope {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/numerics/processor.h"
 #include "core/training/checkpoint_folder.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 #include "core/training/capture.h"
 #include "core/training/engine/retrain.h"
 #include "core/training/operand_scan.h"

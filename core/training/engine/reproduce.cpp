@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "core/config/config_toml.h"
-#include "core/io/words.h"
+#include "core/files/text/words.h"
 #include "core/numerics/processor.h"
 #include "core/training/engine/retrain.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 #include "core/recording/recording.h"
 
 namespace moescope {

@@ -6,13 +6,13 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/comparison/comparison.h"
-#include "core/comparison/operand_sqnr.h"
-#include "core/comparison/verdict.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
+#include "core/files/text/words.h"
+#include "core/findings/comparison/comparison.h"
+#include "core/findings/comparison/operand_sqnr.h"
+#include "core/findings/comparison/verdict.h"
 #include "core/frame/figure_of_pieces.h"
-#include "core/io/words.h"
 #include "core/training/engine/outcomes.h"
 
 namespace moescope {

@@ -8,9 +8,9 @@
 
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/continue_text.h"
+#include "core/files/tensors/open_tensors.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"
-#include "core/tensors/open_tensors.h"
 #include "tests/support/kept_logits.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/small_checkpoint.h"

@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "core/checkpoints/pair/checkpoint_pair.h"
-#include "core/comparison/verdict_words.h"
-#include "core/tensors/open_tensors.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/small_checkpoint.h"
 

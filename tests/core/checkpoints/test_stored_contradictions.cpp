@@ -10,7 +10,7 @@
 
 #include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_model.h"
-#include "core/tensors/open_tensors.h"
+#include "core/files/tensors/open_tensors.h"
 #include "tests/support/kept_logits.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/says.h"

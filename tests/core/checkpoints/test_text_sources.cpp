@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "core/checkpoints/text_sources.h"
-#include "core/history/settings_track.h"
+#include "core/recording/history/settings_track.h"
 #include "tests/support/problem_of.h"
 
 namespace moescope {

@@ -8,7 +8,7 @@
 
 #include "core/cluster/hardware.h"
 #include "core/cluster/layer_model.h"
-#include "core/io/assets.h"
+#include "core/files/assets.h"
 
 namespace moescope {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/cluster/layer_model.h"
 #include "core/cluster/published_runs.h"
-#include "core/parallel/routing_patterns.h"
+#include "core/cluster/ranks/routing_patterns.h"
 #include "tests/support/published_flops.h"
 
 namespace moescope {

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "core/cluster/live_cost.h"
+#include "core/cluster/ranks/routing_patterns.h"
 #include "core/cluster/timeline.h"
-#include "core/parallel/routing_patterns.h"
 
 namespace moescope {
 namespace {

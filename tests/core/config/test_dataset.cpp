@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "core/config/config_field.h"
-#include "core/data/dataset.h"
-#include "core/data/domain_generator.h"
+#include "core/model/text/dataset.h"
+#include "core/model/text/domain_generator.h"
 
 namespace moescope {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/config/model_presets.h"
 #include "core/config/published_recipes.h"
 #include "core/config/run_config.h"
-#include "core/io/assets.h"
+#include "core/files/assets.h"
 #include "tests/support/configs.h"
 
 namespace moescope {

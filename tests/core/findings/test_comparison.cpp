@@ -6,8 +6,8 @@
 #include <limits>
 #include <random>
 
-#include "core/comparison/comparison.h"
-#include "core/comparison/verdict_words.h"
+#include "core/findings/comparison/comparison.h"
+#include "core/findings/comparison/verdict_words.h"
 
 namespace moescope {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "core/config/config_toml.h"
-#include "core/explain/explain.h"
+#include "core/findings/explain/explain.h"
 #include "core/findings/health.h"
 #include "core/frame/change_marker.h"
 #include "core/frame/metrics.h"

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/comparison/operand_sqnr.h"
 #include "core/config/config_field.h"
-#include "core/explain/explain.h"
+#include "core/findings/comparison/operand_sqnr.h"
+#include "core/findings/explain/explain.h"
+#include "core/findings/replay/replay_arrays.h"
 #include "core/numerics/quant_format.h"
-#include "core/replay/replay_arrays.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/says.h"
 

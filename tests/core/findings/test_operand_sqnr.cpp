@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "core/comparison/operand_sqnr.h"
+#include "core/findings/comparison/operand_sqnr.h"
 #include "tests/support/says.h"
 
 namespace moescope {

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "core/replay/replay_arrays.h"
-#include "core/replay/replay_page.h"
+#include "core/findings/replay/replay_arrays.h"
+#include "core/findings/replay/replay_page.h"
 #include "tests/support/browser.h"
 #include "tests/support/synthetic_run.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/comparison/stability_track.h"
+#include "core/findings/comparison/stability_track.h"
 
 namespace moescope {
 namespace {

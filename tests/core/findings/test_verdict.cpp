@@ -10,7 +10,7 @@
 #include <random>
 #include <sstream>
 
-#include "core/comparison/verdict_words.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "tests/support/made_up_losses.h"
 
 namespace moescope {

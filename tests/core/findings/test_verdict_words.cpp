@@ -1,7 +1,7 @@
 // The words of a verdict, and what would decide an unclear one.
 #include <gtest/gtest.h>
 
-#include "core/comparison/verdict_words.h"
+#include "core/findings/comparison/verdict_words.h"
 
 namespace moescope {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "core/files/text/no_value.h"
 #include "core/frame/expert_map.h"
-#include "core/io/no_value.h"
 
 using namespace moescope;
 

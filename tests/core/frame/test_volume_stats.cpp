@@ -5,7 +5,7 @@
 
 #include "core/frame/router_stats.h"
 #include "core/frame/volume_stats.h"
-#include "core/history/history.h"
+#include "core/recording/history/history.h"
 
 namespace moescope {
 namespace {

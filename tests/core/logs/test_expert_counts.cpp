@@ -9,11 +9,11 @@
 #include <span>
 #include <string_view>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/import_expert_counts.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
-#include "core/tensors/safetensors.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/says.h"
 #include "tests/support/test_folder.h"

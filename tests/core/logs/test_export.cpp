@@ -8,13 +8,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/logs/events/export_events.h"
 #include "core/logs/lines/export_jsonl.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/export_trace.h"
 #include "core/numerics/kernel_names.h"
 #include "core/recording/recording.h"
-#include "core/tensors/safetensors.h"
 #include "core/training/engine/live_runs.h"
 #include "core/training/export_weights.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <tuple>
 
-#include "core/io/sqlite.h"
+#include "core/files/sqlite.h"
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/log_settings.h"

@@ -9,13 +9,13 @@
 #include <random>
 #include <span>
 
-#include "core/io/base64.h"
+#include "core/files/tensors/safetensors.h"
+#include "core/files/text/base64.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
 #include "core/logs/routing/routed_tokens.h"
-#include "core/tensors/safetensors.h"
 #include "tests/support/problem_of.h"
 
 namespace moescope {

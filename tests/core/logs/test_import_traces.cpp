@@ -8,12 +8,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/frame/coactivation_size.h"
 #include "core/logs/events/import_wandb.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/import_trace.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

@@ -139,7 +139,8 @@ TEST_F(WandbFiles, AHistogramOfExpertNumbersIsTheLoadOfEach) {
 
 // wandb.Histogram(loads) counts the experts by load: it has as many values as there are experts.
 TEST_F(WandbFiles, AHistogramOfLoadsIsNoLoad) {
-  const std::string loads = R"({"_type": "histogram", "bins": [100, 100.75, 101.5, 102.25, 103], "values": [7, 9, 10, 6]})";
+  const std::string loads =
+      R"({"_type": "histogram", "bins": [100, 100.75, 101.5, 102.25, 103], "values": [7, 9, 10, 6]})";
   const Imported log =
       import_wandb(put("run-a.wandb", {wandb_run("a", "x"), wandb_row(0, {{"loss", "1"}, {"expert_counts", loads}})}));
   EXPECT_EQ(log.runs.at(0)->info().n_experts, 0);

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/io/unreadable.h"
+#include "core/files/tensors/safetensors.h"
+#include "core/files/unreadable.h"
 #include "core/logs/log_probs.h"
-#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

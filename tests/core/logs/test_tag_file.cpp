@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/io/input_file.h"
+#include "core/files/input_file.h"
 #include "core/logs/account.h"
 #include "core/logs/tag_file.h"
 #include "core/logs/tag_map.h"

@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "core/checkpoints/checkpoint_folder.h"
-#include "core/io/input_file.h"
-#include "core/io/sqlite.h"
+#include "core/files/input_file.h"
+#include "core/files/sqlite.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/tensors/unread_form.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/runs_in_folder.h"
-#include "core/tensors/open_tensors.h"
-#include "core/tensors/unread_form.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/says.h"
 #include "tests/support/test_folder.h"

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/data/dataset.h"
 #include "core/model/learner.h"
 #include "core/model/moe/router.h"
 #include "core/model/non_finite.h"
+#include "core/model/text/dataset.h"
 #include "core/numerics/rng.h"
 #include "tests/support/small_run.h"
 

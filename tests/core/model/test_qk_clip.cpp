@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/data/dataset.h"
 #include "core/model/learner.h"
 #include "core/model/qk_clip.h"
+#include "core/model/text/dataset.h"
 #include "tests/support/small_run.h"
 
 namespace moescope {

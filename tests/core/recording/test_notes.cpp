@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
+#include "core/files/sqlite.h"
 #include "core/frame/change_marker.h"
-#include "core/io/sqlite.h"
 #include "core/recording/marks.h"
 #include "core/recording/notes.h"
 #include "core/recording/recording.h"

@@ -13,9 +13,9 @@
 #include <random>
 #include <thread>
 
+#include "core/files/sqlite.h"
+#include "core/files/text/text_escape.h"
 #include "core/frame/change_marker.h"
-#include "core/io/sqlite.h"
-#include "core/io/text_escape.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/recording/frame_sink.h"
 #include "core/recording/recording.h"

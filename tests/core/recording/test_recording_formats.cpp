@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files/sqlite.h"
 #include "core/frame/change_marker.h"
-#include "core/io/sqlite.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/recording/recording.h"
 #include "core/recording/schema.h"

@@ -9,8 +9,8 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/model/layers/operand_tap.h"
-#include "core/tensors/safetensors.h"
 #include "core/training/engine/live_runs.h"
 #include "tests/support/live_steps.h"
 

@@ -2,17 +2,17 @@
 //
 // The presets convergence-check and mxfp4-everywhere train 15.7 million parameters for 1,500 steps: minutes to an hour.
 // Here their number formats train the model of nano, and the presets themselves take their first steps. "Worse" is the
-// verdict of core/comparison/verdict.h on the mean of paired losses. Both directions are tested: MXFP8 must pass, MXFP4
-// must not.
+// verdict of core/findings/comparison/verdict.h on the mean of paired losses. Both directions are tested: MXFP8 must
+// pass, MXFP4 must not.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "core/comparison/comparison.h"
-#include "core/comparison/verdict_words.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
+#include "core/findings/comparison/comparison.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "core/training/engine/engine.h"
 #include "tests/support/seeds.h"
 

@@ -9,10 +9,10 @@
 #include <iterator>
 #include <random>
 
+#include "core/files/tensors/safetensors.h"
 #include "core/model/layers/precision.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
-#include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/engine/engine.h"
 #include "core/training/trainer.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "core/config/config_toml.h"
-#include "core/data/dataset.h"
-#include "core/tensors/safetensors.h"
+#include "core/files/tensors/safetensors.h"
+#include "core/model/text/dataset.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

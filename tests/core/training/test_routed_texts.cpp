@@ -5,8 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/files/text/text_escape.h"
 #include "core/frame/specialisation.h"
-#include "core/io/text_escape.h"
 #include "core/numerics/threads.h"
 #include "core/training/routed_texts.h"
 #include "core/training/specialisation_counter.h"

@@ -9,7 +9,7 @@
 
 #include "core/config/config_toml.h"
 #include "core/config/run_config.h"
-#include "core/data/dataset.h"
+#include "core/model/text/dataset.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

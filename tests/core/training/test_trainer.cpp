@@ -9,13 +9,13 @@
 #include <string>
 
 #include "core/cluster/model_shape.h"
+#include "core/cluster/ranks/volumes.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
 #include "core/config/model_presets.h"
 #include "core/model/learner.h"
 #include "core/model/moe/expert_placement.h"
 #include "core/model/routing_flips.h"
-#include "core/parallel/volumes.h"
 #include "core/training/run_cost.h"
 #include "tests/support/published_flops.h"
 #include "tests/support/trainer_test.h"

@@ -1,0 +1,196 @@
+#include "core/cluster/ranks/volumes.h"
+
+#include <algorithm>
+#include <cassert>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace moescope {
+namespace {
+
+// Returns the token after the last one of a source rank: t * R / T == source  <=>  t < ceil((source + 1) T / R)
+std::size_t end_of_source(std::size_t source, std::size_t tokens, std::size_t ranks) {
+  return ((source + 1) * tokens + ranks - 1) / ranks;
+}
+
+}  // namespace
+
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
+                          int ranks_per_node) {
+  assert(n_experts % ranks == 0);
+  return count_volumes(topk_TK, top_k, place_contiguous(n_experts, ranks), ranks_per_node);
+}
+
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
+                          int ranks_per_node) {
+  const int ranks = placement.ranks, n_experts = placement.n_experts();
+  assert(top_k > 0 && ranks > 0 && ranks_per_node > 0 && topk_TK.size() % top_k == 0);
+  // Experts start with different replicas, so that a few tokens do not all go to the lowest ranks.
+  std::vector<std::int32_t> next(n_experts);
+  for (std::int32_t e = 0; e < n_experts; ++e) {
+    const std::int32_t first = placement.first_replica[e];
+    next[e] = first + e % (placement.first_replica[e + 1] - first);
+  }
+  const std::size_t tokens = topk_TK.size() / top_k;
+  const std::size_t nodes = (ranks + ranks_per_node - 1) / ranks_per_node;
+
+  VolumeFrame volume;
+  volume.ranks = ranks;
+  volume.ranks_per_node = ranks_per_node;
+  volume.copies_RR.resize(static_cast<std::size_t>(ranks) * ranks);
+  volume.distinct_RR.resize(volume.copies_RR.size());
+  volume.nodes_RN.resize(ranks * nodes);
+
+  std::vector<std::uint32_t> node_of_rank(ranks);
+  for (int r = 0; r < ranks; ++r) node_of_rank[r] = r / ranks_per_node;
+
+  // The last token (plus one) sent to each rank and node, which distinguishes a first copy from a repeated one without
+  // clearing anything between tokens.
+  std::vector<std::size_t> seen_rank(ranks), seen_node(nodes);
+  std::size_t t = 0;
+  for (std::size_t source = 0; source < static_cast<std::size_t>(ranks); ++source) {
+    std::uint32_t* copies = volume.copies_RR.data() + source * ranks;
+    std::uint32_t* distinct = volume.distinct_RR.data() + source * ranks;
+    std::uint32_t* to_nodes = volume.nodes_RN.data() + source * nodes;
+    const std::size_t end = end_of_source(source, tokens, static_cast<std::size_t>(ranks));
+    for (; t < end; ++t) {
+      const std::int32_t* chosen = topk_TK.data() + t * top_k;
+      for (int k = 0; k < top_k; ++k) {
+        const std::int32_t expert = chosen[k];
+        if (expert < 0) continue;
+        assert(expert < n_experts);
+        const std::int32_t rank = placement.replica_rank[next[expert]];
+        if (++next[expert] == placement.first_replica[expert + 1]) next[expert] = placement.first_replica[expert];
+        const std::uint32_t node = node_of_rank[rank];
+        ++copies[rank];
+        distinct[rank] += seen_rank[rank] != t + 1;
+        seen_rank[rank] = t + 1;
+        to_nodes[node] += seen_node[node] != t + 1;
+        seen_node[node] = t + 1;
+      }
+    }
+  }
+  return volume;
+}
+
+std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks) {
+  const auto k = static_cast<std::size_t>(top_k), experts = static_cast<std::size_t>(n_experts);
+  std::vector<std::uint32_t> copies_RE(static_cast<std::size_t>(ranks) * experts);
+  std::size_t slot = 0;
+  for (std::size_t source = 0; source < static_cast<std::size_t>(ranks); ++source) {
+    const std::size_t end = k * end_of_source(source, topk_TK.size() / k, static_cast<std::size_t>(ranks));
+    for (; slot < end; ++slot) {
+      assert(topk_TK[slot] >= -1 && topk_TK[slot] < n_experts);
+      if (topk_TK[slot] < 0) continue;
+      ++copies_RE[source * experts + static_cast<std::size_t>(topk_TK[slot])];
+    }
+  }
+  return copies_RE;
+}
+
+std::int64_t bytes_per_token(Payload payload, std::int64_t dim) {
+  switch (payload) {
+    case Payload::bf16:
+      return 2 * dim;
+    case Payload::fp8:  // DeepEP's dispatch: E4M3 with an FP32 scale per 128 values
+      return dim + 4 * ((dim + 127) / 128);
+    case Payload::mxfp8:  // torchao's all-to-all: E4M3 with an E8M0 scale per 32 values
+      return dim + (dim + 31) / 32;
+  }
+  return 0;
+}
+
+const char* payload_name(Payload payload) {
+  static constexpr const char* kNames[] = {"bf16", "fp8", "mxfp8"};
+  return kNames[static_cast<int>(payload)];
+}
+
+Payload payload_named(std::string_view name) {
+  for (const Payload payload : {Payload::bf16, Payload::fp8, Payload::mxfp8})
+    if (name == payload_name(payload)) return payload;
+  throw std::runtime_error("payload '" + std::string(name) + "' is not known; allowed: bf16, fp8, mxfp8");
+}
+
+const char* all_to_all_name(AllToAll kind) {
+  return kind == AllToAll::standard ? "standard" : "deepep";
+}
+
+AllToAll all_to_all_named(std::string_view name) {
+  for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
+    if (name == all_to_all_name(kind)) return kind;
+  throw std::runtime_error("all-to-all '" + std::string(name) + "' is not known; allowed: standard, deepep");
+}
+
+std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll kind) {
+  const int ranks = volume.ranks, per_node = volume.ranks_per_node;
+  const int nodes = (ranks + per_node - 1) / per_node;
+  std::vector<LinkCopies> links(ranks);
+  const std::vector<std::uint32_t>& copies = kind == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
+  // Returns the rank of `node` on which a copy from `source` arrives. A last node with fewer ranks spreads copies over
+  // them.
+  const auto peer_of = [&](int source, int node) {
+    const int size = std::min(per_node, ranks - node * per_node);
+    return node * per_node + source % per_node % size;
+  };
+  for (int source = 0; source < ranks; ++source) {
+    const int own_node = source / per_node;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::uint64_t n = copies[static_cast<std::size_t>(source) * ranks + rank];
+      const int node = rank / per_node;
+      if (node != own_node && kind == AllToAll::standard) {
+        links[source].network_out += n;
+        links[rank].network_in += n;
+        continue;
+      }
+      const int from = node == own_node ? source : peer_of(source, node);
+      if (from == rank) {
+        links[rank].local += n;
+      } else {
+        links[from].nvlink_out += n;
+        links[rank].nvlink_in += n;
+      }
+    }
+    if (kind == AllToAll::standard) continue;
+    for (int node = 0; node < nodes; ++node) {
+      if (node == own_node) continue;
+      const std::uint64_t n = volume.nodes_RN[static_cast<std::size_t>(source) * nodes + node];
+      links[source].network_out += n;
+      links[peer_of(source, node)].network_in += n;
+    }
+  }
+  return links;
+}
+
+LinkCopies total(std::span<const LinkCopies> ranks) {
+  LinkCopies sum;
+  for (const LinkCopies& rank : ranks) {
+    sum.local += rank.local;
+    sum.nvlink_out += rank.nvlink_out;
+    sum.nvlink_in += rank.nvlink_in;
+    sum.network_out += rank.network_out;
+    sum.network_in += rank.network_in;
+  }
+  return sum;
+}
+
+std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll kind) {
+  const std::vector<std::uint32_t>& copies = kind == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
+  std::vector<std::uint64_t> received(volume.ranks);
+  for (std::size_t i = 0; i < copies.size(); ++i) received[i % volume.ranks] += copies[i];
+  return received;
+}
+
+std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute) {
+  const Payload gradient = payload == Payload::mxfp8 ? Payload::mxfp8 : Payload::bf16;
+  std::vector<AllToAllOp> ops{{"forward dispatch", payload}, {"forward combine", Payload::bf16}};
+  if (recompute) {
+    ops.push_back({"recompute dispatch", payload});
+    ops.push_back({"recompute combine", Payload::bf16});
+  }
+  ops.push_back({"backward of combine", gradient});
+  ops.push_back({"backward of dispatch", Payload::bf16});
+  return ops;
+}
+
+}  // namespace moescope

@@ -1,0 +1,64 @@
+// All-to-all volumes counted from a real routing.
+//
+// Legend: T tokens, K top_k, E experts, R ranks, N nodes. Source rank of token t is t * R / T (contiguous shards),
+// expert e lives on rank e / (E / R) (contiguous placement); nodes are `ranks_per_node` consecutive ranks, the last one
+// may have fewer.
+// Standard all-to-all: one copy per chosen expert. DeepEP (docs of V1, "normal" kernels): one copy per destination
+// node over the network, forwarded inside the node, copies for one rank merged.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/cluster/ranks/placement.h"
+#include "core/frame/frame.h"
+
+namespace moescope {
+
+// topk_TK is the chosen expert of each slot, token-major, each in [0, E), or -1 if the copy is not sent. E % R == 0 is
+// required.
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
+                          int ranks_per_node);
+// Counts with any placement. Tokens of an expert are sent to its replicas in turn.
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
+                          int ranks_per_node);
+
+// Returns the copies that each source rank sends to each expert, [R, E]. topk_TK as for count_volumes().
+std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks);
+
+enum class Payload { bf16, fp8, mxfp8 };
+// Bytes of one token's row of `dim` values in an all-to-all. At dim 7168: 14,336, 7,392 and 7,392.
+std::int64_t bytes_per_token(Payload payload, std::int64_t dim);
+const char* payload_name(Payload payload);
+Payload payload_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
+
+enum class AllToAll { standard, deep_ep };
+const char* all_to_all_name(AllToAll kind);
+AllToAll all_to_all_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
+
+// Token copies by link, of one rank or in total. A DeepEP copy to another node crosses the network to the rank with the
+// same local index there, which forwards it over NVLink to each other rank that needs it.
+struct LinkCopies {
+  std::uint64_t local = 0;  // copies that never leave the rank
+  std::uint64_t nvlink_out = 0, nvlink_in = 0;
+  std::uint64_t network_out = 0, network_in = 0;
+};
+// Copies of one dispatch by rank, [R]. For a combine, in and out are exchanged.
+std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll kind);
+LinkCopies total(std::span<const LinkCopies> ranks);
+// Token rows that arrive on each rank, [R]: the column sums of copies_RR or distinct_RR.
+std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll kind);
+
+// An all-to-all operation of one MoE layer and one microbatch.
+struct AllToAllOp {
+  const char* name;
+  Payload payload;
+};
+// Returns 4 operations, or 6 if full recompute repeats the forward pass. FP8 shrinks only the forward dispatch
+// (DeepEP's FP8 dispatch). MXFP8 shrinks the forward dispatch and the combine's backward pass, which also sends rows to
+// the experts (torchao, a2a_dispatch.py).
+std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute);
+
+}  // namespace moescope

@@ -1,0 +1,120 @@
+#include "core/files/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <stdexcept>
+#include <string_view>
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kChunk = std::size_t{64} << 10;
+constexpr std::string_view kLfsPointer = "version https://git-lfs";
+constexpr std::uint64_t kLongestPointer = 1024;  // bytes, by the specification of Git LFS
+
+[[noreturn]] void fail(const std::string& path, const std::string& reason) {
+  throw std::runtime_error(path + ": " + reason);
+}
+
+void require_regular(const std::string& path, const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return;
+  const char* is = S_ISDIR(status.st_mode)    ? "a directory"
+                   : S_ISFIFO(status.st_mode) ? "a named pipe (FIFO)"
+                   : S_ISSOCK(status.st_mode) ? "a socket"
+                                              : "a device";
+  fail(path, std::string("is ") + is + ", expected a file");
+}
+
+bool is_lfs_pointer(int descriptor, std::uint64_t size) {
+  char bytes[kLfsPointer.size()];
+  return size <= kLongestPointer && ::pread(descriptor, bytes, sizeof bytes, 0) == std::ssize(bytes) &&
+         std::string_view(bytes, sizeof bytes) == kLfsPointer;
+}
+
+}  // namespace
+
+void require_regular_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+  require_regular(path, status);
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  require_regular_file(path);  // checked before opening, because opening some devices has effects
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor_ < 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+  struct stat status {};
+  try {
+    if (::fstat(descriptor_, &status) != 0) fail(path, std::string("cannot be read: ") + std::strerror(errno));
+    require_regular(path, status);  // the file may have been replaced since the check
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    if (is_lfs_pointer(descriptor_, size_))
+      fail(path, "is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+InputFile::~InputFile() {
+  ::close(descriptor_);
+}
+
+std::size_t InputFile::read(char* to, std::size_t bytes) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t read_bytes = ::read(descriptor_, to + done, bytes - done);
+    if (read_bytes < 0 && errno == EINTR) continue;
+    if (read_bytes < 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));
+    if (read_bytes == 0) break;
+    done += static_cast<std::size_t>(read_bytes);
+  }
+  return done;
+}
+
+bool InputFile::read_line(std::string& line, std::size_t max_bytes) {
+  line.clear();
+  line_had_end_ = false;
+  for (bool any = false;; any = true) {
+    if (position_ == ahead_.size()) {
+      ahead_.resize(kChunk);
+      ahead_.resize(read(ahead_.data(), ahead_.size()));
+      position_ = 0;
+      if (ahead_.empty()) return any;
+    }
+    const std::size_t end = std::min(ahead_.find('\n', position_), ahead_.size());
+    const std::size_t room = max_bytes + 1 - std::min(max_bytes + 1, line.size());
+    line.append(ahead_, position_, std::min(room, end - position_));
+    position_ = end;
+    if (end == ahead_.size()) continue;
+    ++position_;
+    return line_had_end_ = true;
+  }
+}
+
+std::string read_file(const std::string& path, std::uint64_t most_bytes, const char* what) {
+  InputFile file(path);
+  const auto refuse = [&] {
+    const bool in_mib = most_bytes >= std::uint64_t{1} << 20;
+    fail(path, "is larger than " + std::to_string(most_bytes >> (in_mib ? 20 : 10)) + (in_mib ? " MiB" : " KiB") +
+                   ", which no " + what + " is");
+  };
+  if (file.size() > most_bytes) refuse();
+  std::string text;
+  for (std::size_t chunk = static_cast<std::size_t>(file.size()) + 1;; chunk = kChunk) {
+    const std::size_t before = text.size();
+    text.resize(before + chunk);
+    text.resize(before + file.read(text.data() + before, chunk));
+    if (text.size() > most_bytes) refuse();  // a file of /proc, whose size is 0, or a file that grows
+    if (text.size() < before + chunk) return text;
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,379 @@
+#include "core/files/tensors/tensor_file.h"
+
+#include <sys/mman.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
+#include <type_traits>
+
+#include "core/files/input_file.h"
+#include "core/files/tensors/code_scales.h"
+#include "core/files/tensors/mapped_read.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
+#include "core/numerics/float_formats.h"
+
+namespace moescope {
+namespace {
+
+struct DTypeInfo {
+  const char* name;
+  std::size_t bits;
+};
+// Indexed by DType.
+constexpr DTypeInfo kDTypes[] = {{"F64", 64},    {"F32", 32}, {"F16", 16}, {"BF16", 16}, {"F8_E4M3", 8}, {"F8_E5M2", 8},
+                                 {"F8_E8M0", 8}, {"F4", 4},   {"I64", 64}, {"I32", 32},  {"I16", 16},    {"I8", 8},
+                                 {"U64", 64},    {"U32", 32}, {"U16", 16}, {"U8", 8},    {"BOOL", 8}};
+constexpr std::size_t kPart = 4096;  // elements converted at a time
+constexpr std::uint32_t kNaN = 0x7FC00000;
+constexpr std::size_t kComparedNameBytes = 256;  // bytes compared to find similar names
+
+template <class T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+[[noreturn]] void fail_shortened(const TensorView& tensor) {
+  throw std::runtime_error(shortened_text(tensor));
+}
+
+// Returns the value of an IEEE half with these bits.
+float half_to_float(std::uint32_t half_bits) {
+  const std::uint32_t sign = (half_bits & 0x8000) << 16, magnitude = half_bits & 0x7FFF;
+  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
+  return std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
+}
+
+// The exponent bias of E4M3 is 120 less than a float's. A magnitude of all ones is NaN.
+float e4m3_to_float(std::uint32_t code) {
+  const std::uint32_t sign = (code & 0x80) << 24, magnitude = code & 0x7F;
+  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20) * 0x1p120f);
+  return std::bit_cast<float>(magnitude < 0x7F ? sign | finite : kNaN);
+}
+
+// An E5M2 code is the upper byte of an IEEE half.
+float e5m2_to_float(std::uint32_t code) {
+  return (code & 0x7F) > 0x7C ? std::bit_cast<float>(kNaN) : half_to_float(code << 8);
+}
+
+// The values of the two codes of each byte.
+using F4Pairs = std::array<std::array<float, 2>, 256>;
+F4Pairs pairs_of_f4() {
+  F4Pairs pairs;
+  for (std::size_t byte = 0; byte < pairs.size(); ++byte)
+    pairs[byte] = {decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte & 0xF)),
+                   decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte >> 4))};
+  return pairs;
+}
+
+// Copies `count` elements of a tensor with strides, from element `first` on along the last axis. Returns false if the
+// file was truncated.
+bool copy_along_row(const TensorView& t, std::size_t first, std::size_t count, std::size_t size, std::byte* out) {
+  std::size_t at = 0, index = first;
+  for (std::size_t d = t.shape.size(); d-- > 0; index /= t.shape[d]) at += index % t.shape[d] * t.strides[d];
+  const std::size_t stride = t.strides.back();
+  const std::byte* from = t.bytes.data() + at * size;
+  if (stride == 1) return copy_mapped(from, out, count * size);
+  return read_mapped([=] {
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(out + i * size, from + i * stride * size, size);
+  });
+}
+
+// Copies elements [first, first + count) in the order of their indices, in the byte order of this machine.
+void copy_elements(const TensorView& t, std::size_t first, std::size_t count, std::byte* out) {
+  const std::size_t size = dtype_bits(t.dtype) / 8;
+  bool copied = true;
+  if (t.strides.empty()) {
+    copied = copy_mapped(t.bytes.data() + first * size, out, count * size);
+  } else {
+    for (std::size_t done = 0; copied && done < count;) {
+      const std::size_t cols = t.shape.back(), part_count = std::min(cols - (first + done) % cols, count - done);
+      copied = copy_along_row(t, first + done, part_count, size, out + done * size);
+      done += part_count;
+    }
+  }
+  if (!copied) fail_shortened(t);
+  if (!t.big_endian || size == 1) return;
+  for (std::size_t i = 0; i < count; ++i) std::reverse(out + i * size, out + (i + 1) * size);
+}
+
+// Calls `sink` as each_element() does, for codes that are two in a byte.
+template <class Sink>
+void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
+  static const F4Pairs pairs = pairs_of_f4();
+  std::array<std::byte, kPart> part;
+  const std::size_t last = first + count;
+  for (std::size_t begin = first / 2; begin * 2 < last; begin += kPart) {
+    const std::size_t part_bytes = std::min(kPart, (last + 1) / 2 - begin);
+    if (!copy_mapped(t.bytes.data() + begin, part.data(), part_bytes)) fail_shortened(t);
+    for (std::size_t i = 0; i < part_bytes; ++i) {
+      const auto& [low, high] = pairs[static_cast<std::uint8_t>(part[i])];
+      const std::size_t at = (begin + i) * 2;
+      if (at >= first) sink(at - first, low);
+      if (at + 1 < last) sink(at + 1 - first, high);
+    }
+  }
+}
+
+// Calls `sink(i, value)` with each element in its own C++ type; floats of 16 bits and fewer as float.
+template <class Sink>
+void each_element(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
+  if (t.checksum) t.checksum->require();
+  const auto run = [&]<class Stored>(Stored, auto convert) {
+    std::array<std::byte, kPart * sizeof(Stored)> part;
+    for (std::size_t begin = 0; begin < count; begin += kPart) {
+      const std::size_t part_count = std::min(kPart, count - begin);
+      copy_elements(t, first + begin, part_count, part.data());
+      for (std::size_t i = 0; i < part_count; ++i)
+        sink(begin + i, convert(load<Stored>(part.data() + i * sizeof(Stored))));
+    }
+  };
+  const auto unchanged = [](auto value) { return value; };
+  switch (t.dtype) {
+    case DType::f64:
+      return run(double{}, unchanged);
+    case DType::f32:
+      return run(float{}, unchanged);
+    case DType::f16:
+      return run(std::uint16_t{}, half_to_float);
+    case DType::bf16:
+      return run(std::uint16_t{},
+                 [](std::uint16_t b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16); });
+    case DType::f8_e4m3:
+      return run(std::uint8_t{}, e4m3_to_float);
+    case DType::f8_e5m2:
+      return run(std::uint8_t{}, e5m2_to_float);
+    case DType::f8_e8m0:
+      return run(std::uint8_t{}, decode_e8m0);
+    case DType::f4:
+      return each_of_pairs(t, first, count, sink);
+    case DType::i64:
+      return run(std::int64_t{}, unchanged);
+    case DType::i32:
+      return run(std::int32_t{}, unchanged);
+    case DType::i16:
+      return run(std::int16_t{}, unchanged);
+    case DType::i8:
+      return run(std::int8_t{}, unchanged);
+    case DType::u64:
+      return run(std::uint64_t{}, unchanged);
+    case DType::u32:
+      return run(std::uint32_t{}, unchanged);
+    case DType::u16:
+      return run(std::uint16_t{}, unchanged);
+    case DType::u8:
+      return run(std::uint8_t{}, unchanged);
+    case DType::boolean:
+      return run(std::uint8_t{}, [](std::uint8_t b) -> std::uint8_t { return b != 0; });
+  }
+}
+
+}  // namespace
+
+std::string shortened_text(const TensorView& tensor) {
+  return "tensor '" + tensor.name +
+         "': its file was truncated while it was open (another program wrote it); open it again";
+}
+
+std::string shape_text(const std::vector<std::size_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::size_t dtype_bits(DType dtype) {
+  return kDTypes[static_cast<int>(dtype)].bits;
+}
+const char* dtype_name(DType dtype) {
+  return kDTypes[static_cast<int>(dtype)].name;
+}
+bool is_floating(DType dtype) {
+  return dtype <= DType::f4;
+}
+std::optional<DType> dtype_named(std::string_view name) {
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (name == kDTypes[i].name) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+void PartChecksum::require() const {
+  const std::lock_guard lock(comparing_);
+  if (!right_) {
+    std::vector<std::byte> part(std::min<std::size_t>(bytes_.size(), std::size_t{1} << 16));
+    uLong found = ::crc32(0, nullptr, 0);
+    for (std::size_t at = 0; at < bytes_.size(); at += part.size()) {
+      const std::size_t part_bytes = std::min(part.size(), bytes_.size() - at);
+      if (!copy_mapped(bytes_.data() + at, part.data(), part_bytes))
+        throw std::runtime_error(part_ + ": its file was truncated while it was open; open it again");
+      found = ::crc32(found, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part_bytes));
+    }
+    right_ = found == crc32_;
+  }
+  if (!*right_)
+    throw std::runtime_error(part_ + ": its checksum (CRC-32) is wrong, so the file is damaged; copy it again");
+}
+
+std::size_t TensorView::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies());
+}
+
+std::string TensorView::type_text() const {
+  return scales ? std::string(dtype_name(dtype)) + " x " + scales->type_text() : dtype_name(dtype);
+}
+
+std::vector<float> TensorView::floats(std::size_t first, std::size_t count) const {
+  if (first > elements() || count > elements() - first)
+    throw std::runtime_error("tensor '" + name + "': elements " + std::to_string(first) + " + " +
+                             std::to_string(count) + " asked for, but it has " + std::to_string(elements()));
+  std::vector<float> values(count);
+  read_floats(first, values);
+  return values;
+}
+
+void TensorView::read_floats(std::size_t first, std::span<float> to) const {
+  float* values = to.data();
+  each_element(*this, first, to.size(), [=](std::size_t i, auto value) { values[i] = static_cast<float>(value); });
+  if (scales) scales->multiply(first, to);
+}
+
+void TensorView::copy_bytes(std::size_t first, std::size_t count, std::byte* out) const {
+  if (checksum) checksum->require();
+  copy_elements(*this, first, count, out);
+}
+
+void TensorView::copy_bytes(std::byte* out) const {
+  if (dtype != DType::f4) return copy_bytes(0, elements(), out);
+  if (checksum) checksum->require();
+  if (!copy_mapped(bytes.data(), out, bytes.size())) fail_shortened(*this);
+}
+
+std::vector<double> TensorView::doubles() const {
+  if (scales) {
+    const std::vector<float> values = floats();
+    return {values.begin(), values.end()};
+  }
+  std::vector<double> values(elements());
+  each_element(*this, 0, elements(), [&](std::size_t i, auto value) { values[i] = static_cast<double>(value); });
+  return values;
+}
+
+std::vector<std::int64_t> TensorView::integers() const {
+  std::vector<std::int64_t> values(elements());
+  each_element(*this, 0, elements(), [&](std::size_t i, auto value) {
+    if constexpr (std::is_integral_v<decltype(value)>)
+      values[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): I8 has a sign
+    else
+      throw std::runtime_error("tensor '" + name + "': dtype is " + dtype_name(dtype) + "; allowed here: integers");
+  });
+  return values;
+}
+
+std::optional<std::size_t> tensor_bytes(DType dtype, const std::vector<std::size_t>& shape) {
+  if (std::ranges::find(shape, 0u) != shape.end()) return 0;
+  std::size_t elements = 1, bytes = 0;
+  for (const std::size_t size : shape)
+    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
+  if (dtype == DType::f4) return elements / 2 + elements % 2;
+  if (__builtin_mul_overflow(elements, dtype_bits(dtype) / 8, &bytes)) return std::nullopt;
+  return bytes;
+}
+
+MappedTensors::MappedTensors(const std::string& file) : path(file) {
+  const InputFile input(path);
+  bytes = static_cast<std::size_t>(input.size());
+  void* mapped = bytes ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, input.descriptor(), 0) : nullptr;
+  if (mapped == MAP_FAILED) fail(std::string("cannot be mapped: ") + std::strerror(errno));
+  data = static_cast<std::byte*>(mapped);
+}
+
+MappedTensors::~MappedTensors() {
+  if (data) ::munmap(data, bytes);
+}
+
+std::string MappedTensors::copied(std::size_t first, std::size_t count) const {
+  if (first > bytes || count > bytes - first)
+    fail("ends before byte " + std::to_string(first) + " + " + std::to_string(count));
+  std::string text(count, '\0');
+  if (count > 0 && !copy_mapped(data + first, reinterpret_cast<std::byte*>(text.data()), count))
+    fail("was truncated while it was opened");
+  return text;
+}
+
+void MappedTensors::keep(std::size_t more) {
+  list_bytes_ += more;
+  if (list_bytes_ > kMaxKeptBytes)
+    fail("names and shapes of its tensors take more than " + std::to_string(kMaxKeptBytes >> 20) +
+         " MiB of memory, more than those of any checkpoint");
+}
+
+void MappedTensors::add(TensorView tensor) {
+  // The name counts twice: in the index and in the list of tensors.
+  keep(sizeof tensor + 2 * tensor.name.size() + (tensor.shape.size() + tensor.strides.size()) * sizeof(std::size_t));
+  tensors.push_back(std::move(tensor));
+}
+
+void MappedTensors::skip(std::string name, std::string reason) {
+  keep(sizeof(SkippedEntry) + name.size() + reason.size());
+  skipped.push_back({std::move(name), std::move(reason)});
+}
+
+void MappedTensors::index_names() {
+  by_name.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (!by_name.emplace(tensors[i].name, i).second)
+      fail("names tensor '" + printable(tensors[i].name) + "' twice; allowed: once");
+  for (const auto& [name, place] : other_names) by_name.emplace(name, place);
+}
+
+void MappedTensors::fail(const std::string& what) const {
+  throw std::runtime_error(path + ": " + what);
+}
+
+std::vector<std::string> TensorFile::files() const {
+  std::vector<std::string> files = {mapped_->path};
+  for (const auto& shard : mapped_->shards) files.push_back(shard->path);
+  return files;
+}
+const std::string& TensorFile::file_of(const TensorView& tensor) const {
+  for (const auto& shard : mapped_->shards)
+    if (const std::less<const std::byte*> before;
+        !before(tensor.bytes.data(), shard->data) && before(tensor.bytes.data(), shard->data + shard->bytes))
+      return shard->path;
+  return mapped_->path;
+}
+
+const TensorView* TensorFile::find(std::string_view name) const {
+  const auto found = mapped_->by_name.find(name);
+  return found == mapped_->by_name.end() ? nullptr : &mapped_->tensors[found->second];
+}
+
+const TensorView& TensorFile::at(std::string_view name) const {
+  if (const TensorView* tensor = find(name)) return *tensor;
+  for (const SkippedEntry& entry : skipped())
+    if (entry.name == name) mapped_->fail("tensor '" + printable(entry.name) + "' cannot be read: " + entry.reason);
+  std::vector<std::pair<std::size_t, const std::string*>> near;
+  for (const TensorView& tensor : tensors())
+    if (tensor.name.size() <= name.size() + kComparedNameBytes)
+      near.emplace_back(edit_distance(name.substr(0, kComparedNameBytes), tensor.name), &tensor.name);
+  const std::size_t shown = std::min<std::size_t>(3, near.size());
+  std::ranges::partial_sort(near, near.begin() + static_cast<std::ptrdiff_t>(shown), [](const auto& a, const auto& b) {
+    return std::tie(a.first, *a.second) < std::tie(b.first, *b.second);
+  });
+  std::string message = "has no tensor '" + printable(std::string(name)) + "'";
+  for (std::size_t i = 0; i < shown; ++i)
+    message += (i == 0 ? "; nearest of its " + std::to_string(tensors().size()) + ": '" : ", '") +
+               printable(*near[i].second) + "'";
+  mapped_->fail(message);
+}
+
+}  // namespace moescope

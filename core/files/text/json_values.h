@@ -1,0 +1,57 @@
+// Checked numbers, lists and fields of a line of JSON of unknown origin (json_line.h). Errors name the key.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/files/text/no_value.h"
+#include "core/files/unreadable.h"
+
+namespace moescope {
+
+using JsonValue = simdjson::dom::element;
+using JsonList = simdjson::dom::array;
+
+// The fields of an object, ordered by key. If a key occurs twice, its last value counts.
+class JsonFields {
+ public:
+  struct Field {
+    std::string_view key;
+    JsonValue value;
+  };
+  explicit JsonFields(simdjson::dom::object object);
+  explicit JsonFields(std::vector<Field> fields);
+  const JsonValue* find(std::string_view key) const;  // nullptr if absent
+  auto begin() const { return fields_.begin(); }
+  auto end() const { return fields_.end(); }
+
+ private:
+  void order();
+  std::vector<Field> fields_;
+};
+
+// Returns the fields of an object. Throws Unreadable "KEY: WHY" if `value` is not an object.
+JsonFields fields_of(JsonValue value, const char* key, const char* reason = "not an object");
+
+// Returns the value of the first of these keys that is present and not null; nullptr if there is none.
+const JsonValue* member(const JsonFields& fields, std::initializer_list<const char*> keys);
+
+// Numbers may be quoted: "2.5", "NaN", "-Infinity".
+float to_float(JsonValue value, const char* key);                       // kNoValue for null
+std::int64_t to_count(JsonValue value, const char* key, double limit);  // 0 to limit
+bool holds_number(JsonValue value);                                     // also for a number in quotes
+// Returns the number of a step. "5/100", step 5 of 100, is 5.
+std::int64_t to_step(JsonValue value, double limit);
+int to_index(JsonValue value, const char* key, int lowest, int highest);
+std::string to_text(JsonValue value, const char* key);
+JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what);  // size 0: any size
+std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_t size,
+                                     const char* of_what = "experts");
+std::vector<float> to_floats(JsonValue list, const char* key, std::size_t size, const char* of_what = "experts");
+
+}  // namespace moescope

@@ -1,0 +1,116 @@
+#include "core/files/text/text_escape.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <utility>
+
+namespace moescope {
+
+namespace {
+
+constexpr std::string_view kLetters = "ntr\\", kEscaped = "\n\t\r\\";
+
+}  // namespace
+
+std::string escape_bytes(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    char code[8];
+    if (const std::size_t known = kEscaped.find(c); known != std::string_view::npos)
+      (text += '\\') += kLetters[known];
+    else if (byte >= 0x20 && byte < 0x7f)
+      text += c;
+    else
+      text.append(code, static_cast<std::size_t>(std::snprintf(code, sizeof code, "\\x%02x", byte)));
+  }
+  return text;
+}
+
+std::optional<std::string> unescape_bytes(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      bytes += text[i];
+      continue;
+    }
+    if (++i == text.size()) return std::nullopt;
+    if (text[i] == 'x') {
+      unsigned value = 0;
+      if (i + 2 >= text.size()) return std::nullopt;
+      const char* first = text.data() + i + 1;
+      const auto [end, error] = std::from_chars(first, first + 2, value, 16);
+      if (error != std::errc{} || end != first + 2) return std::nullopt;
+      bytes += static_cast<char>(value);
+      i += 2;
+      continue;
+    }
+    const std::size_t known = kLetters.find(text[i]);
+    if (known == std::string_view::npos) return std::nullopt;
+    bytes += kEscaped[known];
+  }
+  return bytes;
+}
+
+namespace {
+
+// Decodes the character that begins at text[i]; returns it with its number of bytes, 0 if it is not valid. Overlong
+// forms, surrogates and characters above U+10FFFF are not valid.
+std::pair<char32_t, std::size_t> decode(std::string_view text, std::size_t i) {
+  const auto lead = static_cast<unsigned char>(text[i]);
+  const std::size_t bytes = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (bytes < 2) return {lead, bytes};
+  if (i + bytes > text.size()) return {0, 0};
+  char32_t character = lead & (0xffu >> (bytes + 1));
+  for (std::size_t k = 1; k < bytes; ++k) {
+    const auto next = static_cast<unsigned char>(text[i + k]);
+    if ((next & 0xc0) != 0x80) return {0, 0};
+    character = character << 6 | (next & 0x3f);
+  }
+  constexpr char32_t kMinCharacter[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = character >= 0xd800 && character < 0xe000;
+  if (character < kMinCharacter[bytes] || surrogate || character > 0x10ffff) return {0, 0};
+  return {character, bytes};
+}
+
+// True for C0, DEL and C1; line and paragraph separators; marks, embeddings, overrides and isolates of direction; and
+// the byte order mark.
+bool is_control(char32_t c) {
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200e && c <= 0x200f) ||
+         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+}
+
+std::string printable_text(std::string_view text, bool keeps_line_ends) {
+  std::string shown;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto [character, bytes] = decode(text, i);
+    const std::string_view piece = text.substr(i, std::max<std::size_t>(bytes, 1));
+    i += piece.size();
+    char code[8];
+    if (bytes > 0 && (!is_control(character) || (keeps_line_ends && character == '\n')))
+      shown += piece;
+    else if (bytes < 2)
+      shown += escape_bytes(piece);
+    else
+      shown.append(code, static_cast<std::size_t>(
+                             std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(character))));
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::size_t utf8_bytes(std::string_view text, std::size_t i) {
+  return decode(text, i).second;
+}
+
+std::string printable(std::string_view text) {
+  return printable_text(text, false);
+}
+
+std::string printable_lines(std::string_view text) {
+  return printable_text(text, true);
+}
+
+}  // namespace moescope

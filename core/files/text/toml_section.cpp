@@ -1,0 +1,161 @@
+#include "core/files/text/toml_section.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "core/files/text/text_encoding.h"
+#include "core/files/text/words.h"
+
+namespace moescope {
+
+std::string FileProblem::text() const {
+  std::string place = file;
+  if (line > 0) place += (place.empty() ? "line " : ":") + std::to_string(line);
+  if (!place.empty()) place += ": ";
+  if (!key.empty()) place += key + ": ";
+  return place + message;
+}
+
+int line_of(const toml::node& node) {
+  return static_cast<int>(node.source().begin.line);
+}
+
+void TomlProblems::add(int line, const std::string& key, const std::string& message) {
+  found.push_back({file, line, key, message});
+}
+
+void TomlProblems::sort() {
+  std::ranges::stable_sort(found, {}, &FileProblem::line);
+}
+
+void TomlProblems::throw_first() {
+  sort();
+  if (!found.empty()) throw std::runtime_error(found.front().text());
+}
+
+std::optional<toml::table> parse_toml(std::string_view text, TomlProblems& problems) {
+  try {
+    return parse_toml(text, problems.file);
+  } catch (const toml::parse_error& error) {
+    if (const std::string encoding = text_problem(text); !encoding.empty())
+      problems.add(0, "", encoding);
+    else
+      problems.add(static_cast<int>(error.source().begin.line), "", "not TOML: " + std::string(error.description()));
+    return std::nullopt;
+  }
+}
+
+TomlSection::TomlSection(const toml::table& table, std::string path, TomlProblems& problems)
+    : table_(table), path_(std::move(path)), problems_(problems) {}
+
+TomlSection::~TomlSection() {
+  if (!reports_unknown_) return;
+  for (const auto& [key, node] : table_)
+    if (!used_.contains(key.str()))
+      problems_.add(static_cast<int>(key.source().begin.line), path(key.str()),
+                    "no such key; allowed: " + joined(used_, ", "));
+}
+
+const toml::node* TomlSection::node(std::string_view key) {
+  used_.insert(std::string(key));
+  return table_.get(key);
+}
+
+std::string TomlSection::path(std::string_view key) const {
+  return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+}
+
+const toml::table& TomlSection::unread_table() {
+  reports_unknown_ = false;
+  return table_;
+}
+
+void TomlSection::require(std::string_view key) {
+  if (!has(key)) problem(key, "is missing");
+}
+
+std::optional<std::string> TomlSection::optional_text(std::string_view key) {
+  const toml::node* found = node(key);
+  if (!found) return std::nullopt;
+  if (const auto* value = found->as_string()) return **value;
+  problem(key, "must be text in quotes");
+  return std::nullopt;
+}
+
+std::string TomlSection::required_text(std::string_view key) {
+  require(key);
+  return text(key);
+}
+
+double TomlSection::number(std::string_view key, double otherwise, double min, double max) {
+  const toml::node* found = node(key);
+  if (!found) return otherwise;
+  const auto value = found->value<double>();
+  if (value && found->is_number() && *value >= min && *value <= max) return *value;
+  problem(key, "must be a number from " + shortest(min) + " to " + shortest(max));
+  return otherwise;
+}
+
+std::int64_t TomlSection::integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max) {
+  const toml::node* found = node(key);
+  if (!found) return otherwise;
+  if (const auto* value = found->as_integer(); value && **value >= min && **value <= max) return **value;
+  problem(key, "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max));
+  return otherwise;
+}
+
+std::optional<std::int64_t> TomlSection::optional_integer(std::string_view key, std::int64_t min, std::int64_t max) {
+  return node(key) ? std::optional(integer(key, 0, min, max)) : std::nullopt;
+}
+
+std::vector<std::string> TomlSection::texts(std::string_view key) {
+  const toml::node* found = node(key);
+  std::vector<std::string> list;
+  if (!found) return list;
+  const toml::array* array = found->as_array();
+  if (!array || !std::all_of(array->begin(), array->end(), [](const toml::node& n) { return n.is_string(); })) {
+    problem(key, "must be a list of texts: [\"...\", \"...\"]");
+    return list;
+  }
+  for (const toml::node& entry : *array) list.push_back(**entry.as_string());
+  return list;
+}
+
+int TomlSection::choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise) {
+  if (!node(key)) return otherwise;
+  const std::string value = text(key);
+  const auto* found = std::ranges::find(choices, value);
+  if (found != choices.end()) return static_cast<int>(found - choices.begin());
+  problem(key, "is \"" + value + "\"; allowed: " + joined(choices, ", "));
+  return otherwise;
+}
+
+const toml::table* TomlSection::table(std::string_view key) {
+  const toml::node* found = node(key);
+  if (!found || found->is_table()) return found ? found->as_table() : nullptr;
+  problem(key, "must be a table");
+  return nullptr;
+}
+
+bool TomlSection::inside(std::string_view key, const std::function<void(TomlSection&)>& take) {
+  const toml::table* found = table(key);
+  if (!found) return false;
+  TomlSection section(*found, path(key), problems_);
+  take(section);
+  return true;
+}
+
+void TomlSection::for_each_section(std::string_view key, const std::function<void(TomlSection&)>& take) {
+  const toml::node* found = node(key);
+  if (!found) return;
+  const toml::array* array = found->as_array();
+  if (!array || !array->is_array_of_tables()) return problem(key, "must be written as [[" + path(key) + "]]");
+  int n = 0;
+  for (const toml::node& entry : *array) {
+    TomlSection section(*entry.as_table(), path(key) + " " + std::to_string(++n), problems_);
+    take(section);
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,74 @@
+// Reads the tables of a TOML file by key, and collects every problem with its file, line, key and what is allowed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/files/file_problem.h"
+#include "core/files/text/toml_text.h"
+
+namespace moescope {
+
+int line_of(const toml::node& node);
+
+// The problems found in a file.
+struct TomlProblems {
+  std::string file;
+  std::vector<FileProblem> found = {};
+  void add(int line, const std::string& key, const std::string& message);
+  void sort();         // by line
+  void throw_first();  // throws std::runtime_error with the first problem by line
+};
+
+// Parses the text of `problems.file`. Returns nullopt, with a problem, if it is not TOML.
+std::optional<toml::table> parse_toml(std::string_view text, TomlProblems& problems);
+
+// One table. Values are read by key; the destructor reports unknown keys.
+class TomlSection {
+ public:
+  TomlSection(const toml::table& table, std::string path, TomlProblems& problems);
+  ~TomlSection();
+  TomlSection(const TomlSection&) = delete;
+  TomlSection& operator=(const TomlSection&) = delete;
+
+  const toml::node* node(std::string_view key);
+  bool has(std::string_view key) const { return table_.contains(key); }
+  int line(std::string_view key) const { return line_of(has(key) ? *table_.get(key) : table_); }
+  std::string path(std::string_view key) const;
+  void problem(std::string_view key, const std::string& message) { problems_.add(line(key), path(key), message); }
+  void problem(const std::string& message) { problems_.add(line_of(table_), path_, message); }  // of the table itself
+  TomlProblems& problems() { return problems_; }
+
+  void require(std::string_view key);  // a problem if the table does not have the key
+  std::optional<std::string> optional_text(std::string_view key);
+  std::string text(std::string_view key) { return optional_text(key).value_or(std::string()); }
+  std::string required_text(std::string_view key);
+  double number(std::string_view key, double otherwise, double min, double max);
+  std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max);
+  std::optional<std::int64_t> optional_integer(std::string_view key, std::int64_t min, std::int64_t max);
+  std::vector<std::string> texts(std::string_view key);
+  // Returns the index of one of `choices`.
+  int choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise);
+  const toml::table* table(std::string_view key);
+  // Calls `take` with the table [key]. Returns false if there is none.
+  bool inside(std::string_view key, const std::function<void(TomlSection&)>& take);
+  // Calls `take` with each table of [[key]], whose path is "key 2".
+  void for_each_section(std::string_view key, const std::function<void(TomlSection&)>& take);
+  // Returns the whole table for a caller that reads the other keys itself and reports the unknown ones.
+  const toml::table& unread_table();
+
+ private:
+  const toml::table& table_;
+  std::string path_;
+  TomlProblems& problems_;
+  std::set<std::string, std::less<>> used_;
+  bool reports_unknown_ = true;
+};
+
+}  // namespace moescope

@@ -1,0 +1,77 @@
+#include "core/files/text/words.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <vector>
+
+namespace moescope {
+
+std::string decimal(double value, int significant) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
+  if (std::fabs(value) >= 1e5 && std::fabs(value) < 1e15 && value == std::floor(value))
+    return grouped(static_cast<std::int64_t>(value));
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", significant, value);
+  return text;
+}
+
+std::string shortest(double value) {
+  char text[32];
+  const bool whole = std::fabs(value) < 1e16 && value == std::floor(value);
+  const auto end = whole ? std::to_chars(text, text + sizeof text, static_cast<std::int64_t>(value))
+                         : std::to_chars(text, text + sizeof text, value);
+  return {text, end.ptr};
+}
+
+std::string percent(double share) {
+  const double value = 100 * share;
+  return decimal(value, std::fabs(value) >= 10 ? 3 : 2) + " %";
+}
+
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  const std::size_t sign = value < 0 ? 1 : 0;
+  for (std::size_t place = digits.size(); place > sign + 3;) digits.insert(place -= 3, 1, ',');
+  return digits;
+}
+
+std::string listed(std::span<const int> numbers, std::size_t max_named) {
+  std::string text;
+  const std::size_t named = numbers.size() <= max_named ? numbers.size() : max_named;
+  for (std::size_t i = 0; i < named; ++i) {
+    if (i > 0) text += i + 1 == numbers.size() ? " and " : ", ";
+    text += std::to_string(numbers[i]);
+  }
+  if (named < numbers.size()) text += " and " + std::to_string(numbers.size() - named) + " more";
+  return text;
+}
+
+std::string steps_in_words(std::int64_t first, std::int64_t last) {
+  if (first == last) return "step " + grouped(first);
+  return "steps " + grouped(first) + " to " + grouped(last);
+}
+
+std::string counted(std::int64_t n, const char* singular, const char* plural) {
+  return grouped(n) + " " + (n == 1 ? singular : plural);
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace moescope

@@ -1,0 +1,160 @@
+#include "core/files/whole_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBuffer = std::size_t{256} << 10;
+constexpr int kTries = 16;
+
+// Returns a path in the folder of `path` with a short name, because the name of `path` may have the maximal length.
+std::string temporary_path(const std::string& path) {
+  std::random_device random;
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%08x%08x%08x", random(), random(), random());
+  return (fs::path(path).parent_path() / (kTemporaryBegin + std::string(digits) + kTemporaryEnd)).string();
+}
+
+// Makes the new name survive a power cut. Not every file system supports this.
+void sync_folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+}  // namespace
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+std::string output_problem(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  if (S_ISREG(status.st_mode)) return {};
+  if (S_ISDIR(status.st_mode)) return "is a folder, expected a file";
+  if (!S_ISLNK(status.st_mode)) return "is a device, a pipe or a socket, expected a file";
+  std::error_code error;
+  const std::string target = fs::read_symlink(path, error).string();
+  return "is a symbolic link to " + target +
+         ", and links are not followed; give the path of that file, or remove the link";
+}
+
+WholeFile::WholeFile(const std::string& path) : path_(path) {
+  if (const std::string problem = output_problem(path); !problem.empty())
+    throw std::runtime_error(path + ": " + problem);
+  open();
+  struct stat replaced {};
+  if (::lstat(path.c_str(), &replaced) == 0) ::fchmod(file_, replaced.st_mode & 0777);
+  buffer_.reserve(kBuffer);
+}
+
+void WholeFile::open() {
+  const std::string folder = fs::path(path_).parent_path().string();
+  file_ = ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  for (int i = 0; i < kTries && file_ < 0; ++i) {
+    temporary_ = temporary_path(path_);
+    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file_ < 0 && errno != EEXIST) break;
+  }
+  if (file_ < 0) fail();
+}
+
+// Gives the file a temporary name first, because only renaming can replace an existing file.
+void WholeFile::give_name() {
+  const std::string open_file = "/proc/self/fd/" + std::to_string(file_);
+  for (int i = 0; i < kTries; ++i) {
+    const std::string name = temporary_path(path_);
+    if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      temporary_ = name;
+      return;
+    }
+    if (errno != EEXIST) break;
+  }
+  fail();
+}
+
+WholeFile::~WholeFile() {
+  if (finished_) return;
+  if (file_ >= 0) ::close(file_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void WholeFile::flush() {
+  if (!write_all(file_, buffer_)) fail();
+  buffer_.clear();
+}
+
+void WholeFile::write(std::string_view bytes) {
+  if (buffer_.size() + bytes.size() > kBuffer) flush();
+  if (bytes.size() < kBuffer)
+    buffer_.append(bytes);
+  else if (!write_all(file_, bytes))
+    fail();
+}
+
+void WholeFile::finish() {
+  flush();
+  if (::fsync(file_) != 0) fail();
+  if (temporary_.empty()) give_name();
+  if (::close(std::exchange(file_, -1)) != 0) fail();
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
+  finished_ = true;
+  sync_folder_of(path_);
+}
+
+void WholeFile::fail() const {
+  throw std::runtime_error(path_ + ": cannot be written: " + std::strerror(errno));
+}
+
+void sync_to_disk(const std::string& path) {
+  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // EINVAL: not supported by this file system.
+  const bool done = opened >= 0 && (::fsync(opened) == 0 || errno == EINVAL);
+  const int error_number = errno;
+  if (opened >= 0) ::close(opened);
+  if (!done) throw std::runtime_error(path + ": cannot be synced to the disk: " + std::strerror(error_number));
+}
+
+void write_whole_file(const std::string& path, std::string_view bytes) {
+  WholeFile file(path);
+  file.write(bytes);
+  file.finish();
+}
+
+int open_growing_file(const std::string& path) {
+  struct stat status {};
+  const bool link = ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+  const int how = link ? 0 : O_CREAT | O_TRUNC | O_NOFOLLOW;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | how, 0666);
+  if (fd < 0 && !link) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+  const bool stream = fd >= 0 && ::fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  if (!link || stream) return fd;
+  if (fd >= 0) ::close(fd);
+  throw std::runtime_error(path + ": " + output_problem(path));
+}
+
+}  // namespace moescope

@@ -1,0 +1,152 @@
+#include "core/findings/comparison/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/files/text/words.h"
+#include "core/frame/router_stats.h"
+#include "core/recording/history/step_axis.h"
+
+namespace moescope {
+
+namespace {
+
+float mean_of(const History& history, Metric metric, StepRange window) {
+  double sum = 0;
+  int finite = 0;
+  float last = kNoValue;
+  for (const float value : history.values_in(metric, kWholeRun, window)) {
+    if (!is_missing(value)) last = value;
+    if (!std::isfinite(value)) continue;
+    sum += static_cast<double>(value);
+    ++finite;
+  }
+  return finite ? static_cast<float>(sum / finite) : last;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> first_divergence_step(const History& a, const History& b, double epsilon) {
+  GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b));
+  track.update();
+  return track.first_beyond(epsilon);
+}
+
+std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b) {
+  if (a.tokens_per_expert.size() != b.tokens_per_expert.size()) return {};
+  std::vector<float> difference(a.tokens_per_expert.size());
+  for (std::size_t e = 0; e < difference.size(); ++e) {
+    difference[e] = utilisation(b.tokens_per_expert, e) - utilisation(a.tokens_per_expert, e);
+  }
+  return difference;
+}
+
+RunFigures run_figures(const History& history, StepRange window) {
+  RunFigures row;
+  row.run = history.info().run;
+  row.name = history.info().name;
+  if (window.empty()) return row;
+  row.steps = std::ssize(history.steps_in({history.steps().first, window.last}));
+  const std::int64_t last[] = {window.last};
+  row.final_loss = history.values_at(Metric::ce_loss, kWholeRun, last).front();
+  row.mean_loss = mean_of(history, Metric::ce_loss, window);
+  row.max_vio = mean_of(history, Metric::max_vio, window);
+  row.tokens_per_s = mean_of(history, Metric::tokens_per_s, window);
+  row.flip_rate = mean_of(history, Metric::flip_rate, window);
+  row.rounding_flip_rate = mean_of(history, Metric::rounding_flip_rate, window);
+  row.gradient_cosine = mean_of(history, Metric::gradient_cosine, window);
+  return row;
+}
+
+StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n) {
+  if (histories.empty()) return {};
+  StepRange common = histories.front()->steps();
+  for (const HistoryPtr& history : histories) {
+    const StepRange steps = history->steps();
+    common = {std::max(common.first, steps.first), std::min(common.last, steps.last)};
+    if (steps.empty()) return {};
+  }
+  const StepRange newest = histories.front()->last_steps(n, common.last);
+  return {std::max(common.first, newest.first), common.last};
+}
+
+FormatCosts format_costs(const History& history, std::int64_t step) {
+  FormatCosts costs;
+  if (const auto measured = history.gradient_frame_at(step)) {
+    const float snr = history.value_at(Metric::gradient_snr_db, kWholeRun, measured->step);
+    if (!is_missing(snr)) costs.gradient_error = std::pow(10.0f, -snr / 20);
+    double flips = 0;
+    for (const FlipFrame& layer : measured->rounding_flips) flips += static_cast<double>(layer.flip_rate);
+    if (!measured->rounding_flips.empty())
+      costs.flips = static_cast<float>(flips / static_cast<double>(measured->rounding_flips.size()));
+  }
+  if (const auto quantized = history.quant_frame_at(step))
+    for (const QuantFrame& operand : quantized->quants)
+      if (!is_missing(operand.underflow) && !(operand.underflow <= costs.flushed)) {
+        costs.flushed = operand.underflow;
+        costs.where = operand;
+      }
+  return costs;
+}
+
+RoutingOverlap routing_overlap(const History& run, std::int64_t step) {
+  RoutingOverlap routing;
+  routing.replayed = run.settings_at_start()->holds(&RouterConfig::replay);
+  const auto compared = run.flip_frame_at(step);
+  if (!compared || compared->flips.empty()) return routing;
+  routing.step = compared->step;
+  double sum = 0;
+  for (const FlipFrame& layer : compared->flips) {
+    sum += static_cast<double>(layer.overlap);
+    if (layer.flip_rate > 0 && routing.first_differing_layer < 0) routing.first_differing_layer = layer.layer;
+  }
+  routing.overlap = static_cast<float>(sum / static_cast<double>(compared->flips.size()));
+  return routing;
+}
+
+std::string to_text(const RoutingOverlap& routing) {
+  if (routing.replayed)
+    return "replays run A's routing, so that all experts are in common: arithmetic causes the rest of the gap";
+  if (routing.step < 0 || !std::isfinite(routing.overlap)) return {};
+  // Four digits show the differences of a few in a thousand that rounding causes.
+  const std::string text =
+      formatted("%.4g %% of experts in common with run A at step ", 100 * static_cast<double>(routing.overlap)) +
+      std::to_string(routing.step);
+  if (routing.first_differing_layer < 0) return text;
+  return text + ", different experts from layer " + std::to_string(routing.first_differing_layer) + " on";
+}
+
+void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
+                  const Judging& judging) {
+  const auto taken_over = [&](std::vector<PairedTrack>& old, const std::vector<PairedRun>& runs) {
+    std::vector<PairedTrack> tracks;
+    bool same = old.size() == runs.size();  // true if the runs and their order are the same as before
+    for (const PairedRun& run : runs) {
+      const auto kept = std::ranges::find_if(
+          old, [&](const PairedTrack& each) { return each.track.a() == a && each.track.b() == run.run; });
+      same &= kept != old.end() && kept - old.begin() == std::ssize(tracks) && kept->same_start == run.same_start;
+      tracks.push_back({kept == old.end() ? GapTrack(a, run.run, loss_) : std::move(kept->track), run.same_start});
+    }
+    old = std::move(tracks);
+    return same;
+  };
+  const bool same_runs = taken_over(runs_, others), same_twins = taken_over(twins_, twins);
+  if (!same_runs || !same_twins || judging != judging_) conclusions_.clear();
+  judging_ = judging;
+  update();
+}
+
+void RunGaps::update() {
+  bool news = conclusions_.size() != runs_.size();
+  for (std::vector<PairedTrack>* tracks : {&runs_, &twins_})
+    for (PairedTrack& each : *tracks) news |= each.track.update();
+  if (!news) return;
+  conclusions_.clear();
+  for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, judging_));
+}
+
+const Conclusion& RunGaps::conclusion(int place) const {
+  return conclusions_[static_cast<std::size_t>(place - 1)];
+}
+
+}  // namespace moescope

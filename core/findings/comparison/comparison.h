@@ -1,0 +1,84 @@
+// Comparison of runs: gaps (gap_track.h) and final figures. verdict.h decides whether a gap is more than chance;
+// operand_sqnr.h measures the loss of precision by number formats.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/findings/comparison/verdict.h"
+#include "core/recording/history/history.h"
+
+namespace moescope {
+
+inline constexpr double kGapEpsilon = 0.05;  // nats/token; default of `epsilon` below, which the user can change
+// Returns the first step at which |loss_b - loss_a| > epsilon, or at which only one loss is NaN or infinite; nullopt if
+// there is no such step.
+std::optional<std::int64_t> first_divergence_step(const History& a, const History& b, double epsilon);
+
+// Returns u_e of b minus u_e of a (u_e = n_e E / (K T)) for every expert of one layer at one step, [E]; empty if the
+// layers have different numbers of experts.
+std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b);
+
+// A row of the table of runs. Means are taken over the finite values of `window`.
+struct RunFigures {
+  int run = 0;
+  std::string name;
+  std::int64_t steps = 0;         // number of steps up to window.last; number of lines of a log if they are far apart
+  float final_loss = kNoValue;    // loss at window.last
+  float mean_loss = kNoValue;     // ce_loss
+  float max_vio = kNoValue;       // MaxVio of the batch, mean over layers
+  float tokens_per_s = kNoValue;  // divided by the time of this run only
+  float flip_rate = kNoValue;     // against run A
+  float rounding_flip_rate = kNoValue;  // against FP32 on the same weights
+  float gradient_cosine = kNoValue;
+};
+RunFigures run_figures(const History& history, StepRange window);
+// Returns the range of the last `n` steps that all runs have (shorter if they have fewer).
+StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n);
+
+// Errors by a run's number formats at a step, or at the newest earlier step with a measurement; kNoValue: not measured.
+struct FormatCosts {
+  float gradient_error = kNoValue;  // |g - r| / |r| of all tensors, r the gradient of an FP32 pass
+  float flips = kNoValue;           // share of tokens whose experts change by rounding, mean over layers
+  float flushed = kNoValue;         // largest underflow of an operand
+  OperandPlace where;               // operand of `flushed`
+};
+FormatCosts format_costs(const History& history, std::int64_t step);
+
+// Comparison of a run's choice of experts with run A's at a step, or at the newest earlier step with a comparison.
+struct RoutingOverlap {
+  std::int64_t step = -1;          // -1: not compared
+  float overlap = kNoValue;        // share of experts in common, mean over tokens and layers; kNoValue: not recorded
+  int first_differing_layer = -1;  // first layer in which a token has other experts; -1: none
+  bool replayed = false;           // the run uses run A's choice (router.replay)
+};
+RoutingOverlap routing_overlap(const History& run, std::int64_t step);
+// Returns "97.2 % of experts in common with run A at step 100, different experts from layer 1 on"; empty if not
+// compared.
+std::string to_text(const RoutingOverlap& routing);
+
+// Gaps and conclusions of runs in training; an update computes only the new steps.
+class RunGaps {
+ public:
+  explicit RunGaps(Metric loss = Metric::ce_loss) : loss_(loss) {}
+  // Compares `others` with `a` and judges them by `twins`. Keeps the results of pairs that were set before.
+  void set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
+           const Judging& judging = {});
+  void update();                                               // adds the new steps
+  int runs() const { return static_cast<int>(runs_.size()); }  // number of runs beside run A
+
+  // Results of the run at `place`, counted from 1.
+  const GapTrack& track(int place) const { return runs_[static_cast<std::size_t>(place - 1)].track; }
+  const Conclusion& conclusion(int place) const;
+
+ private:
+  Metric loss_;
+  std::vector<PairedTrack> runs_, twins_;
+  Judging judging_;
+  std::vector<Conclusion> conclusions_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,106 @@
+#include "core/findings/comparison/gap_track.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // for each of the two series
+
+}  // namespace
+
+void GapTrack::Average::add(double value) {
+  if (!std::isfinite(value)) return;
+  sum_ = kGapFactor * sum_ + (1 - kGapFactor) * value;
+  weight_ = kGapFactor * weight_ + (1 - kGapFactor);
+}
+
+float GapTrack::Average::get() const {
+  return weight_ > 0 ? static_cast<float>(sum_ / weight_) : kNoValue;
+}
+
+GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric) : a_(std::move(a)), b_(std::move(b)), metric_(metric) {}
+
+bool GapTrack::update() {
+  const std::uint64_t sequence = a_->sequence() + b_->sequence();
+  if (sequence == seen_) return false;
+  const std::uint64_t truncations = a_->truncations() + b_->truncations();
+  const StepRange of_a = a_->steps(), of_b = b_->steps();
+  const StepRange both = of_a.empty() || of_b.empty()
+                             ? StepRange{}
+                             : StepRange{std::max(of_a.first, of_b.first), std::min(of_a.last, of_b.last)};
+  if (truncations != truncations_ || both.empty() || both.first != read_.first) *this = GapTrack(a_, b_, metric_);
+  seen_ = sequence;
+  truncations_ = truncations;
+  const StepRange news{read_.empty() ? both.first : read_.last + 1, both.last};
+  if (news.empty()) return true;
+  read_ = both;
+  std::vector<std::int64_t> steps;
+  std::ranges::set_intersection(a_->steps_in(news), b_->steps_in(news), std::back_inserter(steps));
+  const std::vector<float> values_a = a_->values_at(metric_, kWholeRun, steps),
+                           values_b = b_->values_at(metric_, kWholeRun, steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) add(steps[i], values_a[i], values_b[i]);
+  for (Pyramid* series : {&raw_, &smooth_})
+    while (series->bytes() > kMaxBytes && series->forget_older_half()) {
+    }
+  return true;
+}
+
+void GapTrack::add(std::int64_t step, float of_a, float of_b) {
+  steps_.push_back(step);
+  const double gap = static_cast<double>(of_b) - static_cast<double>(of_a);
+  raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
+  average_.add(gap);
+  smooth_.append(average_.get());
+  if (is_missing(of_a) && is_missing(of_b)) return;  // for example between two measurements of the validation loss
+  measured_ = true;
+  identical_ &= gap == 0;
+  if (std::isfinite(of_a) == std::isfinite(of_b)) {
+    lost_.reset();
+    return;
+  }
+  if (!lost_) lost_ = step;
+  if (!first_lost_ && !is_missing(of_a) && !is_missing(of_b)) first_lost_ = step;
+}
+
+std::vector<PyramidBin> GapTrack::series(std::span<const std::int64_t> edges) const {
+  std::vector<PyramidBin> bins;
+  for (std::size_t b = 0; b + 1 < edges.size(); ++b) bins.push_back(raw_.slice(place(edges[b]), place(edges[b + 1])));
+  return bins;
+}
+
+std::vector<float> GapTrack::smoothed(std::span<const std::int64_t> edges) const {
+  std::vector<float> averages;
+  for (std::size_t b = 0; b + 1 < edges.size(); ++b) {
+    const std::size_t end = place(edges[b + 1]);
+    averages.push_back(place(edges[b]) < end ? smooth_[end - 1] : kNoValue);
+  }
+  return averages;
+}
+
+std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
+  const std::size_t end = first_lost_ ? place(*first_lost_) : steps_.size();
+  for (std::size_t i = 0; i < end; ++i)
+    if (std::fabs(static_cast<double>(raw_[i])) > epsilon) return steps_[i];
+  return first_lost_;
+}
+
+std::optional<std::int64_t> GapTrack::out_since(double band) const {
+  std::size_t first = steps_.size();
+  while (first > 0 && std::fabs(static_cast<double>(smooth_[first - 1])) > band) --first;
+  return first == steps_.size() ? std::nullopt : std::optional(steps_[first]);
+}
+
+std::int64_t GapTrack::count(StepRange range) const {
+  return range.empty() ? 0 : static_cast<std::int64_t>(place(range.last + 1) - place(range.first));
+}
+
+StepRange GapTrack::last_steps(std::int64_t n, std::int64_t last_step) const {
+  const std::size_t end = place(last_step + 1);
+  if (end == 0 || n <= 0) return {};
+  return {steps_[end - std::min(end, static_cast<std::size_t>(n))], steps_[end - 1]};
+}
+
+}  // namespace moescope

@@ -1,0 +1,78 @@
+// The gap of two runs, step by step; an update computes only the new steps.
+//
+// Gaps are b - a of one metric at the steps that both runs have. The smoothed gap is a bias-corrected exponential
+// moving average over all these steps from the first on, so that it does not depend on the visible range.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/recording/history/history.h"
+#include "core/recording/history/step_rows.h"
+
+namespace moescope {
+
+using HistoryPtr = std::shared_ptr<const History>;
+
+// Smoothing over about 50 steps.
+inline constexpr double kGapFactor = 0.98;
+
+class GapTrack {
+ public:
+  GapTrack(HistoryPtr a, HistoryPtr b, Metric metric = Metric::ce_loss);
+
+  // Adds new steps; starts again if one of the runs was rewound. Returns false if nothing is new.
+  bool update();
+
+  const HistoryPtr& a() const { return a_; }
+  const HistoryPtr& b() const { return b_; }
+  Metric metric() const { return metric_; }
+  // Range of the count() steps that both runs have. raw() and smooth() hold one value for each of them; old values of
+  // long runs are reduced to means of 16, 256, ...
+  StepRange steps() const { return steps_.empty() ? StepRange{} : StepRange{steps_.front(), steps_.back()}; }
+  std::int64_t count() const { return static_cast<std::int64_t>(steps_.size()); }
+  std::int64_t count(StepRange range) const;  // number of these steps in `range`
+  // Index of the first step at or after `step`.
+  std::size_t place(std::int64_t step) const { return steps_.row_of(step); }
+  StepRange last_steps(std::int64_t n, std::int64_t last_step) const;  // range of the newest n steps up to `last_step`
+  const Pyramid& raw() const { return raw_; }                          // gap; kNoValue unless both values are finite
+  const Pyramid& smooth() const { return smooth_; }                    // smoothed gap; kNoValue before the first gap
+  // Returns min, max, mean and count of the gaps in each bin. Bin b holds the steps [edges[b], edges[b + 1]).
+  std::vector<PyramidBin> series(std::span<const std::int64_t> edges) const;
+  // Returns the smoothed gap at the last step of each bin; kNoValue for a bin without gaps.
+  std::vector<float> smoothed(std::span<const std::int64_t> edges) const;
+
+  bool identical() const { return measured_ && identical_; }  // every gap is 0
+  std::optional<std::int64_t> lost() const { return lost_; }  // step from which on only one run is finite
+  // Returns the first step with |gap| > epsilon, or at which only one run is NaN or infinite.
+  std::optional<std::int64_t> first_beyond(double epsilon) const;
+  // Returns the step from which the smoothed gap stays larger than `band` up to the end; nullopt if it ends within
+  // `band`.
+  std::optional<std::int64_t> out_since(double band) const;
+
+ private:
+  class Average {
+   public:
+    void add(double value);
+    float get() const;
+
+   private:
+    double sum_ = 0, weight_ = 0;
+  };
+  void add(std::int64_t step, float of_a, float of_b);
+
+  HistoryPtr a_, b_;
+  Metric metric_;
+  std::uint64_t seen_ = 0, truncations_ = 0;  // summed over both runs
+  StepRange read_;                            // range of steps that update() has read
+  StepRows steps_;                            // steps that both runs have
+  Pyramid raw_, smooth_;
+  Average average_;
+  bool measured_ = false, identical_ = true;
+  std::optional<std::int64_t> lost_, first_lost_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,343 @@
+#include "core/findings/comparison/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+#include "core/frame/run_origin.h"
+#include "core/numerics/statistics/student_t.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kBatches = 4;
+using BatchMeans = std::array<double, kBatches>;
+
+double mean_over(const BatchMeans& means) {
+  return std::accumulate(means.begin(), means.end(), 0.0) / kBatches;
+}
+
+// Returns the batch means of the gap; nullopt if a batch has no gap.
+std::optional<BatchMeans> batch_means(const GapTrack& track, StepRange steps) {
+  BatchMeans means{};
+  for (int b = 0; b < kBatches; ++b) {
+    const std::size_t from = track.place(slice_begin(steps, kBatches, b));
+    const std::size_t to = track.place(slice_begin(steps, kBatches, b + 1));
+    const PyramidBin batch = track.raw().slice(from, to);
+    if (batch.finite == 0) return std::nullopt;
+    means[static_cast<std::size_t>(b)] = batch.sum / batch.finite;
+  }
+  return means;
+}
+
+// Effect of chance on the mean of one of the equal runs (verdict.h).
+struct Chance {
+  double deviation = 0;  // s
+  double batches = 0;    // n
+};
+
+// Takes the batch means of the equal runs, which are run A and its twins, and the lower limit of rho.
+Chance chance_of(const std::vector<BatchMeans>& equal, double least_lasting) {
+  const double free = static_cast<double>(equal.size()) - 1;
+  double squares = 0, neighbours = 0;
+  BatchMeans centre{};
+  for (const BatchMeans& run : equal)
+    for (std::size_t b = 0; b < kBatches; ++b) centre[b] += run[b] / static_cast<double>(equal.size());
+  for (const BatchMeans& run : equal) {
+    for (std::size_t b = 0; b < kBatches; ++b) squares += (run[b] - centre[b]) * (run[b] - centre[b]);
+    for (std::size_t b = 1; b < kBatches; ++b) neighbours += (run[b] - centre[b]) * (run[b - 1] - centre[b - 1]);
+  }
+  const double variance = squares / (kBatches * free);
+  const double rho = variance > 0 ? std::clamp(neighbours / ((kBatches - 1) * free) / variance, least_lasting, 1.0) : 1;
+  const double batches = kBatches / (1 + (kBatches - 1) * rho);
+  return {std::sqrt(variance / batches), batches};
+}
+
+// Returns half of the interval from the batch means of the gap alone.
+double own_half(const BatchMeans& gap) {
+  const double mean = mean_over(gap);
+  double squares = 0;
+  for (const double run_gap : gap) squares += (run_gap - mean) * (run_gap - mean);
+  return student_95(kBatches - 1) * std::sqrt(squares / (kBatches - 1) / kBatches);
+}
+
+// Returns the lower limit of rho for k equal runs. The luck of two runs is often alike, which looks as if nothing
+// lasted.
+double least_lasting(double equal_runs) {
+  return equal_runs > 2 ? kMinLasting : kMinLastingOfTwo;
+}
+
+// Returns the variance of the gap, in units of the variance of one run's mean. Run A is one of the k runs that give
+// this variance, so that its own luck widens the interval already (verdict.h). Twins that start from other weights than
+// the run get the full variance of a difference, because the run may share the luck of run A's start.
+double variance_factor(double equal_runs, bool same_start) {
+  return same_start ? 2 - 1 / equal_runs : 2;
+}
+
+// Returns the factor by which chance moves the run more than its twins, which have drifted less.
+double wider_by_drift(const Conclusion& c) {
+  if (!(c.drift > c.drift_of_twins)) return 1;  // also if a drift is not known
+  return std::pow(static_cast<double>(c.drift) / static_cast<double>(c.drift_of_twins), 2);
+}
+
+constexpr double kMinWidening = 1.2;
+
+// True if the run's drift needs a factor outside the measured range, or if the run replays run A's routing, so that
+// only the twins show how far chance has come.
+bool twins_are_near(const Conclusion& c) {
+  return c.drift_of_twins < kMinDrift && (c.replays || wider_by_drift(c) > kMinWidening);
+}
+
+StepRange common_steps(StepRange run, const GapTrack& twin) {
+  return {std::max(run.first, twin.steps().first), std::min(run.last, twin.steps().last)};
+}
+
+// Returns how many steps the longest twin still needs to have kMinSteps steps beside the run; 0 if it needs none or
+// there are no twins.
+std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
+  std::int64_t most_steps = 0;
+  for (const GapTrack* twin : twins) most_steps = std::max(most_steps, twin->count(common_steps(run, *twin)));
+  return twins.empty() ? 0 : std::max<std::int64_t>(0, kMinSteps - most_steps);
+}
+
+// Returns the last half of the steps that the run has in common with twins that have enough steps.
+StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& twins) {
+  std::int64_t last = -1;
+  for (const GapTrack* twin : twins) {
+    const StepRange both = common_steps(run.steps(), *twin);
+    if (twin->count(both) >= kMinSteps) last = std::max(last, both.last);
+  }
+  StepRange steps = run.steps();
+  if (last >= 0) steps.last = last;
+  return run.last_steps(std::max(kMinSteps, run.count(steps) / 2), steps.last);
+}
+
+Verdict verdict_of_interval(const Conclusion& c) {
+  if (c.gap - c.half > 0) return Verdict::worse;
+  if (c.gap + c.half < 0) return Verdict::better;
+  return std::fabs(c.gap) + c.half < c.matters ? Verdict::equal : Verdict::unclear;
+}
+
+Verdict verdict_of(const Conclusion& c) {
+  if (c.twins == 0) return Verdict::no_twin;
+  return is_missing(c.half) ? Verdict::twins_near : verdict_of_interval(c);
+}
+
+// Judges two checkpoints by the gaps of their batches of text, each of which is a sample.
+void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
+  const std::vector<std::int64_t> steps = run.a()->steps_in(c.steps);
+  const std::vector<float> of_a = run.a()->values_at(c.loss, kWholeRun, steps),
+                           of_b = run.b()->values_at(c.loss, kWholeRun, steps);
+  double n = 0, sum = 0, squares = 0, loss = 0;
+  const auto for_each_step = [&](auto use) {
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (std::isfinite(of_a[i]) && std::isfinite(of_b[i]))
+        use(static_cast<double>(of_b[i]) - static_cast<double>(of_a[i]), static_cast<double>(of_a[i]));
+  };
+  for_each_step([&](double gap, double reference_loss) { ++n, sum += gap, loss += reference_loss; });
+  if (n < 2) return;
+  for_each_step([&](double gap, double) { squares += (gap - sum / n) * (gap - sum / n); });
+  c.candidates = judging.candidates;
+  c.gap = static_cast<float>(sum / n);
+  c.half = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
+  c.matters = static_cast<float>(judging.matters * loss / n);
+  c.verdict = run.identical() ? Verdict::identical : verdict_of_interval(c);
+}
+
+// Returns the mean drift over the steps at which flips were counted, and over the runs.
+float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
+  double sum = 0;
+  int known = 0;
+  for (const GapTrack* run : runs)
+    for (const float share : run->b()->values_in(Metric::flip_rate, kWholeRun, steps))
+      if (std::isfinite(share)) sum += static_cast<double>(share), ++known;
+  return known ? static_cast<float>(sum / known) : kNoValue;
+}
+
+// Returns the growth of the drift from the first half of the steps to the second; kNoValue if there is no drift yet.
+float growth_of(std::span<const GapTrack* const> runs, StepRange steps) {
+  constexpr float kMost = 100;
+  const std::int64_t middle = slice_begin(steps, 2, 1);
+  const float early = drift_of(runs, {steps.first, middle - 1}), late = drift_of(runs, {middle, steps.last});
+  if (!(late > 0)) return kNoValue;
+  return early > 0 ? std::min(late / early, kMost) : kMost;
+}
+
+// Returns the steps until the mean drift over the last half of the steps is kMinDrift. That mean is about the value
+// in the middle of the half, at three quarters of all steps. On nano 84 of 100 such estimates were right to a factor of
+// two.
+std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float late_drift) {
+  constexpr float kMinGrowth = 1.1f;
+  const std::int64_t steps_taken = run.count({run.steps().first, c.steps.last});
+  if (is_missing(c.growth)) return steps_taken;
+  if (c.growth < kMinGrowth) return 0;
+  const auto judged = static_cast<double>(run.count(c.steps));
+  const double lacks = std::max(0.0, std::log(static_cast<double>(kMinDrift / late_drift)));
+  const double reached =
+      static_cast<double>(steps_taken) - 0.25 * judged + 0.5 * judged * lacks / std::log(static_cast<double>(c.growth));
+  return std::clamp(static_cast<std::int64_t>(reached / 0.75) - steps_taken, std::int64_t{1}, 10 * steps_taken);
+}
+
+// Computes gap, half and related members of `c`; returns false if a batch has no losses.
+bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTrack*>& twins, Conclusion& c) {
+  std::vector<BatchMeans> equal = {BatchMeans{}};  // first: run A, whose gap to itself is 0
+  for (const GapTrack* twin : twins) {
+    if (common_steps(c.steps, *twin) != c.steps) continue;
+    if (const auto means = batch_means(*twin, c.steps)) equal.push_back(*means);
+  }
+  const auto gap = batch_means(run, c.steps);
+  if (!gap) return false;
+  const double k = static_cast<double>(equal.size());
+  c.gap = static_cast<float>(mean_over(*gap));
+  c.twins = static_cast<int>(equal.size()) - 1;
+  if (c.twins == 0 || (same_start && twins_are_near(c))) return true;
+  const double by_drift = same_start ? wider_by_drift(c) : 1;
+  c.widened = by_drift >= kMinWidening;
+  const auto half_of = [&](double runs) {
+    const Chance chance = chance_of(equal, least_lasting(runs));
+    return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * chance.deviation *
+                              by_drift * std::sqrt(variance_factor(runs, same_start)));
+  };
+  const auto own_half_width = static_cast<float>(own_half(*gap));
+  c.half = std::max(own_half_width, half_of(k));
+  if (half_of(k) > own_half_width) c.half_with_another = std::max(own_half_width, half_of(k + 1));
+  return true;
+}
+
+std::vector<const GapTrack*> twins_for(const PairedTrack& run, std::span<const PairedTrack> twins, bool same_start) {
+  std::vector<const GapTrack*> fitting;
+  for (const PairedTrack& twin : twins)
+    if (twin.track.b() != run.track.b() && twin.same_start == same_start) fitting.push_back(&twin.track);
+  return fitting;
+}
+
+// Returns the steps from one validation to the next; 0 if validation is off or the run is the log of another program.
+std::int64_t validation_every(const History& history) {
+  return history.settings_at_start()->value(&TelemetryConfig::validation_every).value_or(0);
+}
+
+// Returns the steps until each batch of the judged steps has a loss, if losses follow each other at the interval of the
+// settings or, where the settings have none, at the mean interval of the present losses.
+std::int64_t lacking_losses(const GapTrack& run) {
+  const std::int64_t steps_taken = run.count(), set = validation_every(*run.a());
+  if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - steps_taken);
+  const PyramidBin all = run.raw().slice(0, static_cast<std::size_t>(steps_taken));
+  if (all.finite == 0) return 0;
+  const std::int64_t interval = (steps_taken + all.finite - 1) / all.finite;
+  return std::max<std::int64_t>(1, least_steps(interval) - steps_taken);
+}
+
+// True if the run replays a routing of run A that follows from the weights. With forced balance, the routing of equal
+// runs is the same anyway.
+bool replays_freely(const GapTrack& run) {
+  return run.b()->settings_at_start()->holds(&RouterConfig::replay) &&
+         !run.a()->settings_at_start()->holds(&RouterConfig::force_balance);
+}
+
+void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
+  bool same_start = run.same_start;
+  auto fitting = twins_for(run, twins, same_start);
+  // Twins of another start differ by more than chaos, but are better than no twins.
+  if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
+  const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
+  c.steps = judged_steps(run.track, fitting);
+  const GapTrack* const itself[] = {&run.track};
+  if (same_start) {
+    c.replays = replays_freely(run.track);
+    c.drift = c.replays ? kNoValue : drift_of(itself, c.steps);
+    c.drift_of_twins = drift_of(fitting, c.steps);
+    c.drift_unknown = !fitting.empty() && (is_missing(c.drift) || is_missing(c.drift_of_twins));
+    c.growth = growth_of(fitting, c.steps);
+  }
+  c.candidates = judging.candidates;
+  if (!measure(run.track, same_start, fitting, c)) {
+    c.lacking = lacking_losses(run.track);
+    return;
+  }
+  const HistoryPtr& a = run.track.a();
+  c.matters = static_cast<float>(judging.matters) * a->series(c.loss, kWholeRun, c.steps, 1)[0].mean();
+  c.verdict = verdict_of(c);
+  if (c.verdict == Verdict::no_twin) c.lacking = twins_lack;
+  if (c.verdict == Verdict::twins_near)
+    c.lacking = steps_until_apart(run.track, c, drift_of(fitting, {slice_begin(c.steps, 2, 1), c.steps.last}));
+}
+
+// True if the run measures its validation loss from the start and chooses experts there as in training. It must then
+// have such losses as soon as it has steps, because a text without a held-out part gives none. The log of another
+// program must contain such losses.
+bool validates(const History& history) {
+  const bool has_settings = !history.info().config_toml.empty();
+  if (has_settings && (validation_every(history) <= 0 || history.settings_at_start()->holds(&RouterConfig::replay)))
+    return false;
+  const StepRange steps = history.steps();
+  if (steps.empty()) return has_settings;
+  const PyramidBin all = history.series(Metric::val_loss, kWholeRun, steps, 1)[0];
+  return all.finite + all.non_finite > 0;
+}
+
+}  // namespace
+
+bool on_the_same_texts(const History& a, const History& b) {
+  if (run_origin(a.info()) != RunOrigin::checkpoint || run_origin(b.info()) != RunOrigin::checkpoint) return false;
+  LogSettings of_a = a.settings_at_start()->log(), of_b = b.settings_at_start()->log();
+  // score_func describes the model, all other settings describe the texts.
+  for (LogSettings* settings : {&of_a, &of_b}) settings->erase("score_func");
+  return of_a == of_b && a.info().domains == b.info().domains;
+}
+
+Metric deciding_loss(const History& a, const History& run) {
+  return validates(a) && validates(run) ? Metric::val_loss : Metric::ce_loss;
+}
+
+const char* loss_words(Metric loss) {
+  return loss == Metric::val_loss ? "validation loss" : "training loss";
+}
+
+Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, const Judging& judging) {
+  const GapTrack& run = paired.track;
+  Conclusion c;
+  c.loss = run.metric();
+  c.steps = run.steps();
+  c.name = run.b()->info().name;
+  c.name_of_a = run.a()->info().name;
+  c.common_steps = run.count();
+  if (const auto lost = run.lost()) {
+    c.verdict = Verdict::lost;
+    c.steps.first = *lost;
+    c.lost_is_a = !std::isfinite(run.a()->value_at(run.metric(), kWholeRun, *lost));
+  } else if (on_the_same_texts(*run.a(), *run.b())) {
+    c.is_on_texts = true;
+    judge_texts(run, judging, c);
+  } else if (run.count() >= kMinSteps && run.identical()) {
+    c.verdict = Verdict::identical;
+    c.gap = c.half = 0;
+  } else if (run.count() >= kMinSteps) {
+    judge(paired, twins, judging, c);
+  } else {
+    c.lacking = kMinSteps - run.count();
+  }
+  return c;
+}
+
+Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins, const Judging& judging,
+                    std::optional<Metric> loss) {
+  Metric judged = loss.value_or(deciding_loss(*a, *run.run));
+  const auto track_of = [&](const PairedRun& other) {
+    PairedTrack paired{GapTrack(a, other.run, judged), other.same_start};
+    paired.track.update();
+    return paired;
+  };
+  // The training loss of a diverged run is the first to be NaN or infinite.
+  if (!loss && judged != Metric::ce_loss) {
+    GapTrack training(a, run.run);
+    training.update();
+    if (training.lost()) judged = Metric::ce_loss;
+  }
+  std::vector<PairedTrack> tracks;
+  for (const PairedRun& twin : twins) tracks.push_back(track_of(twin));
+  return conclude(track_of(run), tracks, judging);
+}
+
+}  // namespace moescope

@@ -1,0 +1,165 @@
+// Decides whether a run is worse than run A by more than chance, from the mean of paired loss differences and its
+// interval.
+//
+// Runs in lock-step take the same batches, so the difference of their losses at a step is free of the batch's own
+// effect. The mean of these differences over the last half of the common steps is the gap. Noise twins, below called
+// twins (runs with run A's settings that train beside it), show how far chance alone moves such a mean.
+//
+// Losses of neighbouring steps are correlated, and luck at the start of a run lasts. The steps are therefore cut into
+// four batches. The deviations r of the batch means of the equal runs (run A and its twins) from the mean over these
+// runs give
+//   v   = sum r^2 / (4 (k - 1)), k equal runs,   rho = mean of r_j r_(j+1) / v, kMinLasting to 1,
+//   n   = 4 / (1 + 3 rho) batches that count as independent: 1 if all of a deviation lasts,
+//   s^2 = v / n                                  variance of one run's mean, with n (k - 1) degrees of freedom.
+// Interval: gap +-t s sqrt(2 - 1/k) with Student's two-sided 95 % quantile t, but at least t_3 times the standard error
+// of the gap's own four batch means, since a run may fluctuate more than run A. The variance of the gap is 2 s^2, but
+// the luck of run A is part of s, too: an unlucky run A widens the interval. With 2 - 1/k, of equal runs that differ by
+// lasting luck alone 5.0 % are called different beside one twin, 4.3 % beside two and 4.0 % beside three; with 2 it
+// would be 4.4, 3.6 and 3.3 %.
+//
+// Four batches of two runs are too few to estimate rho well, and luck lasts in every real training. Of 120 pairs of
+// equal runs (small, 600 steps, one twin), a lower limit of 0 for rho called 13 different by the validation loss and 10
+// by the training loss; the lower limit kMinLastingOfTwo called 9 and 3 different, with an equally wide median
+// interval (tests/data/equal_runs_small.csv).
+//
+// The settings, not the losses, select the loss that is judged (deciding_loss), as the narrower of two intervals would
+// call more equal runs different.
+//
+// Twins with run A's weights drift away from run A by chaos alone; a run in low precision drifts faster. The effect of
+// chance on a run's mean grows with its drift d (share of tokens with other experts than in run A): if the twins' drift
+// d_t is less than d, s is multiplied by (d / d_t)^2. Measured on the preset nano with 48 seeds of FP32 twins beside
+// MXFP4 runs, two of which were compared with each other: s grows as the 1.3rd power of the drift (0.0025 at d 0.28,
+// 0.012 at 0.90); of 207 comparisons beside one twin with d_t from 0.1 to 0.64, this factor called 3 different by the
+// training loss, none by the validation loss. If d_t is less than kMinDrift, the effect of chance is not known and
+// there is no verdict yet.
+//
+// Each of several candidates beside run A is a chance to call an equal run different. t is then the quantile of the
+// largest |t| of as many as there are candidates, which share one s (studentized maximum modulus: Dunnett's test,
+// conservative because it ignores that the candidates also share run A): about 1 in 20 such comparisons calls any of
+// its equal runs different.
+//
+// Simulated equal runs of 300 and 600 steps (tests/bench verdicts --simulated --seeds 1000), and how many of 100 of
+// them are called different beside one, two and three twins:
+//   white deviations, or correlated over 5 to 100 steps     0 to 2    0 to 3    0 to 4
+//   correlated over 300 steps, and random walks             3 to 7    4 to 5    4 to 5
+//   white around a lasting offset (*) of 1/4 to 2           0 to 6    0 to 6    0 to 5
+//   white around a lasting offset (*) of 4 to 10            7 to 10   5 to 6    3 to 5
+//   (*) standard deviation of the offset in units of that of a batch mean
+// "About 1 in 20" thus is 1 in 12 beside one twin if nearly all luck lasts: one difference of two runs is then all
+// that shows how large this luck is, and it is small by chance in some pairs. A lower limit of rho that also excludes
+// this (0.7) would find 8 in place of 51 of 100 gaps below if deviations are white. Gaps of 4 and of 8 standard
+// deviations of one run's mean are found in 9 and 51 (white), 29 and 48 (random walk), 33 and 50 of 100 (offset of 4)
+// comparisons beside one twin; beside two in 29 and 90, 41 and 84, 45 and 85. tests/bench verdicts judges real equal
+// runs. For batch means see Law, Simulation Modeling and Analysis, section 9.5.
+//
+// Two checkpoints that were run on the same texts need no twins, because only the choice of the texts is random. The
+// gap is the mean over their batches of text, and the interval is Student's over these batches.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/findings/comparison/gap_track.h"
+
+namespace moescope {
+
+// Lower limits of rho, the share of an equal run's deviation that lasts from batch to batch: beside several twins, and
+// beside one.
+inline constexpr double kMinLasting = 0.25, kMinLastingOfTwo = 0.35;
+// Comparisons of fewer steps have no verdict.
+inline constexpr std::int64_t kMinSteps = 50;
+// Least number of steps for a verdict by the validation loss, which is measured every `validation_every` steps (0:
+// never): each of the four batches of the last half needs one measurement.
+constexpr std::int64_t least_steps(std::int64_t validation_every) {
+  return validation_every > 0 ? std::max(kMinSteps, 8 * validation_every) : kMinSteps;
+}
+// Default of a loss gap that matters, as a share of run A's loss: DeepSeek-V3 (arXiv:2412.19437, section 3.3) calls
+// this relative error of FP8 against BF16 within training randomness.
+inline constexpr double kMatters = 0.0025;
+
+// Least drift of the twins at which the effect of more drift on chance was measured.
+inline constexpr float kMinDrift = 0.1f;
+
+// A run that is compared with run A, or a noise twin.
+struct PairedRun {
+  HistoryPtr run;
+  // True if the run starts from run A's weights, up to one unit in the last place. Such twins show chaos alone; other
+  // twins also show luck at the start. A run is judged by twins of its own kind of start.
+  bool same_start = true;
+};
+
+enum class Verdict {
+  too_short,   // fewer than kMinSteps steps in common
+  lost,        // only one of the losses is NaN or infinite at the end
+  identical,   // the losses are equal to the bit
+  no_twin,     // no noise twin: the effect of chance is not known
+  twins_near,  // the effect of chance is not known: the twins have not drifted from run A; the run has, or replays
+  equal,       // the whole interval is within what matters
+  unclear,     // the interval holds 0 and gaps that matter
+  worse,       // the whole interval is above 0
+  better       // the whole interval is below 0
+};
+
+struct Conclusion {
+  Verdict verdict = Verdict::too_short;
+  std::string name, name_of_a;    // of the run and of run A
+  std::int64_t common_steps = 0;  // of the run and run A; of two checkpoints, batches of text
+  bool is_on_texts = false;       // two checkpoints on the same texts
+  Metric loss = Metric::ce_loss;  // loss that is judged
+  StepRange steps;                // judged steps; lost: first to last step with one finite loss
+  float gap = kNoValue;           // nats/token: mean loss minus run A's
+  // The interval is gap +-half; `half` is also the smallest gap that can be told from chance. With the verdicts no_twin
+  // and twins_near it is not known.
+  float half = kNoValue;
+  float matters = kNoValue;  // nats/token
+  // Value of `half` with one more twin that fluctuates like the others; kNoValue if there are no twins or if the run's
+  // own fluctuations determine `half`.
+  float half_with_another = kNoValue;
+  int twins = 0;       // number of twins that the run is judged by
+  int candidates = 1;  // number of candidates that the interval allows for
+  // Share of tokens with other experts than in run A over these steps; kNoValue: not measured, or the run replays.
+  float drift = kNoValue, drift_of_twins = kNoValue;
+  bool replays = false;        // the run uses run A's routing, so that it has no drift that shows how far it has come
+  bool lost_is_a = false;      // lost: run A's loss is the one that is not finite
+  bool drift_unknown = false;  // the drift of the run or of its twins is not known: the interval may be too narrow
+  bool widened = false;        // the smaller drift of the twins widened the interval noticeably
+  // Growth of the twins' drift from the first half of the judged steps to the second; kNoValue: no drift yet.
+  float growth = kNoValue;
+  // Further steps needed for a verdict. too_short: until there are enough losses; no_twin: until a twin has kMinSteps
+  // steps beside the run; twins_near: until the twins' drift is kMinDrift at its present growth, or as many steps
+  // again if there is no drift to extrapolate. 0: more steps do not help.
+  std::int64_t lacking = 0;
+};
+
+// A run or a noise twin with its gap to run A.
+struct PairedTrack {
+  GapTrack track;
+  bool same_start = true;
+};
+
+struct Judging {
+  double matters = kMatters;  // share of run A's loss
+  int candidates = 1;         // number of runs beside run A and its noise twins
+  bool operator==(const Judging&) const = default;
+};
+
+// Judges a run by `twins`. Ignores twins that have not reached the judged steps, and the run itself if it is among
+// them.
+Conclusion conclude(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging = {});
+// Judges by `loss`. Its default is deciding_loss(), or the training loss if one run's training loss is NaN or infinite
+// at the end. The validation loss is known at some steps only; each of the four batches of steps needs one value.
+Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
+                    const Judging& judging = {}, std::optional<Metric> loss = {});
+
+// True if both are checkpoints that were run on the same texts.
+bool on_the_same_texts(const History& a, const History& b);
+
+// Returns the validation loss if both runs have one, else the training loss. A run has one if its settings measure it
+// from the start on; a log of another program, if it contains any. A run that replays run A's routing is judged by the
+// training loss, because on the validation text it chooses its experts itself.
+Metric deciding_loss(const History& a, const History& run);
+const char* loss_words(Metric loss);  // "validation loss", "training loss"
+
+}  // namespace moescope

@@ -1,0 +1,145 @@
+// The sentence of a conclusion.
+#include <algorithm>
+#include <cmath>
+
+#include "core/files/text/words.h"
+#include "core/findings/comparison/verdict_words.h"
+
+namespace moescope {
+namespace {
+
+std::string two_digits(float value) {
+  return formatted("%.2g", static_cast<double>(std::fabs(value)));
+}
+
+// Prints the gap with as many digits after the point as two digits of `half_width` need: "+0.0028". No sign if it
+// rounds to 0.
+std::string signed_gap(float gap, float half_width) {
+  const double size = std::fabs(std::isfinite(half_width) && half_width > 0 ? half_width : gap);
+  const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;
+  const std::string number = formatted("%+.*f", digits, static_cast<double>(gap));
+  return number.find_first_of("123456789") == number.npos ? number.substr(1) : number;
+}
+
+std::string steps_text(StepRange range) {
+  return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
+}
+
+std::string against_what_matters(const Conclusion& c) {
+  const float size = std::fabs(c.gap);
+  const std::string matters = "the " + two_digits(c.matters) + " that matter";
+  if (size + c.half < c.matters) return ", less than " + matters;
+  if (size - c.half > c.matters) return ", more than " + matters;
+  return "; the gap may be less or more than " + matters;
+}
+
+// Returns "4.2 % of the tokens".
+std::string of_tokens(float share) {
+  return percent(share) + " of the tokens";
+}
+
+// Returns "; allowing for ..." if the smaller drift of the twins widened the interval noticeably.
+std::string drift_text(const Conclusion& c) {
+  if (c.replays && c.twins > 0)
+    return "; this run replays run A's routing, so that it is not known whether the noise twins have drifted from run "
+           "A as far as this run";
+  if (c.drift_unknown)
+    return "; routing flips were not counted, so that it is not known whether the noise twins have drifted from run A "
+           "as far as this run";
+  if (!c.widened) return {};
+  return "; the interval allows for the smaller drift of the noise twins: their routing differs from run A's for " +
+         of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift);
+}
+
+std::string candidates_text(const Conclusion& c) {
+  if (c.candidates < 2) return {};
+  return "; the interval allows for the " + std::to_string(c.candidates) + " candidates that are compared with one run";
+}
+
+// Returns "the twins have not drifted apart yet: ...".
+std::string near_text(const Conclusion& c) {
+  const std::string of_run =
+      c.replays ? "this run replays run A's routing" : "this run's differs for " + percent(c.drift);
+  const std::string reason = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
+                             of_tokens(c.drift_of_twins) + ", " + of_run + ", and an interval needs " +
+                             percent(kMinDrift) + " for the twins; ";
+  const std::string steps = std::to_string(c.lacking) + " more steps";
+  if (c.lacking == 0)
+    return reason + "their drift does not grow any more; a noise twin with another seed would give an interval";
+  if (is_missing(c.growth))
+    return reason + steps + ", as many as so far, because their drift has not grown yet and allows no estimate";
+  return reason + "about " + steps + ", if it grows as it did over the judged steps";
+}
+
+std::string too_short_text(const Conclusion& c) {
+  if (c.common_steps < kMinSteps) return "too early to tell: verdict in " + counted(c.lacking, "step", "steps");
+  return std::string("too few values of the ") + loss_words(c.loss) +
+         " were measured for a verdict: each quarter of the last half of the steps needs one" +
+         (c.lacking > 0 ? "; verdict in " + counted(c.lacking, "step", "steps") : "");
+}
+
+std::string who_text(const Conclusion& c) {
+  return c.name + " against " + c.name_of_a + ": ";
+}
+
+std::string of_steps(const Conclusion& c) {
+  const std::string run_name = who_text(c);
+  const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
+  const std::string gap_alone = loss + signed_gap(c.gap, c.half), stretch = " nats/token over " + steps_text(c.steps);
+  const std::string gap = gap_alone + " +-" + two_digits(c.half) + stretch;
+  const std::string allowing = drift_text(c) + candidates_text(c);
+  const std::string chance_text = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + allowing;
+  switch (c.verdict) {
+    case Verdict::too_short:
+      return run_name + too_short_text(c);
+    case Verdict::lost:
+      return run_name + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
+    case Verdict::identical:
+      return run_name + "the same losses to the bit over " + steps_text(c.steps);
+    case Verdict::no_twin:
+      if (c.lacking > 0)
+        return run_name + "too early to tell: " + gap_alone + stretch + "; verdict in " +
+               counted(c.lacking, "step", "steps") + ", when its noise twin has taken " + std::to_string(kMinSteps);
+      return run_name + "not judged: " + gap_alone + stretch +
+             "; add a noise twin to see whether that is more than chance";
+    case Verdict::twins_near:
+      return run_name + (c.lacking > 0 ? "too early to tell: " : "not judged: ") + gap_alone + stretch + "; " +
+             near_text(c);
+    case Verdict::equal:
+      return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
+    case Verdict::unclear:
+      return run_name + "not told apart: " + gap_alone + stretch + "; noise +-" + two_digits(c.half) + ", target " +
+             two_digits(c.matters) + allowing + "; train longer or add a noise twin";
+    case Verdict::worse:
+      return run_name + "worse: " + gap + against_what_matters(c) + "; " + chance_text;
+    case Verdict::better:
+      return run_name + "better: " + gap + "; " + chance_text;
+  }
+  return {};
+}
+
+std::string of_texts(const Conclusion& c) {
+  const std::string run_name = who_text(c);
+  const std::string batches =
+      std::to_string(c.common_steps) + (c.common_steps == 1 ? " batch" : " batches") + " of text";
+  if (c.verdict == Verdict::too_short) return run_name + "not judged: " + batches + " give no interval";
+  if (c.verdict == Verdict::identical) return run_name + "the same losses to the bit over " + batches;
+  const std::string gap =
+      "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + batches;
+  const std::string allowing = candidates_text(c);
+  if (c.verdict == Verdict::equal)
+    return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
+  if (c.verdict == Verdict::unclear)
+    return run_name + "not told apart: " + gap + ", target " + two_digits(c.matters) + allowing +
+           "; more text would narrow the interval";
+  return run_name + (c.verdict == Verdict::worse ? "worse: " : "better: ") + gap + against_what_matters(c) + allowing;
+}
+
+}  // namespace
+
+std::string verdict_sentence(const Conclusion& c) {
+  if (c.name.empty()) return {};
+  return c.is_on_texts ? of_texts(c) : of_steps(c);
+}
+
+}  // namespace moescope

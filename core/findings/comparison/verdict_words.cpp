@@ -1,0 +1,168 @@
+#include "core/findings/comparison/verdict_words.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/files/text/words.h"
+
+namespace moescope {
+namespace {
+
+using Reasons = std::vector<std::string>;
+
+constexpr double kMaxLengthRatio = 20;
+
+// Returns "1.4 times what matters", "nine times what matters".
+std::string times_what_matters(double ratio) {
+  static constexpr std::array<const char*, 13> kNumbers = {"",      "",      "",     "three", "four",   "five",  "six",
+                                                           "seven", "eight", "nine", "ten",   "eleven", "twelve"};
+  if (!std::isfinite(ratio)) return "more than chance";
+  if (ratio < 0.95) return "more than chance, less than what matters";
+  if (ratio < 1.05) return "as much as matters";
+  if (ratio < 1.95) return formatted("%.1f times what matters", ratio);
+  const double whole = std::round(ratio);
+  if (whole < 2.5) return "twice what matters";
+  if (whole < static_cast<double>(kNumbers.size()))
+    return kNumbers[static_cast<std::size_t>(whole)] + std::string(" times what matters");
+  return formatted("%.0f times what matters", whole);
+}
+
+Reasons sizes(const Conclusion& c) {
+  return {times_what_matters(static_cast<double>(std::fabs(c.gap) / c.matters))};
+}
+
+// True if an interval of `half_width` around the gap would settle the verdict.
+bool decides(const Conclusion& c, float half_width) {
+  const float size = std::fabs(c.gap);
+  return size - half_width > 0 || size + half_width < c.matters;
+}
+
+// Returns the step at which the interval will be narrow enough to exclude 0 or to exclude a gap that matters, whichever
+// comes first.
+double steps_to_decide(const Conclusion& c) {
+  const double size = std::fabs(static_cast<double>(c.gap));
+  const double wanted_half_width = std::max(size, static_cast<double>(c.matters) - size);
+  const double times = static_cast<double>(c.half) / wanted_half_width;
+  return times * times * static_cast<double>(c.steps.last + 1);
+}
+
+// Rounds up to two significant digits.
+std::int64_t round_step(double steps) {
+  const double unit = std::pow(10.0, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
+  return static_cast<std::int64_t>(std::ceil(steps / unit) * unit);
+}
+
+Settlement with_another_twin(std::span<const Conclusion> candidates) {
+  Settlement found;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Conclusion& c = candidates[i];
+    if (c.verdict != Verdict::unclear || is_missing(c.half_with_another)) continue;
+    found.how = Settlement::How::another_twin;
+    if (decides(c, c.half_with_another)) found.settled.push_back(i);
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Conclusion& c = candidates[i];
+    const bool meant = found.settled.empty() || std::ranges::find(found.settled, i) != found.settled.end();
+    if (c.verdict != Verdict::unclear || !meant || c.half_with_another <= found.half) continue;
+    if (is_missing(c.half_with_another)) continue;
+    found.half = c.half_with_another;
+    found.widest = i;
+  }
+  return found;
+}
+
+Settlement with_more_steps(std::span<const Conclusion> candidates) {
+  Settlement found;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Conclusion& c = candidates[i];
+    if (c.verdict != Verdict::unclear || c.steps.empty()) continue;
+    const double steps = steps_to_decide(c);
+    if (!(steps < kMaxLengthRatio * static_cast<double>(c.steps.last + 1))) continue;
+    found.how = Settlement::How::more_steps;
+    found.settled.push_back(i);
+    found.step = std::max(found.step, round_step(steps));
+  }
+  return found;
+}
+
+}  // namespace
+
+VerdictWord verdict_word(const Conclusion& c) {
+  switch (c.verdict) {
+    case Verdict::too_short:
+    case Verdict::no_twin:
+    case Verdict::twins_near:
+      return c.lacking > 0 ? VerdictWord::too_early : VerdictWord::not_judged;
+    case Verdict::lost:
+      return c.lost_is_a ? VerdictWord::better : VerdictWord::worse;
+    case Verdict::identical:
+    case Verdict::equal:
+      return VerdictWord::good_enough;
+    case Verdict::unclear:
+      return VerdictWord::not_told_apart;
+    case Verdict::worse:
+      return VerdictWord::worse;
+    case Verdict::better:
+      return VerdictWord::better;
+  }
+  return VerdictWord::too_early;
+}
+
+const char* to_text(VerdictWord word) {
+  static constexpr const char* kTexts[] = {"Good enough",    "Worse",      "Better",
+                                           "Not told apart", "Not judged", "Too early to tell"};
+  return kTexts[static_cast<int>(word)];
+}
+
+std::vector<std::string> verdict_reasons(const Conclusion& c) {
+  const std::string missing_steps = counted(c.lacking, "step", "steps");
+  switch (c.verdict) {
+    case Verdict::too_short:
+      if (c.lacking == 0) return {"too few values of the loss", "too few values"};
+      return {"verdict in " + missing_steps};
+    case Verdict::lost: {
+      const std::string step = std::to_string(c.steps.first);
+      if (c.lost_is_a) return {"A's loss is NaN or infinite from step " + step, "A: NaN from step " + step};
+      return {"NaN or infinite from step " + step, "NaN from step " + step};
+    }
+    case Verdict::identical:
+      return {"the same losses to the bit", "the same losses"};
+    case Verdict::no_twin:
+      if (c.lacking > 0) return {"the noise twin needs " + missing_steps + " more", "in " + missing_steps};
+      return {"no noise twin to compare with", "no noise twin"};
+    case Verdict::twins_near:
+      if (c.lacking == 0) return {"the noise twin hardly differs from A", "noise not known"};
+      return {"in about " + missing_steps + ", when the noise twin differs from A", "in about " + missing_steps};
+    case Verdict::equal:
+      return {"less than what matters"};
+    case Verdict::unclear: {
+      const std::string half_width = formatted("%.2g", static_cast<double>(c.half));
+      return {"gaps below " + half_width + " may be chance", "chance below " + half_width};
+    }
+    case Verdict::worse:
+    case Verdict::better:
+      return sizes(c);
+  }
+  return {};
+}
+
+Settlement what_settles(std::span<const Conclusion> candidates, bool room) {
+  const auto none = [](const Conclusion& c) { return c.verdict == Verdict::no_twin && c.lacking == 0; };
+  if (room && std::ranges::any_of(candidates, none)) return {.how = Settlement::How::first_twin, .settled = {}};
+  Settlement later;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Conclusion& c = candidates[i];
+    if (c.lacking == 0) continue;
+    later.how = Settlement::How::more_steps;
+    later.settled.push_back(i);
+    later.lacking = std::max(later.lacking, c.lacking);
+    later.step = std::max(later.step, c.steps.last + 1 + c.lacking);
+  }
+  if (later.how != Settlement::How::nothing) return later;
+  if (room)
+    if (Settlement twin = with_another_twin(candidates); twin.how != Settlement::How::nothing) return twin;
+  return with_more_steps(candidates);
+}
+
+}  // namespace moescope

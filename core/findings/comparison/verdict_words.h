@@ -1,0 +1,50 @@
+// Verdicts as a sentence and in a few words for a row of a table, and what would settle open verdicts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/findings/comparison/verdict.h"
+
+namespace moescope {
+
+std::string verdict_sentence(const Conclusion& c);  // names the runs; empty: none were compared
+
+enum class VerdictWord {
+  good_enough,
+  worse,
+  better,
+  not_told_apart,  // the interval contains 0
+  not_judged,      // no interval, and more steps give none: there is no noise twin, or it does not drift
+  too_early        // no interval yet
+};
+VerdictWord verdict_word(const Conclusion& c);
+const char* to_text(VerdictWord word);  // "Good enough"
+
+// Returns the reason in one or several lengths, the longest first: "nine times what matters", "gaps below 0.0031 may be
+// chance".
+std::vector<std::string> verdict_reasons(const Conclusion& c);
+
+// What would settle the open verdicts: another noise twin, or more steps.
+struct Settlement {
+  enum class How {
+    nothing,       // all are settled, or nothing known would settle them
+    first_twin,    // the first noise twin: there is none yet
+    another_twin,  // one more noise twin, which narrows the interval
+    more_steps     // up to `step`
+  };
+  How how = How::nothing;
+  std::vector<std::size_t> settled;  // indices of candidates that are settled; empty: the twin only narrows an interval
+  std::size_t widest = 0;            // another_twin: candidate with the widest remaining interval
+  float half = kNoValue;             // another_twin: half of that interval
+  std::int64_t step = 0;             // more_steps
+  std::int64_t lacking = 0;          // more_steps: steps until the first verdict; 0: `step` is an estimate
+};
+// `room`: true if a run can be added. Assumes that the interval shrinks with the root of the number of steps; does not
+// suggest more than twenty times as many steps.
+Settlement what_settles(std::span<const Conclusion> candidates, bool room);
+
+}  // namespace moescope

@@ -1,0 +1,79 @@
+#include "core/model/tokenizer/characters.h"
+
+#include <unicode/uchar.h>
+#include <unicode/unistr.h>
+#include <unicode/utf8.h>
+
+#include <algorithm>
+
+#include "core/files/text/text_encoding.h"
+
+namespace moescope {
+
+bool is_white_space(char32_t c) {
+  return u_isUWhiteSpace(static_cast<UChar32>(c));
+}
+
+bool is_word_character(char32_t c) {
+  const auto point = static_cast<UChar32>(c);
+  return u_isUAlphabetic(point) || (U_GET_GC_MASK(point) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) ||
+         u_hasBinaryProperty(point, UCHAR_JOIN_CONTROL);
+}
+
+bool is_numeric(char32_t c) {
+  return U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_N_MASK;
+}
+
+bool is_punctuation(char32_t c) {
+  if (c < 0x80) return c > ' ' && c < 0x7f && !u_isalnum(static_cast<UChar32>(c));
+  return U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_P_MASK;
+}
+
+bool is_combining_mark(char32_t c) {
+  return U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK;
+}
+
+void append_lower(std::string& to, char32_t c) {
+  constexpr char32_t kCapitalIWithDot = 0x130;  // the only character whose lower case has two characters
+  if (c == kCapitalIWithDot)
+    to += "i\u0307";
+  else
+    append_character(to, static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))));
+}
+
+char32_t next_character(std::string_view text, std::size_t& at) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+  UChar32 c;
+  const auto length = static_cast<std::int64_t>(text.size());
+  auto i = static_cast<std::int64_t>(at);
+  U8_NEXT_OR_FFFD(bytes, i, length, c);
+  at = static_cast<std::size_t>(i);
+  return static_cast<char32_t>(c);
+}
+
+char32_t previous_character(std::string_view text, std::size_t& at) {
+  const std::size_t first = at - std::min<std::size_t>(at, U8_MAX_LENGTH);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data()) + first;
+  auto i = static_cast<std::int32_t>(at - first);
+  UChar32 c;
+  U8_PREV_OR_FFFD(bytes, 0, i, c);
+  at = first + static_cast<std::size_t>(i);
+  return static_cast<char32_t>(c);
+}
+
+void append_character(std::string& to, char32_t c) {
+  char bytes[U8_MAX_LENGTH];
+  int n = 0;
+  U8_APPEND_UNSAFE(bytes, n, c);
+  to.append(bytes, static_cast<std::size_t>(n));
+}
+
+std::string valid_utf8(std::string_view text) {
+  if (not_utf8_at(text) == std::string_view::npos) return std::string(text);
+  std::string valid;
+  valid.reserve(text.size() + text.size() / 8);
+  for (std::size_t at = 0; at < text.size();) append_character(valid, next_character(text, at));
+  return valid;
+}
+
+}  // namespace moescope

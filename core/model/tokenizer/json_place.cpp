@@ -1,0 +1,68 @@
+#include "core/model/tokenizer/json_place.h"
+
+#include "core/files/text/text_escape.h"
+
+namespace moescope {
+namespace {
+
+std::string joined(const std::string& place, const char* key) {
+  return place.empty() ? key : place + "." + key;
+}
+
+}  // namespace
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  std::string shown = printable(text.substr(0, kLongest));
+  if (text.size() > kLongest) shown += "...";
+  return "'" + shown + "'";
+}
+
+void JsonPlace::fail(const std::string& reason) const {
+  throw Unreadable((key_.empty() ? "" : key_ + ": ") + reason);
+}
+
+std::optional<JsonPlace> JsonPlace::find(const char* key) const {
+  JsonValue value;
+  if (object().at_key(key).get(value) || value.is_null()) return std::nullopt;
+  return JsonPlace(value, joined(key_, key));
+}
+
+JsonPlace JsonPlace::at(const char* key) const {
+  if (auto found = find(key)) return *std::move(found);
+  throw Unreadable(joined(key_, key) + ": is missing");
+}
+
+std::vector<JsonPlace> JsonPlace::items(std::size_t max_items) const {
+  std::vector<JsonPlace> items;
+  for (const JsonValue value : list()) {
+    if (items.size() == max_items) fail("has more than " + std::to_string(max_items) + " entries");
+    items.emplace_back(value, key_ + "[" + std::to_string(items.size()) + "]");
+  }
+  return items;
+}
+
+bool JsonPlace::flag(const char* key, bool otherwise) const {
+  const auto found = find(key);
+  return found ? found->flag() : otherwise;
+}
+
+std::int64_t JsonPlace::whole(std::int64_t lowest, std::int64_t highest) const {
+  std::int64_t whole = 0;
+  if (value_.get(whole) || whole < lowest || whole > highest)
+    fail("is not a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
+  return whole;
+}
+
+std::size_t JsonPlace::one_of(std::initializer_list<const char*> names) const {
+  const std::string_view name = text();
+  std::string known;
+  std::size_t i = 0;
+  for (const char* allowed : names) {
+    if (name == allowed) return i;
+    known += (i++ ? ", " : "") + std::string(allowed);
+  }
+  fail("is " + in_quotes(name) + "; supported are " + known);
+}
+
+}  // namespace moescope

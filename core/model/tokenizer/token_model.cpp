@@ -1,0 +1,29 @@
+#include "core/model/tokenizer/token_model.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace moescope {
+
+std::unique_ptr<TokenModel> read_token_model(const JsonPlace& place) {
+  const auto type = place.find("type");
+  if (!type) return place.find("merges") ? read_bpe(place) : read_unigram(place);  // files before 2021 have no type
+  return type->one_of({"BPE", "Unigram"}) == 0 ? read_bpe(place) : read_unigram(place);
+}
+
+ByteTokens::ByteTokens(const Vocabulary& vocabulary) {
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[sizeof "<0x00>"];
+    std::snprintf(name, sizeof name, "<0x%02X>", byte);
+    ids_[byte] = vocabulary.id_of(name);
+  }
+}
+
+bool ByteTokens::append(std::string_view bytes, std::vector<TokenId>& ids) const {
+  const auto id = [this](char byte) { return ids_[static_cast<unsigned char>(byte)]; };
+  if (!std::ranges::all_of(bytes, [&](char byte) { return id(byte).has_value(); })) return false;
+  for (const char byte : bytes) ids.push_back(*id(byte));
+  return true;
+}
+
+}  // namespace moescope

@@ -1,0 +1,72 @@
+#include "core/recording/history/settings_track.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/config/config_toml.h"
+#include "core/files/text/json_text.h"
+#include "core/frame/change_marker.h"
+
+namespace moescope {
+
+namespace {
+
+// Returns the settings in the text of a marker that an import wrote; empty if the text has none.
+LogSettings settings_in(const std::string& text) {
+  LogSettings settings;
+  try {
+    const nlohmann::json json = parse_json(text);
+    if (!json.is_object()) return {};
+    for (const auto& [name, value] : json.items())
+      settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  } catch (const BadJson&) {
+    return {};
+  }
+  return settings;
+}
+
+RunSettings settings_of(const RunInfo& info) {
+  if (info.config_toml.empty()) return {};
+  const ParsedConfig parsed = parse_config(info.config_toml, info.name);
+  const bool is_toml = parsed.problems.empty() || !parsed.problems.front().key.empty();
+  return is_toml ? RunSettings(parsed.config) : RunSettings();
+}
+
+}  // namespace
+
+SettingsTrack::SettingsTrack(const RunInfo& info)
+    : run_(info.run), at_start_(std::make_shared<const RunSettings>(settings_of(info))) {}
+
+void SettingsTrack::add(const Marker& marker) {
+  if (marker.kind == kSettingsMarker && !at_start_->config()) {
+    LogSettings log = settings_in(marker.text);
+    log.insert(at_start_->log().begin(), at_start_->log().end());
+    at_start_ = std::make_shared<const RunSettings>(std::move(log));
+    return recompute(0);
+  }
+  const ConfigField* field = marker.kind == kChangeKind && marker.run == run_ ? find_field(marker.key) : nullptr;
+  if (!field) return;
+  const auto place = std::ranges::upper_bound(changes_, marker.step, {}, &Change::step);
+  const auto from = static_cast<std::size_t>(place - changes_.begin());
+  changes_.insert(place, {marker.step, *field, marker.value, nullptr});
+  recompute(from);
+}
+
+void SettingsTrack::recompute(std::size_t from) {
+  for (std::size_t i = from; i < changes_.size(); ++i) {
+    RunSettings settings = i == 0 ? *at_start_ : *changes_[i - 1].settings;
+    settings.change(changes_[i].setting, changes_[i].text);
+    changes_[i].settings = std::make_shared<const RunSettings>(std::move(settings));
+  }
+}
+
+void SettingsTrack::keep_until(std::int64_t step) {
+  std::erase_if(changes_, [step](const Change& change) { return change.step > step; });
+}
+
+std::shared_ptr<const RunSettings> SettingsTrack::at(std::int64_t step) const {
+  const auto after = std::ranges::upper_bound(changes_, step, {}, &Change::step);
+  return after == changes_.begin() ? at_start_ : std::prev(after)->settings;
+}
+
+}  // namespace moescope
