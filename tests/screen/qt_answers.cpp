@@ -37,12 +37,6 @@ namespace {
 
 constexpr int kRuns = 40;
 
-// Returns the number that formatBytes() writes before a unit such as kB.
-double inPrefixes(double bytes) {
-  while (bytes >= 999.5) bytes /= 1000;
-  return bytes;
-}
-
 }  // namespace
 
 class AnswersTest : public QObject {

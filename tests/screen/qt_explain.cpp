@@ -10,6 +10,7 @@
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/all_to_all/rank_matrix.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/taught_in.h"
 #include "widgets/plots/matrix_plot.h"

@@ -12,6 +12,7 @@
 #include "core/files/tensors/safetensors.h"
 #include "tests/support/controls.h"
 #include "tests/support/made_tensors.h"
+#include "tests/support/processor_time.h"
 #include "tests/support/test_look.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
@@ -367,4 +368,3 @@ void TensorLabTest::verdictWaitsForTheTensors() {
 
 QTEST_MAIN(TensorLabTest)
 #include "qt_tensor_lab.moc"
-#include "tests/support/processor_time.h"

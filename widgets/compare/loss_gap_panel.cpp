@@ -383,4 +383,8 @@ ValueTable LossGapPanel::table() const {
   return table;
 }
 
+QString LossGapPanel::explain() const {
+  return explanation({QString::number(std::lround(1 / (1 - kGapFactor)))});
+}
+
 }  // namespace moescope

@@ -339,4 +339,18 @@ ValueTable VerdictsPanel::tableOfRuns() const {
   return table;
 }
 
+QString VerdictsPanel::explain() const {
+  return explanation({QString::number(kMinSteps), QString::number(std::lround(100 * kMinDrift)),
+                      QString::fromUtf8(kSqnrNote), QString::number(kWindow)});
+}
+
+void VerdictsPanel::chooseMatters(double share) {
+  int index = matters_->findData(share);
+  if (index < 0) {
+    matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
+    index = matters_->count() - 1;
+  }
+  matters_->setCurrentIndex(index);
+}
+
 }  // namespace moescope

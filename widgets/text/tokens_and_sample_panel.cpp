@@ -472,4 +472,19 @@ ValueTable TokensAndSamplePanel::table() const {
   return table;
 }
 
+QString TokensAndSamplePanel::explain() const {
+  const QString what =
+      shows_ == Shows::sample
+          ? QString(
+                "<p><b>What the model writes at this step.</b> The model continues the beginning of the probe text "
+                "(underlined); the panel shows which experts process each byte. The loss is the loss of the byte that "
+                "the model drew.</p>")
+          : QString(
+                "<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
+                "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
+                "byte; in the run of a checkpoint it is a token of the checkpoint's tokenizer, with a gap before it; "
+                "white space and control bytes have glyphs.</p>");
+  return explanation({what});
+}
+
 }  // namespace moescope
