@@ -255,7 +255,7 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   } else if (lowest > 0 && are_near(lowest) && counts.sums_.size() > 1) {
     row.means = "load_share";
     row.reason = values + "always add up to " + decimal(lowest, 4) +
-                 (lowest == highest ? std::string() : " to " + decimal(highest, 4));
+                 (decimal(lowest, 4) == decimal(highest, 4) ? std::string() : " to " + decimal(highest, 4));
   }
   if (!row.means.empty())
     row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, counts.is_list_);
