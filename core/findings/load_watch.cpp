@@ -11,6 +11,7 @@ namespace moescope {
 
 namespace {
 
+constexpr float kNamedPartOfFall = 0.05f;  // of the fall of the use: a window with less does not show it yet
 constexpr std::int64_t kMinCollapse = 2 * kMeanSteps;  // shorter collapses are not reported after they end
 
 // Two digits, or a whole number: stored shares are not more exact for experts that get almost nothing.
@@ -59,7 +60,7 @@ void LoadWatch::judge_use() {
   const int top_k = load_.top_k();
   const double room = load_.chance().effective - top_k;
   const double use = room >= kMinToTell ? (effective_ - top_k) / room : std::nan("");
-  blocks_.push_back({static_cast<float>(use), static_cast<float>(effective_), load_.last_step()});
+  blocks_.push_back({static_cast<float>(use), static_cast<float>(effective_), load_.first_new_load()});
   if (blocks_.size() > kCollapsingBlocks + 1) blocks_.pop_front();
   if (load_.can_be_judged() && !std::isnan(use)) judge_collapse(use);
 }
@@ -82,9 +83,20 @@ void LoadWatch::judge_collapse(double use) {
   if (!falls) {
     collapsing_since_ = -1;  // the fall has ended by itself
   } else if (collapsing_since_ < 0) {
-    collapsing_since_ = blocks_.front().end;
-    effective_before_ = static_cast<double>(blocks_.front().effective);
+    const std::size_t even_block = last_block_before_fall();
+    collapsing_since_ = blocks_[even_block + 1].first;
+    effective_before_ = static_cast<double>(blocks_[even_block].effective);
   }
+}
+
+// The windows of the first blocks end before the fall, so that the oldest window does not date it.
+std::size_t LoadWatch::last_block_before_fall() const {
+  const float use_at_first = blocks_.front().use;
+  const float named_drop = kNamedPartOfFall * (use_at_first - blocks_.back().use);
+  std::size_t even_block = 0;
+  for (std::size_t block = 1; block + 1 < blocks_.size(); ++block)
+    if (use_at_first - blocks_[block].use < named_drop) even_block = block;
+  return even_block;
 }
 
 void LoadWatch::findings(std::vector<Finding>& out) const {
@@ -116,7 +128,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   if (by_chance < 0.9 * load_.living())
     finding.observation += "; with so few tokens a perfectly balanced router would use " + experts_in_use(by_chance);
   if (!collapsed)
-    finding.observation += "; the number was " + experts_in_use(effective_before_) + " at step " +
+    finding.observation += "; the number was " + experts_in_use(effective_before_) + " before step " +
                            load_.axis().name(collapsing_since_) + " and still falls";
   finding.observation += ". MaxVio of the same loads together is " + decimal(load_.fullest_share() - 1) + ": expert " +
                          std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";

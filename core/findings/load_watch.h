@@ -62,11 +62,12 @@ class LoadWatch {
  private:
   struct Block {
     float use, effective;  // use: NaN if chance alone would use hardly more than top_k experts
-    std::int64_t end;      // last step
+    std::int64_t first;    // first load of the block
   };
   void judge_use();
   void judge_collapse(double use);
   double use_before(int blocks_ago) const;
+  std::size_t last_block_before_fall() const;
   bool has_collapsed() const { return collapsed_.goes_on(); }
   void add_collapse(std::vector<Finding>& out) const;
   void add_past(std::vector<Finding>& out) const;

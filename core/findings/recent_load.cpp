@@ -69,6 +69,10 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
   update_chance();
 }
 
+std::int64_t RecentLoad::first_new_load() const {
+  return ring_[static_cast<std::size_t>((blocks_ - 1) % kMeanBlocks)].positions.front();
+}
+
 void RecentLoad::update_means() {
   const auto blocks = std::span(ring_).first(static_cast<std::size_t>(kept()));
   std::ranges::fill(mean_, 0.0f);

@@ -102,6 +102,7 @@ class RecentLoad {
   bool can_be_judged() const { return blocks_ >= kMeanBlocks || is_one_total(); }
   bool is_one_total() const { return moescope::is_one_total(origin_, loads_, tokens()); }
   std::int64_t last_step() const { return last_step_; }  // last step read
+  std::int64_t first_new_load() const;                   // first load of the newest block, which has one
   std::int64_t first_step() const;                       // first load of the window
   bool every_step() const { return loads_ == last_step_ - first_read_ + 1; }
   LoadSpan all_loads() const { return {loads_, axis_->step(first_load_), axis_->step(last_load_)}; }

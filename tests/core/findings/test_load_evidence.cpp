@@ -248,6 +248,25 @@ TEST(Oscillation, TextsThatAlternateAreANote) {
   }
 }
 
+TEST(Collapse, BeginsWithTheFirstLoadThatShowsIt) {
+  for (const std::int64_t onset : {500, 733, 860}) {
+    SyntheticLog log({.layers = 2, .experts = 8, .top_k = 2, .tokens = 1024, .steps = 1000}, 7);
+    log.change = [onset](std::int64_t step, int layer, Shares& shares) {
+      if (layer == 0 || step < onset) return;
+      shares[6] *= std::min(9.0, 1 + 0.1 * static_cast<double>(step - onset));
+      shares[7] = 0;
+    };
+    FindingsScan scan(log.history());
+    std::vector<Finding> found;
+    for (std::int64_t step = onset; step < 1000 && found.empty(); step += 10) {
+      scan.advance(step);
+      found = of_kind(scan.findings(), FindingKind::collapsing);
+    }
+    ASSERT_EQ(found.size(), 1u) << onset;
+    EXPECT_NEAR(found[0].steps.first, onset, 10) << all_text(found);
+  }
+}
+
 TEST(Words, ExpertsWithoutATokenAreNotCountedTwice) {
   const Health health = health_of(log_of(20, 100, make_collapsed));
   EXPECT_FALSE(says(health.sentence, "almost none")) << health.sentence;
