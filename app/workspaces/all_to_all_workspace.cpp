@@ -1,11 +1,18 @@
 #include "app/workspaces/all_to_all_workspace.h"
 
+#include <algorithm>
+
 #include "app/workspaces/missing.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/all_to_all/fullest_rank_panel.h"
 
 namespace moescope {
+namespace {
+
+constexpr int kMinLower = 170;  // pixels of the lower row
+
+}  // namespace
 
 AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
     : Workspace(selection, "All-to-all", parent) {
@@ -32,7 +39,8 @@ void AllToAllWorkspace::arrange() {
 }
 
 void AllToAllWorkspace::setDefaultSizes() {
-  resizeDocks({matrix_, fullest_}, {height() * 3 / 4, height() / 4}, Qt::Vertical);
+  const int lower = std::max(height() / 4, kMinLower);
+  resizeDocks({matrix_, fullest_}, {height() - lower, lower}, Qt::Vertical);
 }
 
 }  // namespace moescope

@@ -33,7 +33,7 @@ class AccountTest : public QObject {
     std::filesystem::create_directories(home_.filePath(folder).toStdString());
     std::ofstream log(path.toStdString());
     for (int step = 0; step < 60; ++step) {
-      log << "{\"it\":" << step << ",\"nll_bits\":" << 3.0 - 0.01 * step;
+      log << "{\"step\":" << step << ",\"nll_bits\":" << 3.0 - 0.01 * step;
       for (int layer = 0; layer < 2; ++layer)
         for (int expert = 0; expert < 4; ++expert)
           log << ",\"blk" << layer << ".e" << expert << ".frac\":" << (expert == 1 ? "0.4" : "0.2");

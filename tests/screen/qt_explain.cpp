@@ -65,7 +65,7 @@ class QtExplain : public QObject {
         for (const QString& key : words.mid(1)) QVERIFY2(find_metric(key.toStdString()), qPrintable(key));
       }
     }
-    QVERIFY(pages > 40);
+    QVERIFY(pages > 25);
   }
 
   // The card has the formula with its values in a box, and links to settings that affect the figure and to its lesson.
@@ -133,7 +133,7 @@ class QtExplain : public QObject {
   // The card of a tile explains the tile's figure, not the panel.
   void tilesOfVolumesHaveTheirOwn() {
     AllToAllPanel volumes(&selection_);
-    volumes.resize(600, 400);
+    volumes.resize(1000, 600);
     volumes.show();
     QApplication::processEvents();
     std::vector<std::optional<FigureTarget>> figures;

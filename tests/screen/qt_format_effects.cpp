@@ -64,7 +64,7 @@ class FormatEffectsTest : public QObject {
     button(&panel, "in the router")->click();
     QVERIFY(!button(&panel, "by rounding")->isChecked());
     const QString said = panel.answerText();
-    QVERIFY2(said.contains("stored biases in BF16 alone change"), qPrintable(said));
+    QVERIFY2(said.contains("stored biases in BF16 alone send"), qPrintable(said));
     QVERIFY2(said.contains(QString("in layer 1 %1").arg(formatPercent(bias.changed))), qPrintable(said));
     QVERIFY2(said.contains(QString("%1 of ").arg(bias.bias_values, 0, 'f', 0)), qPrintable(said));
     QVERIFY(panel.csv().contains(QString(",1,bias,%1,").arg(exactText(bias.changed))));

@@ -641,7 +641,7 @@ class QtHealth : public QObject {
     int off = 0;
     for (QAction* action : menu->actions())
       off += !action->isEnabled() && action->toolTip().contains("Only for a run in training");
-    QCOMPARE(off, 5);  // Compare with, two noise twins, two dense twins
+    QCOMPARE(off, 4);  // Compare with, a noise twin, two dense twins
     emit menu->aboutToHide();
   }
 };

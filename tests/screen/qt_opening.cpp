@@ -163,7 +163,7 @@ class OpeningTest : public QObject {
 
   void aFolderOfRunsIsAskedAbout() {
     OpenWindow w;
-    const QString folder = home_.filePath("runs");
+    const QString folder = home_.filePath("two_runs");
     QVERIFY(QDir().mkpath(folder));
     for (const char* name : {"old.jsonl", "new.jsonl"}) {
       QFile file(folder + '/' + name);

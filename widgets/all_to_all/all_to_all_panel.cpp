@@ -61,6 +61,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
     matrix_->update();
   });
   buildChoices();
+  if (selection_->history()) namePayloads();  // before the first layout, because the names have other widths
   addBody(halves);
   giveFocusTo(matrix_);
 }

@@ -192,7 +192,7 @@ QPoint TimeHeatMap::cursorPosition() const {
 }
 
 QStringList TimeHeatMap::readoutAt(QPoint position) const {
-  return describe ? describe(rowAt(position.y()), stepAt(position.x())) : QStringList{};
+  return describe && notice().isEmpty() ? describe(rowAt(position.y()), stepAt(position.x())) : QStringList{};
 }
 
 void TimeHeatMap::clickedAt(QPoint position) {

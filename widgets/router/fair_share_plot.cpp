@@ -51,7 +51,7 @@ QString FairSharePlot::fairBiasText() const {
 
 void FairSharePlot::fill() {
   shown_ = find();
-  setNotice(shown_ ? QString() : QString(QChar(u' ')));
+  setNotice(shown_ ? QString() : QString("The bias for each share of the tokens is not known"));
   if (!shown_) return;
   const auto shares = bias_shares(shown_->top_k, shown_->n_experts);
   Curve curve{.label = QString("expert %1").arg(shown_->expert), .color = 0, .points = {}};
