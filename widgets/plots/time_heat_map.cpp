@@ -48,6 +48,11 @@ double TimeHeatMap::yOf(double place) const {
   return upward_ ? plot.bottom() + 1 - share * plot.height() : plot.top() + share * plot.height();
 }
 
+// A hidden map has neither rows nor a notice, because nothing has filled it.
+bool TimeHeatMap::hasRows() const {
+  return selection_->history() && notice().isEmpty() && last_row_ >= first_row_;
+}
+
 int TimeHeatMap::rowAt(int y) const {
   const QRect plot = plotRect();
   double share = (y + 0.5 - plot.top()) / std::max(1, plot.height());
@@ -182,7 +187,7 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
 }
 
 std::optional<FigureTarget> TimeHeatMap::figureAt(QPoint position) const {
-  if (!figure || !notice().isEmpty() || !plotRect().contains(position)) return std::nullopt;
+  if (!figure || !hasRows() || !plotRect().contains(position)) return std::nullopt;
   return figure(rowAt(position.y()), stepAt(position.x()));
 }
 
@@ -192,11 +197,11 @@ QPoint TimeHeatMap::cursorPosition() const {
 }
 
 QStringList TimeHeatMap::readoutAt(QPoint position) const {
-  return describe && notice().isEmpty() ? describe(rowAt(position.y()), stepAt(position.x())) : QStringList{};
+  return describe && hasRows() ? describe(rowAt(position.y()), stepAt(position.x())) : QStringList{};
 }
 
 void TimeHeatMap::clickedAt(QPoint position) {
-  emit rowClicked(rowAt(position.y()));
+  if (hasRows()) emit rowClicked(rowAt(position.y()));
   TimeAxisPlot::clickedAt(position);
 }
 

@@ -58,6 +58,7 @@ class TimeHeatMap : public TimeAxisPlot {
   void clickedAt(QPoint position) override;
 
  private:
+  bool hasRows() const;  // false: the functions of a row are not called
   void updateColumns();
   int rowOf(int place) const { return order_.empty() ? place : order_[place]; }
   int placeOf(int row) const;
