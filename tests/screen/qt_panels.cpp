@@ -510,7 +510,7 @@ class PanelsTest : public QObject {
           QTest::keyClick(plot, Qt::Key_Left);
         }
       }
-      const int expected = selection == &unquantized ? 2 : selection == &bare ? 5 : 7;
+      const int expected = selection == &unquantized ? 2 : selection == &bare ? 6 : 7;
       QCOMPARE(with_notice, expected);
     }
     QuantizationErrorPanel panel(&unquantized);
