@@ -36,7 +36,8 @@ void TimeAxisPlot::setLogSteps(bool log) {
 
 QMargins TimeAxisPlot::margins() const {
   const int rows = isLow() ? 0 : legend_rows_;
-  const int above = rows > 0 ? rows * legendRow() + kSpace8 : kSpace8;
+  const int top_label = fontMetrics().height() / 2;  // the part above the data of the highest value's label
+  const int above = rows > 0 ? rows * legendRow() + kSpace8 : std::max(kSpace8, top_label);
   return {axisLabelWidth(), above, right_margin_, axisLabelHeight()};
 }
 
