@@ -184,7 +184,8 @@ void Workspace::shareRoomOfEssential() {
   if (docked.size() < 2) return;
   shareRoom({docked[0], docked[1]});
   if (docked.size() > 3) shareRoom({docked[2], docked[3]});
-  if (docked.size() > 3) shareRoom({docked[0], docked[2]}, Qt::Vertical);
+  const auto shownOf = [this](QDockWidget* left, QDockWidget* right) { return left->isVisibleTo(this) ? left : right; };
+  if (docked.size() > 3) shareRoom({shownOf(docked[0], docked[1]), shownOf(docked[2], docked[3])}, Qt::Vertical);
   const bool one_above_other = docked.size() == 3 && docked[1]->isVisibleTo(this) && docked[2]->isVisibleTo(this);
   if (one_above_other) resizeDocks({docked[1], docked[2]}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);
 }
