@@ -21,7 +21,7 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
   placement_panel_ = new ExpertPlacementPanel(selection_);
   placement_ = addDock(placement_panel_, "dock_a2a_placement");
   setEssential({matrix_, fullest_});
-  setLeastRow(150);  // height of the lower row
+  setLeastRow(180);
   arrange();
   for (QDockWidget* dock : {matrix_, fullest_}) foldWithout(dock, copiesMissing);
   foldWithout(placement_, [](const History& run) {

@@ -96,7 +96,7 @@ void RouterWorkspace::setDefaultSizes() {
   resizeDocks({load_, findings_}, {width() - right, right}, Qt::Horizontal);
   resizeDocks({load_, load_over_time_}, {height() * 2 / 3, height() / 3}, Qt::Vertical);
   QDockWidget* lowest = card_->isVisibleTo(this) ? card_ : confidence_;
-  resizeDocks({findings_, balance_, lowest}, {height() * 3 / 10, height() * 2 / 5, height() * 3 / 10}, Qt::Vertical);
+  resizeDocks({findings_, balance_, lowest}, {height() * 2 / 5, height() * 3 / 10, height() * 3 / 10}, Qt::Vertical);
 }
 
 }  // namespace moescope

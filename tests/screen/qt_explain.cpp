@@ -139,7 +139,7 @@ class QtExplain : public QObject {
     std::vector<std::optional<FigureTarget>> figures;
     const auto* matrix = volumes.findChild<RankMatrix*>();
     for (const QPoint place : {matrix->figureRect(0).center(), matrix->figureRect(1).center(),
-                               matrix->figureRect(2).center(), matrix->barRect(0).center().toPoint()})
+                               matrix->figureRect(3).center(), matrix->barRect(0).center().toPoint()})
       figures.push_back(volumes.figureUnder(matrix->mapToGlobal(place)));
     QCOMPARE(figures.size(), std::size_t{4});
     for (const auto& figure : figures) {

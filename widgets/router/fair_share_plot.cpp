@@ -8,6 +8,8 @@
 namespace moescope {
 namespace {
 
+constexpr const char* kUnknown = "The bias for each share of the tokens is not known";
+
 QString biasText(double bias) {
   return withMinus(QString::number(bias, 'g', 3));
 }
@@ -17,6 +19,7 @@ QString biasText(double bias) {
 FairSharePlot::FairSharePlot(const Selection* selection, QWidget* parent) : CurvePlot(parent), selection_(selection) {
   setAccessibleName("Share of the tokens by the expert's bias");
   setValueCaption("tokens with r below");
+  setNotice(kUnknown);
   refill = [this] { fill(); };
   describe = [this](double bias) { return readoutOf(bias); };
   connect(selection, &Selection::changed, this, &PlotFrame::markDirty);
@@ -51,7 +54,7 @@ QString FairSharePlot::fairBiasText() const {
 
 void FairSharePlot::fill() {
   shown_ = find();
-  setNotice(shown_ ? QString() : QString("The bias for each share of the tokens is not known"));
+  setNotice(shown_ ? QString() : QString(kUnknown));
   if (!shown_) return;
   const auto shares = bias_shares(shown_->top_k, shown_->n_experts);
   Curve curve{.label = QString("expert %1").arg(shown_->expert), .color = 0, .points = {}};
