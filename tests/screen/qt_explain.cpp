@@ -133,7 +133,8 @@ class QtExplain : public QObject {
   // The card of a tile explains the tile's figure, not the panel.
   void tilesOfVolumesHaveTheirOwn() {
     AllToAllPanel volumes(&selection_);
-    volumes.resize(1000, 600);
+    choose(&volumes, "View", "who sends what to whom");
+    volumes.resize(900, 600);
     volumes.show();
     QApplication::processEvents();
     std::vector<std::optional<FigureTarget>> figures;

@@ -537,7 +537,7 @@ class PanelsTest : public QObject {
   }
 
   void aPlotThatIsTooLowIsFolded() {
-    BalancePanel panel(selection_.get());
+    RouterConfidenceAndLossesPanel panel(selection_.get());
     show(&panel, {400, 300});
     const auto plots = [&] {
       const QList<LinePlot*> all = panel.findChildren<LinePlot*>();

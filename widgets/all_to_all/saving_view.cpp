@@ -43,6 +43,10 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   links_ = new BandBars(this);
   links_->setAccessibleName("Bytes by link");
   links_->setFormatter([](double bytes) { return formatBytes(bytes); });
+  links_->describe = [this](int row) {
+    const BandBars::Row& bar = links_->rows()[static_cast<std::size_t>(row)];
+    return QStringList{bar.name, QString(bar.figure).replace(QLatin1Char('\t'), QLatin1Char(' '))};
+  };
   column->addWidget(links_, 3);
   auto* definition = new FittedLabel(this);
   definition->setTexts(

@@ -21,6 +21,7 @@ std::string titleOf(const StepConfig& config, int ranks) {
 }  // namespace
 
 LayerLanes::LayerLanes(QWidget* parent) : LaneChart(parent) {
+  setAccessibleName("A layer on every rank");
   setActivities({{activityName(RankActivity::dispatch), 1, Qt::SolidPattern},
                  {activityName(RankActivity::experts), 0, Qt::SolidPattern},
                  {activityName(RankActivity::combine), 2, Qt::Dense2Pattern},

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/sqnr_scale.h"
@@ -110,8 +111,12 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   scales_ = new BlockScalesView(selection_, this);
   addControl(switch_);
   addControl(new GemmClassCombo(selection_, this));
-  scale_choices_ = {new OperandCombo(selection_, this), new OperandLayerCombo(selection_, this)};
-  for (QWidget* choice : scale_choices_) addControl(choice);
+  // In one widget, because a list of layers hides and shows itself as the run has layers.
+  scale_choices_ = new QWidget(this);
+  auto* row = plainRow(scale_choices_, kSpace8);
+  row->addWidget(new OperandCombo(selection_, scale_choices_));
+  row->addWidget(new OperandLayerCombo(selection_, scale_choices_));
+  addControl(scale_choices_);
   showAnswers([this] { return sqnrLegend(isDark(palette())); });
   stack_ = new QStackedWidget(this);
   stack_->addWidget(view_);
@@ -126,7 +131,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
 void QuantizationErrorPanel::showView(int view) {
   switch_->setCurrent(view);
   stack_->setCurrentIndex(switch_->current());
-  for (QWidget* choice : scale_choices_) choice->setVisible(showsScales());
+  scale_choices_->setVisible(showsScales());
   giveFocusTo(stack_->currentWidget());
   update();
 }

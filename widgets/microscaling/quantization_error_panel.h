@@ -57,7 +57,7 @@ class QuantizationErrorPanel : public Panel {
   QStackedWidget* stack_;
   MatrixPlot* view_;
   BlockScalesView* scales_;
-  std::array<QWidget*, 2> scale_choices_;  // operand and layer of the shown scales
+  QWidget* scale_choices_;  // operand and layer of the shown scales
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
   bool chosen_ = false;                   // the user has selected a tensor

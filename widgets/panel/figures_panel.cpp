@@ -75,6 +75,8 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
         showOneWithData();
       });
   keepState("layers", layers_);
+  showTilesWithData();
+  showOneWithData();
 }
 
 void FiguresPanel::setFiguresShown(bool shown) {
