@@ -41,6 +41,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   auto* halves = new QWidget(this);
   auto* row = plainRow(halves, kSpace24);
   matrix_ = new RankMatrix(halves);
+  matrix_->setAccessibleName("Who sends what to whom");
   matrix_->figure = [this](int, int) { return figure(deduplicated() ? FigureKey("distinct") : FigureKey("copies")); };
   matrix_->describe = [this](int source, int destination) {
     if (!shown_) return QStringList();
