@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QLabel>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -20,6 +21,7 @@ namespace {
 constexpr std::int64_t kMaxModelledTokens = 4096;
 constexpr int kModelledTopK[] = {1, 2, 4, 6, 8, 12, 16};
 constexpr int kThisRunsColor = 2;
+constexpr const char* kModelled = "uniform, modelled";  // a routing of the table
 
 BandBars::Row bar(const QString& name, double value, const QString& figure, int color) {
   return {name, {{value, color}}, std::nan(""), std::nan(""), figure};
@@ -64,7 +66,11 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   modelled_->setCaption("saved of the network bytes, by experts per token (modelled, uniform routing)");
   modelled_->setLegend({{"this step", 0, BandBars::Fill::solid, true}});
   modelled_->setFormatter([](double share) { return formatPercent(share); });
-  modelled_->describe = [this](int row) { return rowText(table(), static_cast<std::size_t>(row) + 1, 2); };
+  modelled_->describe = [this](int row) {
+    const ValueTable values = table();
+    const auto found = values.find(std::array{table_value(kModelled), table_value(by_top_k_[row].top_k)});
+    return found ? rowText(values, *found, 2) : QStringList();
+  };
   column->addWidget(modelled_, 4);
 }
 
@@ -162,7 +168,7 @@ ValueTable SavingView::table() const {
               bytes(saving.standard.nvlink_out), bytes(saving.deep_ep.nvlink_out), saving.saved);
   };
   if (row_bytes_ > 0) add("this step", now_);
-  for (const Saving& saving : by_top_k_) add("uniform, modelled", saving);
+  for (const Saving& saving : by_top_k_) add(kModelled, saving);
   return table;
 }
 
