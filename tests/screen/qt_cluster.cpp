@@ -289,7 +289,9 @@ class ClusterPanelsTest : public QObject {
 
   void payloadsChangeTheMatrixBytes() {
     AllToAllPanel panel(selection_.get());
-    choose(&panel, "Token format", "MXFP8");
+    auto* format = control<QComboBox>(&panel, "Token format");
+    format->setCurrentIndex(static_cast<int>(Payload::mxfp8));
+    emit format->activated(format->currentIndex());
     show(&panel, {640, 360});
     QVERIFY(control<QComboBox>(&panel, "Token format")->currentText().startsWith("MXFP8, "));
     const auto frame = selection_->frame();

@@ -48,6 +48,8 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   addBody(tile_row_, 0);
   plot_ = new LinePlot(selection, this);
   plot_->refill = [this] { refill(); };
+  plot_->setAccessibleName(title);
+  plot_->setMinimumHeight(1);  // a panel that is too low hides it
   addBody(plot_);
   hideWhenLow(plot_);
   connect(group, &QButtonGroup::idClicked, this, [this](int figure) {
