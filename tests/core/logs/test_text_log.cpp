@@ -1,9 +1,9 @@
 // Texts that programs print, and trainer_state.json: both are recognised by their content and read.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
