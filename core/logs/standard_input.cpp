@@ -34,11 +34,14 @@ void remove_and_end(int signal) {
   ::raise(signal);  // ends the program, since the handler is reset (SA_RESETHAND)
 }
 
+void set_removed(std::array<char, PATH_MAX>& removed, const std::string& path) {
+  if (path.size() >= removed.size()) return;
+  std::ranges::copy(path.c_str() + 1, path.c_str() + path.size() + 1, removed.begin() + 1);
+  removed.front() = path.front();  // last, because a signal may arrive during the copying
+}
+
 // Handles only signals that would end the program: a program with handlers ends in its own order.
-void remove_at_signals(const std::string& file, const std::string& folder) {
-  if (file.size() >= removed_file.size()) return;
-  std::ranges::copy(file.c_str(), file.c_str() + file.size() + 1, removed_file.begin());
-  std::ranges::copy(folder.c_str(), folder.c_str() + folder.size() + 1, removed_folder.begin());
+void remove_at_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     struct sigaction present {};
     if (::sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
@@ -68,17 +71,24 @@ void require_standard_input() {
 
 StandardInput::StandardInput() {
   require_standard_input();
-  std::string folder = (fs::temp_directory_path() / "moescope-XXXXXX").string();
-  if (!::mkdtemp(folder.data())) throw std::runtime_error(folder + ": " + std::strerror(errno));
-  folder_ = folder;
+  // The paths are set before the folder and the file exist, so that a signal at any time leaves none behind.
+  const std::string pattern = (fs::temp_directory_path() / "moescope-XXXXXX").string();
+  set_removed(removed_folder, pattern);
+  remove_at_signals();
+  if (!::mkdtemp(removed_folder.data())) {
+    const std::string reason = std::strerror(errno);
+    remove_file();
+    throw std::runtime_error(pattern + ": " + reason);
+  }
+  folder_ = removed_folder.data();
   path_ = folder_ + "/" + kStandardInputName;
+  set_removed(removed_file, path_);
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file_ < 0) {
     const std::string reason = std::strerror(errno);
     remove_file();
     throw std::runtime_error(path_ + ": " + reason);
   }
-  remove_at_signals(path_, folder_);
   thread_ = std::jthread([this](const std::stop_token& stop) { copy(stop); });
 }
 
