@@ -117,8 +117,8 @@ class PaletteTest : public QObject {
       QVERIFY2(find("Metric", metric_info(static_cast<Metric>(m)).key) != commands.end(),
                metric_info(static_cast<Metric>(m)).key);
     for (const ConfigField& field : config_fields())
-      if (is_offered(field, RunConfig{}))
-        QVERIFY2(find("Setting", QString::fromStdString(field.key)) != commands.end(), field.key.c_str());
+      QVERIFY2((find("Setting", QString::fromStdString(field.key)) != commands.end()) == is_offered(field, RunConfig{}),
+               field.key.c_str());
     find("Metric", "max_vio")->run();
     auto* card = window.findChild<ExplainCard*>();
     QVERIFY(card && card->isVisible());
