@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "core/config/config_toml.h"
 #include "core/findings/comparison/verdict_words.h"
 #include "core/training/engine/engine.h"
+#include "tests/benchmarks/verdict_power.h"
 #include "tests/support/made_up_losses.h"
 
 namespace moescope {
@@ -163,6 +165,42 @@ int refuse(const std::string& problem) {
   return 2;
 }
 
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  std::stringstream text(list);
+  for (std::string part; std::getline(text, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+// Reads one option of --power with its value; returns false if there is no such option or value.
+bool read_power_option(const std::string& option, const std::string& value, PowerRequest& request) {
+  if (option == "--steps") {
+    request.steps.clear();
+    for (const std::string& steps : parts_of(value)) request.steps.push_back(std::atoll(steps.c_str()));
+  } else if (option == "--kinds") {
+    request.kinds.clear();
+    for (const std::string& name : parts_of(value)) {
+      const auto* kind = std::ranges::find(kPowerKinds, name);
+      if (kind == kPowerKinds.end()) return false;
+      request.kinds.push_back(static_cast<PowerKind>(kind - kPowerKinds.begin()));
+    }
+  } else if (option == "--recipes") {
+    request.recipes.clear();
+    for (const std::string& name : parts_of(value)) {
+      const std::optional<Recipe> recipe = recipe_named(name);
+      if (!recipe) return false;
+      request.recipes.push_back(*recipe);
+    }
+  } else if (option == "--candidates") {
+    request.candidates = std::atoi(value.c_str());
+  } else if (option == "--seconds") {
+    request.seconds = std::atof(value.c_str());
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 }  // namespace moescope
 
@@ -170,12 +208,23 @@ int main(int argc, char** argv) {
   using namespace moescope;
   std::printf("%s\n", start_with_fast_kernels(argv).c_str());
   Asked request;
+  PowerRequest power;
   std::string preset = "nano";
   std::vector<std::string> set;
   std::int64_t steps = 300, first = 1;
+  const bool asks_power =
+      std::any_of(argv, argv + argc, [](const char* text) { return !std::strcmp(text, "--power"); });
   for (int i = 1; i < argc; ++i) {
     const auto is = [&](const char* option) { return !std::strcmp(argv[i], option) && i + 1 < argc; };
-    if (!std::strcmp(argv[i], "--means"))
+    if (!std::strcmp(argv[i], "--power"))
+      continue;
+    else if (asks_power && i + 1 < argc && read_power_option(argv[i], argv[i + 1], power))
+      ++i;
+    else if (!std::strcmp(argv[i], "--experts-only"))
+      power.experts_only = true;
+    else if (!std::strcmp(argv[i], "--rows"))
+      power.rows = true;
+    else if (!std::strcmp(argv[i], "--means"))
       request.means = true;
     else if (!std::strcmp(argv[i], "--simulated"))
       request.simulated = true;
@@ -184,7 +233,7 @@ int main(int argc, char** argv) {
     else if (is("--steps"))
       steps = std::atoll(argv[++i]);
     else if (is("--seeds"))
-      request.seeds = std::atoi(argv[++i]);
+      request.seeds = power.seeds = std::atoi(argv[++i]);
     else if (is("--twins"))
       request.twins = std::clamp(std::atoi(argv[++i]), 1, kMaxRuns - 2);
     else if (is("--first"))
@@ -194,17 +243,31 @@ int main(int argc, char** argv) {
   }
   const ParsedConfig parsed = load_preset(preset);
   if (!parsed.problems.empty()) return refuse("no preset \"" + preset + "\"");
-  request.config = parsed.config;
+  RunConfig config = parsed.config;
+  if (asks_power) {
+    PrecisionConfig& precision = config.precision;
+    precision.experts = precision.shared_experts = precision.dense_ffn = precision.attention = precision.head =
+        Recipe::bf16;
+  } else {
+    config.optimizer.total_steps = static_cast<int>(steps);
+  }
+  config.telemetry.quant_every = 1000;
+  config.seed = first;
   for (const std::string& setting : set) {
     const std::size_t equals = std::min(setting.find('='), setting.size());
     const ConfigField* field = find_field(setting.substr(0, equals));
     if (!field || equals == setting.size())
       return refuse(setting + ": expected KEY=VALUE, such as precision.experts=mxfp8_rceil");
-    field->set(request.config, parse_value(*field, setting.substr(equals + 1)));
+    field->set(config, parse_value(*field, setting.substr(equals + 1)));
   }
-  request.config.seed = first;
-  request.config.optimizer.total_steps = steps;
-  request.config.telemetry.quant_every = 1000;
+  if (asks_power) {
+    power.config = config;
+    VerdictPower measured(power);
+    measured.measure();
+    measured.print();
+    return 0;
+  }
+  request.config = config;
   if (request.simulated)
     simulate(request);
   else
