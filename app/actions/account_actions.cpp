@@ -60,7 +60,7 @@ void AccountActions::showStatus() {
       to_confirm += !row.question.empty() || (row.is_shown && row.certainty == Certainty::by_shape);
       left_out += !row.is_shown && row.certainty == Certainty::unknown;
     }
-  status_->showAccount(static_cast<int>(to_confirm), static_cast<int>(left_out), !session_->accounts().empty());
+  status_->showAccount(to_confirm, left_out, !session_->accounts().empty());
 }
 
 void AccountActions::show(std::vector<ImportAccount> accounts) {

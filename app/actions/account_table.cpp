@@ -42,7 +42,7 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   header()->setStretchLastSection(true);
   connect(this, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem* item) {
     const int row = item ? item->data(kNameColumn, Qt::UserRole).toInt() : -1;
-    if (row >= 0) emit chosen(rows_[static_cast<std::size_t>(row)]);
+    if (row >= 0) emit chosen(rows_[row]);
   });
 }
 
@@ -82,7 +82,7 @@ void AccountTable::showAccount(const ImportAccount& account) {
 void AccountTable::chooseFirstQuestion() {
   const auto first = [this](auto holds) {
     for (std::size_t i = 0; i < rows_.size(); ++i)
-      if (holds(rows_[i])) return setCurrentItem(topLevelItem(static_cast<int>(i))), true;
+      if (holds(rows_[i])) return setCurrentItem(topLevelItem(i)), true;
     return false;
   };
   if (first(isToConfirm)) return;

@@ -60,8 +60,8 @@ AccountWindow::AccountWindow(QWidget* parent)
       table_(new AccountTable),
       editor_(new MeaningEditor),
       confirm_(new QPushButton("Confirm what is assumed")),
-      layers_(shapeField("stated_layers", static_cast<int>(kMaxImportedLayers))),
-      experts_(shapeField("stated_experts", static_cast<int>(kMaxImportedExperts))),
+      layers_(shapeField("stated_layers", kMaxImportedLayers)),
+      experts_(shapeField("stated_experts", kMaxImportedExperts)),
       top_k_(shapeField("stated_top_k", 1024)) {
   setObjectName("account_window");
   setWindowTitle("What was read");
@@ -148,8 +148,7 @@ QWidget* AccountWindow::makeEditor() {
 
 const ImportAccount* AccountWindow::account() const {
   const int shown = logs_->currentIndex();
-  return shown >= 0 && shown < static_cast<int>(accounts_.size()) ? &accounts_[static_cast<std::size_t>(shown)]
-                                                                  : nullptr;
+  return shown >= 0 && shown < static_cast<int>(accounts_.size()) ? &accounts_[shown] : nullptr;
 }
 
 void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {

@@ -100,7 +100,7 @@ void CaptureActions::again() {
 }
 
 const History& CaptureActions::shownRun() const {
-  return *session_->histories()[static_cast<std::size_t>(selection_->run())];
+  return *session_->histories()[selection_->run()];
 }
 
 void CaptureActions::recompute(std::int64_t step) {

@@ -115,7 +115,7 @@ void CompareActions::addActionsTo(QMenu* menu) {
 
 void CompareActions::fillMenu(QMenu* menu) {
   menu->clear();
-  const auto runs = static_cast<int>(session_->histories().size());
+  const int runs = session_->histories().size();
   const bool room = runs < kMaxRuns;
   menu->addAction("&Noise twin: run A with its weights perturbed", this, &CompareActions::addNoiseTwin)
       ->setEnabled(room);
@@ -250,8 +250,7 @@ float CompareActions::secondsPerStep(const LiveStatus& status) {
   }
   if (std::exchange(pace_.last, status.step) == status.step) return pace_.seconds_per_step;
   if (pace_.first >= 0)
-    pace_.seconds_per_step = static_cast<float>(1e-3 * static_cast<double>(pace_.since.elapsed()) /
-                                                static_cast<double>(status.step - pace_.first));
+    pace_.seconds_per_step = static_cast<float>(1e-3 * pace_.since.elapsed() / (status.step - pace_.first));
   if (pace_.first < 0 || status.step - pace_.first >= kPaceSteps) {
     pace_.first = status.step;
     pace_.since.start();

@@ -57,9 +57,9 @@ class RoutedShapeDialog : public QDialog {
  public:
   RoutedShapeDialog(const QString& reason, QWidget* parent)
       : QDialog(parent),
-        layers_(numberField("routed_layers", static_cast<int>(kMaxImportedLayers))),
+        layers_(numberField("routed_layers", kMaxImportedLayers)),
         top_k_(numberField("routed_top_k", 1024)),
-        experts_(numberField("routed_experts", static_cast<int>(kMaxImportedExperts))) {
+        experts_(numberField("routed_experts", kMaxImportedExperts)) {
     setAttribute(Qt::WA_DeleteOnClose);
     setObjectName("routed_shape_dialog");
     setWindowTitle("Shape of the routed experts");
@@ -144,8 +144,7 @@ void FileActions::open(const QStringList& paths) {
     QStringList lines{
         "Only files with runs can be opened together: recordings, logs, tables, event files. The chosen files are:"};
     for (qsizetype i = 0; i < paths.size(); ++i)
-      lines << QString("%1: %2").arg(QFileInfo(paths[i]).fileName(),
-                                     QString(file_kind_name(kinds[static_cast<std::size_t>(i)])));
+      lines << QString("%1: %2").arg(QFileInfo(paths[i]).fileName(), QString(file_kind_name(kinds[i])));
     messages_->warn(lines.join('\n'));
   });
 }

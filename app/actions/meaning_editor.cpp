@@ -150,12 +150,12 @@ void MeaningEditor::showNumbers() {
 
 void MeaningEditor::showUnits() {
   clearLayout(units_);
-  const auto& units = kMeanings[static_cast<std::size_t>(means_->currentIndex())].units;
+  const auto& units = kMeanings[means_->currentIndex()].units;
   if (units.size() > 1) units_->addWidget(new QLabel("Values are"));
   for (std::size_t i = 0; i < units.size(); ++i) {
     auto* button = new QRadioButton(units[i].text);
     button->setObjectName(QString("unit_%1").arg(i));
-    unit_->addButton(button, static_cast<int>(i));
+    unit_->addButton(button, i);
     units_->addWidget(button);
     button->setVisible(units.size() > 1);
     button->setChecked(i == 0);
@@ -167,14 +167,14 @@ std::string MeaningEditor::pattern() const {
   std::size_t number = 0;
   for (const std::string& part : partsOfName(name_)) {
     const bool isNumber = part == "{layer}" || part == "{expert}" || part == "{n}";
-    pattern += isNumber ? kNumberMeanings[static_cast<std::size_t>(number_means_[number++]->currentIndex())] : part;
+    pattern += isNumber ? kNumberMeanings[number_means_[number++]->currentIndex()] : part;
   }
   return pattern;
 }
 
 std::string MeaningEditor::rule() const {
-  const NameMeaning& meaning = kMeanings[static_cast<std::size_t>(means_->currentIndex())];
-  const ValueUnit& unit = meaning.units[static_cast<std::size_t>(std::max(0, unit_->checkedId()))];
+  const NameMeaning& meaning = kMeanings[means_->currentIndex()];
+  const ValueUnit& unit = meaning.units[std::max(0, unit_->checkedId())];
   return tag_rule(pattern(), unit.means, unit.scale);
 }
 

@@ -115,7 +115,7 @@ void QueueActions::offerQueueOfOpened() {
   if (queue.isEmpty() || queue == QString::fromStdString(queue_file_of(outcomes_->recording().toStdString()))) return;
   try {
     const QueueState state = load_queue(queue.toStdString());
-    const auto groups = static_cast<int>(candidate_groups(state.runs).size());
+    const int groups = candidate_groups(state.runs).size();
     const bool done = state.finished >= groups;
     const QString text = QString("A group of %1 candidates that train in turn; trained so far: %2 of %3 groups.")
                              .arg(state.runs.size() - 1)
@@ -140,7 +140,7 @@ void QueueActions::chooseAskedRun() {
   if (asked_run_.isEmpty() || session_->path() != asked_recording_) return;
   const auto& histories = session_->histories();
   for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
-    if (QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name) != asked_run_) continue;
+    if (QString::fromStdString(histories[place]->info().name) != asked_run_) continue;
     selection_->setRun(place);
     workspaces_->bringUp(workspaces_->compare());
     asked_run_.clear();

@@ -66,7 +66,7 @@ void RecordingActions::continueTraining() {
 void RecordingActions::askToReproduce() {
   if (!session_->showsLog() || session_->isFollowing()) return messages_->warn("Open a recording first");
   const RunInfo first = session_->histories().front()->info();
-  const std::shared_ptr<const History> history = session_->histories()[static_cast<std::size_t>(selection_->run())];
+  const std::shared_ptr<const History> history = session_->histories()[selection_->run()];
   if (const std::string problem = reproduce_problem(first, *history); !problem.empty())
     return messages_->warn(QString::fromStdString(problem));
   withKernelsAsked(messages_->window(), history->info().kernels, session_->paths(),
@@ -82,7 +82,7 @@ void RecordingActions::reproduce(const RunInfo& first, const std::shared_ptr<con
   const QString name = QString::fromStdString(history->info().name);
   auto* job = new ProgressJob(notes.join('\n'), messages_->window(), [=](const auto& progress) {
     *result = moescope::reproduce(first, *history, -1, [&](std::int64_t done, std::int64_t all) {
-      return progress(static_cast<double>(done) / static_cast<double>(all));
+      return progress(done / static_cast<double>(all));
     });
     return result->differs_at >= 0 || result->compared == history->steps().size();
   });

@@ -167,7 +167,7 @@ double RouterActions::biasNow(int layer, int expert) const {
   if (const auto frame = selection_->frame())
     for (const RouterFrame& router : frame->routers)
       if (router.layer == layer && static_cast<std::size_t>(expert) < router.expert_bias.size())
-        return static_cast<double>(router.expert_bias[static_cast<std::size_t>(expert)]);
+        return router.expert_bias[expert];
   return 0;
 }
 

@@ -133,7 +133,7 @@ void ScanActions::showSimilarity(std::shared_ptr<const MeasuredSimilarity> measu
 }
 
 void ScanActions::ask(int run, std::int64_t step) {
-  const std::string kernels = session_->histories()[static_cast<std::size_t>(run)]->info().kernels;
+  const std::string kernels = session_->histories()[run]->info().kernels;
   withKernelsAsked(messages_->window(), kernels, session_->paths(), [this, run, step] { start(run, step); });
 }
 
@@ -149,7 +149,7 @@ void ScanActions::begin(int run, const QString& what, Subject subject) {
 void ScanActions::start(int run, std::int64_t step) {
   begin(run, {}, Subject::operands);
   launch([this, run, step] {
-    const History& history = *session_->histories()[static_cast<std::size_t>(run)];
+    const History& history = *session_->histories()[run];
     scan_ = std::make_unique<RecomputedScan>(session_->planOfStep(history, {}, step));
   });
 }
@@ -166,7 +166,7 @@ void ScanActions::launch(const std::function<void()>& make) {
 
 void ScanActions::startTwins(int run, Recipe recipe) {
   begin(run, "Rounding one operand at a time", Subject::operands);
-  const HistoryPtr history = session_->histories()[static_cast<std::size_t>(run)];
+  const HistoryPtr history = session_->histories()[run];
   const auto scan = std::make_shared<PrecisionScan>();
   const auto measure = [scan, recipe](CheckpointModel& model, const auto& texts, const ComparedTexts& which,
                                       const auto& progress) {
@@ -243,7 +243,7 @@ void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>(
 // Writes a measurement into the recording of the run.
 void ScanActions::keep(const char* kind, std::int64_t step, const std::string& data) {
   if (session_->isLive()) return session_->live()->pin({session_->runAt(place_), step, kind, data});
-  const HistoryPtr history = session_->histories()[static_cast<std::size_t>(place_)];
+  const HistoryPtr history = session_->histories()[place_];
   try {
     const auto recorded = session_->recordedRun(place_);
     if (!recorded) return;

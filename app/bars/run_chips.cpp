@@ -34,7 +34,7 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
       if (live_) menu_->popup(chip->mapToGlobal(at));
     });
     connect(chip, &QToolButton::clicked, this, [this, run] {
-      chips_[static_cast<std::size_t>(run)]->setChecked(run == active_);  // the selection sets it
+      chips_[run]->setChecked(run == active_);  // the selection sets it
       emit activated(run);
     });
     chip->hide();
@@ -84,11 +84,11 @@ void RunChips::showRuns(const std::vector<Run>& runs, int active) {
 
 void RunChips::drawChips() {
   for (int run = 0; run < kMaxRuns; ++run) {
-    QToolButton* chip = chips_[static_cast<std::size_t>(run)];
+    QToolButton* chip = chips_[run];
     chip->setVisible(run < static_cast<int>(runs_.size()));
     chip->setObjectName(QString());
     if (run >= static_cast<int>(runs_.size())) continue;
-    const Run& shown = runs_[static_cast<std::size_t>(run)];
+    const Run& shown = runs_[run];
     chip->setIcon(
         chipPixmap(shown.letter, seriesColor(shown.color, isDark(palette())), kChipSize, devicePixelRatioF()));
     const QString words = !shown.progress.isEmpty() ? shown.progress : parts_.names ? shown.name : QString();

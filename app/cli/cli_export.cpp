@@ -119,7 +119,7 @@ void export_replay(const std::vector<std::string>& files, const std::string& out
   if (!runs.empty()) runs.front().setup = setup_of(opened);
   const std::string page = replay_page(runs);
   write_whole_file(out, page);
-  print_out("{}: {} runs, {:.1f} MB\n", printable(out), runs.size(), 1e-6 * static_cast<double>(page.size()));
+  print_out("{}: {} runs, {:.1f} MB\n", printable(out), runs.size(), 1e-6 * page.size());
 }
 
 void export_all_events(const ExportOptions& options) {
@@ -138,7 +138,7 @@ void export_all_events(const ExportOptions& options) {
     const History& history = *opened.histories[i];
     double seconds = 0;
     for (const float ms : history.values_in(Metric::step_ms, kWholeRun, history.steps()))
-      if (ms > 0) seconds += 1e-3 * static_cast<double>(ms);
+      if (ms > 0) seconds += 1e-3 * ms;
     print_out("{}\n", printable(export_events(history, folders[i], ended - seconds)));
   }
 }

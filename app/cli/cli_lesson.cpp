@@ -61,7 +61,7 @@ bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
   for (const LessonOutcome::Line& line : outcome.checks) {
     if (line.step != step) {
       step = line.step;
-      print_out("  {} {}\n", step + 1, printable(lesson.steps[static_cast<std::size_t>(step)].title));
+      print_out("  {} {}\n", step + 1, printable(lesson.steps[step].title));
     }
     const std::string note = line.judgement.note.empty() ? "" : " (" + line.judgement.note + ")";
     print_out("    {} {}: {}\n", mark(line.judgement.state), printable(line.text),

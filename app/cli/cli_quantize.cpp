@@ -232,7 +232,7 @@ bool has_power_of_two_scales(const OperandFormat& format) {
 std::string scale_range(const OperandFormat& format, const QuantSums& sums) {
   int lowest = 255, highest = -1;
   for (int code = 0; code < 255; ++code) {
-    if (!sums.e8m0_blocks[static_cast<std::size_t>(code)]) continue;
+    if (!sums.e8m0_blocks[code]) continue;
     lowest = std::min(lowest, code);
     highest = code;
   }
@@ -366,7 +366,7 @@ ValueTable what_if_table(const std::vector<WhatIfRow>& what_if) {
                                     std::string(scale_rule_name(rule))};
         for (const int block : kWhatIfBlocks) {
           const int index = what_if_index(mx_format(element, rule, block), axis);
-          const QuantSums& sums = what_if[static_cast<std::size_t>(index)].sums;
+          const QuantSums& sums = what_if[index].sums;
           row.emplace_back(fmt::format("{} / {:.1f} / {:.1f}", sqnr_text(sums), 100 * sums.underflow_share(),
                                        100 * sums.clipped_share()));
         }

@@ -56,7 +56,7 @@ ModelShape shape_of(const VolumesOptions& options) {
 
 Placement placement_of(const VolumesOptions& options, const std::vector<std::int32_t>& topk_TK,
                        const ModelShape& shape) {
-  const int n_experts = static_cast<int>(shape.n_experts);
+  const int n_experts = shape.n_experts;
   if (options.ranks > n_experts && options.placement != "balanced")
     throw std::runtime_error(
         fmt::format("--ranks {} is more than the {} experts; allowed with --placement balanced --slots 1",
@@ -85,23 +85,23 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
   if (tensor.shape.size() < 2 || tensor.shape.back() == 0 || is_floating(tensor.dtype))
     throw std::runtime_error(place + "whole numbers of shape [tokens, top_k] or [ranks, tokens, top_k] are needed");
   if (tensor.shape.back() > 1024) throw std::runtime_error(place + "top_k is above 1024");
-  shape.top_k = static_cast<std::int64_t>(tensor.shape.back());
+  shape.top_k = tensor.shape.back();
   if (options.top_k > 0 && options.top_k != shape.top_k)
     throw std::runtime_error(fmt::format("{}has top_k {}, --top-k says {}", place, shape.top_k, options.top_k));
   if (options.experts <= 0) shape.n_experts = metadata_number(file, "experts", shape.n_experts, 4096);
   if (!command.given("--ranks")) {
     const bool by_rank = tensor.shape.size() == 3 && tensor.shape[0] >= 1 && tensor.shape[0] <= 256;
-    options.ranks = static_cast<int>(metadata_number(file, "ranks", by_rank ? tensor.shape[0] : options.ranks, 256));
+    options.ranks = metadata_number(file, "ranks", by_rank ? tensor.shape[0] : options.ranks, 256);
   }
   if (!command.given("--ranks-per-node"))
-    options.ranks_per_node = static_cast<int>(metadata_number(file, "ranks_per_node", options.ranks_per_node, 256));
+    options.ranks_per_node = metadata_number(file, "ranks_per_node", options.ranks_per_node, 256);
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : tensor.integers()) {
     if (expert < -1 || expert >= shape.n_experts)
       throw std::runtime_error(
           fmt::format("{}holds expert {}, but there are {} (--experts); -1 is a slot without an expert", place, expert,
                       shape.n_experts));
-    topk_TK.push_back(static_cast<std::int32_t>(expert));
+    topk_TK.push_back(expert);
   }
   if (topk_TK.empty()) throw std::runtime_error(place + "is empty");
   return topk_TK;
@@ -122,10 +122,10 @@ Counted count_routing(const Command& command, VolumesOptions& options) {
     topk_TK = std::move(chosen.topk_TK);
     counted.routing = chosen.name;
   }
-  counted.top_k = static_cast<int>(shape.top_k);
-  counted.n_experts = static_cast<int>(shape.n_experts);
-  counted.dim = static_cast<int>(shape.dim);
-  counted.moe_layers = static_cast<int>(shape.n_moe_layers());
+  counted.top_k = shape.top_k;
+  counted.n_experts = shape.n_experts;
+  counted.dim = shape.dim;
+  counted.moe_layers = shape.n_moe_layers();
   counted.tokens = static_cast<std::int64_t>(topk_TK.size()) / counted.top_k;
   counted.volume = count_volumes(topk_TK, counted.top_k, placement_of(options, topk_TK, shape), options.ranks_per_node);
   counted.nowhere = std::ranges::count(topk_TK, -1);
@@ -162,7 +162,7 @@ Counted count_recording(const VolumesOptions& options) {
   counted.dim = options.dim > 0 ? options.dim : info.dim;
   counted.top_k = info.top_k;
   counted.n_experts = info.n_experts;
-  counted.moe_layers = static_cast<int>(info.moe_layers.size());
+  counted.moe_layers = info.moe_layers.size();
   return counted;
 }
 
@@ -181,7 +181,7 @@ ValueTable operation_table(const RoutingTraffic& traffic, const std::vector<AllT
                     {.name = "NVLink of the busiest rank", .format = ".0f"},
                     {.name = "network of the busiest rank", .format = ".0f"}});
   for (const AllToAllOp& op : ops) {
-    const auto bytes = static_cast<double>(bytes_per_token(op.payload, dim));
+    const double bytes = bytes_per_token(op.payload, dim);
     table.add(op.name, payload_name(op.payload), bytes, traffic.copies_per_token * bytes, traffic.nvlink * bytes,
               traffic.network * bytes, traffic.nvlink_fullest * bytes, traffic.network_fullest * bytes);
   }
@@ -193,7 +193,7 @@ void add_way(Report& report, const Counted& counted, AllToAll way, const std::ve
   const std::string name = all_to_all_name(way), copies = name + ".copies_per_token.";
   std::int64_t bytes_per_copy = 0;
   for (const AllToAllOp& op : ops) bytes_per_copy += bytes_per_token(op.payload, counted.dim);
-  const double megabytes = 1e-6 * static_cast<double>(bytes_per_copy * counted.moe_layers);
+  const double megabytes = 1e-6 * (bytes_per_copy * counted.moe_layers);
   report.sentence("");
   report.sentence(name + " all-to-all");
   report.value({.name = "copies per token", .digits = 6, .key = copies + "sent"}, traffic.copies_per_token);
@@ -225,7 +225,7 @@ Report report_of(const Counted& counted, const std::vector<AllToAllOp>& ops, boo
   report.value({.name = "experts of a token", .key = "top_k"}, counted.top_k);
   report.value({.name = "MoE layers", .key = "moe_layers"}, counted.moe_layers);
   report.value({.name = "slots without an expert (-1), sent nowhere", .key = "slots_sent_nowhere"}, counted.nowhere);
-  const auto tokens = static_cast<double>(counted.tokens);
+  const double tokens = counted.tokens;
   report.value({.name = "ranks of a token", .key = "ranks_per_token", .format = ".3f"},
                sum_of(volume.distinct_RR) / tokens);
   report.value({.name = "nodes of a token", .key = "nodes_per_token", .format = ".3f"},

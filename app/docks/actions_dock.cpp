@@ -154,7 +154,7 @@ void ActionsDock::showCheckpoints(const std::vector<KeptCheckpoint>& checkpoints
   for (auto checkpoint = checkpoints.rbegin(); checkpoint != checkpoints.rend(); ++checkpoint)
     checkpoints_->addItem(QString("step %1, %2 MB%3")
                               .arg(checkpoint->step)
-                              .arg(static_cast<double>(checkpoint->bytes) * 1e-6, 0, 'f', 1)
+                              .arg(checkpoint->bytes * 1e-6, 0, 'f', 1)
                               .arg(checkpoint->by_hand ? ", by hand" : ""),
                           static_cast<qint64>(checkpoint->step));
   if (const int at = checkpoints_->findData(chosen); at > 0) checkpoints_->setCurrentIndex(at);

@@ -96,7 +96,7 @@ void NotesDock::addActionsTo(QMenu* menu, qint64 step) {
 
 qint64 NotesDock::chosen() const {
   const int at = list_->currentRow();
-  return at < 0 ? -1 : shown_[static_cast<std::size_t>(at)].step;
+  return at < 0 ? -1 : shown_[at].step;
 }
 
 void NotesDock::fill() {
@@ -143,7 +143,7 @@ void NotesDock::pin(qint64 step, const QString& text) {
       if (!recorded) throw std::runtime_error(kOnlyRecordings);
       write_marker(recorded->file, {recorded->run, step, kNoteKind, words});
       // No other thread writes to a history after it was opened, and History is thread-safe.
-      const auto history = std::const_pointer_cast<History>(session_->histories()[static_cast<std::size_t>(place)]);
+      const auto history = std::const_pointer_cast<History>(session_->histories()[place]);
       history->append(Marker{session_->runAt(place), step, kNoteKind, words});
     }
   } catch (const std::exception& error) {

@@ -112,7 +112,7 @@ class OutcomesModel : public QAbstractTableModel {
   int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : kOutcomeColumns; }
 
   QVariant data(const QModelIndex& index, int role) const override {
-    const Outcome& o = rows_[static_cast<std::size_t>(index.row())];
+    const Outcome& o = rows_[index.row()];
     if (role == Qt::TextAlignmentRole && !isText(index.column())) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
     if (role == Qt::DisplayRole) return text(o, index.column());
     if (role == Qt::FontRole && isRunA(o)) {
@@ -155,7 +155,7 @@ class OutcomesModel : public QAbstractTableModel {
       case kVerdictColumn:
         return verdict(o);
       case kStepsColumn:
-        return o.waits ? QString() : formatCount(static_cast<double>(o.figures.steps));
+        return o.waits ? QString() : formatCount(o.figures.steps);
       case kGapColumn:
         return (value > 0 ? QStringLiteral("+") : QString()) + nats(value);
       case kHalfColumn:
@@ -168,7 +168,7 @@ class OutcomesModel : public QAbstractTableModel {
                : std::isinf(value) ? QStringLiteral("exact")
                                    : QString::number(static_cast<double>(value), 'f', 1);
       default:
-        return is_missing(value) ? QString() : formatPercent(static_cast<double>(value));
+        return is_missing(value) ? QString() : formatPercent(value);
     }
   }
 
@@ -246,7 +246,7 @@ void OutcomesTable::showOutcomes(std::vector<Outcome> outcomes, int training) {
 }
 
 const Outcome& OutcomesTable::outcomeAt(const QModelIndex& index) const {
-  return model_->rows()[static_cast<std::size_t>(index.row())];
+  return model_->rows()[index.row()];
 }
 
 void OutcomesTable::sortByCurrentColumn() {

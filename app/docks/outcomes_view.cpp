@@ -114,7 +114,7 @@ void OutcomesView::start(std::unique_ptr<RunQueue> queue) {
 
 void OutcomesView::showPlace() {
   const auto name = [&](std::size_t group) {
-    return QFileInfo(QString::fromStdString(path_of_group(queue_->recording(), static_cast<int>(group)))).fileName();
+    return QFileInfo(QString::fromStdString(path_of_group(queue_->recording(), group))).fileName();
   };
   place_->setText(
       table_->notMeasured() +

@@ -112,12 +112,10 @@ void ExportActions::exportEvents() {
   std::vector<std::string> names;
   for (const auto& history : histories) names.push_back(history->info().name);
   const std::vector<std::string> folders = event_folders(folder.toStdString(), names, true);
-  const double start = static_cast<double>(QDateTime::currentSecsSinceEpoch());
+  const double start = QDateTime::currentSecsSinceEpoch();
   const auto work = [=](const std::function<bool(double)>& progress) {
     for (std::size_t i = 0; i < histories.size(); ++i) {
-      const auto part = [&](double share) {
-        return progress((static_cast<double>(i) + share) / static_cast<double>(histories.size()));
-      };
+      const auto part = [&](double share) { return progress((i + share) / histories.size()); };
       if (export_events(*histories[i], folders[i], start, part).empty()) return false;
     }
     return true;
@@ -130,7 +128,7 @@ void ExportActions::exportWeights() {
   if (!hasRuns()) return;
   messages_->warnOfErrors([&] {
     const int place = selection_->run();
-    const std::string run = session_->histories()[static_cast<std::size_t>(place)]->info().name;
+    const std::string run = session_->histories()[place]->info().name;
     std::string from;
     if (!session_->isLive()) from = kept_checkpoint(session_->path().toStdString(), run, {});
     messages_->saveAs("Save weights", suggested(".safetensors"), "Tensors (*.safetensors)", [&](const QString& path) {

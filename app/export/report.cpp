@@ -55,7 +55,7 @@ QString html(const std::string& text) {
 QString figureText(float value, int digits, double factor = 1) {
   if (is_missing(value)) return "-";
   if (!std::isfinite(value)) return std::isnan(value) ? "NaN" : value > 0 ? "exact" : "-Inf";
-  return QString::number(factor * static_cast<double>(value), 'f', digits);
+  return QString::number(factor * value, 'f', digits);
 }
 
 QString tableRow(const QStringList& cells, const char* cell = "td") {
@@ -96,7 +96,7 @@ class Report {
 
  private:
   QString name(std::size_t place) const {
-    return runLetter(*source_.selection, static_cast<int>(place)) + ' ' + html(histories_[place]->info().name);
+    return runLetter(*source_.selection, place) + ' ' + html(histories_[place]->info().name);
   }
   bool compares() const { return histories_.size() > 1; }
   const ComparedRun& compared(std::size_t i) const {
@@ -339,7 +339,7 @@ void Report::pictures() {
   out_ += "</div>\n";
   const int run = selection->run();
   for (std::size_t i = 0; i < histories_.size(); ++i) {
-    selection->setRun(static_cast<int>(i));
+    selection->setRun(i);
     if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
     out_ += "<div class=\"figures\">\n";
     for (const ReportPicture& request : source_.of_each) picture(request);

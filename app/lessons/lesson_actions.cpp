@@ -174,7 +174,7 @@ void LessonActions::begin(const QString& name_or_path) {
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
   layout_->lendToLesson();
   emit started();
-  guide_->start(parsed.lesson, numberOf(parsed.lesson.name), static_cast<int>(lesson_names().size()));
+  guide_->start(parsed.lesson, numberOf(parsed.lesson.name), lesson_names().size());
   showPane();
 }
 

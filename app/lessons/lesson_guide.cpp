@@ -107,8 +107,7 @@ void LessonGuide::openTensors() {
   for (const QString& name : std::exchange(opened_tensors_, {})) tensor_lab_->removeTensor(name);
   QStringList about;
   for (const LessonTensor& tensor : lesson_.tensors) {
-    tensor_lab_->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
-                           make_tensor(tensor));
+    tensor_lab_->setTensor(q(tensor.name), tensor.rows, tensor.cols, make_tensor(tensor));
     opened_tensors_ << q(tensor.name);
     about << q(tensor.name) + ": " + words(tensor.about);
   }
@@ -214,7 +213,7 @@ void LessonGuide::showStep() {
   page.title = words(step.title);
   page.text = words(step.text);
   page.step = step_;
-  page.steps = static_cast<int>(lesson_.steps.size());
+  page.steps = lesson_.steps.size();
   if (step.prediction) {
     page.question.question = words(step.prediction->question);
     for (const std::string& choice : step.prediction->choices) page.question.choices << words(choice);
@@ -232,9 +231,8 @@ void LessonGuide::showStep() {
 
 void LessonGuide::showEnd() {
   at_end_ = true;
-  const auto right = static_cast<int>(std::ranges::count(states_, std::optional(true), &StepState::right));
-  const auto questions =
-      static_cast<int>(std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); }));
+  const int right = std::ranges::count(states_, std::optional(true), &StepState::right);
+  const int questions = std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); });
   LessonPane::Page page;
   page.lesson = words(lesson_.title);
   page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
@@ -269,7 +267,7 @@ void LessonGuide::arrange() {
 
 void LessonGuide::perform(int index) {
   if (!active_ || at_end_ || index >= static_cast<int>(now().tasks.size())) return;
-  const LessonTask& task = now().tasks[static_cast<std::size_t>(index)];
+  const LessonTask& task = now().tasks[index];
   if (task.kind == LessonTask::Kind::start) opening_start_ = step_;
   tasks_.perform(task);
   look();
@@ -280,7 +278,7 @@ bool LessonGuide::tasksDone() {
 }
 
 bool LessonGuide::startsRuns(int step) const {
-  return std::ranges::any_of(lesson_.steps[static_cast<std::size_t>(step)].tasks,
+  return std::ranges::any_of(lesson_.steps[step].tasks,
                              [](const LessonTask& task) { return task.kind == LessonTask::Kind::start; });
 }
 
@@ -294,13 +292,12 @@ bool LessonGuide::runsAreOpen() const {
 }
 
 void LessonGuide::lookAtTask(int index) {
-  const LessonTask& task = now().tasks[static_cast<std::size_t>(index)];
-  const bool done = state().done[static_cast<std::size_t>(index)];
+  const LessonTask& task = now().tasks[index];
+  const bool done = state().done[index];
   if (task.kind == LessonTask::Kind::show)
-    state().done[static_cast<std::size_t>(index)] = done || tasks_.done(task);
+    state().done[index] = done || tasks_.done(task);
   else if (runsAreOpen())
-    state().done[static_cast<std::size_t>(index)] =
-        task.kind == LessonTask::Kind::start || (done ? tasks_.stillDone(task) : tasks_.done(task));
+    state().done[index] = task.kind == LessonTask::Kind::start || (done ? tasks_.stillDone(task) : tasks_.done(task));
 }
 
 // Judges only the runs that this step is about, since any run may be open. Past steps keep their results when other
@@ -315,7 +312,7 @@ void LessonGuide::look() {
   // turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     if (step.prediction && !state().predicted()) break;
-    lookAtTask(static_cast<int>(i));
+    lookAtTask(i);
     if (!state().done[i]) break;
   }
   pane_->showPredicted(step.prediction && state().predicted());
@@ -399,10 +396,10 @@ void LessonGuide::showWhatIsMissing() {
 }
 
 LessonTaskState LessonGuide::taskState(int index, bool before) {
-  const LessonTask& task = now().tasks[static_cast<std::size_t>(index)];
+  const LessonTask& task = now().tasks[index];
   const bool trains = task.kind == LessonTask::Kind::run_until, open = runsAreOpen();
   const bool possible = open || task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::show;
-  LessonTaskState shown{words(task.text), state().done[static_cast<std::size_t>(index)]};
+  LessonTaskState shown{words(task.text), state().done[index]};
   if (trains && open) shown.step = session_->live()->status().step, shown.until = task.until;
   shown.running = !shown.done && before && trains && open && session_->live()->status().running;
   const bool is_repeatable = !shown.done || task.kind == LessonTask::Kind::show;
@@ -453,7 +450,7 @@ QString LessonGuide::verdict(const StepState& s) const {
   if (!prediction) return {};
   const QString word = s.right == true ? "**Correct.** " : s.right == false ? "**Not as predicted.** " : QString();
   if (!prediction->number) {
-    const QString right = words(prediction->choices[static_cast<std::size_t>(prediction->right)]);
+    const QString right = words(prediction->choices[prediction->right]);
     return word + QString("Result: **%1**").arg(right);
   }
   const auto measured = reader_.read(*prediction->number);

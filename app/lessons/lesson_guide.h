@@ -65,9 +65,9 @@ class LessonGuide : public QObject {
     bool predicted() const { return choice || !number.isEmpty(); }
   };
 
-  const LessonStep& now() const { return lesson_.steps[static_cast<std::size_t>(step_)]; }
-  StepState& state() { return states_[static_cast<std::size_t>(step_)]; }
-  const StepState& state() const { return states_[static_cast<std::size_t>(step_)]; }
+  const LessonStep& now() const { return lesson_.steps[step_]; }
+  StepState& state() { return states_[step_]; }
+  const StepState& state() const { return states_[step_]; }
   void begin();
   void showStep();
   void showEnd();

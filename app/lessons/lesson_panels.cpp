@@ -63,7 +63,7 @@ void SelectionOfRun::takeFocus() {
 }
 
 void RunMultiples::show(QDockWidget* dock) {
-  const int runs = static_cast<int>(selection_->histories().size());
+  const int runs = selection_->histories().size();
   auto* one = qobject_cast<ExpertLoadPanel*>(dock->widget());
   if (!one && dock == dock_ && shown_ == runs) return;
   end();

@@ -104,7 +104,7 @@ void LessonTaskList::make(int count) {
 
 void LessonTaskList::show(const QList<LessonTaskState>& tasks) {
   if (tasks == tasks_ && buttons_.size() == tasks.size()) return;
-  if (buttons_.size() != tasks.size()) make(static_cast<int>(tasks.size()));
+  if (buttons_.size() != tasks.size()) make(tasks.size());
   tasks_ = tasks;
   const LessonTaskState* running = nullptr;
   for (int i = 0; i < tasks.size(); ++i) {
@@ -119,9 +119,9 @@ void LessonTaskList::showProgress(const LessonTaskState* running) {
   if (!running) return;
   column_->removeWidget(progress_);
   column_->insertWidget(static_cast<int>(running - tasks_.constData()) + 1, progress_);
-  bar_->setRange(0, static_cast<int>(running->until));
+  bar_->setRange(0, running->until);
   const qint64 step = std::min(running->step, running->until);
-  bar_->setValue(static_cast<int>(step));
+  bar_->setValue(step);
   amount_->setText(QString("%1 of %2").arg(grouped(step), grouped(running->until)));
 }
 

@@ -81,8 +81,7 @@ void LessonTasks::perform(const LessonTask& task) {
       return comparison_->addTwin(twin);
     }
     case LessonTask::Kind::show:
-      return tensor_lab_->showTensor(QString::fromStdString(task.tensor), task.format,
-                                     static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
+      return tensor_lab_->showTensor(QString::fromStdString(task.tensor), task.format, task.row, task.column);
   }
 }
 
@@ -106,7 +105,7 @@ std::vector<int> LessonTasks::places(const LessonTask& task) const {
 }
 
 bool LessonTasks::done(const LessonTask& task) const {
-  const int runs = static_cast<int>(session_->histories().size());
+  const int runs = session_->histories().size();
   switch (task.kind) {
     case LessonTask::Kind::start:
       return false;
@@ -122,7 +121,7 @@ bool LessonTasks::done(const LessonTask& task) const {
       return false;
     case LessonTask::Kind::show:
       return tensor_lab_->tensorName() == QString::fromStdString(task.tensor) && tensor_lab_->format() == task.format &&
-             tensor_lab_->showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
+             tensor_lab_->showsBlockOf(task.row, task.column);
   }
   return false;
 }

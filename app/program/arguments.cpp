@@ -165,7 +165,7 @@ void readFollow(const QCommandLineParser& parser, Arguments& result) {
   if (result.follow.isEmpty()) return;
   checkStandardInput(result);
   if (!result.files.isEmpty()) result.problems << "--follow cannot be used with a file to open; give --follow twice";
-  if (result.follow.size() > static_cast<qsizetype>(kMaxRuns))
+  if (result.follow.size() > kMaxRuns)
     result.problems << QString("--follow: %1 logs given; at most %2 can be open side by side")
                            .arg(result.follow.size())
                            .arg(kMaxRuns);

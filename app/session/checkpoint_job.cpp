@@ -67,8 +67,7 @@ bool runPair(const CheckpointTexts& request, const QString& out, const std::func
   std::int64_t done = 0;
   while (goes_on && done < pair.steps()) {
     CheckpointPair::Frames frames = pair.step();
-    goes_on = progress(kShareOfWeights +
-                       (1 - kShareOfWeights) * static_cast<double>(++done) / static_cast<double>(pair.steps()));
+    goes_on = progress(kShareOfWeights + (1 - kShareOfWeights) * (++done) / pair.steps());
     if (!goes_on) pair.show_specialisation(frames);
     const Frame both[] = {std::make_shared<const TelemetryFrame>(std::move(frames.a)),
                           std::make_shared<const TelemetryFrame>(std::move(frames.b))};
@@ -118,8 +117,8 @@ QString describeCheckpoint(const QString& folder) {
       .arg(model.moe_layers().size())
       .arg(config.experts)
       .arg(config.router.config.top_k)
-      .arg(formatCount(static_cast<double>(model.parameters())), formatBytes(static_cast<double>(model.stored_bytes())),
-           formatBytes(static_cast<double>(model.working_bytes(kSequences * length))))
+      .arg(formatCount(model.parameters()), formatBytes(model.stored_bytes()),
+           formatBytes(model.working_bytes(kSequences * length)))
       .arg(length)
       .arg(1000 * model.measured_seconds_per_token(), 0, 'g', 2)
       .append(notes);
@@ -143,7 +142,7 @@ bool runCheckpoint(const CheckpointTexts& request, const QString& out, const std
   std::int64_t done = 0;
   for (bool goes_on = progress(0); goes_on && done < run.steps();) {
     TelemetryFrame step = run.step();
-    goes_on = progress(static_cast<double>(++done) / static_cast<double>(run.steps()));
+    goes_on = progress((++done) / static_cast<double>(run.steps()));
     if (!goes_on) run.show_specialisation(step);
     const auto frame = std::make_shared<const TelemetryFrame>(std::move(step));
     writer.write({&frame, 1});

@@ -40,7 +40,7 @@ std::vector<LabelledText> heldOutTexts(const RunConfig& config) {
   for (const Batch& batch : data->held_out())
     for (int row = 0; row < batch.sequences; ++row) {
       const auto first = batch.input.begin() + std::ptrdiff_t{row} * batch.length;
-      const auto domain = static_cast<std::size_t>(batch.domain[static_cast<std::size_t>(row)]);
+      const std::size_t domain = batch.domain[row];
       texts.push_back({domain < data->domains().size() ? data->domains()[domain] : std::string("text"),
                        {first, first + batch.length}});
     }

@@ -61,7 +61,7 @@ void CrashWatch::offerCrashedRecording() {
                               "%1\n"
                               "%2, %3 MB.%4")
                           .arg(file.fileName(), file.lastModified().toString("yyyy-MM-dd hh:mm"))
-                          .arg(static_cast<double>(recordingBytes(recordings.first())) / 1e6, 0, 'f', 1)
+                          .arg(recordingBytes(recordings.first()) / 1e6, 0, 'f', 1)
                           .arg(more),
                       QMessageBox::NoButton, window_);
   box->setObjectName("left_behind");

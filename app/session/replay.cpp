@@ -46,11 +46,11 @@ void Replay::tick() {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return pause();
   const StepRange all = history->steps();
-  const double speed = speed_ > 0 ? speed_ : static_cast<double>(all.size()) / kWholeSeconds;
-  due_ += speed * 1e-3 * static_cast<double>(since_tick_.restart());
+  const double speed = speed_ > 0 ? speed_ : all.size() / kWholeSeconds;
+  due_ += speed * 1e-3 * since_tick_.restart();
   const auto steps = static_cast<std::int64_t>(std::floor(due_));
   if (steps < 1) return;
-  due_ -= static_cast<double>(steps);
+  due_ -= steps;
   const std::int64_t step = selection_->step() + steps;
   show(step);
   if (step >= all.last) pause();

@@ -212,8 +212,7 @@ void RunSession::follow(const QStringList& paths) {
   }
   std::vector<std::unique_ptr<Follower>> followers;
   try {
-    for (const QString& path : paths)
-      followers.push_back(followerOf(path.toStdString(), static_cast<int>(followers.size())));
+    for (const QString& path : paths) followers.push_back(followerOf(path.toStdString(), followers.size()));
   } catch (const std::runtime_error& problem) {
     emit failed(QString::fromUtf8(problem.what()));
     return;
@@ -249,8 +248,7 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
 void RunSession::followOpened() {
   catching_up_.clear();
   for (const QString& path : open_.paths)
-    catching_up_.push_back(
-        follow_file(path.toStdString(), static_cast<int>(catching_up_.size()), kMaxRuns, textsOf(open_.only)));
+    catching_up_.push_back(follow_file(path.toStdString(), catching_up_.size(), kMaxRuns, textsOf(open_.only)));
   caught_up_sequence_ = 0;
   ticks_without_news_ = 0;
   follow_timer_.start();
@@ -432,12 +430,12 @@ std::vector<std::string> RunSession::inputPaths() const {
 }
 
 int RunSession::runAt(int place) const {
-  return open_.histories[static_cast<std::size_t>(place)]->info().run;
+  return open_.histories[place]->info().run;
 }
 
 RunConfig RunSession::config(int place) const {
   if (open_.live) return open_.live->config(runAt(place));
-  return open_.configs.empty() ? RunConfig{} : open_.configs[static_cast<std::size_t>(place)];
+  return open_.configs.empty() ? RunConfig{} : open_.configs[place];
 }
 
 QString RunSession::ask(const char* refusal, const std::function<void()>& act) {
@@ -503,8 +501,8 @@ std::optional<RecordedRun> RunSession::recordedRun(int place) const {
       continue;
     }
     const RecordingReader recording(file);
-    const auto runs = static_cast<int>(recording.runs().size());
-    if (place < runs) return RecordedRun{file, recording.runs()[static_cast<std::size_t>(place)].run};
+    const int runs = recording.runs().size();
+    if (place < runs) return RecordedRun{file, recording.runs()[place].run};
     place -= runs;
   }
   return std::nullopt;

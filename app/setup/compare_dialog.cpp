@@ -120,7 +120,7 @@ QString CandidateList::refusal(const RunConfig& candidate, int instead) const {
   if (difference(first_, candidate).empty()) return "Run A has this value already: choose another one.";
   if (const QString problem = twinProblem(first_, candidate); !problem.isEmpty()) return problem;
   for (int at = 0; at < static_cast<int>(candidates_.size()); ++at)
-    if (at != instead && difference(candidates_[static_cast<std::size_t>(at)], candidate).empty())
+    if (at != instead && difference(candidates_[at], candidate).empty())
       return "This candidate is on the list already: choose another value.";
   return {};
 }
@@ -130,7 +130,7 @@ QString CandidateList::add(const RunConfig& candidate, int instead) {
   std::vector<RunConfig> taken = candidates_;
   if (instead >= 0) taken.erase(taken.begin() + instead);
   taken.push_back(first_);
-  RunConfig& added = instead < 0 ? candidates_.emplace_back() : candidates_[static_cast<std::size_t>(instead)];
+  RunConfig& added = instead < 0 ? candidates_.emplace_back() : candidates_[instead];
   added = candidate;
   added.name = free_name(twin_name(first_, candidate), taken);
   fill(instead);
@@ -323,7 +323,7 @@ QWidget* CompareDialog::makeGridRow() {
       "list, "
       "once for each seed. moescope-cli sweep trains larger grids, each run by itself");
   seeds_ = new QSpinBox;
-  seeds_->setRange(1, static_cast<int>(kMaxCandidates));
+  seeds_->setRange(1, kMaxCandidates);
   seeds_->setPrefix("seeds ");
   seeds_->setAccessibleName("Seeds of each point of the grid");
   seeds_->setToolTip("Run A's seed and those after it: they show how much each point depends on the initial weights");
@@ -401,7 +401,7 @@ void CompareDialog::addDenseTwins() {
 
 void CompareDialog::addToChosen() {
   const int chosen = list_->chosen();
-  if (chosen >= 0) say(list_->add(with(list_->candidates()[static_cast<std::size_t>(chosen)]), chosen));
+  if (chosen >= 0) say(list_->add(with(list_->candidates()[chosen]), chosen));
 }
 
 void CompareDialog::say(const QString& problem) {
@@ -440,7 +440,7 @@ void CompareDialog::check() {
 // Shows the button and the cost for the listed candidates, which the dialog then trains; the editor holds the next
 // candidate.
 void CompareDialog::showCandidates() {
-  const auto count = static_cast<int>(list_->candidates().size());
+  const int count = list_->candidates().size();
   ok_->setEnabled(true);
   ok_->setText(count == 1 ? QString("Train the candidate") : QString("Train %1 candidates").arg(count));
   if (difference(first_, twin()).empty()) showProblem(problem_, {});  // the list itself is valid

@@ -49,10 +49,8 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
   table_->setHeaderLabels({runs.empty() ? QString("model") : QString("run"), "kind", "size", "last change"});
   table_->headerItem()->setTextAlignment(kSize, Qt::AlignRight);
   for (const RunFile& run : runs)
-    addRow(QString::fromStdString(run.path), QString(file_kind_name(run.kind)), static_cast<double>(run.bytes),
-           timeOf(run.last_change));
-  for (const CheckpointFolder& model : models)
-    addRow(model.path, kModel, static_cast<double>(model.bytes), model.last_change);
+    addRow(QString::fromStdString(run.path), QString(file_kind_name(run.kind)), run.bytes, timeOf(run.last_change));
+  for (const CheckpointFolder& model : models) addRow(model.path, kModel, model.bytes, model.last_change);
   table_->setCurrentItem(table_->topLevelItem(0));
   table_->header()->setStretchLastSection(false);
   table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);

@@ -60,7 +60,7 @@ void MixtureEditor::setDomains(const std::vector<std::string>& domains) {
     connect(row.slider, &QSlider::sliderReleased, this, &MixtureEditor::choose);
     followFont(row.name,
                [name = row.name] { name->setMinimumWidth(withType(kLabelColumn, name->fontMetrics()) - kSpace8); });
-    const int at = static_cast<int>(rows_.size());
+    const int at = rows_.size();
     grid_->addWidget(row.name, at, 0);
     grid_->addWidget(row.slider, at, 1);
     grid_->addWidget(row.share, at, 2);

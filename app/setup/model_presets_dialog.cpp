@@ -71,12 +71,12 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
 void ModelPresetsDialog::fill() {
   const std::vector<std::string> names = model_preset_names();
   const std::vector<PresetSetting> settings = model_preset_table();
-  table_->setColumnCount(static_cast<int>(names.size()));
-  table_->setRowCount(static_cast<int>(settings.size()));
+  table_->setColumnCount(names.size());
+  table_->setRowCount(settings.size());
   for (std::size_t c = 0; c < names.size(); ++c)
-    table_->setHorizontalHeaderItem(static_cast<int>(c), new QTableWidgetItem(QString::fromStdString(names[c])));
+    table_->setHorizontalHeaderItem(c, new QTableWidgetItem(QString::fromStdString(names[c])));
   for (std::size_t r = 0; r < settings.size(); ++r) {
-    const int row = static_cast<int>(r);
+    const int row = r;
     const QString tip = fieldToolTip(settings[r].setting.field());
     auto* label = new QTableWidgetItem(QString::fromStdString(settings[r].setting.field().label));
     label->setToolTip(tip);
@@ -85,7 +85,7 @@ void ModelPresetsDialog::fill() {
       auto* cell = new QTableWidgetItem(inWords(settings[r].values[c]));
       cell->setTextAlignment(Qt::AlignCenter);
       cell->setToolTip(tip);
-      table_->setItem(row, static_cast<int>(c), cell);
+      table_->setItem(row, c, cell);
     }
   }
   table_->resizeColumnsToContents();

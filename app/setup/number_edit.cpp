@@ -52,7 +52,7 @@ std::int64_t nextWhole(std::int64_t value, int direction) {
   const std::int64_t size = std::abs(value);
   std::int64_t step = 1;
   if (size >= 16) {
-    step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(size / 8)));
+    step = std::bit_floor(static_cast<std::uint64_t>(size / 8));
     if (size % step != 0) step = std::pow(10, static_cast<int>(std::log10(size)) - 1);
   }
   return value + direction * step;

@@ -32,7 +32,7 @@ QString allFormats(const RunConfig& config) {
 }
 
 QString millions(std::int64_t count) {
-  const double m = static_cast<double>(count) * 1e-6;
+  const double m = count * 1e-6;
   return QString("%1 M").arg(m, 0, 'f', m < 1 ? 2 : 1);
 }
 
@@ -153,7 +153,7 @@ QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t s
   if (!speed) return text;
   if (step > 0)
     text += QString(twins.size() == 1 ? " It catches up %1 steps in %2." : " They catch up %1 steps in %2.")
-                .arg(grouped(step), aboutDuration(static_cast<double>(step) * speed->seconds_per_step));
+                .arg(grouped(step), aboutDuration(step * speed->seconds_per_step));
   return text + QString(" From then on each step of all runs takes %1 ms longer (%2).")
                     .arg(grouped(std::llround(1000 * speed->seconds_per_step)), originText(*speed));
 }
@@ -172,8 +172,7 @@ QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t 
                      .arg(grouped(steps), megabytes(largest));
   const auto speed = of(all);
   if (!speed) return text + " The time is known after some steps on this machine.";
-  return text + QString(" Time: %1 (%2).")
-                    .arg(aboutDuration(static_cast<double>(steps) * speed->seconds_per_step), originText(*speed));
+  return text + QString(" Time: %1 (%2).").arg(aboutDuration(steps * speed->seconds_per_step), originText(*speed));
 }
 
 }  // namespace moescope

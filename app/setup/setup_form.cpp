@@ -66,7 +66,7 @@ QString withoutParenthesis(QString label) {
 }
 
 QString parametersText(const RunConfig& config) {
-  const double millions = 1e-6 * static_cast<double>(run_cost(config).parameters);
+  const double millions = 1e-6 * run_cost(config).parameters;
   return QString("%1 M parameters").arg(millions, 0, 'f', millions < 1 ? 2 : 1);
 }
 

@@ -16,9 +16,9 @@ std::vector<ConfigValue> scaled(const ConfigValue& current) {
     ConfigValue value = current;
     if (auto* real = std::get_if<double>(&value)) *real *= factor;
     if (auto* whole = std::get_if<std::int64_t>(&value)) {
-      const double exact = static_cast<double>(*whole) * factor;
+      const double exact = *whole * factor;
       *whole = std::llround(exact);
-      if (static_cast<double>(*whole) != exact) continue;
+      if (*whole != exact) continue;
     }
     values.push_back(value);
   }

@@ -44,7 +44,7 @@ double invented(int a, int b) {
 QColor shade(const std::array<QRgb, 7>& map, double share) {
   const double at = std::clamp(share, 0.0, 1.0) * 6;
   const auto below = static_cast<std::size_t>(std::min(at, 5.0));
-  const double part = at - static_cast<double>(below);
+  const double part = at - below;
   const QColor a(map[below]), b(map[below + 1]);
   const auto mix = [part](int from, int to) { return static_cast<int>(from + part * (to - from)); };
   return {mix(a.red(), b.red()), mix(a.green(), b.green()), mix(a.blue(), b.blue())};

@@ -150,7 +150,7 @@ QVariant CommandList::data(const QModelIndex& index, int role) const {
       return command.also;
     case kMatched: {
       QVariantList places;
-      for (const int at : shown_[static_cast<std::size_t>(index.row())].matched) places << at;
+      for (const int at : shown_[index.row()].matched) places << at;
       return places;
     }
     default:

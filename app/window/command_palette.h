@@ -31,7 +31,7 @@ class CommandList : public QAbstractListModel {
   enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso };
   explicit CommandList(std::vector<PaletteCommand> commands, QObject* parent);
   void setQuery(const QString& query);  // lists the best match first; empty: lists all commands in their order
-  const PaletteCommand& at(int row) const { return commands_[shown_[static_cast<std::size_t>(row)].command]; }
+  const PaletteCommand& at(int row) const { return commands_[shown_[row].command]; }
   int rowCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
 

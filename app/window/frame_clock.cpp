@@ -21,7 +21,7 @@ constexpr int kSlowestMs = 500, kSlowestAfterInputMs = 200;
 double threadCpuMs() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
+  return 1e3 * time.tv_sec + 1e-6 * time.tv_nsec;
 }
 
 bool isInput(QEvent::Type type) {

@@ -55,8 +55,7 @@ void askStep(QWidget* window, Selection* selection) {
   bool is_entered = false;
   const auto step = static_cast<std::int64_t>(
       QInputDialog::getDouble(window, "Go to step", QString("Step, %1 to %2:").arg(all.first).arg(all.last),
-                              static_cast<double>(selection->step()), static_cast<double>(all.first),
-                              static_cast<double>(all.last), 0, &is_entered));
+                              selection->step(), all.first, all.last, 0, &is_entered));
   if (!is_entered) return;
   const StepRange range = selection->range();
   if (step < range.first || step > range.last)

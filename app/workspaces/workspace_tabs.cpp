@@ -89,7 +89,7 @@ Workspace* WorkspaceTabs::current() const {
 }
 
 void WorkspaceTabs::bringUp(Workspace* workspace) {
-  tabs_->setCurrentIndex(static_cast<int>(all().indexOf(workspace)));
+  tabs_->setCurrentIndex(all().indexOf(workspace));
 }
 
 Workspace* WorkspaceTabs::named(const QString& name) const {

@@ -132,7 +132,7 @@ void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain)
     const auto kind = std::ranges::find(kKinds, key);
     if (kind == std::end(kKinds) || !value.is_object())
       keys.fail("rope_parameters", "has '" + printable(key) + "', which is not known");
-    c.rope[static_cast<std::size_t>(kind - kKinds)] = rope_in(value, keys, "rope_parameters." + key + '.', theta);
+    c.rope[kind - kKinds] = rope_in(value, keys, "rope_parameters." + key + '.', theta);
   }
 }
 
@@ -226,7 +226,7 @@ void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
   if (!dense->is_array()) keys.fail("mlp_only_layers", "is not a list");
   for (const Json& layer : *dense) {
     if (!layer.is_number_integer() || layer.get<double>() < 0) keys.fail("mlp_only_layers", "is not a list of layers");
-    if (layer.get<double>() < static_cast<double>(c.layers.size())) c.layers[layer.get<std::size_t>()].moe = false;
+    if (layer.get<double>() < c.layers.size()) c.layers[layer.get<std::size_t>()].moe = false;
   }
 }
 
@@ -482,7 +482,7 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   c.vocab = keys.count({"vocab_size"}, 1, kMaxWidth);
   c.dim = keys.count({"hidden_size"}, 1, kMaxWidth);
   c.heads = keys.count({"num_attention_heads"}, 1, kMaxHeads);
-  c.layers.resize(static_cast<std::size_t>(keys.count({"num_hidden_layers"}, 1, kMaxCheckpointLayers)));
+  c.layers.resize(keys.count({"num_hidden_layers"}, 1, kMaxCheckpointLayers));
   c.norm_eps = keys.number({"rms_norm_eps"}, 0, 1, row.norm_eps);
   keys.choice({"hidden_act"}, {"silu", "swish"}, "silu");
   c.tied_embedding = keys.flag("tie_word_embeddings").value_or(false);

@@ -121,7 +121,7 @@ void CheckpointModel::read_head(WeightReader& weights, Arithmetic arithmetic) {
 std::vector<int> CheckpointModel::moe_layers() const {
   std::vector<int> layers;
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    if (layers_[i].has_experts()) layers.push_back(static_cast<int>(i));
+    if (layers_[i].has_experts()) layers.push_back(i);
   return layers;
 }
 
@@ -132,11 +132,11 @@ std::size_t CheckpointModel::working_bytes(Index tokens) const {
   const Index feed_forward = 3 * (std::max(config_.dense_width, config_.shared_width) + top_k * config_.expert_width);
   const Index floats = tokens * (2 * config_.dim + std::max(attention, expert_rows) + feed_forward) +
                        std::min(tokens, kLogitRows) * config_.vocab;
-  return static_cast<std::size_t>(floats) * sizeof(float);
+  return floats * sizeof(float);
 }
 
 void CheckpointModel::set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding) {
-  Roundings& of_layer = layer < 0 ? roundings_.back() : roundings_.at(static_cast<std::size_t>(layer));
+  Roundings& of_layer = layer < 0 ? roundings_.back() : roundings_.at(layer);
   of_layer[static_cast<std::size_t>(gemm_class)] = rounding;
 }
 
@@ -145,9 +145,9 @@ void CheckpointModel::round_nothing() {
 }
 
 void CheckpointModel::remove_expert(int layer, int expert) {
-  std::vector<std::uint8_t>& removed = layers_.at(static_cast<std::size_t>(layer)).moe.removed;
-  removed.resize(static_cast<std::size_t>(config_.experts));
-  removed.at(static_cast<std::size_t>(expert)) = 1;
+  std::vector<std::uint8_t>& removed = layers_.at(layer).moe.removed;
+  removed.resize(config_.experts);
+  removed.at(expert) = 1;
 }
 
 void CheckpointModel::restore_experts() {
@@ -184,7 +184,7 @@ class CheckpointModel::Pass final : public Decoder<float> {
       if (ids_[t] < 0 || ids_[t] >= config.vocab)
         throw std::runtime_error("token " + std::to_string(t) + " is " + std::to_string(ids_[t]) + "; allowed: 0 to " +
                                  std::to_string(config.vocab - 1));
-      model_.embedding_.read_outputs(ids_[t], 1, x_->row(static_cast<Index>(t)));
+      model_.embedding_.read_outputs(ids_[t], 1, x_->row(t));
     }
     scale(config.embedding_multiplier, *x_);
   }
@@ -194,7 +194,7 @@ class CheckpointModel::Pass final : public Decoder<float> {
     const CheckpointConfig& config = model_.config_;
     return rope_of(config.rope[kind], rotated_dim(config), cache_ ? cache_->tokens : 0, std::ranges::max(lengths));
   }
-  const Layer& layer(int index) const { return model_.layers_[static_cast<std::size_t>(index)]; }
+  const Layer& layer(int index) const { return model_.layers_[index]; }
 
   Rows begin(int index, Part part) override {
     if (part == Part::attention) watch_.hidden(index, *x_);
@@ -205,11 +205,11 @@ class CheckpointModel::Pass final : public Decoder<float> {
   }
 
   void attention(int index, const Rows& rows) override {
-    const bool sliding = model_.config_.layers[static_cast<std::size_t>(index)].sliding;
+    const bool sliding = model_.config_.layers[index].sliding;
     layer(index).kind->forward({.begins = sequences_.begins,
                                 .positions = sequences_.positions,
                                 .rope = ropes_[sliding ? 1 : 0],
-                                .cache = cache_ ? &cache_->layers[static_cast<std::size_t>(index)] : nullptr},
+                                .cache = cache_ ? &cache_->layers[index] : nullptr},
                                rows.h, rows.y);
   }
 
@@ -225,7 +225,7 @@ class CheckpointModel::Pass final : public Decoder<float> {
   }
 
   void head(const Rows& rows) override {
-    watch_.hidden(static_cast<int>(model_.layers_.size()), rows.h);
+    watch_.hidden(model_.layers_.size(), rows.h);
     const Index tokens = rows.h.rows;
     const FloatMatrix logits(std::min(tokens, kLogitRows), model_.config_.vocab);
     for (Index first = 0; first < tokens; first += kLogitRows) {
@@ -252,7 +252,7 @@ class CheckpointModel::Pass final : public Decoder<float> {
 double CheckpointModel::measured_seconds_per_token() const {
   static constexpr Index kTokens = 256;
   std::vector<std::int32_t> ids;
-  for (Index t = 0; t < kTokens; ++t) ids.push_back(static_cast<std::int32_t>(t * 7919 % config_.vocab));
+  for (Index t = 0; t < kTokens; ++t) ids.push_back(t * 7919 % config_.vocab);
   PassWatch nobody;
   Pass pass(*this, ids, std::span(&kTokens, 1), nobody, nullptr);
   pass.embed();
@@ -269,12 +269,11 @@ double CheckpointModel::measured_seconds_per_token() const {
     const auto one = std::ranges::find_if(layers_, of_kind);
     if (one == layers_.end()) continue;
     with_team([&] {
-      seconds += timed([&] { pass.layer_pass(static_cast<int>(one - layers_.begin())); }) *
-                 static_cast<double>(std::ranges::count_if(layers_, of_kind));
+      seconds += timed([&] { pass.layer_pass(one - layers_.begin()); }) * std::ranges::count_if(layers_, of_kind);
     });
   }
   with_team([&] { seconds += timed([&] { pass.head_pass(); }); });
-  return seconds / static_cast<double>(kTokens);
+  return seconds / kTokens;
 }
 
 void CheckpointModel::forward(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
@@ -286,7 +285,7 @@ void CheckpointModel::forward(std::span<const std::int32_t> ids, std::span<const
 
 void CheckpointModel::forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
                               KeyValueCache* cache) const {
-  forward(ids, std::vector<Index>(static_cast<std::size_t>(sequences), length), watch, cache);
+  forward(ids, std::vector<Index>(sequences, length), watch, cache);
 }
 
 }  // namespace moescope

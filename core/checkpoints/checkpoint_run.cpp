@@ -27,7 +27,7 @@ void require_memory(const CheckpointModel& model, std::span<const TextPiece> pie
     tokens += std::ssize(pieces[i].ids);
     largest_batch = std::max(largest_batch, tokens);
   }
-  const auto needed = static_cast<double>(model.working_bytes(largest_batch));
+  const double needed = model.working_bytes(largest_batch);
   if (needed <= batches.memory) return;
   throw std::runtime_error(
       formatted("--batch %lld x --length %d: a batch of %lld tokens would need %.3g GiB of memory, "
@@ -72,14 +72,13 @@ class CheckpointRun::Watch : public PassWatch {
 
   void logits(Index first, ConstMatrix<float> logits) override {
     if (also_) also_->logits(first, logits);
-    std::vector<float> p(static_cast<std::size_t>(logits.cols));
+    std::vector<float> p(logits.cols);
     for (Index r = 0; r < logits.rows; ++r) {
       const Index t = first + r;
-      const auto piece = static_cast<std::size_t>(std::ranges::lower_bound(last_, t) - last_.begin());
+      const std::size_t piece = std::ranges::lower_bound(last_, t) - last_.begin();
       if (t == last_[piece]) continue;  // the next token belongs to another piece
       const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
-      const double loss =
-          static_cast<double>(lse) - static_cast<double>(logits.at(r, ids_[static_cast<std::size_t>(t) + 1]));
+      const double loss = lse - static_cast<double>(logits.at(r, ids_[static_cast<std::size_t>(t) + 1]));
       TextLoss& domain = run_.losses_[size(run_.domain_of_text_[batch_[piece].text])];
       domain.sum += loss, ++domain.tokens;
       loss_.sum += loss, ++loss_.tokens;
@@ -115,7 +114,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
   info_.run = batches.run;
   info_.name = batches.run_name;
   info_.source = absolute_path(batches.source);
-  info_.n_layers = static_cast<int>(config.layers.size());
+  info_.n_layers = config.layers.size();
   info_.moe_layers = model.moe_layers();
   info_.n_experts = config.experts;
   info_.top_k = config.router.config.top_k;
@@ -124,7 +123,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
   info_.kernels = kernels_here().text();
   for (const LabelledText& text : texts_) {
     const auto known = std::ranges::find(info_.domains, text.name);
-    domain_of_text_.push_back(static_cast<int>(known - info_.domains.begin()));
+    domain_of_text_.push_back(known - info_.domains.begin());
     if (known == info_.domains.end()) info_.domains.push_back(text.name);
   }
   for (const TextPiece& piece : pieces_) all_tokens_ += std::ssize(piece.ids);
@@ -148,7 +147,7 @@ std::string CheckpointRun::settings() const {
 }
 
 CheckpointRun::Batch CheckpointRun::next_batch() const {
-  const auto first = static_cast<std::size_t>(next_ * sequences_);
+  const std::size_t first = next_ * sequences_;
   return Batch(pieces_).subspan(first, std::min(static_cast<std::size_t>(sequences_), pieces_.size() - first));
 }
 
@@ -211,7 +210,7 @@ TelemetryFrame CheckpointRun::step(PassWatch* also) {
   frame.wall_s = wall_s_;
   frame.tokens = routed_tokens_;
   frame.ce_loss = static_cast<float>(watch.loss().mean());
-  frame.tokens_per_s = static_cast<float>(static_cast<double>(ids.size()) / seconds);
+  frame.tokens_per_s = static_cast<float>(ids.size() / seconds);
   return frame;
 }
 

@@ -33,7 +33,7 @@ struct TextBatches {
 struct TextLoss {
   double sum = 0;           // nats
   std::int64_t tokens = 0;  // predicted tokens
-  double mean() const { return tokens > 0 ? sum / static_cast<double>(tokens) : 0; }
+  double mean() const { return tokens > 0 ? sum / tokens : 0; }
 };
 
 class CheckpointRun {

@@ -13,7 +13,7 @@ class Likeliest : public PassWatch {
  public:
   void logits(Index, ConstMatrix<float> logits) override {
     const float* row = logits.row(logits.rows - 1);
-    id = static_cast<std::int32_t>(std::max_element(row, row + logits.cols) - row);
+    id = std::max_element(row, row + logits.cols) - row;
   }
   std::int32_t id = 0;
 };

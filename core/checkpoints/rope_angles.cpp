@@ -27,7 +27,7 @@ void stretch_by_yarn(const RopeSettings& rope, int dim, std::vector<float>& freq
   high = std::min(high, dim - 1.0);
   if (low == high) high += 0.001;
   for (std::size_t j = 0; j < frequencies.size(); ++j) {
-    const auto kept_share = static_cast<float>(1 - std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0));
+    const auto kept_share = static_cast<float>(1 - std::clamp((j - low) / (high - low), 0.0, 1.0));
     const float slow = frequencies[j] / static_cast<float>(rope.factor);
     frequencies[j] = slow * (1 - kept_share) + frequencies[j] * kept_share;
   }
@@ -37,13 +37,12 @@ void stretch_by_llama3(const RopeSettings& rope, std::vector<float>& frequencies
   const double longest = rope.original_positions / rope.low_freq_factor;
   const double shortest = rope.original_positions / rope.high_freq_factor;
   for (float& frequency : frequencies) {
-    const double length = 2 * std::numbers::pi / static_cast<double>(frequency);
+    const double length = 2 * std::numbers::pi / frequency;
     if (length < shortest) continue;
-    const double slow = static_cast<double>(frequency) / rope.factor;
+    const double slow = frequency / rope.factor;
     const double kept_share =
         (rope.original_positions / length - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-    frequency = static_cast<float>(
-        length > longest ? slow : (1 - kept_share) * slow + kept_share * static_cast<double>(frequency));
+    frequency = static_cast<float>(length > longest ? slow : (1 - kept_share) * slow + kept_share * frequency);
   }
 }
 
@@ -87,7 +86,7 @@ double rope_score_factor(const RopeSettings& rope) {
 Rope<float> rope_of(const RopeSettings& rope, int dim, Index first, Index count) {
   const std::vector<float> frequencies = rope_frequencies(rope, dim);
   const auto angle = [&](Index position, Index pair) {
-    return static_cast<double>(static_cast<float>(position) * frequencies[static_cast<std::size_t>(pair)]);
+    return static_cast<double>(static_cast<float>(position) * frequencies[pair]);
   };
   return {first, count, std::ssize(frequencies), angle, rope_attention_factor(rope)};
 }

@@ -57,7 +57,7 @@ void RoutedPassage::add_layer(int layer, const RoutedTokens& routed, std::span<c
 }
 
 void RoutedPassage::set_prompt(std::size_t tokens) {
-  frame_.prompt = static_cast<int>(tokens < first_.size() ? first_[tokens] : frame_.text.size());
+  frame_.prompt = tokens < first_.size() ? first_[tokens] : frame_.text.size();
 }
 
 void RoutedPassage::set_loss(std::size_t token, float loss) {

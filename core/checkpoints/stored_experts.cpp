@@ -62,8 +62,8 @@ void add_shared(const StoredExperts& w, ConstMatrix<float> h, const Matrix<float
   feed_forward_forward(w.shared, h, *shared);
   w.shared_gate.forward(h, *gate);
   parallel_slices(static_cast<std::size_t>(h.rows), kRoutedTokens, [&](std::size_t first, std::size_t last) {
-    sigmoid_row(gate->row(static_cast<Index>(first)), last - first, gate->row(static_cast<Index>(first)));
-    for (auto t = static_cast<Index>(first); t < static_cast<Index>(last); ++t)
+    sigmoid_row(gate->row(first), last - first, gate->row(first));
+    for (Index t = first; t < static_cast<Index>(last); ++t)
       add_scaled(w.added_factor * gate->at(t, 0), shared->row(t), static_cast<std::size_t>(h.cols), y.row(t));
   });
 }
@@ -74,11 +74,10 @@ std::vector<float> norms_of(const DispatchPlan& plan, const Matrix<float>& exper
   for (Index slot = 0; slot < plan.slots(); ++slot) {
     double squares = 0;
     for (Index i = 0; i < expert_y.cols; ++i) {
-      const auto value = static_cast<double>(expert_y.at(slot, i));
+      const double value = expert_y.at(slot, i);
       squares += value * value;
     }
-    norms[static_cast<std::size_t>(plan.choice_of_slot[static_cast<std::size_t>(slot)])] =
-        static_cast<float>(std::sqrt(squares));
+    norms[plan.choice_of_slot[slot]] = static_cast<float>(std::sqrt(squares));
   }
   return norms;
 }
@@ -96,9 +95,9 @@ void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matr
 
 RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, ConstMatrix<float> h) {
   RoutedTokens routed;
-  routed.experts = static_cast<int>(w.router.outputs());
+  routed.experts = w.router.outputs();
   routed.top_k = router.config.top_k;
-  const auto tokens = static_cast<std::size_t>(h.rows), experts = size(routed.experts);
+  const std::size_t tokens = h.rows, experts = size(routed.experts);
   routed.logits.resize(tokens * experts);
   routed.scores.resize(tokens * experts);
   routed.ids.resize(tokens * size(routed.top_k));
@@ -123,7 +122,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
                      std::vector<float>* output_norms) {
   DispatchPlan plan;
   plan_dispatch(routed.ids, routed.top_k, routed.experts, plan);
-  float* rows = half_memory<float>().sized(static_cast<std::size_t>(2 * plan.slots() * h.cols));
+  float* rows = half_memory<float>().sized(2 * plan.slots() * h.cols);
   const Matrix<float> x(rows, plan.slots(), h.cols), expert_y(rows + x.size(), plan.slots(), h.cols);
   dispatch_forward<float>(plan, h, x);
   std::vector<int> busy;
@@ -131,7 +130,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
     if (plan.tokens_of(e) > 0) busy.push_back(e);
   // The largest experts come first, so that no thread begins a long one when the others are done.
   std::ranges::stable_sort(busy, std::ranges::greater(), [&](int e) { return plan.tokens_of(e); });
-  parallel_for(static_cast<int>(busy.size()), [&](int task) {
+  parallel_for(busy.size(), [&](int task) {
     const int e = busy[size(task)];
     const Index first = plan.expert_offset[size(e)], count = plan.tokens_of(e);
     feed_forward_forward(w.experts[size(e)], x.row_block(first, count), expert_y.row_block(first, count));

@@ -66,11 +66,11 @@ void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index fir
 // y = x W^T for few rows, for which sgemm would copy the weights once more. W must not be transposed().
 void dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const Matrix<float>& y) {
   if (w.weight.multiply_mapped(x, first, y)) return;
-  const auto inputs = static_cast<std::size_t>(w.inputs());
-  float* piece = thread_scratch<float>(static_cast<std::size_t>(y.cols) * inputs);
+  const std::size_t inputs = w.inputs();
+  float* piece = thread_scratch<float>(y.cols * inputs);
   w.weight.read_outputs(first, y.cols, piece);
   if (w.arithmetic == Arithmetic::bf16 && w.weight.tensor().dtype != DType::bf16)
-    round_to_unit_bf16(piece, static_cast<std::size_t>(y.cols) * inputs, piece);
+    round_to_unit_bf16(piece, y.cols * inputs, piece);
   for (Index o = 0; o < y.cols; ++o)
     for (Index r = 0; r < y.rows; ++r) y.at(r, o) = dot(x.row(r), piece + o * w.inputs(), inputs);
 }
@@ -101,7 +101,7 @@ void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index 
                      const Matrix<float>& y) {
   if (!target.adds) return dot_outputs(x, w, first, y);
   thread_local std::vector<float> memory;
-  memory.resize(static_cast<std::size_t>(y.size()));
+  memory.resize(y.size());
   const Matrix<float> dots(memory.data(), y.rows, y.cols);
   dot_outputs(x, w, first, dots);
   for (Index r = 0; r < y.rows; ++r) add_scaled(target.factor, dots.row(r), static_cast<std::size_t>(y.cols), y.row(r));
@@ -145,17 +145,15 @@ void for_each_piece(const StoredLinear& w, const auto& body) {
 
 // Returns the amax of all weights, from which the scale of the tensor is computed.
 float amax_of(const StoredLinear& w) {
-  std::vector<float> piece_amax(static_cast<std::size_t>(w.outputs() / 128 + 1));
-  for_each_piece(w, [&](Index first, const Operand<float>& piece) {
-    piece_amax[static_cast<std::size_t>(first / 128)] = operand_amax(piece);
-  });
+  std::vector<float> piece_amax(w.outputs() / 128 + 1);
+  for_each_piece(w, [&](Index first, const Operand<float>& piece) { piece_amax[first / 128] = operand_amax(piece); });
   float amax = 0;
   for (const float one : piece_amax) amax = larger_amax(amax, one);
   return amax;
 }
 
 void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const ProductTarget& target, const Matrix<float>& y) {
-  std::vector<float> rounded_x(static_cast<std::size_t>(x.size()));
+  std::vector<float> rounded_x(x.size());
   const Matrix<float> qx(rounded_x.data(), x.rows, x.cols);
   quantize_operand(Operand<float>{.matrix = x, .format = w.rounding->x, .axis = BlockAxis::row}, qx, Threads::all);
   std::optional<float> amax;
@@ -163,7 +161,7 @@ void rounded_forward(ConstMatrix<float> x, const StoredLinear& w, const ProductT
   for_each_piece(w, [&](Index first, Operand<float> piece) {
     piece.tensor_amax = amax;
     const Index count = w.weight.transposed() ? piece.matrix.cols : piece.matrix.rows;
-    std::vector<float> rounded_w(static_cast<std::size_t>(piece.matrix.size()));
+    std::vector<float> rounded_w(piece.matrix.size());
     const Matrix<float> qw(rounded_w.data(), piece.matrix.rows, piece.matrix.cols), to = y.col_block(first, count);
     quantize_operand(piece, qw);
     gemm(Trans::no, w.weight.transposed() ? Trans::no : Trans::yes, target.factor, qx, qw, target.beta(), to);
@@ -190,7 +188,7 @@ StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool transpose
       cols_(static_cast<Index>(tensor.shape.back())),
       transposed_(transposed),
       failure_(std::move(failure)) {
-  first_ = static_cast<std::size_t>(index * rows_ * cols_);
+  first_ = index * rows_ * cols_;
 }
 
 template <class N>
@@ -211,7 +209,7 @@ template void StoredMatrix::read_outputs(Index, Index, Bf16*) const;
 bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<float> y) const {
   const TensorView& t = *tensor_;
   const bool plain = t.dtype == DType::bf16 && !t.big_endian && t.strides.empty() && !t.checksum && !t.scales;
-  const std::byte* weights = t.bytes.data() + 2 * (first_ + static_cast<std::size_t>(first * cols_));
+  const std::byte* weights = t.bytes.data() + 2 * (first_ + (first * cols_));
   if (transposed_ || !plain || reinterpret_cast<std::uintptr_t>(weights) % 2 != 0) return false;
   if (!bf16_dots(x, weights, y)) failure_->set(shortened_text(t));
   return true;

@@ -125,7 +125,7 @@ ReadTexts read_all(const TextSources& sources, const Tokenizer* tokenizer) {
 }
 
 std::vector<TextPiece> pieces_of(const std::vector<LabelledText>& texts, const ComparedTexts& which) {
-  const auto length = static_cast<std::size_t>(which.length), max_pieces = static_cast<std::size_t>(which.pieces);
+  const std::size_t length = which.length, max_pieces = which.pieces;
   std::vector<TextPiece> pieces;
   for (std::size_t first = 0, remaining_texts = texts.size(); remaining_texts > 0; first += length) {
     remaining_texts = 0;

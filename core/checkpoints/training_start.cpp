@@ -134,8 +134,7 @@ class WeightCopy {
     const Index experts = std::ssize(from.experts), hidden = to.experts.w13.rows / experts,
                 out = to.experts.w2.rows / experts;
     for (Index e = 0; e < experts; ++e)
-      copy(from.experts[static_cast<std::size_t>(e)],
-           {to.experts.w13.row_block(e * hidden, hidden), to.experts.w2.row_block(e * out, out)});
+      copy(from.experts[e], {to.experts.w13.row_block(e * hidden, hidden), to.experts.w2.row_block(e * out, out)});
     if (!from.shared.empty()) copy(from.shared, to.shared);
   }
 

@@ -208,7 +208,7 @@ void check_layer(const Reader& in, const std::string& place, const LayerShape& s
             "is " + Reader::text(stated_ratio) + ", more than world = " + std::to_string(world) + " ranks can have");
   const std::vector<std::int64_t>& counts = routing.tokens_per_expert;
   if (counts.empty()) return;
-  const double rows = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  const double rows = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   const double per_rank = routing.tokens_per_rank * shape.top_k;
   if (per_rank > 0 && std::fabs(rows / (per_rank * world) - 1) > kTolerance)
     in.fail(place + ".tokens_per_expert",
@@ -216,7 +216,7 @@ void check_layer(const Reader& in, const std::string& place, const LayerShape& s
                 Reader::text(routing.tokens_per_rank) + " x " + std::to_string(shape.top_k) + " x " +
                 std::to_string(world) + " = " + Reader::text(per_rank * world) +
                 "; one of them is wrong (world = " + Reader::text(rows / per_rank) + " would fit)");
-  const std::size_t local = counts.size() / static_cast<std::size_t>(world);
+  const std::size_t local = counts.size() / world;
   double fullest = 0;
   for (std::size_t first = 0; first < counts.size(); first += local) {
     const auto begin = counts.begin() + static_cast<std::ptrdiff_t>(first);

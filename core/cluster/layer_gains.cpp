@@ -30,8 +30,8 @@ LayerGain modelled(const LayerModel& model, const MeasuredLayer& like, const std
   const RoutingTraffic traffic = routing_traffic(volume, tokens, AllToAll::deep_ep);
   ClusterRouting routing = like.routing;
   routing.label.clear();
-  routing.tokens_per_expert.assign(static_cast<std::size_t>(like.shape.n_experts), 0);
-  for (const std::int32_t expert : topk) ++routing.tokens_per_expert[static_cast<std::size_t>(expert)];
+  routing.tokens_per_expert.assign(like.shape.n_experts, 0);
+  for (const std::int32_t expert : topk) ++routing.tokens_per_expert[expert];
   routing.skew = routing.expert_max_over_mean = std::nan("");
   routing.rank_max_over_mean = traffic.expert_rows_max_over_mean;
   routing.copies_per_token_deep_ep = traffic.copies_per_token;

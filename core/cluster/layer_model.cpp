@@ -41,7 +41,7 @@ std::vector<Point> by_size(std::vector<Point> points) {
     double sum = 0;
     std::size_t n = 0;
     for (; i + n < points.size() && points[i + n].x == points[i].x; ++n) sum += points[i + n].ms;
-    merged.push_back({points[i].x, sum / static_cast<double>(n)});
+    merged.push_back({points[i].x, sum / n});
     i += n;
   }
   return merged;
@@ -208,9 +208,9 @@ double zipf_max_over_mean(const LayerShape& shape, double skew, int ranks) {
     RoutingPattern pattern;
     pattern.rule = RoutingRule::zipf;
     pattern.zipf_exponent = skew;
-    std::vector<double> rows(static_cast<std::size_t>(ranks));
+    std::vector<double> rows(ranks);
     for (const std::int32_t e : route_by_pattern(pattern, kTokens, shape.top_k, shape.n_experts, seed))
-      ++rows[static_cast<std::size_t>(e / (shape.n_experts / ranks))];
+      ++rows[e / (shape.n_experts / ranks)];
     sum += *std::ranges::max_element(rows) * ranks / (kTokens * shape.top_k);
   }
   return sum / kPlacements;
@@ -222,13 +222,11 @@ std::vector<double> rank_shares(const LayerShape& shape, const ClusterRouting& r
   std::vector<double> shares(ranks, 1.0 / ranks);
   if (!routing.tokens_per_expert.empty()) {
     const std::size_t local = routing.tokens_per_expert.size() / ranks;
-    const double total = static_cast<double>(
-        std::accumulate(routing.tokens_per_expert.begin(), routing.tokens_per_expert.end(), std::int64_t{0}));
+    const double total =
+        std::accumulate(routing.tokens_per_expert.begin(), routing.tokens_per_expert.end(), std::int64_t{0});
     for (int r = 0; r < ranks; ++r) {
       const auto first = routing.tokens_per_expert.begin() + static_cast<std::ptrdiff_t>(r * local);
-      shares[r] =
-          static_cast<double>(std::accumulate(first, first + static_cast<std::ptrdiff_t>(local), std::int64_t{0})) /
-          total;
+      shares[r] = std::accumulate(first, first + static_cast<std::ptrdiff_t>(local), std::int64_t{0}) / total;
     }
     return shares;
   }
@@ -285,7 +283,7 @@ double copies_by_rule(const LayerShape& shape, const ClusterRouting& routing, in
     const auto topk = route_by_pattern(pattern, tokens, shape.top_k, shape.n_experts);
     const VolumeFrame volume = count_volumes(topk, shape.top_k, shape.n_experts, ranks, ranks);
     const double copies = std::accumulate(volume.distinct_RR.begin(), volume.distinct_RR.end(), 0.0);
-    return copies / static_cast<double>(tokens);
+    return copies / tokens;
   } catch (const std::runtime_error&) {
     return kNoTime;  // "skewed:0.6", or a rule that does not fit this shape
   }
@@ -306,7 +304,7 @@ double deep_ep_rows_per_token(const std::vector<double>& shares, double copies) 
     (reached(middle) < copies ? low : high) = middle;
   }
   const double fullest = *std::ranges::max_element(shares);
-  return (1 - std::pow(1 - fullest, low)) * static_cast<double>(shares.size());
+  return (1 - std::pow(1 - fullest, low)) * shares.size();
 }
 
 // ---- communication ----
@@ -379,14 +377,13 @@ LayerShape LayerModel::complete(const LayerShape& stated_shape, const ClusterRou
       throw std::runtime_error(calibration_.path + ": " + row_name + " has no " + name +
                                ", and no published shape has its name");
     }
-    value = static_cast<int>(known);
+    value = known;
     add_note(notes, row_name + " has no " + name + "; taken as " + std::to_string(known) + " from the published shape");
   };
   fill(shape.dim, "D", published ? published->dim : 0);
   fill(shape.hidden, "H", published ? published->moe_inter : 0);
   fill(shape.top_k, "top_k", published ? published->top_k : 0);
-  if (shape.n_experts == 0 && !routing.tokens_per_expert.empty())
-    shape.n_experts = static_cast<int>(routing.tokens_per_expert.size());
+  if (shape.n_experts == 0 && !routing.tokens_per_expert.empty()) shape.n_experts = routing.tokens_per_expert.size();
   if (const int groups = gemms.empty() ? 0 : measured_groups(points_of(calibration_, gemms + "_w1"));
       shape.n_experts == 0 && groups) {
     shape.n_experts = groups * calibration_.world;

@@ -46,7 +46,7 @@ const ModelShape& model_shape(std::string_view name) {
 }
 
 ForwardFlops forward_flops(const ModelShape& s, std::int64_t seq) {
-  const auto flops_of = [](std::int64_t parameters) { return 2.0 * static_cast<double>(parameters); };
+  const auto flops_of = [](std::int64_t parameters) { return 2.0 * parameters; };
   ForwardFlops flops;
   flops.routed_experts = flops_of(s.n_moe_layers() * s.top_k * 3 * s.row_dim() * s.moe_inter);
   flops.shared_experts = flops_of(s.n_moe_layers() * s.n_shared_experts * 3 * s.dim * s.moe_inter);
@@ -55,7 +55,7 @@ ForwardFlops forward_flops(const ModelShape& s, std::int64_t seq) {
   flops.dense_ffn = flops_of(s.n_dense_layers * 3 * s.dim * s.dense_inter);
   flops.router = flops_of(s.n_moe_layers() * s.dim * s.n_experts);
   flops.head = flops_of(s.vocab * s.dim);
-  flops.attention = static_cast<double>(s.n_layers * s.n_heads * (qk_head_dim(s) + s.v_head_dim) * seq);
+  flops.attention = s.n_layers * s.n_heads * (qk_head_dim(s) + s.v_head_dim) * seq;
   return flops;
 }
 

@@ -114,14 +114,14 @@ class Play {
 }  // namespace
 
 std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages) {
-  const int layers = static_cast<int>(shape.n_layers), units = layers + 2;
+  const int layers = shape.n_layers, units = layers + 2;
   if (stages > units)
     throw std::runtime_error(std::to_string(stages) + " pipeline stages are more than the " + std::to_string(layers) +
                              " layers, embedding and head of " + shape.name);
-  std::vector<StageLayers> result(static_cast<std::size_t>(stages));
+  std::vector<StageLayers> result(stages);
   int layer = 0;
   for (int s = 0; s < stages; ++s) {
-    StageLayers& stage = result[static_cast<std::size_t>(s)];
+    StageLayers& stage = result[s];
     stage.head = s == stages - 1;
     int count = units / stages + (s < units % stages ? 1 : 0) - (s == 0 ? 1 : 0) - (stage.head ? 1 : 0);
     for (; count > 0; --count) ++(layer++ < shape.n_dense_layers ? stage.dense : stage.moe);
@@ -130,12 +130,12 @@ std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages) {
 }
 
 PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward) {
-  const Schedule full_schedule = schedule_of(static_cast<int>(forward_S.size()), ranks, microbatches);
+  const Schedule full_schedule = schedule_of(forward_S.size(), ranks, microbatches);
   if (ranks == 1) return {};
   double busiest = 0;  // forward time of a microbatch on the busiest rank
   for (int rank = 0; rank < ranks; ++rank) {
     double work = 0;
-    for (std::size_t s = static_cast<std::size_t>(rank); s < forward_S.size(); s += ranks) work += forward_S[s];
+    for (std::size_t s = rank; s < forward_S.size(); s += ranks) work += forward_S[s];
     busiest = std::max(busiest, work);
   }
   const double both = 1 + backward, mean = std::accumulate(forward_S.begin(), forward_S.end(), 0.0) / ranks;

@@ -31,7 +31,7 @@ constexpr const char *kRestWithMemory = "rest with memory", *kAttention = "atten
 // that all ranks receive the same number of tokens.
 RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll kind) {
   const std::int64_t tokens = std::int64_t{ranks} * shape.n_experts;
-  const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
+  const int top_k = shape.top_k, n_experts = shape.n_experts;
   const auto topk = route_by_pattern({RoutingRule::round_robin}, tokens, top_k, n_experts);
   return routing_traffic(count_volumes(topk, top_k, n_experts, ranks, 8), tokens, kind);
 }

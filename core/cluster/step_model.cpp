@@ -59,8 +59,7 @@ void check(const StepConfig& c) {
 double rest_scale(const StepConfig& c, const StepParameters& p) {
   static const ModelShape& reference = model_shape("671B");
   static const HardwareProfile b200 = hardware_profile("b200");
-  const double activations =
-      static_cast<double>(c.shape.n_layers * c.shape.dim) / static_cast<double>(reference.n_layers * reference.dim);
+  const double activations = (c.shape.n_layers * c.shape.dim) / static_cast<double>(reference.n_layers * reference.dim);
   const double memory = b200.memory_copy.value / c.hardware.memory_copy.value;
   return activations * (1 + p.rest_with_memory * (memory - 1));
 }
@@ -146,9 +145,8 @@ class Parts {
     const bool standard = c_.all_to_all == AllToAll::standard;
     const auto ops = all_to_all_ops(c_.payload, c_.recompute == Recompute::full);
     double bytes_per_copy = 0;
-    for (const AllToAllOp& op : ops)
-      bytes_per_copy += static_cast<double>(bytes_per_token(op.payload, c_.shape.row_dim()));
-    const double layers = static_cast<double>(c_.shape.n_moe_layers());
+    for (const AllToAllOp& op : ops) bytes_per_copy += bytes_per_token(op.payload, c_.shape.row_dim());
+    const double layers = c_.shape.n_moe_layers();
     const double per_copy = bytes_per_copy * layers * time_.duplication;
     time_.network_bytes = per_copy * c_.traffic.network;
     time_.nvlink_bytes = per_copy * c_.traffic.nvlink;
@@ -166,8 +164,8 @@ class Parts {
     if (c_.overlap > 0) how += formatted("; %.0f %% hidden (assumed)", 100 * c_.overlap);
     add(kMoeLayer, {"all-to-all", std::max(network, nvlink) * exposed, Provenance::modelled, how,
                     standard && on_network ? "standard network rate" : ""});
-    const double tokens = static_cast<double>(c_.seq * c_.microbatch_sequences);
-    const double latency = layers * static_cast<double>(ops.size()) * rates.latency_us / 1e3 * c_.tp / tokens;
+    const double tokens = c_.seq * c_.microbatch_sequences;
+    const double latency = layers * ops.size() * rates.latency_us / 1e3 * c_.tp / tokens;
     add(kMoeLayer,
         {"all-to-all latency", latency * exposed, Provenance::modelled,
          formatted("%g us an operation (%s)", rates.latency_us, provenance_name(hw_.all_to_all_latency.kind)), ""});
@@ -181,8 +179,8 @@ class Parts {
   void add_tensor_parallelism() {
     if (c_.tp == 1) return;
     const double passes = c_.recompute == Recompute::none ? 2 : 3, operations = 4 * passes;
-    const double row = 2.0 * static_cast<double>(c_.shape.dim);
-    const double bytes = operations * static_cast<double>(c_.shape.n_layers) * (c_.tp - 1) * row;
+    const double row = 2.0 * c_.shape.dim;
+    const double bytes = operations * c_.shape.n_layers * (c_.tp - 1) * row;
     const bool inside = c_.tp <= c_.traffic.ranks_per_node;
     const HardwareNumber& rate = inside ? hw_.nvlink_all_to_all : hw_.network;
     add(kAnyLayer,
@@ -213,8 +211,8 @@ class Parts {
   }
 
   PipelineStretch pipeline() const {
-    const double layers = static_cast<double>(c_.shape.n_layers), moe = static_cast<double>(c_.shape.n_moe_layers());
-    const double dense = static_cast<double>(c_.shape.n_dense_layers);
+    const double layers = c_.shape.n_layers, moe = c_.shape.n_moe_layers();
+    const double dense = c_.shape.n_dense_layers;
     const double any = by_where_[kAnyLayer] / layers;
     const double a_moe = any + (moe > 0 ? by_where_[kMoeLayer] / moe : 0);
     const double a_dense = any + (dense > 0 ? by_where_[kDenseLayer] / dense : 0);
@@ -226,7 +224,7 @@ class Parts {
 
   // Returns the number of MoE layers on the fullest rank and its mean over ranks, as text.
   std::string layers_text() const {
-    std::vector<int> moe(static_cast<std::size_t>(c_.pp));
+    std::vector<int> moe(c_.pp);
     const auto stages = layers_by_stage(c_.shape, c_.pp * c_.virtual_stages);
     for (std::size_t s = 0; s < stages.size(); ++s) moe[s % moe.size()] += stages[s].moe;
     return formatted("%d MoE layers at most, %.2f on average", *std::ranges::max_element(moe),
@@ -277,7 +275,7 @@ LayerRates layer_rates(const StepConfig& c, const StepParameters& p) {
       c.all_to_all == AllToAll::standard ? p.standard_network_share * hw.network.value : hw.deep_ep_network.value;
   rates.nvlink_GBps = hw.nvlink_all_to_all.value;
   rates.latency_us = hw.all_to_all_latency.value;
-  const double rows_per_token = static_cast<double>(c.shape.n_moe_layers() * c.shape.top_k);
+  const double rows_per_token = c.shape.n_moe_layers() * c.shape.top_k;
   const double row_flops = forward_flops(c.shape, c.seq).routed_experts / rows_per_token;
   rates.expert_row_us =
       compute_ms(row_flops, sustained(hw, hw.grouped_gemm_bf16)) * 1e3 / (c.mxfp8 ? p.mxfp8_speedup : 1);
@@ -316,9 +314,7 @@ RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, A
     nvlink = std::max({nvlink, link.nvlink_out, link.nvlink_in});
   }
   const LinkCopies sum = total(links);
-  const auto per_token = [&](std::uint64_t copies) {
-    return static_cast<double>(copies) / static_cast<double>(tokens);
-  };
+  const auto per_token = [&](std::uint64_t copies) { return copies / static_cast<double>(tokens); };
   traffic.network = per_token(sum.network_out);
   traffic.nvlink = per_token(sum.nvlink_out);
   traffic.local = per_token(sum.local);
@@ -328,8 +324,7 @@ RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, A
   traffic.copies_per_token = per_token(received);
   traffic.received_max_over_mean = received ? per_token(most_received) * volume.ranks / traffic.copies_per_token : 1;
   const auto [rows, fullest] = sum_and_largest(received_tokens(volume, AllToAll::standard));
-  traffic.expert_rows_max_over_mean =
-      rows ? static_cast<double>(fullest) * volume.ranks / static_cast<double>(rows) : 1;
+  traffic.expert_rows_max_over_mean = rows ? static_cast<double>(fullest) * volume.ranks / rows : 1;
   return traffic;
 }
 

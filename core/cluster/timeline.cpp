@@ -18,8 +18,7 @@ std::vector<RankLoad> rank_loads_of(const VolumeFrame& volume, AllToAll kind, do
   std::vector<RankLoad> loads;
   for (std::size_t r = 0; r < links.size(); ++r) {
     loads.push_back({static_cast<double>(std::max(links[r].network_out, links[r].network_in)) * scale,
-                     static_cast<double>(std::max(links[r].nvlink_out, links[r].nvlink_in)) * scale,
-                     static_cast<double>(rows[r]) * scale});
+                     std::max(links[r].nvlink_out, links[r].nvlink_in) * scale, rows[r] * scale});
   }
   return loads;
 }
@@ -49,7 +48,7 @@ class Layer {
   }
 
   void exchange(RankActivity activity, const AllToAllOp& op, bool backward) {
-    const auto bytes = static_cast<double>(bytes_per_token(op.payload, c_.shape.row_dim()));
+    const double bytes = bytes_per_token(op.payload, c_.shape.row_dim());
     std::size_t last = 0;
     for (std::size_t r = 0; r < loads_.size(); ++r) {
       const double network = loads_[r].network_copies * bytes / (rates_.network_GBps * 1e3);
@@ -71,7 +70,7 @@ class Layer {
 
   LayerTimeline collect() const {
     LayerTimeline timeline;
-    timeline.ranks = static_cast<int>(loads_.size());
+    timeline.ranks = loads_.size();
     double waiting = 0, all = 0;
     for (const std::vector<RankInterval>& intervals : by_rank_) {
       for (const RankInterval& interval : intervals) {
@@ -83,7 +82,7 @@ class Layer {
       }
     }
     timeline.waiting_share = all > 0 ? waiting / all : 0;
-    timeline.slowest = static_cast<int>(std::ranges::max_element(waited_for_us_) - waited_for_us_.begin());
+    timeline.slowest = std::ranges::max_element(waited_for_us_) - waited_for_us_.begin();
     return timeline;
   }
 
@@ -108,7 +107,7 @@ LayerTimeline layer_timeline(const StepConfig& config, const StepParameters& par
   step_time(c, parameters);  // throws if the config is impossible
   const double rank_tokens =
       static_cast<double>(c.seq * c.microbatch_sequences) / c.tp * token_duplication(c, parameters);
-  const double scale = rank_tokens * volume.ranks / static_cast<double>(tokens);
+  const double scale = rank_tokens * volume.ranks / tokens;
   return Layer(c, parameters, rank_loads_of(volume, c.all_to_all, scale)).run();
 }
 

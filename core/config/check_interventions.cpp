@@ -24,7 +24,7 @@ void check_list(Setting setting, const std::string& text, ListOf kind, const Mod
 // Returns the smallest number of living experts from which a token can choose, whichever groups it is limited to.
 // Groups without a living expert are not chosen.
 int reachable_experts(const RouterConfig& router, const std::vector<std::uint8_t>& killed) {
-  const int experts = static_cast<int>(killed.size());
+  const int experts = killed.size();
   const bool grouped = router.n_groups > 0 && router.n_limited_groups > 0;
   const int groups = grouped ? router.n_groups : 1, width = experts / groups;
   std::vector<int> living;
@@ -34,8 +34,7 @@ int reachable_experts(const RouterConfig& router, const std::vector<std::uint8_t
     if (alive > 0) living.push_back(alive);
   }
   std::sort(living.begin(), living.end());
-  if (grouped && static_cast<int>(living.size()) > router.n_limited_groups)
-    living.resize(static_cast<std::size_t>(router.n_limited_groups));
+  if (grouped && static_cast<int>(living.size()) > router.n_limited_groups) living.resize(router.n_limited_groups);
   int reachable = 0;
   for (const int alive : living) reachable += alive;
   return reachable;

@@ -490,7 +490,7 @@ std::string check_field(const ConfigField& field, const ConfigValue& value) {
   }
   switch (type) {
     case 1:
-      return check_number(field, static_cast<double>(std::get<std::int64_t>(value)), value);
+      return check_number(field, std::get<std::int64_t>(value), value);
     case 2:
       return check_number(field, std::get<double>(value), value);
     case 3:

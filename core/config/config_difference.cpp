@@ -12,7 +12,7 @@ namespace {
 
 // Returns the next value of an integer setting, or `first` if `value` is the largest one.
 std::int64_t next(std::int64_t value, Setting setting, std::int64_t first) {
-  return static_cast<double>(value) < setting.field().max ? value + 1 : first;
+  return value < setting.field().max ? value + 1 : first;
 }
 
 std::string valid_name(std::string name) {

@@ -48,7 +48,7 @@ struct Reader {
   void read_fields(const toml::table& table, const std::string& prefix, bool derived) {
     for (const auto& [key, node] : table) {
       const std::string path = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
-      const int line = static_cast<int>(key.source().begin.line);
+      const int line = key.source().begin.line;
       if (prefix.empty() && !in_twin && (path == kPresetKey || path == kCompareKey)) continue;  // read separately
       const ConfigField* field = find_field(path);
       if ((field && field->derived) != derived) continue;

@@ -79,10 +79,8 @@ ExpertMasks killed_masks(const RunConfig& config) {
   if (config.router.killed_experts.empty()) return masks;
   const ModelConfig& m = config.model;
   for (const auto& [at, unused] : parse_experts(config.router.killed_experts, m, ListOf::experts)) {
-    if (masks.empty())
-      masks.assign(static_cast<std::size_t>(m.n_layers - m.n_dense_layers),
-                   std::vector<std::uint8_t>(static_cast<std::size_t>(m.n_experts), 0));
-    masks[static_cast<std::size_t>(at.first - m.n_dense_layers)][static_cast<std::size_t>(at.second)] = 1;
+    if (masks.empty()) masks.assign(m.n_layers - m.n_dense_layers, std::vector<std::uint8_t>(m.n_experts, 0));
+    masks[at.first - m.n_dense_layers][at.second] = 1;
   }
   return masks;
 }

@@ -66,7 +66,7 @@ std::vector<double> mixture_weights(std::string_view text, const std::vector<std
   for (const auto& [domain, weight] : entries) {
     const auto at = std::ranges::find(domains, domain);
     if (at != domains.end()) {
-      weights[static_cast<std::size_t>(at - domains.begin())] = weight;
+      weights[at - domains.begin()] = weight;
     } else if (domain != "*") {
       throw std::invalid_argument("there is no domain \"" + domain + "\": choose out of " + joined(domains, ", ") +
                                   " and *");
@@ -85,11 +85,11 @@ Mixture::Mixture(const std::vector<double>& weights, std::int64_t seed)
 }
 
 int Mixture::domain_of(std::uint64_t sequence) const {
-  const double place = static_cast<double>((offset_ + sequence * 0x9E3779B97F4A7C15) >> 11) * 0x1p-53;
+  const double place = ((offset_ + sequence * 0x9E3779B97F4A7C15) >> 11) * 0x1p-53;
   const auto found = std::upper_bound(ends_.begin(), ends_.end(), place);
-  if (found != ends_.end()) return static_cast<int>(found - ends_.begin());
+  if (found != ends_.end()) return found - ends_.begin();
   // Rounding can leave the last end below 1: the last domain with a weight takes the rest.
-  return static_cast<int>(std::lower_bound(ends_.begin(), ends_.end(), ends_.back()) - ends_.begin());
+  return std::lower_bound(ends_.begin(), ends_.end(), ends_.back()) - ends_.begin();
 }
 
 }  // namespace moescope

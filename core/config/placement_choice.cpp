@@ -24,7 +24,7 @@ int take_number(std::string_view& unread, std::string_view whole) {
   int value = 0;
   const auto [stop, error] = std::from_chars(unread.data(), unread.data() + unread.size(), value);
   if (error != std::errc() || value < 0) refuse_choice(whole);
-  unread.remove_prefix(static_cast<std::size_t>(stop - unread.data()));
+  unread.remove_prefix(stop - unread.data());
   return value;
 }
 

@@ -54,7 +54,7 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   try {
     if (::fstat(descriptor_, &status) != 0) fail(path, std::string("cannot be read: ") + std::strerror(errno));
     require_regular(path, status);  // the file may have been replaced since the check
-    size_ = static_cast<std::uint64_t>(status.st_size);
+    size_ = status.st_size;
     if (is_lfs_pointer(descriptor_, size_))
       fail(path, "is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
   } catch (...) {
@@ -74,7 +74,7 @@ std::size_t InputFile::read(char* to, std::size_t bytes) {
     if (read_bytes < 0 && errno == EINTR) continue;
     if (read_bytes < 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));
     if (read_bytes == 0) break;
-    done += static_cast<std::size_t>(read_bytes);
+    done += read_bytes;
   }
   return done;
 }
@@ -108,7 +108,7 @@ std::string read_file(const std::string& path, std::uint64_t most_bytes, const c
   };
   if (file.size() > most_bytes) refuse();
   std::string text;
-  for (std::size_t chunk = static_cast<std::size_t>(file.size()) + 1;; chunk = kChunk) {
+  for (std::size_t chunk = file.size() + 1;; chunk = kChunk) {
     const std::size_t before = text.size();
     text.resize(before + chunk);
     text.resize(before + file.read(text.data() + before, chunk));

@@ -155,7 +155,7 @@ bool Statement::get_whole(std::int64_t& value) {
 std::string Statement::get_text(const char* what, std::size_t max_bytes) {
   const int column = column_++;
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-  const auto bytes = static_cast<std::size_t>(text ? sqlite3_column_bytes(statement_, column) : 0);
+  const std::size_t bytes = text ? sqlite3_column_bytes(statement_, column) : 0;
   if (bytes > max_bytes)
     throw std::runtime_error((std::string_view(what).starts_with(connection_.path()) ? "" : connection_.path() + ": ") +
                              what + " has " + std::to_string(bytes) + " bytes, expected at most " +

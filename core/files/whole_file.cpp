@@ -46,7 +46,7 @@ bool write_all(int file, std::string_view bytes) {
     const ssize_t n = ::write(file, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
+    bytes.remove_prefix(n);
   }
   return true;
 }

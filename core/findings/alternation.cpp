@@ -28,7 +28,7 @@ std::vector<double> main_component(std::span<const float> rows, std::span<const 
   };
   std::vector<double> squares(n), direction(experts), component(n);
   for (std::size_t i = 0; i < n; ++i) squares[i] = square(i);
-  const auto start = static_cast<std::size_t>(std::ranges::max_element(squares) - squares.begin());
+  const std::size_t start = std::ranges::max_element(squares) - squares.begin();
   for (std::size_t e = 0; e < experts; ++e) direction[e] = deviation(start, e);
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     double length = 0;
@@ -63,23 +63,22 @@ bool has_two_states(std::span<const double> values) {
     near += std::fabs(values[i] - own_state) <= kNearState * std::fabs(own_state);
     changes += i > 0 && (values[i] > 0) != (values[i - 1] > 0);
   }
-  const auto n = static_cast<double>(values.size());
-  return static_cast<double>(near) >= kInAState * n && n >= kRowsInAState * static_cast<double>(changes);
+  const double n = values.size();
+  return near >= kInAState * n && n >= kRowsInAState * changes;
 }
 
 // Removes the straight line that fits best.
 std::vector<double> without_trend(std::span<const float> values) {
-  const auto n = static_cast<double>(values.size());
+  const double n = values.size();
   double mean = 0, product = 0, squares = 0;
-  for (const float value : values) mean += static_cast<double>(value) / n;
+  for (const float value : values) mean += value / n;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double at = static_cast<double>(i) - (n - 1) / 2;
-    product += at * static_cast<double>(values[i]), squares += at * at;
+    const double at = i - (n - 1) / 2;
+    product += at * values[i], squares += at * at;
   }
   std::vector<double> residuals;
   for (std::size_t i = 0; i < values.size(); ++i)
-    residuals.push_back(static_cast<double>(values[i]) - mean -
-                        (static_cast<double>(i) - (n - 1) / 2) * product / squares);
+    residuals.push_back(values[i] - mean - (i - (n - 1) / 2) * product / squares);
   return residuals;
 }
 
@@ -95,10 +94,10 @@ bool loss_follows(std::span<const double> component, std::span<const float> loss
 
 bool is_uneven(std::span<const float> rows, std::span<const float> mean) {
   double of_mean = 0, of_rows = 0;
-  for (const float u : mean) of_mean += static_cast<double>((u - 1) * (u - 1)) / static_cast<double>(mean.size());
+  for (const float u : mean) of_mean += ((u - 1) * (u - 1)) / static_cast<double>(mean.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto deviation = static_cast<double>(rows[i] - mean[i % mean.size()]);
-    of_rows += deviation * deviation / static_cast<double>(rows.size());
+    const double deviation = rows[i] - mean[i % mean.size()];
+    of_rows += deviation * deviation / rows.size();
   }
   return of_mean > kUnevenMean * kUnevenMean * of_rows;
 }
@@ -116,7 +115,7 @@ std::vector<double> autocorrelations(std::span<const float> rows, std::span<cons
   };
   for (std::size_t lag = 0; lag < products.size(); ++lag) {
     for (std::size_t s = lag; s < n; ++s) products[lag] += product(s, s - lag);
-    products[lag] /= static_cast<double>(n - lag);
+    products[lag] /= n - lag;
   }
   const double variance = products[0];
   for (double& value : products) value = variance > 0 ? value / variance : 0;

@@ -94,8 +94,8 @@ class Checking {
   // Tokens of as many loads as the watches judge together; 0: not known.
   std::int64_t tokens_of_window() const {
     if (evidence_.span.loads == 0) return 0;
-    const double of_load = evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k) /
-                           static_cast<double>(evidence_.span.loads);
+    const double of_load =
+        evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k) / evidence_.span.loads;
     const double loads = std::max(kLoadsOfWindow, kMeanSteps / evidence_.span.interval());
     return static_cast<std::int64_t>(of_load * std::min(loads, static_cast<double>(evidence_.span.loads)));
   }

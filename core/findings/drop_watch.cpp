@@ -16,7 +16,7 @@ constexpr std::size_t kMeanOfShares = 50;
 }  // namespace
 
 double DropWatch::mean() const {
-  return std::accumulate(recent_.begin(), recent_.end(), 0.0) / static_cast<double>(recent_.size());
+  return std::accumulate(recent_.begin(), recent_.end(), 0.0) / recent_.size();
 }
 
 void DropWatch::block(std::int64_t first, std::span<const float> shares) {

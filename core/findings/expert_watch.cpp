@@ -13,7 +13,7 @@ namespace {
 // True if chance does not explain a load that has been below `share` of the fair share since then.
 bool is_no_chance(const ConditionStart& start, double share, const RecentLoad& load) {
   const double per_load = load.tokens() * load.top_k() / load.living() / load.loads_in_window();
-  return (1 - share) * static_cast<double>(load.loads_since(start).loads) * per_load >= kExpected;
+  return (1 - share) * load.loads_since(start).loads * per_load >= kExpected;
 }
 
 bool lasts_without_chance(const ConditionStart& start, std::int64_t steps, double share, const RecentLoad& load) {
@@ -155,7 +155,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   ConditionStart longest{load.last_step()};
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
-    const int number = static_cast<int>(e);
+    const int number = e;
     if (is_dead(expert, load) || std::ranges::find(starved, number) != starved.end()) continue;
     if (!lasts_without_chance(expert.underused, kUnderusedSteps, kUnderusedShare, load)) continue;
     under.push_back(number);
@@ -167,7 +167,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   std::ranges::stable_sort(under, {}, [&](int e) { return load.mean_of(e); });
   Finding finding = load.finding(FindingKind::underused, longest.step);
   finding.experts = under;
-  const std::string mean = decimal(shares / static_cast<double>(under.size()), 2);
+  const std::string mean = decimal(shares / under.size(), 2);
   const bool one = under.size() == 1;
   finding.title += ": " + counted(std::ssize(under), "underused expert", "underused experts");
   finding.brief = std::to_string(under.size()) + " of " + std::to_string(load.living()) + " experts (" + listed(under) +
@@ -211,7 +211,7 @@ void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) con
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
     const auto add = [e](Finding& finding, std::int64_t first_step) {
-      finding.experts.push_back(static_cast<int>(e));
+      finding.experts.push_back(e);
       finding.steps.first = std::min(finding.steps.first, first_step);
     };
     const bool is_silent = is_silent_for(kMeanSteps, expert, load);

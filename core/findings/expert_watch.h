@@ -30,7 +30,7 @@ inline constexpr std::int64_t kHotSteps = 400;
 
 class ExpertWatch {
  public:
-  explicit ExpertWatch(int n_experts) : experts_(static_cast<std::size_t>(n_experts)) {}
+  explicit ExpertWatch(int n_experts) : experts_(n_experts) {}
 
   // `load` must have read the block. Returns the episodes without tokens of dead experts that ended in the block.
   std::vector<LoadEpisode> block(const LoadBlock& block, const RecentLoad& load);
@@ -60,7 +60,7 @@ class ExpertWatch {
   // True if the expert has had no token for `steps` steps and has missed kExpected tokens.
   static bool is_silent_for(std::int64_t steps, const Expert& expert, const RecentLoad& load);
   static bool is_dead(const Expert& expert, const RecentLoad& load) { return is_silent_for(kDeadSteps, expert, load); }
-  const Expert& of(int expert) const { return experts_[static_cast<std::size_t>(expert)]; }
+  const Expert& of(int expert) const { return experts_[expert]; }
   std::vector<int> starved_experts(const RecentLoad& load) const;
   void add_dead(const RecentLoad& load, std::vector<Finding>& out) const;
   void add_starved(const RecentLoad& load, std::vector<Finding>& out) const;

@@ -12,7 +12,7 @@ namespace {
 
 bool has_information(const RouterFrame& router) {
   constexpr double kMinInformation = 1e-4;  // nats; even untrained gates have 3e-4 and more (gate_watch.h)
-  return is_missing(router.mutual_information) || static_cast<double>(router.mutual_information) > kMinInformation;
+  return is_missing(router.mutual_information) || router.mutual_information > kMinInformation;
 }
 
 // Returns the auxiliary loss with coefficient 1 from the layer's counts and scores, E sum_e f_e P_e; NaN: not known.
@@ -24,7 +24,7 @@ double auxiliary_by_counts(const RouterFrame& router) {
     slots += router.tokens_per_expert[e];
     sum += router.tokens_per_expert[e] * static_cast<double>(router.score_mass[e]);
   }
-  return slots > 0 ? static_cast<double>(experts) * sum / slots : std::nan("");
+  return slots > 0 ? experts * sum / slots : std::nan("");
 }
 
 // Returns the value of a layer's auxiliary loss at an even load; NaN: not known. Other programs may divide by K or not;
@@ -43,7 +43,7 @@ bool has_constant_weights(const RouterFrame& router) {
   const auto used = std::ranges::count_if(counts, [](std::uint32_t n) { return n > 0; });
   if (router.gate_mass.size() != counts.size() || used < 2) return false;
   for (std::size_t e = 0; e < counts.size(); ++e)
-    if (!(std::fabs(static_cast<double>(router.gate_mass[e]) - counts[e] / slots) <= kSameShare)) return false;
+    if (!(std::fabs(router.gate_mass[e] - counts[e] / slots) <= kSameShare)) return false;
   return true;
 }
 
@@ -54,7 +54,7 @@ FaultWatch::FaultWatch(int layer, const RunInfo& info)
       run_(info.run),
       top_k_(info.top_k),
       trained_here_(!info.config_toml.empty()),
-      unchanged_windows_(static_cast<std::size_t>(std::max(0, info.n_experts)), 0) {}
+      unchanged_windows_(std::max(0, info.n_experts), 0) {}
 
 void FaultWatch::window(const FaultReading& reading) {
   const double max_vio = reading.load->no_load() ? std::nan("") : reading.load->fullest_share() - 1;
@@ -82,7 +82,7 @@ void FaultWatch::judge_bias(const FaultReading& reading, double max_vio) {
 void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
   // If a log has only the sum over all layers, the sum shows the loss of a layer only if the sum is 0.
   const bool by_layer = !is_missing(reading.router->aux_loss);
-  const auto value = static_cast<double>(by_layer ? reading.router->aux_loss : reading.aux_of_all);
+  const double value = by_layer ? reading.router->aux_loss : reading.aux_of_all;
   const double coeff = reading.aux_coeff.value_or(0);
   if (!(coeff > 0) || !(by_layer || (value == 0 && !reading.aux_is_ours))) {
     aux_.reset();
@@ -121,13 +121,11 @@ void FaultWatch::judge_excess(const FaultReading& reading) {
   const int n = load.n_experts();
   std::vector<int> order;
   if (!load.no_load() && top_k_ > 1 && n >= 2 * top_k_ + 2) {
-    order.resize(static_cast<std::size_t>(n));
+    order.resize(n);
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, std::greater(), [&](int e) { return load.share(static_cast<std::size_t>(e)); });
+    std::ranges::stable_sort(order, std::greater(), [&](int e) { return load.share(e); });
   }
-  const auto share = [&](int place) {
-    return load.share(static_cast<std::size_t>(order[static_cast<std::size_t>(place)]));
-  };
+  const auto share = [&](int place) { return load.share(order[place]); };
   bool holds = !order.empty();
   double excess = 0;
   std::vector<int> experts;

@@ -193,11 +193,11 @@ Reading::WindowFrames Reading::frames_of(StepRange window) const {
 }
 
 void Reading::read_frames(QuantWatch& quants) {
-  frames_.resize(static_cast<std::size_t>(blocks()));
+  frames_.resize(blocks());
   for (std::int64_t b = 0; b < blocks(); ++b) {
     if (!completes_window(b)) continue;
     const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
-    frames_[static_cast<std::size_t>(b)] = frames_of({begin, block(b).last});
+    frames_[b] = frames_of({begin, block(b).last});
     const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
     if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
   }
@@ -216,7 +216,7 @@ void Reading::read_layer(Watches::Layer& watch) {
   const int layer = watch.load.layer();
   max_vio_.push_back(history_.values_at(Metric::max_vio, layer, steps_));
   const std::vector<float> rows = history_.utilisation(layer, edges_, Summary::mean);
-  const std::size_t width = rows.size() / static_cast<std::size_t>(range_.size());
+  const std::size_t width = rows.size() / range_.size();
   for (std::int64_t b = 0; b < blocks(); ++b)
     read_block(watch, b,
                {block(b).first, of_block(rows, b, width), of_block(max_vio_.back(), b), of_block(assignments_, b),
@@ -226,7 +226,7 @@ void Reading::read_layer(Watches::Layer& watch) {
 void Reading::read_block(Watches::Layer& watch, std::int64_t b, const LoadBlock& load) {
   const int layer = watch.load.layer();
   const std::int64_t step = axis_.step(load.first);
-  const WindowFrames& frames = frames_[static_cast<std::size_t>(b)];
+  const WindowFrames& frames = frames_[b];
   if (const RouterFrame* router = find_router(frames.now.get(), layer))
     watch.gate.router({axis_.position(frames.now->step), router, find_router(frames.next.get(), layer),
                        frames.steps_between, settings_.softmax(step), settings_.bias_rate(step),
@@ -248,7 +248,7 @@ void Reading::read_block(Watches::Layer& watch, std::int64_t b, const LoadBlock&
 
 void Reading::read_faults(Watches::Layer& watch, std::int64_t b) const {
   const int layer = watch.load.layer();
-  const FramePtr& frame = frames_[static_cast<std::size_t>(b)].now;
+  const FramePtr& frame = frames_[b].now;
   FaultReading reading;
   reading.step = frame ? axis_.position(frame->step) : block(b).first;
   const std::int64_t step = axis_.step(reading.step);
@@ -266,7 +266,7 @@ void Reading::read_faults(Watches::Layer& watch, std::int64_t b) const {
     const auto found = std::ranges::find(experts->specialisation, layer, &SpecialisationFrame::layer);
     if (found != experts->specialisation.end()) reading.experts = &*found;
     const std::int64_t at[] = {experts->step};
-    reading.lr = static_cast<double>(history_.values_at(Metric::lr, kWholeRun, at).front());
+    reading.lr = history_.values_at(Metric::lr, kWholeRun, at).front();
   }
   watch.faults.window(reading);
 }

@@ -13,9 +13,9 @@ constexpr double kGateShare = 0.5;  // of the fair share: a favored expert has m
 
 // Returns the share of sigmoid scores at the ends of their range; NaN if the frame has no histogram of scores.
 double share_at_ends(const RouterFrame& router, int n_experts) {
-  const auto bins = static_cast<std::size_t>(kHalfOctaves);
+  const std::size_t bins = kHalfOctaves;
   if (router.score_chosen.size() != bins || router.score_rejected.size() != bins) return std::nan("");
-  const std::size_t low = static_cast<std::size_t>(half_octave_bin(1.0f / (8.0f * static_cast<float>(n_experts))));
+  const std::size_t low = half_octave_bin(1.0f / (8.0f * static_cast<float>(n_experts)));
   double ends = 0, all = 0;
   for (std::size_t b = 0; b < bins; ++b) {
     const double scores = static_cast<double>(router.score_chosen[b]) + router.score_rejected[b];
@@ -28,10 +28,10 @@ double share_at_ends(const RouterFrame& router, int n_experts) {
 }  // namespace
 
 GateWatch::GateWatch(int layer, const RunInfo& info)
-    : layer_(layer), run_(info.run), n_experts_(info.n_experts), gates_(static_cast<std::size_t>(info.n_experts)) {}
+    : layer_(layer), run_(info.run), n_experts_(info.n_experts), gates_(info.n_experts) {}
 
 void GateWatch::router(const GateReading& reading) {
-  margin_ = static_cast<double>(reading.router->margin);
+  margin_ = reading.router->margin;
   note_bias_step(reading);
   judge_scores(reading.step, *reading.router, reading.softmax);
   judge_gates(reading.step, *reading.router);
@@ -41,16 +41,16 @@ void GateWatch::router(const GateReading& reading) {
 // assuming that the direction of each step is random.
 void GateWatch::note_bias_step(const GateReading& reading) {
   bias_step_ = {};
-  const auto n = static_cast<std::size_t>(n_experts_);
+  const std::size_t n = n_experts_;
   const RouterFrame& router = *reading.router;
-  double step = 0, margin = static_cast<double>(router.margin);
+  double step = 0, margin = router.margin;
   if (reading.bias_rate) {
     step = *reading.bias_rate;
   } else if (reading.next && reading.next->expert_bias.size() == n && router.expert_bias.size() == n) {
     for (std::size_t e = 0; e < n; ++e)
-      step += std::fabs(static_cast<double>(reading.next->expert_bias[e]) - static_cast<double>(router.expert_bias[e]));
+      step += std::fabs(reading.next->expert_bias[e] - static_cast<double>(router.expert_bias[e]));
     step /= n_experts_ * std::sqrt(static_cast<double>(reading.steps_to_next));
-    if (reading.next->margin > 0) margin = static_cast<double>(reading.next->margin);
+    if (reading.next->margin > 0) margin = reading.next->margin;
   } else {
     return;
   }
@@ -59,29 +59,29 @@ void GateWatch::note_bias_step(const GateReading& reading) {
 
 void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax) {
   softmax_ = softmax.value_or(false);
-  const auto entropy = static_cast<double>(router.score_entropy);
+  const double entropy = router.score_entropy;
   at_ends_ = softmax_ ? entropy : share_at_ends(router, n_experts_);
   saturated_.follow(step, softmax && (softmax_ ? entropy < kSingleExpert : at_ends_ > kScoresAtEnds));
-  information_ = static_cast<double>(router.mutual_information);
+  information_ = router.mutual_information;
   uninformative_.follow(step, information_ < kUninformative);  // false if the figure is missing
 }
 
 void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
-  const auto n = static_cast<std::size_t>(n_experts_);
+  const std::size_t n = n_experts_;
   if (router.expert_bias.size() != n || n == 0) return;
   if (router.gate_mass.size() != n || router.tokens_per_expert.size() != n) return;
   double total = 0, gates = 0, bias = 0;
   for (std::size_t e = 0; e < n; ++e) {
     total += router.tokens_per_expert[e];
-    gates += static_cast<double>(router.gate_mass[e]);
-    bias += static_cast<double>(router.expert_bias[e]) / static_cast<double>(n);
+    gates += router.gate_mass[e];
+    bias += router.expert_bias[e] / static_cast<double>(n);
   }
   if (!(total > 0) || !(gates > 0)) return;
   for (std::size_t e = 0; e < n; ++e) {
     const double share = router.tokens_per_expert[e] / total;
-    const double weight = share > 0 ? static_cast<double>(router.gate_mass[e]) / gates / share : 1;
-    const double excess = static_cast<double>(router.expert_bias[e]) - bias;
-    const double fair = share * static_cast<double>(n);
+    const double weight = share > 0 ? router.gate_mass[e] / gates / share : 1;
+    const double excess = router.expert_bias[e] - bias;
+    const double fair = share * n;
     Gate& gate = gates_[e];
     const int before = gate.faint + gate.strong;
     gate.faint = weight < kFaintGate && excess > 0 && fair > kGateShare ? gate.faint + 1 : 0;
@@ -138,7 +138,7 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
 }
 
 void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
-  const auto gate = [&](int expert) -> const Gate& { return gates_[static_cast<std::size_t>(expert)]; };
+  const auto gate = [&](int expert) -> const Gate& { return gates_[expert]; };
   std::vector<int> found =
       experts_where(gates_, [&](const Gate& gate) { return (strong ? gate.strong : gate.faint) >= kGateWindows; });
   if (found.empty()) return;
@@ -150,11 +150,11 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::route_norm};
   finding.title += strong ? ": the bias holds back an expert that the gate favours"
                           : ": the bias gives tokens to an expert that the gate ignores";
-  finding.observation = "Expert " + std::to_string(found[0]) + " has " + decimal(static_cast<double>(worst.share), 2) +
+  finding.observation = "Expert " + std::to_string(found[0]) + " has " + decimal(worst.share, 2) +
                         " times its fair share of the tokens at a bias " +
                         decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (strong ? " below" : " above") +
-                        " the layer's mean, and its mean mixing weight is " +
-                        decimal(static_cast<double>(worst.weight), 2) + " times the average";
+                        " the layer's mean, and its mean mixing weight is " + decimal(worst.weight, 2) +
+                        " times the average";
   finding.observation += found.size() > 1 ? "; the same holds for " + listed(std::span(found).subspan(1)) + "." : ".";
   finding.why = strong ? "The gate gives this expert a high weight where it is chosen: its scores would bring it more "
                          "tokens than the bias allows."

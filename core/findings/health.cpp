@@ -43,8 +43,8 @@ bool lacks_tokens(FindingKind kind) {
 std::pair<std::size_t, double> that_take(double share, std::span<const float> load) {
   double sum = 0;
   std::size_t n = 0;
-  while (n < load.size() && sum < share * static_cast<double>(load.size())) sum += static_cast<double>(load[n++]);
-  return {n, sum / static_cast<double>(load.size())};
+  while (n < load.size() && sum < share * load.size()) sum += load[n++];
+  return {n, sum / load.size()};
 }
 
 // True for findings whose sentence is about the fullest experts of the last 50 steps.
@@ -197,7 +197,7 @@ std::string Judge::fullest(const LayerLoad& of, Health& health) const {
   std::vector<float> load = of.shares;
   std::vector<int> order(load.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[static_cast<std::size_t>(e)]; });
+  std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[e]; });
   std::ranges::stable_sort(load, std::greater{});
   for (const double share : {kNearlyAll, kHalf}) {
     const auto [n, taken] = that_take(share, load);
@@ -208,8 +208,7 @@ std::string Judge::fullest(const LayerLoad& of, Health& health) const {
            " of its assignments";
   }
   health.experts = {order.front()};
-  return "expert " + std::to_string(order.front()) + " gets " + decimal(static_cast<double>(load.front())) +
-         " times its fair share";
+  return "expert " + std::to_string(order.front()) + " gets " + decimal(load.front()) + " times its fair share";
 }
 
 // Returns the steps whose loads are summed: " in steps 951 to 1,000"; empty for one total of a whole run.
@@ -233,7 +232,7 @@ std::string Judge::beside(const Finding& lead) const {
   if (lacks_tokens(lead.kind)) return {};
   const LayerLoad* load = load_of(lead.layers.front());
   const std::ptrdiff_t none = load ? std::ranges::count(load->shares, 0.0f) : 0;
-  const auto has_tokens = [load](int e) { return !load || load->shares[static_cast<std::size_t>(e)] > 0; };
+  const auto has_tokens = [load](int e) { return !load || load->shares[e] > 0; };
   std::ptrdiff_t starved = 0;
   for (const Finding& finding : findings_)
     if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
@@ -297,8 +296,8 @@ std::vector<std::string> Judge::most_uneven(Health& health) const {
   const LayerLoad* load = load_of(health.layer);
   const std::string when = load ? in_window(*load) : " at step " + grouped(last_);
   const std::string text = "Most uneven" + when + ": layer " + std::to_string(health.layer);
-  const std::string why = load ? ", where " + fullest(*load, health)
-                               : ", with a MaxVio of " + decimal(static_cast<double>(max_vio(health.layer)));
+  const std::string why =
+      load ? ", where " + fullest(*load, health) : ", with a MaxVio of " + decimal(max_vio(health.layer));
   return {text + why + ".", text + "."};
 }
 

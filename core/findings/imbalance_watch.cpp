@@ -49,16 +49,16 @@ void ImbalanceWatch::block(const RecentLoad& load) {
 
 ImbalanceWatch::Rank ImbalanceWatch::fullest_rank(const RecentLoad& load, int ranks) {
   const std::span<const float> mean = load.mean();
-  const auto width = mean.size() / static_cast<std::size_t>(ranks);
+  const auto width = mean.size() / ranks;
   Rank fullest{ranks};
   double squares = 0;
   for (const float u : mean) squares += (static_cast<double>(u) - 1) * (static_cast<double>(u) - 1);
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto of_rank = mean.subspan(static_cast<std::size_t>(rank) * width, width);
-    const double mean_load = std::accumulate(of_rank.begin(), of_rank.end(), 0.0) / static_cast<double>(width);
+    const auto of_rank = mean.subspan(rank * width, width);
+    const double mean_load = std::accumulate(of_rank.begin(), of_rank.end(), 0.0) / width;
     if (mean_load > fullest.load) fullest.load = mean_load, fullest.rank = rank;
   }
-  const auto n = static_cast<double>(mean.size()), w = static_cast<double>(width);
+  const double n = mean.size(), w = width;
   const double deviation = std::sqrt(squares / n / w * (n - w) / (n - 1));
   fullest.deviations = deviation > 0 ? (fullest.load - 1) / deviation : 0;
   return fullest;

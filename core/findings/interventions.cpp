@@ -199,7 +199,7 @@ bool Interventions::may_drop(std::int64_t step) const {
 std::optional<double> Interventions::even_aux(std::int64_t step) const {
   const auto settings = settings_.at(step);
   if (!settings->config()) return std::nullopt;  // other programs scale the loss differently
-  return settings->config()->router.aux_coeff * static_cast<double>(moe_layers_.size());
+  return settings->config()->router.aux_coeff * moe_layers_.size();
 }
 
 std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) const {
@@ -208,8 +208,8 @@ std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) co
   if (!settings->config()) return mask;
   for (const Entry& entry : entries_of(settings->config()->router.killed_experts, layer)) {
     if (entry.expert >= n_experts_) continue;
-    mask.resize(static_cast<std::size_t>(n_experts_));
-    mask[static_cast<std::size_t>(entry.expert)] = 1;
+    mask.resize(n_experts_);
+    mask[entry.expert] = 1;
   }
   return mask;
 }

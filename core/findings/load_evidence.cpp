@@ -9,11 +9,11 @@
 namespace moescope {
 
 double LoadSpan::interval() const {
-  return loads > 1 ? std::max(1.0, static_cast<double>(last - first) / static_cast<double>(loads - 1)) : 1;
+  return loads > 1 ? std::max(1.0, (last - first) / static_cast<double>(loads - 1)) : 1;
 }
 
 std::int64_t LoadSpan::needed(std::int64_t steps) const {
-  const double in_steps = std::ceil(static_cast<double>(steps) / interval() - 1e-9);
+  const double in_steps = std::ceil(steps / interval() - 1e-9);
   return std::clamp(static_cast<std::int64_t>(in_steps), std::min(kMinLoads, steps), steps);
 }
 
@@ -21,7 +21,7 @@ std::string interval_text(const LoadSpan& span) {
   const double interval = span.interval();
   const auto whole = static_cast<std::int64_t>(std::round(interval));
   const std::string every = whole == 1 ? "every step" : "every " + grouped(whole) + " steps";
-  return (std::fabs(interval - static_cast<double>(whole)) < 1e-6 ? "one " : "about one ") + every;
+  return (std::fabs(interval - whole) < 1e-6 ? "one " : "about one ") + every;
 }
 
 std::string loads_text(const LoadSpan& span) {
@@ -50,7 +50,7 @@ LoadEvidence load_evidence(const History& history) {
     if (std::isnan(assignments[i])) continue;
     if (evidence.span.loads++ == 0) evidence.span.first = steps[i];
     evidence.span.last = steps[i];
-    slots += static_cast<double>(assignments[i]);
+    slots += assignments[i];
   }
   evidence.expected = slots / std::max(1, info.n_experts);
   evidence.one_total = is_one_total(run_origin(info), evidence.span.loads, slots / std::max(1, info.top_k));

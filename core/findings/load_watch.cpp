@@ -40,7 +40,7 @@ void LoadWatch::pass(StepRange steps, const LoadSettings& settings) {
 }
 
 double LoadWatch::use_before(int blocks_ago) const {
-  const auto back = static_cast<std::size_t>(blocks_ago);
+  const std::size_t back = blocks_ago;
   return back < blocks_.size() ? static_cast<double>(blocks_[blocks_.size() - 1 - back].use) : std::nan("");
 }
 
@@ -53,8 +53,8 @@ bool LoadWatch::can_tell_collapse(const RunInfo& info, std::int64_t tokens) {
 void LoadWatch::judge_use() {
   double sum = 0, u_ln_u = 0;
   for (const float u : load_.mean()) {
-    sum += static_cast<double>(u);
-    if (u > 0) u_ln_u += static_cast<double>(u) * std::log(static_cast<double>(u));
+    sum += u;
+    if (u > 0) u_ln_u += u * std::log(static_cast<double>(u));
   }
   effective_ = sum > 0 ? std::exp(std::log(sum) - u_ln_u / sum) : std::nan("");
   const int top_k = load_.top_k();
@@ -85,7 +85,7 @@ void LoadWatch::judge_collapse(double use) {
   } else if (collapsing_since_ < 0) {
     const std::size_t even_block = last_block_before_fall();
     collapsing_since_ = blocks_[even_block + 1].first;
-    effective_before_ = static_cast<double>(blocks_[even_block].effective);
+    effective_before_ = blocks_[even_block].effective;
   }
 }
 

@@ -107,7 +107,7 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
   last_step_ = step;
   recent_.push_back({step, loss});
   if (recent_.size() > kRecent) recent_.pop_front();
-  const auto value = static_cast<double>(loss);
+  const double value = loss;
   if (seen_ == 0) start_ = value;
   const double mean = weight_ > 0 ? mean_ / weight_ : value, deviation = weight_ > 0 ? deviation_ / weight_ : 0;
   const double limit = std::max(kSpikeDeviations * deviation, kSpikeShare * std::fabs(mean));
@@ -148,7 +148,7 @@ void LossWatch::judge_rise() {
   std::vector<float> newest;
   for (auto recent = recent_.end() - kMedianOf; recent != recent_.end(); ++recent) newest.push_back(recent->loss);
   std::ranges::nth_element(newest, newest.begin() + kMedianOf / 2);
-  now_ = static_cast<double>(newest[static_cast<std::size_t>(kMedianOf / 2)]);
+  now_ = newest[kMedianOf / 2];
   if (!(now_ >= lowest_)) {
     lowest_ = now_;
     lowest_step_ = last_step_;
@@ -175,7 +175,7 @@ std::int64_t LossWatch::rise_step() const {
   double sum = 0, highest = 0;
   std::int64_t step = recent_.back().step;
   for (auto recent = recent_.rbegin(); recent != recent_.rend(); ++recent) {
-    sum += static_cast<double>(recent->loss) - middle;
+    sum += recent->loss - middle;
     if (sum <= highest) continue;
     highest = sum;
     step = recent->step;
@@ -270,10 +270,8 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
     Finding found = make(FindingKind::loss_spike, spike.steps, last_step_ - spike.steps.last <= kSameSpike);
     found.title = "The loss jumped at step " + axis_->name(spike.steps.first);
     found.observation =
-        "From about " + decimal(static_cast<double>(spike.before), 3) + " to " +
-        decimal(static_cast<double>(spike.highest), 3) + " nats/token" +
-        (is_missing(spike.grad_norm) ? std::string()
-                                     : ", gradient norm " + decimal(static_cast<double>(spike.grad_norm), 3)) +
+        "From about " + decimal(spike.before, 3) + " to " + decimal(spike.highest, 3) + " nats/token" +
+        (is_missing(spike.grad_norm) ? std::string() : ", gradient norm " + decimal(spike.grad_norm, 3)) +
         (spike.steps.size() > 1 ? ", over " + axis_->words(spike.steps) : "") + ".";
     found.why =
         "A bad batch, a learning rate that is almost too high, or a change of data or settings can cause it. A single "
@@ -349,7 +347,7 @@ void GradientWatch::add(Norm newest) {
   std::vector<float> norms;
   for (const Norm& norm : recent_) norms.push_back(norm.norm);
   std::ranges::nth_element(norms, norms.begin() + kNormsOfMedian / 2);
-  now_ = static_cast<double>(norms[kNormsOfMedian / 2]);
+  now_ = norms[kNormsOfMedian / 2];
   // Norms of 0 are steps without a gradient, as those of a policy gradient if all rewards are equal.
   if (now_ > 0 && (lowest_ == 0 || now_ < lowest_)) {
     lowest_ = now_;

@@ -33,11 +33,11 @@ double OscillationWatch::mean_max_vio(const Series& series, std::size_t experts)
   double sum = 0;
   for (std::size_t i = 0; i < series.size(); ++i)
     sum += static_cast<double>(std::ranges::max(std::span(series.rows).subspan(i * experts, experts))) - 1;
-  return sum / static_cast<double>(series.size());
+  return sum / series.size();
 }
 
 void OscillationWatch::Series::forget(std::size_t n) {
-  const auto experts = static_cast<std::ptrdiff_t>(rows.size() / size()), old = static_cast<std::ptrdiff_t>(n);
+  const std::ptrdiff_t experts = rows.size() / size(), old = n;
   rows.erase(rows.begin(), rows.begin() + old * experts);
   losses.erase(losses.begin(), losses.begin() + old);
   steps.erase(steps.begin(), steps.begin() + old);
@@ -83,8 +83,8 @@ void OscillationWatch::keep_mean(std::size_t first) {
 
 OscillationWatch::Swing OscillationWatch::swing(const Series& series, const RecentLoad& load,
                                                 const BiasStep& bias_step) const {
-  const auto n = static_cast<std::size_t>(load.n_experts());
-  const auto size = static_cast<std::int64_t>(series.size());
+  const std::size_t n = load.n_experts();
+  const std::int64_t size = series.size();
   const bool is_slow = &series == &means_;
   std::vector<float> mean(n);
   for (std::size_t i = 0; i < series.rows.size(); ++i) mean[i % n] += series.rows[i] / static_cast<float>(size);
@@ -99,9 +99,9 @@ OscillationWatch::Swing OscillationWatch::swing(const Series& series, const Rece
   const std::vector<double> correlations = autocorrelations(series.rows, mean, is_slow ? 2 * kSlowLags : kLags);
   const int first = is_slow ? kFirstSlowLag : 1, last = is_slow ? kSlowLags : kLags;
   for (int lag = first; lag <= last; ++lag) {
-    const double correlation = correlations[static_cast<std::size_t>(lag)];
+    const double correlation = correlations[lag];
     if (correlation >= swing.deepest.correlation) continue;
-    if (is_slow && correlations[static_cast<std::size_t>(2 * lag)] < kSlowCorrelated) continue;
+    if (is_slow && correlations[2 * lag] < kSlowCorrelated) continue;
     swing.deepest = {lag * static_cast<int>(is_slow ? kLoadsOfMean : 1), correlation};
   }
   swing.of_texts = swing.deepest.lag > 0 && alternates_with_texts(series.rows, mean, series.losses);

@@ -62,8 +62,8 @@ void describe(const QuantFault& fault, Finding& finding) {
   const std::string format = worst.format.name, what = std::string(" of ") + operand_name(worst.operand);
   const std::string place = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
                             tensor_name(worst) + " in " + format + ": ";
-  const std::string other_places = worst_of(fault), underflow = percent(static_cast<double>(worst.underflow)),
-                    sqnr = decimal(static_cast<double>(worst.sqnr_db), 3);
+  const std::string other_places = worst_of(fault), underflow = percent(worst.underflow),
+                    sqnr = decimal(worst.sqnr_db, 3);
   if (finding.kind == FindingKind::underflow) {
     finding.title = underflow + what + " become 0 in " + format;
     finding.observation = place + underflow + " of the non-zero values became 0; SQNR is " + sqnr +
@@ -73,14 +73,13 @@ void describe(const QuantFault& fault, Finding& finding) {
         "stochastic rounding rounds some of them up.";
   } else if (finding.kind == FindingKind::clipping) {
     finding.title = "Block maxima" + what + " are clipped in " + format;
-    finding.observation = place + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks and " +
-                          percent(static_cast<double>(worst.clipped)) + " of the values are clipped." + other_places;
+    finding.observation = place + percent(worst.clipped_blocks) + " of the blocks and " + percent(worst.clipped) +
+                          " of the values are clipped." + other_places;
     finding.why = why_clipped(worst.format);
   } else {
     finding.title = "Low SQNR" + what + ": " + sqnr + " dB in " + format;
     finding.observation = place + sqnr + " dB, " + bell_text(worst.format) + "; " + underflow +
-                          " underflow, crest factor " + decimal(static_cast<double>(worst.crest), 2) + "." +
-                          other_places;
+                          " underflow, crest factor " + decimal(worst.crest, 2) + "." + other_places;
     finding.why = why_noisy(worst.format);
   }
 }

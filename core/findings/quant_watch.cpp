@@ -34,8 +34,8 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
   for (const QuantFrame& quant : frame.quants) {
     const QuantFormat& format = quant.format;
     if (!format.element) continue;  // BF16, or a name in a log of another program that is unknown here
-    const auto sqnr = static_cast<double>(quant.sqnr_db), underflow = static_cast<double>(quant.underflow);
-    const auto blocks = static_cast<double>(quant.clipped_blocks);
+    const double sqnr = quant.sqnr_db, underflow = quant.underflow;
+    const double blocks = quant.clipped_blocks;
     if (sqnr < bell_sqnr_db(format) - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
     if (underflow > std::max(kMinUnderflow, kUnderflowTimes * bell_underflow(format)))
       note(FindingKind::underflow, quant, underflow, true);

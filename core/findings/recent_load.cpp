@@ -30,7 +30,7 @@ RecentLoad::RecentLoad(int layer, const RunInfo& info, const StepAxis& axis)
       n_experts_(info.n_experts),
       top_k_(std::max(1, info.top_k)),
       living_(info.n_experts),
-      mean_(static_cast<std::size_t>(n_experts_), 1.0f) {}
+      mean_(n_experts_, 1.0f) {}
 
 void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
   if (first_read_ < 0) first_read_ = steps.first;
@@ -42,8 +42,8 @@ void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
 
 void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> killed) {
   pass({block.first, block.first + std::ssize(block.max_vio) - 1}, killed);
-  const auto n = static_cast<std::size_t>(n_experts_);
-  Kept& oldest = ring_[static_cast<std::size_t>(blocks_ % kMeanBlocks)];
+  const std::size_t n = n_experts_;
+  Kept& oldest = ring_[blocks_ % kMeanBlocks];
   Kept fresh;
   fresh.max_vio = static_cast<float>(mean_of_finite(block.max_vio));
   fresh.sums.resize(n);
@@ -70,11 +70,11 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
 }
 
 std::int64_t RecentLoad::first_new_load() const {
-  return ring_[static_cast<std::size_t>((blocks_ - 1) % kMeanBlocks)].positions.front();
+  return ring_[(blocks_ - 1) % kMeanBlocks].positions.front();
 }
 
 void RecentLoad::update_means() {
-  const auto blocks = std::span(ring_).first(static_cast<std::size_t>(kept()));
+  const auto blocks = std::span(ring_).first(kept());
   std::ranges::fill(mean_, 0.0f);
   std::vector<float> max_vios;
   for (const Kept& block : blocks) {
@@ -87,7 +87,7 @@ void RecentLoad::update_means() {
 }
 
 void RecentLoad::update_chance() {
-  const auto loads = static_cast<double>(loads_in_window());
+  const double loads = loads_in_window();
   const std::int64_t tokens = rounded_down(this->tokens()), batch = rounded_down(this->tokens() / loads);
   if (chance_.tokens == tokens && chance_.batch_tokens == batch && chance_.experts == living_) return;
   const auto floor = [&](std::int64_t slots) {
@@ -100,7 +100,7 @@ void RecentLoad::update_chance() {
 
 int RecentLoad::loads_in_window() const {
   int loads = 0;
-  for (int b = 0; b < kept(); ++b) loads += ring_[static_cast<std::size_t>(b)].loads();
+  for (int b = 0; b < kept(); ++b) loads += ring_[b].loads();
   return loads;
 }
 
@@ -109,16 +109,16 @@ std::int64_t RecentLoad::first_step() const {
 }
 
 int RecentLoad::fullest() const {
-  return static_cast<int>(std::ranges::max_element(mean_) - mean_.begin());
+  return std::ranges::max_element(mean_) - mean_.begin();
 }
 
 double RecentLoad::share(std::size_t expert) const {
   const double of_living = static_cast<double>(living_) / n_experts_;
-  return static_cast<double>(mean_[expert]) * of_living;
+  return mean_[expert] * of_living;
 }
 
 double RecentLoad::fullest_share() const {
-  return share(static_cast<std::size_t>(fullest()));
+  return share(fullest());
 }
 
 double RecentLoad::most() const {
@@ -127,7 +127,7 @@ double RecentLoad::most() const {
 
 double RecentLoad::tokens() const {
   double inverse = 0;
-  for (int b = 0; b < kept(); ++b) inverse += ring_[static_cast<std::size_t>(b)].inverse_slots;
+  for (int b = 0; b < kept(); ++b) inverse += ring_[b].inverse_slots;
   const double loads = loads_in_window();
   return inverse > 0 ? loads * loads / inverse / top_k_ : 0;
 }
@@ -136,12 +136,10 @@ void RecentLoad::follow(bool begins, bool ends, ConditionStart& start) const {
   if (!start.goes_on() && begins) {
     double sum = 0;
     for (int b = 0; b < kept(); ++b)
-      for (int i = 0; i < block_of_window(b).loads(); ++i)
-        sum += static_cast<double>(std::ranges::max(row(block_of_window(b), i)));
+      for (int i = 0; i < block_of_window(b).loads(); ++i) sum += std::ranges::max(row(block_of_window(b), i));
     const double half_height = (1 + sum / loads_in_window()) / 2;
-    start = first_load_where([half_height](std::span<const float> utilisation) {
-      return static_cast<double>(std::ranges::max(utilisation)) >= half_height;
-    });
+    start = first_load_where(
+        [half_height](std::span<const float> utilisation) { return std::ranges::max(utilisation) >= half_height; });
   }
   if (start.goes_on() && ends) start = {};
 }

@@ -111,7 +111,7 @@ class RecentLoad {
   int loads_in_window() const;
 
   std::span<const float> mean() const { return mean_; }  // [E] u_e of the window
-  double mean_of(int expert) const { return static_cast<double>(mean_[static_cast<std::size_t>(expert)]); }
+  double mean_of(int expert) const { return mean_[expert]; }
   int fullest() const;                                   // expert with the highest mean
   double share(std::size_t expert) const;                // mean relative to an even load of the living experts
   double fullest_share() const;                          // highest share
@@ -143,18 +143,16 @@ class RecentLoad {
     double inverse_slots = 0;             // sum of 1 / (T K) over the loads
     float max_vio = 0;                    // mean over the batches; NaN: not known
     std::vector<float> sums;              // [E]
-    int loads() const { return static_cast<int>(positions.size()); }
+    int loads() const { return positions.size(); }
   };
   int kept() const { return std::min(blocks_, kMeanBlocks); }  // blocks in the window
   // The b-th oldest block of the window.
-  const Kept& block_of_window(int b) const {
-    return ring_[static_cast<std::size_t>((blocks_ - kept() + b) % kMeanBlocks)];
-  }
+  const Kept& block_of_window(int b) const { return ring_[(blocks_ - kept() + b) % kMeanBlocks]; }
   void update_means();
   void update_chance();
   std::span<const float> row(const Kept& block, int load) const {  // [E]
-    const auto experts = static_cast<std::size_t>(n_experts_);
-    return std::span(block.utilisation).subspan(static_cast<std::size_t>(load) * experts, experts);
+    const std::size_t experts = n_experts_;
+    return std::span(block.utilisation).subspan(load * experts, experts);
   }
   // Returns the first load of the window for which `shows(row)` holds; the first of the window if there is none.
   template <class Shows>

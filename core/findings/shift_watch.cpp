@@ -39,18 +39,18 @@ double ShiftWatch::mean(std::size_t layer, Part part) const {
 
 double ShiftWatch::mean_of_layers(Part part) const {
   double sum = 0;
-  for (std::size_t i = part.begin; i < part.end; ++i) sum += static_cast<double>(batches_[i].max_vio);
-  return sum / static_cast<double>(part.size());
+  for (std::size_t i = part.begin; i < part.end; ++i) sum += batches_[i].max_vio;
+  return sum / part.size();
 }
 
 double ShiftWatch::deviation(Part part) const {
   const double mean = mean_of_layers(part);
   double squares = 0;
   for (std::size_t i = part.begin; i < part.end; ++i) {
-    const double difference = static_cast<double>(batches_[i].max_vio) - mean;
+    const double difference = batches_[i].max_vio - mean;
     squares += difference * difference;
   }
-  return std::sqrt(squares / static_cast<double>(part.size() - 1));
+  return std::sqrt(squares / (part.size() - 1));
 }
 
 double ShiftWatch::chance(Part part) const {
@@ -80,7 +80,7 @@ double ShiftWatch::chance_of_batches(std::span<const float> assignments) {
   const auto tokens = static_cast<std::int64_t>(std::round(std::exp2(std::round(8 * std::log2(mean)) / 8)));
   if (tokens != chance_tokens_) {
     chance_tokens_ = tokens;
-    chance_max_vio_ = static_cast<double>(max_vio_noise_floor(tokens, top_k_, n_experts_));
+    chance_max_vio_ = max_vio_noise_floor(tokens, top_k_, n_experts_);
   }
   return chance_max_vio_;
 }
@@ -144,7 +144,7 @@ void ShiftWatch::look_for_jump() {
     const double newest = mean(l, after);
     jumped += newest > shift.before[l] && newest >= kLayerJump * grown * shift.before[l];
   }
-  if (static_cast<double>(jumped) < kJumpedLayers * static_cast<double>(layers_.size())) return;
+  if (jumped < kJumpedLayers * layers_.size()) return;
   shift.step = batches_[first].step;
   shift.block = batches_[first].block;
   shift.loads = loads_ - static_cast<std::int64_t>(batches_.size() - first);
@@ -163,7 +163,7 @@ std::size_t ShiftWatch::first_of_jump(std::size_t begin) const {
   for (std::size_t i = best; i < batches_.size(); ++i) {
     const std::size_t before = std::min(i, kEdge), after = std::min(batches_.size() - i, kEdge);
     // Weight by the standard error of the difference of both means.
-    const double weight = std::sqrt(static_cast<double>(before * after) / static_cast<double>(before + after));
+    const double weight = std::sqrt((before * after) / static_cast<double>(before + after));
     const double rise = weight * (mean_of_layers({i, i + after}) - mean_of_layers({i - before, i}));
     if (rise > highest) highest = rise, best = i;
   }
@@ -277,8 +277,7 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
   double before = 0, newest = 0;
   for (const std::size_t l : unrecovered) {
     finding.layers.push_back(layers_[l]);
-    before += shift.before[l] / static_cast<double>(unrecovered.size()),
-        newest += newest_mean(l) / static_cast<double>(unrecovered.size());
+    before += shift.before[l] / unrecovered.size(), newest += newest_mean(l) / unrecovered.size();
   }
   finding.title = "The load jumped at step " + axis_->name(shift.step) + " and stays uneven";
   finding.brief = "MaxVio of a batch was " + decimal(before, 2) + " before and is " + decimal(newest, 2) +

@@ -26,10 +26,8 @@ struct LayerOfTexts {
   std::vector<std::uint32_t> slots_E;
   TextFault fault = TextFault::none;
 
-  double fair() const {
-    return std::accumulate(slots_E.begin(), slots_E.end(), 0.0) / static_cast<double>(slots_E.size());
-  }
-  int fullest() const { return static_cast<int>(std::ranges::max_element(slots_E) - slots_E.begin()); }
+  double fair() const { return std::accumulate(slots_E.begin(), slots_E.end(), 0.0) / slots_E.size(); }
+  int fullest() const { return std::ranges::max_element(slots_E) - slots_E.begin(); }
   double fullest_share() const { return std::ranges::max(slots_E) / fair(); }
   std::int64_t silent() const { return std::ranges::count(slots_E, 0u); }
 };
@@ -53,18 +51,18 @@ std::vector<LayerOfTexts> layers_of(const History& history, std::optional<std::s
 
 // Returns the use of a layer (load_watch.h); NaN if a balanced router would use hardly more than top_k experts.
 double use_of(const LayerOfTexts& layer, int top_k) {
-  const int experts = static_cast<int>(layer.slots_E.size());
+  const int experts = layer.slots_E.size();
   const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
   const double room = std::exp(load_entropy_by_chance(tokens, top_k, experts)) - top_k;
-  const double entropy = static_cast<double>(entropy_norm(layer.slots_E)) * std::log(experts);
+  const double entropy = entropy_norm(layer.slots_E) * std::log(experts);
   return room >= kMinToTell ? (std::exp(entropy) - top_k) / room : std::nan("");
 }
 
 TextFault fault_of(const LayerOfTexts& layer, int top_k) {
-  const int experts = static_cast<int>(layer.slots_E.size());
+  const int experts = layer.slots_E.size();
   const double max_possible = static_cast<double>(experts) / top_k - 1, vio = layer.fullest_share() - 1;
   const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
-  const double chance = static_cast<double>(max_vio_noise_floor(tokens, top_k, experts));
+  const double chance = max_vio_noise_floor(tokens, top_k, experts);
   if (use_of(layer, top_k) < kCollapsedUse) return TextFault::collapsed;
   if (layer.silent() > 0) return TextFault::silent;
   if (max_possible > 0 && vio >= std::min(kHotShare - 1, kHotWay * max_possible)) return TextFault::hot;
@@ -119,7 +117,7 @@ Health judge_texts(const History& history, std::optional<std::size_t> domain) {
   const int top_k = std::max(1, info.top_k);
   for (LayerOfTexts& layer : layers) {
     if (layer.fair() < kMinToJudge) {
-      const double tokens = std::ceil(kMinToJudge * static_cast<double>(layer.slots_E.size()) / top_k);
+      const double tokens = std::ceil(kMinToJudge * layer.slots_E.size() / top_k);
       health.sentence = texts + ": too few tokens. About " + grouped(static_cast<std::int64_t>(tokens)) +
                         " are needed: with fewer, an expert can be without a token by chance.";
       health.shorter = {texts + ": too few tokens."};

@@ -25,7 +25,7 @@ class Linkage {
   }
 
   std::vector<int> order() {
-    std::size_t clusters = static_cast<std::size_t>(std::ranges::count(alive_, true));
+    std::size_t clusters = std::ranges::count(alive_, true);
     std::vector<std::size_t> chain;
     while (clusters > 1) {
       if (chain.empty()) chain.push_back(first_alive());
@@ -77,7 +77,7 @@ class Linkage {
 
   // Appends `second` to `first`, either of them reversed if that joins more similar ends.
   void join(std::vector<int>& first, std::vector<int>& second) const {
-    const auto alike = [this](int i, int j) { return leaf_similarity_[static_cast<std::size_t>(i) * size_ + j]; };
+    const auto alike = [this](int i, int j) { return leaf_similarity_[i * size_ + j]; };
     const float ends[] = {alike(first.back(), second.front()), alike(first.back(), second.back()),
                           alike(first.front(), second.front()), alike(first.front(), second.back())};
     const auto best = std::ranges::max_element(ends) - ends;
@@ -90,9 +90,9 @@ class Linkage {
     const std::size_t root = first_alive();
     std::vector<int> order = root < size_ ? members_[root] : std::vector<int>{};
     std::vector<bool> placed(size_);
-    for (const int expert : order) placed[static_cast<std::size_t>(expert)] = true;
+    for (const int expert : order) placed[expert] = true;
     for (std::size_t i = 0; i < size_; ++i) {
-      if (!placed[i]) order.push_back(static_cast<int>(i));
+      if (!placed[i]) order.push_back(i);
     }
     return order;
   }
@@ -106,7 +106,7 @@ class Linkage {
 }  // namespace
 
 std::vector<int> coactivation_order(std::span<const std::uint32_t> together_EE, int n_experts) {
-  const auto experts = static_cast<std::size_t>(n_experts);
+  const std::size_t experts = n_experts;
   assert(together_EE.size() == experts * experts);
   std::vector<double> scale(experts);
   std::vector<bool> alive(experts);
@@ -123,7 +123,7 @@ std::vector<int> coactivation_order(std::span<const std::uint32_t> together_EE, 
 }
 
 std::vector<int> similarity_order(std::vector<float> similarity_EE, int n_experts) {
-  const auto experts = static_cast<std::size_t>(n_experts);
+  const std::size_t experts = n_experts;
   assert(similarity_EE.size() == experts * experts);
   for (float& similarity : similarity_EE)
     if (std::isnan(similarity)) similarity = -1;  // nearest() would not find a cluster by NaN

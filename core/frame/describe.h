@@ -49,9 +49,9 @@ class Sizes {
   Sizes() = default;
   explicit Sizes(const RunInfo& info) {
     set(Size::experts, info.n_experts);
-    set(Size::domains, static_cast<int>(info.domains.size()));
+    set(Size::domains, info.domains.size());
   }
-  void set(Size size, int value) { values_[static_cast<std::size_t>(size)] = static_cast<std::size_t>(value); }
+  void set(Size size, int value) { values_[static_cast<std::size_t>(size)] = value; }
   std::size_t operator[](Size size) const {
     if (size != Size::nodes) return values_[static_cast<std::size_t>(size)];
     const std::size_t per_node = operator[](Size::ranks_per_node);

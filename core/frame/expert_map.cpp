@@ -18,7 +18,7 @@ using Rows = std::vector<std::vector<double>>;
 
 // Returns the centred rows of the experts that have tokens, and appends the ids of these experts to `experts`.
 Rows centred_rows(std::span<const std::uint32_t> counts_FE, int n_experts, std::vector<std::size_t>& experts) {
-  const auto columns = static_cast<std::size_t>(n_experts);
+  const std::size_t columns = n_experts;
   const std::size_t kinds = counts_FE.size() / columns;
   Rows rows;
   for (std::size_t e = 0; e < columns; ++e) {
@@ -31,7 +31,7 @@ Rows centred_rows(std::span<const std::uint32_t> counts_FE, int n_experts, std::
   }
   for (std::size_t f = 0; f < kinds && !rows.empty(); ++f) {
     double mean = 0;
-    for (const auto& row : rows) mean += row[f] / static_cast<double>(rows.size());
+    for (const auto& row : rows) mean += row[f] / rows.size();
     for (auto& row : rows) row[f] -= mean;
   }
   return rows;
@@ -89,7 +89,7 @@ void fix_sign(std::vector<double>& coordinates) {
 ExpertMap expert_map(std::span<const std::uint32_t> counts_FE, int n_experts) {
   assert(n_experts > 0 && counts_FE.size() % static_cast<std::size_t>(n_experts) == 0);
   ExpertMap map;
-  map.x_E.assign(static_cast<std::size_t>(n_experts), kNoValue);
+  map.x_E.assign(n_experts, kNoValue);
   map.y_E = map.x_E;
   std::vector<std::size_t> experts;
   const Rows rows = centred_rows(counts_FE, n_experts, experts);
@@ -106,7 +106,7 @@ ExpertMap expert_map(std::span<const std::uint32_t> counts_FE, int n_experts) {
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return gram[a][a] > gram[b][b]; });
   for (const std::size_t axis : {std::size_t{0}, std::size_t{1}}) {
     const double lambda = axis < n ? gram[order[axis]][order[axis]] : 0;
-    const bool varies = lambda > kRelativeTolerance * static_cast<double>(n) && lambda > 0;
+    const bool varies = lambda > kRelativeTolerance * n && lambda > 0;
     std::vector<double> coordinates(n, 0);
     if (varies) {
       for (std::size_t i = 0; i < n; ++i) coordinates[i] = std::sqrt(lambda) * vectors[order[axis]][i];

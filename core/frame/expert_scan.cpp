@@ -48,9 +48,7 @@ const ExpertCost* ExpertScan::find(int layer, int expert) const {
 }
 
 LayerSimilarity::LayerSimilarity(int layer, int experts)
-    : layer_(layer),
-      experts_(experts),
-      cosine_EE_(static_cast<std::size_t>(experts) * static_cast<std::size_t>(experts)) {
+    : layer_(layer), experts_(experts), cosine_EE_(experts * static_cast<std::size_t>(experts)) {
   for (int e = 0; e < experts; ++e) set(e, e, {1, 0});
 }
 

@@ -54,7 +54,7 @@ class LayerSimilarity {
   int most_similar(int expert) const;  // -1 if the layer has no other expert
 
  private:
-  std::size_t at(int i, int j) const { return static_cast<std::size_t>(i * experts_ + j); }
+  std::size_t at(int i, int j) const { return i * experts_ + j; }
   int layer_, experts_;
   std::vector<FigureOfPieces> cosine_EE_;
 };

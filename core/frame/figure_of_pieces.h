@@ -21,7 +21,7 @@ inline FigureOfPieces figure_of_sums(double pieces, double mean, double squares,
 }
 // Returns mean and interval of `values`, the values of at least one piece.
 inline FigureOfPieces figure_of_pieces(std::span<const double> values, double inside = 0.95) {
-  const auto n = static_cast<double>(values.size());
+  const double n = values.size();
   double sum = 0, squares = 0;
   for (const double value : values) sum += value;
   for (const double value : values) squares += (value - sum / n) * (value - sum / n);

@@ -37,9 +37,8 @@ std::size_t LayerPrediction::hits(Row before_K, Row chosen_K) {
   std::ranges::partial_sort(order_, guessed, [&](std::uint16_t a, std::uint16_t b) {
     return score_[a] > score_[b] || (score_[a] == score_[b] && a < b);
   });
-  return static_cast<std::size_t>(std::count_if(order_.begin(), guessed, [&](std::uint16_t expert) {
-    return std::ranges::find(chosen_K, expert) != chosen_K.end();
-  }));
+  return std::count_if(order_.begin(), guessed,
+                       [&](std::uint16_t expert) { return std::ranges::find(chosen_K, expert) != chosen_K.end(); });
 }
 
 float LayerPrediction::share(std::span<const std::uint16_t> before_TK, std::span<const std::uint16_t> chosen_TK) {
@@ -56,10 +55,10 @@ float LayerPrediction::share(std::span<const std::uint16_t> before_TK, std::span
     const std::size_t t = 2 * (i * odd_tokens / sampled_tokens) + 1;
     const Row chosen_K = row(chosen_TK, t);
     right += hits(row(before_TK, t), chosen_K);
-    chosen += static_cast<std::size_t>(std::ranges::count_if(chosen_K, [&](auto expert) { return expert < experts_; }));
+    chosen += std::ranges::count_if(chosen_K, [&](auto expert) { return expert < experts_; });
   }
   teach_all(~std::uint32_t{0});
-  return chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(right) / static_cast<double>(chosen));
+  return chosen == 0 ? kNoValue : static_cast<float>(right / static_cast<double>(chosen));
 }
 
 }  // namespace moescope

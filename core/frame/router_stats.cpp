@@ -38,7 +38,7 @@ class TimesLn {
  private:
   static std::vector<double> make_table() {
     std::vector<double> table(std::size_t{1} << 16);
-    for (std::size_t n = 1; n < table.size(); ++n) table[n] = static_cast<double>(n) * std::log(static_cast<double>(n));
+    for (std::size_t n = 1; n < table.size(); ++n) table[n] = n * std::log(static_cast<double>(n));
     return table;
   }
   static const std::vector<double>& table() {
@@ -48,7 +48,7 @@ class TimesLn {
 };
 
 float max_vio_of(double largest, std::size_t experts, std::uint64_t sum) {
-  return static_cast<float>(largest * static_cast<double>(experts) / static_cast<double>(sum) - 1);
+  return static_cast<float>(largest * experts / sum - 1);
 }
 
 template <class Count>
@@ -64,7 +64,7 @@ float max_vio_of(std::span<const Count> counts) {
 
 float entropy_norm_of(double n_ln_n, std::size_t experts, std::uint64_t sum) {
   if (experts == 1) return 1;
-  const double s = static_cast<double>(sum);
+  const double s = sum;
   const double entropy = std::log(s) - n_ln_n / s;  // -sum (n/s) ln (n/s)
   return static_cast<float>(std::clamp(entropy / std::log(static_cast<double>(experts)), 0.0, 1.0));
 }
@@ -82,8 +82,8 @@ LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t al
     largest = std::max(largest, n);
   }
   if (sum == 0) return {};
-  const double experts = static_cast<double>(counts.size());
-  const double mean = static_cast<double>(sum) / experts;
+  const double experts = counts.size();
+  const double mean = sum / experts;
   double squares = 0;
   std::uint64_t padding = 0;
   for (const std::uint32_t n : counts) {
@@ -92,7 +92,7 @@ LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t al
   }
   return {max_vio_of(largest, counts.size(), sum), static_cast<float>(std::sqrt(squares / experts) / mean),
           entropy_norm_of(TimesLn::sum(counts, largest), counts.size(), sum),
-          static_cast<float>(static_cast<double>(padding) / static_cast<double>(sum))};
+          static_cast<float>(padding / static_cast<double>(sum))};
 }
 
 }  // namespace
@@ -100,8 +100,7 @@ LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t al
 float utilisation(std::span<const std::uint32_t> counts, std::size_t expert) {
   const std::uint64_t sum = total(counts);
   if (sum == 0) return kNoValue;
-  return static_cast<float>(static_cast<double>(counts[expert]) * static_cast<double>(counts.size()) /
-                            static_cast<double>(sum));
+  return static_cast<float>(counts[expert] * static_cast<double>(counts.size()) / sum);
 }
 
 float max_vio(std::span<const std::uint32_t> counts) {
@@ -112,18 +111,18 @@ float max_vio(std::span<const std::uint64_t> counts) {
 }
 
 float mean_max_vio(const RoutedIds& routed, int parts) {
-  const std::size_t of_part = routed.ids_TK.size() / static_cast<std::size_t>(parts);
-  std::vector<std::uint32_t> counts(static_cast<std::size_t>(routed.n_experts));
+  const std::size_t of_part = routed.ids_TK.size() / parts;
+  std::vector<std::uint32_t> counts(routed.n_experts);
   double sum = 0;
   int counted = 0;
   for (std::size_t part = 0; part < static_cast<std::size_t>(parts); ++part) {
     std::ranges::fill(counts, 0u);
     for (std::size_t i = part * of_part; i < (part + 1) * of_part; ++i)
-      if (routed.ids_TK[i] >= 0 && !(routed.padding_T && routed.padding_T[i / static_cast<std::size_t>(routed.top_k)]))
-        ++counts[static_cast<std::size_t>(routed.ids_TK[i])];
+      if (routed.ids_TK[i] >= 0 && !(routed.padding_T && routed.padding_T[i / routed.top_k]))
+        ++counts[routed.ids_TK[i]];
     const float of_counts = max_vio(std::span<const std::uint32_t>(counts));
     if (is_missing(of_counts)) continue;
-    sum += static_cast<double>(of_counts);
+    sum += of_counts;
     ++counted;
   }
   return counted > 0 ? static_cast<float>(sum / counted) : kNoValue;
@@ -173,7 +172,7 @@ float filler_fraction(std::span<const std::uint32_t> counts, double capacity_fac
 float percentile(std::vector<float> values, double q) {
   std::erase_if(values, [](float value) { return !std::isfinite(value); });
   if (values.empty()) return kNoValue;
-  const double place = q * static_cast<double>(values.size() - 1);
+  const double place = q * (values.size() - 1);
   const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
   std::nth_element(values.begin(), below, values.end());
   if (below + 1 == values.end()) return *below;
@@ -231,7 +230,7 @@ double chance_max_vio(const RunInfo& info, int steps) {
 float utilisation_noise(std::int64_t tokens, int top_k, int n_experts) {
   if (!can_choose(tokens, top_k, n_experts)) return kNoValue;
   const double p = static_cast<double>(top_k) / n_experts;
-  return static_cast<float>(std::sqrt((1 - p) / (static_cast<double>(tokens) * p)));
+  return static_cast<float>(std::sqrt((1 - p) / (tokens * p)));
 }
 
 double load_entropy_by_chance(std::int64_t tokens, int top_k, int n_experts) {
@@ -265,7 +264,7 @@ LoadWindow::LoadWindow(int n_experts, int window)
 
 void LoadWindow::push(std::span<const std::uint32_t> counts) {
   assert(counts.size() == n_experts_);
-  std::uint32_t* row = ring_.data() + static_cast<std::size_t>(next_) * n_experts_;
+  std::uint32_t* row = ring_.data() + next_ * n_experts_;
   for (std::size_t e = 0; e < n_experts_; ++e) {
     sums_[e] += counts[e];
     sums_[e] -= row[e];  // zero until the ring is full
@@ -278,7 +277,7 @@ void LoadWindow::push(std::span<const std::uint32_t> counts) {
 std::span<const std::uint32_t> LoadWindow::step(int i) const {
   assert(i >= 0 && i < filled_);
   const int row = (next_ - filled_ + i + window_) % window_;
-  return {ring_.data() + static_cast<std::size_t>(row) * n_experts_, n_experts_};
+  return {ring_.data() + row * n_experts_, n_experts_};
 }
 
 void fill_derived_figures(RouterFrame& router, const LoadWindow& window) {

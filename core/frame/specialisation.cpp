@@ -72,14 +72,14 @@ std::string_view surroundings(const TokenFrame& text, std::size_t position) {
 std::vector<std::size_t> shared_experts(const TokenFrame& newer, const TokenFrame& older, int layer) {
   const TokenLayer *a = find_layer(newer, layer), *b = find_layer(older, layer);
   if (!a || !b || a->top_k != b->top_k || newer.text != older.text) return {};
-  const auto top_k = static_cast<std::size_t>(a->top_k);
+  const std::size_t top_k = a->top_k;
   std::vector<std::size_t> shared;
   for (const TokenSpan& token : token_spans(newer)) {
     const auto* chosen = a->experts_TK.data() + token.begin * top_k;
     const auto* before = b->experts_TK.data() + token.begin * top_k;
-    shared.push_back(static_cast<std::size_t>(std::count_if(chosen, chosen + top_k, [&](std::uint16_t e) {
+    shared.push_back(std::count_if(chosen, chosen + top_k, [&](std::uint16_t e) {
       return std::find(before, before + top_k, e) != before + top_k;
-    })));
+    }));
   }
   return shared;
 }
@@ -91,7 +91,7 @@ std::array<double, kBiasShares> bias_shares(int top_k, int n_experts) {
   const int half_shares = 2 * kFairShare;
   std::array<double, kBiasShares> shares{};
   for (int i = 0; i < kBiasShares; ++i) {
-    double& share = shares[static_cast<std::size_t>(i)];
+    double& share = shares[i];
     if (i <= kFairShare)
       share = fair * i / kFairShare;
     else if (i <= half_shares)
@@ -107,8 +107,8 @@ double share_at_bias(std::span<const float> bias_for_share_Q, int top_k, int n_e
   const auto above = std::ranges::lower_bound(bias_for_share_Q, static_cast<float>(bias));
   if (above == bias_for_share_Q.begin()) return 0;
   if (above == bias_for_share_Q.end()) return 1;
-  const auto i = static_cast<std::size_t>(above - bias_for_share_Q.begin());
-  const double low = static_cast<double>(above[-1]), high = static_cast<double>(*above);
+  const std::size_t i = above - bias_for_share_Q.begin();
+  const double low = above[-1], high = *above;
   return shares[i - 1] + (shares[i] - shares[i - 1]) * (bias - low) / (high - low);
 }
 
@@ -197,15 +197,15 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame) {
 float routing_stability(const TokenFrame& newer, const TokenFrame& older, int layer) {
   const std::vector<std::size_t> shared = shared_experts(newer, older, layer);
   if (shared.empty()) return kNoValue;
-  const double unchanged_count = static_cast<double>(std::accumulate(shared.begin(), shared.end(), std::size_t{0}));
+  const double unchanged_count = std::accumulate(shared.begin(), shared.end(), std::size_t{0});
   return static_cast<float>(unchanged_count / (static_cast<double>(shared.size()) * find_layer(newer, layer)->top_k));
 }
 
 float unchanged_choices(const TokenFrame& newer, const TokenFrame& older, int layer) {
   const std::vector<std::size_t> shared = shared_experts(newer, older, layer);
   if (shared.empty()) return kNoValue;
-  const auto top_k = static_cast<std::size_t>(find_layer(newer, layer)->top_k);
-  return ratio(static_cast<double>(std::ranges::count(shared, top_k)), static_cast<double>(shared.size()));
+  const std::size_t top_k = find_layer(newer, layer)->top_k;
+  return ratio(std::ranges::count(shared, top_k), shared.size());
 }
 
 float unchanged_baseline(int top_k, int n_experts) {
@@ -224,7 +224,7 @@ const TokenLayer* find_layer(const TokenFrame& text, int layer) {
 }
 
 std::vector<float> mix_shares(const TokenLayer& layer, std::size_t token) {
-  const auto top_k = static_cast<std::size_t>(layer.top_k);
+  const std::size_t top_k = layer.top_k;
   const float* scores = layer.scores_TK.data() + token * top_k;
   const double sum = std::accumulate(scores, scores + top_k, 0.0);
   std::vector<float> shares;
@@ -238,7 +238,7 @@ std::vector<FavouriteToken> favourite_tokens(std::span<const TokenFrame* const> 
   for (const TokenFrame* text : texts) {
     const TokenLayer* routed = text ? find_layer(*text, layer) : nullptr;
     if (!routed) continue;
-    const auto top_k = static_cast<std::size_t>(routed->top_k);
+    const std::size_t top_k = routed->top_k;
     for (const TokenSpan& token : token_spans(*text))
       for (std::size_t k = 0; k < top_k; ++k)
         if (routed->experts_TK[token.begin * top_k + k] == expert)

@@ -8,7 +8,7 @@ namespace {
 // True if a byte has the experts and scores of the byte before it. NaN equals nothing, so that bytes without scores are
 // tokens of their own.
 bool routed_as_before(const TokenLayer& layer, std::size_t byte) {
-  const auto top_k = static_cast<std::ptrdiff_t>(layer.top_k);
+  const std::ptrdiff_t top_k = layer.top_k;
   const auto is_same = [&](const auto& values) {
     const auto row = values.begin() + static_cast<std::ptrdiff_t>(byte) * top_k;
     return std::equal(row, row + top_k, row - top_k);

@@ -10,7 +10,7 @@ namespace {
 float per_token(const std::vector<std::uint32_t>& copies, std::int64_t tokens) {
   if (copies.empty() || tokens <= 0) return kNoValue;
   const std::uint64_t sum = std::accumulate(copies.begin(), copies.end(), std::uint64_t{0});
-  return static_cast<float>(static_cast<double>(sum) / static_cast<double>(tokens));
+  return static_cast<float>(sum / static_cast<double>(tokens));
 }
 
 // Standard: every copy to another node crosses the network. DeepEP: only one copy per destination node does.
@@ -21,10 +21,10 @@ double copies_across_nodes(const VolumeFrame& volume, bool deduplicated) {
   for (int s = 0; s < ranks; ++s) {
     if (deduplicated && !volume.nodes_RN.empty()) {
       for (int n = 0; n < nodes; ++n)
-        if (n != s / per_node) count += volume.nodes_RN[static_cast<std::size_t>(s * nodes + n)];
+        if (n != s / per_node) count += volume.nodes_RN[s * nodes + n];
     } else {
       for (int d = 0; d < ranks; ++d)
-        if (d / per_node != s / per_node) count += volume.copies_RR[static_cast<std::size_t>(s * ranks + d)];
+        if (d / per_node != s / per_node) count += volume.copies_RR[s * ranks + d];
     }
   }
   return count;
@@ -41,18 +41,18 @@ float nodes_per_token(const VolumeFrame& volume, std::int64_t tokens) {
 }
 
 float rank_overload(const VolumeFrame& volume) {
-  const auto ranks = static_cast<std::size_t>(volume.ranks);
+  const std::size_t ranks = volume.ranks;
   std::vector<std::uint64_t> received(ranks);
   for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) received[i % ranks] += volume.copies_RR[i];
   const std::uint64_t sum = std::accumulate(received.begin(), received.end(), std::uint64_t{0});
   if (sum == 0) return kNoValue;
-  const double largest = static_cast<double>(*std::max_element(received.begin(), received.end()));
-  return static_cast<float>(largest * static_cast<double>(ranks) / static_cast<double>(sum));
+  const double largest = *std::max_element(received.begin(), received.end());
+  return static_cast<float>(largest * ranks / sum);
 }
 
 DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated) {
   const auto& copies = deduplicated ? volume.distinct_RR : volume.copies_RR;
-  const auto ranks = static_cast<std::size_t>(volume.ranks);
+  const std::size_t ranks = volume.ranks;
   std::vector<double> received(ranks, 0);
   DispatchTotals totals;
   for (std::size_t s = 0; s < ranks; ++s)
@@ -65,7 +65,7 @@ DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated) {
     totals.fullest = std::max(totals.fullest, copies_to);
     totals.received += copies_to;
   }
-  if (totals.received > 0) totals.max_over_mean = totals.fullest * static_cast<double>(ranks) / totals.received;
+  if (totals.received > 0) totals.max_over_mean = totals.fullest * ranks / totals.received;
   return totals;
 }
 

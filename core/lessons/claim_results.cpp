@@ -120,8 +120,8 @@ std::vector<ClaimRow> claim_rows(std::span<const Claim> claims, const ClaimResul
   const auto tried = std::ranges::count_if(rows, [](const ClaimRow& row) { return row.result != nullptr; });
   for (ClaimRow& row : rows) {
     if (!row.result) continue;
-    row.gap = mean_over_seeds(row.result->gaps, 1 - 0.05 / static_cast<double>(tried));
-    row.pairs = static_cast<int>(std::ranges::count_if(row.result->gaps, [](double gap) { return !std::isnan(gap); }));
+    row.gap = mean_over_seeds(row.result->gaps, 1 - 0.05 / tried);
+    row.pairs = std::ranges::count_if(row.result->gaps, [](double gap) { return !std::isnan(gap); });
     row.verdict = judge_claim(*row.comparison, row.gap);
   }
   return rows;

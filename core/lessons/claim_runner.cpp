@@ -47,9 +47,8 @@ class ClaimRuns {
         }
     // The longest trainings come first, so that none of them runs alone at the end.
     for (auto& [key, run] : runs_) order_.push_back(&run);
-    std::ranges::stable_sort(order_, std::greater(), [](const ClaimRun* run) {
-      return parameter_count(run->config) * static_cast<double>(run->steps);
-    });
+    std::ranges::stable_sort(order_, std::greater(),
+                             [](const ClaimRun* run) { return parameter_count(run->config) * run->steps; });
   }
 
   std::size_t size() const { return runs_.size(); }
@@ -84,7 +83,7 @@ void train_all(ClaimRuns& runs, const std::function<void(int, int)>& progress) {
   std::mutex mutex;
   std::exception_ptr error;
   int ended = 0;
-  const int all = static_cast<int>(runs.size());
+  const int all = runs.size();
   parallel_for(all, [&](int) {
     const std::size_t place = next++;
     if (place >= runs.size()) return;
@@ -113,7 +112,7 @@ ClaimResult measure(const Claim& claim, std::size_t index, const ClaimRuns& runs
   const ClaimComparison& comparison = claim.comparisons[index];
   ClaimResult result{claim.name, static_cast<int>(index), settings_digest(claim), claim.steps, {}, {}};
   const auto value = [&](int run, int seed) {
-    const RunConfig& config = claim.runs[static_cast<std::size_t>(run)];
+    const RunConfig& config = claim.runs[run];
     return figure_of(runs.finished_run(with_seed(config, seed), claim.steps), comparison);
   };
   for (int seed = 0; seed < claim.seeds; ++seed) {

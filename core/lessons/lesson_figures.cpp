@@ -69,7 +69,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
 
 double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonColumns columns,
                      const MatrixFormat& format, const std::vector<float>& values) {
-  const auto rows = static_cast<std::size_t>(tensor.rows), cols = static_cast<std::size_t>(tensor.cols);
+  const std::size_t rows = tensor.rows, cols = tensor.cols;
   std::vector<float> q(values.size());
   QuantSums sums;
   quantize_operand({{values.data(), rows, cols, cols}, format.format, format.axis, {}, &sums}, {q.data(), rows, cols});
@@ -77,8 +77,8 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonC
   if (key == "clipped_blocks") return sums.clipped_blocks_share();
   double x2 = 0, err2 = 0, nonzero = 0, lost = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!counts(tensor, columns, static_cast<int>(i % cols))) continue;
-    const double x = values[i], error = x - static_cast<double>(q[i]);
+    if (!counts(tensor, columns, i % cols)) continue;
+    const double x = values[i], error = x - q[i];
     x2 += x * x, err2 += error * error;
     nonzero += x != 0, lost += x != 0 && q[i] == 0;
   }
@@ -181,7 +181,7 @@ std::optional<double> LessonReader::read(const LessonFigure& figure) const {
 
 std::optional<double> LessonReader::read(const std::string& key, const RunFigure& figure) const {
   if (figure.run >= static_cast<int>(histories_.size())) return std::nullopt;
-  return run_figure(key, figure, *histories_[static_cast<std::size_t>(figure.run)], modelled_);
+  return run_figure(key, figure, *histories_[figure.run], modelled_);
 }
 
 std::optional<double> LessonReader::read(const std::string& key, const ClusterFigure& figure) const {
@@ -209,7 +209,7 @@ std::string LessonReader::value_text(const LessonFigure& figure, const std::opti
   if (value) return figure_text(figure, *value);
   const auto* of_run = std::get_if<RunFigure>(&figure.source);
   if (figure.key != "steps_until" || !of_run || of_run->run >= static_cast<int>(histories_.size())) return "not yet";
-  const std::int64_t waited = steps_since_change(*histories_[static_cast<std::size_t>(of_run->run)]);
+  const std::int64_t waited = steps_since_change(*histories_[of_run->run]);
   return waited > 0 ? std::to_string(waited) + " so far, not yet" : "not yet";
 }
 

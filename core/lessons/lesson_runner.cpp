@@ -18,7 +18,7 @@ void wait_until_stopped(LiveRuns& live) {
 
 // Returns RunInfo::run of the run at `place`.
 int run_at(const LiveRuns& live, int place) {
-  return live.histories().at(static_cast<std::size_t>(place))->info().run;
+  return live.histories().at(place)->info().run;
 }
 
 void change_settings(const LessonTask& task, LiveRuns& live) {

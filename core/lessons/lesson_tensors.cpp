@@ -27,7 +27,7 @@ std::vector<float> make_tensor(const LessonTensor& tensor) {
   const RandomStream spreads(tensor.seed, "lesson spread " + tensor.name);
   const RandomStream patches(tensor.seed, "lesson patches " + tensor.name);
   std::vector<float> out;
-  out.reserve(static_cast<std::size_t>(tensor.rows) * static_cast<std::size_t>(tensor.cols));
+  out.reserve(tensor.rows * static_cast<std::size_t>(tensor.cols));
   for (int r = 0; r < tensor.rows; ++r) {
     for (int c = 0; c < tensor.cols; ++c) {
       const std::uint64_t n = out.size();

@@ -49,7 +49,7 @@ MatrixFormat read_format(TomlSection& section) {
     if (element != ElementFormat::e4m3 && element != ElementFormat::e5m2)
       section.problem("block", "one scale for the tensor needs format e4m3 or e5m2");
   } else {
-    chosen.format = mx_format(element, rule, static_cast<int>(section.integer("block", 32, 1, 4096)));
+    chosen.format = mx_format(element, rule, section.integer("block", 32, 1, 4096));
   }
   chosen.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
   return chosen;
@@ -64,7 +64,7 @@ class LessonParser {
       TomlSection root(*table, "", problems_);
       lesson_.title = root.required_text("title");
       lesson_.teaches = root.required_text("teaches");
-      lesson_.minutes = static_cast<int>(root.integer("minutes", 5, 1, 120));
+      lesson_.minutes = root.integer("minutes", 5, 1, 120);
       root.for_each_section("tensor", [this](TomlSection& tensor) { read_tensor(tensor); });
       root.inside("runs", [this](TomlSection& runs) { lesson_.runs = read_runs(runs, seed_); });
       runs_open_ = lesson_.runs.size();
@@ -88,14 +88,14 @@ class LessonParser {
     tensor.name = section.required_text("name");
     tensor.about = section.text("about");
     tensor.recipe = static_cast<LessonTensor::Recipe>(section.choice("recipe", {"gaussian", "heavy_tails"}, 0));
-    tensor.rows = static_cast<int>(section.integer("rows", tensor.rows, 1, kMaxTensorSide));
-    tensor.cols = static_cast<int>(section.integer("cols", tensor.cols, 1, kMaxTensorSide));
+    tensor.rows = section.integer("rows", tensor.rows, 1, kMaxTensorSide);
+    tensor.cols = section.integer("cols", tensor.cols, 1, kMaxTensorSide);
     tensor.mean = section.number("mean", tensor.mean, -1e6, 1e6);
     tensor.sigma = section.number("sigma", tensor.sigma, 0, 1e6);
-    tensor.freedom = static_cast<double>(section.integer("freedom", 3, 1, 30));
+    tensor.freedom = section.integer("freedom", 3, 1, 30);
     tensor.spread = section.number("spread", 0, 0, 40);
     tensor.patch_spread = section.number("patch_spread", 0, 0, 40);
-    tensor.outlier_column = static_cast<int>(section.integer("outlier_column", -1, 0, tensor.cols - 1));
+    tensor.outlier_column = section.integer("outlier_column", -1, 0, tensor.cols - 1);
     tensor.outlier_factor = section.number("outlier_factor", 1, 0, 1e6);
     if (seed_) tensor.seed = *seed_;
     lesson_.tensors.push_back(tensor);
@@ -152,8 +152,7 @@ class LessonParser {
     if (key == "utilisation" || key == "expert_share" || key == "expert_bias")
       figure.expert = read_pick(section, "expert", figure.expert);
     if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
-    if (key == "placed_max_over_mean")
-      figure.slots_per_rank = static_cast<int>(section.integer("slots_per_rank", 0, 0, 1024));
+    if (key == "placed_max_over_mean") figure.slots_per_rank = section.integer("slots_per_rank", 0, 0, 1024);
     if (key.starts_with("modelled_")) figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
     if (key == "steps_until") read_steps_until(section, figure);
     if (key == "finding") read_finding(section, figure);
@@ -260,8 +259,8 @@ class LessonParser {
           task.format = read_format(show);
           if (has_tensor_scale(task.format.format))
             show.problem("block", "the screen shows blocks only: give their length, a number");
-          task.row = static_cast<int>(show.integer("row", 0, 0, kMaxTensorSide - 1));
-          task.column = static_cast<int>(show.integer("column", 0, 0, kMaxTensorSide - 1));
+          task.row = show.integer("row", 0, 0, kMaxTensorSide - 1);
+          task.column = show.integer("column", 0, 0, kMaxTensorSide - 1);
         });
         break;
     }
@@ -298,8 +297,7 @@ class LessonParser {
     } else {
       if (!section.has("right"))
         section.problem("right", "is missing: the number of the right choice, 1 for the first");
-      prediction.right =
-          static_cast<int>(section.integer("right", 1, 1, static_cast<std::int64_t>(prediction.choices.size()))) - 1;
+      prediction.right = static_cast<int>(section.integer("right", 1, 1, prediction.choices.size())) - 1;
     }
     step.prediction = std::move(prediction);
   }

@@ -78,7 +78,7 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
     const auto *of_a = std::get_if<RunFigure>(&check.figure.source),
                *of_b = std::get_if<RunFigure>(&(*bound)->figure->source);
     if (!of_a || !of_b) continue;
-    const auto a = static_cast<std::size_t>(of_a->run), b = static_cast<std::size_t>(of_b->run);
+    const std::size_t a = of_a->run, b = of_b->run;
     if (a == b || std::max(a, b) >= configs.size()) continue;
     const auto things = things_that_differ(configs[a], configs[b]);
     if (things.size() > 1)

@@ -20,8 +20,7 @@ using Of = LessonPick::Of;
 
 // Returns the statistic over several layers, experts or steps. Skips missing values; NaN if there are none.
 double fold(Of rule, int index, const std::vector<double>& values) {
-  if (rule == Of::one)
-    return index >= 0 && index < static_cast<int>(values.size()) ? values[static_cast<std::size_t>(index)] : NAN;
+  if (rule == Of::one) return index >= 0 && index < static_cast<int>(values.size()) ? values[index] : NAN;
   double result = rule == Of::mean ? 0 : NAN;
   int count = 0;
   for (const double v : values) {
@@ -89,7 +88,7 @@ std::vector<double> utilisations(Frames frames, int layer) {
   const std::vector<std::uint64_t> slots = loads(frames, layer);
   const double sum = std::accumulate(slots.begin(), slots.end(), 0.0);
   std::vector<double> tokens(slots.begin(), slots.end());
-  for (double& n : tokens) n *= static_cast<double>(tokens.size()) / sum;
+  for (double& n : tokens) n *= tokens.size() / sum;
   return tokens;
 }
 
@@ -128,21 +127,21 @@ double volume_figure(std::string_view key, Frames frames, int layer, double toke
     const VolumeFrame& volume = router->volume;
     tokens += tokens_per_step;
     copies += sum_of(volume.copies_RR), distinct += sum_of(volume.distinct_RR), nodes += sum_of(volume.nodes_RN);
-    received.resize(static_cast<std::size_t>(volume.ranks));
+    received.resize(volume.ranks);
     for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) received[i % received.size()] += volume.copies_RR[i];
   }
   if (key == "copies_per_token") return copies / tokens;
   if (key == "ranks_per_token") return distinct / tokens;
   if (key == "nodes_per_token") return nodes / tokens;
   if (received.empty()) return NAN;
-  return *std::max_element(received.begin(), received.end()) * static_cast<double>(received.size()) / copies;
+  return *std::max_element(received.begin(), received.end()) * received.size() / copies;
 }
 
 double median_margin(const std::array<double, kHalfOctaves>& tokens) {
   double all = 0, counted_tokens = 0;
   for (const double n : tokens) all += n;
   for (int bin = 0; bin < kHalfOctaves; ++bin) {
-    counted_tokens += tokens[static_cast<std::size_t>(bin)];
+    counted_tokens += tokens[bin];
     if (all > 0 && 2 * counted_tokens >= all) return half_octave_edge(bin);
   }
   return NAN;
@@ -173,7 +172,7 @@ double steps_until(const RunFigure& figure, const History& history) {
   for (std::size_t i = kMean; i <= values.size(); ++i) {
     double mean = 0;
     for (std::size_t k = i - kMean; k < i; ++k) mean += values[k] / static_cast<double>(kMean);
-    if (mean < figure.limit) return static_cast<double>(i);
+    if (mean < figure.limit) return i;
   }
   return NAN;
 }
@@ -203,7 +202,7 @@ double placed_max_over_mean(const History& history, StepRange range, Frames fram
       planned_loads, ranks, {.slots_per_rank = std::max(slots, min_slots), .n_groups = 1, .ranks_per_node = ranks});
   const std::vector<double> load = rank_loads(placement, later_loads);
   const double sum = std::accumulate(load.begin(), load.end(), 0.0);
-  return *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()) / sum;
+  return *std::max_element(load.begin(), load.end()) * load.size() / sum;
 }
 
 // Plug-in estimate of the mutual information of domain and expert, in bits per slot.
@@ -230,8 +229,8 @@ double domain_bits(Frames frames, int layer, std::size_t domains) {
 double findings_of(const std::string& kind, const History& history) {
   // A pointer without ownership, because the caller holds the history during the scan.
   const auto all = find_all(HistoryPtr(HistoryPtr(), &history));
-  return static_cast<double>(std::ranges::count_if(
-      all, [&](const Finding& finding) { return finding.ongoing && finding_kind_info(finding.kind).name == kind; }));
+  return std::ranges::count_if(
+      all, [&](const Finding& finding) { return finding.ongoing && finding_kind_info(finding.kind).name == kind; });
 }
 
 double layer_figure(std::string_view key, const RunFigure& figure, const History& history, Frames frames, int layer) {
@@ -239,7 +238,7 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
   if (key == "utilisation") return fold(expert, figure.expert.index, utilisations(frames, layer));
   if (key == "expert_share") {
     std::vector<double> shares = utilisations(frames, layer);
-    for (double& share : shares) share /= static_cast<double>(shares.size());
+    for (double& share : shares) share /= shares.size();
     return fold(expert, figure.expert.index, shares);
   }
   if (key == "placed_max_over_mean")
@@ -253,10 +252,10 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
   if (key == "counts_ratio") {
     const std::vector<std::uint64_t> counts = loads(frames, layer);
     const double slots = static_cast<double>(history.info().tokens_per_step) * history.info().top_k;
-    return std::accumulate(counts.begin(), counts.end(), 0.0) / (slots * static_cast<double>(frames.size()));
+    return std::accumulate(counts.begin(), counts.end(), 0.0) / (slots * frames.size());
   }
-  if (key == "load_correlation") return load_correlation(frames, layer, static_cast<std::size_t>(figure.lag));
-  const auto tokens = static_cast<double>(history.info().tokens_per_step);
+  if (key == "load_correlation") return load_correlation(frames, layer, figure.lag);
+  const double tokens = history.info().tokens_per_step;
   if (key == "batch_rank_max_over_mean") {
     std::vector<double> steps;
     for (std::size_t t = 0; t < frames.size(); ++t)
@@ -280,8 +279,7 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
   if (key == "steps_until") return finite(steps_until(figure, history));
   if (key == "mxfp8_payload") {
     const int dim = history.info().dim;
-    return finite(static_cast<double>(bytes_per_token(Payload::mxfp8, dim)) /
-                  static_cast<double>(bytes_per_token(Payload::bf16, dim)));
+    return finite(bytes_per_token(Payload::mxfp8, dim) / static_cast<double>(bytes_per_token(Payload::bf16, dim)));
   }
   const StepRange range = stretch(figure, history);
   if (range.empty()) return std::nullopt;

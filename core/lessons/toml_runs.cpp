@@ -18,7 +18,7 @@ void add_settings(const toml::table& table, const std::string& prefix, const std
                   std::vector<LessonSetting>& settings, TomlProblems& problems) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
-    const int line = static_cast<int>(key.source().begin.line);
+    const int line = key.source().begin.line;
     const ConfigField* field = find_field(name);
     if (!field && node.is_table()) {
       add_settings(*node.as_table(), name, path, live, settings, problems);
@@ -41,7 +41,7 @@ void add_lines(const toml::table& table, const std::string& prefix, std::map<Set
   for (const auto& [key, node] : table) {
     const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
     if (const ConfigField* field = find_field(name))
-      lines[*field] = static_cast<int>(key.source().begin.line);
+      lines[*field] = key.source().begin.line;
     else if (node.is_table())
       add_lines(*node.as_table(), name, lines);
   }

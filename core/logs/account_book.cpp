@@ -233,7 +233,7 @@ std::string rule_pattern(std::string pattern, bool is_list) {
 void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   if (counts.sums_.empty() || counts.lowest_ == counts.highest_ || !speaks_of_experts(counts.pattern_)) return;
   const NameCounts::Sum& first = counts.sums_.begin()->second;
-  const auto experts = static_cast<double>(first.values);
+  const double experts = first.values;
   if (first.values < 2) return;
   double lowest = first.sum, highest = first.sum;
   bool is_whole = true;

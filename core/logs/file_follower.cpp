@@ -93,7 +93,7 @@ void FileFollower::read_file(bool growing) {
   if (!goes_on) return replace_histories(std::move(opened.histories));
   if (is_next) keep_steps();
   for (std::size_t i = 0; i < histories_.size(); ++i) histories_[i]->forget_from(kept_until_[i] + 1);
-  for (const auto& frame : frames) histories_[static_cast<std::size_t>(frame->run - options_.run)]->append(frame);
+  for (const auto& frame : frames) histories_[frame->run - options_.run]->append(frame);
 }
 
 // Reads the file again, because a history does not give back its frames in full.

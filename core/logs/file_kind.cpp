@@ -112,10 +112,9 @@ bool holds_text_log(const std::string& path, const TagMap& tags) {
   if (text_log_kind(bytes, tags)) return true;
   if (file.size() <= kTextLookedAt) return false;
   bytes.resize(kTextLookedAt);
-  const auto from = static_cast<off_t>(file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt));
+  const off_t from = file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt);
   const ssize_t read_bytes = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
-  return read_bytes > 0 &&
-         text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(read_bytes)), tags).has_value();
+  return read_bytes > 0 && text_log_kind(std::string_view(bytes).substr(0, read_bytes), tags).has_value();
 }
 
 // A lesson has a [[step]] or the key `teaches`; a config has neither.

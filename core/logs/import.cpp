@@ -147,7 +147,7 @@ void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries,
   // A run may have kLoadsOfAnyRun loads, or kLoadsOfAnEntry loads per entry of its file if these are more: in a trace
   // of single tokens of a large model, a row names one of several thousand experts.
   constexpr std::size_t kLoadsOfAnEntry = 8192, kLoadsOfAnyRun = std::size_t{1} << 26;
-  const std::size_t loads = info.moe_layers.size() * static_cast<std::size_t>(info.n_experts);
+  const std::size_t loads = info.moe_layers.size() * info.n_experts;
   const std::string all = info.source + ": " + std::to_string(info.moe_layers.size()) + " layers of " +
                           std::to_string(info.n_experts) + " experts";
   if (loads > kMaxImportedLoads) throw std::runtime_error(all + " are more than can be shown");
@@ -161,16 +161,15 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
   double sum = 0;
   for (const float ratio : ratios) {
     if (!(ratio >= 0)) throw Unreadable(std::to_string(ratio) + " is not a share of the load");
-    sum += static_cast<double>(ratio);
+    sum += ratio;
   }
   // Loads divided by the fair share have the mean 1 up to rounding, and keep their digits.
-  const double mean = sum / static_cast<double>(ratios.size());
+  const double mean = sum / ratios.size();
   if (!(mean > 0)) throw Unreadable("the shares of all experts are 0");
   const double factor = std::abs(mean - 1) <= kRounding ? kCountsOfFairShare : kCountsOfFairShare / mean;
   std::vector<std::uint32_t> counts;
   for (const float ratio : ratios)
-    counts.push_back(
-        static_cast<std::uint32_t>(std::min(kMostCounts, std::round(factor * static_cast<double>(ratio)))));
+    counts.push_back(static_cast<std::uint32_t>(std::min(kMostCounts, std::round(factor * ratio))));
   return counts;
 }
 
@@ -217,7 +216,7 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
   if (info.window <= 0) info.window = kImportWindow;
   // The window of every layer keeps its counts, so a file with a window of 100,000 steps must not fill the memory.
   const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});
-  info.window = static_cast<int>(std::clamp<std::int64_t>(kMaxWindowCounts / loads, 1, info.window));
+  info.window = std::clamp<std::int64_t>(kMaxWindowCounts / loads, 1, info.window);
   history_ = std::make_shared<History>(std::move(info), options.array_budget_bytes);
   if (options.on_run) options.on_run(history_->info());
 }
@@ -243,7 +242,7 @@ namespace {
 // Throws Unreadable if a router has loads of more or fewer experts than the run: they would make a damaged recording.
 void require_experts(const TelemetryFrame& frame, const RunInfo& info) {
   for (const RouterFrame& router : frame.routers) {
-    const std::size_t loads = router.tokens_per_expert.size(), experts = static_cast<std::size_t>(info.n_experts);
+    const std::size_t loads = router.tokens_per_expert.size(), experts = info.n_experts;
     if (loads > 0 && loads != experts)
       throw Unreadable("tokens_per_expert: " + std::to_string(loads) + " experts, not " + std::to_string(experts));
   }

@@ -165,7 +165,7 @@ void LogFollower::State::read_on() {
     const ssize_t read_bytes = ::pread(file, chunk.data(), chunk.size(), position);
     // If the file was rewritten, these bytes do not continue those read before. The next look starts again.
     if (read_bytes <= 0 || is_rewritten()) return;
-    std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(read_bytes));
+    std::string_view bytes = std::string_view(chunk).substr(0, read_bytes);
     // A program that goes on at its position in a file that was truncated leaves zeros before it.
     if (first_bytes.empty()) {
       const std::size_t zeros = std::min(bytes.find_first_not_of('\0'), bytes.size());

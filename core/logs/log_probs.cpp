@@ -305,7 +305,7 @@ LogRatios compare_log_probs(const LogProbs& trainer, const LogProbs& engine) {
       throw std::runtime_error("sequence " + std::to_string(s) + " has " + std::to_string(p.size()) +
                                " tokens of the trainer and " + std::to_string(q.size()) + " of the engine");
     for (std::size_t t = 0; t < p.size(); ++t)
-      if (std::isfinite(p[t]) && std::isfinite(q[t])) ratios.add(static_cast<double>(p[t]) - static_cast<double>(q[t]));
+      if (std::isfinite(p[t]) && std::isfinite(q[t])) ratios.add(p[t] - static_cast<double>(q[t]));
   }
   if (ratios.tokens() == 0) throw std::runtime_error("no token has a finite log-probability on both sides");
   return ratios;

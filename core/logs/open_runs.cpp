@@ -44,7 +44,7 @@ Imported open_recording(const std::string& path, const ImportOptions& options, s
   Imported imported;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto progress = [&](double share) {
-      return !options.progress || options.progress((static_cast<double>(i) + share) / static_cast<double>(runs.size()));
+      return !options.progress || options.progress((i + share) / runs.size());
     };
     const bool glance = options.glance && reader->is_large(runs[i].run);
     const int as_run = options.run + static_cast<int>(i);
@@ -87,9 +87,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     of_file.run = options.run + static_cast<int>(opened.histories.size());
     of_file.most_runs = most_runs - opened.histories.size();
     if (options.progress) {
-      of_file.progress = [&, i](double share) {
-        return options.progress((static_cast<double>(i) + share) / static_cast<double>(paths.size()));
-      };
+      of_file.progress = [&, i](double share) { return options.progress((i + share) / paths.size()); };
     }
     Imported imported = import_within_memory(paths[i], of_file, most_runs, opened);
     if (imported.runs.empty()) return {};

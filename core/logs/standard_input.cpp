@@ -123,7 +123,7 @@ std::string StandardInput::copy_some(bool& ended) {
   const ssize_t read_bytes = ::read(STDIN_FILENO, chunk.data(), chunk.size());
   if (read_bytes < 0) return errno == EINTR || errno == EAGAIN ? std::string() : std::strerror(errno);
   ended = read_bytes == 0;
-  const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(read_bytes));
+  const std::string_view bytes = std::string_view(chunk).substr(0, read_bytes);
   if (!write_all(file_, bytes)) return "cannot be copied to " + folder_ + ": " + std::strerror(errno);
   if (bytes.find('\n') == std::string_view::npos) return {};
   const std::lock_guard lock(mutex_);

@@ -140,7 +140,7 @@ void add_rules(TomlSection& section, std::vector<TagRule>& rules) {
     TagRule rule = common;
     rule.pattern = pattern;
     rule.spelled = spelled_alike(pattern);
-    rule.place = static_cast<int>(rules.size());
+    rule.place = rules.size();
     if (!set_meaning(rule, rule.column))
       section.problem("means", "is \"" + rule.column + "\"; allowed: " + allowed_meanings() +
                                    " (figures of the whole step have no {layer} in the pattern)");
@@ -170,7 +170,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
   TagMap map;
   if (const auto table = parse_toml(toml, problems)) {
     TomlSection root(*table, "", problems);
-    map.layer_offset_ = static_cast<int>(root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset));
+    map.layer_offset_ = root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset);
     const std::string program = root.text("program"), because = root.text("assumed_because");
     map.printed_steps_ = root.texts("printed_steps");
     root.table("settings");  // read by core/config/run_settings.h

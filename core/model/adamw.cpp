@@ -67,7 +67,7 @@ double squares_float(const float* g, std::size_t count) {
   double part[kLanes<float>], sum = 0;
   store(part, low);
   store(part + kLanes<double>, high);
-  for (; i < count; ++i) part[0] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+  for (; i < count; ++i) part[0] += g[i] * static_cast<double>(g[i]);
   for (const double value : part) sum += value;
   return sum;
 }
@@ -134,10 +134,10 @@ double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, i
 }
 
 double learning_rate(const OptimizerConfig& config, std::int64_t step) {
-  if (step < config.warmup_steps) return config.lr * static_cast<double>(step + 1) / config.warmup_steps;
+  if (step < config.warmup_steps) return config.lr * (step + 1) / config.warmup_steps;
   if (config.schedule == Schedule::constant) return config.lr;
   const double length = std::max(1, config.total_steps - config.warmup_steps);
-  const double u = std::min(1.0, static_cast<double>(step - config.warmup_steps) / length);
+  const double u = std::min(1.0, (step - config.warmup_steps) / length);
   return config.lr_min + (config.lr - config.lr_min) * 0.5 * (1 + std::cos(std::numbers::pi * u));
 }
 

@@ -13,9 +13,9 @@ Agreement agreement(const PredictedTokens& run, const PredictedTokens& reference
     if (same_vocabulary)
       found.kl += kl_divergence(token_scores(reference.logits.row(t), vocabulary),
                                 token_scores(run.logits.row(t), vocabulary), vocabulary);
-    found.ratios.add(static_cast<double>(reference.loss_T[t]) - static_cast<double>(run.loss_T[t]));
+    found.ratios.add(reference.loss_T[t] - static_cast<double>(run.loss_T[t]));
   }
-  found.kl = same_vocabulary ? found.kl / static_cast<double>(found.ratios.tokens()) : std::nan("");
+  found.kl = same_vocabulary ? found.kl / found.ratios.tokens() : std::nan("");
   return found;
 }
 

@@ -227,7 +227,7 @@ void Learner<T>::gather_experts() {
   const int own_experts = config.model.n_experts / ranks_->size();
   for (const ParameterTensor& tensor : parameters.tensors()) {
     if (tensor.shape.size() != 3) continue;
-    const std::size_t block = tensor.block_elements(), share = static_cast<std::size_t>(own_experts) * block;
+    const std::size_t block = tensor.block_elements(), share = own_experts * block;
     for (T* arena : {parameters.weights, parameters.moment1, parameters.moment2}) {
       std::vector<T> all = parameters.gather(tensor, arena);
       const std::vector<T> own_share(all.begin() + static_cast<std::ptrdiff_t>(share) * ranks_->rank(),

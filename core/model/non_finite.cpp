@@ -20,7 +20,7 @@ Found in_rows(const Matrix<float>& rows, const std::string& tensor, int layer, i
 Found in_experts(const Matrix<float>& rows, const DispatchPlan& plan, const std::string& tensor, int layer) {
   for (std::size_t e = 0; e + 1 < plan.expert_offset.size(); ++e) {
     const Index first = plan.expert_offset[e], count = plan.expert_offset[e + 1] - first;
-    if (Found found = in_rows(rows.row_block(first, count), tensor, layer, static_cast<int>(e))) return found;
+    if (Found found = in_rows(rows.row_block(first, count), tensor, layer, e)) return found;
   }
   return std::nullopt;
 }
@@ -41,7 +41,7 @@ Found in_moe(const MoeActivations<float>& moe, Index tokens, Index experts, int 
 // Searches the last tensor first, because the backward pass computes its gradient first.
 Found in_gradients(const Parameters<float>& parameters) {
   for (const ParameterTensor& tensor : parameters.tensors() | std::views::reverse) {
-    const Index cols = static_cast<Index>(tensor.shape.back());
+    const Index cols = tensor.shape.back();
     for (std::size_t b = 0; b < tensor.blocks(); ++b) {
       const Matrix<float> block(parameters.gradients + tensor.offset + b * tensor.outer_stride,
                                 static_cast<Index>(tensor.block_elements()) / cols, cols);
@@ -57,13 +57,12 @@ Found in_gradients(const Parameters<float>& parameters) {
 std::optional<NonFinitePlace> first_non_finite(const Learner<float>& learner) {
   const Transformer<float>& model = learner.model();
   const ModelConfig& config = learner.config.model;
-  const Index tokens = static_cast<Index>(model.part().tokens());
+  const Index tokens = model.part().tokens();
   for (int layer = 0; layer < config.n_layers; ++layer) {
     for (const auto& [rows, name] : model.rows_of(layer))
       if (Found found = in_rows(rows, name, layer)) return found;
     if (layer >= config.n_dense_layers)
-      if (Found found = in_moe(model.moe()[static_cast<std::size_t>(layer - config.n_dense_layers)], tokens,
-                               config.n_experts, layer))
+      if (Found found = in_moe(model.moe()[layer - config.n_dense_layers], tokens, config.n_experts, layer))
         return found;
   }
   for (const auto& [rows, name] : model.rows_of_head())

@@ -130,13 +130,13 @@ std::optional<NonFinitePlace> non_finite_in(std::string_view text) {
   at.value = *value;
   std::string_view part = take_part(place, ", ");
   if (const auto layer = number_after("layer", part)) {
-    at.layer = static_cast<int>(*layer);
+    at.layer = *layer;
     part = take_part(place, ", ");
   }
   at.tensor = part;
   part = take_part(place, ", ");
   if (const auto expert = number_after("expert", part)) {
-    at.expert = static_cast<int>(*expert);
+    at.expert = *expert;
     part = take_part(place, ", ");
   }
   const auto row = number_after("row", part), column = number_after("column", place);

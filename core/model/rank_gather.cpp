@@ -22,7 +22,7 @@ WholeRouter::WholeRouter(const RouterActivations<float>& own_routing, const Batc
     : own_routing_(own_routing), part_(part) {
   if (!part.ranks) return;
   whole_ = own_routing;
-  const auto experts = static_cast<std::size_t>(n_experts), k = static_cast<std::size_t>(top_k);
+  const std::size_t experts = n_experts, k = top_k;
   gather(own_routing.logits, experts, logits_, whole_.logits);
   gather(own_routing.scores, experts, scores_, whole_.scores);
   gather(own_routing.lse, 1, lse_, whole_.lse);
@@ -43,7 +43,7 @@ void WholeRouter::gather(const float* own_values, std::size_t width, std::vector
 }
 
 void WholeRouter::gather(const std::vector<std::int32_t>& own_values, std::vector<std::int32_t>& all) const {
-  all.resize(own_values.size() * static_cast<std::size_t>(part_.rank_count));
+  all.resize(own_values.size() * part_.rank_count);
   part_.ranks->gather_all(own_values.data(), own_values.size() * sizeof(std::int32_t), all.data());
 }
 
@@ -51,7 +51,7 @@ std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model) {
   std::vector<LayerSums> whole = model.quant_sums();
   Ranks* ranks = model.part().ranks;
   if (!ranks) return whole;
-  std::vector<LayerSums> all(static_cast<std::size_t>(ranks->size()));
+  std::vector<LayerSums> all(ranks->size());
   for (LayerSums& layer : whole) {
     ranks->gather_all(&layer, sizeof layer, all.data());
     layer = all.front();
@@ -69,7 +69,7 @@ WireFrame gather_wire(Ranks* ranks) {
   wire.ranks = ranks->size();
   wire.over_nodes = ranks->over_nodes();
   const Ranks::Traffic traffic = ranks->take_traffic();
-  const auto size = static_cast<std::size_t>(wire.ranks);
+  const std::size_t size = wire.ranks;
   wire.sent_RR.resize(size * size);
   ranks->gather_all(traffic.sent.data(), size * sizeof(std::uint64_t), wire.sent_RR.data());
   const auto ms = static_cast<float>(traffic.ms);

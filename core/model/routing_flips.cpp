@@ -23,7 +23,7 @@ std::size_t in_common(const std::uint16_t* a, const std::uint16_t* b, std::size_
 FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other) {
   FlipFrame frame;
   frame.layer = reference.layer;
-  const auto top_k = static_cast<std::size_t>(reference.top_k);
+  const std::size_t top_k = reference.top_k;
   const std::size_t tokens = reference.margin_T.size();
   std::size_t flipped = 0, common = 0;
   for (std::size_t t = 0; t < tokens; ++t) {
@@ -33,13 +33,13 @@ FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other)
     flipped += flip;
     common += flip ? in_common(ids, other_ids, top_k) : top_k;
     if (std::isnan(reference.margin_T[t])) continue;
-    const auto bin = static_cast<std::size_t>(half_octave_bin(reference.margin_T[t]));
+    const std::size_t bin = half_octave_bin(reference.margin_T[t]);
     ++frame.margin_tokens[bin];
     frame.margin_flipped[bin] += flip;
   }
   if (tokens == 0) return frame;
-  frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
-  frame.overlap = static_cast<float>(static_cast<double>(common) / static_cast<double>(tokens * top_k));
+  frame.flip_rate = static_cast<float>(flipped / static_cast<double>(tokens));
+  frame.overlap = static_cast<float>(common / static_cast<double>(tokens * top_k));
   return frame;
 }
 
@@ -62,7 +62,7 @@ std::vector<LayerRouting> routing_of(const Transformer<float>& model) {
                       shape.n_experts,
                       top_k,
                       ids,
-                      {moe.router.margin, ids.size() / static_cast<std::size_t>(top_k)}});
+                      {moe.router.margin, ids.size() / top_k}});
   }
   return layers;
 }
@@ -97,15 +97,14 @@ float flipped_in_any_layer(const std::vector<KeptRouting>& reference, const std:
     const KeptRouting* other_layer = same_layer(layer, other);
     if (!other_layer) continue;
     flipped.resize(layer.margin_T.size());
-    const auto top_k = static_cast<std::size_t>(layer.top_k);
+    const std::size_t top_k = layer.top_k;
     for (std::size_t t = 0; t < flipped.size(); ++t) {
       const auto* ids = layer.ids_TK.data() + t * top_k;
       if (!std::equal(ids, ids + top_k, other_layer->ids_TK.data() + t * top_k)) flipped[t] = true;
     }
   }
   if (flipped.empty()) return kNoValue;
-  return static_cast<float>(static_cast<double>(std::ranges::count(flipped, true)) /
-                            static_cast<double>(flipped.size()));
+  return static_cast<float>(std::ranges::count(flipped, true) / static_cast<double>(flipped.size()));
 }
 
 }  // namespace moescope

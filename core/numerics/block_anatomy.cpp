@@ -169,7 +169,7 @@ void find_amax(BlockAnatomy& block, std::span<const float> values) {
   std::uint32_t largest_bits = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFF;
-    if (std::min(bits, kInfinityBits) > std::min(largest_bits, kInfinityBits)) block.amax_at = static_cast<int>(i);
+    if (std::min(bits, kInfinityBits) > std::min(largest_bits, kInfinityBits)) block.amax_at = i;
     largest_bits = std::max(largest_bits, bits);
   }
   block.amax = std::bit_cast<float>(largest_bits);
@@ -290,7 +290,7 @@ void count_block(BlockAnatomy& block, std::span<const float> values) {
   for (const ElementAnatomy& e : block.elements) add_element(sums, e);
   sums.clipped_blocks = sums.clipped > 0;
   if (block.amax > 0) {
-    sums.crest = block.amax / std::sqrt(sums.x2 / static_cast<double>(values.size()));
+    sums.crest = block.amax / std::sqrt(sums.x2 / values.size());
     sums.crest_blocks = 1;
   }
 }

@@ -30,7 +30,7 @@ void encode_block(const ElementRounding& rounding, const float* __restrict x, In
 }
 
 double share(std::uint64_t part, std::uint64_t whole) {
-  return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  return whole ? part / static_cast<double>(whole) : 0.0;
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ void QuantSums::count_as_one_block() {
   clipped_blocks = std::min<std::uint64_t>(clipped_blocks, 1);
   if (crest_blocks == 0) return;
   crest_blocks = 1;
-  crest = amax / std::sqrt(x2 / static_cast<double>(elements));
+  crest = amax / std::sqrt(x2 / elements);
 }
 
 double QuantSums::sqnr_db() const {
@@ -75,7 +75,7 @@ double QuantSums::clipped_blocks_share() const {
   return share(clipped_blocks, blocks);
 }
 double QuantSums::mean_crest() const {
-  return crest_blocks ? crest / static_cast<double>(crest_blocks) : 0.0;
+  return crest_blocks ? crest / crest_blocks : 0.0;
 }
 
 void quantize_rows(const OperandFormat& format, ConstMatrix<float> in, std::uint8_t* codes, std::uint8_t* scales) {

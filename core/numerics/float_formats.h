@@ -47,7 +47,7 @@ inline constexpr FormatTraits kElementFormats[] = {
     {"e2m1", 4, 2, 1, 1, 2, 6.0f, 1.0f, 0x1p-1f, SpecialCodes::none},
     {"int8", 8, 0, 6, 0, 0, 127.0f / 64, 1.0f, 0x1p-6f, SpecialCodes::none},
 };
-inline constexpr int kNumElementFormats = static_cast<int>(std::size(kElementFormats));
+inline constexpr int kNumElementFormats = std::size(kElementFormats);
 constexpr const FormatTraits& traits(ElementFormat format) {
   return kElementFormats[static_cast<int>(format)];
 }

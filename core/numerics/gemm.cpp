@@ -25,10 +25,10 @@ void keep_openblas_on_this_thread() {
 
 // Converts to OpenBLAS's index type. OpenBLAS refuses a stride of 0, which a matrix without columns has.
 blasint blas(Index n) {
-  return static_cast<blasint>(n);
+  return n;
 }
 blasint leading(Index stride) {
-  return static_cast<blasint>(std::max<Index>(stride, 1));
+  return std::max<Index>(stride, 1);
 }
 
 template <class T>

@@ -124,7 +124,7 @@ bool packs_at_once(const QuantizedOperand<float>& first, const Operand<float>& o
 bool pack_in_bf16(const Operand<float>& operand, Threads threads, QuantizedOperand<float>& quantized) {
   constexpr Index kBand = 2 * kUnitDepth;
   const Matrix<const float>& m = operand.matrix;
-  const int bands = static_cast<int>((m.rows + kBand - 1) / kBand);
+  const int bands = (m.rows + kBand - 1) / kBand;
   Bf16* memory = panels_for(m.cols, m.rows);
   const PackedMatrix packed = in_panels(memory, to_tiles(m.rows, kUnitDepth));
   std::atomic<bool> all_fit{true};
@@ -306,7 +306,7 @@ QuantizedOperand<T> without_first_half(const QuantizedOperand<T>& operand) {
 constexpr Index kWeightTaskRows = 64;
 
 int tasks_of(Index length, Index task) {
-  return static_cast<int>((length + task - 1) / task);
+  return (length + task - 1) / task;
 }
 
 // Adds four shards pairwise in one pass: sum = (sum + parts[0]) + (parts[1] + parts[2]), with the parts `stride` apart.

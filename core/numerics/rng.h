@@ -15,12 +15,12 @@ namespace moescope {
 
 class RandomStream {
  public:
-  RandomStream(std::int64_t seed, std::string_view purpose) : key_(mix_bits(static_cast<std::uint64_t>(seed))) {
+  RandomStream(std::int64_t seed, std::string_view purpose) : key_(mix_bits(seed)) {
     for (const char c : purpose) key_ = mix_bits(key_ ^ static_cast<unsigned char>(c));
   }
 
   std::uint64_t bits(std::uint64_t n) const { return mix_bits(mix_bits(n + kWeyl) ^ key_); }
-  double uniform(std::uint64_t n) const { return static_cast<double>(bits(n) >> 11) * 0x1p-53; }  // [0, 1)
+  double uniform(std::uint64_t n) const { return (bits(n) >> 11) * 0x1p-53; }  // [0, 1)
 
   // Normal distribution with mean 0 and standard deviation 1 (Box-Muller).
   double normal(std::uint64_t n) const {

@@ -83,7 +83,7 @@ constexpr E8m0Rule e8m0_rule(ScaleRule rule, ElementFormat element) {
   const std::int32_t scaled = std::bit_cast<std::int32_t>(std::bit_cast<float>(amax_bits) * rule.factor);
   const std::int32_t carry = scaled < kMinNormalBits ? rule.carry_subnormal : rule.carry;
   const std::uint32_t carried = static_cast<std::uint32_t>(scaled) + static_cast<std::uint32_t>(carry);  // NaN may wrap
-  const auto up = static_cast<std::int32_t>(carried >> 23);
+  const std::int32_t up = carried >> 23;
   const bool finite = (amax_bits < kInfinity) & (up < rule.overflow);
   const std::int32_t above = up - rule.subtract, held = above < 0 ? 0 : above, code = held > 254 ? 254 : held;
   return finite ? code : 255;
@@ -95,7 +95,7 @@ inline std::uint8_t scale_code(ScaleRule rule, ElementFormat element, float amax
 
 // Returns FP8's encoding scale e; the scale is 1 / e.
 [[gnu::always_inline]] inline float fp8_encoding_scale(double element_max, bool power_of_two, float amax) {
-  const float encode = static_cast<float>(element_max / static_cast<double>(std::max(amax, 1e-12f)));
+  const float encode = static_cast<float>(element_max / std::max(amax, 1e-12f));
   return power_of_two ? std::bit_cast<float>(std::bit_cast<std::int32_t>(encode) & 0x7F800000) : encode;
 }
 
@@ -142,11 +142,11 @@ inline Nvfp4TensorScale nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
     if (t.encode == 0) t.encode = 1;
     t.decode = 1 / t.encode;
     t.base = t.encode * (1.0f / 6.0f);
-    t.unit = static_cast<double>(amax) / static_cast<double>(t.bound);
+    t.unit = amax / static_cast<double>(t.bound);
   } else if (scaling.rule == Nvfp4Rule::torchao) {
     t.decode = amax == 0 ? 1 : amax / t.bound;
     t.encode = 1 / t.decode;
-    t.unit = static_cast<double>(t.decode);
+    t.unit = t.decode;
   }
   return t;
 }

@@ -6,7 +6,7 @@
 namespace moescope {
 
 inline std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
+  return n;
 }
 
 }  // namespace moescope

@@ -53,7 +53,7 @@ class alignas(64) Share {
 };
 
 int share_begin(int tasks, int share, int shares) {
-  return static_cast<int>(std::int64_t{tasks} * share / shares);
+  return std::int64_t{tasks} * share / shares;
 }
 
 // Tell ThreadSanitizer that writes before hand_over() are visible after take_over(), because it does not see how
@@ -135,9 +135,8 @@ void parallel_for(int tasks, const std::function<void(int)>& body) {
     return;
   }
   if (team_threads == 0) return start_team([&] { parallel_for(tasks, body); });
-  std::vector<Share> shares(static_cast<std::size_t>(threads));
-  for (int i = 0; i < threads; ++i)
-    shares[static_cast<std::size_t>(i)].set(share_begin(tasks, i, threads), share_begin(tasks, i + 1, threads));
+  std::vector<Share> shares(threads);
+  for (int i = 0; i < threads; ++i) shares[i].set(share_begin(tasks, i, threads), share_begin(tasks, i + 1, threads));
   // Starts as many OpenMP tasks as threads, each of which works through all shares, so that libgomp's lock is taken a
   // few times per loop rather than once per task.
   hand_over(&shares);

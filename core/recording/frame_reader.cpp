@@ -64,11 +64,11 @@ class RowReader {
   void layer(int& layer, LayerColumn column) { layer = narrow(row_.get_integer(), column.lowest, kMaxLayers, "layer"); }
   void size(int& value, Size size, Column column) {
     const std::size_t highest = size == Size::top_k ? std::max<std::size_t>(1, sizes_[Size::experts]) : kMaxRanks;
-    value = narrow(row_.get_integer(), 1, static_cast<std::int64_t>(highest), column.name);
+    value = narrow(row_.get_integer(), 1, highest, column.name);
     sizes_.set(size, value);
   }
   void position(int& position, Column column) {
-    position = narrow(row_.get_integer(), 0, static_cast<std::int64_t>(sizes_[Size::tokens]), column.name);
+    position = narrow(row_.get_integer(), 0, sizes_[Size::tokens], column.name);
   }
   void flag(bool& flag, Column) { flag = row_.get_integer() != 0; }
   // Reads the figures of the table, and the nan_mask after them.
@@ -113,9 +113,9 @@ class RowReader {
   void bytes(std::string& text, Column) {
     const auto blob = row_.get_blob();
     text.assign(blob.begin(), blob.end());
-    sizes_.set(Size::tokens, static_cast<int>(text.size()));
+    sizes_.set(Size::tokens, text.size());
   }
-  void experts(SpecialisationFrame& special) { special.experts = static_cast<int>(sizes_[Size::experts]); }
+  void experts(SpecialisationFrame& special) { special.experts = sizes_[Size::experts]; }
   void nested(const auto&, const char*) {}
   void gemm(Gemm& gemm) {
     const GemmClass gemm_class = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
@@ -127,7 +127,7 @@ class RowReader {
   void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
     const int first = narrow(row_.get_integer(), 0, 255, "first_byte");
     const auto blob = row_.get_blob();
-    const int count = narrow(static_cast<std::int64_t>(blob.size() / 4), 0, 256 - first, "number of counts in blocks");
+    const int count = narrow(blob.size() / 4, 0, 256 - first, "number of counts in blocks");
     const auto counts = array_of<std::uint32_t>(blob, static_cast<std::size_t>(count), "blocks");
     std::copy(counts.begin(), counts.end(), e8m0_blocks.begin() + first);
   }
@@ -176,8 +176,8 @@ void read_flip(Statement& row, const Sizes& sizes, TelemetryFrame& frame) {
 
 void read_text_layer(Statement& row, Sizes sizes, std::vector<TokenFrame>& texts) {
   const int position = narrow(row.get_integer(), 0, static_cast<std::int64_t>(texts.size()) - 1, "position");
-  TokenFrame& text = texts[static_cast<std::size_t>(position)];
-  sizes.set(Size::tokens, static_cast<int>(text.text.size()));
+  TokenFrame& text = texts[position];
+  sizes.set(Size::tokens, text.text.size());
   read_row(row, sizes, text.layers.emplace_back());
 }
 
@@ -231,7 +231,7 @@ std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
   if (!frames_.next()) return nullptr;
   auto frame = std::make_shared<TelemetryFrame>();
   id = frames_.get_integer();
-  frame->run = static_cast<int>(frames_.get_integer());
+  frame->run = frames_.get_integer();
   frame->step = frames_.get_integer();
   if (!frames_.get_real(frame->wall_s)) frame->wall_s = kNoValue;
   frame->tokens = frames_.get_integer();

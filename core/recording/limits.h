@@ -19,7 +19,7 @@ inline int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest,
     throw std::runtime_error(what + " is " + std::to_string(value) + ", expected " + std::to_string(lowest) + " to " +
                              std::to_string(highest));
   }
-  return static_cast<int>(value);
+  return value;
 }
 
 // Throws std::runtime_error "WHERE..." if products of the sizes of a run are out of range. The writer asks before the

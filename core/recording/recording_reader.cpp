@@ -303,13 +303,12 @@ bool RecordingReader::Database::read_frames_ahead(Loaded& loaded, ReadAhead& ahe
 }
 
 bool RecordingReader::Database::read_on(Loaded& loaded, std::int64_t interval, const ReaderProgress& progress) const {
-  const auto last_id =
-      static_cast<double>(std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame")));
+  const double last_id = std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame"));
   const int run = loaded.info.run, as_run = loaded.history->info().run;
   // Statements call go_on as well, because a statement may skip many rows before it finds the next one of this run.
   bool cancelled = false;
   const auto go_on = [&] {
-    cancelled = cancelled || (progress && !progress(std::min(1.0, static_cast<double>(loaded.last_frame) / last_id)));
+    cancelled = cancelled || (progress && !progress(std::min(1.0, loaded.last_frame / last_id)));
     return !cancelled;
   };
   const Asking asking(connection(), go_on);
@@ -331,7 +330,7 @@ bool RecordingReader::Database::read_on(Loaded& loaded, std::int64_t interval, c
 // rewind.
 std::int64_t RecordingReader::Database::rows_of(const RunInfo& info) const {
   const std::int64_t frames = connection().integer("SELECT coalesce(max(id) - min(id) + 1, 0) FROM frame");
-  const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, info.moe_layers.size()));
+  const std::int64_t layers = std::max<std::size_t>(1, info.moe_layers.size());
   return std::max<std::int64_t>(0, frames) / static_cast<std::int64_t>(std::max<std::size_t>(1, runs.size())) * layers;
 }
 
@@ -408,13 +407,13 @@ void RecordingReader::read(
   if (db_->file.changed_unseen()) db_->file.reopen();
   Connection& connection = db_->connection();
   const Snapshot snapshot(connection);
-  const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame")));
+  const double last_id = std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame"));
   try {
     FrameReader reader(connection, info, 1);
     reader.seek(1);
     std::int64_t id = 0;
     while (const auto frame = reader.next(id))
-      if (!take(frame, static_cast<double>(id) / last_id)) return;
+      if (!take(frame, id / last_id)) return;
   } catch (const std::runtime_error& error) {
     const std::string message = error.what();
     throw std::runtime_error(message.starts_with("damaged") ? db_->path + ": " + message : message);

@@ -102,8 +102,7 @@ class RowBinder {
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     const ByteRange range = occupied_bytes(e8m0_blocks);
     statement_.bind(range.first);
-    statement_.bind_blob(e8m0_blocks.data() + range.first,
-                         static_cast<std::size_t>(range.count) * sizeof(std::uint32_t));
+    statement_.bind_blob(e8m0_blocks.data() + range.first, range.count * sizeof(std::uint32_t));
   }
 
  private:
@@ -389,7 +388,7 @@ void require_readable(const RunInfo& info, std::size_t domain_bytes) {
   narrow(info.top_k, 0, kMaxExperts, run + "top_k");
   narrow(info.ranks, 0, kMaxRanks, run + "number of ranks");
   narrow(std::ssize(info.domains), 0, kMaxListed, run + "number of domains");
-  narrow(static_cast<std::int64_t>(domain_bytes), 0, kLongestOfRun, run + "bytes of the names of all domains");
+  narrow(domain_bytes, 0, kLongestOfRun, run + "bytes of the names of all domains");
   narrow(std::ssize(info.config_toml), 0, kLongestOfRun, run + "bytes of its settings");
   check_products(info, run);
 }

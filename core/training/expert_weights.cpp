@@ -15,7 +15,7 @@ using ExpertMatrices = std::array<Matrix<const float>, 3>;
 // Returns w1, w3 and w2.
 ExpertMatrices weights_of(const Learner<float>& learner, int layer, int expert) {
   const ModelConfig& m = learner.config.model;
-  const FeedForwardView<float>& all = learner.parameters.weight_view.layers[static_cast<std::size_t>(layer)].experts;
+  const FeedForwardView<float>& all = learner.parameters.weight_view.layers[layer].experts;
   return {all.w13.row_block(2 * expert * m.moe_inter, m.moe_inter),
           all.w13.row_block((2 * expert + 1) * m.moe_inter, m.moe_inter),
           all.w2.row_block(expert * m.row_dim(), m.row_dim())};
@@ -24,7 +24,7 @@ ExpertMatrices weights_of(const Learner<float>& learner, int layer, int expert) 
 double norm_of(const ExpertMatrices& weights) {
   double sum = 0;
   for (const Matrix<const float>& w : weights)
-    for (Index i = 0; i < w.size(); ++i) sum += static_cast<double>(w.data[i]) * static_cast<double>(w.data[i]);
+    for (Index i = 0; i < w.size(); ++i) sum += w.data[i] * static_cast<double>(w.data[i]);
   return std::sqrt(sum);
 }
 
@@ -54,7 +54,7 @@ int layer_of(const ParameterTensor& tensor) {
 double squares_of(const float* values, const float* less, std::size_t count) {
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const double value = static_cast<double>(values[i]) - (less ? static_cast<double>(less[i]) : 0);
+    const double value = values[i] - (less ? static_cast<double>(less[i]) : 0);
     sum += value * value;
   }
   return sum;
@@ -69,7 +69,7 @@ ExpertSteps::ExpertSteps(const Learner<float>& learner, bool enabled) {
 void ExpertSteps::add(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) const {
   if (before_.empty()) return;
   const Parameters<float>& p = learner.parameters;
-  const auto experts = static_cast<std::size_t>(learner.config.model.n_experts);
+  const std::size_t experts = learner.config.model.n_experts;
   for (SpecialisationFrame& layer : layers) {
     std::vector<double> gradients(experts), updates(experts);
     std::size_t weight_index = 0;
@@ -79,10 +79,9 @@ void ExpertSteps::add(const Learner<float>& learner, std::vector<SpecialisationF
       if (layer_of(tensor) != layer.layer) continue;
       const std::size_t block = tensor.block_elements();
       parallel_for(learner.config.model.n_experts, [&](int e) {
-        const std::size_t at = tensor.offset + static_cast<std::size_t>(e) * tensor.outer_stride;
-        gradients[static_cast<std::size_t>(e)] += squares_of(p.gradients + at, nullptr, block);
-        updates[static_cast<std::size_t>(e)] +=
-            squares_of(p.weights + at, before.data() + static_cast<std::size_t>(e) * block, block);
+        const std::size_t at = tensor.offset + e * tensor.outer_stride;
+        gradients[e] += squares_of(p.gradients + at, nullptr, block);
+        updates[e] += squares_of(p.weights + at, before.data() + e * block, block);
       });
     }
     for (std::size_t e = 0; e < experts; ++e) {
@@ -98,12 +97,12 @@ void add_expert_weights(const Learner<float>& learner, std::vector<Specialisatio
     const StepPrecision precision = step_precision(learner.config, learner.steps_taken, layer.layer);
     const OperandFormat& format =
         precision.class_precision(GemmClass::experts).format(Direction::forward, OperandRole::w);
-    layer.weight_norm_E.resize(static_cast<std::size_t>(experts));
-    layer.weight_sqnr_E.resize(static_cast<std::size_t>(experts));
+    layer.weight_norm_E.resize(experts);
+    layer.weight_sqnr_E.resize(experts);
     parallel_for(experts, [&](int e) {
       const ExpertMatrices weights = weights_of(learner, layer.layer, e);
-      layer.weight_norm_E[static_cast<std::size_t>(e)] = static_cast<float>(norm_of(weights));
-      layer.weight_sqnr_E[static_cast<std::size_t>(e)] = sqnr_of(weights, format);
+      layer.weight_norm_E[e] = static_cast<float>(norm_of(weights));
+      layer.weight_sqnr_E[e] = sqnr_of(weights, format);
     });
   }
 }

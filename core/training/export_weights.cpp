@@ -42,7 +42,7 @@ int export_weights(const std::string& checkpoint, const std::string& path) {
     out.append(bytes);
   }
   out.finish();
-  return static_cast<int>(exported.size());
+  return exported.size();
 }
 
 std::string kept_checkpoint(const std::string& recording, const std::string& run_name,

@@ -56,8 +56,7 @@ Place place_of(std::string_view name) {
     return {-1, name.starts_with("tok_embeddings") ? GradientGroup::embedding : GradientGroup::head};
   name.remove_prefix(kLayers.size());
   int layer = 0;
-  name.remove_prefix(
-      static_cast<std::size_t>(std::from_chars(name.data(), name.data() + name.size(), layer).ptr + 1 - name.data()));
+  name.remove_prefix(std::from_chars(name.data(), name.data() + name.size(), layer).ptr + 1 - name.data());
   const GradientGroup group = name.starts_with("attention")     ? GradientGroup::attention
                               : name.starts_with("moe.router")  ? GradientGroup::gate
                               : name.starts_with("moe.experts") ? GradientGroup::experts
@@ -76,7 +75,7 @@ void append_frames(int layer, const GroupSums& sums, std::vector<GradientFrame>&
 std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_layers, const float* gradients,
                                      const float* reference) {
   constexpr auto kAllGroups = static_cast<std::size_t>(GradientGroup::all);
-  std::vector<GroupSums> layers(static_cast<std::size_t>(n_layers));
+  std::vector<GroupSums> layers(n_layers);
   GroupSums whole;
   for (const ParameterTensor& tensor : parameters.tensors()) {
     Sums sums;
@@ -85,13 +84,13 @@ std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_
       sums.add(gradients + at, reference + at, tensor.block_elements());
     }
     const Place place = place_of(tensor.name);
-    GroupSums& group_sums = place.layer < 0 ? whole : layers[static_cast<std::size_t>(place.layer)];
+    GroupSums& group_sums = place.layer < 0 ? whole : layers[place.layer];
     if (place.group != GradientGroup::all) group_sums[static_cast<std::size_t>(place.group)].add(sums);
     if (place.layer >= 0) group_sums[kAllGroups].add(sums);
     whole[kAllGroups].add(sums);
   }
   std::vector<GradientFrame> frames;
-  for (int layer = 0; layer < n_layers; ++layer) append_frames(layer, layers[static_cast<std::size_t>(layer)], frames);
+  for (int layer = 0; layer < n_layers; ++layer) append_frames(layer, layers[layer], frames);
   append_frames(-1, whole, frames);
   return frames;
 }

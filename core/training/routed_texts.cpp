@@ -36,12 +36,12 @@ float loss_of(std::span<const float> logits, std::int32_t id) {
 // Returns the token at which the cumulative distribution of softmax(logits / temperature) exceeds `u`, in [0, 1).
 std::int32_t draw(std::span<const float> logits, double temperature, double u) {
   const auto best = std::ranges::max_element(logits);
-  if (temperature == 0) return static_cast<std::int32_t>(best - logits.begin());
+  if (temperature == 0) return best - logits.begin();
   std::vector<double> sums;
   double sum = 0;
   for (const float logit : logits) sums.push_back(sum += std::exp((static_cast<double>(logit) - *best) / temperature));
   const auto at = std::ranges::upper_bound(sums, u * sum);
-  return static_cast<std::int32_t>(std::min<std::ptrdiff_t>(at - sums.begin(), std::ssize(logits) - 1));
+  return std::min<std::ptrdiff_t>(at - sums.begin(), std::ssize(logits) - 1);
 }
 
 std::span<const float> logits_row(const Transformer<float>& model, std::size_t row) {
@@ -85,7 +85,7 @@ int sequence_in_turn(const Batch& batch, const BatchPart& part, std::int64_t tur
                                           : *std::ranges::max_element(batch.domain) + std::ptrdiff_t{1};
   const auto distance = [&](std::int32_t domain) { return (domain - turn % domains + domains) % domains; };
   const auto first = batch.domain.begin() + part.first_sequence;
-  return static_cast<int>(std::ranges::min_element(first, first + part.sequences, {}, distance) - batch.domain.begin());
+  return std::ranges::min_element(first, first + part.sequences, {}, distance) - batch.domain.begin();
 }
 
 // Returns loss and routing of the first tokens (of at most 256 bytes) of one sequence of the batch, from the learner's
@@ -106,7 +106,7 @@ TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int 
 // model.
 const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>& learner,
                                             std::span<const std::int32_t> ids, int length) {
-  const int sequences = static_cast<int>((ids.size() + size(length) - 1) / size(length));
+  const int sequences = (ids.size() + size(length) - 1) / size(length);
   reader.config = learner.config;
   reader.config.router.aux_mode = AuxMode::none;
   reader.config.router.z_coeff = 0;
@@ -150,7 +150,7 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, const Tokenizer* t
   const RandomStream dice(learner.config.seed, "telemetry.sample");
   const Transformer<float>* model = nullptr;
   for (std::size_t settled = prompted; model == nullptr || settled < ids.size();) {
-    model = &read(sample_reader_, learner, ids, static_cast<int>(ids.size()));
+    model = &read(sample_reader_, learner, ids, ids.size());
     std::size_t next = ids.size();
     for (std::size_t t = ids.size(); t-- > settled;) {
       const auto number = static_cast<std::uint64_t>(step) << 16 | t;

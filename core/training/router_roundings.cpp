@@ -35,7 +35,7 @@ struct RoundedChoice {
     if (rounding == RouterRounding::operands) config.precision.router_gate = Recipe::bf16;
     if (rounding == RouterRounding::gate_output) config.precision.gate_output = StoredFormat::bf16;
     if (rounding == RouterRounding::bias) round_to_bf16(std::span(bias));
-    routed.plan(arena, router.part, static_cast<int>(bias.size()), config.router.top_k);
+    routed.plan(arena, router.part, bias.size(), config.router.top_k);
     arena.commit();
     const StepPrecision precision = step_precision(config, 0, router.layer);
     const LayerPrecision of_layer{&precision, router.layer, nullptr, nullptr, router.part.shard_rows()};
@@ -57,7 +57,7 @@ void count_changes(const SingleRouter& router, const RouterActivations<float>& e
     ++row.margin_tokens[bin];
     row.margin_flipped[bin] += flip;
   }
-  row.changed = static_cast<float>(static_cast<double>(changed) / static_cast<double>(tokens));
+  row.changed = static_cast<float>(changed / static_cast<double>(tokens));
 }
 
 bool counts_decide(const RouterConfig& config) {
@@ -78,7 +78,7 @@ RouterRoundingFrame count_rounding(const Learner<float>& learner, std::size_t mo
   RouterRoundingFrame row;
   row.layer = learner.config.model.n_dense_layers + static_cast<int>(moe);
   row.rounding = RouterRounding::counts;
-  row.changed = static_cast<float>(static_cast<double>(turned) / static_cast<double>(exact.size()));
+  row.changed = static_cast<float>(turned / static_cast<double>(exact.size()));
   return row;
 }
 

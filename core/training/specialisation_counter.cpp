@@ -20,16 +20,14 @@ void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std:
   for (std::size_t part_token = 0; part_token < part.tokens(); ++part_token) {
     const std::size_t t = part.first_token() + part_token;
     const std::int32_t* ids = ids_TK.data() + part_token * top_k;
-    std::uint32_t* of_domain = counts.domain_DE.data() + static_cast<std::size_t>(batch.domain_of(t)) * experts;
-    std::uint32_t* of_byte = counts.byte_256E.empty()
-                                 ? nullptr
-                                 : counts.byte_256E.data() + static_cast<std::size_t>(batch.input[t]) * experts;
+    std::uint32_t* of_domain = counts.domain_DE.data() + batch.domain_of(t) * experts;
+    std::uint32_t* of_byte = counts.byte_256E.empty() ? nullptr : counts.byte_256E.data() + batch.input[t] * experts;
     for (std::size_t i = 0; i < top_k; ++i) {
-      const auto e = static_cast<std::size_t>(ids[i]);
+      const std::size_t e = ids[i];
       ++of_domain[e];
       if (of_byte) ++of_byte[e];
       for (std::size_t j = i; j < top_k; ++j) {
-        const auto other = static_cast<std::size_t>(ids[j]);
+        const std::size_t other = ids[j];
         ++counts.together_EE[std::min(e, other) * experts + std::max(e, other)];
       }
     }
@@ -57,7 +55,7 @@ void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learne
     return;
   }
   const auto& moe = learner.model().moe();
-  const auto experts = static_cast<std::size_t>(config.model.n_experts);
+  const std::size_t experts = config.model.n_experts;
   const std::size_t domains = count_of_domains(batch);
   if (counts_.size() != moe.size() || (!moe.empty() && counts_[0].domain_DE.size() < domains * experts)) {
     counts_.assign(moe.size(), {});
@@ -69,9 +67,9 @@ void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learne
       if (config.reads_bytes()) counts_[i].byte_256E.resize(256 * experts);
     }
   }
-  const auto top_k = static_cast<std::size_t>(learner.model().top_k());
-  parallel_for(static_cast<int>(moe.size()), [&](int i) {
-    const auto layer = static_cast<std::size_t>(i);
+  const std::size_t top_k = learner.model().top_k();
+  parallel_for(moe.size(), [&](int i) {
+    const std::size_t layer = i;
     add_layer(batch, learner.model().part(), moe[layer].router.ids, top_k, counts_[layer]);
   });
 }

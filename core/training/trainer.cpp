@@ -47,7 +47,7 @@ float dropped_share(const RouterConfig& config, const RouterActivations<float>& 
     return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   };
   const std::uint64_t chosen = sum(router.tokens_per_expert), sent = sum(router.rows_per_expert);
-  return chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(chosen - sent) / static_cast<double>(chosen));
+  return chosen == 0 ? kNoValue : static_cast<float>((chosen - sent) / static_cast<double>(chosen));
 }
 
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
@@ -130,7 +130,7 @@ std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<
 
 Trainer::State::State(const RunConfig& config, Weights weights, Ranks* ranks)
     : learner(config, weights, ranks),
-      windows(static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers),
+      windows(config.model.n_layers - config.model.n_dense_layers,
               LoadWindow(config.model.n_experts, config.telemetry.window)),
       planners(windows.size()) {}
 
@@ -263,7 +263,7 @@ float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   });
   learner.config.router.gate_noise = noise;
   gather_wire(learner.ranks());  // discards the volume of these passes, which does not belong to the next step
-  return static_cast<float>(sum / static_cast<double>(held_out.size()));
+  return static_cast<float>(sum / held_out.size());
 }
 
 std::optional<OperandScan> Trainer::scan_operands(const Batch& batch, std::optional<Recipe> recipe,
@@ -304,7 +304,7 @@ RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> doma
   info.source = "trained here";
   info.config_toml = to_toml(config);
   info.n_layers = config.model.n_layers;
-  info.moe_layers.resize(static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers));
+  info.moe_layers.resize(config.model.n_layers - config.model.n_dense_layers);
   std::iota(info.moe_layers.begin(), info.moe_layers.end(), config.model.n_dense_layers);
   info.n_experts = config.model.n_experts;
   info.top_k = config.router.top_k;

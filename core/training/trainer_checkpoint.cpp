@@ -56,7 +56,7 @@ constexpr SavedTable kTables[] = {{"domain", &SpecialisationFrame::domain_DE},
                                   {"byte", &SpecialisationFrame::byte_256E}};
 
 std::string layer_name(const RunConfig& config, std::size_t moe) {
-  return "layers." + std::to_string(static_cast<std::size_t>(config.model.n_dense_layers) + moe);
+  return "layers." + std::to_string(config.model.n_dense_layers + moe);
 }
 
 std::string table_name(const RunConfig& config, std::size_t moe, const SavedTable& saved) {
@@ -129,7 +129,7 @@ void check_tensors(const SafetensorsFile& file, const ModelConfig& model) {
 
 void load_window(const SafetensorsFile& file, const std::string& name, int n_experts, LoadWindow& window) {
   const TensorView* view = file.find(name);
-  const std::size_t experts = static_cast<std::size_t>(n_experts);
+  const std::size_t experts = n_experts;
   if (!view || view->dtype != DType::u32 || view->shape.size() != 2 || view->shape[1] != experts)
     refuse(file.path(), "damaged checkpoint: " + name + " must be U32 [steps, " + std::to_string(n_experts) + "]");
   const std::vector<std::uint32_t> counts = raw_values<std::uint32_t>(*view);
@@ -161,9 +161,8 @@ std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
 
 // Returns the counts of each MoE layer; empty if the file has no counts.
 std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file, const RunConfig& config) {
-  const auto experts = static_cast<std::size_t>(config.model.n_experts);
-  std::vector<SpecialisationFrame> counts(
-      static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers));
+  const std::size_t experts = config.model.n_experts;
+  std::vector<SpecialisationFrame> counts(config.model.n_layers - config.model.n_dense_layers);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     counts[i].layer = config.model.n_dense_layers + static_cast<int>(i);
     counts[i].experts = config.model.n_experts;
@@ -215,7 +214,7 @@ void TrainerSnapshot::save(const std::string& path) const {
       if (const auto& load = planners[i].*saved.load; !load.empty())
         writer.add(load_name(config, i, saved), DType::u64, {load.size()}, std::as_bytes(std::span(load)));
   }
-  const auto experts = static_cast<std::size_t>(config.model.n_experts);
+  const std::size_t experts = config.model.n_experts;
   for (std::size_t i = 0; i < specialisation.size(); ++i)
     for (const SavedTable& saved : kTables) {
       const auto& table = specialisation[i].*saved.table;
@@ -259,7 +258,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
   s.tokens_seen = snapshot.tokens_seen;
   for (const SavedArena& saved : kArenas) {
     const std::vector<float>& values = snapshot.*saved.values;
-    assert(kept.size() == s.learner.parameters.size());
+    assert(values.size() == s.learner.parameters.size());
     std::copy(values.begin(), values.end(), s.learner.parameters.*saved.arena);
   }
   s.learner.expert_bias = snapshot.expert_bias;

@@ -20,7 +20,7 @@ constexpr const char* kPayloads[] = {"BF16", "FP8", "MXFP8"};
 
 // Returns the copies that arrive on each rank, [R], including the copies that stay on it.
 std::vector<double> receivedBy(const std::vector<std::uint32_t>& copies_RR, int ranks) {
-  std::vector<double> received(static_cast<std::size_t>(ranks));
+  std::vector<double> received(ranks);
   for (std::size_t i = 0; i < copies_RR.size(); ++i) received[i % received.size()] += copies_RR[i];
   return received;
 }
@@ -162,13 +162,13 @@ void AllToAllPanel::refill() {
 void AllToAllPanel::namePayloads() {
   for (int i = 0; i < payload_->count(); ++i) {
     const std::int64_t bytes = bytes_per_token(static_cast<Payload>(i), selection_->history()->info().dim);
-    payload_->setItemText(i, QString("%1, %2 a copy").arg(kPayloads[i], formatBytes(static_cast<double>(bytes))));
+    payload_->setItemText(i, QString("%1, %2 a copy").arg(kPayloads[i], formatBytes(bytes)));
   }
 }
 
 // Both kinds have the scale of the standard volumes, so that switching shows what is saved.
 void AllToAllPanel::fillMatrix(const VolumeFrame& volume) {
-  const auto ranks = static_cast<std::size_t>(volume.ranks);
+  const std::size_t ranks = volume.ranks;
   std::vector<double> bytes_RR;
   double top = 0;
   for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) {
@@ -186,9 +186,9 @@ void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
   for (double& multiple : received) multiple *= totals.received > 0 ? volume.ranks / totals.received : 0;
   matrix_->setReceived(std::move(received), volume.ranks_per_node);
   matrix_->receivedFigure = figure("dispatch_overload");
-  const auto bytes = [&](std::uint64_t copies) { return formatBytes(static_cast<double>(copies) * bytesPerCopy()); };
+  const auto bytes = [&](std::uint64_t copies) { return formatBytes(copies * bytesPerCopy()); };
   const auto share = [&](std::uint64_t copies) {
-    return formatPercent(totals.received > 0 ? static_cast<double>(copies) / totals.received : 0);
+    return formatPercent(totals.received > 0 ? copies / totals.received : 0);
   };
   const bool is_lean = deduplicated();
   const History& history = *selection_->history();

@@ -46,7 +46,7 @@ std::vector<std::int32_t> firstRanks(const Placement& placement) {
 double overload(const Placement& placement, std::span<const std::uint64_t> load) {
   const std::vector<double> loads = rank_loads(placement, load);
   const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
-  return sum > 0 ? *std::ranges::max_element(loads) * static_cast<double>(loads.size()) / sum : 0;
+  return sum > 0 ? *std::ranges::max_element(loads) * loads.size() / sum : 0;
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ void PlacementStrip::setPlacement(const Placement& placement, std::vector<std::u
   load_ = std::move(load_E);
   ranks_per_node_ = std::max(1, ranks_per_node);
   blocks_.clear();
-  rank_load_.assign(static_cast<std::size_t>(placement.ranks), 0);
+  rank_load_.assign(placement.ranks, 0);
   for (int e = 0; e < placement.n_experts(); ++e) {
     const auto ranks = ranksOf(placement, e);
     const double share = static_cast<double>(load_[e]) / std::max<std::size_t>(1, ranks.size());
@@ -103,7 +103,7 @@ void PlacementStrip::paintStatic(QPainter& painter) {
   paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))),
                 "copies by rank; experts can be dragged to another rank");
   painter.setPen(palette().text().color());
-  const int ranks = static_cast<int>(rank_load_.size());
+  const int ranks = rank_load_.size();
   const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);
   for (int rank = 0; rank < ranks; rank += stride)
     painter.drawText(QRectF(columnCentre(rank).x() - 30, plot.bottom() + 3, 60, line), Qt::AlignCenter,
@@ -210,7 +210,7 @@ void PlacementStrip::mouseReleaseEvent(QMouseEvent* event) {
 
 void PlacementStrip::keyPressEvent(QKeyEvent* event) {
   const int step = arrowOf(event).x();
-  const int experts = static_cast<int>(load_.size()), ranks = static_cast<int>(rank_load_.size());
+  const int experts = load_.size(), ranks = rank_load_.size();
   if (step == 0 || experts == 0) return PlotFrame::keyPressEvent(event);
   if (!(event->modifiers() & Qt::ShiftModifier))
     return emit expertChosen(chosen_ < 0 ? 0 : std::clamp(chosen_ + step, 0, experts - 1));
@@ -307,15 +307,15 @@ std::vector<std::uint64_t> ExpertPlacementPanel::plannedOf(const PlacementChoice
   const auto u = history.utilisation(selection_->layer(), edges_of(history.steps_in(range)));
   const auto of = load();
   const double mean = std::accumulate(of.begin(), of.end(), 0.0) / n_experts;
-  std::vector<std::uint64_t> sum(static_cast<std::size_t>(n_experts));
+  std::vector<std::uint64_t> sum(n_experts);
   for (std::size_t i = 0; i < u.size(); ++i)
-    if (u[i] > 0) sum[i % sum.size()] += static_cast<std::uint64_t>(std::llround(u[i] * mean));
+    if (u[i] > 0) sum[i % sum.size()] += std::llround(u[i] * mean);
   return sum;
 }
 
 Placement ExpertPlacementPanel::placed(const PlacementChoice& choice, std::int64_t step,
                                        std::span<const std::uint64_t> own_load) const {
-  const int n_experts = static_cast<int>(own_load.size());
+  const int n_experts = own_load.size();
   if (choice.replan_every == 0) return place(choice, *site(), n_experts, own_load);
   return place(choice, *site(), n_experts, plannedOf(choice, step, n_experts));
 }
@@ -369,7 +369,7 @@ void ExpertPlacementPanel::refill() {
   if (!hasSteps(strip_)) return;
   if (of.empty() || !where) return strip_->setNotice(notInLogNotice(history->info(), "tokens per expert and ranks"));
   PlacementChoice now = choice();
-  if (!placement_problem(now, static_cast<int>(of.size()), where->ranks).empty()) now = {};
+  if (!placement_problem(now, of.size(), where->ranks).empty()) now = {};
   strip_->setNotice({});
   const auto counted = history->settings_at(frame_->step)->value(&ParallelConfig::placement).value_or(kCounted);
   tried_out_ = placement_choice_text(now) != counted;
@@ -440,8 +440,7 @@ ValueTable ExpertPlacementPanel::table() const {
   for (int e = 0; e < placement.n_experts() && e < static_cast<int>(load_E.size()); ++e) {
     const auto ranks = ranksOf(placement, e);
     for (std::size_t replica = 0; replica < ranks.size(); ++replica)
-      table.add(selection_->layer(), e, replica, ranks[replica],
-                static_cast<double>(load_E[e]) / static_cast<double>(ranks.size()));
+      table.add(selection_->layer(), e, replica, ranks[replica], load_E[e] / static_cast<double>(ranks.size()));
   }
   return table;
 }

@@ -34,7 +34,7 @@ FullestRankPanel::FullestRankPanel(Selection* selection, QWidget* parent)
 }
 
 Metric FullestRankPanel::metric() const {
-  return kFigures.at(static_cast<std::size_t>(figure_->currentIndex())).metric;
+  return kFigures.at(figure_->currentIndex()).metric;
 }
 
 void FullestRankPanel::refill() {
@@ -43,7 +43,7 @@ void FullestRankPanel::refill() {
   const int layer = selection_->layer();
   const bool has_values = !is_missing(active->value_at(metric(), kWholeRun, selection_->step()));
   plot_->setNotice(has_values ? QString() : notInLogNotice(active->info(), "copies between ranks"));
-  plot_->setCaption(QString::fromUtf8(kFigures.at(static_cast<std::size_t>(figure_->currentIndex())).caption));
+  plot_->setCaption(QString::fromUtf8(kFigures.at(figure_->currentIndex()).caption));
   plot_->setAtLeastShown(1, 1);
   std::vector<ReferenceLine> references;
   if (metric() == Metric::ranks_per_token && active->info().top_k > 0)

@@ -39,7 +39,7 @@ void RankMatrix::setBytes(int ranks, std::vector<double> bytes_RR, double top) {
   bytes_ = std::move(bytes_RR);
   std::vector<std::uint8_t> codes;
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
-    const bool own = i / static_cast<std::size_t>(ranks) == i % static_cast<std::size_t>(ranks);
+    const bool own = i / ranks == i % static_cast<std::size_t>(ranks);
     codes.push_back(own || !(top > 0) ? kNoDataCode : scaleCode(bytes_[i] / top));
   }
   setCells(ranks, ranks, std::move(codes));
@@ -122,7 +122,7 @@ QRectF RankMatrix::barRect(int rank) const {
 
 QRect RankMatrix::figureRect(int figure) const {
   const QRect column = parts().figures;
-  const int count = static_cast<int>(figures_.size());
+  const int count = figures_.size();
   const int fitting = std::min(count, column.height() / std::max(1, figureHeight()));
   if (column.isEmpty() || figure >= fitting) return {};
   const int pitch = std::min(column.height() / std::max(1, fitting), figureHeight() + withType(kSpace16));

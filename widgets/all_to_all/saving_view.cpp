@@ -46,7 +46,7 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   links_->setAccessibleName("Bytes by link");
   links_->setFormatter([](double bytes) { return formatBytes(bytes); });
   links_->describe = [this](int row) {
-    const BandBars::Row& bar = links_->rows()[static_cast<std::size_t>(row)];
+    const BandBars::Row& bar = links_->rows()[row];
     return QStringList{bar.name, QString(bar.figure).replace(QLatin1Char('\t'), QLatin1Char(' '))};
   };
   column->addWidget(links_, 3);
@@ -86,7 +86,7 @@ SavingView::Saving SavingView::savingOf(const VolumeFrame& volume, int top_k) {
 
 void SavingView::setVolume(const VolumeFrame& volume, const TelemetryFrame& frame, const History& history,
                            Payload payload) {
-  row_bytes_ = static_cast<double>(bytes_per_token(payload, history.info().dim));
+  row_bytes_ = bytes_per_token(payload, history.info().dim);
   now_ = savingOf(volume, history.info().top_k);
   wire_->setTexts(wireForms(frame, history));
   wire_->setVisible(!wire_->text().isEmpty());
@@ -115,7 +115,7 @@ void SavingView::model(const RunInfo& info, const VolumeFrame& volume) {
 }
 
 void SavingView::fillLinks() {
-  const auto bytes = [this](std::uint64_t copies) { return static_cast<double>(copies) * row_bytes_; };
+  const auto bytes = [this](std::uint64_t copies) { return copies * row_bytes_; };
   const double network = bytes(now_.standard.network_out), deep_ep_network = bytes(now_.deep_ep.network_out);
   const double nvlink = bytes(now_.standard.nvlink_out), deep_ep_nvlink = bytes(now_.deep_ep.nvlink_out);
   std::vector<BandBars::Row> rows;
@@ -163,7 +163,7 @@ ValueTable SavingView::table() const {
                     {"NVLink, DeepEP", "bytes"},
                     {"saved by DeepEP", "share"}});
   const auto add = [&](const std::string& routing, const Saving& saving) {
-    const auto bytes = [this](std::uint64_t copies) { return static_cast<double>(copies) * row_bytes_; };
+    const auto bytes = [this](std::uint64_t copies) { return copies * row_bytes_; };
     table.add(routing, saving.top_k, bytes(saving.standard.network_out), bytes(saving.deep_ep.network_out),
               bytes(saving.standard.nvlink_out), bytes(saving.deep_ep.nvlink_out), saving.saved);
   };

@@ -15,7 +15,7 @@ namespace {
 // known.
 std::optional<std::uint64_t> countedBytes(const TelemetryFrame& frame, const History& history) {
   const auto payload = history.settings_at(frame.step)->text(&PrecisionConfig::payload).value_or("fp32");
-  const auto cells = static_cast<std::size_t>(frame.wire.ranks) * static_cast<std::size_t>(frame.wire.ranks);
+  const auto cells = frame.wire.ranks * static_cast<std::size_t>(frame.wire.ranks);
   std::uint64_t sum = 0;
   try {
     const RowBytes row = wire_row_bytes(payload, history.info().dim);
@@ -37,17 +37,16 @@ std::optional<std::uint64_t> countedBytes(const TelemetryFrame& frame, const His
 
 QStringList wireForms(const TelemetryFrame& frame, const History& history) {
   const WireFrame& wire = frame.wire;
-  const auto ranks = static_cast<std::size_t>(std::max(0, wire.ranks));
+  const std::size_t ranks = std::max(0, wire.ranks);
   if (ranks < 2 || wire.sent_RR.size() != ranks * ranks || wire.all_to_all_ms_R.size() != ranks) return {};
   std::uint64_t sent_bytes = 0;
   for (std::size_t i = 0; i < wire.sent_RR.size(); ++i)
     if (i / ranks != i % ranks) sent_bytes += wire.sent_RR[i];
-  const QString sent = QString("MPI sent %1 in this step").arg(formatBytes(static_cast<double>(sent_bytes)));
+  const QString sent = QString("MPI sent %1 in this step").arg(formatBytes(sent_bytes));
   const auto counted = countedBytes(frame, history);
   QString count("not counted");
   if (counted)
-    count = *counted == sent_bytes ? QString("as counted")
-                                   : QString("counted: %1").arg(formatBytes(static_cast<double>(*counted)));
+    count = *counted == sent_bytes ? QString("as counted") : QString("counted: %1").arg(formatBytes(*counted));
   const double slowest_ms = *std::ranges::max_element(wire.all_to_all_ms_R);
   const QString with_count = sent + QStringLiteral(", ") + count;
   return {with_count + QString("; the slowest rank took %1 ms (measured)").arg(formatValue(slowest_ms, 3)), with_count,

@@ -29,8 +29,8 @@ double lostOf(const LiveCost& cost, const LiveCost& first_of_row) {
 // Returns the bytes that a GPU sends in a step, over all MoE layers, to add up the replicas' gradients in BF16.
 double replicaBytes(const LiveCost& cost) {
   const ModelShape shape = askedConfig().shape;
-  const double expert = 3.0 * static_cast<double>(shape.row_dim() * shape.moe_inter) * 2;
-  return cost.gradients_sent * expert * static_cast<double>(shape.n_moe_layers()) / cost.live_case.ep;
+  const double expert = 3.0 * (shape.row_dim() * shape.moe_inter) * 2;
+  return cost.gradients_sent * expert * shape.n_moe_layers() / cost.live_case.ep;
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ std::vector<PyramidBin> errorsOf(std::vector<PyramidBin> bins) {
     if (bin.finite == 0 && bin.non_finite > 0) {
       bin = {.min = 0, .max = 0, .sum = 0, .finite = bin.non_finite};
     } else if (bin.finite > 0) {
-      const double low = errorOf(static_cast<double>(bin.max)), high = errorOf(static_cast<double>(bin.min));
-      bin.sum = bin.finite * errorOf(static_cast<double>(bin.mean()));
+      const double low = errorOf(bin.max), high = errorOf(bin.min);
+      bin.sum = bin.finite * errorOf(bin.mean());
       bin.min = static_cast<float>(low);
       bin.max = static_cast<float>(high);
     }
@@ -159,7 +159,7 @@ Panel::Answer GradientErrorPanel::answer() const {
     const auto frame = history.gradient_frame_at(selection_->step());
     const float snr = frame ? history.value_at(snr_metric, kWholeRun, frame->step) : kNoValue;
     if (is_missing(snr)) continue;
-    const double error = errorOf(static_cast<double>(snr));
+    const double error = errorOf(snr);
     const bool twin = selection_->isNoiseTwin(run), worst_twin = worst >= 0 && selection_->isNoiseTwin(worst);
     if (worst >= 0 && (twin && !worst_twin ? true : twin == worst_twin && error <= largest_error)) continue;
     worst = run;
@@ -206,7 +206,7 @@ std::optional<FigureOfPieces> GradientErrorPanel::overTexts(Metric metric) const
   const History& run = *selection_->histories()[comparedRun(*selection_)];
   std::vector<double> known;
   for (const float value : run.values_in(metric, kWholeRun, run.steps()))
-    if (std::isfinite(value)) known.push_back(static_cast<double>(value));
+    if (std::isfinite(value)) known.push_back(value);
   return known.empty() ? std::nullopt : std::optional(figure_of_pieces(known));
 }
 
@@ -233,7 +233,7 @@ QString GradientErrorPanel::unpinnedError(int run) const {
   if (!pinned()) return {};
   const History& history = *selection_->histories()[run];
   const auto frame = history.gradient_frame_at(selection_->step());
-  const double snr = static_cast<double>(history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step));
+  const double snr = history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step);
   return QString(" with the experts pinned; %1 with those that FP32 chooses").arg(formatPercent(errorOf(snr)));
 }
 
@@ -348,7 +348,7 @@ void GradientErrorPanel::refillMatrix() {
     }
   }
   for (const GradientGroup group : columns_) columns << gradient_group_name(group);
-  matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(columns_.size()), std::move(codes));
+  matrix_->setCells(layers_.size(), columns_.size(), std::move(codes));
   matrix_->setWeights(minusA() ? utilisationWeights() : sequentialWeights());
   matrix_->setLegend(legend());
   const QString run = runLetter(*selection_, selection_->run());
@@ -364,7 +364,7 @@ const GradientFrame* GradientErrorPanel::cell(int row, int column) const {
 
 double GradientErrorPanel::figureOf(const GradientFrame& gradient) const {
   const float snr = pinned() ? gradient.pinned_snr_db : gradient.snr_db;
-  return static_cast<double>(!cosine() ? snr : pinned() ? gradient.pinned_cosine : gradient.cosine);
+  return !cosine() ? snr : pinned() ? gradient.pinned_cosine : gradient.cosine;
 }
 
 double GradientErrorPanel::shownValue(int row, int column) const {
@@ -446,7 +446,7 @@ ValueTable GradientErrorPanel::tableOfPredictions() const {
     if (checkpoints) steps = history.steps_in(history.steps());
     if (!checkpoints && frame) steps = {frame->step};
     for (const std::int64_t step : steps) {
-      std::vector<TableValue> row{runLabel(*selection_, static_cast<int>(run)).toStdString(), step};
+      std::vector<TableValue> row{runLabel(*selection_, run).toStdString(), step};
       for (const PredictionFigure& figure : kPredictionFigures)
         row.push_back(unless_nan(history.value_at(figure.metric, kWholeRun, step)));
       table.add_row(row);
@@ -468,7 +468,7 @@ ValueTable GradientErrorPanel::table() const {
   for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
     const auto current = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!current) continue;
-    const std::string name = runLabel(*selection_, static_cast<int>(run)).toStdString();
+    const std::string name = runLabel(*selection_, run).toStdString();
     for (const GradientFrame& gradient : current->gradients)
       table.add(name, current->step, gradient.layer < 0 ? std::string("model") : std::to_string(gradient.layer),
                 std::string(gradient_group_name(gradient.group)), gradient.snr_db, gradient.cosine,

@@ -129,7 +129,7 @@ Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
   for (const Row& row : weightRows(run))
     for (std::size_t e = 0; e < row.difference.size(); ++e, ++all) {
       differ += row.difference[e] > 0;
-      if (row.difference[e] > largest) largest = row.difference[e], layer = row.layer, expert = static_cast<int>(e);
+      if (row.difference[e] > largest) largest = row.difference[e], layer = row.layer, expert = e;
     }
   if (all == 0) return {};
   const QString letter = runLetter(*selection_, run);
@@ -157,10 +157,10 @@ Panel::Answer LoadDifferencePanel::answer() const {
     double sum = 0;
     std::size_t count = 0;
     for (const Row& row : rows(run)) {
-      for (const float value : row.difference) sum += static_cast<double>(std::fabs(value));
+      for (const float value : row.difference) sum += std::fabs(value);
       count += row.difference.size();
     }
-    return count == 0 ? std::nan("") : sum / static_cast<double>(count);
+    return count == 0 ? std::nan("") : sum / count;
   };
   const double of_run = mean(shown_run);
   if (std::isnan(of_run)) return {};
@@ -200,8 +200,8 @@ void LoadDifferencePanel::refill() {
   if (rows_.empty())
     return view_->setNotice("No step has the loads of both runs, or the runs have different numbers of experts");
   view_->setNotice({});
-  const int columns = static_cast<int>(
-      std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size());
+  const int columns =
+      std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size();
   std::vector<std::uint8_t> codes;
   std::vector<int> layers;
   for (const Row& row : rows_) {
@@ -214,7 +214,7 @@ void LoadDifferencePanel::refill() {
                                                      : utilisationCode(value));
     }
   }
-  view_->setCells(static_cast<int>(rows_.size()), columns, std::move(codes));
+  view_->setCells(rows_.size(), columns, std::move(codes));
   view_->setWeights(shown() == Shown::weights ? sequentialWeights() : utilisationWeights());
   view_->setLegend(shown() == Shown::weights      ? weightLegend(isDark(palette()))
                    : shown() == Shown::difference ? differenceLegend(isDark(palette()))

@@ -30,7 +30,7 @@ GapPlot::GapPlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection
 
 int GapPlot::bins() const {
   const auto pixels = static_cast<std::int64_t>(plotRect().width() * devicePixelRatioF());
-  return static_cast<int>(std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels)));
+  return std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels));
 }
 
 void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, Gaps drawn) {
@@ -75,7 +75,7 @@ void GapPlot::chooseValueRange() {
       if (bin.finite > 0) raw.insert(raw.end(), {bin.min, bin.max});
     if (raw.empty()) continue;
     std::ranges::sort(raw);
-    const auto spared = static_cast<std::size_t>(kSpared * static_cast<double>(raw.size()));
+    const auto spared = static_cast<std::size_t>(kSpared * raw.size());
     take(raw[spared]);
     take(raw[raw.size() - 1 - spared]);
   }
@@ -88,13 +88,13 @@ void GapPlot::chooseValueRange() {
 }
 
 double GapPlot::centreOf(std::size_t bin, std::size_t bins) const {
-  const double per_bin = static_cast<double>(range().size()) / static_cast<double>(bins);
-  return static_cast<double>(range().first) - 0.5 + (static_cast<double>(bin) + 0.5) * per_bin;
+  const double per_bin = range().size() / static_cast<double>(bins);
+  return range().first - 0.5 + (bin + 0.5) * per_bin;
 }
 
 std::size_t GapPlot::binAt(std::int64_t step) const {
   const std::size_t bins = series_.front().values.size();
-  const auto bin = static_cast<std::size_t>((step - range().first) * static_cast<std::int64_t>(bins) / range().size());
+  const std::size_t bin = (step - range().first) * static_cast<std::int64_t>(bins) / range().size();
   return std::min(bin, bins - 1);
 }
 
@@ -111,7 +111,7 @@ void GapPlot::paintStatic(QPainter& painter) {
   for (Tick& tick : ticks)
     if (tick.value > 0) tick.label.prepend(QLatin1Char('+'));
   paintLeftAxis(painter, valueAxis(), ticks, caption_);
-  const int zero = static_cast<int>(std::lround(valueAxis().toPixel(0)));
+  const int zero = std::lround(valueAxis().toPixel(0));
   painter.setPen(mutedText(palette()));
   painter.drawLine(plot.left(), zero, plot.right(), zero);
 }
@@ -126,7 +126,7 @@ void GapPlot::paintGround(QPainter& painter) const {
     painter.fillRect(QRectF(left_x, plot.top(), right - left_x, plot.height()), QColor(c.sunken));
   }
   if (!std::isfinite(ground_.matters)) return;
-  const double matters = static_cast<double>(ground_.matters);
+  const double matters = ground_.matters;
   const double top = valueAxis().toPixel(matters), bottom = valueAxis().toPixel(-matters);
   painter.fillRect(QRectF(plot.left(), top, plot.width(), bottom - top), QColor(c.good_soft));
   painter.setPen(QColor(c.good));
@@ -323,7 +323,7 @@ Panel::Answer LossGapPanel::answer() const {
   if (!plot_->notice().isEmpty() || is_missing(band)) return {};
   QStringList sentences, outside, inside;
   for (const int place : judged_->candidates()) {
-    const auto first_step = judged_->gaps().track(place).out_since(static_cast<double>(band));
+    const auto first_step = judged_->gaps().track(place).out_since(band);
     const QString letter = runLetter(*selection_, place);
     (first_step ? outside : inside) << (first_step ? letter + reservation(place, true) : letter);
     if (first_step)
@@ -350,7 +350,7 @@ ValueTable LossGapPanel::table() const {
   std::vector<ValueColumn> columns{{"step"}};
   if (steps.empty()) return ValueTable(std::move(columns));
   const std::vector<std::int64_t> edges = edges_of(steps);
-  const auto name = [this](std::size_t run) { return runLabel(*selection_, static_cast<int>(run)).toStdString(); };
+  const auto name = [this](std::size_t run) { return runLabel(*selection_, run).toStdString(); };
   std::vector<std::vector<PyramidBin>> gaps;
   std::vector<std::vector<float>> smoothed_gaps;
   for (std::size_t run = 1; run < histories.size(); ++run) {

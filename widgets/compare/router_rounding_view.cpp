@@ -52,7 +52,7 @@ double meanShare(const TelemetryFrame& frame, RouterRounding rounding) {
   int layers = 0;
   for (const RouterRoundingFrame& row : frame.router_roundings) {
     if (row.rounding != rounding) continue;
-    sum += static_cast<double>(row.changed);
+    sum += row.changed;
     ++layers;
   }
   return layers > 0 ? sum / layers : std::nan("");
@@ -189,7 +189,7 @@ void RouterRoundingView::refillMatrix() {
       codes.push_back(scaleCode(at ? logPosition(at->changed, kLowestShare) : std::nan("")));
     }
   for (const RoundingSource& source : kRoundingSources) columns << source.name;
-  matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(kRoundingSources.size()), std::move(codes));
+  matrix_->setCells(layers_.size(), kRoundingSources.size(), std::move(codes));
   matrix_->setLegend(changedLegend(isDark(palette())));
   matrix_->setRowAxis(ticksOf(layers_), QString("layer, %1").arg(runLetter(*selection_, selection_->run())));
   matrix_->setColumnAxis(ticksOf(columns), {});
@@ -220,7 +220,7 @@ void RouterRoundingView::refillMargins() {
                       .in_short = "margin in FP32, log",
                       .back = "all",
                       .front = QString("changed by %1").arg(QString(source->name))});
-  margins_->setHistograms(tokens, flipped, seriesOf(static_cast<std::size_t>(source - kRoundingSources.begin())));
+  margins_->setHistograms(tokens, flipped, seriesOf(source - kRoundingSources.begin()));
 }
 
 const RouterRoundingFrame* RouterRoundingView::cell(int row, int column) const {
@@ -290,7 +290,7 @@ ValueTable RouterRoundingView::table() const {
     const TableValue none;
     if (row.rounding == RouterRounding::counts) add(none, none, none, none);
     for (int bin = 0; bin < kHalfOctaves; ++bin) {
-      const auto i = static_cast<std::size_t>(bin);
+      const std::size_t i = bin;
       if (row.margin_tokens[i] > 0)
         add(half_octave_edge(bin), half_octave_edge(bin + 1), row.margin_tokens[i], row.margin_flipped[i]);
     }

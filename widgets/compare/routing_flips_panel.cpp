@@ -57,7 +57,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
   layers_->describe = [this](int row, std::int64_t step) { return describe(row, step); };
   layers_->fetch = [this](StepRange range, int bins) {
     const auto& layers = shown()->info().moe_layers;
-    std::vector<std::uint8_t> codes(layers.size() * static_cast<std::size_t>(bins), kNoDataCode);
+    std::vector<std::uint8_t> codes(layers.size() * bins, kNoDataCode);
     for (std::size_t row = 0; row < layers.size(); ++row) {
       const auto slices = shown()->series(shownMetric(), layers[row], range, bins);
       for (std::size_t bin = 0; bin < slices.size(); ++bin)
@@ -137,8 +137,8 @@ std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
         rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
     if (!frame || flipsOf(*frame).empty()) continue;
     double sum = 0;
-    for (const FlipFrame& flips : flipsOf(*frame)) sum += static_cast<double>(flips.flip_rate);
-    rates.push_back({run, frame->step, sum / static_cast<double>(flipsOf(*frame).size())});
+    for (const FlipFrame& flips : flipsOf(*frame)) sum += flips.flip_rate;
+    rates.push_back({run, frame->step, sum / flipsOf(*frame).size()});
   }
   return rates;
 }
@@ -287,8 +287,7 @@ void RoutingFlipsPanel::refillLayers() {
   const auto& layers = shown()->info().moe_layers;
   layers_->setLegend(rateLegend(isDark(palette())));
   layers_->setRowAxis(ticksOf(layers), QString("layer, %1").arg(runLabel(*selection_, shownRun())), false);
-  layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown()) + rounding()),
-                     static_cast<int>(layers.size()));
+  layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown()) + rounding()), layers.size());
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
 }
@@ -353,11 +352,11 @@ ValueTable RoutingFlipsPanel::table() const {
     const auto current =
         rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
     if (!current) continue;
-    const std::string name = runLabel(*selection_, static_cast<int>(run)).toStdString();
+    const std::string name = runLabel(*selection_, run).toStdString();
     const std::string reference = rounding() ? "FP32 on the same weights" : "run A";
     for (const FlipFrame& flips : flipsOf(*current)) {
       for (int bin = 0; bin < kHalfOctaves; ++bin) {
-        const auto i = static_cast<std::size_t>(bin);
+        const std::size_t i = bin;
         if (flips.margin_tokens[i] == 0) continue;
         table.add(name, reference, current->step, flips.layer, flips.flip_rate, flips.overlap, half_octave_edge(bin),
                   half_octave_edge(bin + 1), flips.margin_tokens[i], flips.margin_flipped[i]);

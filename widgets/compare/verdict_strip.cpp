@@ -148,7 +148,7 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
                                              : QString("Verdict in %1 steps").arg(formatCount(found.lacking));
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {verdict};
-  const double wait = static_cast<double>(seconds) * static_cast<double>(found.lacking);
+  const double wait = seconds * static_cast<double>(found.lacking);
   return {QString("%1 (%2)").arg(verdict, aboutDuration(wait)), verdict};
 }
 

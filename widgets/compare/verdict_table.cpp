@@ -288,7 +288,7 @@ void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
   }
   int free_from = at.plot - kSpace8;
   for (const Tick& tick : ticks) {
-    const int x = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    const int x = std::lround(axis.toPixel(tick.value));
     painter.setPen(QColor(tick.value == 0 ? c.ink2 : c.grid));
     painter.drawLine(x, top, x, bottom);
     const QString label = tick.value > 0 ? QLatin1Char('+') + tick.label : tick.label;
@@ -357,13 +357,12 @@ void VerdictTable::paintInterval(QPainter& painter, const Layout& at, int number
   const VerdictRow& row = rows_[number];
   if (!std::isfinite(row.gap)) return;
   const Axis axis = gapAxis(at);
-  const double y = at.header + (number + 0.5) * at.row, gap = static_cast<double>(row.gap);
+  const double y = at.header + (number + 0.5) * at.row, gap = row.gap;
   const QColor color = colorOf(row, dark());
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
   if (std::isfinite(row.half) && row.half > 0) {
-    const double low = axis.toPixel(gap - static_cast<double>(row.half)),
-                 high = axis.toPixel(gap + static_cast<double>(row.half));
+    const double low = axis.toPixel(gap - row.half), high = axis.toPixel(gap + row.half);
     painter.setPen(QPen(color, kFocusLine, row.noise ? Qt::DashLine : Qt::SolidLine));
     painter.drawLine(QPointF(low, y), QPointF(high, y));
     painter.setPen(QPen(color, kFocusLine));

@@ -51,7 +51,7 @@ class VerdictTable : public PlotFrame {
   // Returns the shown texts: the header, then row by row.
   std::vector<QStringList> shownTexts() const;
   int heightFor(int rows) const;
-  QSize sizeHint() const override { return {600, heightFor(static_cast<int>(rows_.size()))}; }
+  QSize sizeHint() const override { return {600, heightFor(rows_.size())}; }
   std::optional<FigureTarget> figureAt(QPoint position) const override;
 
  signals:

@@ -194,7 +194,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   const int places = placesFor(judged_->matters());
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();
   if (std::isfinite(c.half) && c.half > 0) {
-    const bool tiny = static_cast<double>(c.half) < 0.5 * std::pow(10.0, -places);
+    const bool tiny = c.half < 0.5 * std::pow(10.0, -places);
     gap.below = QStringLiteral("±") + (tiny ? QString::number(c.half, 'g', 1) : QString::number(c.half, 'f', places));
   }
   if (!c.steps.empty() && std::isfinite(c.gap))
@@ -208,8 +208,7 @@ QStringList VerdictsPanel::reasons(const Conclusion& c) const {
   for (const std::string& reason : verdict_reasons(c)) forms << QString::fromStdString(reason);
   const float seconds = judged_->secondsPerStep();
   if (c.lacking > 0 && std::isfinite(seconds) && !forms.isEmpty())
-    forms.prepend(QString("%1 (%2)").arg(forms.front(),
-                                         aboutDuration(static_cast<double>(seconds) * static_cast<double>(c.lacking))));
+    forms.prepend(QString("%1 (%2)").arg(forms.front(), aboutDuration(seconds * static_cast<double>(c.lacking))));
   return forms;
 }
 

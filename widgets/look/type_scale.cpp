@@ -43,7 +43,7 @@ double typeScale(const QFontMetrics& metrics) {
 }
 
 int withType(double pixels, const QFontMetrics& metrics) {
-  return static_cast<int>(std::lround(pixels * typeScale(metrics)));
+  return std::lround(pixels * typeScale(metrics));
 }
 
 void followFont(QWidget* widget, std::function<void()> size) {

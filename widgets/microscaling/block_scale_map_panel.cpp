@@ -86,10 +86,10 @@ void BlockScaleMapPanel::Side::limit(std::size_t max_shown) {
 }
 
 void BlockScaleMapPanel::Side::zoom(double share, double factor) {
-  const double wanted_count = std::max(static_cast<double>(visible) * factor, static_cast<double>(kMinVisible));
+  const double wanted_count = std::max(visible * factor, static_cast<double>(kMinVisible));
   const auto next = std::min(size, static_cast<std::size_t>(std::lround(wanted_count)));
-  const double fixed = static_cast<double>(first) + share * static_cast<double>(visible);
-  const double begin = fixed - share * static_cast<double>(next);
+  const double fixed = first + share * visible;
+  const double begin = fixed - share * next;
   first = std::min(static_cast<std::size_t>(std::max(0.0, std::round(begin))), size - next);
   visible = next;
 }
@@ -103,7 +103,7 @@ BlockScaleMapPanel::BlockScaleMapPanel(Selection* selection, QWidget* parent)
   slice_box_->setAccessibleName("Slice");
   slice_box_->setToolTip("Which matrix of a tensor with more than two dimensions, an expert for instance");
   slice_box_->setPrefix("slice ");
-  connect(slice_box_, &QSpinBox::valueChanged, this, [this](int i) { emit sliceChosen(static_cast<std::size_t>(i)); });
+  connect(slice_box_, &QSpinBox::valueChanged, this, [this](int i) { emit sliceChosen(i); });
   addControl(slice_box_);
   addControl(axis_box_);
   slice_box_->hide();
@@ -139,14 +139,14 @@ BlockScaleMapPanel::BlockScaleMapPanel(Selection* selection, QWidget* parent)
     cells_->markDirty();
   });
   connect(cells_, &ScaleMapCells::scrolled, this, [this](double widths) {
-    horizontal_->setValue(horizontal_->value() + static_cast<int>(widths * static_cast<double>(columns_.visible)));
+    horizontal_->setValue(horizontal_->value() + static_cast<int>(widths * columns_.visible));
   });
   connect(vertical_, &QScrollBar::valueChanged, this, [this](int first) {
-    rows_.first = static_cast<std::size_t>(first);
+    rows_.first = first;
     cells_->markDirty();
   });
   connect(horizontal_, &QScrollBar::valueChanged, this, [this](int first) {
-    columns_.first = static_cast<std::size_t>(first);
+    columns_.first = first;
     cells_->markDirty();
   });
   syncScrollBars();
@@ -159,7 +159,7 @@ void BlockScaleMapPanel::setSource(const TensorSource& source, std::size_t slice
   const QSignalBlocker quiet(slice_box_);
   slice_box_->setRange(0, std::max(0, static_cast<int>(std::min<std::size_t>(source.slices(), INT_MAX)) - 1));
   slice_box_->setSuffix(QString(" of %1").arg(source.slices()));
-  slice_box_->setValue(static_cast<int>(slice));
+  slice_box_->setValue(slice);
   slice_box_->setVisible(source.slices() > 1);
   setSides();
 }
@@ -178,7 +178,7 @@ void BlockScaleMapPanel::setSides() {
   has_current_ = false;
   low_ = 0, high_ = -1;
   outliers_.clear();
-  const auto block = static_cast<std::size_t>(block_size(format_));
+  const std::size_t block = block_size(format_);
   rows_ = {axis_ == BlockAxis::row ? source_.rows() : source_.blocksDown(block)};
   columns_ = {axis_ == BlockAxis::row ? (source_.cols() + block - 1) / block : source_.cols()};
   columns_.run = axis_ == BlockAxis::row ? kBlockRun : kColumnRun;
@@ -196,10 +196,10 @@ void BlockScaleMapPanel::fit() {
 void BlockScaleMapPanel::syncScrollBars() {
   const auto sync = [](QScrollBar* bar, const Side& side) {
     const QSignalBlocker quiet(bar);
-    bar->setRange(0, static_cast<int>(side.size - side.visible));
-    bar->setPageStep(static_cast<int>(side.visible));
+    bar->setRange(0, side.size - side.visible);
+    bar->setPageStep(side.visible);
     bar->setSingleStep(std::max(1, static_cast<int>(side.visible / 20)));
-    bar->setValue(static_cast<int>(side.first));
+    bar->setValue(side.first);
     bar->setVisible(side.visible < side.size);
   };
   sync(vertical_, rows_);
@@ -208,15 +208,15 @@ void BlockScaleMapPanel::syncScrollBars() {
 
 void BlockScaleMapPanel::thin() {
   const QSize pixels = cells_->size() * cells_->devicePixelRatioF();
-  const auto block = static_cast<std::size_t>(block_size(format_));
-  columns_.limit(static_cast<std::size_t>(std::max(1, pixels.width())));
+  const std::size_t block = block_size(format_);
+  columns_.limit(std::max(1, pixels.width()));
   const std::size_t row_values = std::max<std::size_t>(1, columns_.shown()) * block;
   const std::size_t affordable = std::max<std::size_t>(1, kMaxValues / row_values);
   rows_.limit(std::min(static_cast<std::size_t>(std::max(1, pixels.height())), affordable));
 }
 
 void BlockScaleMapPanel::scalesAlongRows(std::vector<std::uint8_t>& codes) const {
-  const auto block = static_cast<std::size_t>(block_size(format_));
+  const std::size_t block = block_size(format_);
   const std::size_t shown = columns_.shown(), run = columns_.step == 1 ? shown : columns_.run;
   std::vector<float> values(run * block);
   for (std::size_t i = 0; i < rows_.shown(); ++i)
@@ -234,7 +234,7 @@ void BlockScaleMapPanel::scalesAlongRows(std::vector<std::uint8_t>& codes) const
 }
 
 void BlockScaleMapPanel::scalesDownColumns(std::vector<std::uint8_t>& codes) const {
-  const auto block = static_cast<std::size_t>(block_size(format_));
+  const std::size_t block = block_size(format_);
   const std::size_t shown = columns_.shown();
   std::vector<float> values(shown);
   std::vector<std::uint32_t> amax(shown);
@@ -299,7 +299,7 @@ void BlockScaleMapPanel::refill() {
   findOutliers(codes);
   for (std::uint8_t& code : codes) code = cellCode(code);
   cells_->setLegend(legend());
-  cells_->setCells(static_cast<int>(rows_.shown()), static_cast<int>(columns_.shown()), std::move(codes));
+  cells_->setCells(rows_.shown(), columns_.shown(), std::move(codes));
   setAxes();
   cells_->setCurrent(has_current_ ? shownAt(rows_, current_row_) : -1,
                      has_current_ ? shownAt(columns_, current_column_) : -1);
@@ -321,7 +321,7 @@ void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
   }
   const int middle = medianScale(std::move(usual));
   for (std::size_t column = 0; column < columns && middle >= 0; ++column)
-    if (medians[column] - middle >= kOutlierOctaves) outliers_.push_back(static_cast<int>(columns_.at(column)));
+    if (medians[column] - middle >= kOutlierOctaves) outliers_.push_back(columns_.at(column));
   update();  // repaints the answer
 }
 
@@ -350,8 +350,8 @@ Panel::Answer BlockScaleMapPanel::answer() const {
 
 std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int max_ticks) const {
   std::vector<Tick> ticks;
-  const double last = static_cast<double>(side.first + side.visible - 1);
-  for (const Tick& tick : integerTicks(static_cast<double>(side.first), last, max_ticks)) {
+  const double last = side.first + side.visible - 1;
+  for (const Tick& tick : integerTicks(side.first, last, max_ticks)) {
     const int cell = shownAt(side, static_cast<std::size_t>(tick.value));
     if (cell >= 0) ticks.push_back({static_cast<double>(cell), tick.label});
   }
@@ -375,7 +375,7 @@ std::vector<Tick> BlockScaleMapPanel::expertTicks(int max_ticks) const {
 // Returns the row of the map in which the rows of a group begin.
 std::size_t BlockScaleMapPanel::firstCellOf(std::size_t group) const {
   const std::size_t row = source_.rowGroups()[group];
-  return axis_ == BlockAxis::row ? row : source_.blockAt(row, static_cast<std::size_t>(block_size(format_)));
+  return axis_ == BlockAxis::row ? row : source_.blockAt(row, block_size(format_));
 }
 
 // Paints a line above the first row of every expert.
@@ -410,13 +410,13 @@ void BlockScaleMapPanel::setAxes() {
 int BlockScaleMapPanel::shownAt(const Side& side, std::size_t position) const {
   if (position < side.first || position >= side.first + side.visible) return -1;
   const std::size_t offset = position - side.first, stride = side.run * side.step;
-  return static_cast<int>(offset / stride * side.run + std::min(offset % stride, side.run - 1));
+  return offset / stride * side.run + std::min(offset % stride, side.run - 1);
 }
 
 QStringList BlockScaleMapPanel::describe(int row, int column) const {
   const auto [line, index] = blockAt(row, column);
   const bool along_rows = axis_ == BlockAxis::row;
-  const auto size = static_cast<std::size_t>(block_size(format_));
+  const std::size_t size = block_size(format_);
   const std::size_t first = along_rows ? line : source_.blockRows(index, size).first;
   const BlockAnatomy block = block_anatomy(format_, source_.readBlock(slice_, along_rows, line, index, size), 0,
                                            source_.sharedAmax(slice_, format_, axis_, line, index));

@@ -60,7 +60,7 @@ class BarDelegate : public RowDelegate {
     if (!all && largest > 0 && std::isfinite(value) && value > 0) {
       QColor color(colors(option.palette).plain_bar);
       color.setAlphaF(kBarAlpha);
-      const int length = static_cast<int>(std::lround(option.rect.width() * std::min(1.0, value / largest)));
+      const int length = std::lround(option.rect.width() * std::min(1.0, value / largest));
       painter->fillRect(QRect(option.rect.left(), option.rect.top() + 2, length, option.rect.height() - 4), color);
     }
     RowDelegate::paint(painter, option, index);
@@ -132,7 +132,7 @@ void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<Quant
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const int row = static_cast<int>(e) + 1;
     if (const double db = experts[e].sqnr_db(); experts[e].elements > 0 && db < least_.db)
-      least_.expert = static_cast<int>(e), least_.db = db;
+      least_.expert = e, least_.db = db;
     fillRow(row, QString::number(e), captured_->expert_rows[e + 1] - captured_->expert_rows[e], experts[e]);
   }
   fitColumns();

@@ -146,7 +146,7 @@ class OperandCostsModel : public QAbstractTableModel {
     double largest_share = 0;
     for (const Row& row : rows_)
       if (std::isfinite(row.share)) largest_share = std::max(largest_share, static_cast<double>(row.share));
-    return largest_share > 0 && std::isfinite(row.share) ? static_cast<double>(row.share) / largest_share : 0;
+    return largest_share > 0 && std::isfinite(row.share) ? row.share / largest_share : 0;
   }
   // Sorts the rows; rows without a value stay last.
   void arrange() {

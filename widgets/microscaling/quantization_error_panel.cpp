@@ -209,7 +209,7 @@ void QuantizationErrorPanel::refill() {
   view_->setNotice({});
 
   indexCells();
-  const int rows = static_cast<int>(layers_.size()), columns = static_cast<int>(tensors_.size());
+  const int rows = layers_.size(), columns = tensors_.size();
   std::vector<std::uint8_t> codes;
   for (const QuantFrame* quant : cells_) codes.push_back(quant ? scaleCode(sqnrPosition(quant->sqnr_db)) : kNoDataCode);
   view_->setCells(rows, columns, std::move(codes));
@@ -227,7 +227,7 @@ OperandPlace QuantizationErrorPanel::placeAt(int row, int column) const {
 }
 
 const QuantFrame* QuantizationErrorPanel::quantAt(int row, int column) const {
-  return cells_[static_cast<std::size_t>(row) * tensors_.size() + column];
+  return cells_[row * tensors_.size() + column];
 }
 
 // Finds layers and operands by binary search, since 61 layers have some thousands of operands.
@@ -237,10 +237,10 @@ void QuantizationErrorPanel::indexCells() {
   cells_.assign(layers_.size() * tensors_.size(), nullptr);
   for (const QuantFrame& quant : frame_->quants) {
     if (quant.gemm_class() != gemm_class_) continue;
-    const auto row = static_cast<std::size_t>(std::ranges::lower_bound(layers_, quant.layer) - layers_.begin());
+    const std::size_t row = std::ranges::lower_bound(layers_, quant.layer) - layers_.begin();
     const OperandPlace& place = quant;
     const auto column = std::ranges::lower_bound(tensors_, place, comesBefore) - tensors_.begin();
-    cells_[row * tensors_.size() + static_cast<std::size_t>(column)] = &quant;
+    cells_[row * tensors_.size() + column] = &quant;
   }
 }
 

@@ -185,11 +185,11 @@ void TensorLab::showExpert(int expert) {
   if (!whole_.valid()) return;
   const auto groups = static_cast<int>(whole_.rowGroups().size()) - 1;
   if (expert >= groups) return;
-  if (expert >= 0 && !whole_.group(static_cast<std::size_t>(expert)).valid()) {
+  if (expert >= 0 && !whole_.group(expert).valid()) {
     emit readoutChanged(QString("Expert %1 got no token in this step").arg(expert));
     return;
   }
-  openTensor(expert < 0 || !whole_.grouped() ? whole_ : whole_.group(static_cast<std::size_t>(expert)), 0);
+  openTensor(expert < 0 || !whole_.grouped() ? whole_ : whole_.group(expert), 0);
   experts_->setCurrent(expert);
 }
 
@@ -202,12 +202,11 @@ void TensorLab::showTensor(const QString& name, const MatrixFormat& format, std:
 void TensorLab::showElement(const OperandElement& at) {
   if (!whole_.captured()) return;
   const auto& groups = whole_.rowGroups();
-  const auto expert = static_cast<std::size_t>(std::max(0, at.expert));
+  const std::size_t expert = std::max(0, at.expert);
   if (expert + 1 >= groups.size()) return;
   const std::size_t begin = at.expert < 0 ? 0 : groups[expert],
                     end = at.expert < 0 ? whole_.rows() : groups[expert + 1];
-  const Element first{begin + static_cast<std::size_t>(std::max<Index>(0, at.row)),
-                      static_cast<std::size_t>(std::max<Index>(0, at.column))};
+  const Element first{begin + std::max<Index>(0, at.row), static_cast<std::size_t>(std::max<Index>(0, at.column))};
   const Element last{at.row < 0 ? end : first.row + 1, at.column < 0 ? whole_.cols() : first.col + 1};
   if (first.row >= last.row || last.row > end || first.col >= last.col || last.col > whole_.cols()) return;
   showExpert(-1);
@@ -230,7 +229,7 @@ TensorLab::Element TensorLab::mostExtreme(Element first, Element last) const {
 }
 
 bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {
-  const auto size = static_cast<std::size_t>(block_size(format_));
+  const std::size_t size = block_size(format_);
   if (axis_ == BlockAxis::row) return line_ == row && block_ == col / size;
   return line_ == col && block_ == source_.blockAt(row, size);
 }
@@ -251,14 +250,12 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   map_->setCurrent(line, block);
   const QString place =
       (along_rows ? QString("row %1, block %2") : QString("column %1, block %2")).arg(line).arg(block);
-  const std::size_t row =
-      along_rows ? line : source_.blockRows(block, static_cast<std::size_t>(block_size(format_))).first;
+  const std::size_t row = along_rows ? line : source_.blockRows(block, block_size(format_)).first;
   const QString slice = source_.slices() > 1 ? QString(", slice %1").arg(slice_) : QString();
   const QString expert = source_.grouped() ? QString(", expert %1").arg(source_.groupOf(row)) : QString();
-  microscope_->setBlock(
-      {place + expert + slice, source_.name()},
-      source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(block_size(format_))), format_, axis_,
-      source_.sharedAmax(slice_, format_, axis_, line, block));
+  microscope_->setBlock({place + expert + slice, source_.name()},
+                        source_.readBlock(slice_, along_rows, line, block, block_size(format_)), format_, axis_,
+                        source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
   if (const QString loss = source_.lost(); !loss.isEmpty())
     bar_->showSample(QString("%1. Missing values are read as NaN.").arg(loss));
@@ -268,7 +265,7 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
 void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
   if (format == format_ && axis == axis_) return;
   const bool other = axis != axis_ || block_size(format) != block_size(format_) || shares_scale(format);
-  const Element at = elementAt(static_cast<std::size_t>(block_size(format_)));
+  const Element at = elementAt(block_size(format_));
   format_ = format;
   axis_ = axis;
   map_->setFormat(format_, axis_);
@@ -280,7 +277,7 @@ void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
 
 // Returns the position of the selected element of the open block, for blocks of `size` elements.
 TensorLab::Element TensorLab::elementAt(std::size_t size) const {
-  const auto element = static_cast<std::size_t>(element_);
+  const std::size_t element = element_;
   if (axis_ == BlockAxis::row) return {line_, block_ * size + element};
   return {source_.valid() ? source_.blockRows(block_, size).first + element : 0, line_};
 }
@@ -288,10 +285,10 @@ TensorLab::Element TensorLab::elementAt(std::size_t size) const {
 // Opens the block that contains an element.
 void TensorLab::openElement(Element at) {
   if (!source_.valid()) return;
-  const auto size = static_cast<std::size_t>(block_size(format_));
-  if (axis_ == BlockAxis::row) return openBlock(at.row, at.col / size, static_cast<int>(at.col % size));
+  const std::size_t size = block_size(format_);
+  if (axis_ == BlockAxis::row) return openBlock(at.row, at.col / size, at.col % size);
   const std::size_t block = source_.blockAt(at.row, size);
-  openBlock(at.col, block, static_cast<int>(at.row - source_.blockRows(block, size).first));
+  openBlock(at.col, block, at.row - source_.blockRows(block, size).first);
 }
 
 void TensorLab::askForFile() {

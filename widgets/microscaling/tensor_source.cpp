@@ -37,7 +37,7 @@ std::size_t covered(const std::vector<std::size_t>& begins, std::size_t size) {
 // Advises the system that blocks and tiles are read in random order. Otherwise it would read 128 kB around each of
 // them.
 void adviseRandomAccess(std::span<const std::byte> bytes) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t page = ::sysconf(_SC_PAGESIZE);
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size();
   ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);  // a failure does no harm
@@ -237,7 +237,7 @@ float TensorSource::columnAmax(std::size_t slice, std::size_t group, std::size_t
 float TensorSource::sharedAmax(std::size_t slice, const OperandFormat& format, BlockAxis axis, std::size_t line,
                                std::size_t index) const {
   if (!shares_scale(format)) return 0;
-  const auto size = static_cast<std::size_t>(block_size(format));
+  const std::size_t size = block_size(format);
   const bool along_row = axis == BlockAxis::row;
   const std::size_t row = along_row ? line : blockRows(index, size).first;
   if (has_tensor_scale(format)) return tensorAmax(slice, row);

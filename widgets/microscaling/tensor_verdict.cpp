@@ -46,8 +46,8 @@ TensorScan tensorScan(const TensorListModel& tensors, const OperandFormat& forma
     return [&](const TensorEntry* entry) { return formatExcess(*entry, normal, limits); };
   };
   std::ranges::stable_sort(scan.known, std::ranges::greater(), by(kAttentionLimits));
-  scan.flagged = static_cast<std::size_t>(std::ranges::count_if(
-      scan.known, [](double e) { return e > 1; }, by(kAttentionLimits)));
+  scan.flagged = std::ranges::count_if(
+      scan.known, [](double e) { return e > 1; }, by(kAttentionLimits));
   const bool bad = std::ranges::any_of(
       scan.known, [](double e) { return e > 1; }, by(kBadLimits));
   scan.sign = bad                               ? Sign::bad
@@ -134,7 +134,7 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
   VerdictLine::Judgement verdict{
       .sign = scan.sign, .word = verdictWordOf(scan.sign), .link = {}, .sentence = {}, .about = {}};
   if (scan.flagged > 0) {
-    verdict.link = tensors.shortName(static_cast<int>(scan.known.front() - tensors.entries().data()));
+    verdict.link = tensors.shortName(scan.known.front() - tensors.entries().data());
     verdict.sentence = verdictOfWorst(scan, format);
   } else if (scan.sign == Sign::good) {
     verdict.sentence = verdictOfAll(scan, format);

@@ -220,7 +220,7 @@ bool TensorsPanel::openFile(const QString& path, std::optional<DType> bytesAre) 
     return false;
   }
   const auto usable = std::ranges::find(model_.entries(), true, &TensorEntry::usable);
-  if (usable != model_.entries().end()) select(static_cast<int>(usable - model_.entries().begin()));
+  if (usable != model_.entries().end()) select(usable - model_.entries().begin());
   return true;
 }
 

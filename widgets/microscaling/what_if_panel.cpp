@@ -311,7 +311,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
     std::vector<WhatIfRow> rows = what_if(values, stop, sample.row_groups);
     std::vector<WhatIfRow> schemes = what_if_schemes(values, stop, sample.row_groups);
     if (rows.empty() || schemes.empty()) return;
-    const double all = static_cast<double>(source.rows()) * static_cast<double>(source.cols());
+    const double all = source.rows() * static_cast<double>(source.cols());
     const QString note = sample.whole ? QString("all %1 values").arg(formatCount(all))
                                       : QString(source.grouped() ? "sampled: %1 of %2 values, whole experts"
                                                                  : "sampled: %1 of %2 values, in tiles of 512 x 512")

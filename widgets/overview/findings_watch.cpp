@@ -78,7 +78,7 @@ bool counts(const Finding& finding) {
 }  // namespace
 
 const Health* FindingsWatch::health(int place) const {
-  const auto at = static_cast<std::size_t>(place);
+  const std::size_t at = place;
   const auto& open = selection_->histories();
   if (place < 0 || at >= open.size() || at >= result_.judged.size() || result_.judged[at] != open[at]) return nullptr;
   return &result_.healths[at];
@@ -109,17 +109,16 @@ void FindingsWatch::setMuted(const Finding& finding, bool muted) {
 }
 
 int FindingsWatch::mutedCount() const {
-  return static_cast<int>(std::ranges::count_if(findings(), [this](const Finding& f) { return isMuted(f); }));
+  return std::ranges::count_if(findings(), [this](const Finding& f) { return isMuted(f); });
 }
 
 int FindingsWatch::count(Severity severity) const {
-  return static_cast<int>(std::ranges::count_if(
-      findings(), [&](const Finding& f) { return counts(f) && f.severity == severity && !isMuted(f); }));
+  return std::ranges::count_if(findings(),
+                               [&](const Finding& f) { return counts(f) && f.severity == severity && !isMuted(f); });
 }
 
 int FindingsWatch::pastCount() const {
-  return static_cast<int>(
-      std::ranges::count_if(findings(), [&](const Finding& f) { return !counts(f) && !isMuted(f); }));
+  return std::ranges::count_if(findings(), [&](const Finding& f) { return !counts(f) && !isMuted(f); });
 }
 
 QString FindingsWatch::text() const {

@@ -80,7 +80,7 @@ Metric LossPanel::shownMetric() const {
 
 void LossPanel::setMetric(Metric metric) {
   const auto place = std::ranges::find(kShown, metric);
-  if (place != kShown.end()) metric_->setCurrentIndex(static_cast<int>(place - kShown.begin()));
+  if (place != kShown.end()) metric_->setCurrentIndex(place - kShown.begin());
 }
 
 void LossPanel::setSmoothing(double factor) {
@@ -154,9 +154,8 @@ void LossPanel::refill() {
   const double smoothing = run_origin(history->info()) == RunOrigin::checkpoint ? 0 : this->smoothing();
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
-    const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : QString("training");
-    series.push_back(
-        {histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, static_cast<int>(run)), smoothing});
+    const QString name = histories.size() > 1 ? runLabel(*selection_, run) : QString("training");
+    series.push_back({histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, run), smoothing});
   }
   if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});

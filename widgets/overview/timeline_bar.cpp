@@ -223,13 +223,13 @@ void TimelineTrack::paintData(QPainter& painter) {
                   .high = scaled(std::max(high, low + 1e-9)),
                   .at_low = plot.bottom() - 1.0,
                   .at_high = plot.top() + 1.0};
-  const double steps_of_bin = static_cast<double>(all_.size()) / static_cast<double>(loss_.size());
+  const double steps_of_bin = all_.size() / static_cast<double>(loss_.size());
   std::vector<QPointF> points;
   std::vector<QLineF> spans;
   for (std::size_t i = 0; i < loss_.size(); ++i) {
     if (loss_[i].finite == 0) continue;
     // The bin's point is in the middle of its steps.
-    const double x = exactX(static_cast<double>(all_.first) + (static_cast<double>(i) + 0.5) * steps_of_bin - 0.5);
+    const double x = exactX(all_.first + (i + 0.5) * steps_of_bin - 0.5);
     points.emplace_back(x, axis.toPixel(scaled(loss_[i].mean())));
     if (loss_[i].finite == 1) continue;
     spans.emplace_back(x, axis.toPixel(scaled(loss_[i].max)), x, axis.toPixel(scaled(loss_[i].min)));

@@ -138,9 +138,7 @@ void VerdictTile::paintCurve(QPainter& painter, const QRectF& place) const {
   const auto [low, high] = std::ranges::minmax(finite);
   const double base = low, span = std::max(high - low, 1e-9);
   const auto y = [&](double value) { return place.bottom() - (value - base) / span * place.height(); };
-  const auto x = [&](std::size_t i) {
-    return place.left() + place.width() * static_cast<double>(i) / static_cast<double>(content_.curve.size() - 1);
-  };
+  const auto x = [&](std::size_t i) { return place.left() + place.width() * i / (content_.curve.size() - 1); };
   if (std::isfinite(content_.chance)) {
     painter.setPen(QPen(QColor(c.axis), 1, Qt::DashLine));
     painter.drawLine(QPointF(place.left(), y(content_.chance)), QPointF(place.right(), y(content_.chance)));
@@ -283,7 +281,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
                     << QString("most in layer %1").arg(silent_layer->layer) << atLayer(silent_layer->layer);
   constexpr int kBins = 96;
   const StepRange steps{history.steps().first, step()};
-  const int bins = static_cast<int>(std::min<std::int64_t>(kBins, steps.size()));
+  const int bins = std::min<std::int64_t>(kBins, steps.size());
   for (const PyramidBin& bin : history.series(Metric::dead_fraction, kWholeRun, steps, bins))
     content.curve.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
   return content;
@@ -297,10 +295,9 @@ void VerdictTiles::place() {
     return std::ranges::all_of(shown, [&](int i) { return tiles_[i]->leastWidth() <= tile_width; });
   };
   while (!to_drop.isEmpty() && !fits()) shown.removeOne(to_drop.takeFirst());
-  const int count = static_cast<int>(shown.size());
+  const int count = shown.size();
   for (int i = 0; i < 4; ++i) {
-    const int at = static_cast<int>(shown.indexOf(i)), left_x = at * width() / count,
-              right = (at + 1) * width() / count;
+    const int at = shown.indexOf(i), left_x = at * width() / count, right = (at + 1) * width() / count;
     tiles_[i]->setVisible(at >= 0);
     if (at >= 0) tiles_[i]->setGeometry(left_x, 0, right - left_x, height());
   }

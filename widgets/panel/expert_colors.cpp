@@ -44,13 +44,12 @@ ExpertColors ExpertColors::inOrder(const std::vector<int>& order, bool dark) {
   ExpertColors colors;
   colors.colors_.resize(order.size());
   for (std::size_t place = 0; place < order.size(); ++place)
-    colors.colors_[order[place]] =
-        shade(static_cast<double>(place) / static_cast<double>(order.size()), static_cast<int>(place), dark);
+    colors.colors_[order[place]] = shade(place / static_cast<double>(order.size()), place, dark);
   return colors;
 }
 
 QColor ExpertColors::of(int expert) const {
-  const auto index = static_cast<std::size_t>(expert);
+  const std::size_t index = expert;
   return index < colors_.size() ? QColor(colors_[index]) : QColor(colors(false).plain_bar);
 }
 

@@ -11,7 +11,7 @@ class FlowRow : public QLayout {
   explicit FlowRow(QWidget* parent);
   ~FlowRow() override;
   void addItem(QLayoutItem* item) override { items_ << item; }
-  int count() const override { return static_cast<int>(items_.size()); }
+  int count() const override { return items_.size(); }
   QLayoutItem* itemAt(int index) const override { return items_.value(index); }
   QLayoutItem* takeAt(int index) override;
   bool hasHeightForWidth() const override { return true; }

@@ -78,7 +78,7 @@ double BandBars::rowHeight() const {
 
 int BandBars::rowAt(QPoint position) const {
   const double row = (position.y() - plotRect().top()) / rowHeight();
-  return row >= 0 && row < static_cast<double>(rows_.size()) ? static_cast<int>(row) : -1;
+  return row >= 0 && row < rows_.size() ? static_cast<int>(row) : -1;
 }
 
 void BandBars::paintStatic(QPainter& painter) {

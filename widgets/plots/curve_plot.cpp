@@ -60,7 +60,7 @@ void CurvePlot::paintBars(QPainter& painter) const {
   const double bar_width = std::max(1.0, unit * 0.8 / std::max<std::size_t>(1, curves_.size()));
   for (std::size_t c = 0; c < curves_.size(); ++c)
     for (const QPointF& point : curves_[c].points) {
-      const double left_x = xAxis().toPixel(point.x() - 0.4) + static_cast<double>(c) * bar_width;
+      const double left_x = xAxis().toPixel(point.x() - 0.4) + c * bar_width;
       const double y = valueAxis().toPixel(point.y());
       painter.fillRect(QRectF(left_x, y, bar_width, plotRect().bottom() + 1 - y),
                        seriesColor(curves_[c].color, dark()));
@@ -110,7 +110,7 @@ QPoint CurvePlot::cursorPosition() const {
 void CurvePlot::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
   if (std::isfinite(mark_)) {
-    const int x = static_cast<int>(std::lround(xAxis().toPixel(mark_)));
+    const int x = std::lround(xAxis().toPixel(mark_));
     bars_ ? paintPointer(painter, QPointF(x, plot.bottom() + 1), true) : paintCursorLine(painter, x);
   }
   if (!describe || !plot.contains(mouse_)) return;

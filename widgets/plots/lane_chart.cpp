@@ -45,7 +45,7 @@ void LaneChart::paintStatic(QPainter& painter) {
   paintVerticalGrid(painter, axis(), ticks);
   paintBottomAxis(painter, axis(), ticks, captionForms(caption_));
   painter.setPen(palette().text().color());
-  const int stride = labelStride(metrics.height(), laneHeight(), static_cast<int>(names_.size()));
+  const int stride = labelStride(metrics.height(), laneHeight(), names_.size());
   for (int lane = 0; lane < names_.size(); lane += stride) {
     const int y = static_cast<int>(plot.top() + (lane + 0.5) * laneHeight()) - metrics.height() / 2;
     painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,
@@ -97,7 +97,7 @@ QStringList LaneChart::readoutAt(QPoint position) const {
   const double time = axis().fromPixel(position.x());
   for (const Interval& interval : intervals_)
     if (interval.lane == lane && interval.from <= time && time < interval.to)
-      return {names_.value(lane), activities_.at(static_cast<std::size_t>(interval.activity)).name,
+      return {names_.value(lane), activities_.at(interval.activity).name,
               QString("%1 to %2").arg(formatValue(interval.from, 5), formatValue(interval.to, 5))};
   return {};
 }

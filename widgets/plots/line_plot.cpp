@@ -75,7 +75,7 @@ std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) cons
   for (const StepRange part : logSteps() ? octaves(range()) : std::vector<StepRange>{range()}) {
     const double share = std::abs(xOf(part.last + 0.5) - xOf(part.first - 0.5)) / std::max(1, plotRect().width());
     const int room = std::max(1, static_cast<int>(std::ceil(share * width)));
-    const int bins = static_cast<int>(std::min<std::int64_t>(part.size(), room));
+    const int bins = std::min<std::int64_t>(part.size(), room);
     const auto slices =
         series.fetch ? series.fetch(part, bins) : series.history->series(series.metric, series.layer, part, bins);
     std::vector<float> smooth(slices.size(), kNoValue);
@@ -137,7 +137,7 @@ void LinePlot::paintReferences(QPainter& painter) const {
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   int last = -metrics.height();
   for (const ReferenceLine& line : references_) {
-    const int y = static_cast<int>(std::lround(valueAxis().toPixel(line.value)));
+    const int y = std::lround(valueAxis().toPixel(line.value));
     if (!plot.contains(plot.left(), y)) continue;
     painter.drawLine(plot.left(), y, plot.right(), y);
     if (ends_ || isLow()) continue;  // named at its end, or no label, which would cover the curves of a low plot
@@ -214,7 +214,7 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
   bool first = true;
   for (const Column& column : columns) {
     if (column.bin.non_finite == 0) continue;
-    const int x = static_cast<int>(std::lround(xOf(column.step)));
+    const int x = std::lround(xOf(column.step));
     const float value = exact_at_infinity_ ? series.valueAt(std::llround(column.step)) : kNoValue;
     if (value == std::numeric_limits<float>::infinity()) {
       painter.setPen(QPen(seriesColor(series.color, dark()), 0));
@@ -321,7 +321,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
   const QFont usual = painter.font(), strong = semibold(usual);
   const int line = QFontMetrics(strong).height() - 2, left_x = plot.right() + kSpace8, room = width() - left_x;
   std::vector<Named> curves = named();
-  const auto room_for = static_cast<std::size_t>(std::max(1, plot.height() / line));
+  const std::size_t room_for = std::max(1, plot.height() / line);
   while (curves.size() > room_for && curves.back().isReference()) curves.pop_back();
   std::ranges::stable_sort(curves, {}, &Named::y);
   double next = plot.top() + 2;

@@ -27,7 +27,7 @@ int strideOf(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double
   if (ticks.size() < 2) return 1;
   int widest = 0;
   for (const Tick& tick : ticks) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
-  return labelStride(widest + 1, (ticks[1].value - ticks[0].value) * cell, static_cast<int>(ticks.size()));
+  return labelStride(widest + 1, (ticks[1].value - ticks[0].value) * cell, ticks.size());
 }
 
 // Returns the edges of the pixels in cells: pixel i shows the cells from edges[i] up to edges[i + 1], exclusive.
@@ -98,7 +98,7 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) painter.setFont(scaledFont(usual, kSmallLabels));
   const int stride = strideOf(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
   std::vector<Tick> labels;
-  for (std::size_t i = 0; i < column_ticks_.size(); i += static_cast<std::size_t>(stride))
+  for (std::size_t i = 0; i < column_ticks_.size(); i += stride)
     labels.push_back({cellRect(0, static_cast<int>(column_ticks_[i].value)).center().x(), column_ticks_[i].label});
   paintBottomAxis(painter, kPixels, labels, captionForms(column_caption_),
                   cells.bottom() - plotRect().bottom() + extra_.bottom());

@@ -31,8 +31,7 @@ int PercentilePlot::placeAt(QPoint position) const {
   const QRect plot = plotRect();
   if (!plot.contains(position) || groups_.empty()) return -1;
   return std::min(static_cast<int>(groups_.size()) - 1,
-                  static_cast<int>((position.x() - plot.left() + 0.5) * static_cast<double>(groups_.size()) /
-                                   std::max(1, plot.width())));
+                  static_cast<int>((position.x() - plot.left() + 0.5) * groups_.size() / std::max(1, plot.width())));
 }
 
 int PercentilePlot::placeOf(int id) const {
@@ -43,7 +42,7 @@ int PercentilePlot::placeOf(int id) const {
 QRectF PercentilePlot::barOf(int id) const {
   const int place = placeOf(id);
   if (place < 0) return {};
-  const auto at = static_cast<std::size_t>(place);
+  const std::size_t at = place;
   return {xOf(at), plotRect().top() + 0.0, xOf(at + 1) - xOf(at), plotRect().height() + 0.0};
 }
 
@@ -51,7 +50,7 @@ void PercentilePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   paintLeftAxis(painter, valueAxis(), octaveTicks(octaves_), value_caption_);
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
-  const int fair = static_cast<int>(std::lround(valueAxis().toPixel(1)));
+  const int fair = std::lround(valueAxis().toPixel(1));
   painter.drawLine(plot.left(), fair, plot.right(), fair);
   std::vector<Tick> labels;
   for (std::size_t i = 0; i < groups_.size(); ++i)

@@ -282,7 +282,7 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
   const QFontMetrics metrics(painter.font());
   int widest = 0, last = INT_MIN / 2;
   for (const Tick& tick : ticks) {
-    const int y = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    const int y = std::lround(axis.toPixel(tick.value));
     if (y < plot.top() || y > plot.bottom() + 1 || std::abs(y - last) < metrics.ascent()) continue;
     last = y;
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
@@ -331,7 +331,7 @@ void PlotFrame::paintVerticalGrid(QPainter& painter, const Axis& axis, const std
   const QRect plot = plotRect();
   painter.setPen(gridColor(palette()));
   for (const Tick& tick : ticks) {
-    const int x = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    const int x = std::lround(axis.toPixel(tick.value));
     if (x >= plot.left() && x <= plot.right() + 1) painter.drawLine(x, plot.top(), x, plot.bottom());
   }
 }
@@ -354,7 +354,7 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
   const int end = caption.isEmpty() ? right + kSpace8 : caption_left;
   int last = -kSpace8;
   for (const Tick& tick : ticks) {
-    const int x = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    const int x = std::lround(axis.toPixel(tick.value));
     if (x < plot.left() - 1 || x > plot.right() + 1) continue;
     painter.setPen(axisColor(palette()));
     painter.drawLine(x, top, x, top + 3);
@@ -409,7 +409,7 @@ int PlotFrame::paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks,
   row_labels_.clear();
   painter.setPen(mutedText(palette()));
   for (const Tick& tick : ticks) {
-    const int y = static_cast<int>(std::lround(tick.value));
+    const int y = std::lround(tick.value);
     if (y < plot.top() || y > plot.bottom()) continue;
     if (!row_labels_.empty() && std::abs(y - row_labels_.back()) < metrics.ascent()) continue;
     row_labels_.push_back(y);

@@ -156,7 +156,7 @@ PlotFrame::Readout TimeAxisPlot::readoutAtMouse() const {
 QRegion TimeAxisPlot::hoverRegion() const {
   if (drag_ != Drag::none) return rect();
   const QRect plot = plotRect();
-  const int x = static_cast<int>(std::lround(xOf(hovered_.step)));
+  const int x = std::lround(xOf(hovered_.step));
   return QRegion(x - 1, plot.top(), 3, plot.height() + 1) | readoutAtMouse().box.adjusted(-1, -1, 1, 1);
 }
 

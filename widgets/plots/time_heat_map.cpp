@@ -72,7 +72,7 @@ void TimeHeatMap::updateColumns() {
   const std::uint64_t sequence = history->sequence();
   // More appends than new steps mean that a step was replaced (a run was reset) or a marker was added: fetches all
   // columns.
-  const std::int64_t appended = static_cast<std::int64_t>(sequence - known_sequence_);
+  const std::int64_t appended = sequence - known_sequence_;
   const bool rewritten = newest < known_last_step_ || appended > newest - known_last_step_;
   if (stride != stride_ || rewritten) codes_.clear();
 
@@ -105,7 +105,7 @@ QImage TimeHeatMap::image(int pixel_rows) const {
   const int columns = static_cast<int>(codes_.size()) / rows_;
   const int shown = last_row_ - first_row_ + 1, height = std::min(shown, pixel_rows);
   QImage picture(columns, height, QImage::Format_RGB32);
-  std::vector<std::uint8_t> line(static_cast<std::size_t>(columns));
+  std::vector<std::uint8_t> line(columns);
   for (int y = 0; y < height; ++y) {
     const int from = first_row_ + y * shown / height, to = first_row_ + (y + 1) * shown / height;
     const std::uint8_t* codes = codes_.data() + rowOf(from);

@@ -198,7 +198,7 @@ void BalancePanel::refillLines() {
 std::vector<std::uint8_t> BalancePanel::fetchLayers(StepRange range, int bins) const {
   const History* history = selection_->history();
   const auto& layers = history->info().moe_layers;
-  std::vector<std::uint8_t> codes(layers.size() * static_cast<std::size_t>(bins), kNoDataCode);
+  std::vector<std::uint8_t> codes(layers.size() * bins, kNoDataCode);
   for (std::size_t row = 0; row < layers.size(); ++row) {
     const auto slices = history->series(shownMetric(), layers[row], range, bins);
     for (std::size_t bin = 0; bin < slices.size(); ++bin)
@@ -217,8 +217,7 @@ void BalancePanel::refillLayers() {
     ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
   layers_map_->setLegend(vioLegend(isDark(palette())));
   layers_map_->setRowAxis(std::move(ticks), "layer", false);
-  layers_map_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()),
-                         static_cast<int>(layers.size()));
+  layers_map_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()), layers.size());
   noteColumns(layers_map_, "mean");
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_map_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
@@ -258,7 +257,7 @@ void BalancePanel::refillCapacity() {
       largest = std::max(largest, share);
       if (router.layer == selection_->layer()) one.points.emplace_back(factor, share);
     }
-    const auto layers = static_cast<double>(frame->routers.size());
+    const double layers = frame->routers.size();
     mean.points.emplace_back(factor, dropped / layers);
     filler.points.emplace_back(factor, filled / layers);
     worst.points.emplace_back(factor, largest);

@@ -115,7 +115,7 @@ void ExpertBiasOverTimePanel::refillMap() {
   for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
   const double next = niceRange(0, largest, false).high;
   if (next > limit_ || next < limit_ / 4) limit_ = next;  // changes rarely, since a change recolours the picture
-  const int experts = static_cast<int>(bias.size());
+  const int experts = bias.size();
   map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), "expert", false);
   map_->setSource(sourceKey(), experts);
   // The scale also contains the biases of pinned experts outside the visible steps.
@@ -147,8 +147,8 @@ const std::vector<float>& ExpertBiasOverTimePanel::image(StepRange range, int bi
 // Returns the bias of `expert` in every bin; for expert -1, the quantile `share` of the biases of all experts.
 std::vector<PyramidBin> ExpertBiasOverTimePanel::curve(StepRange range, int bins, double share, int expert) const {
   const std::vector<float>& bias = image(range, bins);
-  const std::size_t experts = bias.size() / static_cast<std::size_t>(bins);
-  std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
+  const std::size_t experts = bias.size() / bins;
+  std::vector<PyramidBin> out(bins);
   for (std::size_t b = 0; b < out.size() && experts > 0; ++b) {
     const auto row = bias.begin() + static_cast<std::ptrdiff_t>(b * experts);
     if (expert >= static_cast<int>(experts) || std::isnan(*row)) continue;

@@ -177,7 +177,7 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
   if (view() == one_layer) return {selection_->layer()};
   const History& history = *selection_->history();
   std::vector<int> all = history.info().moe_layers;
-  const int max_layers = stack_->mostLayers(static_cast<int>(all.size()));
+  const int max_layers = stack_->mostLayers(all.size());
   if (max_layers >= std::ssize(all)) return all;
   const int chosen = selection_->expert() >= 0 ? selection_->layer() : -1;
   const bool shows_chosen = std::ranges::find(shown_.layers, chosen) != shown_.layers.end() || chosen < 0;
@@ -188,23 +188,22 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
     return layer == chosen ? HUGE_VAL : layer_window ? layer_window->max_vio : -1;
   };
   std::ranges::stable_sort(all, std::greater{}, unevenness);
-  all.resize(static_cast<std::size_t>(max_layers));
+  all.resize(max_layers);
   std::ranges::sort(all);
   shown_ = {&history, chosen, max_layers, all};
   return all;
 }
 
 std::vector<std::uint8_t> ExpertLoadPanel::stackCodes(StepRange range, int bins) const {
-  const auto rows = static_cast<std::size_t>(stack_->rowCount());
-  std::vector<std::uint8_t> codes(rows * static_cast<std::size_t>(bins), kNoDataCode);
+  const std::size_t rows = stack_->rowCount();
+  std::vector<std::uint8_t> codes(rows * bins, kNoDataCode);
   for (const int layer : stack_->layers()) {
     const auto values = selection_->history()->utilisation(layer, range, bins, summary());
-    const std::size_t experts = values.size() / static_cast<std::size_t>(bins);
-    const auto first = static_cast<std::size_t>(stack_->rowOf(layer, 0));
+    const std::size_t experts = values.size() / bins;
+    const std::size_t first = stack_->rowOf(layer, 0);
     for (std::size_t bin = 0; bin < static_cast<std::size_t>(bins); ++bin)
       for (std::size_t e = 0; e < experts && first + e < rows; ++e)
-        codes[bin * rows + first + e] =
-            utilisationCode(static_cast<double>(values[bin * experts + e]), scale_->scale());
+        codes[bin * rows + first + e] = utilisationCode(values[bin * experts + e], scale_->scale());
   }
   return codes;
 }
@@ -237,7 +236,7 @@ void ExpertLoadPanel::refillStack() {
 
 void ExpertLoadPanel::refillMatrix() {
   if (!hasLoads()) return;
-  const int rows = static_cast<int>(frame_->routers.size());
+  const int rows = frame_->routers.size();
   int columns = 0;
   for (const RouterFrame& router : frame_->routers)
     columns = std::max(columns, static_cast<int>(router.tokens_per_expert.size()));
@@ -288,13 +287,12 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
   double largest = 0;
   for (int row = 0; row < matrix_->rows(); ++row) {
     const QRectF cell = matrix_->cellRect(row, 0);
-    const auto value = static_cast<double>(max_vio(std::span<const std::uint32_t>(routerAt(row).tokens_per_expert)));
+    const double value = max_vio(std::span<const std::uint32_t>(routerAt(row).tokens_per_expert));
     bars.bars.push_back({cell.top(), cell.bottom(), std::isnan(value) ? 0 : value});
     largest = std::max(largest, bars.bars.back().value);
   }
   for (MarginBar& bar : bars.bars)
-    bar.strong = bar.value >= largest ||
-                 (bar.value >= static_cast<double>(kUnevenMaxVio) && bar.value >= kFarFromRest * largest);
+    bar.strong = bar.value >= largest || (bar.value >= kUnevenMaxVio && bar.value >= kFarFromRest * largest);
   const QRect area(cells.right() + kSpace12, cells.top(), room - withType(kBarFigure, fontMetrics()), cells.height());
   paintMarginBars(painter, area, bars, palette());
 }
@@ -305,7 +303,7 @@ void ExpertLoadPanel::markCurrent() {
     if (routerAt(i).layer == selection_->layer()) row = i;
   if (row >= 0 && selection_->expert() >= 0) {
     const auto place = std::ranges::find(order_[row], selection_->expert());
-    if (place != order_[row].end()) column = static_cast<int>(place - order_[row].begin());
+    if (place != order_[row].end()) column = place - order_[row].begin();
   }
   matrix_->setCurrent(row, column);
 }
@@ -374,7 +372,7 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
   std::ptrdiff_t fullest = 0;
   for (const RouterFrame& router : frame->routers) {
     const auto& counts = router.tokens_per_expert;
-    const auto value = static_cast<double>(max_vio(std::span<const std::uint32_t>(counts)));
+    const double value = max_vio(std::span<const std::uint32_t>(counts));
     experts += static_cast<int>(counts.size());
     silent += static_cast<int>(std::ranges::count(counts, 0u));
     uneven += value >= kUnevenMaxVio;
@@ -402,7 +400,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const auto& counts = router->tokens_per_expert;
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   if (total <= 0) return {};
-  const double fair = total / static_cast<double>(counts.size());
+  const double fair = total / counts.size();
   int hot_experts = 0;
   double hot_tokens = 0;
   for (const std::uint32_t tokens : counts) {
@@ -439,9 +437,7 @@ ValueTable ExpertLoadPanel::tableOfLayer() const {
   const std::vector<std::int64_t> steps = history->steps_in(selection_->range());
   const auto values = history->utilisation(selection_->layer(), edges_of(steps), summary());
   for (std::size_t i = 0; i < steps.size(); ++i)
-    table.add_series(
-        {steps[i], std::int64_t{selection_->layer()}},
-        std::span(values).subspan(i * static_cast<std::size_t>(experts), static_cast<std::size_t>(experts)));
+    table.add_series({steps[i], std::int64_t{selection_->layer()}}, std::span(values).subspan(i * experts, experts));
   return table;
 }
 

@@ -170,7 +170,7 @@ void ExpertPanel::addTiles() {
       {"Most similar expert", [this] { return mostSimilarText(); }},
   };
   for (const Figure& figure : figures) {
-    const auto i = static_cast<int>(tiles_.size());
+    const int i = tiles_.size();
     auto* tile = new ValueTile(selection_, figure.name, figure.text, body);
     if (figure.array) tile->setPlace([this, array = figure.array] { return stepOf(*array); });
     tile->setFocusPolicy(Qt::NoFocus);
@@ -198,7 +198,7 @@ void ExpertPanel::addActions() {
     const auto intervention =
         interventionOf ? interventionOf(selection_->layer(), selection_->expert()) : Intervention{};
     const RouterFrame* at = router();
-    const auto e = static_cast<std::size_t>(selection_->expert());
+    const std::size_t e = selection_->expert();
     std::optional<double> bias;
     if (!intervention.pinned_bias && at && e < at->expert_bias.size()) bias = at->expert_bias[e];
     if (intervention.pinned_bias || bias) emit pinRequested(selection_->layer(), selection_->expert(), bias);
@@ -300,7 +300,7 @@ QString ExpertPanel::rankText() const {
 
 QString ExpertPanel::weightsText() const {
   const History* history = selection_->history();
-  const auto e = static_cast<std::size_t>(selection_->expert());
+  const std::size_t e = selection_->expert();
   if (!history || selection_->expert() < 0) return {};
   const auto specialisation = history->specialisation_of(selection_->layer(), selection_->step());
   if (!specialisation || e >= specialisation->weight_norm_E.size()) return {};
@@ -330,7 +330,7 @@ void ExpertPanel::refillCosts() {
   const auto& active = selection_->histories()[selection_->run()];
   const auto fetch = [measured = measured_, layer = selection_->layer(), expert = selection_->expert()](StepRange range,
                                                                                                         int bins) {
-    std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
+    std::vector<PyramidBin> out(bins);
     for (const auto& [step, scan] : measured->by_step) {
       const ExpertCost* cost = scan.find(layer, expert);
       if (cost && step >= range.first && step <= range.last)
@@ -380,10 +380,10 @@ void ExpertPanel::refillBias() {
   bias_->setSeries({LineSeries{
       .history = active, .label = "bias", .color = 1, .fetch = [active, layer, expert](StepRange range, int bins) {
         const auto all = active->expert_bias(layer, range, bins);
-        std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
+        std::vector<PyramidBin> out(bins);
         const std::size_t experts = all.size() / out.size();
         for (std::size_t b = 0; b < out.size(); ++b) {
-          const std::size_t at = b * experts + static_cast<std::size_t>(expert);
+          const std::size_t at = b * experts + expert;
           if (static_cast<std::size_t>(expert) < experts && !std::isnan(all[at])) out[b].add(all[at]);
         }
         return out;
@@ -397,7 +397,7 @@ void ExpertPanel::refillDomains() {
   const auto specialisation = history->specialisation_of(selection_->layer(), selection_->step());
   const auto& names = history->info().domains;
   if (!specialisation || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), "domains"));
-  const auto found = domains_of_expert(*specialisation, static_cast<std::size_t>(selection_->expert()));
+  const auto found = domains_of_expert(*specialisation, selection_->expert());
   std::vector<ShareBars::Bar> bars;
   for (const TokensOfExpert& domain : found) {
     if (static_cast<int>(bars.size()) == ShareBars::kMaxBars || domain.kind >= names.size()) break;
@@ -422,7 +422,7 @@ void ExpertPanel::refillTokens() {
     }
   }
   if (texts.empty()) return tokens_->setNotice(notInLogNotice(history->info(), "routed texts"));
-  const auto count = static_cast<std::size_t>(std::max(1, tokens_->linesThatFit()));
+  const std::size_t count = std::max(1, tokens_->linesThatFit());
   std::vector<TokenContexts::Line> lines;
   for (const FavouriteToken& token : favourite_tokens(texts, selection_->layer(), selection_->expert(), count)) {
     const std::string_view text = token.text->text;
@@ -453,7 +453,7 @@ ValueTable ExpertPanel::table() const {
   const auto bias = history->expert_bias(layer, edges_of(steps));
   const std::size_t experts = bias.size() / steps.size();
   for (std::size_t i = 0; i < load.size(); ++i) {
-    const auto e = static_cast<std::size_t>(expert);
+    const std::size_t e = expert;
     const float bias_now = e < experts ? bias[i * experts + e] : NAN;
     if (load[i].finite > 0 || !std::isnan(bias_now)) table.add(steps[i], layer, expert, load[i], unless_nan(bias_now));
   }

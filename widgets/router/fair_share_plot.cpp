@@ -64,7 +64,7 @@ void FairSharePlot::fill() {
   const double fair = shown_->fair_bias();
   std::vector<Curve> curves;
   if (!is_missing(shown_->bias)) {
-    const auto bias = static_cast<double>(shown_->bias);
+    const double bias = shown_->bias;
     low = std::min(low, bias);
     high = std::max(high, bias);
     curves.push_back({QString("its bias %1").arg(biasText(bias)), 1, {{bias, 0}, {bias, 1}}});

@@ -25,7 +25,7 @@ class FairSharePlot : public CurvePlot {
     int expert = 0, top_k = 0, n_experts = 0;
     std::vector<float> bias_for_share_Q;
     float bias = kNoValue;  // after the step's update
-    double fair_bias() const { return static_cast<double>(bias_for_share_Q[kFairShare]); }
+    double fair_bias() const { return bias_for_share_Q[kFairShare]; }
   };
   std::optional<Distribution> find() const;
   void fill();

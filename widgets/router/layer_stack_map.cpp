@@ -27,11 +27,11 @@ void LayerStackMap::setLayers(std::vector<int> layers, int experts, const std::v
   experts_ = experts;
   orders_ = orders;
   right_margin_ = showsBars() ? withType(kLayerBarsWidth) + kSpace16 : kSpace12;
-  std::vector<int> order(static_cast<std::size_t>(rowCount()));
+  std::vector<int> order(rowCount());
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t l = 0; l < orders_.size(); ++l)
     for (std::size_t place = 0; place < orders_[l].size(); ++place)
-      order[l * static_cast<std::size_t>(block()) + place] = static_cast<int>(l) * block() + orders_[l][place];
+      order[l * block() + place] = static_cast<int>(l) * block() + orders_[l][place];
   setRowOrder(std::move(order));
 }
 
@@ -49,7 +49,7 @@ int LayerStackMap::layerAt(int row) const {
 int LayerStackMap::placeOfExpert(std::size_t layer, int expert) const {
   if (layer >= orders_.size() || orders_[layer].empty()) return expert;
   const auto found = std::ranges::find(orders_[layer], expert);
-  return static_cast<int>(found - orders_[layer].begin());
+  return found - orders_[layer].begin();
 }
 
 int LayerStackMap::mostLayers(int layers) const {

@@ -30,9 +30,8 @@ const std::vector<int>& ExpertOrders::clusters(const History& history, int layer
   if (!frame_) return order;
   const auto counts = std::ranges::find(frame_->specialisation, layer, &SpecialisationFrame::layer);
   if (counts == frame_->specialisation.end() || counts->together_EE.empty()) return order;
-  const auto experts = static_cast<std::size_t>(std::lround(std::sqrt(counts->together_EE.size())));
-  if (experts * experts == counts->together_EE.size())
-    order = coactivation_order(counts->together_EE, static_cast<int>(experts));
+  const std::size_t experts = std::lround(std::sqrt(counts->together_EE.size()));
+  if (experts * experts == counts->together_EE.size()) order = coactivation_order(counts->together_EE, experts);
   return order;
 }
 
@@ -60,9 +59,7 @@ ValueTable expertTable(const Selection& selection, const TelemetryFrame* frame, 
 QStringList expertReadout(const Selection& selection, std::int64_t step, int layer, int expert) {
   const auto frame = selection.history()->frame_at(step);
   const ValueTable table = expertTable(selection, frame.get(), layer);
-  return expert >= 0 && static_cast<std::size_t>(expert) < table.rows()
-             ? rowText(table, static_cast<std::size_t>(expert), 3)
-             : QStringList();
+  return expert >= 0 && static_cast<std::size_t>(expert) < table.rows() ? rowText(table, expert, 3) : QStringList();
 }
 
 void noteColumns(TimeHeatMap* map, const QString& summary) {

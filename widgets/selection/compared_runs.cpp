@@ -35,12 +35,11 @@ Judging ComparedRuns::judging(const Selection& selection, double matters) const 
 }
 
 QString runLetter(const Selection& selection, int place) {
-  return QString::fromStdString(run_letter(selection.noiseTwins(), static_cast<std::size_t>(place)));
+  return QString::fromStdString(run_letter(selection.noiseTwins(), place));
 }
 
 int runColor(const Selection& selection, int place) {
-  return selection.isNoiseTwin(place) ? kNoiseSeries
-                                      : number_of_its_kind(selection.noiseTwins(), static_cast<std::size_t>(place));
+  return selection.isNoiseTwin(place) ? kNoiseSeries : number_of_its_kind(selection.noiseTwins(), place);
 }
 
 QString runName(const Selection& selection, int place) {

@@ -46,7 +46,7 @@ void ByteStrip::paintData(QPainter& painter) {
 
 QStringList ByteStrip::readoutAt(QPoint position) const {
   if (!plotRect().contains(position)) return {};
-  const auto index = static_cast<std::size_t>((position.x() - plotRect().left()) / boxSize().width());
+  const std::size_t index = (position.x() - plotRect().left()) / boxSize().width();
   if (index >= bytes_.size()) return bytes_.empty() ? QStringList{title_} : QStringList{};
   return {QString("%1, lift %2")
               .arg(byteName(static_cast<std::uint8_t>(bytes_[index].kind)), formatValue(bytes_[index].lift, 3)),
@@ -98,7 +98,7 @@ void ByteAffinityView::refill() {
   for (const float lift : lift_) codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(lift));
   QStringList kinds;
   for (int c = 0; c < kNumByteClasses; ++c) kinds << QString::fromLatin1(byte_class_name(static_cast<ByteClass>(c)));
-  const int experts = static_cast<int>(specialisation->n_experts());
+  const int experts = specialisation->n_experts();
   view_->setCells(kNumByteClasses, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
   view_->setRowAxis(ticksOf(kinds), "kind of byte");
@@ -114,10 +114,10 @@ void ByteAffinityView::refillStrip() {
   if (!specialisation) return;
   int expert = selection_->expert();
   const bool chosen = expert >= 0 && expert < static_cast<int>(specialisation->n_experts());
-  if (!chosen) expert = static_cast<int>(highestLift(byte_class_lift(*specialisation)) % specialisation->n_experts());
+  if (!chosen) expert = highestLift(byte_class_lift(*specialisation)) % specialisation->n_experts();
   strip_->setBytes(chosen ? QString("Bytes of expert %1, \u00d7 its share (5 tokens or more)").arg(expert)
                           : QString("Bytes of expert %1, \u00d7 its share (the most specialised expert)").arg(expert),
-                   bytes_of_expert(*specialisation, static_cast<std::size_t>(expert)));
+                   bytes_of_expert(*specialisation, expert));
 }
 
 void ByteAffinityView::paintNumbers(QPainter& painter) const {
@@ -133,7 +133,7 @@ QStringList ByteAffinityView::describe(int row, int column) const {
                         .arg(column)
                         .arg(formatValue(lift_[row * view_->columns() + column], 3))};
   QString favourites;
-  const auto bytes = bytes_of_expert(*specialisation, static_cast<std::size_t>(column));
+  const auto bytes = bytes_of_expert(*specialisation, column);
   for (std::size_t i = 0; i < std::min<std::size_t>(10, bytes.size()); ++i)
     favourites += byteGlyph(static_cast<std::uint8_t>(bytes[i].kind)) + QLatin1Char(' ');
   lines << QString("its bytes by lift: %1").arg(favourites);

@@ -29,7 +29,7 @@ std::vector<double> loadsOf(const std::vector<std::uint32_t>& kinds, std::size_t
   std::vector<double> loads(experts);
   for (std::size_t i = 0; i < kinds.size(); ++i) loads[i % experts] += kinds[i];
   const double all = std::accumulate(loads.begin(), loads.end(), 0.0);
-  for (double& load : loads) load = all > 0 ? load * static_cast<double>(experts) / all : 0;
+  for (double& load : loads) load = all > 0 ? load * experts / all : 0;
   return loads;
 }
 
@@ -181,7 +181,7 @@ void CoactivationPanel::refillSimilarity() {
                                                        "through the model, and every expert computes all tokens"));
   view_->setNotice({});
   const int experts = layer->experts();
-  order_.resize(static_cast<std::size_t>(experts));
+  order_.resize(experts);
   std::iota(order_.begin(), order_.end(), 0);
   if (sort_->currentIndex() == kTeamOrder) {
     std::vector<float> cosine_EE;
@@ -203,12 +203,12 @@ void CoactivationPanel::refillTogether() {
                             (specialisation && !kindsOf(*specialisation).empty()
                                  ? "\n\nMap shows which experts take similar tokens."
                                  : ""));
-  const int experts = static_cast<int>(specialisation->n_experts()), top_k = topK(*specialisation);
+  const int experts = specialisation->n_experts(), top_k = topK(*specialisation);
   if (top_k < 2) return view_->setNotice("A token has one expert here: none are chosen together (router.top_k)");
   view_->setNotice({});
   share_ = coactivation_share(*specialisation);
   baseline_ = coactivation_baseline(top_k, experts);
-  order_.resize(static_cast<std::size_t>(experts));
+  order_.resize(experts);
   std::iota(order_.begin(), order_.end(), 0);
   if (sort_->currentIndex() == kTeamOrder) order_ = coactivation_order(specialisation->together_EE, experts);
   std::vector<std::uint8_t> codes;
@@ -251,9 +251,7 @@ QStringList CoactivationPanel::describeSimilarity(int i, int j) const {
 QStringList CoactivationPanel::describePair(int i, int j) const {
   const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
   if (!specialisation) return {};
-  const auto at = [&](int a, int b) {
-    return static_cast<std::size_t>(a) * specialisation->n_experts() + static_cast<std::size_t>(b);
-  };
+  const auto at = [&](int a, int b) { return a * specialisation->n_experts() + b; };
   if (i == j) return {QString("expert %1: %2 tokens").arg(i).arg(formatCount(specialisation->together_EE[at(i, i)]))};
   return {QString("%1 of expert %2's tokens go to expert %3, too").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
           QString("by chance alone: %1; the measured share is %2 times that")
@@ -270,7 +268,7 @@ void CoactivationPanel::refillMap() {
   if (!specialisation || kindsOf(*specialisation).empty())
     return map_->setNotice(notInLogNotice(history->info(), "bytes by expert"));
   map_->setNotice({});
-  places_ = expert_map(kindsOf(*specialisation), static_cast<int>(specialisation->n_experts()));
+  places_ = expert_map(kindsOf(*specialisation), specialisation->n_experts());
   const std::vector<double> loads = loadsOf(kindsOf(*specialisation), specialisation->n_experts());
   std::vector<ScatterPlot::Point> points;
   for (std::size_t e = 0; e < loads.size(); ++e) {
@@ -289,7 +287,7 @@ void CoactivationPanel::refillMap() {
 
 QStringList CoactivationPanel::describeOnMap(int expert) const {
   const SpecialisationFrame* specialisation = specialisationOf(mapped_.get(), selection_->layer());
-  const auto e = static_cast<std::size_t>(expert);
+  const std::size_t e = expert;
   if (!specialisation || e >= specialisation->n_experts()) return {};
   QStringList lines{QString("expert %1: %2 \u00d7 fair share")
                         .arg(expert)
@@ -358,7 +356,7 @@ ValueTable CoactivationPanel::tableOfMap() const {
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
   if (!specialisation || kindsOf(*specialisation).empty()) return table;
-  const ExpertMap map = expert_map(kindsOf(*specialisation), static_cast<int>(specialisation->n_experts()));
+  const ExpertMap map = expert_map(kindsOf(*specialisation), specialisation->n_experts());
   const std::vector<double> loads = loadsOf(kindsOf(*specialisation), specialisation->n_experts());
   for (std::size_t e = 0; e < loads.size(); ++e)
     if (!is_missing(map.x_E[e])) table.add(frame->step, specialisation->layer, e, map.x_E[e], map.y_E[e], loads[e]);

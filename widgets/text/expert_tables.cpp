@@ -43,12 +43,10 @@ ExpertGrid costsByDomain(const ExpertScan& scan, int layer) {
   if (by_domain)
     for (const std::string& domain : scan.domains) table.rows << QString::fromStdString(domain);
   for (int e = 0; e < experts; ++e) table.columns << QString::number(e);
-  table.cells.assign(static_cast<std::size_t>(table.rows.size() * experts), {std::nan(""), std::nan("")});
+  table.cells.assign(table.rows.size() * experts, {std::nan(""), std::nan("")});
   for (const ExpertCost& cost : scan.experts) {
     if (cost.layer != layer) continue;
-    const auto at = [&](std::size_t row) -> FigureOfPieces& {
-      return table.cells[row * static_cast<std::size_t>(experts) + static_cast<std::size_t>(cost.expert)];
-    };
+    const auto at = [&](std::size_t row) -> FigureOfPieces& { return table.cells[row * experts + cost.expert]; };
     at(0) = cost.loss_change;
     for (std::size_t domain = 0; by_domain && domain < cost.loss_by_domain.size(); ++domain)
       at(domain + 1) = cost.loss_by_domain[domain];

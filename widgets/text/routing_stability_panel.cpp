@@ -48,13 +48,13 @@ LegendScale shareLegend(bool dark, const QString& caption) {
 
 QRectF StabilityBars::slot(std::size_t bar) const {
   const QRectF room = plotRect();
-  const double width = room.width() / static_cast<double>(std::max<std::size_t>(1, bars_.size()));
-  return {room.left() + static_cast<double>(bar) * width, room.top(), width, room.height()};
+  const double width = room.width() / std::max<std::size_t>(1, bars_.size());
+  return {room.left() + bar * width, room.top(), width, room.height()};
 }
 
 int StabilityBars::barAt(QPoint position) const {
   for (std::size_t i = 0; i < bars_.size(); ++i)
-    if (slot(i).contains(position)) return static_cast<int>(i);
+    if (slot(i).contains(position)) return i;
   return -1;
 }
 
@@ -92,8 +92,7 @@ void StabilityBars::paintData(QPainter& painter) {
   for (std::size_t i = 0; i < bars_.size(); ++i) {
     if (is_missing(bars_[i].stability)) continue;
     const QRectF place = slot(i);
-    const double gap = std::min(6.0, place.width() * 0.15),
-                 height = place.height() * static_cast<double>(bars_[i].stability);
+    const double gap = std::min(6.0, place.width() * 0.15), height = place.height() * bars_[i].stability;
     const QRectF bar(place.left() + gap, place.bottom() - height, place.width() - 2 * gap, height);
     painter.fillRect(bar, QColor(colors(palette()).plain_bar));
     const QString label = QString::number(100 * static_cast<double>(bars_[i].stability), 'f', 0) + QStringLiteral(" %");
@@ -278,7 +277,7 @@ LineSeries RoutingStabilityPanel::series(const QString& label, int color,
                                          std::function<int(const StabilityPoint&)> layer) const {
   LineSeries line{.history = active(), .label = label, .color = color};
   line.fetch = [this, value](StepRange range, int bins) {
-    std::vector<PyramidBin> slices(static_cast<std::size_t>(bins));
+    std::vector<PyramidBin> slices(bins);
     if (range.size() == 1) {  // a single step has the newest value known at that step
       const StabilityPoint* point = track_.at(range.first);
       if (point && !is_missing(value(*point))) slices[0].add(value(*point));
@@ -309,8 +308,7 @@ void RoutingStabilityPanel::refillLines() {
   std::vector<LineSeries> all;
   for (std::size_t i = 0; i < layers.size() && layers.size() <= kMaxLines; ++i)
     all.push_back(series(
-        QString("L%1").arg(layers[i]), static_cast<int>(i),
-        [values, i](const StabilityPoint& p) { return values(p)[i]; },
+        QString("L%1").arg(layers[i]), i, [values, i](const StabilityPoint& p) { return values(p)[i]; },
         [layer = layers[i]](const StabilityPoint&) { return layer; }));
   if (all.empty()) {
     const auto layerWith = [values, layers](float (*pick)(const std::vector<float>&)) {
@@ -338,10 +336,10 @@ void RoutingStabilityPanel::refillLayers() {
   if (!layers_->notice().isEmpty()) return;
   layers_->fetch = [this](StepRange range, int bins) {
     const std::size_t rows = track_.layers().size();
-    std::vector<PyramidBin> cells(rows * static_cast<std::size_t>(bins));
+    std::vector<PyramidBin> cells(rows * bins);
     for (auto point = std::ranges::lower_bound(track_.points(), range.first, {}, &StabilityPoint::step);
          point != track_.points().end() && point->step <= range.last; ++point) {
-      const auto bin = static_cast<std::size_t>((point->step - range.first) * bins / range.size());
+      const std::size_t bin = (point->step - range.first) * bins / range.size();
       for (std::size_t row = 0; row < rows; ++row)
         if (const float share = point->value(wholeSets(), row); !is_missing(share)) cells[bin * rows + row].add(share);
     }
@@ -352,7 +350,7 @@ void RoutingStabilityPanel::refillLayers() {
   const auto& layers = track_.layers();
   layers_->setLegend(shareLegend(isDark(palette()), "same"));
   layers_->setRowAxis(ticksOf(layers), "layer", false);
-  layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), static_cast<int>(layers.size()));
+  layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), layers.size());
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
 }
@@ -389,9 +387,8 @@ FigureTarget RoutingStabilityPanel::target(const MetricInfo& info) const {
 QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) const {
   const StabilityPoint* point = track_.at(step);
   if (!point || row >= std::ssize(track_.layers())) return {};
-  if (is_missing(point->unchanged_L[static_cast<std::size_t>(row)]))
-    return {"not comparable: the probe text or top_k was different"};
-  return readout({point->step, point->reference, std::int64_t{track_.layers()[static_cast<std::size_t>(row)]}});
+  if (is_missing(point->unchanged_L[row])) return {"not comparable: the probe text or top_k was different"};
+  return readout({point->step, point->reference, std::int64_t{track_.layers()[row]}});
 }
 
 Panel::Answer RoutingStabilityPanel::answer() const {

@@ -180,9 +180,9 @@ void SpecialisationPanel::refillRemoval() {
   if (removal_.columns.isEmpty())
     return view_->setNotice("No expert can be removed: every token needs nearly all of them");
   view_->setNotice({});
-  columns_.resize(static_cast<std::size_t>(removal_.columns.size()));
+  columns_.resize(removal_.columns.size());
   std::iota(columns_.begin(), columns_.end(), 0);
-  view_->setCells(static_cast<int>(removal_.rows.size()), static_cast<int>(removal_.columns.size()), removal_.codes());
+  view_->setCells(removal_.rows.size(), removal_.columns.size(), removal_.codes());
   view_->setLegend(removal_.legend(isDark(palette())));
   view_->setRowAxis(ticksOf(removal_.rows), removal_.row_title);
   view_->setColumnAxis(ticksOf(removal_.columns), removal_.column_title);
@@ -226,19 +226,19 @@ const SpecialisationFrame* SpecialisationPanel::counts() const {
 
 std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& table,
                                                   const std::vector<float>& lift) const {
-  const int experts = static_cast<int>(table.n_experts());
+  const int experts = table.n_experts();
   if (order_->currentIndex() == kByTeam && !table.together_EE.empty())
     return coactivation_order(table.together_EE, experts);
-  std::vector<int> order(static_cast<std::size_t>(experts));
+  std::vector<int> order(experts);
   std::iota(order.begin(), order.end(), 0);
   if (order_->currentIndex() == kById) return order;
   const auto favourite = [&](int e) {
     std::size_t best = 0;
     for (std::size_t d = 0; d * table.n_experts() < lift.size(); ++d) {
-      const auto at = [&](std::size_t row) { return lift[row * table.n_experts() + static_cast<std::size_t>(e)]; };
+      const auto at = [&](std::size_t row) { return lift[row * table.n_experts() + e]; };
       if (!is_missing(at(d)) && (is_missing(at(best)) || at(d) > at(best))) best = d;
     }
-    return std::pair(best, -lift[best * table.n_experts() + static_cast<std::size_t>(e)]);
+    return std::pair(best, -lift[best * table.n_experts() + e]);
   };
   std::ranges::stable_sort(order, {}, favourite);
   return order;
@@ -269,12 +269,12 @@ void SpecialisationPanel::refill() {
   if (!view_->notice().isEmpty()) return;
   base_ = expert_share(*specialisation);
   columns_ = columnOrder(*specialisation, lift_);
-  const auto experts = static_cast<int>(specialisation->n_experts());
+  const int experts = specialisation->n_experts();
   const auto domains = static_cast<int>(lift_.size()) / experts;
   std::vector<std::uint8_t> codes;
   QStringList names;
   for (int d = 0; d < domains; ++d) {
-    names << nameOrNumber(history->info(), static_cast<std::size_t>(d));
+    names << nameOrNumber(history->info(), d);
     for (const int e : columns_) {
       const float lift = lift_[d * experts + e];
       codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(lift));
@@ -305,7 +305,7 @@ QStringList SpecialisationPanel::describe(int row, int column) const {
   if (removes()) return removal_.cells.empty() ? QStringList() : describeRemoval(row, column);
   const SpecialisationFrame* specialisation = counts();
   if (!specialisation) return {};
-  const std::string domain = nameOrNumber(selection_->history()->info(), static_cast<std::size_t>(row)).toStdString();
+  const std::string domain = nameOrNumber(selection_->history()->info(), row).toStdString();
   return readout({frame_->step, std::int64_t{specialisation->layer}, domain, std::int64_t{columns_[column]}});
 }
 
@@ -334,8 +334,8 @@ Panel::Answer SpecialisationPanel::answer() const {
   const SpecialisationFrame* specialisation = counts();
   if (!specialisation || !view_->notice().isEmpty() || lift_.empty()) return {};
   if (domain_ >= 0 && domain_ < view_->rows() && specialisation->n_experts() > 1 &&
-      !is_missing(share_[static_cast<std::size_t>(domain_) * specialisation->n_experts()]))
-    return expertsOf(static_cast<std::size_t>(domain_));
+      !is_missing(share_[domain_ * specialisation->n_experts()]))
+    return expertsOf(domain_);
   const std::size_t best = highestLift(lift_);
   if (is_missing(lift_[best])) return {};
   const QString question = "Do experts specialise?", times = formatValue(lift_[best], 2);

@@ -72,7 +72,7 @@ void TokenTextView::layOut() {
     }
   lines_ = line + (column > 0 ? 1 : 0);
   if (manyRows()) {
-    const int rows = static_cast<int>(rows_.size());
+    const int rows = rows_.size();
     const int fitting = (room.height() / std::max(1, lines_) - letter_.height() - gap_) / rows;
     row_height_ = std::clamp(fitting, 3, 12);
   }
@@ -99,13 +99,13 @@ int TokenTextView::tokenAt(QPoint position, int* row) const {
   const auto found =
       std::ranges::find_if(places_, [&](const Place& place) { return place.line == line && place.column == column; });
   if (found == places_.end()) return -1;
-  return static_cast<int>(span_at(tokens_, static_cast<std::size_t>(found - places_.begin())).begin);
+  return span_at(tokens_, found - places_.begin()).begin;
 }
 
 // Returns the colour of the token's first expert, or a trace of it while another expert is highlighted.
 QColor TokenTextView::blended(const Row& row, int position) const {
-  const auto top_k = static_cast<std::size_t>(row.layer->top_k);
-  const auto* experts = row.layer->experts_TK.data() + static_cast<std::size_t>(position) * top_k;
+  const std::size_t top_k = row.layer->top_k;
+  const auto* experts = row.layer->experts_TK.data() + position * top_k;
   const QColor ground = palette().base().color();
   if (highlight_ < 0 || row.layer->layer != highlight_layer_)
     return mixedColor(ground, row.colors.of(experts[0]), highlight_ < 0 ? 0.85 : 0.25);
@@ -124,7 +124,7 @@ void TokenTextView::paintData(QPainter& painter) {
 }
 
 void TokenTextView::paintLines(QPainter& painter) const {
-  const int rows = static_cast<int>(rows_.size());
+  const int rows = rows_.size();
   for (int t = 0; t < static_cast<int>(places_.size()); ++t) {
     const QRect cell = cellOf(t);
     for (int row = 0; row < rows && !cell.isNull(); ++row)
@@ -151,7 +151,7 @@ void TokenTextView::paintLetters(QPainter& painter) const {
   const bool gaps = has_long_tokens(tokens_);
   for (const TokenSpan& token : tokens_) {
     for (std::size_t byte = token.begin; byte < token.end;) {
-      const int t = static_cast<int>(byte);
+      const int t = byte;
       const int gap = gaps && byte == token.begin ? 2 : 0;
       if (const QRect cell = cellOf(t); !cell.isNull() && !manyRows())
         painter.fillRect(cell.adjusted(gap, 0, 0, -1), blended(rows_[0], t));
@@ -163,7 +163,7 @@ void TokenTextView::paintLetters(QPainter& painter) const {
 }
 
 void TokenTextView::paintLetter(QPainter& painter, std::size_t byte, TokenSpan token) const {
-  const int t = static_cast<int>(byte);
+  const int t = byte;
   const QRect cell = cellOf(t);
   if (cell.isNull()) return;
   const auto value = static_cast<std::uint8_t>(text_->text[byte]);
@@ -188,8 +188,7 @@ void TokenTextView::paintLegend(QPainter& painter) {
   const Row* row = legendRow();
   if (!row) return;
   std::map<int, int> counts;
-  for (const TokenSpan& token : tokens_)
-    ++counts[row->layer->experts_TK[token.begin * static_cast<std::size_t>(row->layer->top_k)]];
+  for (const TokenSpan& token : tokens_) ++counts[row->layer->experts_TK[token.begin * row->layer->top_k]];
   std::vector<std::pair<int, int>> experts(counts.begin(), counts.end());
   std::ranges::stable_sort(experts, std::greater{}, &std::pair<int, int>::second);
   const QFontMetrics metrics(painter.font());
@@ -244,9 +243,9 @@ void TokenTextView::paintOverlay(QPainter& painter) {
 void TokenTextView::outline(QPainter& painter, int position, QMargins margins) const {
   if (position < 0 || position >= static_cast<int>(places_.size())) return;
   QRect part;
-  const TokenSpan token = span_at(tokens_, static_cast<std::size_t>(position));
+  const TokenSpan token = span_at(tokens_, position);
   for (std::size_t byte = token.begin; byte <= token.end; ++byte) {
-    const QRect cell = byte < token.end ? cellOf(static_cast<int>(byte)) : QRect();
+    const QRect cell = byte < token.end ? cellOf(byte) : QRect();
     if (!part.isNull() && (cell.isNull() || cell.top() != part.top())) {
       painter.drawRect(part.marginsAdded(margins));
       part = {};
@@ -286,12 +285,12 @@ void TokenTextView::wheelEvent(QWheelEvent* event) {
 void TokenTextView::keyPressEvent(QKeyEvent* event) {
   const int last = static_cast<int>(places_.size()) - 1;
   const bool chosen = current_ >= 0 && current_ <= last;
-  const TokenSpan token = chosen ? span_at(tokens_, static_cast<std::size_t>(current_)) : TokenSpan{};
+  const TokenSpan token = chosen ? span_at(tokens_, current_) : TokenSpan{};
   int to = current_;
   if (event->key() == Qt::Key_Left)
     to = static_cast<int>(token.begin) - 1;
   else if (event->key() == Qt::Key_Right)
-    to = static_cast<int>(token.end);
+    to = token.end;
   else if (event->key() == Qt::Key_PageDown)
     return scrollTo(first_line_ + visible_lines_);
   else if (event->key() == Qt::Key_PageUp)
@@ -299,7 +298,7 @@ void TokenTextView::keyPressEvent(QKeyEvent* event) {
   else
     return PlotFrame::keyPressEvent(event);
   if (last < 0) return;
-  to = static_cast<int>(span_at(tokens_, static_cast<std::size_t>(std::clamp(to, 0, last))).begin);
+  to = span_at(tokens_, std::clamp(to, 0, last)).begin;
   const int line = places_[to].line;
   if (line < first_line_ || line >= first_line_ + visible_lines_) scrollTo(line);
   emit tokenChosen(to, -1);

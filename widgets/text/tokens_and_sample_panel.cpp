@@ -34,9 +34,9 @@ QString editableText(const std::string& bytes) {
 double meanLoss(const TokenFrame& text) {
   double sum = 0;
   int count = 0;
-  for (std::size_t t = static_cast<std::size_t>(text.prompt); t < text.loss_T.size(); ++t) {
+  for (std::size_t t = text.prompt; t < text.loss_T.size(); ++t) {
     if (is_missing(text.loss_T[t])) continue;
-    sum += static_cast<double>(text.loss_T[t]);
+    sum += text.loss_T[t];
     ++count;
   }
   return count ? sum / count : std::nan("");
@@ -54,25 +54,25 @@ void TokenPathPlot::setPath(std::shared_ptr<const TokenFrame> text, int position
 std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
   std::vector<Piece> pieces;
   const QRectF room = plotRect();
-  const double width = room.width() / static_cast<double>(columns_.size());
+  const double width = room.width() / columns_.size();
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const TokenLayer& layer = *columns_[i].layer;
-    const std::vector<float> shares = mix_shares(layer, static_cast<std::size_t>(position_));
+    const std::vector<float> shares = mix_shares(layer, position_);
     double y = room.bottom();
     for (std::size_t k = 0; k < shares.size(); ++k) {
-      const std::size_t slot = static_cast<std::size_t>(position_) * shares.size() + k;
+      const std::size_t slot = position_ * shares.size() + k;
       const double height = (is_missing(shares[k]) ? 0 : static_cast<double>(shares[k])) * room.height();
       y -= height;
       const double gap = std::min(2.0, width * 0.1);
-      pieces.push_back({QRectF(room.left() + static_cast<double>(i) * width, y, width - gap, height), layer.layer,
-                        layer.experts_TK[slot], shares[k], layer.scores_TK[slot]});
+      pieces.push_back({QRectF(room.left() + i * width, y, width - gap, height), layer.layer, layer.experts_TK[slot],
+                        shares[k], layer.scores_TK[slot]});
     }
   }
   return pieces;
 }
 
 QStringList TokenPathPlot::titles() const {
-  const QString context = contextOf(*text_, span_at(token_spans(*text_), static_cast<std::size_t>(position_)), 9);
+  const QString context = contextOf(*text_, span_at(token_spans(*text_), position_), 9);
   return {QString("token %1, %2: shares of its experts in each layer").arg(position_).arg(context),
           QString("token %1, %2: shares of its experts").arg(position_).arg(context),
           QString("token %1, %2").arg(position_).arg(context)};
@@ -164,9 +164,7 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
     token_text_ = text_ ? text_->text : "";
     const int shown_layer = layer >= 0 ? layer : selection_->layer();
     const TokenLayer* routed = text_ ? find_layer(*text_, shown_layer) : nullptr;
-    if (routed)
-      choose(shown_layer,
-             routed->experts_TK[static_cast<std::size_t>(position) * static_cast<std::size_t>(routed->top_k)]);
+    if (routed) choose(shown_layer, routed->experts_TK[position * static_cast<std::size_t>(routed->top_k)]);
     view_->markDirty();
     path_->markDirty();
   });
@@ -330,8 +328,7 @@ ExpertColors TokensAndSamplePanel::colorsOf(const TokenLayer& layer) {
   if (color_->currentIndex() == 1) {
     const auto special = selection_->history()->specialisation_of(layer.layer, step_);
     if (special && !special->together_EE.empty())
-      return ExpertColors::inOrder(coactivation_order(special->together_EE, static_cast<int>(special->n_experts())),
-                                   dark);
+      return ExpertColors::inOrder(coactivation_order(special->together_EE, special->n_experts()), dark);
   }
   return ExpertColors::byId(experts, dark);
 }
@@ -381,7 +378,7 @@ void TokensAndSamplePanel::refillPath() {
 
 QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   if (!text_) return {};
-  const TokenSpan token = span_at(token_spans(*text_), static_cast<std::size_t>(position));
+  const TokenSpan token = span_at(token_spans(*text_), position);
   const std::size_t t = token.begin;
   const QString what = tokenName(std::string_view(text_->text).substr(t, token.size())) + QStringLiteral("   ") +
                        contextOf(*text_, token, 8);
@@ -422,10 +419,9 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   if (!routed || routed->experts_TK.empty()) return {};
   std::map<int, int> firsts;  // number of tokens by their first choice
   const std::vector<TokenSpan> tokens = token_spans(*text_);
-  for (const TokenSpan& token : tokens)
-    ++firsts[routed->experts_TK[token.begin * static_cast<std::size_t>(routed->top_k)]];
+  for (const TokenSpan& token : tokens) ++firsts[routed->experts_TK[token.begin * routed->top_k]];
   const auto commonest = std::ranges::max_element(firsts, {}, [](const auto& entry) { return entry.second; });
-  const double share = static_cast<double>(commonest->second) / static_cast<double>(tokens.size());
+  const double share = commonest->second / static_cast<double>(tokens.size());
   const QString what = has_long_tokens(tokens) ? QString("tokens") : QString("bytes");
   QString other_text;
   if (firsts.size() == 2)

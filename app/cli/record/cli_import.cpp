@@ -100,7 +100,7 @@ void print_summary(const OpenedRuns& opened, const std::string& out, double seco
     print_out("{} {}: {}, {} MoE layers of {} experts\n", static_cast<char>('A' + info.run), printable(info.name),
               count_and_range(*run), info.moe_layers.size(), info.n_experts);
   }
-  print_out("{}: {:.1f} MB, in {:.1f} s\n", printable(out), static_cast<double>(fs::file_size(out)) / 1e6, seconds);
+  print_out("{}: {:.1f} MB, in {:.1f} s\n", printable(out), fs::file_size(out) / 1e6, seconds);
 }
 
 ImportOptions options_of(const ImportCommand& command) {

@@ -62,11 +62,10 @@ void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
   const CheckpointConfig& config = model.config();
   print_out("{}: {}, {} layers ({} with experts), {} experts, top {}, {:.4g} M parameters in {}\n",
             printable(command.folder), config.architecture, config.layers.size(), model.moe_layers().size(),
-            config.experts, config.router.config.top_k, static_cast<double>(model.parameters()) / kMega,
-            bytes_text(static_cast<double>(model.stored_bytes())));
+            config.experts, config.router.config.top_k, model.parameters() / kMega, bytes_text(model.stored_bytes()));
   print_out("memory: {} for a batch of {} x {} tokens, without the weights, which are read from mapped files\n",
-            bytes_text(static_cast<double>(model.working_bytes(Index{command.batch} * command.texts.length))),
-            command.batch, command.texts.length);
+            bytes_text(model.working_bytes(Index{command.batch} * command.texts.length)), command.batch,
+            command.texts.length);
   print_out("time: about {:.3g} s for 1,000 tokens, estimated from one layer of each kind\n",
             1000 * model.measured_seconds_per_token());
   std::fflush(stdout);
@@ -82,8 +81,7 @@ void print_losses(const CheckpointRun& run, double seconds) {
   for (std::size_t d = 0; d < run.losses().size(); ++d) add(run.info().domains[d], run.losses()[d]);
   if (run.losses().size() > 1) add("all", run.loss());
   print_out("{}", to_text(table));
-  print_out("{} tokens in {:.2f} s: {:.0f} tokens/s\n", run.tokens(), seconds,
-            static_cast<double>(run.tokens()) / seconds);
+  print_out("{} tokens in {:.2f} s: {:.0f} tokens/s\n", run.tokens(), seconds, run.tokens() / seconds);
 }
 
 // Prints the load of each expert divided by its fair share.
@@ -93,7 +91,7 @@ void print_load(const CheckpointRun& run) {
   print_out("load of each expert, in fair shares:\n");
   for (std::size_t i = 0; i < info.moe_layers.size(); ++i) {
     double slots = 0;
-    for (const std::uint64_t n : run.load()[i]) slots += static_cast<double>(n);
+    for (const std::uint64_t n : run.load()[i]) slots += n;
     print_out("layer {}:", info.moe_layers[i]);
     for (const std::uint64_t n : run.load()[i]) print_out(" {:.2f}", static_cast<double>(n) * info.n_experts / slots);
     print_out("\n");
@@ -109,8 +107,8 @@ void print_written(const CheckpointModel& model, const std::vector<LabelledText>
     const auto given = all.last(std::min(all.size(), static_cast<std::size_t>(command.texts.length)));
     const WrittenText written = continue_text(model, given, command.written);
     print_out("continuation of {} ({} tokens read at {:.0f} tokens/s, {} written at {:.1f} tokens/s):\n{}\n",
-              printable(text.name), given.size(), static_cast<double>(given.size()) / written.prefill_s,
-              written.ids.size(), static_cast<double>(written.ids.size() - 1) / written.decode_s,
+              printable(text.name), given.size(), given.size() / written.prefill_s, written.ids.size(),
+              (written.ids.size() - 1) / written.decode_s,
               (tokenizer ? printable_lines(tokenizer->decode(written.ids))
                          : joined(written.ids, " ", [](std::int32_t id) { return std::to_string(id); })));
   }
@@ -240,7 +238,7 @@ class PairFigures {
     const auto row = [&](const std::string& name, Metric metric, int layer, double factor) {
       std::vector<double> known;
       for (const float value : b_->values_in(metric, layer, b_->steps()))
-        if (std::isfinite(value)) known.push_back(factor * static_cast<double>(value));
+        if (std::isfinite(value)) known.push_back(factor * value);
       if (known.empty()) return;
       const FigureOfPieces figure = figure_of_pieces(known);
       table.add(name, figure.mean, figure.interval);
@@ -286,7 +284,7 @@ void require_alone(const RunCommand& command) {
 void begin_run(RecordingInWork& recording, const CheckpointRun& run, const std::vector<std::string>& notes) {
   const RunInfo& info = run.info();
   recording.add(info);
-  if (!fits_coactivation(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts)))
+  if (!fits_coactivation(info.moe_layers.size(), info.n_experts))
     recording.add(Marker{info.run, 0, "event",
                          fmt::format("The co-activation of {} experts in {} layers is left out: its table is too large",
                                      info.n_experts, info.moe_layers.size())});
@@ -341,7 +339,7 @@ void run(RunCommand command) {
   ReadTexts read = read_all(command.texts, tokenizer);
   const std::vector<LabelledText>& texts = read.texts;
   if (texts.empty()) throw std::runtime_error("no text is given; use --text or --ids");
-  const bool fits = fits_coactivation(model.moe_layers().size(), static_cast<std::size_t>(model.config().experts));
+  const bool fits = fits_coactivation(model.moe_layers().size(), model.config().experts);
   if (command.without_each && !fits)
     throw std::runtime_error("--without-each-expert: the model has too many experts to compare each with each");
   if (opened) read.notes.insert(read.notes.begin(), opened->notes.begin(), opened->notes.end());

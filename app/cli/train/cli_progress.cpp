@@ -48,8 +48,8 @@ void Progress::show(const TelemetryFrame& frame) {
     seconds_per_step_ = frame.wall_s;
   } else {
     const double seconds = std::chrono::duration<double>(now - after_first_step_).count();
-    tokens_per_s_ = static_cast<double>(frame.tokens - tokens_after_first_step_) / seconds;
-    seconds_per_step_ = seconds / static_cast<double>(done - 1);
+    tokens_per_s_ = (frame.tokens - tokens_after_first_step_) / seconds;
+    seconds_per_step_ = seconds / (done - 1);
   }
   const bool last = frame.step + 1 == end_;
   if (terminal_) {
@@ -71,7 +71,7 @@ void Progress::finish() {
 }
 
 std::string Progress::line(const TelemetryFrame& frame) const {
-  const double steps_left = static_cast<double>(end_ - frame.step - 1) + later_ * static_cast<double>(end_ - first_);
+  const double steps_left = (end_ - frame.step - 1) + later_ * (end_ - first_);
   const double left = steps_left * seconds_per_step_;
   return (terminal_ ? bar(frame.step + 1 - first_) + ' ' : "") + title_ +
          fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", static_cast<long long>(frame.step) + 1, end_,
@@ -81,7 +81,7 @@ std::string Progress::line(const TelemetryFrame& frame) const {
 std::string Progress::bar(std::int64_t steps_done) const {
   constexpr std::int64_t kWidth = 20;
   const std::int64_t total = std::max<std::int64_t>(1, end_ - first_);
-  const auto full = static_cast<std::size_t>(steps_done * kWidth / total);
+  const std::size_t full = steps_done * kWidth / total;
   return fmt::format("[{}{}]", std::string(full, '#'), std::string(kWidth - full, '.'));
 }
 

@@ -82,7 +82,7 @@ void name_finished(const std::vector<RunGroup>& groups) {
 double work_behind(const std::vector<RunGroup>& groups, std::size_t group) {
   std::size_t runs = 0;
   for (std::size_t g = group + 1; g < groups.size(); ++g) runs += groups[g].finished ? 0 : groups[g].runs.size();
-  return static_cast<double>(runs) / static_cast<double>(groups[group].runs.size());
+  return runs / static_cast<double>(groups[group].runs.size());
 }
 
 // Prints the outcomes of the finished groups. Returns the exit status: 1 if `status` is 0 and the table cannot be
@@ -156,7 +156,7 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
 
 // Divides the cores among the ranks of a machine: with more threads than cores they would wait for each other.
 void share_cores(const Ranks& ranks) {
-  const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int cores = sysconf(_SC_NPROCESSORS_ONLN);
   set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.ranks_on_machine())));
 }
 

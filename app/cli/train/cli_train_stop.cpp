@@ -52,12 +52,11 @@ std::vector<pid_t> ranks_before(Ranks& ranks) {
   Process own_process{};
   own_process.id = getpid();
   gethostname(own_process.host, sizeof own_process.host - 1);
-  std::vector<Process> all(static_cast<std::size_t>(ranks.size()));
+  std::vector<Process> all(ranks.size());
   ranks.gather_all(&own_process, sizeof own_process, all.data());
   std::vector<pid_t> before;
   for (int rank = 0; rank < ranks.rank(); ++rank)
-    if (const Process& other = all[static_cast<std::size_t>(rank)]; std::strcmp(other.host, own_process.host) == 0)
-      before.push_back(other.id);
+    if (const Process& other = all[rank]; std::strcmp(other.host, own_process.host) == 0) before.push_back(other.id);
   return before;
 }
 
@@ -76,7 +75,7 @@ void stop_unless_ignored(int signal, unsigned flags) {
   if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
   action = {};
   action.sa_handler = stop_after_step;
-  action.sa_flags = static_cast<int>(flags);
+  action.sa_flags = flags;
   sigaction(signal, &action, nullptr);
 }
 
@@ -94,7 +93,7 @@ void catch_signals(Ranks* ranks) {
   }
   struct sigaction action {};
   action.sa_handler = stop_after_step;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_flags = SA_RESETHAND;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }

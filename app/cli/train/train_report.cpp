@@ -168,23 +168,22 @@ void LastSteps::add(const TelemetryFrame& frame) {
 }
 
 double LastSteps::mean_loss() const {
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / losses.size();
 }
 
 void WireTotals::add(const TelemetryFrame& frame, const RunConfig& config) {
   const WireFrame& wire = frame.wire;
   if (wire.ranks == 0 || frame.routers.empty()) return;
   ranks = wire.ranks;
-  const auto size = static_cast<std::size_t>(ranks);
+  const std::size_t size = ranks;
   for (std::size_t i = 0; i < size * size; ++i) {
     if (i / size == i % size) continue;  // copies that stay on their rank are not sent
-    sent += static_cast<double>(wire.sent_RR[i]);
+    sent += wire.sent_RR[i];
   }
   const std::string payload = to_string(Setting(&PrecisionConfig::payload).field().get(config));
   const RowBytes row = wire_row_bytes(payload, config.model.row_dim());
   for (const RouterFrame& router : frame.routers)
-    for (const std::uint64_t bytes : wire_bytes(router.volume, wire.over_nodes, row))
-      counted += static_cast<double>(bytes);
+    for (const std::uint64_t bytes : wire_bytes(router.volume, wire.over_nodes, row)) counted += bytes;
   for (const float rank_ms : wire.all_to_all_ms_R) ms += static_cast<double>(rank_ms) / ranks;
   ++steps;
 }

@@ -38,7 +38,7 @@ class OutputWatch : public Predictions {
     for (std::size_t i = 0; i < norm_TK.size(); ++i) {
       Seen& watched = experts[size(tokens.ids[i])];
       ++watched.slots.back();
-      watched.weighted_norms.back() += static_cast<double>(tokens.mix[i]) * static_cast<double>(norm_TK[i]);
+      watched.weighted_norms.back() += tokens.mix[i] * static_cast<double>(norm_TK[i]);
     }
   }
 
@@ -98,22 +98,22 @@ class Removal {
     for (const TextPiece& piece : pieces_) {
       const std::string& name = texts[piece.text].name;
       const auto known = std::ranges::find(scan_.domains, name);
-      domain_of_.push_back(static_cast<std::size_t>(known - scan_.domains.begin()));
+      domain_of_.push_back(known - scan_.domains.begin());
       if (known == scan_.domains.end()) scan_.domains.push_back(name);
     }
     std::size_t measured = 0;
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) measured += measures(piece, pieces_.size());
     const std::size_t of_piece = 1 + layers_.size() * size(experts_);
     require_passes(pieces_.size(), of_piece);
-    passes_ = static_cast<int>(pieces_.size() * of_piece + measured * numbers_.size() * (2 + kRandomChoices));
+    passes_ = pieces_.size() * of_piece + measured * numbers_.size() * (2 + kRandomChoices);
   }
 
   ExpertScan run() {
     for (const TextPiece& piece : pieces_)
       if (!without_each(piece.ids)) return {};
     if (!prune()) return {};
-    scan_.pieces = static_cast<int>(pieces_.size());
-    for (const double loss : whole_loss_) scan_.loss += loss / static_cast<double>(pieces_.size());
+    scan_.pieces = pieces_.size();
+    for (const double loss : whole_loss_) scan_.loss += loss / pieces_.size();
     for (std::size_t l = 0; l < layers_.size(); ++l) add_costs(l);
     std::ranges::stable_sort(scan_.experts, {}, [](const ExpertCost& cost) { return cost.divergence.mean; });
     return std::move(scan_);
@@ -187,7 +187,7 @@ class Removal {
         });
         const std::vector<double> changes = changes_without(order, removed);
         if (changes.empty()) return false;
-        random.push_back(sum_of(changes) / static_cast<double>(changes.size()));
+        random.push_back(sum_of(changes) / changes.size());
       }
       model.random = figure_of_pieces(random);
     }

@@ -24,7 +24,7 @@ double flips_of(const Predictions& exact, const Predictions& rounded) {
                       b.begin() + static_cast<std::ptrdiff_t>(at)))
         ++flips;
   }
-  return tokens > 0 ? static_cast<double>(flips) / static_cast<double>(tokens) : 0;
+  return tokens > 0 ? flips / static_cast<double>(tokens) : 0;
 }
 
 bool has_class(const CheckpointModel::Layer& layer, GemmClass gemm_class) {
@@ -56,7 +56,7 @@ std::vector<PrecisionTwin> twins_of(const CheckpointModel& model) {
 // Rounds the operands that a published recipe rounds in a forward pass.
 void round_published(CheckpointModel& model, std::string_view name) {
   RunConfig run;
-  run.model.n_layers = static_cast<int>(model.layers().size());
+  run.model.n_layers = model.layers().size();
   apply_published_recipe(name, run.precision);
   const auto rounding_of = [](const StepPrecision& step, GemmClass gemm_class) {
     const ClassPrecision& formats = step.class_precision(gemm_class);
@@ -81,7 +81,7 @@ void round(CheckpointModel& model, const PrecisionTwin& twin, Recipe recipe) {
   if (twin.scope == PrecisionTwin::Scope::one_layer) return model.set_rounding(twin.layer, twin.gemm_class, rounding);
   for (std::size_t i = 0; i < model.layers().size(); ++i)
     for (const GemmClass gemm_class : kClasses)
-      if (all || gemm_class == twin.gemm_class) model.set_rounding(static_cast<int>(i), gemm_class, rounding);
+      if (all || gemm_class == twin.gemm_class) model.set_rounding(i, gemm_class, rounding);
   if (all) model.set_rounding(-1, GemmClass::head, rounding);
 }
 
@@ -118,12 +118,12 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
   const auto names = published_recipe_names();
   std::vector<PieceFigures> figures(twins.size()), of_published(names.size());
   require_passes(pieces.size(), 1 + twins.size() + names.size());
-  const int passes = static_cast<int>(pieces.size() * (1 + twins.size() + names.size()));
+  const int passes = pieces.size() * (1 + twins.size() + names.size());
   int done = 0;
   for (const auto& [text, piece] : pieces) {
     model.round_nothing();
     const Predictions exact = predict(model, piece);
-    scan.loss += exact.loss / exact.tokens() / static_cast<double>(pieces.size());
+    scan.loss += exact.loss / exact.tokens() / pieces.size();
     bool goes_on = progress(++done, passes);
     for (std::size_t i = 0; i < twins.size() && goes_on; ++i) {
       round(model, twins[i], recipe);

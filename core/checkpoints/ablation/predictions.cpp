@@ -11,12 +11,12 @@ void Predictions::routed(int, const RoutedTokens& tokens) {
 }
 
 void Predictions::logits(Index first, ConstMatrix<float> logits) {
-  std::vector<float> p(static_cast<std::size_t>(logits.cols));
+  std::vector<float> p(logits.cols);
   for (Index r = 0; r < logits.rows; ++r) {
-    const auto t = static_cast<std::size_t>(first + r);
+    const std::size_t t = first + r;
     if (t + 1 == ids_.size()) continue;
     const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
-    loss += static_cast<double>(lse) - static_cast<double>(logits.at(r, ids_[t + 1]));
+    loss += lse - static_cast<double>(logits.at(r, ids_[t + 1]));
     for (Index v = 0; v < logits.cols; ++v) log_p.push_back(logits.at(r, v) - lse);
   }
 }
@@ -30,7 +30,7 @@ Predictions predict(const CheckpointModel& model, std::span<const std::int32_t> 
 double divergence_of(const Predictions& exact, const Predictions& other) {
   const auto vocabulary = std::ssize(exact.log_p) / static_cast<Index>(exact.tokens());
   double sum = 0;
-  for (std::size_t first = 0; first < exact.log_p.size(); first += static_cast<std::size_t>(vocabulary))
+  for (std::size_t first = 0; first < exact.log_p.size(); first += vocabulary)
     sum += kl_divergence({exact.log_p.data() + first}, {other.log_p.data() + first}, vocabulary);
   return sum;
 }

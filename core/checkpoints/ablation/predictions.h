@@ -16,10 +16,10 @@ class Predictions : public PassWatch {
   void routed(int layer, const RoutedTokens& tokens) override;
   void logits(Index first, ConstMatrix<float> logits) override;
 
-  double tokens() const { return static_cast<double>(ids_.size() - 1); }  // number of predicted tokens
-  double loss = 0;                                                        // nats, sum over the predicted tokens
-  std::vector<float> log_p;                                               // [tokens, V]
-  std::vector<std::vector<std::int32_t>> experts;                         // of each MoE layer: [T, K]
+  double tokens() const { return ids_.size() - 1; }  // number of predicted tokens
+  double loss = 0;                                   // nats, sum over the predicted tokens
+  std::vector<float> log_p;                          // [tokens, V]
+  std::vector<std::vector<std::int32_t>> experts;    // of each MoE layer: [T, K]
   int top_k = 0;
 
  private:

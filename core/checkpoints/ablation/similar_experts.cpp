@@ -20,7 +20,7 @@ constexpr std::size_t kRows = 16;           // rows of a task
 
 void normalize_row(float* row, Index width) {
   double squares = 0;
-  for (Index i = 0; i < width; ++i) squares += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  for (Index i = 0; i < width; ++i) squares += row[i] * static_cast<double>(row[i]);
   if (squares == 0) return;
   const auto factor = static_cast<float>(1 / std::sqrt(squares));
   for (Index i = 0; i < width; ++i) row[i] *= factor;
@@ -40,8 +40,7 @@ class SimilarityWatch : public PassWatch {
     for (Index first = 0; first < h.rows; first += at_once)
       add_cosines(moe, h.row_block(first, std::min(at_once, h.rows - first)), *sum);
     std::vector<double>& mean = layers_EE.emplace_back();
-    for (Index i = 0; i < sum->size(); ++i)
-      mean.push_back(static_cast<double>(sum->data[i]) / static_cast<double>(h.rows));
+    for (Index i = 0; i < sum->size(); ++i) mean.push_back(sum->data[i] / static_cast<double>(h.rows));
   }
 
   std::vector<std::vector<double>> layers_EE;
@@ -51,13 +50,13 @@ class SimilarityWatch : public PassWatch {
   // sums over all tokens.
   static void add_cosines(const StoredExperts& moe, ConstMatrix<float> h, const Matrix<float>& sum_EE) {
     const FloatMatrix outputs(sum_EE.rows, h.rows * h.cols);
-    parallel_for(static_cast<int>(sum_EE.rows), [&](int e) {
+    parallel_for(sum_EE.rows, [&](int e) {
       const Matrix<float> y(outputs->row(e), h.rows, h.cols);
       feed_forward_forward(moe.experts[size(e)], h, y);
       for (Index t = 0; t < y.rows; ++t) normalize_row(y.row(t), y.cols);
     });
     parallel_slices(static_cast<std::size_t>(sum_EE.rows), kRows, [&](std::size_t first, std::size_t last) {
-      const auto row = static_cast<Index>(first), rows = static_cast<Index>(last - first);
+      const Index row = first, rows = last - first;
       gemm(Trans::no, Trans::yes, 1.0f, outputs->row_block(row, rows), *outputs, 1.0f, sum_EE.row_block(row, rows));
     });
   }

@@ -75,9 +75,9 @@ class KeptPass : public PassWatch {
   }
   void logits(Index first, ConstMatrix<float> logits) override {
     vocabulary_ = logits.cols;
-    std::vector<float> p(static_cast<std::size_t>(logits.cols));
+    std::vector<float> p(logits.cols);
     for (Index r = 0; r < logits.rows; ++r) {
-      const auto t = static_cast<std::size_t>(first + r);
+      const std::size_t t = first + r;
       if (t + 1 == ids_.size()) continue;  // no token follows
       logits_.insert(logits_.end(), logits.row(r), logits.row(r) + logits.cols);
       const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());

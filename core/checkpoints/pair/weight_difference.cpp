@@ -20,7 +20,7 @@ struct SquaredNorms {
   double of_a = 0, of_b = 0, of_difference = 0;
   void add(std::span<const float> a, std::span<const float> b) {
     for (std::size_t i = 0; i < a.size(); ++i) {
-      const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+      const double x = a[i], y = b[i];
       of_a += x * x, of_b += y * y, of_difference += (y - x) * (y - x);
     }
   }
@@ -29,13 +29,12 @@ struct SquaredNorms {
 
 // Returns the weights of the outputs [first, first + count) as [count, inputs], also if the matrix is transposed().
 std::vector<float> outputs_of(const StoredMatrix& matrix, Index first, Index count) {
-  std::vector<float> read(static_cast<std::size_t>(count * matrix.inputs()));
+  std::vector<float> read(count * matrix.inputs());
   matrix.read_outputs(first, count, read.data());
   if (!matrix.transposed()) return read;
   std::vector<float> turned(read.size());
   for (Index row = 0; row < count; ++row)
-    for (Index col = 0; col < matrix.inputs(); ++col)
-      turned[static_cast<std::size_t>(row * matrix.inputs() + col)] = read[static_cast<std::size_t>(col * count + row)];
+    for (Index col = 0; col < matrix.inputs(); ++col) turned[row * matrix.inputs() + col] = read[col * count + row];
   return turned;
 }
 
@@ -116,8 +115,7 @@ std::vector<int> common_layers(const CheckpointModel& a, const CheckpointModel& 
   std::vector<int> layers;
   for (std::size_t i = 0; i < std::min(a.layers().size(), b.layers().size()); ++i) {
     const auto &of_a = a.layers()[i].moe.experts, &of_b = b.layers()[i].moe.experts;
-    if (!of_a.empty() && of_a.size() == of_b.size() && same_shape(of_a.front(), of_b.front()))
-      layers.push_back(static_cast<int>(i));
+    if (!of_a.empty() && of_a.size() == of_b.size() && same_shape(of_a.front(), of_b.front())) layers.push_back(i);
   }
   return layers;
 }
@@ -130,10 +128,10 @@ WeightDifference weight_difference(const CheckpointModel& a, const CheckpointMod
   const std::vector<int> layers = common_layers(a, b);
   const std::set<std::string> of_experts = expert_tensors(a);
   const auto& tensors = a.file().tensors();
-  const double all = static_cast<double>(layers.size() + 1);
+  const double all = layers.size() + 1;
   for (const int layer : layers) {
     found.layers.push_back(experts_of(a, b, layer));
-    if (!progress(static_cast<double>(found.layers.size()) / all)) return found;
+    if (!progress(found.layers.size() / all)) return found;
   }
   for (const TensorView& tensor : tensors) {
     const TensorView* other = of_experts.contains(tensor.name) ? nullptr : same_tensor(tensor, b);
@@ -163,7 +161,7 @@ std::string WeightDifference::text() const {
       "weights differ in " + std::to_string(differ.size()) + " of " + std::to_string(experts) + " experts";
   for (std::size_t i = 0; i < std::min(kNamedTensors, differ.size()); ++i)
     text += (i == 0 ? ": " : ", ") + std::string("layer ") + std::to_string(differ[i].layer) + " expert " +
-            std::to_string(differ[i].expert) + ' ' + share_text(static_cast<double>(differ[i].difference));
+            std::to_string(differ[i].expert) + ' ' + share_text(differ[i].difference);
   if (differ.size() > kNamedTensors) text += ", ...";
   text += "; and in " + std::to_string(tensors.size()) + " of " + std::to_string(compared_tensors) + " other tensors";
   for (std::size_t i = 0; i < std::min(kNamedTensors, tensors.size()); ++i)

@@ -44,8 +44,8 @@ Replicas replicated(std::span<const float> load, std::size_t slots) {
   replicas.expert.resize(load.size());
   std::iota(replicas.expert.begin(), replicas.expert.end(), 0);
   while (replicas.expert.size() < slots) {
-    const auto heaviest = static_cast<std::size_t>(std::ranges::max_element(share) - share.begin());
-    replicas.expert.push_back(static_cast<std::int32_t>(heaviest));
+    const std::size_t heaviest = std::ranges::max_element(share) - share.begin();
+    replicas.expert.push_back(heaviest);
     share[heaviest] = load[heaviest] / ++copies[heaviest];
   }
   for (const std::int32_t expert : replicas.expert) replicas.share.push_back(share[size(expert)]);
@@ -62,7 +62,7 @@ std::vector<std::vector<std::int32_t>> experts_by_node(std::span<const float> lo
   const auto groups_of = packed(group_load, nodes);
   for (std::size_t n = 0; n < nodes; ++n)
     for (const std::int32_t group : groups_of[n])
-      for (std::size_t e = 0; e < width; ++e) experts[n].push_back(static_cast<std::int32_t>(size(group) * width + e));
+      for (std::size_t e = 0; e < width; ++e) experts[n].push_back(size(group) * width + e);
   return experts;
 }
 

@@ -41,7 +41,7 @@ std::vector<double> inclusion(std::vector<double> weights, double count) {
 
 // Gives experts without load a tiny load, because a token needs K different experts.
 std::vector<double> positive(std::span<const double> load) {
-  const double mean = std::accumulate(load.begin(), load.end(), 0.0) / static_cast<double>(load.size());
+  const double mean = std::accumulate(load.begin(), load.end(), 0.0) / load.size();
   std::vector<double> weights(load.begin(), load.end());
   for (double& weight : weights) weight = mean > 0 ? std::max(weight, 1e-6 * mean) : 1;
   return weights;
@@ -80,7 +80,7 @@ std::vector<double> shares_in_groups(std::span<const double> load, std::span<con
 }
 
 void check(std::size_t n_experts, std::int64_t tokens, int top_k, int n_groups, int limited_groups) {
-  const int experts = static_cast<int>(n_experts);
+  const int experts = n_experts;
   const auto fail = [](const std::string& reason) { throw std::runtime_error("routing by load: " + reason); };
   if (tokens < 0 || top_k < 1 || top_k > experts)
     fail("top_k " + std::to_string(top_k) + " of " + std::to_string(experts) + " experts cannot be");
@@ -104,7 +104,7 @@ std::vector<double> stretch_load(std::span<const std::uint32_t> tokens_per_exper
     const double at = std::clamp((i + 0.5) * scale - 0.5, 0.0, static_cast<double>(sorted.size() - 1));
     const auto low = static_cast<std::size_t>(at);
     const std::size_t high = std::min(low + 1, sorted.size() - 1);
-    load[i] = std::lerp(sorted[low], sorted[high], at - static_cast<double>(low));
+    load[i] = std::lerp(sorted[low], sorted[high], at - low);
   }
   const double mean = std::accumulate(load.begin(), load.end(), 0.0) / n_experts;
   for (double& u : load) u /= mean;

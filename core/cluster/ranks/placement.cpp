@@ -39,7 +39,7 @@ Placement place_by_hand(std::span<const std::int32_t> rank_of_expert, int ranks)
 
 Placement place_contiguous(int n_experts, int ranks) {
   std::vector<std::int32_t> rank_of(n_experts);
-  for (std::int64_t e = 0; e < n_experts; ++e) rank_of[e] = static_cast<std::int32_t>(e * ranks / n_experts);
+  for (std::int64_t e = 0; e < n_experts; ++e) rank_of[e] = e * ranks / n_experts;
   return place_by_hand(rank_of, ranks);
 }
 
@@ -52,7 +52,7 @@ Placement place_random(int n_experts, int ranks, std::int64_t seed) {
 }
 
 Placement place_balanced(std::span<const std::uint64_t> load_E, int ranks, const BalancerOptions& options) {
-  const int n_experts = static_cast<int>(load_E.size());
+  const int n_experts = load_E.size();
   const int slots = options.slots_per_rank ? options.slots_per_rank : (n_experts + ranks - 1) / ranks;
   if (static_cast<std::int64_t>(slots) * ranks < n_experts)
     throw std::runtime_error(std::to_string(slots) + " expert slots on each of " + std::to_string(ranks) +

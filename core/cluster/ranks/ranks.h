@@ -58,7 +58,7 @@ class Ranks {
   };
   Traffic take_traffic() {
     Traffic traffic = std::move(traffic_);
-    traffic.sent.resize(static_cast<std::size_t>(size()));
+    traffic.sent.resize(size());
     traffic_ = {};
     return traffic;
   }

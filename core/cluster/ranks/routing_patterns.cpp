@@ -31,12 +31,12 @@ Number parse_number(std::string_view digits, std::string_view whole) {
 
 // Makes the first `count` of `ids` a random sample without replacement (Fisher-Yates).
 void sample(std::vector<std::int32_t>& ids, int count, RoutingDraws& draws) {
-  const int size = static_cast<int>(ids.size());
+  const int size = ids.size();
   for (int k = 0; k < count; ++k) std::swap(ids[k], ids[k + draws.below(size - k)]);
 }
 
 void route_uniform(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, RoutingDraws draws) {
-  std::vector<std::int32_t> ids = first_ids(static_cast<std::size_t>(n_experts));
+  std::vector<std::int32_t> ids = first_ids(n_experts);
   for (auto chosen = topk_TK.begin(); chosen != topk_TK.end(); chosen += top_k) {
     sample(ids, top_k, draws);
     std::copy_n(ids.begin(), top_k, chosen);
@@ -61,7 +61,7 @@ void route_grouped(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts,
 // have nearly all the weight, this would take long. After 64 K draws the most popular experts that are not yet chosen
 // fill the rest.
 void route_zipf(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, double exponent, RoutingDraws draws) {
-  std::vector<std::int32_t> order = first_ids(static_cast<std::size_t>(n_experts));
+  std::vector<std::int32_t> order = first_ids(n_experts);
   sample(order, n_experts, draws);
   std::vector<double> cumulated(n_experts);
   double total = 0;
@@ -147,8 +147,7 @@ std::vector<std::int32_t> route_by_pattern(const RoutingPattern& pattern, std::i
   const RoutingDraws draws(seed, "routing_pattern");
   switch (pattern.rule) {
     case RoutingRule::round_robin:
-      for (std::size_t i = 0; i < topk_TK.size(); ++i)
-        topk_TK[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(n_experts));
+      for (std::size_t i = 0; i < topk_TK.size(); ++i) topk_TK[i] = i % static_cast<std::size_t>(n_experts);
       break;
     case RoutingRule::uniform:
       route_uniform(topk_TK, top_k, n_experts, draws);

@@ -28,12 +28,10 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
                            const Ranks::Parts& received) {
   const Places at = places_of(ranks);
   const int me = ranks.rank(), my_node = at.node(me), my_place = at.place(me);
-  const auto size = static_cast<std::size_t>(at.size);
+  const std::size_t size = at.size;
   std::vector<std::size_t> bytes(size * size);  // [source][destination]
   ranks.gather_all(sent.bytes.data(), size * sizeof(std::size_t), bytes.data());
-  const auto between = [&](int source, int to) {
-    return bytes[static_cast<std::size_t>(source) * size + static_cast<std::size_t>(to)];
-  };
+  const auto between = [&](int source, int to) { return bytes[source * size + to]; };
 
   // First hop: sends all data for a node to the rank there that has this rank's local index.
   std::vector<std::size_t> out(size), in(size);
@@ -42,11 +40,11 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
     if (node == my_node) continue;
     const int partner = at.rank(node, my_place);
     for (int place = 0; place < at.per_node; ++place) {
-      const auto to = static_cast<std::size_t>(at.rank(node, place));
+      const std::size_t to = at.rank(node, place);
       const char* from = static_cast<const char*>(send) + sent.offset[to];
       packed.insert(packed.end(), from, from + sent.bytes[to]);
-      out[static_cast<std::size_t>(partner)] += sent.bytes[to];
-      in[static_cast<std::size_t>(partner)] += between(partner, at.rank(my_node, place));
+      out[partner] += sent.bytes[to];
+      in[partner] += between(partner, at.rank(my_node, place));
     }
   }
   const Ranks::Parts in_parts(in);
@@ -61,23 +59,23 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
     const int to = at.rank(my_node, place);
     for (int node = 0; node < at.nodes(); ++node) {
       const int source = at.rank(node, my_place);
-      const char* from = static_cast<const char*>(send) + sent.offset[static_cast<std::size_t>(to)];
+      const char* from = static_cast<const char*>(send) + sent.offset[to];
       if (node != my_node) {
-        from = gateway.data() + in_parts.offset[static_cast<std::size_t>(source)];
+        from = gateway.data() + in_parts.offset[source];
         for (int before = 0; before < place; ++before) from += between(source, at.rank(my_node, before));
       }
       handed.insert(handed.end(), from, from + between(source, to));
-      on[static_cast<std::size_t>(to)] += between(source, to);
-      arrive[static_cast<std::size_t>(to)] += between(at.rank(node, place), me);
+      on[to] += between(source, to);
+      arrive[to] += between(at.rank(node, place), me);
     }
   }
   const Ranks::Parts arrive_parts(arrive);
   arrived.resize(arrive_parts.total);
   ranks.all_to_all(handed.data(), Ranks::Parts(on), arrived.data(), arrive_parts);
   for (int place = 0; place < at.per_node; ++place) {
-    const char* from = arrived.data() + arrive_parts.offset[static_cast<std::size_t>(at.rank(my_node, place))];
+    const char* from = arrived.data() + arrive_parts.offset[at.rank(my_node, place)];
     for (int node = 0; node < at.nodes(); ++node) {
-      const auto source = static_cast<std::size_t>(at.rank(node, place));
+      const std::size_t source = at.rank(node, place);
       std::memcpy(static_cast<char*>(receive) + received.offset[source], from, received.bytes[source]);
       from += received.bytes[source];
     }
@@ -88,13 +86,11 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
   ranks_ = &ranks;
   const Places at = places_of(ranks);
   const int me = ranks.rank(), my_node = at.node(me), my_place = at.place(me), experts_per_rank = n_experts / at.size;
-  const auto size = static_cast<std::size_t>(at.size), k = static_cast<std::size_t>(top_k);
+  const std::size_t size = at.size, k = top_k;
   const std::size_t tokens = topk_TK.size() / k;
   std::vector<std::int32_t> all(topk_TK.size() * size);
   ranks.gather_all(topk_TK.data(), topk_TK.size() * sizeof(std::int32_t), all.data());
-  const auto chosen = [&](int source, std::size_t t) {
-    return std::span(all).subspan((static_cast<std::size_t>(source) * tokens + t) * k, k);
-  };
+  const auto chosen = [&](int source, std::size_t t) { return std::span(all).subspan((source * tokens + t) * k, k); };
   const auto needs_rank = [&](int source, std::size_t t, int rank) {
     return std::ranges::any_of(chosen(source, t),
                                [&](std::int32_t e) { return e >= 0 && e / experts_per_rank == rank; });
@@ -111,11 +107,11 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
   std::int32_t row = 0;
   for (int node = 0; node < at.nodes(); ++node) {
     if (node == my_node) continue;
-    const auto partner = static_cast<std::size_t>(at.rank(node, my_place));
+    const std::size_t partner = at.rank(node, my_place);
     at_gateway[partner].assign(tokens, -1);
     for (std::size_t t = 0; t < tokens; ++t) {
       if (needs_node(me, t, node)) {
-        first_hop_tokens_.push_back(static_cast<std::int32_t>(t));
+        first_hop_tokens_.push_back(t);
         ++outward_rows_[partner];
       }
       if (needs_node(static_cast<int>(partner), t, my_node)) {
@@ -134,17 +130,16 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
     const int to = at.rank(my_node, place);
     for (int node = 0; node < at.nodes(); ++node) {
       const int source = at.rank(node, my_place), theirs = at.rank(node, place);
-      arrived[static_cast<std::size_t>(theirs)].assign(tokens, -1);
+      arrived[theirs].assign(tokens, -1);
       for (std::size_t t = 0; t < tokens; ++t) {
         if (needs_rank(source, t, to)) {
-          const std::int32_t from =
-              source == me ? -1 - static_cast<std::int32_t>(t) : at_gateway[static_cast<std::size_t>(source)][t];
+          const std::int32_t from = source == me ? -1 - static_cast<std::int32_t>(t) : at_gateway[source][t];
           second_hop_moves_.push_back({from, static_cast<std::int32_t>(second_hop_moves_.size())});
-          ++onward_rows_[static_cast<std::size_t>(to)];
+          ++onward_rows_[to];
         }
         if (needs_rank(theirs, t, me)) {
-          arrived[static_cast<std::size_t>(theirs)][t] = arrived_row++;
-          ++arrived_rows_[static_cast<std::size_t>(to)];
+          arrived[theirs][t] = arrived_row++;
+          ++arrived_rows_[to];
         }
       }
     }
@@ -155,7 +150,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
     for (int source = 0; source < at.size; ++source)
       for (std::size_t t = 0; t < tokens; ++t)
         if (std::ranges::count(chosen(source, t), e))
-          placed_.push_back({arrived[static_cast<std::size_t>(source)][t], static_cast<std::int32_t>(placed_.size())});
+          placed_.push_back({arrived[source][t], static_cast<std::int32_t>(placed_.size())});
 }
 
 void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_experts) const {

@@ -53,7 +53,7 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
     std::uint32_t* copies = volume.copies_RR.data() + source * ranks;
     std::uint32_t* distinct = volume.distinct_RR.data() + source * ranks;
     std::uint32_t* to_nodes = volume.nodes_RN.data() + source * nodes;
-    const std::size_t end = end_of_source(source, tokens, static_cast<std::size_t>(ranks));
+    const std::size_t end = end_of_source(source, tokens, ranks);
     for (; t < end; ++t) {
       const std::int32_t* chosen = topk_TK.data() + t * top_k;
       for (int k = 0; k < top_k; ++k) {
@@ -75,15 +75,15 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
 }
 
 std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks) {
-  const auto k = static_cast<std::size_t>(top_k), experts = static_cast<std::size_t>(n_experts);
-  std::vector<std::uint32_t> copies_RE(static_cast<std::size_t>(ranks) * experts);
+  const std::size_t k = top_k, experts = n_experts;
+  std::vector<std::uint32_t> copies_RE(ranks * experts);
   std::size_t slot = 0;
   for (std::size_t source = 0; source < static_cast<std::size_t>(ranks); ++source) {
-    const std::size_t end = k * end_of_source(source, topk_TK.size() / k, static_cast<std::size_t>(ranks));
+    const std::size_t end = k * end_of_source(source, topk_TK.size() / k, ranks);
     for (; slot < end; ++slot) {
       assert(topk_TK[slot] >= -1 && topk_TK[slot] < n_experts);
       if (topk_TK[slot] < 0) continue;
-      ++copies_RE[source * experts + static_cast<std::size_t>(topk_TK[slot])];
+      ++copies_RE[source * experts + topk_TK[slot]];
     }
   }
   return copies_RE;

@@ -18,7 +18,7 @@ RowBytes wire_row_bytes(std::string_view payload, std::int64_t dim) {
 
 std::vector<std::uint64_t> wire_bytes(const VolumeFrame& volume, bool over_nodes, const RowBytes& row) {
   const int ranks = volume.ranks, per_node = volume.ranks_per_node;
-  std::vector<std::uint64_t> bytes(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
+  std::vector<std::uint64_t> bytes(ranks * static_cast<std::size_t>(ranks));
   const auto add = [&](int from, int to, std::uint64_t n) {
     if (from != to) bytes[from * ranks + to] += n;
   };

@@ -83,7 +83,7 @@ class NpyDict {
       return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     };
     const auto end = std::ranges::find_if_not(unread_, is_part);
-    const std::string_view found = unread_.substr(0, static_cast<std::size_t>(end - unread_.begin()));
+    const std::string_view found = unread_.substr(0, end - unread_.begin());
     unread_.remove_prefix(found.size());
     return found;
   }

@@ -44,9 +44,9 @@ class Machine {
     return bytes_.substr(at_ - count, count);
   }
   std::uint64_t number(int size) {
-    const std::string_view bytes = take(static_cast<std::size_t>(size));
+    const std::string_view bytes = take(size);
     std::uint64_t value = 0;
-    for (int i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)]);
+    for (int i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
     return value;
   }
   std::string_view line() {
@@ -73,10 +73,10 @@ class Machine {
   PicklePtr make_number(std::int64_t number) {
     const bool small = number >= 0 && number < kSharedNumbers;
     if (small && shared_.empty()) shared_.resize(kSharedNumbers);
-    if (small && shared_[static_cast<std::size_t>(number)]) return shared_[static_cast<std::size_t>(number)];
+    if (small && shared_[number]) return shared_[number];
     PicklePtr value = make(Kind::number);
     value->number = number;
-    if (small) shared_[static_cast<std::size_t>(number)] = value;
+    if (small) shared_[number] = value;
     return value;
   }
   PicklePtr make_none() { return none_ ? none_ : none_ = make(Kind::none); }
@@ -117,8 +117,8 @@ class Machine {
     return list;
   }
   void push_tuple(int count) {
-    std::vector<PicklePtr> items(static_cast<std::size_t>(count));
-    for (int i = count; i-- > 0;) items[static_cast<std::size_t>(i)] = pop();
+    std::vector<PicklePtr> items(count);
+    for (int i = count; i-- > 0;) items[i] = pop();
     push(make_list(Kind::list, std::move(items)));
   }
   void remember(std::uint64_t place) {
@@ -157,7 +157,7 @@ class Machine {
     std::uint64_t value = 0;
     for (std::size_t i = count; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
     if (count > 0 && count < 8 && (bytes[count - 1] & 0x80)) value |= ~std::uint64_t{0} << 8 * count;
-    push(make_number(static_cast<std::int64_t>(value)));
+    push(make_number(value));
   }
 
   std::string_view bytes_;
@@ -189,9 +189,9 @@ void Machine::step(unsigned char opcode) {
     case 'J':  // BININT
       return push(make_number(static_cast<std::int32_t>(number(4))));
     case 'K':  // BININT1
-      return push(make_number(static_cast<std::int64_t>(number(1))));
+      return push(make_number(number(1)));
     case 'M':  // BININT2
-      return push(make_number(static_cast<std::int64_t>(number(2))));
+      return push(make_number(number(2)));
     case 0x8a:  // LONG1
       return push_long(number(1));
     case 0x8b:  // LONG4

@@ -177,7 +177,7 @@ void check_coverage(const MappedTensors& file, std::vector<NamedBytes> parts, st
   std::size_t end = 0;
   std::string_view previous;
   for (const NamedBytes& part : parts) {
-    const auto begin = static_cast<std::size_t>(part.bytes.data() - data.data());
+    const std::size_t begin = part.bytes.data() - data.data();
     if (begin != end)
       fail_tensor(file.path, std::string(part.name),
                   "begins at byte " + std::to_string(begin) + ", but " +

@@ -290,7 +290,7 @@ std::optional<std::size_t> tensor_bytes(DType dtype, const std::vector<std::size
 
 MappedTensors::MappedTensors(const std::string& file) : path(file) {
   const InputFile input(path);
-  bytes = static_cast<std::size_t>(input.size());
+  bytes = input.size();
   void* mapped = bytes ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, input.descriptor(), 0) : nullptr;
   if (mapped == MAP_FAILED) fail(std::string("cannot be mapped: ") + std::strerror(errno));
   data = static_cast<std::byte*>(mapped);

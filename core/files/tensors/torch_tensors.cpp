@@ -277,7 +277,7 @@ class Collector {
     if (tensor.strides.size() != tensor.shape.size()) throw SkippedTensor("has other strides than sizes");
     if (arguments[1]->kind != Kind::number || arguments[1]->number < 0)
       throw SkippedTensor("has no place in its storage");
-    place_in_storage(tensor, *storage, static_cast<std::size_t>(arguments[1]->number));
+    place_in_storage(tensor, *storage, arguments[1]->number);
     tensor.name = name();
     file_.add(std::move(tensor));
   }
@@ -333,7 +333,7 @@ class Collector {
     for (const PickleValue* item : list.items) {
       if (item->kind != Kind::number || item->number < 0)
         throw SkippedTensor("has a size that is not a whole number of at least 0");
-      found.push_back(static_cast<std::size_t>(item->number));
+      found.push_back(item->number);
     }
     return found;
   }
@@ -373,7 +373,7 @@ std::optional<TorchStorage> torch_storage(const PickleValue& id) {
   if (items.size() > 5 && items[5]->items.size() >= 3) {  // (key of the view, first element, elements)
     const std::int64_t first = items[5]->items[1]->number;
     if (first < 0) return std::nullopt;
-    storage.first_element = static_cast<std::size_t>(first);
+    storage.first_element = first;
   }
   return storage;
 }

@@ -52,13 +52,13 @@ ZipEntry ZipArchive::read_entry() {
     fail_at(entry.name, "is compressed by method " + std::to_string(info.compression_method) + "; allowed: deflate");
   unz64_file_pos place{};
   ::unzGetFilePos64(archive_.get(), &place);
-  entry.in_directory = static_cast<std::size_t>(place.pos_in_zip_directory);
+  entry.in_directory = place.pos_in_zip_directory;
   int method = 0, level = 0;
   if (::unzOpenCurrentFile2(archive_.get(), &method, &level, 1) != UNZ_OK)
     fail_at(entry.name, "is not what the directory says (is the file damaged?)");
-  entry.first = static_cast<std::size_t>(::unzGetCurrentFileZStreamPos64(archive_.get()));
+  entry.first = ::unzGetCurrentFileZStreamPos64(archive_.get());
   ::unzCloseCurrentFile(archive_.get());
-  const std::size_t held = static_cast<std::size_t>(info.compressed_size);
+  const std::size_t held = info.compressed_size;
   if (entry.first > file_.bytes || held > file_.bytes - entry.first || (!entry.deflated && held != entry.bytes))
     fail_at(entry.name, "lies outside the file (is it truncated?)");
   if (entry.deflated && entry.bytes / kMaxCompressionRatio > held)
@@ -72,7 +72,7 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
 }
 
 std::optional<StoredBytes> ZipArchive::stored(const ZipEntry& entry) {
-  const auto place = static_cast<std::size_t>(&entry - entries_.data());
+  const std::size_t place = &entry - entries_.data();
   if (const auto found = read_entries_.find(place); found != read_entries_.end()) return found->second;
   StoredBytes stored;
   if (entry.deflated) {
@@ -99,7 +99,7 @@ std::vector<std::byte> ZipArchive::unpacked(const ZipEntry& entry) {
     const auto part = static_cast<unsigned>(std::min(kUnpackedAtOnce, bytes.size() - done));
     const int read = ::unzReadCurrentFile(archive_.get(), bytes.data() + done, part);
     if (read <= 0) break;
-    done += static_cast<std::size_t>(read);
+    done += read;
   }
   const bool right = ::unzCloseCurrentFile(archive_.get()) == UNZ_OK;
   if (done < bytes.size() || !right) fail_at(entry.name, "is damaged: it does not unpack, or its checksum is wrong");

@@ -108,7 +108,7 @@ std::int64_t to_step(JsonValue value, double limit) {
                              all.find_first_not_of(kDigits) == std::string_view::npos;
     std::int64_t number = 0;
     if (are_numbers && std::from_chars(step.data(), step.data() + step.size(), number).ec == std::errc() &&
-        static_cast<double>(number) <= limit)
+        number <= limit)
       return number;
   }
   return to_count(value, "step", limit);

@@ -23,7 +23,7 @@ std::string escape_bytes(std::string_view bytes) {
     else if (byte >= 0x20 && byte < 0x7f)
       text += c;
     else
-      text.append(code, static_cast<std::size_t>(std::snprintf(code, sizeof code, "\\x%02x", byte)));
+      text.append(code, std::snprintf(code, sizeof code, "\\x%02x", byte));
   }
   return text;
 }
@@ -93,8 +93,7 @@ std::string printable_text(std::string_view text, bool keeps_line_ends) {
     else if (bytes < 2)
       shown += escape_bytes(piece);
     else
-      shown.append(code, static_cast<std::size_t>(
-                             std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(character))));
+      shown.append(code, std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(character)));
   }
   return shown;
 }

@@ -18,7 +18,7 @@ std::string FileProblem::text() const {
 }
 
 int line_of(const toml::node& node) {
-  return static_cast<int>(node.source().begin.line);
+  return node.source().begin.line;
 }
 
 void TomlProblems::add(int line, const std::string& key, const std::string& message) {
@@ -41,7 +41,7 @@ std::optional<toml::table> parse_toml(std::string_view text, TomlProblems& probl
     if (const std::string encoding = text_problem(text); !encoding.empty())
       problems.add(0, "", encoding);
     else
-      problems.add(static_cast<int>(error.source().begin.line), "", "not TOML: " + std::string(error.description()));
+      problems.add(error.source().begin.line, "", "not TOML: " + std::string(error.description()));
     return std::nullopt;
   }
 }
@@ -53,8 +53,7 @@ TomlSection::~TomlSection() {
   if (!reports_unknown_) return;
   for (const auto& [key, node] : table_)
     if (!used_.contains(key.str()))
-      problems_.add(static_cast<int>(key.source().begin.line), path(key.str()),
-                    "no such key; allowed: " + joined(used_, ", "));
+      problems_.add(key.source().begin.line, path(key.str()), "no such key; allowed: " + joined(used_, ", "));
 }
 
 const toml::node* TomlSection::node(std::string_view key) {
@@ -126,7 +125,7 @@ int TomlSection::choice(std::string_view key, std::initializer_list<std::string_
   if (!node(key)) return otherwise;
   const std::string value = text(key);
   const auto* found = std::ranges::find(choices, value);
-  if (found != choices.end()) return static_cast<int>(found - choices.begin());
+  if (found != choices.end()) return found - choices.begin();
   problem(key, "is \"" + value + "\"; allowed: " + joined(choices, ", "));
   return otherwise;
 }

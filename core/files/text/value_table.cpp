@@ -40,7 +40,7 @@ std::string csv_line(const std::vector<ValueColumn>& columns, auto text_of) {
 }
 
 std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 struct TextColumn {

@@ -18,7 +18,7 @@ float mean_of(const History& history, Metric metric, StepRange window) {
   for (const float value : history.values_in(metric, kWholeRun, window)) {
     if (!is_missing(value)) last = value;
     if (!std::isfinite(value)) continue;
-    sum += static_cast<double>(value);
+    sum += value;
     ++finite;
   }
   return finite ? static_cast<float>(sum / finite) : last;
@@ -76,9 +76,8 @@ FormatCosts format_costs(const History& history, std::int64_t step) {
     const float snr = history.value_at(Metric::gradient_snr_db, kWholeRun, measured->step);
     if (!is_missing(snr)) costs.gradient_error = std::pow(10.0f, -snr / 20);
     double flips = 0;
-    for (const FlipFrame& layer : measured->rounding_flips) flips += static_cast<double>(layer.flip_rate);
-    if (!measured->rounding_flips.empty())
-      costs.flips = static_cast<float>(flips / static_cast<double>(measured->rounding_flips.size()));
+    for (const FlipFrame& layer : measured->rounding_flips) flips += layer.flip_rate;
+    if (!measured->rounding_flips.empty()) costs.flips = static_cast<float>(flips / measured->rounding_flips.size());
   }
   if (const auto quantized = history.quant_frame_at(step))
     for (const QuantFrame& operand : quantized->quants)
@@ -97,10 +96,10 @@ RoutingOverlap routing_overlap(const History& run, std::int64_t step) {
   routing.step = compared->step;
   double sum = 0;
   for (const FlipFrame& layer : compared->flips) {
-    sum += static_cast<double>(layer.overlap);
+    sum += layer.overlap;
     if (layer.flip_rate > 0 && routing.first_differing_layer < 0) routing.first_differing_layer = layer.layer;
   }
-  routing.overlap = static_cast<float>(sum / static_cast<double>(compared->flips.size()));
+  routing.overlap = static_cast<float>(sum / compared->flips.size());
   return routing;
 }
 
@@ -146,7 +145,7 @@ void RunGaps::update() {
 }
 
 const Conclusion& RunGaps::conclusion(int place) const {
-  return conclusions_[static_cast<std::size_t>(place - 1)];
+  return conclusions_[place - 1];
 }
 
 }  // namespace moescope

@@ -67,11 +67,11 @@ class RunGaps {
   // Compares `others` with `a` and judges them by `twins`. Keeps the results of pairs that were set before.
   void set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
            const Judging& judging = {});
-  void update();                                               // adds the new steps
-  int runs() const { return static_cast<int>(runs_.size()); }  // number of runs beside run A
+  void update();                             // adds the new steps
+  int runs() const { return runs_.size(); }  // number of runs beside run A
 
   // Results of the run at `place`, counted from 1.
-  const GapTrack& track(int place) const { return runs_[static_cast<std::size_t>(place - 1)].track; }
+  const GapTrack& track(int place) const { return runs_[place - 1].track; }
   const Conclusion& conclusion(int place) const;
 
  private:

@@ -50,7 +50,7 @@ bool GapTrack::update() {
 
 void GapTrack::add(std::int64_t step, float of_a, float of_b) {
   steps_.push_back(step);
-  const double gap = static_cast<double>(of_b) - static_cast<double>(of_a);
+  const double gap = of_b - static_cast<double>(of_a);
   raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
   average_.add(gap);
   smooth_.append(average_.get());

@@ -33,7 +33,7 @@ class GapTrack {
   // Range of the count() steps that both runs have. raw() and smooth() hold one value for each of them; old values of
   // long runs are reduced to means of 16, 256, ...
   StepRange steps() const { return steps_.empty() ? StepRange{} : StepRange{steps_.front(), steps_.back()}; }
-  std::int64_t count() const { return static_cast<std::int64_t>(steps_.size()); }
+  std::int64_t count() const { return steps_.size(); }
   std::int64_t count(StepRange range) const;  // number of these steps in `range`
   // Index of the first step at or after `step`.
   std::size_t place(std::int64_t step) const { return steps_.row_of(step); }

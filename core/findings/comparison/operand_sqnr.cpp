@@ -77,9 +77,7 @@ std::vector<OperandSqnr> operand_sqnr(std::span<const HistoryPtr> runs, std::int
 
 std::string to_text(const OperandSqnr& sqnr) {
   if (sqnr.operands == 0) return {};
-  const auto db = [](float value) {
-    return std::isfinite(value) ? decimal(static_cast<double>(value)) + " dB" : std::string("exact");
-  };
+  const auto db = [](float value) { return std::isfinite(value) ? decimal(value) + " dB" : std::string("exact"); };
   return db(sqnr.worst_db) + " at worst (" + place_text(sqnr.worst) + "), " + db(sqnr.mean_db) + " on average over " +
          counted(sqnr.operands, "operand", "operands") + words_of(sqnr.choice);
 }

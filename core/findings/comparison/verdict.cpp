@@ -27,7 +27,7 @@ std::optional<BatchMeans> batch_means(const GapTrack& track, StepRange steps) {
     const std::size_t to = track.place(slice_begin(steps, kBatches, b + 1));
     const PyramidBin batch = track.raw().slice(from, to);
     if (batch.finite == 0) return std::nullopt;
-    means[static_cast<std::size_t>(b)] = batch.sum / batch.finite;
+    means[b] = batch.sum / batch.finite;
   }
   return means;
 }
@@ -44,7 +44,7 @@ Chance chance_of(const std::vector<BatchMeans>& equal, double least_lasting) {
   double squares = 0, neighbours = 0;
   BatchMeans centre{};
   for (const BatchMeans& run : equal)
-    for (std::size_t b = 0; b < kBatches; ++b) centre[b] += run[b] / static_cast<double>(equal.size());
+    for (std::size_t b = 0; b < kBatches; ++b) centre[b] += run[b] / equal.size();
   for (const BatchMeans& run : equal) {
     for (std::size_t b = 0; b < kBatches; ++b) squares += (run[b] - centre[b]) * (run[b] - centre[b]);
     for (std::size_t b = 1; b < kBatches; ++b) neighbours += (run[b] - centre[b]) * (run[b - 1] - centre[b - 1]);
@@ -79,7 +79,7 @@ double variance_factor(double equal_runs, bool same_start) {
 // Returns the factor by which chance moves the run more than its twins, which have drifted less.
 double wider_by_drift(const Conclusion& c) {
   if (!(c.drift > c.drift_of_twins)) return 1;  // also if a drift is not known
-  return std::pow(static_cast<double>(c.drift) / static_cast<double>(c.drift_of_twins), 2);
+  return std::pow(c.drift / static_cast<double>(c.drift_of_twins), 2);
 }
 
 constexpr double kMinWidening = 1.2;
@@ -134,7 +134,7 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   const auto for_each_step = [&](auto use) {
     for (std::size_t i = 0; i < steps.size(); ++i)
       if (std::isfinite(of_a[i]) && std::isfinite(of_b[i]))
-        use(static_cast<double>(of_b[i]) - static_cast<double>(of_a[i]), static_cast<double>(of_a[i]));
+        use(of_b[i] - static_cast<double>(of_a[i]), static_cast<double>(of_a[i]));
   };
   for_each_step([&](double gap, double reference_loss) { ++n, sum += gap, loss += reference_loss; });
   if (n < 2) return;
@@ -152,7 +152,7 @@ float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
   int known = 0;
   for (const GapTrack* run : runs)
     for (const float share : run->b()->values_in(Metric::flip_rate, kWholeRun, steps))
-      if (std::isfinite(share)) sum += static_cast<double>(share), ++known;
+      if (std::isfinite(share)) sum += share, ++known;
   return known ? static_cast<float>(sum / known) : kNoValue;
 }
 
@@ -173,10 +173,9 @@ std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float l
   const std::int64_t steps_taken = run.count({run.steps().first, c.steps.last});
   if (is_missing(c.growth)) return steps_taken;
   if (c.growth < kMinGrowth) return 0;
-  const auto judged = static_cast<double>(run.count(c.steps));
+  const double judged = run.count(c.steps);
   const double lacks = std::max(0.0, std::log(static_cast<double>(kMinDrift / late_drift)));
-  const double reached =
-      static_cast<double>(steps_taken) - 0.25 * judged + 0.5 * judged * lacks / std::log(static_cast<double>(c.growth));
+  const double reached = steps_taken - 0.25 * judged + 0.5 * judged * lacks / std::log(static_cast<double>(c.growth));
   return std::clamp(static_cast<std::int64_t>(reached / 0.75) - steps_taken, std::int64_t{1}, 10 * steps_taken);
 }
 
@@ -189,7 +188,7 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   }
   const auto gap = batch_means(run, c.steps);
   if (!gap) return false;
-  const double k = static_cast<double>(equal.size());
+  const double k = equal.size();
   c.gap = static_cast<float>(mean_over(*gap));
   c.twins = static_cast<int>(equal.size()) - 1;
   if (c.twins == 0 || (same_start && twins_are_near(c))) return true;
@@ -223,7 +222,7 @@ std::int64_t validation_every(const History& history) {
 std::int64_t lacking_losses(const GapTrack& run) {
   const std::int64_t steps_taken = run.count(), set = validation_every(*run.a());
   if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - steps_taken);
-  const PyramidBin all = run.raw().slice(0, static_cast<std::size_t>(steps_taken));
+  const PyramidBin all = run.raw().slice(0, steps_taken);
   if (all.finite == 0) return 0;
   const std::int64_t interval = (steps_taken + all.finite - 1) / all.finite;
   return std::max<std::int64_t>(1, least_steps(interval) - steps_taken);

@@ -23,13 +23,12 @@ std::string times_what_matters(double ratio) {
   if (ratio < 1.95) return formatted("%.1f times what matters", ratio);
   const double whole = std::round(ratio);
   if (whole < 2.5) return "twice what matters";
-  if (whole < static_cast<double>(kNumbers.size()))
-    return kNumbers[static_cast<std::size_t>(whole)] + std::string(" times what matters");
+  if (whole < kNumbers.size()) return kNumbers[static_cast<std::size_t>(whole)] + std::string(" times what matters");
   return formatted("%.0f times what matters", whole);
 }
 
 Reasons sizes(const Conclusion& c) {
-  return {times_what_matters(static_cast<double>(std::fabs(c.gap) / c.matters))};
+  return {times_what_matters(std::fabs(c.gap) / c.matters)};
 }
 
 // True if an interval of `half_width` around the gap would settle the verdict.
@@ -42,9 +41,9 @@ bool decides(const Conclusion& c, float half_width) {
 // comes first.
 double steps_to_decide(const Conclusion& c) {
   const double size = std::fabs(static_cast<double>(c.gap));
-  const double wanted_half_width = std::max(size, static_cast<double>(c.matters) - size);
-  const double times = static_cast<double>(c.half) / wanted_half_width;
-  return times * times * static_cast<double>(c.steps.last + 1);
+  const double wanted_half_width = std::max(size, c.matters - size);
+  const double times = c.half / wanted_half_width;
+  return times * times * (c.steps.last + 1);
 }
 
 // Rounds up to two significant digits.
@@ -78,7 +77,7 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
     const Conclusion& c = candidates[i];
     if (c.verdict != Verdict::unclear || c.steps.empty()) continue;
     const double steps = steps_to_decide(c);
-    if (!(steps < kMaxLengthRatio * static_cast<double>(c.steps.last + 1))) continue;
+    if (!(steps < kMaxLengthRatio * (c.steps.last + 1))) continue;
     found.how = Settlement::How::more_steps;
     found.settled.push_back(i);
     found.step = std::max(found.step, round_step(steps));

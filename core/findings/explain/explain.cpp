@@ -55,7 +55,7 @@ void put(Explanation& out, const Context& at, Parts parts, bool of_expert) {
 void explain_scalar(Explanation& out, Context& at, Metric metric) {
   at.step = step_of_value(at.history, metric, at.target.layer, at.target.step);
   if (at.step < 0) return;
-  at.value = static_cast<double>(at.history.values(metric, at.target.layer, {at.step, at.step}).front());
+  at.value = at.history.values(metric, at.target.layer, {at.step, at.step}).front();
   at.frame = at.history.frame_at(at.step);
   if (at.frame && at.frame->step == at.step) at.router = find_router(at.frame.get(), at.target.layer);
   put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "not a finite number"}, false);
@@ -72,7 +72,7 @@ void explain_gradient(Explanation& out, Context& at) {
         std::ranges::find_if(kGradientFigures, [&](const auto& row) { return at.target.key == row.card; });
     const bool cosine = figure->member == &GradientFrame::cosine || figure->member == &GradientFrame::pinned_cosine;
     at.step = frame->step;
-    at.value = static_cast<double>(gradient.*figure->member);
+    at.value = gradient.*figure->member;
     put(out, at, cosine ? angle(at, "between the gradient and the FP32 gradient") : gradient_snr(at), false);
     out.place =
         std::string(gradient_group_name(group)) + (at.target.layer < 0 ? " of the model, " : " of ") + out.place;

@@ -15,36 +15,36 @@ namespace {
 
 Parts utilisation(Context& at) {
   const auto& counts = at.router->tokens_per_expert;
-  const auto expert = static_cast<std::size_t>(at.target.expert);
-  const auto slots = static_cast<double>(total(counts));
+  const std::size_t expert = at.target.expert;
+  const double slots = total(counts);
   at.value = counts[expert] * static_cast<double>(counts.size()) / slots;
   std::string note = "slots of the expert n_e, experts E, all slots T K";
   const int top_k = at.info().top_k;
   if (top_k > 0 && top_k < std::ssize(counts)) {
     const auto tokens = static_cast<std::int64_t>(slots) / top_k;
-    const double spread = static_cast<double>(utilisation_noise(tokens, top_k, static_cast<int>(counts.size())));
+    const double spread = utilisation_noise(tokens, top_k, counts.size());
     if (std::isfinite(spread))
       note += "; in a batch of " + counted(tokens, "token", "tokens") + " chance alone keeps most experts between " +
               decimal(std::max(0.0, 1 - 2 * spread), 2) + " and " + decimal(1 + 2 * spread, 2);
   }
-  return {num(counts[expert]) + " * " + num(static_cast<double>(counts.size())) + " / " + num(slots), note};
+  return {num(counts[expert]) + " * " + num(counts.size()) + " / " + num(slots), note};
 }
 
 Parts expert_bias(Context& at) {
-  const auto expert = static_cast<std::size_t>(at.target.expert);
-  at.value = static_cast<double>(at.router->expert_bias[expert]);
+  const std::size_t expert = at.target.expert;
+  at.value = at.router->expert_bias[expert];
   const auto before = at.history.frame_at(at.step - 1);
   if (!before || before->step != at.step - 1)
     return plain(at, "added to the scores for the choice of experts, but not to the mixing weights");
   for (const RouterFrame& router : before->routers) {
     if (router.layer != at.target.layer || router.expert_bias.size() <= expert) continue;
-    const auto old_bias = static_cast<double>(router.expert_bias[expert]);
+    const double old_bias = router.expert_bias[expert];
     const auto& counts = at.router->tokens_per_expert;
     std::string note = "the bias one step earlier, and this step's change";
     if (by_quantiles(at.setting(&RouterConfig::balance_rule).value_or(BalanceRule::sign))) {
       note += ": to the value at which the expert would have got its share of this batch";
     } else if (expert < counts.size()) {
-      const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());
+      const double mean = total(counts) / static_cast<double>(counts.size());
       note += ": n_e = " + num(counts[expert]) + " against n = " + num(mean);
     }
     const double change = at.value - old_bias;
@@ -54,23 +54,22 @@ Parts expert_bias(Context& at) {
 }
 
 Parts mass(Context& at, const std::vector<float>& shares, const char* what) {
-  at.value = static_cast<double>(shares[static_cast<std::size_t>(at.target.expert)]);
-  const auto experts = static_cast<double>(shares.size());
+  at.value = shares[at.target.expert];
+  const double experts = shares.size();
   return {num(at.value * experts) + " / " + num(experts),
           std::string(what) + ", as a multiple of the fair share 1 / E"};
 }
 
 Parts copies(Context& at, const std::vector<std::uint32_t>& matrix, const char* what) {
-  at.value = static_cast<double>(total(matrix));
+  at.value = total(matrix);
   if (at.tokens() <= 0) return plain(at, what);
-  return {num(static_cast<double>(at.tokens())) + " * " + num(at.value / static_cast<double>(at.tokens())),
-          std::string("tokens of the batch times ") + what};
+  return {num(at.tokens()) + " * " + num(at.value / at.tokens()), std::string("tokens of the batch times ") + what};
 }
 
 // Explains totals of one layer's dispatch, standard or de-duplicated.
 std::optional<Parts> dispatch(Context& at) {
   const VolumeFrame& volume = at.router->volume;
-  const auto cells = static_cast<std::size_t>(volume.ranks) * static_cast<std::size_t>(volume.ranks);
+  const auto cells = volume.ranks * static_cast<std::size_t>(volume.ranks);
   if (cells == 0 || volume.copies_RR.size() != cells || volume.distinct_RR.size() != cells) return std::nullopt;
   const bool lean = at.target.other == 1;
   const DispatchTotals totals = dispatch_totals(volume, lean);
@@ -125,10 +124,10 @@ std::optional<Parts> what_if(Context& at) {
   if (!at.router) return std::nullopt;
   at.value = value(*at.router);
   const auto& counts = at.router->tokens_per_expert;
-  const auto slots = static_cast<double>(total(counts));
+  const double slots = total(counts);
   if (!std::isfinite(at.value) || slots <= 0) return std::nullopt;
   if (padding) return padded_to(counts, parameter);
-  const double room = std::ceil(parameter * slots / static_cast<double>(counts.size()));
+  const double room = std::ceil(parameter * slots / counts.size());
   return Parts{num(std::round(at.value * slots)) + " / " + num(slots),
                std::string(filler ? "filler rows up to" : "slots beyond") + " the capacity of " + num(room) +
                    " an expert, ceil(c T K / E) with c = " + num(parameter) + "; all slots"};
@@ -157,9 +156,9 @@ double column_sum(const std::vector<std::uint32_t>& table, std::size_t columns, 
 // Explains a cell's share of its row, divided by its column's share of the whole table.
 std::optional<Parts> lift(Context& at, const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row,
                           std::size_t column, const std::string& note) {
-  const auto cell_value = static_cast<double>(cell(table, columns, row, column));
+  const double cell_value = cell(table, columns, row, column);
   const double of_row = row_sum(table, columns, row), of_column = column_sum(table, columns, column);
-  const auto all = static_cast<double>(total(table));
+  const double all = total(table);
   if (of_row <= 0 || of_column <= 0) return std::nullopt;
   at.value = cell_value / of_row / (of_column / all);
   return Parts{"(" + num(cell_value) + " / " + num(of_row) + ") / (" + num(of_column) + " / " + num(all) + ")", note};
@@ -167,9 +166,9 @@ std::optional<Parts> lift(Context& at, const std::vector<std::uint32_t>& table, 
 
 std::optional<Parts> specialisation(Context& at) {
   const auto frame = at.history.specialisation_layer_at(at.target.layer, at.target.step);
-  const auto experts = static_cast<std::size_t>(at.info().n_experts);
-  const auto expert = static_cast<std::size_t>(std::max(0, at.target.expert));
-  const auto other = static_cast<std::size_t>(std::max(0, at.target.other));
+  const std::size_t experts = at.info().n_experts;
+  const std::size_t expert = std::max(0, at.target.expert);
+  const std::size_t other = std::max(0, at.target.other);
   if (!frame || expert >= experts) return std::nullopt;
   at.step = frame->step;
   for (const SpecialisationFrame& special : frame->specialisation) {
@@ -182,7 +181,7 @@ std::optional<Parts> specialisation(Context& at) {
         return lift(at, special.domain_DE, experts, other, expert,
                     "share of the expert in " + domain + ", over its share in all text");
       }
-      const auto slots = static_cast<double>(cell(special.domain_DE, experts, other, expert));
+      const double slots = cell(special.domain_DE, experts, other, expert);
       const double all = row_sum(special.domain_DE, experts, other);
       if (all <= 0) return std::nullopt;
       at.value = slots / all;
@@ -190,16 +189,16 @@ std::optional<Parts> specialisation(Context& at) {
                    "slots of the expert from " + domain + ", of all slots from " + domain};
     }
     if (key == "coactivation" && special.together_EE.size() == experts * experts && other < experts) {
-      const auto chosen_tokens = static_cast<double>(cell(special.together_EE, experts, expert, expert));
+      const double chosen_tokens = cell(special.together_EE, experts, expert, expert);
       if (chosen_tokens <= 0) return std::nullopt;
-      const auto both = static_cast<double>(cell(special.together_EE, experts, expert, other));
+      const double both = cell(special.together_EE, experts, expert, other);
       at.value = both / chosen_tokens;
       return Parts{num(both) + " / " + num(chosen_tokens),
                    "tokens that chose experts " + std::to_string(expert) + " and " + std::to_string(other) +
                        ", of the tokens that chose expert " + std::to_string(expert)};
     }
     if (key == "bias_for_share" && special.bias_for_share_EQ.size() == experts * kBiasShares) {
-      at.value = static_cast<double>(special.bias_for_share_EQ[expert * kBiasShares + kFairShare]);
+      at.value = special.bias_for_share_EQ[expert * kBiasShares + kFairShare];
       return plain(at, "the K/E quantile, over the tokens of the step, of cutoff minus score");
     }
     if (key == "byte_affinity" && special.byte_256E.size() == 256 * experts && other < 256) {
@@ -267,12 +266,12 @@ std::optional<Parts> histogram(Context& at) {
   const RouterFrame& router = *at.router;
   if (at.target.key == "margin_histogram") {
     if (router.margin_tokens.empty()) return std::nullopt;
-    at.value = static_cast<double>(total(router.margin_tokens));
+    at.value = total(router.margin_tokens);
     return plain(at, "tokens in all bins");
   }
   if (router.score_chosen.empty()) return std::nullopt;
-  const auto chosen = static_cast<double>(total(router.score_chosen));
-  const auto rejected = static_cast<double>(total(router.score_rejected));
+  const double chosen = total(router.score_chosen);
+  const double rejected = total(router.score_rejected);
   at.value = chosen + rejected;
   return Parts{num(chosen) + " + " + num(rejected), "scores of chosen experts, T K, and of all others"};
 }
@@ -288,7 +287,7 @@ std::optional<Parts> array_parts(Context& at) {
     for (const FlipFrame& flip : frame->flips) {
       if (at.target.layer != kWholeRun && flip.layer != at.target.layer) continue;
       const HalfOctaves& bins = key == "margin_tokens" ? flip.margin_tokens : flip.margin_flipped;
-      values.push_back(static_cast<double>(std::accumulate(bins.begin(), bins.end(), std::uint64_t{0})));
+      values.push_back(std::accumulate(bins.begin(), bins.end(), std::uint64_t{0}));
     }
     if (values.empty()) return std::nullopt;
     at.step = frame->step;
@@ -302,7 +301,7 @@ std::optional<Parts> array_parts(Context& at) {
     return specialisation(at);
   if (!at.router) return std::nullopt;
   if (key == "score_histogram" || key == "margin_histogram") return histogram(at);
-  const auto expert = static_cast<std::size_t>(std::max(0, at.target.expert));
+  const std::size_t expert = std::max(0, at.target.expert);
   const RouterFrame& router = *at.router;
   if (key == "utilisation" && expert < router.tokens_per_expert.size() && total(router.tokens_per_expert) > 0)
     return utilisation(at);

@@ -80,7 +80,7 @@ Parts quant_parts(Context& at, const QuantFrame& quant) {
   if (key == "sqnr_db") return sqnr(at, format);
   if (key == "relative_l2") {
     if (std::isinf(quant.sqnr_db)) return plain(at, "exact");
-    return {"10 ^ (-" + num(static_cast<double>(quant.sqnr_db)) + " / 20)", "from the SQNR in dB"};
+    return {"10 ^ (-" + num(quant.sqnr_db) + " / 20)", "from the SQNR in dB"};
   }
   if (key == "cosine") return angle(at, "between the tensor before and after quantization");
   if (key == "clipped_blocks" && blocks > 0)

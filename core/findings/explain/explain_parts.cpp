@@ -10,7 +10,7 @@ namespace moescope::explaining {
 namespace {
 
 double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return std::accumulate(values.begin(), values.end(), 0.0) / values.size();
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ std::optional<Parts> mean_of_layers(Context& at, const std::vector<double>& valu
 }
 
 Parts padded_to(const std::vector<std::uint32_t>& counts, double multiple) {
-  const auto slots = static_cast<double>(total(counts));
+  const double slots = total(counts);
   double rows = 0;
   for (const std::uint32_t n : counts) rows += std::ceil(n / multiple) * multiple;
   return {"(" + num(rows) + " - " + num(slots) + ") / " + num(slots),

@@ -18,7 +18,7 @@ std::vector<double> of_layers(const Context& at, Metric metric) {
   std::vector<double> values;
   for (const int layer : at.info().moe_layers) {
     const float value = at.history.values(metric, layer, {at.step, at.step}).front();
-    if (std::isfinite(value)) values.push_back(static_cast<double>(value));
+    if (std::isfinite(value)) values.push_back(value);
   }
   return values;
 }
@@ -26,7 +26,7 @@ std::vector<double> of_layers(const Context& at, Metric metric) {
 // Explains a mean over the tokens of the batch, of which only the mean is recorded.
 Parts mean_of_tokens(const Context& at, const std::string& quantity) {
   if (at.tokens() <= 0) return plain(at, "mean over the tokens of " + quantity);
-  const auto tokens = static_cast<double>(at.tokens());
+  const double tokens = at.tokens();
   return {num(at.value * tokens) + " / " + num(tokens),
           "the sum over the batch's " + grouped(at.tokens()) + " tokens of " + quantity + ", divided by their number"};
 }
@@ -63,7 +63,7 @@ Parts learning_rate(const Context& at) {
   const auto settings = at.history.settings_at(at.step);
   if (!settings->config()) return plain(at, "from the run's schedule");
   const OptimizerConfig& o = settings->config()->optimizer;
-  const auto step = static_cast<double>(at.step), warmup = static_cast<double>(o.warmup_steps);
+  const double step = at.step, warmup = o.warmup_steps;
   if (step < warmup)
     return {num(o.lr) + " * " + num(step + 1) + " / " + num(warmup),
             "warm-up: optimizer.lr times the steps so far, over the steps of the warm-up"};
@@ -83,7 +83,7 @@ Parts with_units(const Context& at, Parts parts) {
 
 Parts tokens_per_s(const Context& at) {
   if (at.tokens() <= 0) return plain(at);
-  return {num(static_cast<double>(at.tokens())) + " / " + num(static_cast<double>(at.tokens()) / at.value),
+  return {num(at.tokens()) + " / " + num(at.tokens() / at.value),
           "tokens of the batch over the seconds that the step took"};
 }
 
@@ -92,7 +92,7 @@ Parts step_ms(const Context& at) {
   std::vector<double> values;
   std::string names;
   for (int phase = 0; phase < kNumPhases; ++phase) {
-    const auto ms = static_cast<double>(at.frame->phase_ms[static_cast<std::size_t>(phase)]);
+    const double ms = at.frame->phase_ms[phase];
     if (ms <= 0) continue;
     values.push_back(ms);
     names += (names.empty() ? "" : ", ") + std::string(phase_name(static_cast<Phase>(phase)));
@@ -116,7 +116,7 @@ Parts upper_layers(const Context& at, Metric metric) {
   std::vector<double> values = of_layers(at, metric);
   if (values.empty()) return plain(at);
   std::ranges::sort(values);
-  const double place = 0.9 * static_cast<double>(values.size() - 1);
+  const double place = 0.9 * (values.size() - 1);
   const auto below = static_cast<std::size_t>(place);
   if (below + 1 >= values.size()) return {num(values.back()), "the only layer"};
   return {num(values[below]) + " + " + num(place - std::floor(place)) + " * (" + num(values[below + 1]) + " - " +
@@ -140,7 +140,7 @@ std::string fullest(const RouterFrame& router) {
 
 Parts max_vio(const Context& at) {
   const auto& counts = at.router->tokens_per_expert;
-  const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());
+  const double mean = total(counts) / static_cast<double>(counts.size());
   return {"(" + num(*std::ranges::max_element(counts)) + " - " + num(mean) + ") / " + num(mean),
           fullest(*at.router) + " has the most slots; the fair share is n = T K / E = " + num(mean)};
 }
@@ -161,12 +161,12 @@ Parts max_vio_window(const Context& at) {
 
 Parts variation(const Context& at) {
   const auto& counts = at.router->tokens_per_expert;
-  const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());
+  const double mean = total(counts) / static_cast<double>(counts.size());
   return {num(at.value * mean) + " / " + num(mean), "standard deviation of the slots over their mean n = T K / E"};
 }
 
 Parts load_entropy(const Context& at) {
-  const auto experts = static_cast<double>(at.info().n_experts);
+  const double experts = at.info().n_experts;
   if (experts < 2) return plain(at);
   return {num(at.value * std::log(experts)) + " / ln(" + num(experts) + ")",
           "as even as if " + decimal(std::pow(experts, at.value), 3) + " of the " + num(experts) +
@@ -208,9 +208,9 @@ Parts padding(const Context& at) {
 Parts dropped(const Context& at) {
   const auto factor = at.setting(&RouterConfig::capacity_factor);
   const auto& counts = at.router->tokens_per_expert;
-  const auto slots = static_cast<double>(total(counts));
+  const double slots = total(counts);
   if (!factor || *factor <= 0) return plain(at, "slots beyond the capacity, of all slots");
-  const double capacity = std::ceil(*factor * slots / static_cast<double>(counts.size()));
+  const double capacity = std::ceil(*factor * slots / counts.size());
   return {num(std::round(at.value * slots)) + " / " + num(slots), "slots beyond the capacity of " + num(capacity) +
                                                                       " an expert (router.capacity_factor " +
                                                                       num(*factor) + "), of all slots"};
@@ -218,7 +218,7 @@ Parts dropped(const Context& at) {
 
 Parts share_of_tokens(const Context& at, const std::string& note) {
   if (at.tokens() <= 0) return plain(at);
-  return {num(std::round(at.value * static_cast<double>(at.tokens()))) + " / " + std::to_string(at.tokens()), note};
+  return {num(std::round(at.value * at.tokens())) + " / " + std::to_string(at.tokens()), note};
 }
 
 Parts flips(const Context& at) {
@@ -241,7 +241,7 @@ Parts mean_sqnr(const Context& at) {
   if (frame && frame->step == at.step) {
     for (const QuantFrame& quant : frame->quants) {
       if ((at.target.layer == kWholeRun || quant.layer == at.target.layer) && std::isfinite(quant.sqnr_db)) {
-        values.push_back(static_cast<double>(quant.sqnr_db));
+        values.push_back(quant.sqnr_db);
       }
     }
   }

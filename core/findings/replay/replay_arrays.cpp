@@ -41,7 +41,7 @@ void append_row(std::span<const float> row, ByteTable& load) {
 }
 
 bool is_whole(const VolumeFrame& volume) {
-  const std::size_t cells = static_cast<std::size_t>(volume.ranks) * static_cast<std::size_t>(volume.ranks);
+  const std::size_t cells = volume.ranks * static_cast<std::size_t>(volume.ranks);
   return volume.ranks > 0 && volume.copies_RR.size() == cells && volume.distinct_RR.size() == cells;
 }
 
@@ -88,8 +88,8 @@ bool has_matrix(const TelemetryFrame& frame) {
 }
 
 int slices_that_fit(StepRange range, int points, std::size_t bytes, std::size_t bytes_of_one) {
-  const auto fit = static_cast<std::int64_t>(bytes / std::max<std::size_t>(1, bytes_of_one));
-  return static_cast<int>(std::min({range.size(), std::int64_t{points}, fit}));
+  const std::int64_t fit = bytes / std::max<std::size_t>(1, bytes_of_one);
+  return std::min({range.size(), std::int64_t{points}, fit});
 }
 
 // Key that sorts the operands of a table by layer, GEMM, direction and operand.
@@ -113,7 +113,7 @@ class OperandTable {
     for (const QuantFrame& quant : frame.quants) {
       ScaleBins& bins = places_[key_of(quant)];
       for (int byte = kMinScale + 1; byte < kNanScale; ++byte) {
-        if (quant.e8m0_blocks[static_cast<std::size_t>(byte)] == 0) continue;
+        if (quant.e8m0_blocks[byte] == 0) continue;
         bins.low = std::min(bins.low, byte);
         bins.high = std::max(bins.high, byte);
       }
@@ -185,9 +185,7 @@ class OperandTable {
   }
   void take(const QuantFrame& quant, const ScaleBins& bins, std::size_t at, std::size_t blocks_at) {
     const double all = std::accumulate(quant.e8m0_blocks.begin(), quant.e8m0_blocks.end(), 0.0);
-    const auto share = [&](int byte) {
-      return share_code(all > 0 ? quant.e8m0_blocks[static_cast<std::size_t>(byte)] / all : 0);
-    };
+    const auto share = [&](int byte) { return share_code(all > 0 ? quant.e8m0_blocks[byte] / all : 0); };
     format_[at] = format_index(quant.format);
     underflow_[at] = share_code(quant.underflow);
     clipped_[at] = share_code(quant.clipped);
@@ -228,13 +226,12 @@ std::uint8_t share_code(double share) {
 
 void add_load(const History& history, StepRange range, int points, const ReplayTick& tick, ReplayJson& run) {
   ByteTable load;
-  const auto experts = static_cast<std::size_t>(history.info().n_experts);
+  const std::size_t experts = history.info().n_experts;
   const auto& layers = history.info().moe_layers;
   for (const int layer : layers) {
-    tick(static_cast<double>(load.largest.size()) /
-         static_cast<double>(layers.size() * static_cast<std::size_t>(points)));
+    tick(load.largest.size() / static_cast<double>(layers.size() * points));
     std::vector<float> u = history.utilisation(layer, range, points, Summary::mean);
-    u.resize(static_cast<std::size_t>(points) * experts, kNoValue);
+    u.resize(points * experts, kNoValue);
     for (std::size_t p = 0; p < static_cast<std::size_t>(points); ++p)
       append_row(std::span(u).subspan(p * experts, experts), load);
   }
@@ -244,7 +241,7 @@ void add_load(const History& history, StepRange range, int points, const ReplayT
 
 ReplayJson matrices_of(const History& history, StepRange range, int points, std::size_t bytes, const ReplayTick& tick) {
   const MatrixShape shape = shape_of_matrices(history, range);
-  const auto cells = static_cast<std::size_t>(shape.ranks) * static_cast<std::size_t>(shape.ranks);
+  const auto cells = shape.ranks * static_cast<std::size_t>(shape.ranks);
   const auto& layers = history.info().moe_layers;
   const int slices =
       cells == 0 ? 0 : slices_that_fit(range, points, bytes, 2 * layers.size() * (cells + sizeof(float)));
@@ -280,7 +277,7 @@ ReplayJson operands_of(const History& history, StepRange range, int points, std:
   }
   const std::vector<std::int64_t> kept_steps = table.place(bytes);
   for (std::size_t i = 0; i < kept_steps.size(); ++i) {
-    tick(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(kept_steps.size()));
+    tick(0.5 + 0.5 * i / kept_steps.size());
     const FramePtr frame = history.quant_frame_at(kept_steps[i]);
     if (frame && frame->step == kept_steps[i])
       table.take(*frame);  // the history of a run in training may have dropped it

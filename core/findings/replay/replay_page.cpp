@@ -37,10 +37,10 @@ std::string scalar_of(const History& history, Metric metric, const std::vector<i
 // Returns the number of points, so that load, three scalars of each layer and two of the run fit in `bytes`.
 int points_of(const History& history, std::int64_t steps, std::size_t bytes, int max_points) {
   const RunInfo& info = history.info();
-  const std::size_t layer = static_cast<std::size_t>(info.n_experts) + 3 * sizeof(float);
+  const std::size_t layer = info.n_experts + 3 * sizeof(float);
   const std::size_t point = info.moe_layers.size() * layer + 2 * sizeof(float);
-  const auto affordable = static_cast<std::int64_t>(std::max<std::size_t>(1, bytes / point));
-  return static_cast<int>(std::min({steps, std::int64_t{max_points}, affordable}));
+  const std::int64_t affordable = std::max<std::size_t>(1, bytes / point);
+  return std::min({steps, std::int64_t{max_points}, affordable});
 }
 
 ReplayJson findings_of(const HistoryPtr& history, StepRange range, const ReplayTick& tick) {
@@ -170,10 +170,10 @@ std::string replay_page(std::span<const ReplayRun> runs, const ReplayLimits& lim
   };
   try {
     ReplayJson written = ReplayJson::array();
-    const auto n = static_cast<double>(runs.size());
+    const double n = runs.size();
     for (std::size_t i = 0; i < runs.size(); ++i)
-      written.push_back(run_of(runs[i].history, limits.bytes / runs.size(), limits.points,
-                               part_of(tick, static_cast<double>(i) / n, static_cast<double>(i + 1) / n)));
+      written.push_back(
+          run_of(runs[i].history, limits.bytes / runs.size(), limits.points, part_of(tick, i / n, (i + 1) / n)));
     const ReplayJson classes = gemm_classes(written);
     return page_with({{"setup", runs.empty() ? std::string() : runs.front().setup},
                       {"verdicts", verdicts_of(runs)},

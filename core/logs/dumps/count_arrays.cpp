@@ -79,7 +79,7 @@ void CountAxes::refuse() const {
 
 // Returns what the rows of a group with a single outer axis are.
 CountAxis CountAxes::only_axis(std::size_t extent, bool by_layer) {
-  const auto stated = static_cast<std::size_t>(stated_.layers);
+  const std::size_t stated = stated_.layers;
   if (stated == extent || (stated == 0 && (by_layer || extent == 1))) return CountAxis::layer;
   if (stated == 1) return CountAxis::step;
   if (stated > 1 && extent % stated == 0) {
@@ -127,7 +127,7 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
                      : name.step >= 0 ? CountAxis::layer
                                       : only_axis(extents[used[0]], name.by_layer);
   } else if (used.size() == 2) {
-    const auto layers = static_cast<std::size_t>(stated_.layers);
+    const std::size_t layers = stated_.layers;
     const bool layers_first = layers == extents[used[0]] && layers != extents[used[1]];
     if (layers > 0 && layers != extents[used[1]] && !layers_first)
       fail(shown_ + " has " + std::to_string(extents[used[1]]) + " layers, not " + std::to_string(layers) +
@@ -142,10 +142,10 @@ void CountAxes::put(CountAxis axis, std::size_t number, Place& place) const {
     if (n > static_cast<std::size_t>(kLastImportedLayer)) fail(shown_ + " has more layers than can be shown");
     return static_cast<int>(n);
   };
-  if (axis == CountAxis::step) place.step = static_cast<std::int64_t>(number);
+  if (axis == CountAxis::step) place.step = number;
   if (axis == CountAxis::layer) place.layer = layer_of(number);
   if (axis != CountAxis::step_and_layer) return;
-  place.step = static_cast<std::int64_t>(number / layers_);
+  place.step = number / layers_;
   place.layer = layer_of(number % layers_);
 }
 
@@ -154,7 +154,7 @@ void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
   const CountName& name = counts.name;
   const std::vector<std::size_t>& shape = counts.array->shape;
   Place of_name{std::max<std::int64_t>(0, name.step), std::max(0, name.layer)};
-  for (std::size_t i = 0; i < numbers_; ++i) put(axes_[i], static_cast<std::size_t>(name.others[i]), of_name);
+  for (std::size_t i = 0; i < numbers_; ++i) put(axes_[i], name.others[i], of_name);
   const bool has_expert_axis = !shape.empty() && name.expert < 0;
   const std::size_t experts = has_expert_axis ? shape.back() : 1;
   const std::vector<double> values = counts.array->values();
@@ -170,7 +170,7 @@ void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
       const std::int64_t expert = name.expert >= 0 ? name.expert : name.others.back();
       if (expert >= static_cast<std::int64_t>(kMaxImportedExperts))
         fail(where + " is of an expert that is out of range");
-      to.add_one(at.step, at.layer, static_cast<int>(expert), row[0], where);
+      to.add_one(at.step, at.layer, expert, row[0], where);
     } else if (experts_of_copies.empty()) {
       to.add(at.step, at.layer, row, where);
     } else {
@@ -200,7 +200,7 @@ std::vector<std::vector<int>> experts_of_copies(const std::string& path, const s
     std::vector<std::vector<int>> experts;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i % map.shape.back() == 0) experts.emplace_back();
-      if (!(values[i] >= 0 && values[i] < static_cast<double>(kMaxImportedExperts)))
+      if (!(values[i] >= 0 && values[i] < kMaxImportedExperts))
         throw std::runtime_error(path + ": '" + printable(map.name) + "' has the expert " + std::to_string(values[i]) +
                                  ", which is out of range");
       experts.back().push_back(static_cast<int>(values[i]));
@@ -226,8 +226,8 @@ void add_run(const std::string& path, const std::vector<CountArray>& arrays, con
   const bool is_program = group.front().name.stem.find("logical") != std::string::npos ||
                           group.front().name.stem.find("physical") != std::string::npos ||
                           is_iteration_and_layer(first.name);
-  const AccountRow row = row_of_counts(first.name, static_cast<std::int64_t>(group.size()),
-                                       is_program ? Certainty::known_program : Certainty::known_name);
+  const AccountRow row =
+      row_of_counts(first.name, group.size(), is_program ? Certainty::known_program : Certainty::known_name);
   if (!counts.build(std::move(info), options, row, imported)) return;
   std::vector<std::string>& remarks = imported.remarks;
   remarks.push_back("'" + printable(first.name) + "' " + shape_text(first.shape) +
@@ -282,7 +282,7 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
     row.names = 1;
     row.reason = "no counts of experts, by its name";
   }
-  imported.lines = static_cast<std::int64_t>(arrays.size());
+  imported.lines = arrays.size();
   return imported;
 }
 

@@ -93,9 +93,9 @@ bool is_about_experts(const std::set<std::string>& words) {
 // Takes a number by the word before it.
 void take_number(const NamePart& part, const std::string& before, CountName& found) {
   if (names_layers(before) && found.layer < 0)
-    found.layer = static_cast<int>(part.number);
+    found.layer = part.number;
   else if (names_experts(before) && found.expert < 0)
-    found.expert = static_cast<int>(part.number);
+    found.expert = part.number;
   else if (names_steps(before) && found.step < 0)
     found.step = part.number;
   else if (names_ranks(before) && found.rank < 0)

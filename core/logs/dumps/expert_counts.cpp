@@ -82,7 +82,7 @@ void ExpertCounts::add(std::int64_t step, int layer, std::span<const double> cou
 }
 
 void ExpertCounts::add_one(std::int64_t step, int layer, int expert, double count, const std::string& where) {
-  const auto e = static_cast<std::size_t>(expert);
+  const std::size_t e = expert;
   add_to(counts_at(step, layer, e + 1)[e], count, where);
 }
 
@@ -120,8 +120,7 @@ void ExpertCounts::drop_empty(std::vector<std::string>& remarks) {
   if (!dense.empty())
     remarks.push_back("left out as dense, because no expert has a token: layer" +
                       std::string(dense.size() > 1 ? "s " : " ") + listed(dense));
-  if (unused > 0)
-    remarks.push_back(counted(static_cast<std::int64_t>(unused), "step", "steps") + " without a token left out");
+  if (unused > 0) remarks.push_back(counted(unused, "step", "steps") + " without a token left out");
 }
 
 void ExpertCounts::check_experts(const RoutedShape& stated) {
@@ -176,7 +175,7 @@ bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow 
       RouterFrame& router = frame.routers.emplace_back();
       router.layer = layer;
       router.tokens_per_expert = std::move(counts);
-      router.tokens_per_expert.resize(static_cast<std::size_t>(run.info().n_experts));
+      router.tokens_per_expert.resize(run.info().n_experts);
       slots = std::max(slots, sum_of(router.tokens_per_expert));
     }
     frame.tokens = tokens += slots / std::max(1, run.info().top_k);

@@ -93,7 +93,7 @@ void GgufFile::read(char* to, std::size_t bytes) {
 
 void GgufFile::skip(std::uint64_t bytes) {
   if (bytes > file_.size()) fail("ends in its header (is it truncated?)");
-  read(nullptr, static_cast<std::size_t>(bytes));
+  read(nullptr, bytes);
 }
 
 template <class Number>
@@ -168,7 +168,7 @@ std::vector<float> GgufFile::floats(const GgufTensor& tensor) const {
     if (elements > kMostGgufExperts) fail("'" + printable(tensor.name) + "' has more experts than can be shown");
   }
   if (tensor.type != kF32) fail("'" + printable(tensor.name) + "' is not of type F32");
-  std::vector<float> values(static_cast<std::size_t>(elements));
+  std::vector<float> values(elements);
   const std::uint64_t bytes = elements * sizeof(float), size = file_.size();
   if (data_at_ > size || tensor.offset > size - data_at_ || bytes > size - data_at_ - tensor.offset)
     fail("'" + printable(tensor.name) + "' lies outside the file (is it truncated?)");
@@ -215,7 +215,7 @@ ExpertCounts ImatrixCounts::counts(const std::string& path) const {
   const auto tokens = static_cast<std::int64_t>(std::min(tokens_, 1e15));
   const std::int64_t slots = counts.highest_sum();
   const bool every_token = tokens > 0 && slots > 0 && slots % tokens == 0 && counts.sums_are_multiples_of(tokens);
-  if (every_token && slots / tokens <= counts.experts()) counts.set_top_k(static_cast<int>(slots / tokens));
+  if (every_token && slots / tokens <= counts.experts()) counts.set_top_k(slots / tokens);
   return counts;
 }
 

@@ -227,7 +227,7 @@ void RankCounts::drop_unfinished(std::vector<std::string>& remarks) {
 }
 
 std::size_t RankCounts::ranks_of_group(std::size_t ranks, int stated_experts) const {
-  const std::size_t local = experts_of_rank(), stated = static_cast<std::size_t>(stated_experts);
+  const std::size_t local = experts_of_rank(), stated = stated_experts;
   if (stated > 0) {
     if (stated % local != 0 || ranks % (stated / local) != 0)
       fail("has " + std::to_string(ranks) + " ranks with " + std::to_string(local) +
@@ -287,13 +287,13 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
         const std::string where = "rank " + std::to_string(rank) + ", iteration " + std::to_string(iteration);
         for (const auto& counts : microbatches)
           for (std::size_t e = 0; e < counts.size(); ++e)
-            sums.add_one(iteration, numbers.at(layer), static_cast<int>(first + e), counts[e], where);
+            sums.add_one(iteration, numbers.at(layer), first + e, counts[e], where);
       }
     }
   if (sums.empty()) fail("has no line with all ranks");
   for (const auto& [ranks, group] : group_sizes)
-    remarks.push_back(moescope::counted(static_cast<std::int64_t>(ranks), "rank", "ranks") + " in groups of " +
-                      std::to_string(group) + ", " + std::to_string(group * local) + " experts");
+    remarks.push_back(moescope::counted(ranks, "rank", "ranks") + " in groups of " + std::to_string(group) + ", " +
+                      std::to_string(group * local) + " experts");
   for (const auto& [layer, number] : numbers)
     if (layer.mtp)
       remarks.push_back("layer " + std::to_string(layer.layer) + " of the prediction block " +

@@ -25,8 +25,7 @@ std::string stem_of_logits(const TensorFile& file) {
 // Returns the layer of a tensor of one layer: the number in its name, or its index in a list.
 int layer_of_logits(const TensorView& tensor, const CountName& name, std::size_t tensors) {
   if (name.layer >= 0) return name.layer;
-  if (!name.others.empty())
-    return static_cast<int>(std::min<std::int64_t>(name.others.back(), std::int64_t{1} + kLastImportedLayer));
+  if (!name.others.empty()) return std::min<std::int64_t>(name.others.back(), std::int64_t{1} + kLastImportedLayer);
   if (tensors == 1) return 0;
   throw std::runtime_error("'" + printable(tensor.name) + "' does not say of which layer it is");
 }
@@ -56,7 +55,7 @@ void LogitReader::add_token(const TensorView& tensor, std::span<const float> log
   order_.resize(logits_E.size());
   std::iota(order_.begin(), order_.end(), 0);
   std::ranges::partial_sort(order_, order_.begin() + static_cast<std::ptrdiff_t>(top_k_), [&](int a, int b) {
-    const float of_a = logits_E[static_cast<std::size_t>(a)], of_b = logits_E[static_cast<std::size_t>(b)];
+    const float of_a = logits_E[a], of_b = logits_E[b];
     return of_a > of_b || (of_a == of_b && a < b);
   });
   chosen_.assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(top_k_));
@@ -71,7 +70,7 @@ void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t c
   if (experts > kMaxImportedExperts || layer > kLastImportedLayer)
     throw std::runtime_error(file_.path() + ": '" + printable(tensor.name) +
                              "' has more experts or layers than can be shown");
-  tokens_.expect_experts(static_cast<int>(experts));
+  tokens_.expect_experts(experts);
   const std::size_t at_once = std::max<std::size_t>(1, kLogitsAtOnce / experts);
   for (std::size_t done = 0; done < count; done += at_once) {
     const std::size_t rows = std::min(at_once, count - done);
@@ -85,7 +84,7 @@ void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t c
 std::size_t layers_of_single(const TensorFile& file, const TensorView& tensor, const RoutedShape& stated) {
   if (tensor.shape.size() < 3 || tensor.shape[0] == 1) return 1;
   if (stated.layers > 0 && (stated.layers == 1 || static_cast<std::size_t>(stated.layers) == tensor.shape[0]))
-    return static_cast<std::size_t>(stated.layers);
+    return stated.layers;
   const std::string rows = std::to_string(tensor.shape[0]);
   throw AmbiguousRouting(file.path() + ": '" + printable(tensor.name) + "' " + shape_text(tensor.shape) + " may have " +
                          rows + " layers (--layers " + rows + ") or " + rows +

@@ -35,7 +35,7 @@ std::vector<double> counts_of(const std::vector<ExpertBucket>& buckets) {
     counts[expert] += count;
   }
   const double tokens = std::accumulate(counts.begin(), counts.end(), 0.0);
-  if (tokens < kMinTokensOfAnExpert * static_cast<double>(counts.size()))
+  if (tokens < kMinTokensOfAnExpert * counts.size())
     throw Unreadable("histogram: of " + shortest(tokens) + " values up to " + std::to_string(counts.size() - 1) +
                      ": too few for numbers of experts; it seems to be of the loads, and does not say which expert has "
                      "which load. Log the loads as a list");

@@ -139,10 +139,10 @@ std::string export_events(const History& history, const std::string& folder, dou
       std::vector<NamedScalar> scalars;
       for (std::size_t s = 0; s < series.size(); ++s)
         if (!is_missing(values[s][i])) scalars.emplace_back(series[s].tag, values[s][i]);
-      if (std::isfinite(step_ms[i])) wall_time += 1e-3 * static_cast<double>(step_ms[i]);
+      if (std::isfinite(step_ms[i])) wall_time += 1e-3 * step_ms[i];
       if (!scalars.empty()) writer.scalars(wall_time, block[i], scalars);
     }
-    const double share = static_cast<double>(first + block.size()) / static_cast<double>(steps.size());
+    const double share = (first + block.size()) / static_cast<double>(steps.size());
     if (progress && !progress(share)) return {};
   }
   const std::vector<std::string> earlier = exported_events(folder);

@@ -65,7 +65,7 @@ std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
   for (const auto& dim : tensor.tensor_shape().dim()) {
     if (dim.size() < 0 || static_cast<std::uint64_t>(dim.size()) > kMaxImportedLoads)
       throw Unreadable("tensor: too large");
-    shape.push_back(static_cast<std::size_t>(dim.size()));
+    shape.push_back(dim.size());
     elements *= shape.back();
     if (elements > kMaxImportedLoads) throw Unreadable("tensor: too large");
   }
@@ -175,7 +175,7 @@ void Run::read_file(std::string_view bytes, const std::string& label, BadLines& 
     try {
       pb::Event event;
       if (state == RecordState::bad_record) throw Unreadable("wrong checksum of its bytes");
-      if (!event.ParseFromArray(record.data(), static_cast<int>(std::min<std::size_t>(record.size(), INT32_MAX))))
+      if (!event.ParseFromArray(record.data(), std::min<std::size_t>(record.size(), INT32_MAX)))
         throw Unreadable("no event");
       take(event);
     } catch (const Unreadable& unreadable) {
@@ -305,12 +305,12 @@ class Progress {
     for (const auto& [folder, files] : by_folder)
       for (const fs::path& file : files) {
         const std::uintmax_t bytes = fs::file_size(file, none);
-        if (!none) all_ += static_cast<double>(bytes);
+        if (!none) all_ += bytes;
       }
   }
-  void add(std::size_t bytes) { before_ += static_cast<double>(bytes); }
+  void add(std::size_t bytes) { before_ += bytes; }
   bool operator()(std::size_t of_file) const {
-    return !options_->progress || options_->progress(std::min(1.0, (before_ + static_cast<double>(of_file)) / all_));
+    return !options_->progress || options_->progress(std::min(1.0, (before_ + of_file) / all_));
   }
 
  private:

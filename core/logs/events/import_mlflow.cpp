@@ -157,7 +157,7 @@ Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportO
   FolderValues values(run, imported);
   const auto metrics = keys_in(folder, "metrics");
   for (std::size_t i = 0; i < metrics.size(); ++i) {
-    if (options.progress && !options.progress(static_cast<double>(i) / static_cast<double>(metrics.size()))) return {};
+    if (options.progress && !options.progress(i / static_cast<double>(metrics.size()))) return {};
     values.read(metrics[i].first, metrics[i].second);
   }
   values.give();

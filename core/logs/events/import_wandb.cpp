@@ -283,7 +283,7 @@ std::optional<std::int64_t> WandbRows::step_of(const wandb::History& history, co
     row = values_.step(*of_row);
   else if (history.has_step())
     row = history.step().num();
-  if (!row || *row < 0 || static_cast<double>(*row) > kMaxStep) throw Unreadable("_step: not a whole number from 0 on");
+  if (!row || *row < 0 || *row > kMaxStep) throw Unreadable("_step: not a whole number from 0 on");
   last_row_ = *row;
   if (axis_.empty()) return last_step_ = *row;
   if (const auto step = on_axis ? values_.step(*on_axis) : std::nullopt) last_step_ = *step;
@@ -508,7 +508,7 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
   std::vector<WandbRun> runs;
   for (auto& files : runs_at(path)) runs.emplace_back(std::move(files), tags, book);
   const auto share = [&](double of_run, std::size_t i) {
-    return !options.progress || options.progress((static_cast<double>(i) + of_run) / static_cast<double>(runs.size()));
+    return !options.progress || options.progress((i + of_run) / runs.size());
   };
   std::vector<std::string> names;
   for (std::size_t i = 0; i < runs.size(); ++i) {

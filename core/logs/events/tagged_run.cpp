@@ -116,7 +116,7 @@ void TaggedRun::forget(const TagMatch& match) {
     if (match.expert < 0)
       std::ranges::fill(list, std::nan(""));
     else if (static_cast<std::size_t>(match.expert) < list.size())
-      list[static_cast<std::size_t>(match.expert)] = std::nan("");
+      list[match.expert] = std::nan("");
   };
   for (auto& [number, step] : steps_) {
     if (match.rule->step) step.figures.*match.rule->step = kNoValue;
@@ -215,7 +215,7 @@ void TaggedRun::take_experts(const TagMatch& match, Step& step, const std::vecto
   };
   const int layer = std::max(0, match.layer);
   if (match.expert >= 0) {
-    const auto expert = static_cast<std::size_t>(match.expert);
+    const std::size_t expert = match.expert;
     grown(layer, expert + 1)[expert] = values[0];
     return;
   }
@@ -296,7 +296,7 @@ std::map<int, int> TaggedRun::layers_of_model() {
   std::vector<std::string> names;
   for (int i = 0; i < std::ssize(layers); ++i) names.push_back(std::to_string(first + i));
   std::ranges::sort(names);
-  for (auto& [place, layer] : layers) layer = std::stoi(names[static_cast<std::size_t>(place)]);
+  for (auto& [place, layer] : layers) layer = std::stoi(names[place]);
   note(
       "The log numbers its layers in the alphabetical order of their names (0, 1, 10, 11, 2); they are shown as "
       "layers " +
@@ -345,7 +345,7 @@ void TaggedRun::add_to(Imported& imported, const std::string& name, const std::s
   for (const auto& [number, layer] : layers) info.moe_layers.push_back(layer);
   std::ranges::sort(info.moe_layers);
   info.n_layers = layers.empty() ? 0 : info.moe_layers.back() + 1;
-  info.n_experts = static_cast<int>(experts);
+  info.n_experts = experts;
   ImportedRun run(info, options);
   const double start = steps_.begin()->second.wall;
   while (!steps_.empty()) {  // each step is freed when its frame is built

@@ -20,7 +20,7 @@ enum Part { kWhole = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 
 std::uint32_t number_at(std::string_view bytes, int size) {
   std::uint32_t value = 0;
-  for (int i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)]);
+  for (int i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
   return value;
 }
 

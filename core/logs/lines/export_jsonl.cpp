@@ -31,7 +31,7 @@ void add_markers(std::string& line, std::vector<Marker>& markers, std::int64_t s
 bool export_jsonl(const std::string& recording, const std::string& path, const std::function<bool(double)>& progress) {
   const RecordingReader reader(recording);
   WholeFile file(path);
-  const auto runs = static_cast<double>(reader.runs().size());
+  const double runs = reader.runs().size();
   double done = 0;
   for (const RunInfo& info : reader.runs()) {
     file.write(to_json_line(info) + '\n');

@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kMaxLayers = static_cast<int>(kMaxImportedLayers);
+constexpr int kMaxLayers = kMaxImportedLayers;
 constexpr double kMaxRanks = 4096;
 // Limit of the memory for the values of a line: kBytesOfAnyLine plus kBytesAByte per byte of the line, at most
 // kMaxStepBytes. Rows of quantization take the most, 30 bytes of memory per byte of the line. Counts by byte take 500
@@ -114,14 +114,14 @@ class RowFromJson {
     else if (const JsonValue* found = member(json_, {column.key}))
       value = to_index(*found, column.key, 1, static_cast<int>(kMaxRanks));
     else if (size == Size::ranks_per_node)
-      value = static_cast<int>(sizes_[Size::ranks]);
+      value = sizes_[Size::ranks];
     else
       throw Unreadable(std::string(what_) + ": no " + column.key);
     sizes_.set(size, value);
   }
   void position(int& position, Column column) {
     if (const JsonValue* found = member(json_, {column.key}))
-      position = to_index(*found, column.key, 0, static_cast<int>(sizes_[Size::tokens]));
+      position = to_index(*found, column.key, 0, sizes_[Size::tokens]);
   }
   void flag(bool& flag, Column column) {
     if (const JsonValue* found = member(json_, {column.key}); found && found->is_bool())
@@ -163,7 +163,7 @@ class RowFromJson {
     const auto bytes = unescape_bytes(text_of(json_, column.key));
     if (!bytes) throw Unreadable(std::string(column.key) + ": a backslash that starts no escape");
     text = *bytes;
-    sizes_.set(Size::tokens, static_cast<int>(text.size()));
+    sizes_.set(Size::tokens, text.size());
   }
   void gemm(Gemm& gemm) {
     GemmClass gemm_class = GemmClass::experts;
@@ -184,7 +184,7 @@ class RowFromJson {
   }
   void experts(SpecialisationFrame& special) {
     if (sizes_[Size::experts] == 0) throw Unreadable(std::string(what_) + ": the number of experts is not known");
-    special.experts = static_cast<int>(sizes_[Size::experts]);
+    special.experts = sizes_[Size::experts];
   }
   void nested(VolumeFrame& volume, const char* key) {
     if (const JsonValue* found = member(json_, {key})) read_row(fields_of(*found, key), key, sizes_, budget_, volume);
@@ -218,7 +218,7 @@ class RowFromJson {
       counts = matrix<std::uint32_t>(list, key, sizes_[extent.rows], sizes_[extent.columns]);
     else if (list_of(list, key, 0, "").size() > 0) {  // empty in a dense layer
       counts = to_counts(list, key, sizes_[extent.rows], size_name(extent.rows));
-      sizes_.set(extent.rows, static_cast<int>(counts.size()));
+      sizes_.set(extent.rows, counts.size());
     }
   }
   template <class Count>
@@ -253,7 +253,7 @@ class RowFromJson {
     const std::size_t top_k = list && tokens > 0 ? top_k_of(list_of(*list, "experts", tokens, "tokens")) : 0;
     if (top_k == 0) throw Unreadable(std::string(what_) + ": no experts");
     if (top_k > sizes_[Size::experts]) throw Unreadable("experts: more than there are");
-    return static_cast<int>(top_k);
+    return top_k;
   }
 
   const JsonFields& json_;
@@ -268,7 +268,7 @@ void read_phases(const JsonFields& json, TelemetryFrame& frame) {
   const JsonFields by_name = fields_of(*phases, "phase_ms");
   for (int p = 0; p < kNumPhases; ++p) {
     if (const JsonValue* found = by_name.find(phase_key(static_cast<Phase>(p))))
-      frame.phase_ms[static_cast<std::size_t>(p)] = to_float(*found, "phase_ms");
+      frame.phase_ms[p] = to_float(*found, "phase_ms");
   }
 }
 
@@ -344,7 +344,7 @@ RunInfo run_info_from_json(const JsonFields& json) {
     if (list.size() > kMaxImportedLayers) throw Unreadable("moe_layers: too many");
     for (const JsonValue layer : list) info.moe_layers.push_back(to_index(layer, "moe_layers", 0, kLastImportedLayer));
   }
-  const int most_experts = static_cast<int>(kMaxImportedExperts);
+  const int most_experts = kMaxImportedExperts;
   info.n_experts = setting(json, "experts", most_experts);
   info.top_k = setting(json, "top_k", most_experts);
   info.dim = setting(json, "dim", 1 << 24);

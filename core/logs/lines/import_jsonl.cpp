@@ -55,7 +55,7 @@ void LineSplitter::read_part(LogReader& reader) {
 
 Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   InputFile file(path);
-  const auto size = static_cast<double>(file.size());
+  const double size = file.size();
   LogReader reader(path, options);
   LineSplitter lines;
   std::string chunk(kReadBytes, '\0');
@@ -64,7 +64,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
     const std::string problem = read == 0 ? encoding_problem({chunk.data(), read_bytes}) : std::string();
     if (!problem.empty()) throw std::runtime_error(path + ": " + problem);
     lines.add(std::string_view(chunk).substr(0, read_bytes), reader);
-    read += static_cast<double>(read_bytes);
+    read += read_bytes;
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};
   }
   if (lines.holds_part()) lines.finish(reader);

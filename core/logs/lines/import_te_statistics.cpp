@@ -200,8 +200,7 @@ void Statistics::read_line(std::string_view line) {
   }
   Reading reading = *known->second;
   const double iteration = number_in(line, "iteration=");
-  if (!(iteration >= 0) || iteration > static_cast<double>(kLastIteration))
-    throw Unreadable("iteration: not from 0 on");
+  if (!(iteration >= 0) || iteration > kLastIteration) throw Unreadable("iteration: not from 0 on");
   reading.iteration = static_cast<std::int64_t>(iteration);
   reading.value = number_in(line, "value=");
   if (is_of_quantization(reading.statistic)) recipes_.insert(reading.recipe);
@@ -310,9 +309,7 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ImportOptions of_rank = options;
     if (options.progress)
-      of_rank.progress = [&](double share) {
-        return options.progress((static_cast<double>(rank) + share) / static_cast<double>(ranks.size()));
-      };
+      of_rank.progress = [&](double share) { return options.progress((rank + share) / ranks.size()); };
     if (!take_lines({ranks[rank]}, kLongestStatistic, read_line, of_rank, imported)) return {};
     statistics.end_rank();
   }

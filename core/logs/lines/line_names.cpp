@@ -100,7 +100,7 @@ void keep_validation(MeasuredOn text, NamedLine& line) {
 int part_of(const JsonFields& line) {
   for (const JsonFields::Field& field : line)
     if (std::int64_t part = 0; is_part_of_step(field.key) && field.value.get(part) == simdjson::SUCCESS && part >= 0)
-      return static_cast<int>(part & INT32_MAX);
+      return part & INT32_MAX;
   return -1;
 }
 

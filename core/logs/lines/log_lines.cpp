@@ -25,7 +25,7 @@ bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t lon
       before += line.size() + 1;
       if (options.progress && before - reported >= kBytesBetweenReports) {
         reported = before;
-        if (!options.progress(static_cast<double>(before) / static_cast<double>(all))) return false;
+        if (!options.progress(before / static_cast<double>(all))) return false;
       }
       if (line.empty()) continue;
       try {

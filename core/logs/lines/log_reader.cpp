@@ -157,7 +157,7 @@ void LogReader::State::describe(Run& run, const JsonFields& json) {
   if (options.routed.experts > 0 && run.stated.n_experts == 0) run.stated.n_experts = options.routed.experts;
   if (run.stated.name.empty()) run.stated.name = run.name;
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
-  run.dense_layers = setting(json, "dense_layers", static_cast<int>(kMaxImportedLayers));
+  run.dense_layers = setting(json, "dense_layers", kMaxImportedLayers);
   // This program's lines have the settings elsewhere: in `config` for its trainings, in a marker for imported runs.
   const JsonValue* config = json.find("config");
   const bool elsewhere = (json.find("source") && json.find("moe_layers")) || (config && config->is_string());
@@ -178,7 +178,7 @@ bool LogReader::State::is_chosen(const Run& run) const {
 // Returns the index of the run among those that are read, in the order of their first lines.
 int LogReader::State::place_of(const Run& run) const {
   const auto end = std::ranges::find(runs, run.number, &Run::number);
-  return static_cast<int>(std::count_if(runs.begin(), end, [this](const Run& each) { return is_chosen(each); }));
+  return std::count_if(runs.begin(), end, [this](const Run& each) { return is_chosen(each); });
 }
 
 // Returns the run of a line, by number or name. A line without either belongs to run 0, or to a named run if the line
@@ -229,7 +229,7 @@ TelemetryFrame LogReader::State::frame_of(const Run& run, const NamedLine& named
   join_layer_values(named.of_layers, info, frame);
   for (const TagRule* rule : named.converted) {
     if (rule->step && !is_missing(frame.*rule->step))
-      frame.*rule->step = static_cast<float>(rule->figure_of(static_cast<double>(frame.*rule->step)));
+      frame.*rule->step = static_cast<float>(rule->figure_of(frame.*rule->step));
     if (rule->means == TagMeaning::tokens_per_expert)
       for (RouterFrame& router : frame.routers)
         for (std::uint32_t& count : router.tokens_per_expert)
@@ -253,7 +253,7 @@ TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const NamedLine&
   if (frame.routers.back().layer < 0) throw Unreadable("layer: not a whole number from 0 on");
   if (run.imported) require_layer(frame.routers.back().layer, info);
   add_loads_by_expert(named.of_layers, info, frame.routers.back());
-  check_imported_shape(run.part ? run.part->routers.size() + 1 : 1, static_cast<std::size_t>(info.n_experts));
+  check_imported_shape(run.part ? run.part->routers.size() + 1 : 1, info.n_experts);
   return frame;
 }
 
@@ -282,7 +282,7 @@ void LogReader::State::watch_epoch(Run& run, const NamedLine& named, std::int64_
   const JsonValue* found = named.fields.find("epoch");
   if (run.first_step < 0) run.first_step = step;
   if (!found || !holds_number(*found)) return;
-  const auto epoch = static_cast<double>(to_float(*found, "epoch"));
+  const double epoch = to_float(*found, "epoch");
   run.begins_anew = run.begins_anew || (step <= run.first_step && step < run.newest && epoch > run.epoch);
   run.epoch = epoch;
   if (run.first_epoch < 0) run.first_epoch = epoch;
@@ -375,7 +375,7 @@ void LogReader::State::add_part(Run& run) {
     info.moe_layers.clear();
     for (const RouterFrame& router : frame.routers) {
       info.moe_layers.push_back(router.layer);
-      if (!router.tokens_per_expert.empty()) info.n_experts = static_cast<int>(router.tokens_per_expert.size());
+      if (!router.tokens_per_expert.empty()) info.n_experts = router.tokens_per_expert.size();
     }
     open(run, std::move(info), frame.step);
   }
@@ -656,7 +656,7 @@ std::vector<std::string> LogReader::remarks() const {
 std::string LogReader::refusal() const {
   for (const State::Run& run : state_->runs) {
     if (!run.imported) continue;
-    const auto logged = static_cast<std::size_t>(run.imported->steps()), dropped = logged - run.imported->kept_steps();
+    const std::size_t logged = run.imported->steps(), dropped = logged - run.imported->kept_steps();
     if (is_shuffled(run.to_new_steps, dropped, logged)) return no_order_text(run.to_new_steps, dropped, logged);
     if (run.begins_anew)
       return "its steps begin at " + std::to_string(run.first_step) +

@@ -23,7 +23,7 @@ bool take_number(std::string_view& text, std::int64_t& number) {
   skip_blanks(text);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number < 0 || number > kMostSteps) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  text.remove_prefix(end - text.data());
   return true;
 }
 

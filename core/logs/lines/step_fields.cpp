@@ -37,7 +37,7 @@ void add_layers_of(const std::vector<NamedLayerValue>& values, RunInfo& info) {
     JsonList list;
     const std::size_t listed = named_value.value.get(list) == simdjson::SUCCESS ? list.size() : 0;
     const auto experts = std::max(listed, static_cast<std::size_t>(named_value.match.expert + 1));
-    info.n_experts = static_cast<int>(std::max<std::size_t>(static_cast<std::size_t>(info.n_experts), experts));
+    info.n_experts = std::max<std::size_t>(static_cast<std::size_t>(info.n_experts), experts);
     if (experts > kMaxImportedExperts) throw Unreadable("tokens_per_expert: too many experts");
   }
   info.moe_layers.assign(layers.begin(), layers.end());
@@ -101,8 +101,7 @@ class LayerValues {
     RouterFrame router;
   };
   static float scaled(float value, const TagRule& rule) {
-    return is_missing(value) || rule.is_as_logged() ? value
-                                                    : static_cast<float>(rule.figure_of(static_cast<double>(value)));
+    return is_missing(value) || rule.is_as_logged() ? value : static_cast<float>(rule.figure_of(value));
   }
   // Returns a value for each expert, or an empty list if there are no values. Throws Unreadable if an expert has none;
   // a few values of many experts must not take memory for all.
@@ -112,7 +111,7 @@ class LayerValues {
     if (list.empty() && values.single.size() >= experts_) list.resize(experts_, kNoValue);
     const bool has_single = list.empty() && !values.single.empty();
     if (!has_single)
-      for (const auto& [expert, value] : values.single) list[static_cast<std::size_t>(expert)] = value;
+      for (const auto& [expert, value] : values.single) list[expert] = value;
     if (has_single || std::ranges::any_of(list, is_missing))
       throw Unreadable(std::string(name) + ": does not have a value for each expert");
     return list;
@@ -148,7 +147,7 @@ void require_layer(int layer, const RunInfo& info) {
 int listed_experts(const JsonValue* load) {
   JsonList list;
   if (!load || load->get(list) != simdjson::SUCCESS) return 0;
-  return static_cast<int>(std::min(list.size(), kMaxImportedExperts + 1));
+  return std::min(list.size(), kMaxImportedExperts + 1);
 }
 
 RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedLine& line, LineNames& router_names) {
@@ -164,7 +163,7 @@ RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedL
     if (!one_layer)
       for (const JsonValue layer_json : list) experts = std::max(experts, experts_of_layer(layer_json));
     check_imported_shape(layers, experts);
-    info.n_experts = static_cast<int>(experts);
+    info.n_experts = experts;
   }
   JsonList routers;
   if (const JsonValue* list = member(first_step, {"routers"}); list && list->get(routers) == simdjson::SUCCESS) {
@@ -177,17 +176,16 @@ RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedL
       const JsonValue* load = member(router, {"tokens_per_expert"});
       if (load && load->is_array()) info.n_experts = std::max(info.n_experts, listed_experts(load));
     }
-    check_imported_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
+    check_imported_shape(info.moe_layers.size(), info.n_experts);
   }
   if (stated.moe_layers.empty()) add_layers_of(line.of_layers, info);
-  if (layers == 0 && info.moe_layers.empty() && info.n_experts > 0)
-    layers = static_cast<std::size_t>(std::max(0, info.n_layers - dense_layers));
+  if (layers == 0 && info.moe_layers.empty() && info.n_experts > 0) layers = std::max(0, info.n_layers - dense_layers);
   if (layers > 0 && info.moe_layers.size() != layers) {
     info.n_layers = std::max(info.n_layers, static_cast<int>(layers));
     info.moe_layers.clear();
     for (std::size_t i = 0; i < layers; ++i) info.moe_layers.push_back(info.n_layers - static_cast<int>(layers - i));
   }
-  check_imported_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
+  check_imported_shape(info.moe_layers.size(), info.n_experts);
   std::ranges::sort(info.moe_layers);
   return info;
 }
@@ -198,7 +196,7 @@ bool has_nested(const JsonFields& json) {
 
 void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, TelemetryFrame& frame) {
   const std::size_t layers = info.moe_layers.size();
-  const auto n_experts = static_cast<std::size_t>(info.n_experts);
+  const std::size_t n_experts = info.n_experts;
   frame.routers.resize(layers);
   for (std::size_t i = 0; i < layers; ++i) frame.routers[i].layer = info.moe_layers[i];
   // Reads a list with an entry for each layer; with one layer the outer list may be missing.
@@ -246,7 +244,7 @@ void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& f
   if (!layer) throw Unreadable("domain_expert without domain_expert_layer");
   special.layer = to_index(*layer, "domain_expert_layer", 0, kLastImportedLayer);
   special.experts = info.n_experts;
-  const auto n_experts = static_cast<std::size_t>(info.n_experts);
+  const std::size_t n_experts = info.n_experts;
   for (const std::string& domain : info.domains) {
     const JsonValue* found = by_domain.find(domain);
     const auto counts = found ? to_counts(*found, "domain_expert", n_experts) : std::vector<std::uint32_t>(n_experts);
@@ -264,8 +262,8 @@ void add_loads_by_expert(const std::vector<NamedLayerValue>& values, const RunIn
                        "the first line, or --experts");
     if (named_value.match.expert >= info.n_experts)
       throw Unreadable(named_value.match.rule->column + ": more experts than stated");
-    router.tokens_per_expert.resize(static_cast<std::size_t>(info.n_experts));
-    router.tokens_per_expert[static_cast<std::size_t>(named_value.match.expert)] =
+    router.tokens_per_expert.resize(info.n_experts);
+    router.tokens_per_expert[named_value.match.expert] =
         static_cast<std::uint32_t>(to_count(named_value.value, named_value.match.rule->column.c_str(), 4294967295.0));
   }
 }

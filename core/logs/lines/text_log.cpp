@@ -378,11 +378,11 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
 // Returns the step for a dict without one: dicts with a training loss are numbered 1, 2, ..., and any other dict gets
 // the number of the last of them. A smaller epoch is a restart, which repeats the numbers from this epoch on.
 std::int64_t TextLogReader::number_of(bool trains, double epoch) {
-  if (!trains) return static_cast<std::int64_t>(epochs_.size());
+  if (!trains) return epochs_.size();
   if (!epochs_.empty() && epoch < epochs_.back())
     epochs_.erase(std::ranges::lower_bound(epochs_, epoch), epochs_.end());
   epochs_.push_back(std::isnan(epoch) ? (epochs_.empty() ? 0 : epochs_.back()) : epoch);
-  return static_cast<std::int64_t>(epochs_.size());
+  return epochs_.size();
 }
 
 TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
@@ -391,7 +391,7 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
     const JsonFields fields = parser_.parse(json);
     const bool closing = fields.find("train_runtime") != nullptr;
     if (const JsonValue* epoch = fields.find("epoch"); epoch && epoch->is_number())
-      keys.epoch = static_cast<double>(to_float(*epoch, "epoch"));
+      keys.epoch = to_float(*epoch, "epoch");
     for (const JsonFields::Field& field : fields) {
       const auto found = tags_->find(field.key);
       if (!found) continue;

@@ -64,7 +64,7 @@ void put_step(TraceFile& trace, const TelemetryFrame& frame) {
   if (!std::isfinite(frame.wall_s)) return;
   double total_ms = 0;
   for (const float ms : frame.phase_ms)
-    if (std::isfinite(ms)) total_ms += static_cast<double>(ms);
+    if (std::isfinite(ms)) total_ms += ms;
   const double end_us = 1e6 * frame.wall_s;
   double at_us = std::max(0.0, end_us - 1e3 * total_ms);  // phases are rounded, so their sum may exceed the first step
   Json step = slice("step", "step " + std::to_string(frame.step), frame, kStepThread, at_us, 1e3 * total_ms);
@@ -72,9 +72,9 @@ void put_step(TraceFile& trace, const TelemetryFrame& frame) {
   if (std::isfinite(frame.ce_loss)) step["args"]["ce_loss"] = frame.ce_loss;
   trace.event(step);
   for (int p = 0; p < kNumPhases; ++p) {
-    const float ms = frame.phase_ms[static_cast<std::size_t>(p)];
+    const float ms = frame.phase_ms[p];
     if (!std::isfinite(ms) || ms <= 0) continue;
-    const double us = 1e3 * static_cast<double>(ms);
+    const double us = 1e3 * ms;
     trace.event(slice("phase", phase_name(static_cast<Phase>(p)), frame, kPhaseThread, at_us, us));
     at_us += us;
   }
@@ -98,8 +98,7 @@ bool export_trace(const std::string& recording, const std::string& path, const s
     bool cancelled = false;
     reader.read(info.run, [&](const std::shared_ptr<const TelemetryFrame>& frame, double share) {
       put_step(trace, *frame);
-      cancelled =
-          progress && frame->step % 64 == 0 && !progress((done + share) / static_cast<double>(reader.runs().size()));
+      cancelled = progress && frame->step % 64 == 0 && !progress((done + share) / reader.runs().size());
       return !cancelled;
     });
     if (cancelled) return false;

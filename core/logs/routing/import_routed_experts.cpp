@@ -40,7 +40,7 @@ std::vector<int> ids_of(const TensorView& tensor) {
     const bool filling = id == std::numeric_limits<int>::max();  // may fill empty slots (routed_shape.h)
     if (!filling && (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts)))
       throw Unreadable("the number of an expert is " + std::to_string(id) + ", which is out of range");
-    ids.push_back(static_cast<int>(id));
+    ids.push_back(id);
   }
   return ids;
 }
@@ -212,7 +212,7 @@ class RoutedRowReader {
 
  private:
   std::size_t experts_in(std::span<const int> ids_K) const {
-    return static_cast<std::size_t>(std::ranges::count_if(ids_K, [&](int id) { return !empty_.is_empty(id); }));
+    return std::ranges::count_if(ids_K, [&](int id) { return !empty_.is_empty(id); });
   }
   EmptySlots empty_;
   std::size_t top_k_;
@@ -250,15 +250,15 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
     const std::span<const int> ids = sequences_[s].ids;
     for (std::size_t first = 0; first < ids.size(); first += shape.top_k) {
       std::vector<int>& row = reader.read(ids.subspan(first, shape.top_k));
-      const auto layer = static_cast<int>(first % shape.ids() / shape.top_k);
-      if (dense[static_cast<std::size_t>(layer)]) continue;
+      const int layer = first % shape.ids() / shape.top_k;
+      if (dense[layer]) continue;
       if (const auto expert = reader.twice())
         throw std::runtime_error(info.source + ": sequence " + std::to_string(s) + ", token " +
                                  std::to_string(first / shape.ids()) + ", layer " + std::to_string(layer) +
                                  " has expert " + std::to_string(*expert) +
                                  " twice: these are not experts of tokens, or their shape is different (--layers, "
                                  "--top-k)");
-      if (!row.empty()) tokens.add(static_cast<std::int64_t>(s), {false, layer}, row);
+      if (!row.empty()) tokens.add(s, {false, layer}, row);
     }
   }
   if (tokens.empty())

@@ -97,19 +97,19 @@ void Trace::read_line(std::string_view line) {
   if (const JsonValue* shape = member(json, {"logit_shape"})) {
     const auto extents = to_counts(*shape, "logit_shape", 2, "extents");
     if (extents[1] > kMaxImportedExperts) throw Unreadable("logit_shape: too many experts");
-    tokens_.expect_experts(static_cast<int>(extents[1]));
+    tokens_.expect_experts(extents[1]);
   }
   std::vector<std::vector<int>> rows;
   for (const JsonValue row : list_of(required("top_indices"), "top_indices", 0, "tokens"))
-    rows.push_back(row_of(row, static_cast<std::size_t>(top_k)));
+    rows.push_back(row_of(row, top_k));
   if (const JsonValue* number = member(json, {"rank"})) {
     const int rank = to_index(*number, "rank", 0, kMaxRank);
     if (is_given_up(rank, step)) return;
     note_restart(rank, place, step);
   }
-  tokens_.expect_top_k(static_cast<std::size_t>(top_k));
+  tokens_.expect_top_k(top_k);
   for (std::vector<int>& row : rows) {
-    empty_slots_.add(static_cast<std::size_t>(top_k), static_cast<std::size_t>(top_k) - row.size());
+    empty_slots_.add(top_k, top_k - row.size());
     if (!row.empty()) tokens_.add(step, place, row);
   }
 }

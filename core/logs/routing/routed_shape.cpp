@@ -48,7 +48,7 @@ double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t t
     highest = std::max(highest, *std::ranges::max_element(row));
   });
   const auto whole_layers = top_k / smaller;
-  const double layers = static_cast<double>(whole_layers), k = static_cast<double>(smaller);
+  const double layers = whole_layers, k = smaller;
   return rows * layers * (layers - 1) / 2 * k * k / (highest + 1);
 }
 
@@ -101,7 +101,7 @@ RowShape stated_flat_shape(std::span<const RoutedSequence> sequences, RowShape s
 
 RowShape shape_of_flat_rows(std::span<const RoutedSequence> sequences, const RoutedShape& stated,
                             const std::string& source) {
-  const auto layers = static_cast<std::size_t>(stated.layers), top_k = static_cast<std::size_t>(stated.top_k);
+  const std::size_t layers = stated.layers, top_k = stated.top_k;
   if (layers > 0 && top_k > 0) return stated_flat_shape(sequences, {layers, top_k}, source);
   const std::optional<std::size_t> ids = agreed_ids_of_token(sequences);
   if (!ids)

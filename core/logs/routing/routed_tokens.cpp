@@ -34,12 +34,12 @@ void each_pair(const Experts& experts_K, Count count) {
 
 // Returns a kept row without its empty slots.
 std::span<const std::uint16_t> chosen_of(std::span<const std::uint16_t> row_K) {
-  return row_K.first(static_cast<std::size_t>(std::ranges::find(row_K, RoutedRows::kNowhere) - row_K.begin()));
+  return row_K.first(std::ranges::find(row_K, RoutedRows::kNowhere) - row_K.begin());
 }
 
 // Returns the symmetric table whose upper triangle is given.
 SpecialisationFrame chosen_together(std::vector<std::uint32_t> upper_EE, int experts, int layer) {
-  const auto n = static_cast<std::size_t>(experts);
+  const std::size_t n = experts;
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = i + 1; j < n; ++j) upper_EE[j * n + i] = upper_EE[i * n + j];
   SpecialisationFrame frame;
@@ -110,8 +110,8 @@ void RoutedTokenStatistics::count(Chosen& chosen, const Experts& experts_K) {
 }
 
 std::vector<std::uint32_t> RoutedTokenStatistics::load_of(std::int64_t step, RoutedLayer layer) const {
-  std::vector<std::uint32_t> load(static_cast<std::size_t>(experts_));
-  for (const auto& [expert, slots] : steps_.at(step).at(layer).load) load[static_cast<std::size_t>(expert)] += slots;
+  std::vector<std::uint32_t> load(experts_);
+  for (const auto& [expert, slots] : steps_.at(step).at(layer).load) load[expert] += slots;
   if (!rows_) return load;
   for (const std::uint16_t expert : rows_->steps.at(step).at(layer))
     if (expert != RoutedRows::kNowhere) ++load[expert];
@@ -141,9 +141,8 @@ std::vector<FlipFrame> RoutedTokenStatistics::flips_from(const RoutedRows& refer
     FlipFrame& frame = flips.emplace_back();
     frame.layer = numbers.at(layer);
     const std::size_t tokens = own_rows.size() / top_k;
-    frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
-    frame.overlap =
-        chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(common) / static_cast<double>(chosen));
+    frame.flip_rate = static_cast<float>(flipped / static_cast<double>(tokens));
+    frame.overlap = chosen == 0 ? kNoValue : static_cast<float>(common / static_cast<double>(chosen));
   }
   return flips;
 }
@@ -162,11 +161,9 @@ std::map<RoutedLayer, int> RoutedTokenStatistics::layer_numbers() const {
 
 void RoutedTokenStatistics::add_together(std::int64_t step, RoutedLayer layer,
                                          std::vector<std::uint32_t>& upper_EE) const {
-  const auto experts = static_cast<std::size_t>(experts_);
+  const std::size_t experts = experts_;
   upper_EE.resize(experts * experts);
-  const auto at = [&](int i, int j) -> std::uint32_t& {
-    return upper_EE[static_cast<std::size_t>(i) * experts + static_cast<std::size_t>(j)];
-  };
+  const auto at = [&](int i, int j) -> std::uint32_t& { return upper_EE[i * experts + j]; };
   for (const auto& [pair, tokens] : steps_.at(step).at(layer).together) at(pair.first, pair.second) += tokens;
   if (!rows_) return;
   const std::span<const std::uint16_t> rows = rows_->steps.at(step).at(layer);
@@ -176,7 +173,7 @@ void RoutedTokenStatistics::add_together(std::int64_t step, RoutedLayer layer,
 
 std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const ImportOptions& options) {
   const std::map<RoutedLayer, int> numbers = layer_numbers();
-  const auto experts = static_cast<std::size_t>(experts_);
+  const std::size_t experts = experts_;
   for (const auto& [place, number] : numbers) info.moe_layers.push_back(number);
   info.n_layers = info.moe_layers.back() + 1;
   info.n_experts = experts_;

@@ -63,8 +63,7 @@ class TableFigures {
     std::size_t first, end;  // range in text_: the beginning of a JSON object, then its values
   };
   static std::string_view cell_at(std::span<const std::string_view> cells, int column) {
-    return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[static_cast<std::size_t>(column)]
-                                                                          : std::string_view();
+    return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[column] : std::string_view();
   }
   void begin_line(std::int64_t step, std::int64_t number, std::string_view layer, std::string_view run);
   void add_value(std::size_t figure, std::string_view cell);
@@ -177,14 +176,11 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
   LogReader reader(path_, options);
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     reader.read_line(json_of(lines_[i]));
-    if (options.progress && i % kLinesBetweenReports == 0 &&
-        !options.progress(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(lines_.size())))
-      return;
+    if (options.progress && i % kLinesBetweenReports == 0 && !options.progress(0.5 + 0.5 * i / lines_.size())) return;
   }
   Imported figures = reader.finish();
   // The reader numbers the lines that it was given, not those of the table.
-  for (const BadLine& bad : figures.bad.first())
-    imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why, bad.in_part);
+  for (const BadLine& bad : figures.bad.first()) imported.bad.add(lines_[bad.number - 1].number, bad.why, bad.in_part);
   for (std::int64_t more = std::ssize(figures.bad.first()); more < figures.bad.count(); ++more) imported.bad.add(0, {});
   if (!reader.run_names().empty()) check_choice(path_, reader.run_names(), options);
   imported.runs = std::move(figures.runs);
@@ -242,7 +238,7 @@ class TableReader {
   // Throws std::runtime_error if the row belongs to another run than the rows before. Not needed if each line of a
   // table of figures gives the name of its run to LogReader, which separates the runs.
   void check_run(const CsvRow& row) {
-    const auto column = static_cast<std::size_t>(form_.run);
+    const std::size_t column = form_.run;
     if (form_.run < 0 || column >= row.cells.size()) return;
     if (form_.kind == TableKind::figures && form_.run_is_name) return;
     if (!run_) run_ = row.cells[column];
@@ -283,12 +279,12 @@ bool may_go_on(const InputFile& file, std::uint64_t read, const ImportOptions& o
 
 // Returns false if cancelled.
 bool read_table(InputFile& file, std::string piece, TableReader& reader, const ImportOptions& options) {
-  const auto size = static_cast<double>(std::max<std::uint64_t>(1, file.size()));
+  const double size = std::max<std::uint64_t>(1, file.size());
   std::uint64_t read = 0;
   for (; !piece.empty(); piece.resize(kTablePiece), piece.resize(file.read(piece.data(), piece.size()))) {
     reader.add(read == 0 ? without_byte_order_mark(piece) : std::string_view(piece));
     read += piece.size();
-    if (options.progress && !options.progress(std::min(0.5, 0.5 * static_cast<double>(read) / size))) return false;
+    if (options.progress && !options.progress(std::min(0.5, 0.5 * read / size))) return false;
   }
   if (!may_go_on(file, read, options)) reader.finish();
   return true;

@@ -75,7 +75,7 @@ std::int64_t whole_number(std::string_view cell, std::int64_t max, const char* w
     if (!value && is_grouped(cell)) refuse(": grouped digits are ambiguous; expected a plain number");
     if (!value || !std::isfinite(*value)) refuse(range);
     if (*value != std::floor(*value)) refuse(" is not whole");
-    if (*value < 0 || *value > static_cast<double>(max)) refuse(range);
+    if (*value < 0 || *value > max) refuse(range);
     whole = static_cast<std::int64_t>(*value);
   }
   if (whole < 0 || whole > max) refuse(range);

@@ -45,7 +45,7 @@ int column_that_means(const TagMap& tags, TagMeaning means, const std::vector<st
   for (std::size_t i = 0; i < spelled.size(); ++i) {
     const auto match = tags.find(spelled[i]);
     if (!match || match->rule->means != means || (best >= 0 && match->rule->place >= place)) continue;
-    best = static_cast<int>(i), place = match->rule->place;
+    best = i, place = match->rule->place;
   }
   return best;
 }
@@ -79,7 +79,7 @@ std::vector<int> expert_columns(const std::vector<std::string>& spelled, bool ma
   std::map<std::string, std::map<int, int>> columns;  // by prefix and expert
   for (int i = 0; i < std::ssize(spelled); ++i) {
     std::string prefix;
-    const int expert = expert_of(spelled[static_cast<std::size_t>(i)], may_be_number, prefix);
+    const int expert = expert_of(spelled[i], may_be_number, prefix);
     if (expert >= 0) columns[prefix].emplace(expert, i);
   }
   std::vector<int> loads;
@@ -117,14 +117,14 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
   form.value = -1;
   form.expert_loads = expert_columns(spelled, form.layer >= 0);
   std::vector<bool> is_load(names.size());
-  for (const int column : form.expert_loads) is_load[static_cast<std::size_t>(column)] = true;
+  for (const int column : form.expert_loads) is_load[column] = true;
   std::set<std::string_view> known_names;
   for (int i = 0; i < std::ssize(names); ++i) {
-    const std::string& name = names[static_cast<std::size_t>(i)];
-    const bool is_other = i == form.step || i == form.layer || std::ranges::count(form.other_steps, i) > 0 ||
-                          is_load[static_cast<std::size_t>(i)];
+    const std::string& name = names[i];
+    const bool is_other =
+        i == form.step || i == form.layer || std::ranges::count(form.other_steps, i) > 0 || is_load[i];
     if (is_other || name.empty()) continue;  // pandas writes its index without a name
-    const bool is_repeated = !known_names.insert(spelled[static_cast<std::size_t>(i)]).second;
+    const bool is_repeated = !known_names.insert(spelled[i]).second;
     form.figures.push_back({i, is_repeated ? name + " (column " + std::to_string(i + 1) + ")" : name, {}});
   }
 }
@@ -143,16 +143,15 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
   form.has_header = true;
   form.step = column_that_means(tags, TagMeaning::step_number, spelled);
   for (int i = 0; i < std::ssize(spelled); ++i)
-    if (i != form.step && is_step_name(tags, spelled[static_cast<std::size_t>(i)])) form.other_steps.push_back(i);
+    if (i != form.step && is_step_name(tags, spelled[i])) form.other_steps.push_back(i);
   form.layer = column_of(spelled, kLayerNames);
   form.expert = column_of(spelled, kExpertNames);
   // A table of an epoch per row, as Keras writes it.
   if (form.step < 0 && form.layer < 0 && form.expert < 0)
     form.step = column_of(spelled, std::array<std::string_view, 1>{"epoch"});
   form.run = column_of(spelled, kRunNames);
-  form.run_is_name =
-      form.run >= 0 && std::find(kRunNames.begin(), kRunNames.begin() + kNamesOfRuns,
-                                 spelled[static_cast<std::size_t>(form.run)]) != kRunNames.begin() + kNamesOfRuns;
+  form.run_is_name = form.run >= 0 && std::find(kRunNames.begin(), kRunNames.begin() + kNamesOfRuns,
+                                                spelled[form.run]) != kRunNames.begin() + kNamesOfRuns;
   form.count = column_of(spelled, kCountNames);
   if (form.count < 0) form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled);
   const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
@@ -161,7 +160,7 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
     for (int i = 0; i < std::ssize(spelled); ++i) {
       const bool is_used = i == form.step || i == form.layer || i == form.expert || i == form.count || i == form.run ||
                            std::ranges::count(form.other_steps, i) > 0;
-      if (is_part_name(spelled[static_cast<std::size_t>(i)]))
+      if (is_part_name(spelled[i]))
         form.parts.push_back(i);
       else if (!is_used)
         form.others.push_back(i);

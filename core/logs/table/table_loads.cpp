@@ -26,7 +26,7 @@ constexpr std::size_t kMaxRestarts = 100;  // restarts with a remark
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
   if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");
-  return cells[static_cast<std::size_t>(column)];
+  return cells[column];
 }
 
 std::string place_of(std::int64_t step, int layer) {
@@ -111,8 +111,8 @@ class TableLoads::StepFrame {
  public:
   StepFrame(const TableLoads& table, const RunInfo& info)
       : table_(table), info_(info), experts_(static_cast<std::size_t>(info.n_experts)) {
-    places_.resize(static_cast<std::size_t>(info.n_layers));
-    for (std::size_t i = 0; i < info.moe_layers.size(); ++i) places_[static_cast<std::size_t>(info.moe_layers[i])] = i;
+    places_.resize(info.n_layers);
+    for (std::size_t i = 0; i < info.moe_layers.size(); ++i) places_[info.moe_layers[i]] = i;
   }
 
   void add(std::int64_t step, const Load& load) {
@@ -134,7 +134,7 @@ class TableLoads::StepFrame {
     const std::size_t place = row.layer < places_.size() ? places_[row.layer] : counts_.size();
     if (place >= counts_.size() || info_.moe_layers[place] != row.layer || counts_[place].empty()) return;
     const bool known = row.expert >= 0 && static_cast<std::size_t>(row.expert) < experts_;
-    if (known && named_[place][static_cast<std::size_t>(row.expert)] && !table_.adds_up()) return;
+    if (known && named_[place][row.expert] && !table_.adds_up()) return;
     counts_[place].clear();
     spoiled_.insert(place);
     missing_.spoiled(row.step, row.layer);
@@ -175,7 +175,7 @@ class TableLoads::StepFrame {
 
 TableLoads::TableLoads(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {
   const auto add = [&](int column, const char* otherwise, const char* meaning) {
-    const auto place = static_cast<std::size_t>(column);
+    const std::size_t place = column;
     return book_.add(column >= 0 && place < form_.names.size() ? form_.names[place] : otherwise, nullptr, 0, meaning);
   };
   if (form_.step >= 0) step_name_ = add(form_.step, "column 1", "Step");
@@ -207,7 +207,7 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
   const std::int64_t layer =
       form_.layer < 0 ? 0 : number_in_name(cell_at(cells, form_.layer), kLastImportedLayer, "layer");
   const std::int64_t step = step_of(cells, layer);
-  if (static_cast<std::size_t>(form_.expert) < cells.size() && cells[static_cast<std::size_t>(form_.expert)] == "-1")
+  if (static_cast<std::size_t>(form_.expert) < cells.size() && cells[form_.expert] == "-1")
     throw Unreadable("expert: -1 stands for no expert");
   std::int64_t expert = -1, count = 1;
   std::uint64_t group = 0;
@@ -220,13 +220,13 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
       spoiled_.push_back({loads_.size(), step, static_cast<std::uint16_t>(layer), expert});
     throw;
   }
-  if (form_.kind != TableKind::trace) order_.add(step, group, static_cast<std::uint64_t>(expert), line);
+  if (form_.kind != TableKind::trace) order_.add(step, group, expert, line);
   layer_.take(layer, line);
   expert_.take(expert, line);
   has_zero_ = has_zero_ || count == 0;
   for (const auto& [name, value] : {std::pair(step_name_, step), std::pair(layer_name_, layer),
                                     std::pair(expert_name_, expert), std::pair(count_name_, count)})
-    if (name.counts) name.counts->take(step, static_cast<double>(value));
+    if (name.counts) name.counts->take(step, value);
   if (stretches_.empty() || stretches_.back().step != step) stretches_.push_back({step, loads_.size(), loads_.size()});
   loads_.push_back(
       {static_cast<std::uint16_t>(layer), static_cast<std::uint16_t>(expert), static_cast<std::uint32_t>(count)});
@@ -316,7 +316,7 @@ std::int64_t TableLoads::smallest_batch() const {
       smallest = std::min(smallest, i - begin);
     }
   }
-  return static_cast<std::int64_t>(smallest);
+  return smallest;
 }
 
 RunInfo TableLoads::info(const ImportOptions& options) const {
@@ -327,12 +327,11 @@ RunInfo TableLoads::info(const ImportOptions& options) const {
   std::vector<bool> layers(kMaxImportedLayers);
   for (const Load& load : loads_) layers[load.layer] = true;
   for (std::size_t layer = 0; layer < layers.size(); ++layer)
-    if (layers[layer]) info.moe_layers.push_back(static_cast<int>(layer));
+    if (layers[layer]) info.moe_layers.push_back(layer);
   info.n_layers = static_cast<int>(layer_.number) + 1;
   info.n_experts = static_cast<int>(expert_.number) + 1;
   if (options.routed.experts >= info.n_experts) info.n_experts = options.routed.experts;
-  if (form_.kind == TableKind::trace)
-    info.top_k = static_cast<int>(std::min<std::int64_t>(smallest_batch(), info.n_experts));
+  if (form_.kind == TableKind::trace) info.top_k = std::min<std::int64_t>(smallest_batch(), info.n_experts);
   return info;
 }
 
@@ -360,7 +359,7 @@ void TableLoads::check_counts() const {
   if (form_.kind != TableKind::loads || order_.repeats()) return;
   std::string names;
   for (const int column : form_.others) {
-    const std::string& name = form_.names[static_cast<std::size_t>(column)];
+    const std::string& name = form_.names[column];
     if (std::ranges::find(kOfTokens, spelled_alike(name)) != kOfTokens.end() || name.empty()) continue;
     names += (names.empty() ? "" : ", ") + printable(name);
   }
@@ -392,8 +391,7 @@ std::shared_ptr<History> TableLoads::build(const ImportOptions& options, Importe
            spoiled != spoiled_.end() && spoiled->at <= one_stretch.end; ++spoiled)
         if (spoiled->step == step) loads.spoil(*spoiled);
     if (options.progress && run.steps() % 64 == 0 &&
-        !options.progress(0.5 + 0.5 * static_cast<double>(stretch - stretches_.begin()) /
-                                    static_cast<double>(stretches_.size())))
+        !options.progress(0.5 + 0.5 * (stretch - stretches_.begin()) / stretches_.size()))
       return nullptr;
     run.add(loads.take(step));
   }

@@ -62,7 +62,7 @@ void AttentionKind<T>::attend(const AttentionPass<T>& pass, const ProjectedRows<
   const Index heads = shape_.heads;
   parallel_for(static_cast<int>(heads * (std::ssize(pass.begins) - 1)), [&](int task) {
     const Index sequence = task / heads, head = task % heads;
-    const Index first = pass.begins[static_cast<std::size_t>(sequence)];
+    const Index first = pass.begins[sequence];
     const Index count = pass.begins[static_cast<std::size_t>(sequence) + 1] - first;
     HeadInputs<T> in = rows.of_head(shape_, head, first, count);
     if (pass.cache) {

@@ -32,7 +32,7 @@ struct BatchPart {
         first_sequence(ranks ? ranks->rank() * sequences : 0),
         length(length),
         shards(batch_shards(all_sequences, length) / rank_count),
-        all_tokens(static_cast<std::size_t>(all_sequences) * static_cast<std::size_t>(length)) {}
+        all_tokens(all_sequences * static_cast<std::size_t>(length)) {}
 
   Ranks* ranks;    // nullptr for a single process
   int rank_count;  // R
@@ -40,10 +40,8 @@ struct BatchPart {
   int shards;              // shards of this part
   std::size_t all_tokens;  // tokens of the whole batch
 
-  std::size_t tokens() const { return static_cast<std::size_t>(sequences) * static_cast<std::size_t>(length); }
-  std::size_t first_token() const {
-    return static_cast<std::size_t>(first_sequence) * static_cast<std::size_t>(length);
-  }
+  std::size_t tokens() const { return sequences * static_cast<std::size_t>(length); }
+  std::size_t first_token() const { return first_sequence * static_cast<std::size_t>(length); }
   int shard_rows() const { return sequences / shards * length; }
   int all_sequences() const { return sequences * rank_count; }
 };

@@ -13,7 +13,7 @@ void norm_heads(const Matrix<float>& x, std::span<const float> gains, double eps
   if (gains.empty()) return;
   const auto width = std::ssize(gains);
   const Matrix<float> parts(x.data, x.rows * x.cols / width, width);
-  std::vector<float> inv(static_cast<std::size_t>(parts.rows));
+  std::vector<float> inv(parts.rows);
   rms_norm_forward<float>(parts, gains.data(), eps, parts, inv.data());
 }
 

@@ -172,7 +172,7 @@ template <class T>
 void Parameters<T>::perturb(std::int64_t perturbation) {
   if (perturbation == 0) return;
   parallel_for(static_cast<int>(tensors_.size()), [&](int i) {
-    const ParameterTensor& tensor = tensors_[static_cast<std::size_t>(i)];
+    const ParameterTensor& tensor = tensors_[i];
     std::vector<T> values = gather(tensor, weights);
     move_by_last_place(RandomStream(perturbation, "perturbation." + tensor.name), values);
     scatter(tensor, values, weights);

@@ -78,17 +78,17 @@ void clamped_swiglu_forward(ConstMatrix<float> h13, double limit, Matrix<float> 
   constexpr float kAlpha = 1.702f;
   const auto clamp_limit = static_cast<float>(limit);
   thread_local std::vector<float> gate;
-  gate.resize(static_cast<std::size_t>(a.cols));
+  gate.resize(a.cols);
   for (Index r = 0; r < a.rows; ++r) {
     const float* h = h13.row(r);
     float* out = a.row(r);
     for (Index i = 0; i < a.cols; ++i) {
-      gate[static_cast<std::size_t>(i)] = std::min(h[2 * i], clamp_limit);
-      out[i] = kAlpha * gate[static_cast<std::size_t>(i)];
+      gate[i] = std::min(h[2 * i], clamp_limit);
+      out[i] = kAlpha * gate[i];
     }
     sigmoid_row(out, gate.size(), out);
     for (Index i = 0; i < a.cols; ++i)
-      out[i] = (std::clamp(h[2 * i + 1], -clamp_limit, clamp_limit) + 1) * (gate[static_cast<std::size_t>(i)] * out[i]);
+      out[i] = (std::clamp(h[2 * i + 1], -clamp_limit, clamp_limit) + 1) * (gate[i] * out[i]);
   }
 }
 

@@ -44,11 +44,11 @@ void move_expert_bias(std::span<T> expert_bias, std::span<const double> directio
 
 std::vector<double> relative_shortfalls(std::span<const std::uint32_t> tokens_per_expert, const std::uint8_t* killed) {
   const std::vector<std::int32_t> living = living_experts(tokens_per_expert.size(), killed);
-  const auto total = static_cast<double>(tokens_of(tokens_per_expert, living));
+  const double total = tokens_of(tokens_per_expert, living);
   std::vector<double> shortfalls(tokens_per_expert.size());
   if (total == 0) return shortfalls;
   for (const std::int32_t e : living)
-    shortfalls[e] = 1 - static_cast<double>(tokens_per_expert[e]) * static_cast<double>(living.size()) / total;
+    shortfalls[e] = 1 - tokens_per_expert[e] * static_cast<double>(living.size()) / total;
   return shortfalls;
 }
 
@@ -95,7 +95,7 @@ std::vector<float> bf16_counts(const BatchPart& part, std::span<const std::int32
 std::vector<double> directions_in_bf16(std::span<const float> loads, const std::uint8_t* killed) {
   const std::vector<std::int32_t> living = living_experts(loads.size(), killed);
   double total = 0;
-  for (const std::int32_t e : living) total += static_cast<double>(loads[e]);
+  for (const std::int32_t e : living) total += loads[e];
   const float mean = bf16_rounded(bf16_rounded(static_cast<float>(total)) / static_cast<float>(living.size()));
   std::vector<double> directions(loads.size());
   for (const std::int32_t e : living) directions[e] = sign_of_difference(mean, loads[e]);

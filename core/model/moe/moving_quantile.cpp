@@ -23,7 +23,7 @@ class MovingHistogram {
   double quantile(double part) const {
     std::size_t bin = 0;
     for (double below = shares_[0]; below < part * sum_ && bin + 1 < shares_.size(); below += shares_[bin]) ++bin;
-    return (static_cast<double>(bin) + 0.5) / kMovingBins;
+    return (bin + 0.5) / kMovingBins;
   }
 
  private:

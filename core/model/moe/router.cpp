@@ -137,7 +137,7 @@ void take_given(const RouterConfig& config, const std::int32_t* given_ids, int n
 
 // Returns how many of the tokens are not padding.
 std::size_t real_tokens(const std::uint8_t* padding, std::size_t tokens) {
-  return padding ? tokens - size(static_cast<int>(std::count(padding, padding + tokens, std::uint8_t{1}))) : tokens;
+  return padding ? tokens - size(std::count(padding, padding + tokens, std::uint8_t{1})) : tokens;
 }
 
 // Drops the copies beyond the capacity of their experts, in each microbatch over all ranks.
@@ -387,7 +387,7 @@ void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
 std::vector<std::int32_t> living_experts(std::size_t n_experts, const std::uint8_t* killed) {
   std::vector<std::int32_t> living;
   for (std::size_t e = 0; e < n_experts; ++e)
-    if (!killed || !killed[e]) living.push_back(static_cast<std::int32_t>(e));
+    if (!killed || !killed[e]) living.push_back(e);
   return living;
 }
 

@@ -31,12 +31,12 @@ int margin_bins(const RouterConfig& config) {
 }
 
 std::size_t bin_of(float value, int bins) {
-  return static_cast<std::size_t>(half_octave_bin(value, bins));
+  return half_octave_bin(value, bins);
 }
 
 SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, const RouterConfig& config,
                      const RouterActivations<float>& router) {
-  const auto top_k = static_cast<std::size_t>(config.top_k);
+  const std::size_t top_k = config.top_k;
   const int bins = score_bins(config);
   SliceSums sums{std::vector<double>(experts), std::vector<double>(experts)};
   for (std::size_t t = first; t < last; ++t) {
@@ -46,16 +46,16 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, c
     float total = 0;
     for (std::size_t e = 0; e < experts; ++e) total += scores[e];
     const float inv = total > 0 ? 1 / total : 0;
-    for (std::size_t e = 0; e < experts; ++e) sums.score_mass[e] += static_cast<double>(scores[e] * inv);
+    for (std::size_t e = 0; e < experts; ++e) sums.score_mass[e] += scores[e] * inv;
     for (std::size_t e = 0; e < experts; ++e) ++sums.scores[bin_of(scores[e], bins)];
     for (std::size_t j = t * top_k; j < (t + 1) * top_k; ++j) {
-      const auto e = static_cast<std::size_t>(router.ids[j]);
-      sums.gate_mass[e] += static_cast<double>(router.mix[j]);
+      const std::size_t e = router.ids[j];
+      sums.gate_mass[e] += router.mix[j];
       ++sums.chosen[bin_of(scores[e], bins)];
     }
     if (!std::isnan(router.margin[t])) ++sums.margins[bin_of(router.margin[t], margin_bins(config))];
-    sums.entropy += static_cast<double>(score_entropy({scores, experts}));
-    sums.margin += static_cast<double>(router.margin[t]);
+    sums.entropy += score_entropy({scores, experts});
+    sums.margin += router.margin[t];
   }
   return sums;
 }
@@ -65,22 +65,22 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, c
 std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts,
                                      const RouterActivations<float>& router) {
   const std::size_t experts = n_experts;
-  const std::size_t tokens = router.ids.size() / static_cast<std::size_t>(config.top_k);
+  const std::size_t tokens = router.ids.size() / config.top_k;
   const std::span cutoffs(router.cutoff, tokens);
   if (tokens < 2 || std::ranges::any_of(cutoffs, [](float cutoff) { return std::isnan(cutoff); })) return {};
   const float* judged = router.judged(config);
   const auto shares = bias_shares(config.top_k, n_experts);
   std::vector<float> biases(experts * kBiasShares);
   parallel_for(n_experts, [&](int e) {
-    const auto expert = static_cast<std::size_t>(e);
+    const std::size_t expert = e;
     std::vector<float> missing_scores(tokens);
     for (std::size_t t = 0; t < tokens; ++t) missing_scores[t] = cutoffs[t] - judged[t * experts + expert];
     std::ranges::sort(missing_scores);
     for (std::size_t q = 0; q < kBiasShares; ++q) {
-      const double place = shares[q] * static_cast<double>(tokens - 1);
+      const double place = shares[q] * (tokens - 1);
       const auto below = std::min(static_cast<std::size_t>(place), tokens - 2);
-      biases[expert * kBiasShares + q] = static_cast<float>(
-          std::lerp(missing_scores[below], missing_scores[below + 1], place - static_cast<double>(below)));
+      biases[expert * kBiasShares + q] =
+          static_cast<float>(std::lerp(missing_scores[below], missing_scores[below + 1], place - below));
     }
   });
   return biases;
@@ -112,11 +112,11 @@ RouterFrame sum_router(const RouterConfig& config, int n_experts, const RouterAc
   for (const double mass : total.gate_mass) mixed += mass;
   RouterFrame sums;
   for (std::size_t e = 0; e < experts; ++e) {
-    sums.score_mass.push_back(static_cast<float>(total.score_mass[e] / static_cast<double>(total.tokens)));
+    sums.score_mass.push_back(static_cast<float>(total.score_mass[e] / total.tokens));
     sums.gate_mass.push_back(static_cast<float>(mixed > 0 ? total.gate_mass[e] / mixed : 0));
   }
-  sums.score_entropy = static_cast<float>(total.entropy / static_cast<double>(total.tokens));
-  sums.margin = static_cast<float>(total.margin / static_cast<double>(total.tokens));
+  sums.score_entropy = static_cast<float>(total.entropy / total.tokens);
+  sums.margin = static_cast<float>(total.margin / total.tokens);
   if (std::isnan(sums.margin) && std::isfinite(sums.score_entropy)) sums.margin = kNoValue;
   sums.score_chosen.assign(total.chosen.begin(), total.chosen.begin() + score_bins(config));
   for (std::size_t b = 0; b < sums.score_chosen.size(); ++b)

@@ -52,10 +52,10 @@ class GeneratedDataset : public Dataset {
   // information about the content.
   void fill(Batch& batch, int row, int domain, Draws draws) const {
     const std::size_t skipped = draws.below(64);
-    const std::size_t needed = skipped + static_cast<std::size_t>(config_.seq) + 1;
+    const std::size_t needed = skipped + config_.seq + 1;
     std::string text;
     const auto lengthen = [&](std::size_t bytes) {
-      while (text.size() < bytes) domains_[static_cast<std::size_t>(domain)].append_document(text, draws);
+      while (text.size() < bytes) domains_[domain].append_document(text, draws);
     };
     lengthen(needed);
     const auto tokens = [&] {
@@ -78,11 +78,11 @@ class GeneratedDataset : public Dataset {
 }  // namespace
 
 std::size_t Batch::real_tokens() const {
-  return input.size() - static_cast<std::size_t>(std::ranges::count(padding, std::uint8_t{1}));
+  return input.size() - std::ranges::count(padding, std::uint8_t{1});
 }
 
 void Dataset::add_domain(const std::string& name, bool holds_out) {
-  if (holds_out) held_out_.push_back(static_cast<int>(names_.size()));
+  if (holds_out) held_out_.push_back(names_.size());
   names_.push_back(name);
 }
 
@@ -116,7 +116,7 @@ void Dataset::pack(std::int64_t step, Batch& batch) const {
   std::set<std::uint32_t> begins;  // first tokens of the documents after the first one
   while (begins.size() + 1 < static_cast<std::size_t>(config_.documents)) begins.insert(1 + draws.below(length - 1));
   const std::vector<std::int32_t> input = batch.input, target = batch.target;
-  const auto sequences = static_cast<std::size_t>(batch.sequences);
+  const std::size_t sequences = batch.sequences;
   batch.token_domain.resize(input.size());
   for (std::size_t row = 0; row < sequences; ++row) {
     auto next = begins.begin();
@@ -134,11 +134,11 @@ void Dataset::pack(std::int64_t step, Batch& batch) const {
 // Each sequence of the step ends in padding tokens, whose number is drawn uniformly from 0 to twice the mean share.
 void Dataset::pad(std::int64_t step, Batch& batch) const {
   const RandomStream lengths(seed_, "data.padding");
-  const auto length = static_cast<std::size_t>(batch.length);
+  const std::size_t length = batch.length;
   batch.padding.assign(batch.input.size(), 0);
   for (std::size_t row = 0; row < static_cast<std::size_t>(batch.sequences); ++row) {
     const double share = 2 * config_.padding * lengths.uniform(static_cast<std::uint64_t>(step) * 4096 + row);
-    const std::size_t padded = std::min(length - 1, static_cast<std::size_t>(share * static_cast<double>(length)));
+    const std::size_t padded = std::min(length - 1, static_cast<std::size_t>(share * length));
     const std::size_t end = (row + 1) * length;
     std::fill_n(batch.padding.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, std::uint8_t{1});
     std::fill_n(batch.input.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, 0);
@@ -152,7 +152,7 @@ Batch empty_batch(int sequences, int length) {
   batch.length = length;
   batch.input.resize(tokens);
   batch.target.resize(tokens);
-  batch.domain.resize(static_cast<std::size_t>(sequences));
+  batch.domain.resize(sequences);
   return batch;
 }
 
@@ -162,8 +162,8 @@ std::vector<std::int32_t> byte_tokens(std::string_view text) {
 }
 
 void fill_sequence(Batch& batch, int row, int domain, std::span<const std::int32_t> ids) {
-  const auto length = static_cast<std::size_t>(batch.length);
-  const auto first = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * length);
+  const std::size_t length = batch.length;
+  const std::ptrdiff_t first = row * length;
   std::ranges::copy(ids.first(length), batch.input.begin() + first);
   std::ranges::copy(ids.subspan(1, length), batch.target.begin() + first);
   batch.domain[row] = domain;

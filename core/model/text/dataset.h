@@ -33,7 +33,7 @@ struct Batch {
 
   std::size_t real_tokens() const;  // number of tokens that are not padding
   std::int32_t domain_of(std::size_t token) const {
-    return token_domain.empty() ? domain[token / static_cast<std::size_t>(length)] : token_domain[token];
+    return token_domain.empty() ? domain[token / length] : token_domain[token];
   }
 };
 

@@ -179,7 +179,7 @@ void drop_short_domains(Collection& all, std::size_t needed, const std::string& 
     throw std::runtime_error(message + ": expected at least " + std::to_string(needed) + ' ' + unit +
                              " for data.seq = " + std::to_string(needed - 1));
   }
-  all.short_domains = static_cast<int>(std::erase_if(all.domains, [&](const auto& d) { return d.tokens() < needed; }));
+  all.short_domains = std::erase_if(all.domains, [&](const auto& d) { return d.tokens() < needed; });
 }
 
 class TextDataset : public Dataset {
@@ -190,14 +190,14 @@ class TextDataset : public Dataset {
     for (const TextDomain& domain : all_.domains) {
       trained_.push_back(trained_tokens(domain.tokens()));
       add_domain(domain.name, trained_.back() < domain.tokens());
-      starts += trained_.back() - static_cast<std::size_t>(config.seq);
+      starts += trained_.back() - config.seq;
       starts_.push_back(starts);
     }
   }
 
   std::string summary() const override {
     char size[32];
-    std::snprintf(size, sizeof size, "%.2f MB", static_cast<double>(all_.bytes) * 1e-6);
+    std::snprintf(size, sizeof size, "%.2f MB", all_.bytes * 1e-6);
     std::string text = std::to_string(all_.files) + (all_.files == 1 ? " file, " : " files, ") + size + " of text in " +
                        std::to_string(all_.domains.size()) + (all_.domains.size() == 1 ? " domain" : " domains");
     const std::string skipped = skipped_text(all_);
@@ -217,19 +217,19 @@ class TextDataset : public Dataset {
     } else {
       offset = draws.below64(starts_[domain] - first_start());
     }
-    fill(batch, row, static_cast<int>(domain), offset);
+    fill(batch, row, domain, offset);
   }
 
   void fill_held_out(Batch& batch, int row, std::uint64_t index, int domain) const override {
-    const std::size_t trained = trained_[static_cast<std::size_t>(domain)];
-    const std::size_t held = all_.domains[static_cast<std::size_t>(domain)].tokens() - trained;
+    const std::size_t trained = trained_[domain];
+    const std::size_t held = all_.domains[domain].tokens() - trained;
     Draws draws(held_out_places_, index);
-    fill(batch, row, domain, trained + draws.below64(held - static_cast<std::size_t>(config_.seq)));
+    fill(batch, row, domain, trained + draws.below64(held - config_.seq));
   }
 
   // Fills a row with the tokens of a domain from `first` on.
   void fill(Batch& batch, int row, int domain, std::size_t first) const {
-    const TextDomain& source = all_.domains[static_cast<std::size_t>(domain)];
+    const TextDomain& source = all_.domains[domain];
     const std::size_t tokens = static_cast<std::size_t>(config_.seq) + 1;
     if (source.ids.empty())
       fill_sequence(batch, row, domain, byte_tokens(std::string_view(source.text).substr(first, tokens)));
@@ -242,7 +242,7 @@ class TextDataset : public Dataset {
   std::size_t trained_tokens(std::size_t size) const {
     const std::size_t needed = static_cast<std::size_t>(config_.seq) + 1;
     if (config_.held_out <= 0 || size < 2 * needed) return size;
-    const auto part = static_cast<std::size_t>(config_.held_out * static_cast<double>(size));
+    const auto part = static_cast<std::size_t>(config_.held_out * size);
     return size - std::clamp(part, needed, size - needed);
   }
 

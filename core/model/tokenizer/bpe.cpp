@@ -31,7 +31,7 @@ class MergedPiece {
     symbols_.reserve(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i)
       symbols_.push_back({ids[i], static_cast<int>(i) - 1, i + 1 < ids.size() ? static_cast<int>(i) + 1 : kNone});
-    for (std::size_t i = 0; i + 1 < ids.size(); ++i) offer(static_cast<int>(i));
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i) offer(i);
   }
 
   void merge_all() {
@@ -163,7 +163,7 @@ Vocabulary read_vocabulary(const JsonPlace& place) {
   Vocabulary vocabulary(bytes);
   for (const auto& [token, value] : place.object()) {
     const JsonPlace id_place(value, place.key() + "[" + in_quotes(token) + "]");
-    const auto id = static_cast<TokenId>(id_place.whole(0, kMaxTokens - 1));
+    const TokenId id = id_place.whole(0, kMaxTokens - 1);
     if (vocabulary.id_of(token)) id_place.fail("is there twice");
     if (const auto other = vocabulary.token(id))
       id_place.fail("has id " + std::to_string(id) + ", as " + in_quotes(*other) + " has");

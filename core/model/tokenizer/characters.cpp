@@ -44,20 +44,20 @@ void append_lower(std::string& to, char32_t c) {
 char32_t next_character(std::string_view text, std::size_t& at) {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
   UChar32 c;
-  const auto length = static_cast<std::int64_t>(text.size());
-  auto i = static_cast<std::int64_t>(at);
+  const std::int64_t length = text.size();
+  std::int64_t i = at;
   U8_NEXT_OR_FFFD(bytes, i, length, c);
-  at = static_cast<std::size_t>(i);
+  at = i;
   return static_cast<char32_t>(c);
 }
 
 char32_t previous_character(std::string_view text, std::size_t& at) {
   const std::size_t first = at - std::min<std::size_t>(at, U8_MAX_LENGTH);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data()) + first;
-  auto i = static_cast<std::int32_t>(at - first);
+  std::int32_t i = at - first;
   UChar32 c;
   U8_PREV_OR_FFFD(bytes, 0, i, c);
-  at = first + static_cast<std::size_t>(i);
+  at = first + i;
   return static_cast<char32_t>(c);
 }
 
@@ -65,7 +65,7 @@ void append_character(std::string& to, char32_t c) {
   char bytes[U8_MAX_LENGTH];
   int n = 0;
   U8_APPEND_UNSAFE(bytes, n, c);
-  to.append(bytes, static_cast<std::size_t>(n));
+  to.append(bytes, n);
 }
 
 std::string valid_utf8(std::string_view text) {

@@ -149,7 +149,7 @@ Normalizer unicode_form(const icu::Normalizer2* (*instance)(UErrorCode&)) {
   return bounded_rewriter([form, check](const std::string& text) {
     UErrorCode failure = U_ZERO_ERROR;
     std::string out;
-    const auto bytes = static_cast<std::int32_t>(text.size());
+    const std::int32_t bytes = text.size();
     icu::StringByteSink<std::string> sink(&out, bytes);
     form->normalizeUTF8(0, icu::StringPiece(text.data(), bytes), sink, nullptr, failure);
     check(failure);

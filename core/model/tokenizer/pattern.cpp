@@ -108,7 +108,7 @@ class Utf8Places {
       const auto lead = static_cast<std::uint8_t>(text_[utf8_]);
       const int bytes = U8_COUNT_TRAIL_BYTES_UNSAFE(lead) + 1;
       utf16_ += bytes == 4 ? 2 : 1;
-      utf8_ += static_cast<std::size_t>(bytes);
+      utf8_ += bytes;
     }
     return std::min(utf8_, text_.size());
   }
@@ -180,8 +180,7 @@ void Pattern::Finder::find_regex(std::string_view text, TextBudget& budget) {
   budget.spend(std::min(kStepsOfATick, (text.size() + 1) * pattern_.length_));
   std::int32_t ticks = 0;
   constexpr std::size_t kMaxTicks = std::size_t{1} << 30;
-  matcher_->setTimeLimit(static_cast<std::int32_t>(std::min(kMaxTicks, budget.steps_left() / kStepsOfATick + 1)),
-                         error);
+  matcher_->setTimeLimit(std::min(kMaxTicks, budget.steps_left() / kStepsOfATick + 1), error);
   matcher_->setMatchCallback(count_ticks, &ticks, error);
   std::int32_t last_end = -1;
   while (matcher_->find(error)) {
@@ -194,7 +193,7 @@ void Pattern::Finder::find_regex(std::string_view text, TextBudget& budget) {
   if (U_FAILURE(error))
     throw std::runtime_error(std::string("the regular expression takes too long on this text (") + u_errorName(error) +
                              ")");
-  budget.spend(kStepsOfATick * static_cast<std::size_t>(ticks));
+  budget.spend(kStepsOfATick * ticks);
 }
 
 const std::vector<Match>& Pattern::Finder::find(std::string_view text, TextBudget& budget) {

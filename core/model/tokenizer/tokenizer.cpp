@@ -48,7 +48,7 @@ class WordCache {
 constexpr std::size_t kMaxSpecial = 1000;  // items of a template, and tokens that it adds
 
 TokenId read_id(const JsonPlace& place) {
-  return static_cast<TokenId>(place.whole(0, kMaxTokens - 1));
+  return place.whole(0, kMaxTokens - 1);
 }
 
 void append_special(const JsonPlace& processor, const JsonPlace& special, std::vector<TokenId>& ids) {

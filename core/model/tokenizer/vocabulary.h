@@ -24,9 +24,9 @@ class Vocabulary {
   // 0 <= id < kMostTokens; the id must be new. If a token is added twice, id_of() returns its last id.
   void add(std::string_view token, TokenId id);
   std::optional<TokenId> id_of(std::string_view token) const;
-  std::optional<std::string_view> token(TokenId id) const;              // nullopt if no token has this id
-  std::size_t distinct() const { return ids_.size(); }                  // number of different tokens
-  TokenId end() const { return static_cast<TokenId>(tokens_.size()); }  // one more than the largest id
+  std::optional<std::string_view> token(TokenId id) const;  // nullopt if no token has this id
+  std::size_t distinct() const { return ids_.size(); }      // number of different tokens
+  TokenId end() const { return tokens_.size(); }            // one more than the largest id
 
  private:
   std::vector<char> bytes_;  // of all tokens; never reallocated

@@ -104,7 +104,7 @@ void add_block(const Scaling& s, const BlockBatch& b, Index index, double x2, In
   sums.amax = std::max(sums.amax, amax);
   if (amax == 0) return;
   ++sums.crest_blocks;
-  sums.crest += amax / std::sqrt(x2 / static_cast<double>(elements));
+  sums.crest += amax / std::sqrt(x2 / elements);
 }
 
 void add_blocks(const BlockBatch& b, double crest, QuantSums& sums) {

@@ -12,7 +12,7 @@ namespace moescope {
 
 inline constexpr int kWhatIfLanes = 16;
 inline constexpr int kWhatIfDepth = kWhatIfBlocks.back();  // depth of a tile; blocks of every size nest in it
-inline constexpr int kWhatIfLevels = static_cast<int>(kWhatIfBlocks.size());
+inline constexpr int kWhatIfLevels = kWhatIfBlocks.size();
 
 // Statistics of a block that do not depend on the format, lane by lane.
 struct WhatIfBlock {

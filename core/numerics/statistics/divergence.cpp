@@ -7,17 +7,17 @@
 namespace moescope {
 
 TokenScores token_scores(const float* logits, Index vocabulary) {
-  const double top = static_cast<double>(*std::max_element(logits, logits + vocabulary));
+  const double top = *std::max_element(logits, logits + vocabulary);
   double sum = 0;
-  for (Index v = 0; v < vocabulary; ++v) sum += std::exp(static_cast<double>(logits[v]) - top);
+  for (Index v = 0; v < vocabulary; ++v) sum += std::exp(logits[v] - top);
   return {logits, std::log(sum) + top};
 }
 
 double kl_divergence(TokenScores q, TokenScores p, Index vocabulary) {
   double kl = 0;
   for (Index v = 0; v < vocabulary; ++v) {
-    const double log_q = static_cast<double>(q.logits[v]) - q.log_sum;
-    const double log_p = static_cast<double>(p.logits[v]) - p.log_sum;
+    const double log_q = q.logits[v] - q.log_sum;
+    const double log_p = p.logits[v] - p.log_sum;
     kl += std::exp(log_q) * (log_q - log_p);
   }
   return kl;

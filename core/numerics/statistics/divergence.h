@@ -27,10 +27,10 @@ class LogRatios {
  public:
   void add(double d);
   std::int64_t tokens() const { return tokens_; }
-  double k1() const { return k1_ / static_cast<double>(tokens_); }                    // mean of -d
-  double k3() const { return k3_ / static_cast<double>(tokens_); }                    // mean of exp(d) - 1 - d
-  double ratio_beyond_2() const { return beyond_2_ / static_cast<double>(tokens_); }  // share of tokens with |d| > ln 2
-  double largest() const { return largest_; }                                         // largest |d|
+  double k1() const { return k1_ / tokens_; }                    // mean of -d
+  double k3() const { return k3_ / tokens_; }                    // mean of exp(d) - 1 - d
+  double ratio_beyond_2() const { return beyond_2_ / tokens_; }  // share of tokens with |d| > ln 2
+  double largest() const { return largest_; }                    // largest |d|
 
  private:
   std::int64_t tokens_ = 0;

@@ -14,11 +14,10 @@ double student_quantile(double degrees, double inside) {
   constexpr int kParts = 1000;
   const double part = std::numbers::pi / 2 / kParts;
   std::array<double, kParts + 1> area{};
-  for (std::size_t i = 0; i < kParts; ++i)
-    area[i + 1] = area[i] + std::pow(std::cos((static_cast<double>(i) + 0.5) * part), degrees - 1);
+  for (std::size_t i = 0; i < kParts; ++i) area[i + 1] = area[i] + std::pow(std::cos((i + 0.5) * part), degrees - 1);
   const double wanted_area = inside * area.back();
-  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(area, wanted_area) - area.begin());
-  const double x = static_cast<double>(above) - (area[above] - wanted_area) / (area[above] - area[above - 1]);
+  const std::size_t above = std::ranges::lower_bound(area, wanted_area) - area.begin();
+  const double x = above - (area[above] - wanted_area) / (area[above] - area[above - 1]);
   return std::sqrt(degrees) * std::tan(x * part);
 }
 
@@ -36,7 +35,7 @@ double largest_student_95(double degrees, int count) {
   std::array<double, kParts> scale{}, weight{};
   double all = 0;
   for (std::size_t i = 0; i < kParts; ++i) {
-    const double log_u = kLow + (kHigh - kLow) * (static_cast<double>(i) + 0.5) / kParts;
+    const double log_u = kLow + (kHigh - kLow) * (i + 0.5) / kParts;
     scale[i] = std::exp(log_u);
     weight[i] = std::exp(n * (log_u - (scale[i] * scale[i] - 1) / 2));
     all += weight[i];

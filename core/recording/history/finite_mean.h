@@ -13,7 +13,7 @@ inline double mean_of_finite(std::span<const float> values) {
   int count = 0;
   for (const float value : values) {
     if (!std::isfinite(value)) continue;
-    sum += static_cast<double>(value);
+    sum += value;
     ++count;
   }
   return count ? sum / count : std::numeric_limits<double>::quiet_NaN();

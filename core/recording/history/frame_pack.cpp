@@ -76,7 +76,7 @@ class Packer : public PackedRow<Packer> {
   }
   // Stores the upper triangle of `matrix` [n, n].
   void symmetric(const std::vector<std::uint32_t>& matrix) {
-    const auto n = static_cast<std::size_t>(std::lround(std::sqrt(matrix.size())));
+    const std::size_t n = std::lround(std::sqrt(matrix.size()));
     std::vector<std::uint32_t> upper;
     for (std::size_t i = 0; i < n; ++i)
       upper.insert(upper.end(), matrix.begin() + static_cast<std::ptrdiff_t>(i * n + i),
@@ -98,8 +98,7 @@ class Packer : public PackedRow<Packer> {
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     const ByteRange range = occupied_bytes(e8m0_blocks);
     value(static_cast<std::uint8_t>(range.first));
-    counts(
-        std::span(e8m0_blocks).subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count)));
+    counts(std::span(e8m0_blocks).subspan(range.first, range.count));
   }
   PackedFrame packed() const { return {bytes_.begin(), bytes_.end()}; }  // without reserved memory
 

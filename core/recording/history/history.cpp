@@ -188,7 +188,7 @@ StepRange History::steps() const {
 
 std::int64_t History::count() const {
   const std::lock_guard lock(state_->mutex);
-  return static_cast<std::int64_t>(state_->scalars.size());
+  return state_->scalars.size();
 }
 
 std::vector<std::int64_t> History::steps_in(StepRange range) const {
@@ -265,7 +265,7 @@ float History::value_at(Metric metric, int layer, std::int64_t step) const {
 }
 
 std::vector<float> History::values(Metric metric, int layer, StepRange range) const {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(range.size()));
+  std::vector<std::int64_t> steps(range.size());
   std::iota(steps.begin(), steps.end(), range.first);
   return values_at(metric, layer, steps);
 }
@@ -315,7 +315,7 @@ std::vector<float> History::assignments(std::span<const std::int64_t> edges) con
 std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const {
   if (expert < 0 || edges.empty()) return std::vector<PyramidBin>(bins_of(edges));
   const std::lock_guard lock(state_->mutex);
-  return state_->load.of_expert(layer, static_cast<std::size_t>(expert), edges);
+  return state_->load.of_expert(layer, expert, edges);
 }
 
 std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t> edges) const {

@@ -116,7 +116,7 @@ LoadRows::Chunk& LoadRows::chunk_for_next_row(Layer& layer) {
   Chunk& fresh = chunks.emplace_back();
   if (chunks.size() > 1) {
     fresh.rows.reserve(kChunkRows);
-    fresh.codes.reserve(kChunkRows * static_cast<std::size_t>(n_experts_));
+    fresh.codes.reserve(kChunkRows * n_experts_);
   }
   return fresh;
 }
@@ -124,17 +124,17 @@ LoadRows::Chunk& LoadRows::chunk_for_next_row(Layer& layer) {
 void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers) {
   for (const RouterFrame& router : routers) {
     const std::span<const std::uint32_t> counts = router.tokens_per_expert;
-    if (n_experts_ == 0) n_experts_ = static_cast<int>(counts.size());
+    if (n_experts_ == 0) n_experts_ = counts.size();
     std::uint32_t bits = 0;
     for (const std::uint32_t n : counts) bits |= n;
     if (bits == 0 || counts.size() != static_cast<std::size_t>(n_experts_)) continue;
-    const auto sum = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+    const double sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     Layer& layer = layers_[router.layer];
     Chunk& chunk = chunk_for_next_row(layer);
     const std::size_t before = chunk.rows.empty() ? 0 : chunk.bytes(), at = chunk.codes.size();
     chunk.codes.resize(at + counts.size());
     const float per_count = encode_counts(counts, bits, chunk.codes.data() + at);
-    const float unit = per_count * static_cast<float>(static_cast<double>(counts.size()) / sum);
+    const float unit = per_count * static_cast<float>(counts.size() / sum);
     chunk.rows.push_back({step, 1, unit, unit, static_cast<float>(sum)});
     layer.bytes += chunk.bytes() - before, bytes_ += chunk.bytes() - before;
   }
@@ -147,7 +147,7 @@ void LoadRows::truncate(std::int64_t step) {
     if (!chunks.empty()) {
       Chunk& last = chunks.back();
       while (last.rows.back().step >= step) last.rows.pop_back();
-      last.codes.resize(last.rows.size() * static_cast<std::size_t>(n_experts_));
+      last.codes.resize(last.rows.size() * n_experts_);
       if (!last.means.empty()) last.means.resize(last.codes.size());
     }
     count_bytes(layer);
@@ -164,7 +164,7 @@ bool LoadRows::thin() {
   const auto first = std::ranges::min_element(chunks.begin(), end, {}, &Chunk::merges);
   if (first == end || (end - chunks.begin() == 1 && first->rows.size() < 2)) return false;
   const bool two = first + 1 != end && first[0].merges == first[1].merges;
-  *first = merged(std::span(first, two ? std::size_t{2} : std::size_t{1}), static_cast<std::size_t>(n_experts_));
+  *first = merged(std::span(first, two ? std::size_t{2} : std::size_t{1}), n_experts_);
   if (two) chunks.erase(first + 1);
   count_bytes(largest->second);
   return true;
@@ -188,7 +188,7 @@ std::vector<float> LoadRows::assignments(std::span<const std::int64_t> edges) co
 }
 
 std::vector<float> LoadRows::farthest(int layer, std::span<const std::int64_t> edges) const {
-  const auto experts = static_cast<std::size_t>(n_experts_);
+  const std::size_t experts = n_experts_;
   std::vector<float> lowest((edges.size() - 1) * experts, std::numeric_limits<float>::infinity());
   std::vector<float> image(lowest.size(), -1);
   each_row(chunks_of(layer), edges, [&](std::size_t bin, const Chunk& chunk, std::size_t r) {
@@ -208,7 +208,7 @@ std::vector<float> LoadRows::farthest(int layer, std::span<const std::int64_t> e
 }
 
 std::vector<float> LoadRows::means(int layer, std::span<const std::int64_t> edges) const {
-  const auto experts = static_cast<std::size_t>(n_experts_);
+  const std::size_t experts = n_experts_;
   std::vector<float> image((edges.size() - 1) * experts);
   std::vector<float> steps(edges.size() - 1);
   each_row(chunks_of(layer), edges, [&](std::size_t bin, const Chunk& chunk, std::size_t r) {
@@ -227,7 +227,7 @@ std::vector<float> LoadRows::means(int layer, std::span<const std::int64_t> edge
 }
 
 std::vector<PyramidBin> LoadRows::of_expert(int layer, std::size_t expert, std::span<const std::int64_t> edges) const {
-  const auto experts = static_cast<std::size_t>(n_experts_);
+  const std::size_t experts = n_experts_;
   std::vector<PyramidBin> bins(edges.size() - 1);
   if (expert >= experts) return bins;
   each_row(chunks_of(layer), edges, [&](std::size_t b, const Chunk& chunk, std::size_t r) {
@@ -236,7 +236,7 @@ std::vector<PyramidBin> LoadRows::of_expert(int layer, std::size_t expert, std::
     const float mean = static_cast<float>(chunk.mean_codes()[at]) * row.mean_unit;
     const float farthest = static_cast<float>(chunk.codes[at]) * row.unit;
     if (bins[b].finite == 0) bins[b].min = bins[b].max = mean;
-    bins[b].sum += static_cast<double>(row.steps) * static_cast<double>(mean);
+    bins[b].sum += row.steps * static_cast<double>(mean);
     bins[b].finite += row.steps;
     bins[b].min = std::min(bins[b].min, farthest);
     bins[b].max = std::max(bins[b].max, farthest);

@@ -37,7 +37,7 @@ TypicalLoss typical(std::span<const StepLoss> losses) {
   for (const StepLoss& step_loss : losses) values.push_back(step_loss.loss);
   const float middle = median(values);
   for (const float value : values) distances.push_back(std::fabs(value - middle));
-  const double deviation = kMadToDeviation * static_cast<double>(median(distances));
+  const double deviation = kMadToDeviation * median(distances);
   return {static_cast<double>(middle), kErrorOfMedian * deviation / std::sqrt(static_cast<double>(losses.size()))};
 }
 
@@ -104,11 +104,11 @@ LossTrend loss_trend(const History& history, std::int64_t step) {
   const auto have = std::ssize(losses);
   if (have < kTrendLeastSteps) return trend;
   const std::int64_t distance = have >= kTrendSpan + kTrendWindow ? kTrendSpan : have / 2;
-  const auto window = static_cast<std::size_t>(std::min(kTrendWindow, have - distance));
-  trend.span = losses.back().step - losses[losses.size() - 1 - static_cast<std::size_t>(distance)].step;
+  const std::size_t window = std::min(kTrendWindow, have - distance);
+  trend.span = losses.back().step - losses[losses.size() - 1 - distance].step;
   const std::span<const StepLoss> all(losses);
   const TypicalLoss latest = typical(all.last(window));
-  const TypicalLoss before = typical(all.first(all.size() - static_cast<std::size_t>(distance)).last(window));
+  const TypicalLoss before = typical(all.first(all.size() - distance).last(window));
   trend.newest_loss = typical(all.last(kTrendNow)).value;
   const double fall = before.value - latest.value, noise = kTrendErrors * std::hypot(latest.error, before.error);
   trend.direction = latest.value == 0 && latest.error == 0 ? LossTrend::zero

@@ -32,7 +32,7 @@ inline TableValue table_value(const PyramidBin& bin) {
 // includes a bin if the bin's first value lies in the slice.
 class Pyramid {
  public:
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  static constexpr std::size_t kNone = -1;
 
   void append(float value);         // O(log size), amortised O(1)
   void truncate(std::size_t size);  // forgets the values from index `size` on

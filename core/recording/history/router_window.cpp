@@ -14,15 +14,15 @@ LayerWindow layer_window(int layer, std::vector<float> utilisation) {
   window.layer = layer;
   window.utilisation = std::move(utilisation);
   const auto& u = window.utilisation;
-  const auto n = static_cast<double>(u.size());
+  const double n = u.size();
   const auto fullest = std::ranges::max_element(u);
-  window.fullest = static_cast<int>(fullest - u.begin());
+  window.fullest = fullest - u.begin();
   window.max_vio = static_cast<double>(*fullest) - 1;
-  window.silent = static_cast<int>(std::ranges::count(u, 0.0f));
+  window.silent = std::ranges::count(u, 0.0f);
   const double sum = std::accumulate(u.begin(), u.end(), 0.0);
   double squares = 0, entropy = 0;
   for (const float expert_utilisation : u) {
-    const double share = static_cast<double>(expert_utilisation) / sum;
+    const double share = expert_utilisation / sum;
     squares += (share * n - 1) * (share * n - 1);
     if (share > 0) entropy -= share * std::log(share);
   }
@@ -59,11 +59,11 @@ RouterWindow router_window(const History& history, std::int64_t step) {
       window.layers.push_back(std::move(layer_loads));
   double slots = 0;
   for (const float step_assignments : history.assignments(edges_of(history.steps_in(window.steps))))
-    if (!std::isnan(step_assignments)) slots += static_cast<double>(step_assignments);
+    if (!std::isnan(step_assignments)) slots += step_assignments;
   const int top_k = std::max(1, history.info().top_k);
   const auto tokens = static_cast<std::int64_t>(slots / top_k);
-  window.chance_max_vio = static_cast<double>(max_vio_noise_floor(tokens, top_k, history.info().n_experts));
-  window.chance_cv = static_cast<double>(utilisation_noise(tokens, top_k, history.info().n_experts));
+  window.chance_max_vio = max_vio_noise_floor(tokens, top_k, history.info().n_experts);
+  window.chance_cv = utilisation_noise(tokens, top_k, history.info().n_experts);
   return window;
 }
 
@@ -71,7 +71,7 @@ std::int64_t last_step_at_least(const History& history, Metric metric, int layer
   constexpr int kBins = 256;
   StepRange steps = history.steps();
   while (!steps.empty()) {
-    const int bins = static_cast<int>(std::min<std::int64_t>(kBins, steps.size()));
+    const int bins = std::min<std::int64_t>(kBins, steps.size());
     const auto values = history.series(metric, layer, steps, bins);
     const auto last = std::find_if(values.rbegin(), values.rend(),
                                    [limit](const PyramidBin& bin) { return bin.finite > 0 && bin.max >= limit; });

@@ -159,7 +159,7 @@ void ScalarColumns::append_layer_metrics(const TelemetryFrame& frame) {
     Pyramid* column = &whole_[kFirstRouterMetric + kNumRouterMetrics];
     if (layer != kWholeRun) {
       LayerColumns& columns = layers_[layer];
-      columns.rows.push_back(static_cast<std::int64_t>(steps_.size()));
+      columns.rows.push_back(steps_.size());
       column = columns.scalars.data();
       for (const auto& figure : kRouterFigures)
         column++->append(derived.router ? derived.router->*figure.member : kNoValue);
@@ -173,7 +173,7 @@ void ScalarColumns::truncate(std::int64_t step) {
   steps_.truncate(rows);
   for (Pyramid& column : whole_) column.truncate(rows);
   for (auto& [layer, columns] : layers_) {
-    const std::size_t of_layer = columns.rows.row_of(static_cast<std::int64_t>(rows));
+    const std::size_t of_layer = columns.rows.row_of(rows);
     columns.rows.truncate(of_layer);
     for (Pyramid& column : columns.scalars) column.truncate(of_layer);
   }
@@ -252,7 +252,7 @@ void ScalarColumns::smoothed(Metric metric, int layer, std::span<const std::int6
     for (; i < end; ++i) {
       const float value = (*found->values)[i];
       if (!std::isfinite(value)) continue;
-      sum = factor * sum + (1 - factor) * static_cast<double>(value);
+      sum = factor * sum + (1 - factor) * value;
       weight = factor * weight + (1 - factor);
       any = true;
     }

@@ -25,7 +25,7 @@ namespace moescope {
 
 // Columns of a layer: figures of its router, then figures derived from the arrays of a frame.
 inline constexpr int kFirstRouterMetric = static_cast<int>(Metric::max_vio);
-inline constexpr int kNumRouterMetrics = static_cast<int>(kRouterFigures.size());
+inline constexpr int kNumRouterMetrics = kRouterFigures.size();
 inline constexpr int kNumLayerMetrics = kNumMetrics - kFirstRouterMetric;
 static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRouterMetrics);
 
@@ -64,9 +64,7 @@ class ScalarColumns {
     const StepRows* rows;
     std::size_t size() const { return rows ? rows->size() : values->size(); }
     std::size_t row(std::size_t i) const { return rows ? static_cast<std::size_t>((*rows)[i]) : i; }
-    std::size_t first_at(std::size_t row) const {
-      return rows ? rows->row_of(static_cast<std::int64_t>(row)) : std::min(row, values->size());
-    }
+    std::size_t first_at(std::size_t row) const { return rows ? rows->row_of(row) : std::min(row, values->size()); }
   };
 
   std::optional<Column> column(Metric metric, int layer) const;

@@ -47,7 +47,7 @@ void SettingsTrack::add(const Marker& marker) {
   const ConfigField* field = marker.kind == kChangeKind && marker.run == run_ ? find_field(marker.key) : nullptr;
   if (!field) return;
   const auto place = std::ranges::upper_bound(changes_, marker.step, {}, &Change::step);
-  const auto from = static_cast<std::size_t>(place - changes_.begin());
+  const std::size_t from = place - changes_.begin();
   changes_.insert(place, {marker.step, *field, marker.value, nullptr});
   recompute(from);
 }

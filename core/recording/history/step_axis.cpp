@@ -61,7 +61,7 @@ std::int64_t StepAxis::line(std::int64_t position) const {
 }
 
 std::vector<std::int64_t> StepAxis::list(StepRange positions) const {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(positions.size()));
+  std::vector<std::int64_t> steps(positions.size());
   std::iota(steps.begin(), steps.end(), positions.first);
   for (std::int64_t& listed_step : steps) listed_step = step(listed_step);
   return steps;

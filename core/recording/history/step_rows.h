@@ -29,7 +29,7 @@ class StepRows {
     assert(empty() || step > back());
     if (!empty()) {
       Run& run = runs_.back();
-      const auto length = static_cast<std::int64_t>(size_ - run.row);
+      const std::int64_t length = size_ - run.row;
       if (length == 1) run.stride = step - run.step;
       if (step != run.step + length * run.stride) runs_.push_back({size_, step, 1});
     } else {
@@ -51,7 +51,7 @@ class StepRows {
         std::upper_bound(runs_.begin(), runs_.end(), step, [](std::int64_t s, const Run& run) { return s < run.step; });
     const Run& run = *std::prev(after);
     const std::size_t end = after == runs_.end() ? size_ : after->row;
-    return std::min(end, run.row + static_cast<std::size_t>((step - run.step + run.stride - 1) / run.stride));
+    return std::min(end, run.row + ((step - run.step + run.stride - 1) / run.stride));
   }
 
   std::size_t bytes() const { return runs_.capacity() * sizeof(Run); }

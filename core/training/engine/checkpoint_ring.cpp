@@ -36,12 +36,11 @@ std::size_t bytes_of(const Entries& entries) {
 // Returns the checkpoint whose removal leaves the smallest gap relative to its age. Chooses the first or the newest
 // only if there are no others, and one made by hand only if all others between these two were made by hand.
 Entries::iterator least_missed(Entries& entries) {
-  const double newest = static_cast<double>(entries.rbegin()->first);
+  const double newest = entries.rbegin()->first;
   auto lowest = entries.end();
   std::pair<bool, double> least_loss;
   for (auto entry = std::next(entries.begin()); std::next(entry) != entries.end(); ++entry) {
-    const double before = static_cast<double>(std::prev(entry)->first),
-                 after = static_cast<double>(std::next(entry)->first);
+    const double before = std::prev(entry)->first, after = std::next(entry)->first;
     const std::pair<bool, double> loss{entry->second.by_hand, (after - before) / (newest - before)};
     if (lowest != entries.end() && loss >= least_loss) continue;
     lowest = entry;

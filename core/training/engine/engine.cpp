@@ -57,7 +57,7 @@ TelemetryFrame timed_step(Engine::Run& run, const Batch& batch) {
   const auto end = Clock::now();
   frame.run = run.number;
   frame.wall_s = seconds_between(*run.start, end);
-  frame.tokens_per_s = static_cast<float>(static_cast<double>(batch.input.size()) / seconds_between(begin, end));
+  frame.tokens_per_s = static_cast<float>(batch.input.size() / seconds_between(begin, end));
   return frame;
 }
 
@@ -71,8 +71,8 @@ struct Taken {
 std::vector<Taken> train_side_by_side(std::span<Engine::Run* const> runs, const Batch& batch) {
   std::vector<Taken> steps;
   for (Engine::Run* run : runs) steps.push_back({run});
-  side_by_side(static_cast<int>(steps.size()), [&](int i) {
-    Taken& taken_step = steps[static_cast<std::size_t>(i)];
+  side_by_side(steps.size(), [&](int i) {
+    Taken& taken_step = steps[i];
     try {
       taken_step.frame = timed_step(*taken_step.run, batch);
     } catch (...) {
@@ -241,7 +241,7 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
   std::vector<Run*> due;
   for (Run& run : runs_)
     if (run.trainer.steps_taken() == step) due.push_back(&run);
-  const std::size_t together = threads_per_job(static_cast<int>(due.size())) > 0 ? due.size() : 1;
+  const std::size_t together = threads_per_job(due.size()) > 0 ? due.size() : 1;
   const bool replay = due.front() == &first() &&
                       std::ranges::any_of(runs_, [](const Run& run) { return run.trainer.config().router.replay; });
   for (std::size_t begin = 0, count = 0; begin < due.size() && !stopping_; begin += count) {

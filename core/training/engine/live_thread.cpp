@@ -224,8 +224,8 @@ void LiveThread::show_speed() {
   LiveStatus& status = shared_.status;
   if (seconds < kSpeedSeconds && status.steps_per_s > 0) return;
   const DataConfig& data = engine_.first().trainer.config().data;
-  status.steps_per_s = static_cast<double>(steps_) / seconds;
-  status.tokens_per_s = static_cast<double>(frames_ * data.batch * data.seq) / seconds;
+  status.steps_per_s = steps_ / seconds;
+  status.tokens_per_s = (frames_ * data.batch * data.seq) / seconds;
   begin_speed();
 }
 

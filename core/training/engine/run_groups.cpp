@@ -50,7 +50,7 @@ std::vector<RunGroup> candidate_groups(std::span<const RunConfig> runs, const st
     RunGroup& group = groups.emplace_back();
     group.runs.push_back(runs.front());
     group.runs.insert(group.runs.end(), candidates.begin(), candidates.end());
-    group.recording = path_of_group(recording, static_cast<int>(groups.size()));
+    group.recording = path_of_group(recording, groups.size());
   }
   return groups;
 }
@@ -87,7 +87,7 @@ std::string free_name(const std::string& base_name, std::span<const RunConfig> o
 
 void Baseline::check(const TelemetryFrame& frame_of_a) {
   const Step step{std::bit_cast<std::uint32_t>(frame_of_a.ce_loss), std::bit_cast<std::uint32_t>(frame_of_a.grad_norm)};
-  const auto place = static_cast<std::size_t>(frame_of_a.step);
+  const std::size_t place = frame_of_a.step;
   if (place > steps_.size()) throw std::runtime_error("run A lacks step " + std::to_string(steps_.size()));
   if (place == steps_.size()) return steps_.push_back(step);
   if (steps_[place] == step) return;

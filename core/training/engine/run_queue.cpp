@@ -52,7 +52,7 @@ std::unique_ptr<RunQueue> RunQueue::take_up(const std::string& recording, const 
   auto queue = std::make_unique<RunQueue>(candidate_groups(state.runs, recording), state.steps, recording);
   const std::size_t groups = queue->groups_.size();
   for (std::size_t g = 0; g < groups; ++g) {
-    if (go_on && !go_on(static_cast<double>(g) / static_cast<double>(groups))) return nullptr;
+    if (go_on && !go_on(g / static_cast<double>(groups))) return nullptr;
     queue->read_finished(g);
   }
   return queue;
@@ -173,7 +173,7 @@ void RunQueue::count_step(std::size_t place, std::int64_t steps_taken) {
     after_first_ = time;
     return;
   }
-  run_steps_ += static_cast<double>(groups_[place].runs.size());
+  run_steps_ += groups_[place].runs.size();
   seconds_ = std::chrono::duration<double>(time - *after_first_).count();
 }
 
@@ -212,16 +212,16 @@ QueueStatus RunQueue::status() const {
   QueueStatus current;
   double all = 0, done = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const auto runs = static_cast<double>(groups_[g].runs.size());
-    all += runs * static_cast<double>(steps_);
-    done += runs * static_cast<double>(groups_[g].finished ? steps_ : steps_taken_[g]);
+    const double runs = groups_[g].runs.size();
+    all += runs * steps_;
+    done += runs * (groups_[g].finished ? steps_ : steps_taken_[g]);
     current.finished += groups_[g].finished ? 1 : 0;
   }
   const auto waits = std::ranges::find(groups_, false, &RunGroup::finished);
   current.running = running_;
   current.done = waits == groups_.end();
   current.group = static_cast<int>(waits - groups_.begin()) - (current.done ? 1 : 0);
-  current.step = current.done ? 0 : steps_taken_[static_cast<std::size_t>(current.group)];
+  current.step = current.done ? 0 : steps_taken_[current.group];
   current.share = all > 0 ? done / all : 1;
   if (running_ && run_steps_ > 0) current.seconds_left = (all - done) * seconds_ / run_steps_;
   current.error = error_;

@@ -68,8 +68,7 @@ void add_sqnr(std::span<const RunGroup> runs, std::int64_t steps, std::span<Meas
   if (histories.empty() || !history_of(runs.front())) return;
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, steps - 1);
   for (std::size_t i = 0; i < measured_runs.size(); ++i)
-    measured_runs[i]->worst_sqnr = static_cast<double>(sqnr[i].worst_db),
-    measured_runs[i]->mean_sqnr = static_cast<double>(sqnr[i].mean_db);
+    measured_runs[i]->worst_sqnr = sqnr[i].worst_db, measured_runs[i]->mean_sqnr = sqnr[i].mean_db;
 }
 
 // True if the settings of all runs measure the validation loss. All runs decide together, so that all gaps are gaps of
@@ -117,7 +116,7 @@ std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepA
     for (std::size_t b = 0; b < a; ++b)
       if (axes[a].field == axes[b].field) throw std::runtime_error(axes[a].field->key + " is given twice");
   const std::size_t points = grid_size(axes);
-  if (points * static_cast<std::size_t>(seeds) > kMaxSweepRuns)
+  if (points * seeds > kMaxSweepRuns)
     throw std::runtime_error("the grid has more than " + std::to_string(kMaxSweepRuns) + " runs");
   std::vector<RunGroup> groups;
   std::vector<RunConfig> named;
@@ -144,7 +143,7 @@ std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<c
     add_sqnr(runs.subspan(seed, n), steps, std::span(of_runs).subspan(seed, n));
   const bool by_validation = all_validate(runs, steps);
   double Measured::*const compared = by_validation ? &Measured::val_loss : &Measured::loss;
-  const double inside = 1 - 0.05 / static_cast<double>(std::max<std::size_t>(1, n - 1));
+  const double inside = 1 - 0.05 / std::max<std::size_t>(1, n - 1);
   std::vector<SweepPoint> points(n);
   for (std::size_t point = 0; point < n; ++point) {
     SweepPoint& found = points[point];

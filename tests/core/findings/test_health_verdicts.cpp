@@ -366,7 +366,7 @@ TEST(HealthVerdicts, AreThoseOfLogsWhoseTruthIsKnown) {
   add_attention(logs);
   add_unhealthy(logs);
   EXPECT_GE(logs.size(), 90u);
-  std::array<std::array<int, 6>, 6> table{};  // [truth][verdict]
+  std::array<std::array<int, 8>, 8> table{};  // [truth][verdict]
   for (const KnownLog& known : logs)
     for (unsigned seed = 1; seed <= tried_logs(); ++seed) {
       const Health health = judged(known, seed);

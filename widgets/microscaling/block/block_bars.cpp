@@ -57,7 +57,7 @@ QRectF BlockBars::slot(int element) const {
 
 int BlockBars::elementAt(QPoint position) const {
   if (!block_ || block_->elements.empty() || !plotRect().contains(position)) return -1;
-  const int count = static_cast<int>(block_->elements.size());
+  const int count = block_->elements.size();
   return std::clamp((position.x() - plotRect().left()) * count / std::max(1, plotRect().width()), 0, count - 1);
 }
 
@@ -66,7 +66,7 @@ void BlockBars::paintStatic(QPainter& painter) {
   const Axis axis = valueAxis();
   paintLeftAxis(painter, axis, linearTicks(axis.low, axis.high, std::max(2, plotRect().height() / withType(28))),
                 isLow() ? QString() : QString("value"));
-  const int count = static_cast<int>(block_->elements.size());
+  const int count = block_->elements.size();
   const QRect plot = plotRect();
   const Axis elements{
       .low = -0.5, .high = count - 0.5, .at_low = static_cast<double>(plot.left()), .at_high = plot.right() + 1.0};

@@ -43,7 +43,7 @@ BlockCard codeCard(const BlockAnatomy& block) {
   BlockCard card{"Largest code", QStringLiteral("0"), {}};
   if (block.amax_at < 0) return card;
   const ElementAnatomy& e = block.elements[block.amax_at];
-  const auto max = static_cast<double>(traits(block.format.element).max);
+  const double max = traits(block.format.element).max;
   card.value = fourDigits(std::fabs(static_cast<double>(e.decoded)));
   const QString scaled = fourDigits(std::fabs(static_cast<double>(e.scaled)));
   const QString clips =
@@ -60,7 +60,7 @@ void addMxCards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   const double divisor = rule == ScaleRule::rceil ? static_cast<double>(f.max) : std::exp2(f.emax);
   const QString element = elementFormatLabel(block.format.element);
   cards.push_back({QString("Divided by %1").arg(fourDigits(divisor)),
-                   fourDigits(static_cast<double>(block.amax) / divisor),
+                   fourDigits(block.amax / divisor),
                    {rule == ScaleRule::rceil ? QString("the largest %1").arg(element)
                                              : QString("the power of two in the largest %1").arg(element),
                     element}});
@@ -87,7 +87,7 @@ void addFp8Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   const double scale = block.scale.value;
   cards.push_back(
       {"Largest value with this scale",
-       fourDigits(scale * static_cast<double>(f.max)),
+       fourDigits(scale * f.max),
        {block.format.granularity == ScaleGranularity::block_1x128 ? QString("these 128 values")
                                                                   : QString("more than these 128 values")}});
   cards.push_back({QString("Divided by %1").arg(fourDigits(f.max)),
@@ -141,7 +141,7 @@ QSize BlockCards::sizeHint() const {
 
 void BlockCards::paintEvent(QPaintEvent*) {
   QPainter painter(this);
-  const int arrow = kSpace24, count = static_cast<int>(cards_.size());
+  const int arrow = kSpace24, count = cards_.size();
   if (count == 0) return;
   const int wide = (width() - (count - 1) * arrow) / count, high = height() - kSpace8;
   for (int i = 0; i < count; ++i) {

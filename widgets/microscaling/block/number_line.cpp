@@ -88,7 +88,7 @@ std::vector<Tick> NumberLine::ticks() const {
   const int max_ticks = std::max(2, plotRect().width() / withType(44));
   if (!log_) return linearTicks(low_, high_, max_ticks);
   std::vector<Tick> ticks;
-  const int offset = static_cast<int>(std::lround(std::log2(least_)));
+  const int offset = std::lround(std::log2(least_));
   const auto add = [&](int first, int last, int sign) {
     for (const Tick& t : powerOfTwoTicks(first, last, max_ticks)) {
       const double value = sign * std::exp2(t.value);
@@ -122,7 +122,7 @@ void NumberLine::paintStatic(QPainter& painter) {
   if (rows_.size() < 2) return;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int top = plot.top() + static_cast<int>(i) * rowHeight();
-    painter.setPen(seriesColor(static_cast<int>(i), dark()));
+    painter.setPen(seriesColor(i, dark()));
     painter.drawText(QRect(0, top, plot.left() - kSpace8, rowHeight()), Qt::AlignRight | Qt::AlignVCenter,
                      rows_[i].label);
   }
@@ -136,10 +136,10 @@ void NumberLine::paintData(QPainter& painter) {
     const int tall = std::min(26, rowHeight() * (marks_.empty() ? 3 : 2) / 5);
     painter.setPen(axisColor(palette()));
     painter.drawLine(plot.left(), base, plot.right(), base);
-    painter.setPen(seriesColor(static_cast<int>(i), dark()));
+    painter.setPen(seriesColor(i, dark()));
     int last = INT_MIN;  // if zoomed out, many points share a pixel
     for (const float v : rows_[i].values) {
-      const int x = static_cast<int>(std::lround(xOf(v)));
+      const int x = std::lround(xOf(v));
       if (x == last || x < plot.left() || x > plot.right()) continue;
       last = x;
       painter.drawLine(x, base, x, base - (v == 0 ? tall + 6 : tall));
