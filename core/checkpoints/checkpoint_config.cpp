@@ -11,6 +11,7 @@
 #include "core/files/input_file.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -465,9 +466,7 @@ const ArchitectureRow& read_architecture(ConfigKeys& keys) {
 }  // namespace
 
 std::string architecture_names() {
-  std::string names;
-  for (const ArchitectureRow& row : kArchitectures) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return names;
+  return joined(kArchitectures, ", ", &ArchitectureRow::name);
 }
 
 CheckpointConfig parse_checkpoint_config(const std::string& text, const std::string& path) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ranges>
 #include <stdexcept>
 
 #include "core/files/input_file.h"
 #include "core/files/tensors/unread_form.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -91,9 +93,7 @@ std::string checkpoint_folder(const std::string& path) {
   if (found.size() == 1) return found.front();
   if (found.empty()) require_read_form(path);
   if (found.empty()) throw std::runtime_error(path + ": holds no config.json with .safetensors, nor do its subfolders");
-  std::string names;
-  for (std::size_t i = 0; i < std::min(kNamedFolders, found.size()); ++i)
-    names += (i ? ", " : "") + printable(found[i]);
+  const std::string names = joined(found | std::views::take(kNamedFolders), ", ", printable);
   throw std::runtime_error(path + ": holds several models: " + names +
                            (found.size() > kNamedFolders ? " and more" : "") + "; name one of them");
 }

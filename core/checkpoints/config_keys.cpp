@@ -1,9 +1,11 @@
 #include "core/checkpoints/config_keys.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -110,12 +112,8 @@ std::string ConfigKeys::text(std::initializer_list<const char*> keys, const std:
 std::string ConfigKeys::choice(std::initializer_list<const char*> keys, std::initializer_list<const char*> allowed,
                                const std::string& missing) {
   const std::string chosen = text(keys, missing);
-  std::string names;
-  for (const char* name : allowed) {
-    if (chosen == name) return chosen;
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  fail(*keys.begin(), "is '" + printable(chosen) + "', which is not known; allowed: " + names);
+  if (std::ranges::find(allowed, chosen) != allowed.end()) return chosen;
+  fail(*keys.begin(), "is '" + printable(chosen) + "', which is not known; allowed: " + joined(allowed, ", "));
 }
 
 void ConfigKeys::ignore_key(std::initializer_list<const char*> keys) {

@@ -236,14 +236,12 @@ RunConfig config_of(const SafetensorsFile& file) {
   return parsed.config;
 }
 
-// Throws if a model with softmax scores has an expert_bias that is not 0, which no class of transformers supports.
-void require_no_bias(const SafetensorsFile& file, const RunConfig& config) {
-  if (config.router.score_func == ScoreFunc::sigmoid) return;
+// True if is_sought() holds for the expert_bias of any expert.
+bool has_bias(const SafetensorsFile& file, const RunConfig& config, bool (*is_sought)(float)) {
   for (int layer = config.model.n_dense_layers; layer < config.model.n_layers; ++layer)
-    for (const float bias : file.at("layers." + std::to_string(layer) + ".moe.expert_bias").floats())
-      if (bias != 0)
-        throw std::runtime_error(file.path() +
-                                 ": no class of transformers supports it: expert_bias of a softmax router is not 0");
+    if (std::ranges::any_of(file.at("layers." + std::to_string(layer) + ".moe.expert_bias").floats(), is_sought))
+      return true;
+  return false;
 }
 
 // Returns the keys of [precision] that round what the run computes, "experts, payload".
@@ -256,13 +254,6 @@ std::string rounding_keys(const RunConfig& config) {
   return keys;
 }
 
-bool has_negative_bias(const SafetensorsFile& file, const RunConfig& config) {
-  for (int layer = config.model.n_dense_layers; layer < config.model.n_layers; ++layer)
-    for (const float bias : file.at("layers." + std::to_string(layer) + ".moe.expert_bias").floats())
-      if (bias < 0) return true;
-  return false;
-}
-
 std::vector<std::string> notes_of(const SafetensorsFile& file, const RunConfig& config) {
   std::vector<std::string> notes;
   if (const std::string keys = rounding_keys(config); !keys.empty())
@@ -271,7 +262,7 @@ std::vector<std::string> notes_of(const SafetensorsFile& file, const RunConfig& 
                     "weights that the optimizer updates, so its logits differ by that rounding.");
   if (config.router.gate_noise > 0)
     notes.push_back("router.gate_noise: the exported model adds no noise, as the run does for its validation loss.");
-  if (limits_groups(config.router) && has_negative_bias(file, config))
+  if (limits_groups(config.router) && has_bias(file, config, [](float bias) { return bias < 0; }))
     notes.push_back(
         "Some expert_bias are negative. Versions of transformers that mask the scores of other groups with " +
         std::string("0 in place of minus infinity (issue 45440) may then choose experts of other groups."));
@@ -327,7 +318,9 @@ ExportedModel export_for_transformers(const std::string& checkpoint, const std::
   const RunConfig config = config_of(file);
   if (const std::string reason = why_not_in_transformers(config); !reason.empty())
     throw std::runtime_error(checkpoint + ": no class of transformers supports it: " + reason);
-  require_no_bias(file, config);
+  if (config.router.score_func != ScoreFunc::sigmoid && has_bias(file, config, [](float bias) { return bias != 0; }))
+    throw std::runtime_error(checkpoint +
+                             ": no class of transformers supports it: expert_bias of a softmax router is not 0");
   const std::string tokenizer = tokenizer_text(config);
   const std::vector<Exported> tensors = ModelExport(file, config).tensors();
   const OrderedJson tokenizer_config{{"tokenizer_class", "PreTrainedTokenizerFast"},

@@ -7,6 +7,7 @@
 
 #include "core/checkpoints/config_keys.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -178,12 +179,10 @@ class QuantizationReader {
 
   static const Algorithm& read_algorithm(ConfigKeys& keys) {
     const std::string name = keys.text({"quant_algo"}, "");
-    std::string names;
-    for (const Algorithm& one : kAlgorithms) {
+    for (const Algorithm& one : kAlgorithms)
       if (name == one.name) return one;
-      names += (names.empty() ? "" : ", ") + std::string(one.name);
-    }
-    keys.fail("quant_algo", "is '" + printable(name) + "', which is not supported; allowed: " + names);
+    keys.fail("quant_algo", "is '" + printable(name) + "', which is not supported; allowed: " +
+                                joined(kAlgorithms, ", ", &Algorithm::name));
   }
 
   void read_modelopt() {

@@ -11,13 +11,8 @@
 
 namespace moescope {
 
-namespace {
-
-using FramePtr = std::shared_ptr<const TelemetryFrame>;
-
-}  // namespace
-
 struct FrameSink::State {
+  using FramePtr = std::shared_ptr<const TelemetryFrame>;
   using Task = std::function<void(State&)>;
 
   State(const std::string& path, std::size_t budget) : array_budget_bytes(budget) {

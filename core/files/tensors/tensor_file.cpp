@@ -186,9 +186,7 @@ std::string shortened_text(const TensorView& tensor) {
 }
 
 std::string shape_text(const std::vector<std::size_t>& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
+  return "[" + joined(shape, ", ", [](std::size_t size) { return std::to_string(size); }) + "]";
 }
 
 std::size_t dtype_bits(DType dtype) {

@@ -7,11 +7,7 @@
 
 namespace moescope {
 
-namespace {
-
 constexpr std::string_view kLetters = "ntr\\", kEscaped = "\n\t\r\\";
-
-}  // namespace
 
 std::string escape_bytes(std::string_view bytes) {
   std::string text;

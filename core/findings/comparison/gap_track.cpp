@@ -5,11 +5,8 @@
 #include <iterator>
 
 namespace moescope {
-namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // for each of the two series
-
-}  // namespace
 
 void GapTrack::Average::add(double value) {
   if (!std::isfinite(value)) return;
