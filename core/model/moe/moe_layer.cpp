@@ -64,7 +64,7 @@ void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, co
   const ModelConfig& m = config.model;
   const Index tokens = part.tokens(), top_k = config.router.top_k, max_rows = part.all_tokens * top_k;
   router.plan(arena, part, m.n_experts, config.router.top_k);
-  arena.plan(sent, config.precision.payload == TokenPayload::fp32 ? 0 : tokens, m.row_dim());
+  arena.plan(sent, tokens, m.row_dim());  // also for FP32, because the payload may change during a run
   arena.plan(x, part.ranks ? max_rows : 0, m.row_dim());
   arena.plan(h13, max_rows, 2 * m.moe_inter);
   arena.plan(a, max_rows, m.moe_inter);

@@ -366,7 +366,8 @@ TEST(HealthVerdicts, AreThoseOfLogsWhoseTruthIsKnown) {
   add_attention(logs);
   add_unhealthy(logs);
   EXPECT_GE(logs.size(), 90u);
-  std::array<std::array<int, 8>, 8> table{};  // [truth][verdict]
+  constexpr std::size_t kVerdicts = static_cast<std::size_t>(HealthVerdict::lost) + 1;
+  std::array<std::array<int, kVerdicts>, kVerdicts> table{};  // [truth][verdict]
   for (const KnownLog& known : logs)
     for (unsigned seed = 1; seed <= tried_logs(); ++seed) {
       const Health health = judged(known, seed);
