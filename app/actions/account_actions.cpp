@@ -10,16 +10,6 @@
 
 namespace moescope {
 
-namespace {
-
-// True if a value is assumed or cannot be right. Names that are left out do not open the window by themselves.
-bool hasToConfirm(const ImportAccount& account) {
-  return !account.assumption().empty() ||
-         std::ranges::any_of(account.rows, [](const AccountRow& row) { return !row.question.empty(); });
-}
-
-}  // namespace
-
 AccountActions::AccountActions(const Context& context, StatusLine* status) : Actions(context), status_(status) {
   connect(session_, &RunSession::opened, this, &AccountActions::onOpened);
   connect(session_, &RunSession::runsChanged, this, &AccountActions::showStatus);
@@ -48,18 +38,18 @@ void AccountActions::onOpened() {
   const std::vector<ImportAccount> accounts = session_->accounts();
   if (accounts.empty()) {
     if (window_) window_->hide();
-  } else if ((window_ && window_->isVisible()) || std::ranges::any_of(accounts, hasToConfirm)) {
+  } else if ((window_ && window_->isVisible()) || std::ranges::any_of(accounts, &ImportAccount::to_confirm)) {
     showAccount();
   }
 }
 
 void AccountActions::showStatus() {
   qsizetype to_confirm = 0, left_out = 0;
-  for (const ImportAccount& account : session_->accounts())
-    for (const AccountRow& row : account.rows) {
-      to_confirm += !row.question.empty() || (row.is_shown && row.certainty == Certainty::by_shape);
-      left_out += !row.is_shown && row.certainty == Certainty::unknown;
-    }
+  for (const ImportAccount& account : session_->accounts()) {
+    to_confirm += account.to_confirm();
+    left_out += std::ranges::count_if(
+        account.rows, [](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
+  }
   status_->showAccount(to_confirm, left_out, !session_->accounts().empty());
 }
 

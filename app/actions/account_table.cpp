@@ -1,7 +1,6 @@
 #include "app/actions/account_table.h"
 
 #include <QHeaderView>
-#include <cmath>
 
 #include "app/look/grouped.h"
 #include "widgets/look/tokens.h"
@@ -12,10 +11,6 @@ namespace {
 
 enum AccountColumn { kNameColumn, kNames, kValues, kRange, kLast, kTakenFor, kUnit, kBecause, kAccountColumns };
 
-bool isToConfirm(const AccountRow& row) {
-  return !row.question.empty() || (row.is_shown && row.certainty == Certainty::by_shape);
-}
-
 QString becauseText(const AccountRow& row) {
   if (!row.question.empty()) return "is this right? " + QString::fromStdString(row.question);
   if (!row.is_shown) return QString::fromStdString(row.reason);
@@ -24,12 +19,6 @@ QString becauseText(const AccountRow& row) {
 }
 
 }  // namespace
-
-QString rangeText(const AccountRow& row) {
-  if (std::isnan(row.lowest)) return "no numbers";
-  if (row.lowest == row.highest) return QString::number(row.lowest, 'g', 4);
-  return QString::number(row.lowest, 'g', 4) + " to " + QString::number(row.highest, 'g', 4);
-}
 
 AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   setObjectName("account_table");
@@ -52,7 +41,7 @@ void AccountTable::addRow(const AccountRow& row) {
   item->setText(kNameColumn, QString::fromStdString(row.name));
   item->setText(kNames, grouped(row.names));
   item->setText(kValues, grouped(row.values));
-  item->setText(kRange, rangeText(row));
+  item->setText(kRange, QString::fromStdString(range_text(row)));
   item->setText(kLast, QString::fromStdString(row.example));
   item->setText(kTakenFor, row.is_shown ? QString::fromStdString(row.meaning) : QString("left out"));
   item->setText(kUnit, QString::fromStdString(row.unit));
@@ -60,7 +49,7 @@ void AccountTable::addRow(const AccountRow& row) {
   for (const int column : {int{kNames}, int{kValues}, int{kLast}}) item->setTextAlignment(column, Qt::AlignRight);
   const Colors& c = colors(palette());
   for (int column = 0; column < kAccountColumns && !row.is_shown; ++column) item->setForeground(column, QColor(c.ink2));
-  if (isToConfirm(row)) item->setForeground(kBecause, QColor(c.attention));
+  if (row.is_to_confirm()) item->setForeground(kBecause, QColor(c.attention));
   rows_.push_back(row);
 }
 
@@ -85,7 +74,7 @@ void AccountTable::chooseFirstQuestion() {
       if (holds(rows_[i])) return setCurrentItem(topLevelItem(i)), true;
     return false;
   };
-  if (first(isToConfirm)) return;
+  if (first([](const AccountRow& row) { return row.is_to_confirm(); })) return;
   first([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
 }
 

@@ -25,7 +25,4 @@ class AccountTable : public QTreeWidget {
   std::vector<AccountRow> rows_;
 };
 
-// "0 to 0.113"; "no numbers" if there are none.
-QString rangeText(const AccountRow& row);
-
 }  // namespace moescope

@@ -36,14 +36,14 @@ QSpinBox* shapeField(const char* name, int max) {
 
 QString foundText(const FoundNumber& number) {
   const QString value = number.value.empty() ? QString("not known") : QString::fromStdString(number.value);
-  return number.source.empty() ? value : value + ", " + QString::fromStdString(number.source);
+  return value + (number.source.empty() ? QString() : ", " + QString::fromStdString(number.source)) +
+         (number.question.empty() ? QString() : ". Is this right? " + QString::fromStdString(number.question));
 }
 
 QString summaryText(const ImportAccount& account) {
   if (!account.refusal.empty()) return "No run: " + QString::fromStdString(account.refusal);
   const auto shown = std::ranges::count(account.rows, true, &AccountRow::is_shown);
-  const auto assumed = std::ranges::count_if(
-      account.rows, [](const AccountRow& row) { return row.is_shown && row.certainty == Certainty::by_shape; });
+  const auto assumed = std::ranges::count_if(account.rows, &AccountRow::is_assumed);
   return QString("%1 patterns of names are read, %2 of them by the shape of their values; %3 are left out")
       .arg(shown)
       .arg(assumed)
@@ -98,14 +98,12 @@ QWidget* AccountWindow::makeShape() {
   auto* box = new QWidget;
   auto* grid = new QGridLayout(box);
   grid->setContentsMargins(0, 0, 0, 0);
-  const std::pair<const char*, QSpinBox*> fields[] = {{"Steps", nullptr},
-                                                      {"MoE layers", layers_},
-                                                      {"Experts", experts_},
-                                                      {"Experts per token", top_k_},
-                                                      {"Tokens per step", nullptr}};
-  for (int i = 0; i < static_cast<int>(std::size(fields)); ++i) {
-    grid->addWidget(new QLabel(fields[i].first), 0, i);
-    if (fields[i].second) grid->addWidget(fields[i].second, 1, i);
+  const ImportAccount empty;
+  const auto numbers = empty.numbers();
+  QSpinBox* const fields[] = {nullptr, layers_, experts_, top_k_, nullptr};
+  for (int i = 0; i < static_cast<int>(numbers.size()); ++i) {
+    grid->addWidget(new QLabel(numbers[i].first), 0, i);
+    if (fields[i]) grid->addWidget(fields[i], 1, i);
     found_.push_back(quietText());
     grid->addWidget(found_.back(), 2, i);
     grid->setColumnStretch(i, 1);
@@ -176,9 +174,8 @@ void AccountWindow::showAccount() {
   confirm_->setVisible(!shown->confirming_rules().empty());
   table_->showAccount(*shown);
   table_->chooseFirstQuestion();
-  const FoundNumber* numbers[] = {&shown->steps, &shown->layers, &shown->experts, &shown->top_k,
-                                  &shown->tokens_per_step};
-  for (std::size_t i = 0; i < found_.size(); ++i) found_[i]->setText(foundText(*numbers[i]));
+  const auto numbers = shown->numbers();
+  for (std::size_t i = 0; i < found_.size(); ++i) found_[i]->setText(foundText(*numbers[i].second));
 }
 
 void AccountWindow::state(const std::string& rule) {

@@ -7,7 +7,6 @@
 #include <span>
 #include <string_view>
 
-#include "app/actions/account_table.h"
 #include "app/look/dialog_parts.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
@@ -124,7 +123,7 @@ void MeaningEditor::edit(const AccountRow& row) {
   showNumbers();
   showUnits();
   if (QAbstractButton* button = unit_->button(unit)) button->setChecked(true);
-  QStringList evidence{QString("Values: %1").arg(rangeText(row))};
+  QStringList evidence{QString("Values: %1").arg(QString::fromStdString(range_text(row)))};
   if (!row.reason.empty()) evidence << QString::fromStdString(row.reason);
   if (!row.question.empty()) evidence << "Is this right? " + QString::fromStdString(row.question);
   evidence_->setText(evidence.join("\n"));

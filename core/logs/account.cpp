@@ -16,21 +16,11 @@ std::string in_backquotes(const std::string& name) {
   return '`' + name + '`';
 }
 
-bool is_assumed(const AccountRow& row) {
-  return row.is_shown && row.certainty == Certainty::by_shape;
-}
-
-std::string range_of(const AccountRow& row) {
-  if (std::isnan(row.lowest)) return "no numbers";
-  if (row.lowest == row.highest) return shortest(row.lowest);
-  return decimal(row.lowest, 4) + " to " + decimal(row.highest, 4);
-}
-
 // Returns one row as a line: "lm loss: 40 values, 1.92 to 11.3, last 1.94, steps 1 to 40: Cross-entropy loss ...".
 std::string row_text(const AccountRow& row) {
   std::string text = "  " + row.name + ": ";
   if (row.names > 1) text += grouped(row.names) + " names, ";
-  text += counted(row.values, "value", "values") + ", " + range_of(row);
+  text += counted(row.values, "value", "values") + ", " + range_text(row);
   if (!row.example.empty()) text += ", last " + row.example;
   if (row.first_step >= 0) text += ", " + steps_in_words(row.first_step, row.last_step);
   if (!row.place.empty()) text += ", from " + row.place;
@@ -42,6 +32,18 @@ std::string row_text(const AccountRow& row) {
 }
 
 }  // namespace
+
+std::string value_text(double value) {
+  constexpr double kMostGrouped = 1e15;
+  const bool is_whole = value == std::floor(value) && std::abs(value) < kMostGrouped;
+  return is_whole ? grouped(std::llround(value)) : decimal(value, 4);
+}
+
+std::string range_text(const AccountRow& row) {
+  if (std::isnan(row.lowest)) return "no numbers";
+  const std::string lowest = value_text(row.lowest);
+  return row.lowest == row.highest ? lowest : lowest + " to " + value_text(row.highest);
+}
 
 const char* certainty_name(Certainty certainty) {
   switch (certainty) {
@@ -67,26 +69,34 @@ std::string tag_rule(const std::string& pattern, const std::string& means, doubl
 void ImportAccount::add(ImportAccount part) {
   std::ranges::move(part.rows, std::back_inserter(rows));
   std::ranges::move(part.left_out, std::back_inserter(left_out));
+  if (program.empty()) program = std::move(part.program);
+}
+
+std::array<std::pair<const char*, const FoundNumber*>, 5> ImportAccount::numbers() const {
+  return {{{"Steps", &steps},
+           {"MoE layers", &layers},
+           {"Experts", &experts},
+           {"Experts per token", &top_k},
+           {"Tokens per step", &tokens_per_step}}};
 }
 
 std::string ImportAccount::assumption() const {
   std::string names;
   for (const AccountRow& row : rows)
-    if (is_assumed(row)) names += (names.empty() ? "" : ", ") + in_backquotes(row.name);
+    if (row.is_assumed()) names += (names.empty() ? "" : ", ") + in_backquotes(row.name);
   return names.empty() ? names : "loads assumed from " + names + ": confirm";
 }
 
 std::string ImportAccount::confirming_rules() const {
   std::string rules;
   for (const AccountRow& row : rows)
-    if (is_assumed(row)) rules += tag_rule(row.pattern, row.means);
+    if (row.is_assumed()) rules += tag_rule(row.pattern, row.means);
   return rules;
 }
 
-bool ImportAccount::has_questions() const {
-  return !refusal.empty() || std::ranges::any_of(rows, [](const AccountRow& row) {
-    return is_assumed(row) || !row.question.empty() || (row.certainty == Certainty::unknown && !row.is_shown);
-  });
+std::int64_t ImportAccount::to_confirm() const {
+  return std::ranges::count_if(rows, &AccountRow::is_to_confirm) +
+         std::ranges::count_if(numbers(), [](const auto& number) { return !number.second->question.empty(); });
 }
 
 std::string account_text(const ImportAccount& account) {
@@ -100,15 +110,11 @@ std::string account_text(const ImportAccount& account) {
       if (row.is_shown == is_shown) text += row_text(row);
   }
   for (const LeftOut& part : account.left_out) text += "  " + part.what + ": " + part.reason + '\n';
-  const std::pair<const char*, const FoundNumber&> numbers[] = {{"steps", account.steps},
-                                                                {"MoE layers", account.layers},
-                                                                {"experts", account.experts},
-                                                                {"experts per token", account.top_k},
-                                                                {"tokens per step", account.tokens_per_step}};
   text += "found:\n";
-  for (const auto& [name, number] : numbers)
-    text += std::string("  ") + name + ": " + (number.value.empty() ? "not known" : number.value) +
-            (number.source.empty() ? "" : ", " + number.source) + '\n';
+  for (const auto& [name, number] : account.numbers())
+    text += std::string("  ") + name + ": " + (number->value.empty() ? "not known" : number->value) +
+            (number->source.empty() ? "" : ", " + number->source) +
+            (number->question.empty() ? "" : "; is this right? " + number->question) + '\n';
   return text;
 }
 

@@ -2,8 +2,10 @@
 // shape of the run was found. For the user, who checks and corrects it. Plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/files/text/no_value.h"
@@ -40,6 +42,9 @@ struct AccountRow {
   std::int64_t names = 0, values = 0;                             // values: numbers; of lists their entries
   double lowest = kNoValue, highest = kNoValue, last = kNoValue;  // of finite numbers; kNoValue: there are none
   std::int64_t first_step = -1, last_step = -1;                   // -1: no value has a step
+
+  bool is_assumed() const { return is_shown && certainty == Certainty::by_shape; }
+  bool is_to_confirm() const { return is_assumed() || !question.empty(); }
 };
 
 // Something that was not read, besides names: "40 lines", "other ranks".
@@ -50,6 +55,7 @@ struct LeftOut {
 // A number of the run, and where it was found: {"64", "{expert} in names, 0 to 63"}. An empty value: not known.
 struct FoundNumber {
   std::string value, source;
+  std::string question = {};  // what cannot be right about the number; empty: nothing
 };
 
 struct ImportAccount {
@@ -57,19 +63,26 @@ struct ImportAccount {
   std::vector<AccountRow> rows;  // shown rows first, each part in the order of the log
   std::vector<LeftOut> left_out;
   FoundNumber steps, layers, experts, top_k, tokens_per_step;
+  std::string program;  // that wrote the log; empty: not known
   std::string refusal;  // why no run could be read; empty: there is one
 
-  void add(ImportAccount part);  // adds the rows of a part, and the parts that were left out
+  // Adds the rows of a part, the parts that were left out, and its program.
+  void add(ImportAccount part);
+  std::array<std::pair<const char*, const FoundNumber*>, 5> numbers() const;  // with their names: "MoE layers"
 
   // "loads assumed from blk{layer}.e{expert}.frac: confirm"; empty: nothing is taken by shape alone.
   std::string assumption() const;
   // Rules of a mapping file that state what is assumed, so that it is confirmed; empty: nothing is assumed.
   std::string confirming_rules() const;
-  bool has_questions() const;  // true if something is assumed, cannot be right or is unknown
+  std::int64_t to_confirm() const;  // rows and numbers that are assumed or cannot be right
 };
 
 // The account as text for a terminal, one row per line.
 std::string account_text(const ImportAccount& account);
+
+// "0 to 0.113"; "no numbers" if there are none.
+std::string range_text(const AccountRow& row);
+std::string value_text(double value);  // "16,343,040", "0.3846"
 
 // A rule of a mapping file for the names of a row: a [[tag]] with pattern, means and scale.
 std::string tag_rule(const std::string& pattern, const std::string& means, double scale = 1);

@@ -77,19 +77,14 @@ std::string unit_name(const TagRule& rule) {
   }
 }
 
-// Returns what cannot be right about the values of a known name; empty if nothing.
-std::string question_of(const TagRule& rule, std::int64_t values, std::int64_t zeros, std::int64_t minus_ones,
-                        std::int64_t above_one) {
-  const auto counted_of = [values](std::int64_t n, const char* what) {
-    return std::to_string(n) + " of " + counted(values, "value", "values") + (n == 1 ? " is " : " are ") + what;
-  };
-  const bool is_loss = rule.step == &TelemetryFrame::ce_loss || rule.step == &TelemetryFrame::val_loss;
-  if (is_loss && minus_ones > 0) return counted_of(minus_ones, "-1: no loss, but \"this rank has no loss\"");
-  if (is_loss && zeros > 0) return counted_of(zeros, "exactly 0: no loss of a training");
-  const bool is_share = rule.router == &RouterFrame::dead_fraction || rule.router == &RouterFrame::dropped_fraction ||
-                        rule.router == &RouterFrame::entropy_norm || rule.means == TagMeaning::load_share;
-  if (is_share && above_one > 0) return counted_of(above_one, "above 1: no share");
-  return {};
+bool may_be_negative(const TagRule& rule) {
+  return rule.means == TagMeaning::expert_bias || rule.router == &RouterFrame::margin ||
+         rule.step == &TelemetryFrame::max_logit || !is_shown(rule.means);
+}
+
+bool is_share(const TagRule& rule) {
+  return rule.router == &RouterFrame::dead_fraction || rule.router == &RouterFrame::dropped_fraction ||
+         rule.router == &RouterFrame::entropy_norm || rule.means == TagMeaning::load_share;
 }
 
 }  // namespace
@@ -154,6 +149,21 @@ AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, s
   }
   if (names_.size() < kMaxBookNames) names_.emplace(name, added);
   return added;
+}
+
+// Returns what cannot be right about the values of a known name; empty if nothing.
+std::string NameCounts::question() const {
+  const auto counted_of = [this](std::int64_t n, const char* what) {
+    return std::to_string(n) + " of " + counted(values_, "value", "values") + (n == 1 ? " is " : " are ") + what;
+  };
+  const bool is_loss = rule_->step == &TelemetryFrame::ce_loss || rule_->step == &TelemetryFrame::val_loss;
+  if (is_loss && minus_ones_ > 0) return counted_of(minus_ones_, "-1: no loss, but \"this rank has no loss\"");
+  if (is_loss && zeros_ > 0) return counted_of(zeros_, "exactly 0: no loss of a training");
+  if (lowest_ > highest_) return {};
+  const auto [lowest, highest] = std::minmax({rule_->figure_of(lowest_), rule_->figure_of(highest_)});
+  if (lowest < 0 && !may_be_negative(*rule_)) return "the lowest is " + decimal(lowest, 4) + ": it is never negative";
+  if (highest > 1 && is_share(*rule_)) return "the highest is " + decimal(highest, 4) + ": no share is above 1";
+  return {};
 }
 
 void AccountBook::take(const Name& name, std::int64_t step, double value) {
@@ -274,7 +284,7 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   if (!counts.place_.empty()) row.place = std::string(unit) + ' ' + counts.place_;
   if (counts.lowest_ <= counts.highest_) row.lowest = counts.lowest_, row.highest = counts.highest_;
   row.last = counts.last_;
-  row.example = !counts.text_.empty() ? '"' + counts.text_ + '"' : std::isnan(row.last) ? "" : shortest(row.last);
+  row.example = !counts.text_.empty() ? '"' + counts.text_ + '"' : std::isnan(row.last) ? "" : value_text(row.last);
   row.is_shown = counts.is_shown_;
   row.reason = counts.reason_;
   if (const TagRule* rule = counts.rule_) {
@@ -287,7 +297,7 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
       row.reason = rule->program;
     else
       row.program = rule->program;
-    row.question = question_of(*rule, counts.values_, counts.zeros_, counts.minus_ones_, counts.above_one_);
+    row.question = counts.question();
     if (!row.is_shown && row.reason.empty() && rule->means == TagMeaning::ignored)
       row.reason = "not a figure of a step";
     return row;
@@ -312,6 +322,7 @@ ImportAccount AccountBook::account(const char* unit) const {
   for (const AccountRow& row : account.rows)
     if (row.is_shown && row.certainty == Certainty::known_program) ++names[row.program];
   const auto best_known = std::ranges::max_element(names, {}, [](const auto& program) { return program.second; });
+  if (best_known != names.end()) account.program = best_known->first;
   for (AccountRow& row : account.rows) {
     if (row.certainty != Certainty::known_program || (best_known != names.end() && row.program == best_known->first))
       continue;

@@ -33,7 +33,6 @@ class NameCounts {
     last_ = value;
     zeros_ += value == 0;
     minus_ones_ += value == -1;
-    above_one_ += value > 1;
     lowest_ = value < lowest_ ? value : lowest_;
     highest_ = value > highest_ && value <= std::numeric_limits<double>::max() ? value : highest_;
   }
@@ -43,10 +42,11 @@ class NameCounts {
 
  private:
   friend class AccountBook;
+  std::string question() const;
   std::string pattern_, first_, place_, text_, reason_, meaning_;
   const TagRule* rule_ = nullptr;
   bool is_shown_ = false, is_list_ = false;
-  std::int64_t names_ = 0, values_ = 0, zeros_ = 0, minus_ones_ = 0, above_one_ = 0;
+  std::int64_t names_ = 0, values_ = 0, zeros_ = 0, minus_ones_ = 0;
   std::int64_t first_step_ = -1, last_step_ = -1;
   double lowest_ = std::numeric_limits<double>::infinity(), highest_ = -std::numeric_limits<double>::infinity();
   double last_ = kNoValue;

@@ -23,6 +23,8 @@ constexpr std::size_t kLongestReason = 300;
 constexpr std::size_t kRecentFrames = 8;  // newest steps to which late values can be added
 constexpr std::int64_t kMarkedRestarts = 1000;
 constexpr std::size_t kListedNames = 8, kLongestListedName = 60;
+// Loads that are known up to a factor: the count of the fair share, and how exact their mean is.
+constexpr double kCountsOfFairShare = 10'000, kRounding = 0.01;
 
 // Replaces the list unless `more` is empty.
 template <class Value>
@@ -157,7 +159,7 @@ void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries,
 }
 
 std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
-  constexpr double kCountsOfFairShare = 10000, kRounding = 0.01, kMostCounts = 4294967295.0;
+  constexpr double kMostCounts = 4294967295.0;
   double sum = 0;
   for (const float ratio : ratios) {
     if (!(ratio >= 0)) throw Unreadable(std::to_string(ratio) + " is not a share of the load");
@@ -206,6 +208,29 @@ void state(int& of_log, int given, const RunInfo& info, const char* option, cons
 
 }  // namespace
 
+namespace {
+
+std::uint64_t sum_of_counts(std::span<const std::uint32_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+// Each sum is of as many experts, of at least two.
+SumsInLoad sums_in(std::span<const std::uint32_t> counts) {
+  const std::uint64_t total = sum_of_counts(counts);
+  if (total == 0 || counts.size() < 3) return {};
+  if (2 * std::uint64_t{counts[0]} == total) return {1, true};
+  std::uint64_t at_end = 0;
+  std::size_t sums = 0;
+  while (2 * at_end < total) at_end += counts[counts.size() - ++sums];
+  const std::size_t experts = counts.size() - sums;
+  if (2 * at_end != total || experts < 2 * sums || experts % sums != 0) return {};
+  for (std::size_t sum = 0; sum < sums; ++sum)
+    if (sum_of_counts(counts.subspan(sum * (experts / sums), experts / sums)) != counts[experts + sum]) return {};
+  return {sums, false};
+}
+
+}  // namespace
+
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
   if (static_cast<int>(info.moe_layers.size()) != options.routed.layers)
     state(info.n_layers, options.routed.layers, info, "--layers", "layers");
@@ -232,9 +257,36 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
     for (std::int64_t i = 1; i < positions; ++i) window.push(not_recorded);
   window.push(counts);
   fill_derived_figures(router, window);
+  if (loads_ == 0 || sums_.sums > 0) {
+    const SumsInLoad found_sums = sums_in(counts);
+    sums_ = loads_ == 0 || found_sums == sums_ ? found_sums : SumsInLoad();
+  }
   ++loads_;
-  const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  odd_loads_ += info().top_k > 1 && sum % static_cast<std::uint64_t>(info().top_k) != 0;
+  const std::uint64_t sum = sum_of_counts(counts);
+  const double of_ratios = kCountsOfFairShare * static_cast<double>(counts.size());
+  const bool is_rounded = std::abs(static_cast<double>(sum) - of_ratios) <= kRounding * of_ratios;
+  odd_loads_ += info().top_k > 1 && !is_rounded && sum % static_cast<std::uint64_t>(info().top_k) != 0;
+}
+
+std::string ImportedRun::question_of_experts(int stated) const {
+  const int experts = info().n_experts;
+  if (stated > 0 && stated != experts)
+    return "the log states " + std::to_string(stated) + " experts, but has loads of " + std::to_string(experts);
+  if (sums_.sums == 0) return {};
+  const bool is_one = sums_.sums == 1;
+  return std::string("the ") + (sums_.are_first ? "first" : "last") +
+         (is_one ? std::string() : ' ' + std::to_string(sums_.sums)) + " of the " + std::to_string(experts) +
+         " loads of a layer " + (is_one ? "is the sum" : "are sums") + " of the others: are there " +
+         std::to_string(experts - static_cast<int>(sums_.sums)) + " experts?";
+}
+
+std::string ImportedRun::question_of_top_k() const {
+  const RunInfo& run = info();
+  if (run.n_experts > 0 && run.top_k > run.n_experts)
+    return "there are only " + std::to_string(run.n_experts) + " experts";
+  if (odd_loads_ == 0) return {};
+  return "the sums of " + std::to_string(odd_loads_) + " of " + counted(loads_, "load", "loads") +
+         " are no multiple of it: were tokens dropped?";
 }
 
 namespace {
@@ -337,12 +389,10 @@ ImportAccount ImportedRun::found(const RunInfo& stated) const {
   const RoutedShape& given = options_->routed;
   account.layers = number(std::ssize(run.moe_layers), std::ssize(stated.moe_layers), given.layers, "--layers");
   account.experts = number(run.n_experts, stated.n_experts, given.experts, "--experts");
+  account.experts.question = question_of_experts(stated.n_experts);
   account.top_k = number(run.top_k, stated.top_k, given.top_k, "--top-k");
+  account.top_k.question = question_of_top_k();
   account.tokens_per_step = number(run.tokens_per_step, stated.tokens_per_step, 0, "");
-  if (odd_loads_ > 0)
-    account.left_out.push_back({"sums of loads", std::to_string(odd_loads_) + " of " + std::to_string(loads_) +
-                                                     " are no multiple of the " + std::to_string(run.top_k) +
-                                                     " experts of a token: is this number right?"});
   for (const std::string& remark : remarks()) account.left_out.push_back({"losses of -1", remark});
   return account;
 }

@@ -96,6 +96,13 @@ struct ImportOptions {
   std::size_t most_runs = SIZE_MAX;
 };
 
+// Entries of a list of loads that are no experts, but sums of the other entries: the total of all, or of each rank.
+struct SumsInLoad {
+  std::size_t sums = 0;    // number of these entries; 0: none
+  bool are_first = false;  // before the experts; else behind them
+  bool operator==(const SumsInLoad&) const = default;
+};
+
 class ImportedRun {
  public:
   ImportedRun(RunInfo info, const ImportOptions& options);
@@ -121,6 +128,8 @@ class ImportedRun {
  private:
   void judge(RouterFrame& router, std::int64_t positions);
   void drop_placeholders(TelemetryFrame& frame);
+  std::string question_of_experts(int stated) const;  // what cannot be right about their number; empty: nothing
+  std::string question_of_top_k() const;
   TelemetryFrame completed(TelemetryFrame frame) const;  // adds values that the run gives for all steps
   void publish(std::shared_ptr<const TelemetryFrame> frame);
   std::shared_ptr<History> history_;
@@ -129,6 +138,7 @@ class ImportedRun {
   std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0;
   std::int64_t no_losses_ = 0;              // losses of -1, with which a rank without a loss stands for no value
   std::int64_t loads_ = 0, odd_loads_ = 0;  // loads of a layer and step; those whose sum is no multiple of top_k
+  SumsInLoad sums_;                         // that all loads have
   std::vector<std::int64_t> kept_;          // steps that were not dropped
   std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // newest frames that were not dropped
 };

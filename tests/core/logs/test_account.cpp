@@ -80,6 +80,42 @@ TEST_F(Accounts, EveryNameHasARowWithItsValuesAndMeaning) {
   EXPECT_TRUE(account.assumption().empty());
 }
 
+TEST_F(Accounts, SumsAmongTheLoadsAreAQuestion) {
+  const auto question = [&](const std::string& settings, const std::vector<std::string>& loads) {
+    std::string text = settings;
+    for (std::size_t step = 0; step < loads.size(); ++step)
+      text += "{\"step\":" + std::to_string(step) + ",\"tokens_per_expert/layer_1\":[" + loads[step] + "]}\n";
+    const ImportAccount account = open(write("run.jsonl", text)).accounts.at(0);
+    EXPECT_EQ(account.to_confirm() > 0, !account.experts.question.empty() || !account.top_k.question.empty());
+    return account.experts.question + account.top_k.question;
+  };
+  EXPECT_EQ(question("", {"1,2,3,6", "2,2,5,9"}),
+            "the last of the 4 loads of a layer is the sum of the others: are there 3 experts?");
+  EXPECT_EQ(question("", {"6,1,2,3"}),
+            "the first of the 4 loads of a layer is the sum of the others: are there 3 experts?");
+  EXPECT_EQ(question("", {"1,2,3,4,3,7", "5,0,1,4,5,5"}),
+            "the last 2 of the 6 loads of a layer are sums of the others: are there 4 experts?");
+  EXPECT_EQ(question("", {"1,2,3,6", "2,2,5,8"}), "");  // chance
+  EXPECT_EQ(question("", {"0,0,0,0", "5,0,1,4"}), "");
+  EXPECT_EQ(question("{\"num_experts\":3}\n", {"1,2,3,5"}), "the log states 3 experts, but has loads of 4");
+  EXPECT_EQ(question("{\"top_k\":6}\n", {"1,2,4,5"}), "there are only 4 experts");
+  EXPECT_EQ(question("{\"top_k\":2}\n", {"1,2,4,6", "1,1,1,1"}),
+            "the sums of 1 of 2 loads are no multiple of it: were tokens dropped?");
+}
+
+TEST_F(Accounts, ValuesOutsideTheirRangeAreAQuestion) {
+  const OpenedRuns opened = open(write("run.jsonl", R"({"num_experts_per_tok":2}
+{"step":1,"loss":2,"lr":-0.1,"grad_norm":1,"dead_fraction/layer_1":12.5,"margin/layer_1":-0.5,"max_vio/layer_1":-0.25,"router/expert_bias":[-1,1,0],"moe/layer_1/expert_utilization":[0.4499,1.1001,1.45]}
+)"));
+  const ImportAccount& account = opened.accounts.at(0);
+  EXPECT_EQ(row(account, "lr").question, "the lowest is -0.1: it is never negative");
+  EXPECT_EQ(row(account, "max_vio/layer_1").question, "the lowest is -0.25: it is never negative");
+  EXPECT_EQ(row(account, "dead_fraction/layer_1").question, "the highest is 12.5: no share is above 1");
+  for (const char* name : {"loss", "grad_norm", "margin/layer_1", "router/expert_bias"})
+    EXPECT_EQ(row(account, name).question, "") << name;
+  EXPECT_EQ(account.top_k.question, "");  // loads of ratios have no exact sum
+}
+
 TEST_F(Accounts, NamesThatDifferInNumbersAreOneRow) {
   std::string line = R"({"step":1,"loss":2)";
   for (int layer : {1, 12})
