@@ -48,7 +48,7 @@ std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, cons
         // In a thinned history a merged row is silent if one of its batches was, so past episodes are only reported if
         // every step has a load.
         const bool whole = step - expert.silent_since == expert.silent_loads;
-        if (is_dead(expert, load) && whole && row[e] > 0) {
+        if (is_dead(expert, load) && whole && row[e] > 0 && !load.are_totals()) {
           episodes.push_back({FindingKind::dead, {expert.silent_since, step - 1}, static_cast<int>(e)});
         }
         expert.silent_loads = 0;
@@ -64,7 +64,7 @@ LoadSpan ExpertWatch::silence(const Expert& expert, const RecentLoad& load) {
 
 bool ExpertWatch::is_silent_for(std::int64_t steps, const Expert& expert, const RecentLoad& load) {
   if (expert.silent_loads == 0 || expert.missed < kExpected) return false;
-  return load.is_one_total() || silence(expert, load).lasts(steps);
+  return load.are_totals() || silence(expert, load).lasts(steps);
 }
 
 void ExpertWatch::follow_means(const RecentLoad& load) {

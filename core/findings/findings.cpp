@@ -449,7 +449,7 @@ std::vector<LayerLoad> FindingsScan::loads() const {
     LayerLoad& layer_load = loads.emplace_back();
     layer_load.layer = load.layer();
     layer_load.every_step = load.every_step();
-    layer_load.evidence = {load.all_loads(), load.expected(), load.is_one_total()};
+    layer_load.evidence = {load.all_loads(), load.expected(), load.are_totals()};
     layer_load.living = static_cast<float>(load.living()) / static_cast<float>(load.n_experts());
     for (std::size_t e = 0; e < load.mean().size(); ++e) layer_load.shares.push_back(static_cast<float>(load.share(e)));
     layer_load.settles = layer.load.still_settles();

@@ -105,7 +105,7 @@ class Judge {
   std::string since_text(std::int64_t step) const;
   std::string needed_text(std::int64_t steps) const;
   std::string lacking_text() const;
-  std::string limits_text() const;
+  std::string limits() const;
   std::string without_tokens_text() const;
 
   const History& history_;
@@ -146,11 +146,11 @@ bool Judge::has_settled() const {
   return loads_.empty() ? logged_steps(history_).lasts(kSettlingSteps) : evidence_.lasts(kSettlingSteps);
 }
 
-// Returns " since step 480"; for a log that is one total, " in one total of 100,000 tokens".
+// Returns " since step 480"; for what all totals of a log show, " in one total of 100,000 tokens".
 std::string Judge::since_text(std::int64_t step) const {
-  if (!evidence_.one_total) return " since step " + grouped(step);
+  if (!evidence_.are_totals || step > evidence_.span.first) return " since step " + grouped(step);
   const double tokens = evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k);
-  return " in one total of " + grouped(std::llround(tokens)) + " tokens";
+  return " in " + totals_text(evidence_.span.loads, tokens);
 }
 
 // Returns "400 steps", or "10 loads" if not every step has a load.
@@ -159,9 +159,9 @@ std::string Judge::needed_text(std::int64_t steps) const {
   return needed == steps ? counted(needed, "step", "steps") : counted(needed, "load", "loads");
 }
 
-// Returns what a single total cannot show.
-std::string Judge::limits_text() const {
-  return evidence_.one_total ? " One total does not show when this began, or whether it lasts." : std::string();
+// Returns what totals cannot show.
+std::string Judge::limits() const {
+  return evidence_.are_totals ? limits_text(evidence_.span.loads) : std::string();
 }
 
 // Returns what a judgement lacks.
@@ -213,8 +213,8 @@ std::string Judge::fullest(const LayerLoad& of, Health& health) const {
 
 // Returns the steps whose loads are summed: " in steps 951 to 1,000"; empty for one total of a whole run.
 std::string Judge::in_window(const LayerLoad& load) const {
-  if (evidence_.one_total) return {};
-  if (!load.every_step) return " in its newest loads up to step " + grouped(last_);
+  if (evidence_.are_totals) return {};
+  if (!load.every_step) return " in the newest loads up to step " + grouped(last_);
   const StepRange steps = history_.last_steps(kWindowSteps, last_);
   return " in " + steps_in_words(steps.first, steps.last);
 }
@@ -260,7 +260,7 @@ void Judge::describe(const Finding& lead, Health& health) const {
   const FindingKindInfo& fault = finding_kind_info(lead.kind);
   if (!fault.of_one || !*fault.of_one || lead.layers.empty()) {
     health.experts = lead.experts;
-    health.sentence = lead.title + "," + since + "." + limits_text();
+    health.sentence = lead.title + "," + since + "." + limits();
     health.shorter = {lead.title + "."};
     return;
   }
@@ -270,12 +270,12 @@ void Judge::describe(const Finding& lead, Health& health) const {
   if (!detail.empty()) detail = ": " + detail;
   if (layers.size() == 1) {
     const std::string head = "L" + worst + " " + fault.of_one;
-    health.sentence = head + since + detail + "." + limits_text();
+    health.sentence = head + since + detail + "." + limits();
     health.shorter = {head + since + ".", head + ".", "L" + worst + since + "."};
     return;
   }
   const std::string head = layers_text(layers.size()) + " " + fault.of_many, which = ". Worst: l" + worst;
-  health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + "." + limits_text();
+  health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + "." + limits();
   health.shorter = {head + which + "," + since + detail + ".", head + which + "," + since + ".", head + which + ".",
                     "Worst: l" + worst + since + "."};
 }
@@ -443,8 +443,8 @@ Health Judge::health() {
   const std::string elsewhere = this->elsewhere();
   const std::string nobody =
       (evidence_.expected < kExpected ? "No expert is far too full" : "No expert is dead, starved or far too full") +
-      (evidence_.one_total ? since_text(-1) : std::string()) + ".";
-  health.sentence = nobody + " " + uneven + limits_text() + elsewhere + over();
+      (evidence_.are_totals ? since_text(-1) : std::string()) + ".";
+  health.sentence = nobody + " " + uneven + limits() + elsewhere + over();
   if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
   if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);
   for (const std::string& text : {nobody + " " + uneven, uneven, nobody, forms[1]}) health.shorter.push_back(text);
@@ -504,9 +504,10 @@ std::string assumption_of(const History& history) {
 
 // Makes the verdict on assumed loads a part of the sentence.
 void assume(const std::string& assumption, Health& health) {
-  health.sentence =
-      assumption + ". So read, the router is " + health_verdict_name(health.verdict) + ": " + health.sentence;
-  health.shorter = {assumption + "."};
+  constexpr std::string_view kVerdict = "loads assumed ";  // which the name of the verdict says
+  const std::string from = assumption.starts_with(kVerdict) ? assumption.substr(kVerdict.size()) : assumption;
+  health.sentence = from + ". The verdict would be \"" + health_verdict_name(health.verdict) + "\": " + health.sentence;
+  health.shorter = {from + "."};
   health.verdict = HealthVerdict::assumed;
   health.help.clear();
 }

@@ -34,8 +34,19 @@ LoadSpan logged_steps(const History& history) {
   return {history.count(), history.steps().first, history.steps().last};
 }
 
-bool is_one_total(RunOrigin origin, std::int64_t loads, double tokens) {
-  return loads == 1 && tokens >= kTokensOfTotal && origin == RunOrigin::log;
+bool are_totals(RunOrigin origin, bool has_loss, std::int64_t loads, double tokens_of_load) {
+  const bool are_few = loads == 1 || (loads > 1 && loads < kMinLoads && !has_loss);
+  return are_few && tokens_of_load >= kTokensOfTotal && origin == RunOrigin::log;
+}
+
+std::string totals_text(std::int64_t totals, double tokens) {
+  return (totals == 1 ? "one total" : std::to_string(totals) + " totals") + " of " + grouped(std::llround(tokens)) +
+         " tokens";
+}
+
+std::string limits_text(std::int64_t totals) {
+  return (totals == 1 ? std::string(" One total does") : ' ' + std::to_string(totals) + " totals do") +
+         " not show when this began, or whether it lasts.";
 }
 
 LoadEvidence load_evidence(const History& history) {
@@ -53,7 +64,10 @@ LoadEvidence load_evidence(const History& history) {
     slots += assignments[i];
   }
   evidence.expected = slots / std::max(1, info.n_experts);
-  evidence.one_total = is_one_total(run_origin(info), evidence.span.loads, slots / std::max(1, info.top_k));
+  const bool has_loss = history.series(Metric::ce_loss, kWholeRun, range, 1).front().finite > 0;
+  const double tokens =
+      slots / std::max(1, info.top_k) / static_cast<double>(std::max<std::int64_t>(1, evidence.span.loads));
+  evidence.are_totals = are_totals(run_origin(info), has_loss, evidence.span.loads, tokens);
   return evidence;
 }
 

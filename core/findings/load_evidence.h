@@ -3,7 +3,8 @@
 //
 // A watch states for how many training steps a condition has to last, because a router may correct itself in fewer.
 // A log of every step needs as many loads; a log of every n-th step needs as many as it has in these steps, and never
-// fewer than kMinLoads. A log that consists of one total of many tokens is judged by that total.
+// fewer than kMinLoads. A log that consists of one total of many tokens, or of a few and no loss, is no log of steps:
+// it is judged by its totals, which show neither when a fault began nor whether it lasts.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ inline constexpr std::int64_t kMinLoads = 10;
 // Number of tokens of an even share that an expert must have missed; the probability that it misses them by chance is
 // exp(-50).
 inline constexpr double kExpected = 50;
-// A single total is evidence if it has at least this many tokens: about as many as the newest loads of a training that
-// are judged together.
+// A total is evidence if it has at least this many tokens: about as many as the newest loads of a training that are
+// judged together.
 inline constexpr double kTokensOfTotal = 50'000;
 
 // Successive loads of a log.
@@ -42,12 +43,16 @@ LoadSpan logged_steps(const History& history);
 // All loads of a run.
 struct LoadEvidence {
   LoadSpan span;
-  double expected = 0;     // tokens of an even share in all loads together
-  bool one_total = false;  // the log of another program has a single load, which is large enough to be judged
-  bool lasts(std::int64_t steps) const { return one_total || span.lasts(steps); }
+  double expected = 0;      // tokens of an even share in all loads together
+  bool are_totals = false;  // the log of another program has only totals that are large enough to be judged
+  bool lasts(std::int64_t steps) const { return are_totals || span.lasts(steps); }
 };
 LoadEvidence load_evidence(const History& history);
-// True for a single load of `tokens` tokens in the log of another program.
-bool is_one_total(RunOrigin origin, std::int64_t loads, double tokens);
+// True for loads of so many tokens, on average, in the log of another program. `has_loss`: it has a loss.
+bool are_totals(RunOrigin origin, bool has_loss, std::int64_t loads, double tokens_of_load);
+// Returns "one total of 100,000 tokens" or "3 totals of 300,000 tokens".
+std::string totals_text(std::int64_t totals, double tokens);
+// Returns " 3 totals do not show when this began, or whether it lasts."
+std::string limits_text(std::int64_t totals);
 
 }  // namespace moescope

@@ -107,9 +107,8 @@ void LoadWatch::findings(std::vector<Finding>& out) const {
   if (!has_collapsed() && experts_.hot_experts(load_).empty()) imbalance_.findings(load_, nothing_balances_, out);
   oscillation_.findings(load_, out);
   add_past(out);
-  if (load_.is_one_total())
-    for (Finding& finding : out | std::views::drop(before))
-      finding.observation += " The log is one total: it does not show when this began, or whether it lasts.";
+  if (load_.are_totals())
+    for (Finding& finding : out | std::views::drop(before)) finding.observation += limits_text(load_.all_loads().loads);
 }
 
 void LoadWatch::add_collapse(std::vector<Finding>& out) const {

@@ -46,6 +46,7 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
   Kept& oldest = ring_[blocks_ % kMeanBlocks];
   Kept fresh;
   fresh.max_vio = static_cast<float>(mean_of_finite(block.max_vio));
+  has_loss_ = has_loss_ || !std::isnan(mean_of_finite(block.losses));
   fresh.sums.resize(n);
   for (std::size_t s = 0; s < block.utilisation.size() / n; ++s) {
     const std::span<const float> row = block.utilisation.subspan(s * n, n);
@@ -149,12 +150,12 @@ LoadSpan RecentLoad::loads_since(const ConditionStart& start) const {
 }
 
 bool RecentLoad::lasts(const ConditionStart& start, std::int64_t steps) const {
-  return start.goes_on() && (is_one_total() || loads_since(start).lasts(steps));
+  return start.goes_on() && (are_totals() || loads_since(start).lasts(steps));
 }
 
 std::string RecentLoad::seen_text(const LoadSpan& span) const {
-  if (!is_one_total()) return "for " + loads_text(span);
-  return "in one total of " + grouped(static_cast<std::int64_t>(tokens())) + " tokens";
+  return are_totals() ? "in " + totals_text(span.loads, slots_ / top_k_ / loads_ * span.loads)
+                      : "for " + loads_text(span);
 }
 
 Finding RecentLoad::finding(FindingKind kind, std::int64_t first_step) const {

@@ -98,9 +98,9 @@ class RecentLoad {
   bool no_load() const { return loads_ == 0; }                 // no load has been read
   bool is_new() const { return is_new_; }                      // the newest block has a load
   bool completes_window() const { return completes_window_; }  // the newest block completes a window of kMeanBlocks
-  // True if the window is full, or if the log is one total of many tokens.
-  bool can_be_judged() const { return blocks_ >= kMeanBlocks || is_one_total(); }
-  bool is_one_total() const { return moescope::is_one_total(origin_, loads_, tokens()); }
+  // True if the window is full, or if the log has only totals of many tokens.
+  bool can_be_judged() const { return blocks_ >= kMeanBlocks || are_totals(); }
+  bool are_totals() const { return moescope::are_totals(origin_, has_loss_, loads_, slots_ / top_k_ / loads_); }
   std::int64_t last_step() const { return last_step_; }  // last step read
   std::int64_t first_new_load() const;                   // first load of the newest block, which has one
   std::int64_t first_step() const;                       // first load of the window
@@ -127,10 +127,10 @@ class RecentLoad {
   // The same for the mean share of an expert: it begins with the first load of the window for which shows(share) holds.
   template <class Shows>
   void follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& start) const;
-  // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log is one total.
+  // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log has only totals.
   LoadSpan loads_since(const ConditionStart& start) const;
   bool lasts(const ConditionStart& start, std::int64_t steps) const;
-  // Returns how long these loads are, "for 350 steps", or "in one total of 100,000 tokens".
+  // Returns how long these loads are, "for 350 steps", or "in 3 totals of 300,000 tokens".
   std::string seen_text(const LoadSpan& span) const;
 
   // Returns an ongoing finding with the common members set; its title is the name of the layer.
@@ -164,7 +164,7 @@ class RecentLoad {
   int n_experts_, top_k_;
   std::vector<std::uint8_t> killed_;  // [E] or empty
   int living_;
-  bool is_new_ = false, completes_window_ = false;
+  bool is_new_ = false, completes_window_ = false, has_loss_ = false;
   int blocks_ = 0;  // blocks with a load
   std::int64_t loads_ = 0;
   double slots_ = 0;  // sum of T K over all loads

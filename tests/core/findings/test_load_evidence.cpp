@@ -123,6 +123,38 @@ TEST(LoadEvidence, OneTotalOfManyTokensIsJudged) {
   EXPECT_TRUE(says(found[0].observation, "does not show when this began")) << found[0].observation;
 }
 
+// A dump has a few totals and no loss; the same loads of a training are its first steps.
+TEST(LoadEvidence, AFewTotalsOfManyTokensAreJudged) {
+  for (const std::int64_t totals : {2, 5, 9, 10, 12}) {
+    const auto judged = [&](const Change& change, bool has_loss, std::int64_t tokens) {
+      SyntheticLog log({.layers = 1, .experts = 64, .top_k = 4, .tokens = tokens, .steps = totals, .lasting = 0}, 5);
+      log.change = [&](std::int64_t, int, Shares& shares) { change(shares); };
+      log.has_loss = [has_loss](std::int64_t) { return has_loss; };
+      return health_of(log.history());
+    };
+    const bool are_few = totals < kMinLoads;
+    const Health dead = judged(make_dead, false, 100'000);
+    EXPECT_EQ(dead.verdict, are_few ? HealthVerdict::unhealthy : HealthVerdict::too_young) << totals;
+    EXPECT_EQ(says(dead.sentence, "in " + std::to_string(totals) + " totals of "), are_few) << dead.sentence;
+    EXPECT_EQ(says(dead.sentence, "totals do not show when this began"), are_few) << dead.sentence;
+    EXPECT_EQ(judged(make_even, false, 100'000).verdict, are_few ? HealthVerdict::healthy : HealthVerdict::too_young);
+    EXPECT_EQ(judged(make_hot, false, 100'000).verdict, are_few ? HealthVerdict::attention : HealthVerdict::too_young);
+    EXPECT_EQ(judged(make_dead, true, 100'000).verdict, HealthVerdict::too_young) << totals;
+    EXPECT_EQ(judged(make_dead, false, 2'000).verdict, HealthVerdict::too_young) << totals;
+  }
+}
+
+TEST(LoadEvidence, AFaultThatBeginsInALaterTotalHasItsStep) {
+  SyntheticLog log({.layers = 1, .experts = 64, .top_k = 4, .tokens = 100'000, .steps = 3, .lasting = 0}, 5);
+  log.change = [&](std::int64_t step, int, Shares& shares) {
+    if (step > 0) make_dead(shares);
+  };
+  log.has_loss = [](std::int64_t) { return false; };
+  const Health health = health_of(log.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
+  EXPECT_TRUE(says(health.sentence, "since step 1")) << health.sentence;
+}
+
 // 40 tokens are expected of each load and none is received.
 TEST(LoadEvidence, FifteenLoadsWithoutATokenAreADeadExpert) {
   SyntheticLog log({.layers = 1, .experts = 64, .top_k = 4, .tokens = 640, .steps = 15 * 25, .every = 25}, 3);
