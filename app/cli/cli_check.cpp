@@ -232,8 +232,7 @@ Json to_json(const Finding& finding, const FailOn& fail_on) {
                {"title", finding.title},
                {"observation", finding.observation},
                {"why", finding.why},
-               {"settings", Json::array()}};
-  for (const Setting knob : finding.knobs) json["settings"].push_back(knob.key());
+               {"settings", finding.settings}};
   if (finding.tensor) json["operand"] = place_text(*finding.tensor);
   return json;
 }

@@ -280,9 +280,9 @@ void Report::finding(const Finding& finding) {
               .arg(finding.steps.first)
               .arg(finding.steps.last)
               .arg(html(finding.observation), html(finding.why));
-  QStringList knobs;
-  for (const Setting knob : finding.knobs) knobs << "<code>" + html(knob.key()) + "</code>";
-  if (!knobs.isEmpty()) out_ += "<p class=\"muted\">Settings that affect it: " + knobs.join(", ") + "</p>";
+  QStringList settings;
+  for (const std::string& name : finding.settings) settings << "<code>" + html(name) + "</code>";
+  if (!settings.isEmpty()) out_ += "<p class=\"muted\">Settings that affect it: " + settings.join(", ") + "</p>";
   out_ += "</div>\n";
 }
 

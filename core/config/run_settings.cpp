@@ -18,11 +18,12 @@ std::vector<LogName> names_in(const Asset& file) {
   const auto table = parse_toml(file.text, problems);
   problems.throw_first();
   const std::string program = (*table)["program"].value_or(std::string());
+  const bool are_options = (*table)["options"].value_or(false);
   if (const toml::table* settings = (*table)["settings"].as_table())
     for (const auto& [setting, list] : *settings)
       if (const toml::array* names_list = list.as_array())
         for (const toml::node& name : *names_list)
-          names.push_back({std::string(setting.str()), name.value_or(std::string()), program});
+          names.push_back({std::string(setting.str()), name.value_or(std::string()), program, are_options});
   return names;
 }
 
@@ -37,7 +38,13 @@ const std::vector<LoggedSetting>& logged_settings() {
       {&RouterConfig::aux_coeff, "aux_coeff"},
       {&RouterConfig::z_coeff, "z_coeff"},
       {&RouterConfig::score_func, "score_func"},
+      {&RouterConfig::route_norm, "route_norm"},
+      {&RouterConfig::aux_mode, "aux_mode"},
+      {&RouterConfig::capacity_factor, "capacity_factor"},
+      {&RouterConfig::top_k, "top_k"},
       {&OptimizerConfig::lr, "lr"},
+      {&OptimizerConfig::clip, "clip"},
+      {&OptimizerConfig::warmup_steps, "warmup_steps"},
       {&PrecisionConfig::experts, "experts_precision"},
   };
   return settings;
@@ -51,6 +58,26 @@ std::optional<StatedSetting> find_setting(const LogSettings& settings, std::stri
       return StatedSetting{found->first, found->second};
   }
   return std::nullopt;
+}
+
+// Returns the program to which most of the settings belong; empty if several have as many.
+std::string program_of(const LogSettings& settings) {
+  std::map<std::string, int> counts;
+  for (const LogName& log_name : log_names())
+    if (!log_name.program.empty() && settings.contains(log_name.name)) ++counts[log_name.program];
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& program) { return program.second; });
+  const bool is_only = most != counts.end() && std::ranges::count(counts, most->second, [](const auto& program) {
+                                                 return program.second;
+                                               }) == 1;
+  return is_only ? most->first : std::string();
+}
+
+// "moe_aux_loss_coeff" as an option is "--moe-aux-loss-coeff".
+std::string as_used(const LogName& log_name) {
+  std::string text = log_name.name;
+  if (!log_name.is_option) return text;
+  std::ranges::replace(text, '_', '-');
+  return "--" + text;
 }
 
 }  // namespace
@@ -69,7 +96,9 @@ const std::vector<LogName>& log_names() {
 
 RunSettings::RunSettings(const RunConfig& config) : config_(config), complete_(true) {}
 
-RunSettings::RunSettings(LogSettings log) : log_(std::move(log)) {
+RunSettings::RunSettings(LogSettings log, std::string program) : log_(std::move(log)), program_(std::move(program)) {
+  if (program_.empty()) program_ = program_of(log_);
+  if (std::ranges::find(log_names(), program_, &LogName::program) == log_names().end()) program_.clear();
   for (const LoggedSetting& logged : logged_settings()) {
     const auto found = find_setting(log_, logged.key);
     if (!found || !stated_.emplace(logged.setting, *found).second) continue;
@@ -90,6 +119,18 @@ std::optional<StatedSetting> RunSettings::stated(Setting setting) const {
   if (const auto found = stated_.find(setting); found != stated_.end()) return found->second;
   if (!knows(setting)) return std::nullopt;
   return StatedSetting{setting.name(), to_string(setting.field().get(config_))};
+}
+
+std::string RunSettings::name_of(Setting setting, const std::string& otherwise) const {
+  const auto logged = std::ranges::find(logged_settings(), setting, &LoggedSetting::setting);
+  const auto stated = stated_.find(setting);
+  const std::string name = stated != stated_.end() ? stated->second.name : std::string();
+  if (program_.empty()) return name.empty() ? otherwise : name;
+  for (const LogName& log_name : log_names())
+    if (log_name.program == program_ && logged != logged_settings().end() && log_name.setting == logged->key &&
+        (name.empty() || name == log_name.name))
+      return as_used(log_name);
+  return name;
 }
 
 std::optional<std::string> RunSettings::text(Setting setting) const {

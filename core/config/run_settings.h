@@ -19,9 +19,10 @@ using LogSettings = std::map<std::string, std::string>;
 
 // A name that another program gives to a setting, from the tables [settings] of assets/tags.
 struct LogName {
-  std::string setting;  // key in [settings]: "aux_coeff"
-  std::string name;     // "moe_aux_loss_coeff"
-  std::string program;  // "Megatron-LM"; empty: many programs use the name
+  std::string setting;     // key in [settings]: "aux_coeff"
+  std::string name;        // "moe_aux_loss_coeff"
+  std::string program;     // "Megatron-LM"; empty: many programs use the name
+  bool is_option = false;  // of the program's command line: "--moe-aux-loss-coeff"
 };
 
 // All names: those that many programs use first.
@@ -36,7 +37,8 @@ class RunSettings {
  public:
   RunSettings() = default;  // no setting is known
   explicit RunSettings(const RunConfig& config);
-  explicit RunSettings(LogSettings log);
+  // `program` wrote the log; if it is not known, it is the one to which most names of settings belong.
+  explicit RunSettings(LogSettings log, std::string program = {});
 
   // The config of a run that was trained here; nullptr for the log of another program.
   const RunConfig* config() const { return complete_ ? &config_ : nullptr; }
@@ -55,6 +57,10 @@ class RunSettings {
   std::optional<StatedSetting> stated(Setting setting) const;
   std::optional<std::string> text(Setting setting) const;
   const LogSettings& log() const { return log_; }
+  const std::string& program() const { return program_; }  // empty: not known, or this program
+  // Returns the name that the user of that program knows: "--moe-aux-loss-coeff"; empty if it has no such setting.
+  // `otherwise`: if the program is not known.
+  std::string name_of(Setting setting, const std::string& otherwise) const;
 
   // Applies a live change; `text` is a value in the form of to_string(). An invalid value changes nothing.
   void change(Setting setting, const std::string& text);
@@ -68,6 +74,7 @@ class RunSettings {
   std::set<Setting> known_;
   std::map<Setting, StatedSetting> stated_;  // settings found in the log
   LogSettings log_;
+  std::string program_;
 };
 
 }  // namespace moescope

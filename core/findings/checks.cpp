@@ -142,14 +142,16 @@ void Checking::losses() {
 
 // Without its coefficient, a logged auxiliary loss cannot be compared with the cross-entropy.
 void Checking::auxiliaries() {
-  const AuxiliaryFactors factors = Interventions(history_).auxiliary_factors(history_.steps().last);
+  const Interventions settings(history_);
+  const AuxiliaryFactors factors = settings.auxiliary_factors(history_.steps().last);
   const bool has_balance = has_values(history_, Metric::aux_loss), has_z = has_values(history_, Metric::z_loss);
   if (!has_balance && !has_z) return;
   if ((has_balance && !factors.balance) || (has_z && !factors.z))
     needs("auxiliary losses",
           std::string("the coefficient of the ") +
-              (has_balance && !factors.balance ? "load-balance loss (aux_coeff)" : "z-loss (z_coeff)") +
-              ", because programs log the loss before it");
+              (has_balance && !factors.balance ? "load-balance loss (" + settings.name_of(&RouterConfig::aux_coeff)
+                                               : "z-loss (" + settings.name_of(&RouterConfig::z_coeff)) +
+              "), because programs log the loss before it");
   else
     passed({FindingKind::auxiliary_dominates}, "No auxiliary loss outweighs the cross-entropy.");
 }

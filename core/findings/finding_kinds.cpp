@@ -44,10 +44,11 @@ constexpr auto kKinds = [] {
       {FindingKind::no_gradient, "router without gradient", "no-gradient", warning, other},
       {FindingKind::stale_bias, "stale bias", "stale-bias", warning, load, "has had a bias that does not change",
        "have biases that do not change",
-       "First find out why expert_bias does not change: while it does not, no other bias_update_rate helps."},
+       "First find out why expert_bias does not change: while it does not, no other update rate helps."},
       {FindingKind::flat_auxiliary, "flat auxiliary loss", "flat-auxiliary", warning, router,
        "has had an auxiliary loss that does not follow its load", "have auxiliary losses that do not follow their load",
-       "First find out why the auxiliary loss does not follow the load: while it does not, no other aux_coeff helps."},
+       "First find out why the auxiliary loss does not follow the load: while it does not, no other coefficient "
+       "helps."},
       {FindingKind::unchanged_experts, "unchanged experts", "unchanged-experts", warning, other,
        "has had experts with unchanged weights", "have experts with unchanged weights"},
       {FindingKind::counted_twice, "counted twice", "counted-twice", note, other},

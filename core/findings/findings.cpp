@@ -430,6 +430,7 @@ std::vector<Finding> FindingsScan::findings() const {
   });
   for (Finding& finding : out) s.settings.add_causes(finding);
   s.settings.findings(out, read_steps);
+  for (Finding& finding : out) finding.settings = s.settings.names_of(finding.knobs);
   sort_findings(out);
   return out;
 }
@@ -536,8 +537,7 @@ std::string to_text(std::span<const Finding> findings, std::span<const HistoryPt
     text += std::string(severity_name(finding.severity)) + (finding.ongoing ? "" : ", over") + ": " + finding.title +
             "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.observation + "\n  " +
             finding.why + "\n";
-    if (!finding.knobs.empty())
-      text += "  Settings that affect it: " + joined(finding.knobs, ", ", &Setting::key) + "\n";
+    if (!finding.settings.empty()) text += "  Settings that affect it: " + joined(finding.settings, ", ") + "\n";
   }
   if (findings.empty()) {
     text += "No finding.\n";

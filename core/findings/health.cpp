@@ -370,18 +370,28 @@ std::string Judge::first_to_mend() const {
 
 std::string Judge::help(const Finding& lead) const {
   const std::int64_t now = history_.steps().last;
-  const std::string moves = joined(lead.knobs, ", ", &Setting::key);
+  const std::string moves = joined(lead.settings, ", ");
   const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
                        std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
   if (of_bias || finding_kind_info(lead.kind).subject == FindingSubject::load)
     if (const std::string first = first_to_mend(); !first.empty()) return first;
   if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
-  if (settings_.nothing_balances(now)) return "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).";
-  if (balance_text(settings_.balance(now)).empty()) return "The balancing settings are not known. Try " + moves + ".";
-  if (settings_.quantiles_balance(now))
+  const RouterBalance balance = settings_.balance(now);
+  const std::string rate = settings_.name_of(&RouterConfig::bias_update_rate);
+  const std::string coefficient = settings_.name_of(&RouterConfig::aux_coeff);
+  if (balance.is_nothing)
+    return rate.empty() ? "Try " + coefficient + " > 0." : "Try " + rate + " > 0 (DeepSeek-V3: 0.001).";
+  if (balance_text(balance).empty())
+    return "The balancing settings are not known." + (moves.empty() ? std::string() : " Try " + moves + ".");
+  if (balance.is_by_quantiles)
     return "Try more tokens a step (data.batch), since the quantiles are computed from one step, or aux_coeff > 0.";
-  if (has_ongoing(FindingKind::oscillating_bias)) return "Try a lower bias_update_rate.";
-  return "Try a higher bias_update_rate, or aux_coeff > 0.";
+  if (has_ongoing(FindingKind::oscillating_bias) && !rate.empty()) return "Try a lower " + rate + ".";
+  const bool is_by_loss =
+      balance.bias_rate.value_or(0) == 0 && !balance.has_no_auxiliary && balance.aux_coeff.value_or(0) > 0;
+  std::vector<std::string> names = {rate, coefficient};
+  if (is_by_loss) std::ranges::reverse(names);
+  std::erase(names, "");
+  return names.empty() ? std::string() : "Try a higher " + joined(names, ", or ") + (names.size() > 1 ? " > 0." : ".");
 }
 
 // Returns a text on a finding that is neither about routers nor about the training as a whole.
@@ -490,7 +500,7 @@ void add_training(std::span<const Finding> findings, Health& health) {
   health.shorter = shorter;
   health.verdict =
       worst->severity == Severity::severe ? HealthVerdict::lost : std::max(health.verdict, HealthVerdict::attention);
-  health.help = "Settings that affect it: " + joined(worst->knobs, ", ", &Setting::key) + ".";
+  if (!worst->settings.empty()) health.help = "Settings that affect it: " + joined(worst->settings, ", ") + ".";
   health.since = worst->steps.first;
   health.finding = finding_id(*worst);
 }

@@ -178,6 +178,18 @@ RouterBalance Interventions::balance(std::int64_t step) const {
   return balance;
 }
 
+std::vector<std::string> Interventions::names_of(const std::vector<Setting>& settings) const {
+  std::vector<std::string> names;
+  for (const Setting setting : settings)
+    if (std::string name = settings_.at_start()->name_of(setting, setting.key()); !name.empty())
+      names.push_back(std::move(name));
+  return names;
+}
+
+std::string Interventions::name_of(Setting setting) const {
+  return settings_.at_start()->name_of(setting, setting.name());
+}
+
 AuxiliaryFactors Interventions::auxiliary_factors(std::int64_t step) const {
   const auto settings = settings_.at(step);
   if (settings->config()) return {1, 1};

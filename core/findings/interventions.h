@@ -67,6 +67,9 @@ class Interventions {
   std::optional<double> aux_coeff(std::int64_t step) const;
   bool nothing_balances(std::int64_t step) const;  // known to have no bias rule, no auxiliary loss, no forced balance
   RouterBalance balance(std::int64_t step) const;
+  // Names of settings, for advice: of a log as the program that wrote it calls those that it has.
+  std::vector<std::string> names_of(const std::vector<Setting>& settings) const;
+  std::string name_of(Setting setting) const;  // without the section; empty if that program has none
   // What turns a logged auxiliary loss into the part of the loss that is trained on (auxiliary_watch.h).
   AuxiliaryFactors auxiliary_factors(std::int64_t step) const;
   bool may_drop(std::int64_t step) const;  // false if the settings say that copies beyond the capacity are kept

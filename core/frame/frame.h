@@ -245,15 +245,16 @@ struct TelemetryFrame {
 const RouterFrame* find_router(const TelemetryFrame* frame, int layer);
 
 // Kinds of markers besides "change" (change_marker.h) and "event". kSettingsMarker: the settings in the log of an
-// imported run, as a JSON object, at its first step.
+// imported run, as a JSON object, at its first step. kProgramMarker: the name of the program that wrote the log.
 inline constexpr const char* kNoteKind = "note";
-inline constexpr const char* kSettingsMarker = "settings";
+inline constexpr const char *kSettingsMarker = "settings", *kProgramMarker = "program";
 // Kinds of markers that hold measurements of a model, as JSON (precision_scan.h, expert_scan.h).
 inline constexpr const char *kOperandsMarker = "operands", *kExpertsMarker = "experts",
                             *kSimilarityMarker = "similarity";
 // True if markers of this kind hold data of the run instead of marking a step on the timeline.
 inline bool is_data_marker(std::string_view kind) {
-  return kind == kSettingsMarker || kind == kOperandsMarker || kind == kExpertsMarker || kind == kSimilarityMarker;
+  return kind == kSettingsMarker || kind == kProgramMarker || kind == kOperandsMarker || kind == kExpertsMarker ||
+         kind == kSimilarityMarker;
 }
 
 // A live change, a note or an event, attached to the step before which it happened.

@@ -221,6 +221,10 @@ Imported read_log(const std::string& path, FileKind kind, const ImportOptions& o
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options) {
   Imported imported = read_log(path, kind, options);
   imported.account.path = path;
+  if (kind == FileKind::trainer_state) imported.account.program = "Hugging Face Trainer";
+  for (const auto& run : imported.runs)
+    if (const std::string& program = imported.account.program; !program.empty())
+      append_marker(*run, options, {run->info().run, run->steps().first, kProgramMarker, program});
   if (imported.bad.count() > 0)
     imported.account.left_out.push_back(
         {counted(imported.bad.count(), imported.bad.unit(), (std::string(imported.bad.unit()) + 's').c_str()),

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <map>
+#include <set>
 #include <stdexcept>
 
 #include "core/files/assets.h"
@@ -173,7 +175,8 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
     map.layer_offset_ = root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset);
     const std::string program = root.text("program"), because = root.text("assumed_because");
     map.printed_steps_ = root.texts("printed_steps");
-    root.table("settings");  // read by core/config/run_settings.h
+    root.table("settings");  // this and the next are read by core/config/run_settings.h
+    root.node("options");
     root.for_each_section("tag", [&map](TomlSection& section) { add_rules(section, map.rules_); });
     for (TagRule& rule : map.rules_) {
       rule.program = because.empty() ? program : because;
@@ -257,6 +260,14 @@ const TagMap& TagMap::built_in() {
     map.add_below(all);
     map.add_below(names);
     map.add_below(other);
+    // A name that several files have does not tell of a program.
+    std::map<std::string, std::set<std::string>> programs;
+    for (const TagRule& rule : map.rules_) programs[rule.spelled].insert(rule.program);
+    for (TagRule& rule : map.rules_) {
+      if (programs[rule.spelled].size() == 1) continue;
+      rule.certainty = Certainty::known_name;
+      rule.program.clear();
+    }
     return map;
   }();
   return map;

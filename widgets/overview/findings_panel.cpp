@@ -162,10 +162,12 @@ void FindingRow::showSettings(const RunSettings& settings) {
   QStringList parts;
   for (const Setting knob : finding_.knobs) {
     const QString label = QString::fromStdString(knob.field().label);
-    const auto stated = settings.stated(knob);
-    parts << (stated ? QString("%1 (%2 = %3)")
-                           .arg(label, QString::fromStdString(stated->name), QString::fromStdString(stated->value))
-                     : QString("%1 (not known)").arg(label));
+    const QString name = QString::fromStdString(settings.name_of(knob, {}));
+    if (name.isEmpty() && !settings.program().empty()) continue;  // that program has no such setting
+    const auto value = settings.text(knob);
+    QString state = name.isEmpty() ? QString("not known") : name + ", not known";
+    if (value) state = QString("%1 = %2").arg(name, QString::fromStdString(*value));
+    parts << QString("%1 (%2)").arg(label, state);
   }
   stated_->setVisible(!has_config && !parts.isEmpty());
   stated_->setText(QString("Settings that affect it: %1").arg(parts.join(", ")));
@@ -455,7 +457,7 @@ ValueTable FindingsPanel::table() const {
     if (!watch_->isMuted(f))
       table.add(f.run, std::string(severity_name(f.severity)), f.ongoing, std::string(finding_kind_info(f.kind).name),
                 numbers(f.layers), numbers(f.experts), f.steps.first, f.steps.last, f.title, f.observation, f.why,
-                joined(f.knobs, " ", &Setting::key));
+                joined(f.settings, " "));
   if (table.rows() > 0) return table;
   const QString checks =
       QString("Read: %1. Passed: %2 Not checked: %3")

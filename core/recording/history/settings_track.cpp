@@ -38,10 +38,11 @@ SettingsTrack::SettingsTrack(const RunInfo& info)
     : run_(info.run), at_start_(std::make_shared<const RunSettings>(settings_of(info))) {}
 
 void SettingsTrack::add(const Marker& marker) {
-  if (marker.kind == kSettingsMarker && !at_start_->config()) {
-    LogSettings log = settings_in(marker.text);
+  const bool is_program = marker.kind == kProgramMarker;
+  if ((is_program || marker.kind == kSettingsMarker) && !at_start_->config()) {
+    LogSettings log = is_program ? LogSettings() : settings_in(marker.text);
     log.insert(at_start_->log().begin(), at_start_->log().end());
-    at_start_ = std::make_shared<const RunSettings>(std::move(log));
+    at_start_ = std::make_shared<const RunSettings>(std::move(log), is_program ? marker.text : at_start_->program());
     return recompute(0);
   }
   const ConfigField* field = marker.kind == kChangeKind && marker.run == run_ ? find_field(marker.key) : nullptr;

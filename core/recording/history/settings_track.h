@@ -16,7 +16,7 @@ class SettingsTrack {
   // Reads the config of `info`. If there is no config or it is not valid TOML, no setting is known.
   explicit SettingsTrack(const RunInfo& info);
 
-  void add(const Marker& marker);      // a live change or the settings of a log; ignores other markers
+  void add(const Marker& marker);      // a live change, the settings or the program of a log; ignores other markers
   void keep_until(std::int64_t step);  // forgets later changes
 
   std::shared_ptr<const RunSettings> at_start() const { return at_start_; }  // before any change

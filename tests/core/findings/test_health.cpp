@@ -414,6 +414,30 @@ TEST(LogSettings, ABalanceThatIsNamedIsNotNone) {
   EXPECT_TRUE(says(quantile, "balance = quantile")) << quantile;
 }
 
+TEST(LogSettings, AdviceHasTheNamesOfTheProgramThatWroteTheLog) {
+  // `program`: empty if the settings tell it.
+  const auto advice = [](const char* program, const char* settings) {
+    MadeUp run;
+    MadeUp::Shares full = MadeUp::even();
+    full[5] = 12;
+    run.steps(500, full, MadeUp::even());
+    run.history()->append(Marker{0, 0, kSettingsMarker, settings});
+    if (*program) run.history()->append(Marker{0, 0, kProgramMarker, program});
+    return advice_text(judge(run.history())) + '\n' + all_text(find_all(run.history()));
+  };
+  const std::string megatron =
+      advice("", R"({"moe_aux_loss_coeff": 0, "moe_router_bias_update_rate": 0.001, "moe_router_topk": 2})");
+  EXPECT_TRUE(says(megatron, "Try a higher --moe-router-bias-update-rate, or --moe-aux-loss-coeff > 0.")) << megatron;
+  EXPECT_TRUE(says(megatron, "Settings that affect it: --moe-router-bias-update-rate, --moe-aux-loss-coeff"));
+  const std::string trainer = advice("Hugging Face Trainer", R"({"router_aux_loss_coef": 0.001})");
+  EXPECT_TRUE(says(trainer, "Try a higher router_aux_loss_coef.")) << trainer;
+  EXPECT_FALSE(says(trainer, "bias_update_rate")) << trainer;  // it has no such setting
+  const std::string titan = advice("TorchTitan", "{}");
+  EXPECT_TRUE(says(titan, "The balancing settings are not known. Try load_balance_coeff.")) << titan;
+  const std::string unknown = advice("", "{}");
+  EXPECT_TRUE(says(unknown, "Try router.bias_update_rate, router.aux_coeff.")) << unknown;
+}
+
 TEST(LogSettings, ASettingsLineMayHaveAConfigOfItsOwn) {
   LogReader reader("log");
   reader.read_line(R"({"run": "a", "config": {"qb": "1"}, "precision": "bf16"})");

@@ -116,6 +116,20 @@ TEST_F(Accounts, ValuesOutsideTheirRangeAreAQuestion) {
   EXPECT_EQ(account.top_k.question, "");  // loads of ratios have no exact sum
 }
 
+TEST_F(Accounts, TheProgramOfALogIsKnownByItsNames) {
+  const auto program = [&](const char* name, const std::string& text) {
+    const OpenedRuns opened = open(write(name, text));
+    EXPECT_EQ(opened.histories.at(0)->settings_at(0)->program(), opened.accounts.at(0).program);
+    return opened.accounts[0].program;
+  };
+  EXPECT_EQ(program("titan.jsonl", "{\"step\":1,\"loss_metrics/global_avg_loss\":2,\"lr\":0.1}\n"), "TorchTitan");
+  EXPECT_EQ(program("megatron.jsonl", "{\"iteration\":1,\"lm loss\":2,\"moe/z_loss_layer_1\":1}\n"), "Megatron-LM");
+  EXPECT_EQ(
+      program("trainer_state.json", R"({"global_step":2,"log_history":[{"loss":2.5,"step":1},{"loss":2,"step":2}]})"),
+      "Hugging Face Trainer");
+  EXPECT_EQ(program("any.jsonl", "{\"step\":1,\"loss\":2,\"learning_rate\":0.1,\"grad norm\":1}\n"), "");
+}
+
 TEST_F(Accounts, NamesThatDifferInNumbersAreOneRow) {
   std::string line = R"({"step":1,"loss":2)";
   for (int layer : {1, 12})
