@@ -201,6 +201,18 @@ Parts balance_loss(const Context& at) {
                               : "E sum_e f_e P_e, which is 1 at an even load");
 }
 
+Parts z_loss(const Context& at) {
+  return layer_loss(at, &RouterConfig::z_coeff, "the mean square of ln sum_e exp logit");
+}
+
+Parts margin(const Context& at) {
+  return mean_of_tokens(at, "s_(K) - s_(K+1)");
+}
+
+Parts max_vio_of_parts(const Context& at) {
+  return plain(at, "mean of max_e n_e / n - 1 over the microbatches or sequences; only the mean is recorded");
+}
+
 Parts padding(const Context& at) {
   return padded_to(at.router->tokens_per_expert, 32);
 }
@@ -249,14 +261,21 @@ Parts mean_sqnr(const Context& at) {
   return {mean_text(values), "over " + counted(std::ssize(values), "quantized operand", "quantized operands")};
 }
 
-// Explains a scalar of a router: for a layer by `taken_apart`, for the run as the mean over layers.
-Parts router_scalar(const Context& at, Metric metric, Parts (*taken_apart)(const Context&)) {
-  if (at.target.layer == kWholeRun) {
-    const std::vector<double> values = of_layers(at, metric);
-    if (values.empty()) return plain(at);
-    return {mean_text(values), "mean over the MoE layers, " + listed(at.info().moe_layers)};
-  }
-  return taken_apart(at);
+// Explains a scalar of a router: for a layer by `of_layer`, for the run as the mean over layers.
+template <auto of_layer>
+Parts of_router(const Context& at) {
+  if (at.target.layer != kWholeRun) return of_layer(at);
+  const std::vector<double> values = of_layers(at, *find_scalar(at.target.key.info().key));
+  if (values.empty()) return plain(at);
+  return {mean_text(values), "mean over the MoE layers, " + listed(at.info().moe_layers)};
+}
+
+// As of_router(), if `of_layer` reads the load of the layer.
+template <auto of_layer>
+Parts of_load(const Context& at) {
+  const bool is_known = at.router && total(at.router->tokens_per_expert) > 0;
+  if (at.target.layer != kWholeRun && !is_known) return plain(at, "the load itself is not kept for this step");
+  return of_router<of_layer>(at);
 }
 
 // Adds to the note what the reference is.
@@ -265,101 +284,77 @@ std::string with_reference(const Context& at, std::string note) {
   return note + (pair ? "; the reference is run A" : "; the reference is an FP32 pass with the same weights");
 }
 
+Parts predictions(const Context& at) {
+  return plain(at, with_reference(at, "mean over the tokens, of all probabilities of the next token"));
+}
+Parts next_tokens(const Context& at) {
+  return plain(at, with_reference(at, "mean over the tokens, of the probability of the token that follows"));
+}
+Parts changed_probabilities(const Context& at) {
+  return share_of_tokens(
+      at, with_reference(at, "tokens whose probability differs by more than a factor of 2, of the batch"));
+}
+Parts flipped_in_any_layer(const Context& at) {
+  return share_of_tokens(
+      at, with_reference(at, "tokens with other experts than in the reference in at least one layer, of the batch"));
+}
+Parts gradient_angle(const Context& at) {
+  return angle(at, "between the gradient and the FP32 gradient");
+}
+
+struct ScalarParts {
+  Metric metric;
+  Parts (*parts)(const Context& at);
+};
+constexpr ScalarParts kScalarParts[] = {
+    {Metric::ce_loss, ce_loss},
+    {Metric::aux_loss, [](auto& at) { return sum_of_layers(at, Metric::router_aux_loss, "the load-balance losses"); }},
+    {Metric::z_loss, [](auto& at) { return sum_of_layers(at, Metric::router_z_loss, "the z-losses"); }},
+    {Metric::grad_norm, grad_norm},
+    {Metric::lr, learning_rate},
+    {Metric::tokens_per_s, [](auto& at) { return with_units(at, tokens_per_s(at)); }},
+    {Metric::step_ms, [](auto& at) { return with_units(at, step_ms(at)); }},
+    {Metric::max_vio_p50, [](auto& at) { return median_layer(at, Metric::max_vio); }},
+    {Metric::max_vio_p90, [](auto& at) { return upper_layers(at, Metric::max_vio); }},
+    {Metric::max_vio_max, [](auto& at) { return worst_layer(at, Metric::max_vio); }},
+    {Metric::max_vio_window_p50, [](auto& at) { return median_layer(at, Metric::max_vio_window); }},
+    {Metric::max_vio_window_p90, [](auto& at) { return upper_layers(at, Metric::max_vio_window); }},
+    {Metric::max_vio_window_max, [](auto& at) { return worst_layer(at, Metric::max_vio_window); }},
+    {Metric::max_vio, of_load<max_vio>},
+    {Metric::max_vio_window, of_router<max_vio_window>},
+    {Metric::cv, of_load<variation>},
+    {Metric::entropy_norm, of_router<load_entropy>},
+    {Metric::dead_fraction, of_router<dead_fraction>},
+    {Metric::score_entropy, of_router<score_entropy>},
+    {Metric::margin, of_router<margin>},
+    {Metric::router_aux_loss, of_router<balance_loss>},
+    {Metric::router_z_loss, of_router<z_loss>},
+    {Metric::padding_fraction, of_load<padding>},
+    {Metric::dropped_fraction, of_load<dropped>},
+    {Metric::max_vio_microbatch, of_router<max_vio_of_parts>},
+    {Metric::max_vio_sequence, of_router<max_vio_of_parts>},
+    {Metric::flip_rate, of_router<flips>},
+    {Metric::changed_by_operands, of_router<changed_tokens>},
+    {Metric::changed_by_gate_output, of_router<changed_tokens>},
+    {Metric::changed_by_bias, of_router<changed_tokens>},
+    {Metric::changed_by_counts, of_router<turned_experts>},
+    {Metric::fp32_kl, predictions},
+    {Metric::fp32_k1, next_tokens},
+    {Metric::fp32_k3, next_tokens},
+    {Metric::fp32_ratio_beyond_2, changed_probabilities},
+    {Metric::fp32_any_layer_flipped, flipped_in_any_layer},
+    {Metric::quant_sqnr_db, mean_sqnr},
+    {Metric::gradient_snr_db, gradient_snr},
+    {Metric::pinned_gradient_snr_db, gradient_snr},
+    {Metric::gradient_cosine, gradient_angle},
+    {Metric::pinned_gradient_cosine, gradient_angle},
+};
+
 }  // namespace
 
 Parts scalar_parts(const Context& at, Metric metric) {
-  const bool counts = at.router && total(at.router->tokens_per_expert) > 0;
-  const auto with_counts = [&](Parts (*taken_apart)(const Context&)) -> Parts {
-    if (at.target.layer != kWholeRun && !counts) return plain(at, "the load itself is not kept for this step");
-    return router_scalar(at, metric, taken_apart);
-  };
-  switch (metric) {
-    case Metric::ce_loss:
-      return ce_loss(at);
-    case Metric::aux_loss:
-      return sum_of_layers(at, Metric::router_aux_loss, "the load-balance losses");
-    case Metric::z_loss:
-      return sum_of_layers(at, Metric::router_z_loss, "the z-losses");
-    case Metric::grad_norm:
-      return grad_norm(at);
-    case Metric::lr:
-      return learning_rate(at);
-    case Metric::tokens_per_s:
-      return with_units(at, tokens_per_s(at));
-    case Metric::step_ms:
-      return with_units(at, step_ms(at));
-    case Metric::max_vio_p50:
-      return median_layer(at, Metric::max_vio);
-    case Metric::max_vio_p90:
-      return upper_layers(at, Metric::max_vio);
-    case Metric::max_vio_max:
-      return worst_layer(at, Metric::max_vio);
-    case Metric::max_vio_window_p50:
-      return median_layer(at, Metric::max_vio_window);
-    case Metric::max_vio_window_p90:
-      return upper_layers(at, Metric::max_vio_window);
-    case Metric::max_vio_window_max:
-      return worst_layer(at, Metric::max_vio_window);
-    case Metric::max_vio:
-      return with_counts(max_vio);
-    case Metric::max_vio_window:
-      return router_scalar(at, metric, max_vio_window);
-    case Metric::cv:
-      return with_counts(variation);
-    case Metric::entropy_norm:
-      return router_scalar(at, metric, load_entropy);
-    case Metric::dead_fraction:
-      return router_scalar(at, metric, dead_fraction);
-    case Metric::score_entropy:
-      return router_scalar(at, metric, score_entropy);
-    case Metric::margin:
-      return router_scalar(at, metric, [](const Context& c) { return mean_of_tokens(c, "s_(K) - s_(K+1)"); });
-    case Metric::router_aux_loss:
-      return router_scalar(at, metric, balance_loss);
-    case Metric::router_z_loss:
-      return router_scalar(at, metric, [](const Context& c) {
-        return layer_loss(c, &RouterConfig::z_coeff, "the mean square of ln sum_e exp logit");
-      });
-    case Metric::padding_fraction:
-      return with_counts(padding);
-    case Metric::dropped_fraction:
-      return with_counts(dropped);
-    case Metric::max_vio_microbatch:
-    case Metric::max_vio_sequence:
-      return router_scalar(at, metric, [](const Context& c) {
-        return plain(c, "mean of max_e n_e / n - 1 over the microbatches or sequences; only the mean is recorded");
-      });
-    case Metric::flip_rate:
-      return router_scalar(at, metric, flips);
-    case Metric::changed_by_operands:
-    case Metric::changed_by_gate_output:
-    case Metric::changed_by_bias:
-      return router_scalar(at, metric, changed_tokens);
-    case Metric::changed_by_counts:
-      return router_scalar(at, metric, turned_experts);
-    case Metric::fp32_kl:
-      return plain(at, with_reference(at, "mean over the tokens, of all probabilities of the next token"));
-    case Metric::fp32_k1:
-    case Metric::fp32_k3:
-      return plain(at, with_reference(at, "mean over the tokens, of the probability of the token that follows"));
-    case Metric::fp32_ratio_beyond_2:
-      return share_of_tokens(
-          at, with_reference(at, "tokens whose probability differs by more than a factor of 2, of the batch"));
-    case Metric::fp32_any_layer_flipped:
-      return share_of_tokens(
-          at,
-          with_reference(at, "tokens with other experts than in the reference in at least one layer, of the batch"));
-    case Metric::quant_sqnr_db:
-      return mean_sqnr(at);
-    case Metric::gradient_snr_db:
-    case Metric::pinned_gradient_snr_db:
-      return gradient_snr(at);
-    case Metric::gradient_cosine:
-    case Metric::pinned_gradient_cosine:
-      return angle(at, "between the gradient and the FP32 gradient");
-    default:
-      return plain(at);
-  }
+  const auto* row = std::ranges::find(kScalarParts, metric, &ScalarParts::metric);
+  return row == std::end(kScalarParts) ? plain(at) : row->parts(at);
 }
 
 }  // namespace moescope::explaining
