@@ -124,12 +124,16 @@ inline ConfigField live(ConfigField f) {
   return f;
 }
 
-// Appends fields under the title of their group in the form.
-inline void add_group(std::vector<ConfigField>& table, const char* title, std::vector<ConfigField> fields) {
-  for (ConfigField& f : fields) {
+// Fields, each with the title of its group in the form.
+struct FieldTable {
+  std::vector<ConfigField> fields;
+  std::string title;
+
+  void group(const char* name) { title = name; }
+  void add(ConfigField f) {
     f.group = title;
-    table.push_back(std::move(f));
+    fields.push_back(std::move(f));
   }
-}
+};
 
 }  // namespace moescope
