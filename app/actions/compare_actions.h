@@ -8,8 +8,8 @@
 
 #include "app/actions/actions.h"
 #include "app/setup/compare_dialog.h"
+#include "core/config/config_difference.h"
 #include "core/config/config_field.h"
-#include "core/config/dense_twin.h"
 #include "core/config/run_config.h"
 #include "core/files/text/no_value.h"
 #include "core/training/engine/live_status.h"

@@ -9,7 +9,6 @@
 #include "app/cli/printing.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
-#include "app/cli/train/cli_train_runs.h"
 #include "core/training/engine/engine.h"
 #include "core/training/operand_scan.h"
 

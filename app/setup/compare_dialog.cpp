@@ -22,7 +22,6 @@
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
-#include "core/config/dense_twin.h"
 #include "core/findings/comparison/verdict.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/run_groups.h"

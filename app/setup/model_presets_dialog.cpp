@@ -14,7 +14,6 @@
 #include "app/setup/field_editor.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/config/model_presets.h"
 #include "widgets/look/style.h"
 
 namespace moescope {

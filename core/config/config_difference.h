@@ -1,10 +1,12 @@
 // Differences between the settings of two runs, and noise twins.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/config/config_field.h"
+#include "core/config/run_config.h"
 
 namespace moescope {
 
@@ -28,5 +30,22 @@ RunConfig noise_twin(const RunConfig& config);
 RunConfig perturbed_twin(const RunConfig& config);  // with the next perturbation and a name that states it
 // Returns a valid name for a run that is compared with `first`: "16B-like+mxfp8_rceil", "nano+top_k-4".
 std::string twin_name(const RunConfig& first, const RunConfig& twin);
+
+// Size of a dense twin, a model without experts for comparison with a mixture of experts. The gain by experts is the
+// difference between the losses of the mixture and its dense twin.
+enum class DenseSize {
+  active,  // as many weights as the mixture uses for one token, and about as many FLOPs
+  total,   // as many weights as the mixture has; every token uses them all
+};
+
+// Returns `config` with dense feed-forwards in all layers. They all have the same width, a multiple of 32 features, so
+// that blocks of 32 fit. Attention, embedding and head do not change. Except for the rounding of the width, the
+// feed-forwards have as many weights as those of `config` have in total, or as one token uses of them. Experts, gate,
+// shared experts and latent projections count as feed-forwards. The dense feed-forwards have the recipe of the experts.
+// The caller sets the name: twin_name().
+RunConfig dense_twin(const RunConfig& config, DenseSize size);
+
+// Returns the size for which dense_twin() returns the settings of `twin`; nullopt if there is none.
+std::optional<DenseSize> dense_size(const RunConfig& config, const RunConfig& twin);
 
 }  // namespace moescope

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config/config_check.h"
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 
 namespace moescope {
@@ -44,5 +45,18 @@ std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
 
 // Returns TOML with every key and with comments from the table's help. parse_config reads it back to an equal config.
 std::string to_toml(const RunConfig& config);
+
+// Returns the presets that are small versions of published models, in the order in which their new techniques were
+// published.
+std::vector<std::string> model_preset_names();
+
+// One setting in which the presets differ.
+struct PresetSetting {
+  Setting setting;
+  std::vector<std::string> values;  // by preset; empty if the setting has no effect there
+};
+// Returns the settings of the model and the router in which the presets differ, in the order of config_fields(). Values
+// without effect, such as the weight of a loss that is off, are empty.
+std::vector<PresetSetting> model_preset_table();
 
 }  // namespace moescope

@@ -12,7 +12,7 @@
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
 #include "core/files/text/words.h"
-#include "core/lessons/run_figures.h"
+#include "core/lessons/lesson_figures.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
 #include "core/training/engine/engine.h"

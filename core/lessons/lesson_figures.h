@@ -3,16 +3,18 @@
 // Not thread-safe. Fast enough to be read four times per second, because tensor figures are computed once and kept.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/cluster/layer_gains.h"
 #include "core/lessons/lesson.h"
-#include "core/lessons/run_figures.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {
@@ -37,6 +39,24 @@ struct LessonJudgement {
   std::string text;  // "0.143"; if not known yet: "not yet", "172 so far, not yet"
   std::string note;  // "expected: below 0.2", "run B: 0.22; 6.5 times as much", "not as expected: below 0.2"
 };
+
+// Modelled gain by DeepEP of a layer of RunFigure::model, if it had the load of a layer of the run. Keeps the last
+// result for each layer, because lessons read it four times per second.
+class ModelledGains {
+ public:
+  const LayerGain& find_gain(const RunFigure& figure, int layer, const std::vector<std::uint64_t>& load);
+
+ private:
+  std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> known_;
+};
+
+// Returns the figure with this key (lesson_figures()); nullopt until its steps have been taken, or if it is NaN or
+// infinite.
+std::optional<double> run_figure(std::string_view key, const RunFigure& figure, const History& history,
+                                 ModelledGains& modelled);
+// Returns the number of steps from the run's newest live change, or from its start, to its newest step.
+std::int64_t steps_since_change(const History& history);
+std::optional<double> finite(double value);  // nullopt if NaN or infinite
 
 class LessonReader {
  public:

@@ -16,7 +16,7 @@
 #include "app/cli/printing.h"
 #include "app/cli/sweep/sweep_table.h"
 #include "app/cli/train/cli_progress.h"
-#include "app/cli/train/cli_train_runs.h"
+#include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "app/program/kernel_restart.h"
 #include "core/config/input_paths.h"

@@ -1,4 +1,4 @@
-// The options of moescope-cli train.
+// The options of moescope-cli train, and the runs that they name.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
+#include "core/cluster/ranks/ranks.h"
 #include "core/config/config_difference.h"
+#include "core/config/run_config.h"
 #include "core/findings/comparison/comparison.h"
 #include "core/numerics/recipes.h"
+#include "core/training/trainer.h"
 
 namespace moescope {
 
@@ -31,5 +34,14 @@ void add_train_options(Command& sub, TrainOptions& o);
 
 // Returns the recipe of --recipe; nullopt if `name` is empty. Throws std::runtime_error naming the recipes.
 std::optional<Recipe> recipe_option(const std::string& name);
+
+// The runs of the options. Both find all problems before the first step, and throw std::runtime_error with a line for
+// each.
+std::vector<RunConfig> fresh_configs(const TrainOptions& o);  // the run and its twins
+std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks);
+
+// Restarts the program with the kernels that computed the checkpoint of --resume, if possible; call before MPI starts.
+// Returns a note about the kernels; empty if they are the same or there is no readable checkpoint.
+std::string kernels_of_checkpoint(const TrainOptions& o);
 
 }  // namespace moescope

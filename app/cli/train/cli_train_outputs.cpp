@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/cli/train/cli_outcomes.h"
+#include "app/cli/train/train_report.h"
 #include "core/config/input_paths.h"
 #include "core/files/output_guard.h"
 #include "core/files/whole_file.h"

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "app/cli/train/cli_progress.h"
@@ -13,6 +14,7 @@
 #include "app/cli/train/cli_train_outputs.h"
 #include "core/cluster/ranks/ranks.h"
 #include "core/training/engine/engine.h"
+#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 
@@ -84,5 +86,13 @@ class TrainReport : public EngineObserver {
                                                       // printed
   bool unwritten_ = false;                            // an output could not be written as requested
 };
+
+// Returns the table of outcomes and, below it, a sentence for each candidate that trained.
+std::string outcomes_report(std::span<const Outcome> outcomes);
+
+// Throws std::runtime_error unless `path` ends in .csv or .json.
+void check_table_name(const std::string& path);
+// Writes the table and prints its path to `text`; returns false after printing to stderr why it could not be written.
+bool write_table(const std::string& path, std::span<const Outcome> outcomes, std::FILE* text);
 
 }  // namespace moescope

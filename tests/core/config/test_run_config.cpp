@@ -10,7 +10,6 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/config/dense_twin.h"
 #include "core/config/operand_recipes.h"
 #include "core/config/run_config.h"
 #include "tests/support/configs.h"

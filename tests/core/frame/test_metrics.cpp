@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "core/findings/explain/figure_knobs.h"
+#include "core/findings/explain/explain.h"
 #include "core/frame/figures.h"
 #include "core/frame/metrics.h"
 

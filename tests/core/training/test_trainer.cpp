@@ -12,7 +12,6 @@
 #include "core/cluster/ranks/volumes.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
-#include "core/config/model_presets.h"
 #include "core/model/learner.h"
 #include "core/model/moe/expert_placement.h"
 #include "core/model/routing_flips.h"
