@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <stdexcept>
 
 #include "core/config/config_rules.h"
+#include "core/config/expert_list.h"
+#include "core/config/mixture.h"
 #include "core/config/operand_recipes.h"
 #include "core/config/placement_choice.h"
 #include "core/files/text/text_escape.h"
@@ -132,6 +135,10 @@ double muon_scratch(const RunConfig& c) {
   return 4.0 * num_threads() * largest_elements;
 }
 
+struct RuleViolation {
+  std::vector<Setting> settings;  // all that are involved; the first is the one to change
+  std::string message;
+};
 using Rules = std::vector<RuleViolation>;
 
 void check_layers(const RunConfig& c, Rules& found) {
@@ -328,6 +335,78 @@ void check_batch(const RunConfig& c, Rules& found) {
                      "the quantile rules do not support padding: choose 0, or balance_rule sign"});
 }
 
+// Rules for interventions on routers and data: lists of experts, the experts that can still be chosen, mixtures.
+void check_list(Setting setting, const std::string& text, ListOf kind, const ModelConfig& model, Rules& found) {
+  try {
+    parse_experts(text, model, kind);
+  } catch (const std::invalid_argument& error) {
+    found.push_back(
+        {{setting, &ModelConfig::n_experts, &ModelConfig::n_layers, &ModelConfig::n_dense_layers}, error.what()});
+  }
+}
+
+// Returns the smallest number of living experts from which a token can choose, whichever groups it is limited to.
+// Groups without a living expert are not chosen.
+int reachable_experts(const RouterConfig& router, const std::vector<std::uint8_t>& killed) {
+  const int experts = killed.size();
+  const bool grouped = router.n_groups > 0 && router.n_limited_groups > 0;
+  const int groups = grouped ? router.n_groups : 1, width = experts / groups;
+  std::vector<int> living;
+  for (int g = 0; g < groups; ++g) {
+    const auto first = killed.begin() + static_cast<std::ptrdiff_t>(g) * width;
+    const int alive = width - static_cast<int>(std::count(first, first + width, 1));
+    if (alive > 0) living.push_back(alive);
+  }
+  std::sort(living.begin(), living.end());
+  if (grouped && static_cast<int>(living.size()) > router.n_limited_groups) living.resize(router.n_limited_groups);
+  int reachable = 0;
+  for (const int alive : living) reachable += alive;
+  return reachable;
+}
+
+void check_remaining(const RunConfig& c, Rules& found) {
+  const ExpertMasks masks = killed_masks(c);
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    const int reachable = reachable_experts(c.router, masks[i]);
+    if (reachable >= c.router.top_k) continue;
+    found.push_back({{&RouterConfig::killed_experts, &RouterConfig::top_k, &RouterConfig::n_limited_groups,
+                      &RouterConfig::n_groups},
+                     "killed_experts leaves a token " + std::to_string(reachable) + " experts in layer " +
+                         std::to_string(c.model.n_dense_layers + static_cast<int>(i)) + ", but top_k is " +
+                         std::to_string(c.router.top_k) + ": choose fewer to kill, or a lower top_k"});
+    return;
+  }
+}
+
+void check_mixture(const DataConfig& data, Rules& found) {
+  try {
+    if (!data.path.empty()) {
+      parse_mixture(data.mixture);  // the domains are unknown until the files are open
+      return;
+    }
+    mixture_weights(data.mixture, generated_domain_names(data.generator));
+  } catch (const std::invalid_argument& error) {
+    found.push_back({{&DataConfig::mixture, &DataConfig::generator}, error.what()});
+  }
+}
+
+void check_interventions(const RunConfig& c, Rules& found) {
+  const std::size_t before = found.size();
+  check_list(&RouterConfig::killed_experts, c.router.killed_experts, ListOf::experts, c.model, found);
+  const bool killed_is_readable = found.size() == before;
+  check_list(&RouterConfig::pinned_bias, c.router.pinned_bias, ListOf::values, c.model, found);
+  check_list(&RouterConfig::initial_bias, c.router.initial_bias, ListOf::values, c.model, found);
+  check_list(&OptimizerConfig::fault_missing_experts, c.optimizer.fault_missing_experts, ListOf::experts, c.model,
+             found);
+  const bool groups_fit = c.router.n_groups == 0 || c.model.n_experts % c.router.n_groups == 0;
+  if (killed_is_readable && groups_fit && c.model.n_dense_layers <= c.model.n_layers) check_remaining(c, found);
+  if (c.model.outlier_factor != 1 && c.model.outlier_channel >= c.model.dim)
+    found.push_back({{&ModelConfig::outlier_channel, &ModelConfig::dim},
+                     "outlier_channel is " + std::to_string(c.model.outlier_channel) + ", but dim is " +
+                         std::to_string(c.model.dim) + ": choose 0 to " + std::to_string(c.model.dim - 1)});
+  check_mixture(c.data, found);
+}
+
 // Returns the number of values that share a scale along the contracted dimension of feed-forward GEMMs; 0 for a recipe
 // without block format, whose rows may have any length.
 int feed_forward_block(Recipe recipe) {
@@ -500,15 +579,15 @@ std::string check_field(const ConfigField& field, const ConfigValue& value) {
   }
 }
 
-std::vector<ConfigProblem> validate(const RunConfig& config) {
+std::vector<ConfigProblem> validate(const RunConfig& config, const std::map<Setting, int>& lines) {
   std::vector<ConfigProblem> problems;
   std::set<Setting> bad;
   for (const ConfigField& field : config_fields())
     if (std::string message = check_field(field, field.get(config)); !message.empty()) {
-      problems.push_back({"", 0, field.key, message});
+      problems.push_back({"", lines.contains(field) ? lines.at(field) : 0, field.key, message});
       bad.insert(field);
     }
-  add_rule_problems(config, bad, {}, "", problems);
+  add_rule_problems(config, bad, lines, "", problems);
   return problems;
 }
 

@@ -1,6 +1,7 @@
 // Checks whether a config can be trained, and estimates what its training needs.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ double parameter_count(const RunConfig& config);
 double memory_estimate(const RunConfig& config);
 double memory_of_machine();  // bytes
 
-// Returns all problems; empty if the config can be trained.
-std::vector<ConfigProblem> validate(const RunConfig& config);
+// Returns all problems; empty if the config can be trained. `lines`: those of settings in a file.
+std::vector<ConfigProblem> validate(const RunConfig& config, const std::map<Setting, int>& lines = {});
 std::string first_problem(const RunConfig& config);  // message of the first; empty if there is none
 // Throws std::invalid_argument with the first problem.
 void require_valid(const RunConfig& config);

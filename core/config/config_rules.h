@@ -13,14 +13,8 @@
 
 namespace moescope {
 
-struct RuleViolation {
-  std::vector<Setting> settings;  // all that are involved; the first is the one to change
-  std::string message;
-};
-// Appends the violations of the rules for interventions, which are changes of routers and data by the user.
-void check_interventions(const RunConfig& config, std::vector<RuleViolation>& found);
-
-// Appends the violations that involve no setting of `bad`, at the line of their first setting that has a line.
+// Appends the violations of rules between settings that involve no setting of `bad`, at the line of their first setting
+// that has a line.
 void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
                        const std::string& file, std::vector<ConfigProblem>& problems);
 

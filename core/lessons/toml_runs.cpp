@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "core/config/config_field.h"
@@ -53,16 +52,7 @@ void add_lines_of_set(TomlSection& section, std::map<Setting, int>& lines) {
 
 // Reports the problems of a run at the lines of its settings, or else at that of its preset.
 void check_run(const RunConfig& config, const std::map<Setting, int>& lines, TomlSection& section) {
-  std::vector<ConfigProblem> found;
-  std::set<Setting> bad;
-  for (const ConfigField& field : config_fields()) {
-    std::string message = check_field(field, field.get(config));
-    if (message.empty()) continue;
-    found.push_back({"", lines.contains(field) ? lines.at(field) : 0, field.key, std::move(message)});
-    bad.insert(field);
-  }
-  add_rule_problems(config, bad, lines, "", found);
-  for (const ConfigProblem& problem : found) {
+  for (const ConfigProblem& problem : validate(config, lines)) {
     const std::string what = "run " + config.name + ": " + problem.message;
     if (problem.line > 0)
       section.problems().add(problem.line, problem.key, what);
