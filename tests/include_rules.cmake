@@ -142,7 +142,7 @@ only_in("core;app/cli" "^[ \t]*#[ \t]*include[ \t]+<Q" "core and the command lin
 only_in("core;app;widgets" "[jJ]son::(parse|accept|sax_parse)\\(" "JSON is parsed by parse_json and JsonLines"
         json_text.cpp safetensors.cpp)
 only_in("core;app;widgets" "simdjson::(dom|ondemand)::parser" "lines of JSON are parsed by JsonLines" json_line.h)
-only_in("core;app;widgets" "toml::parse(_file)?\\(" "TOML is parsed by parse_toml" toml_text.cpp)
+only_in("core;app;widgets" "toml::parse(_file)?\\(" "TOML is parsed by parse_toml" toml_section.cpp)
 only_in("core;app;widgets" "include <csv\\.h>" "CSV is parsed by CsvRows" csv_rows.cpp)
 only_in("core;app;widgets" "std::ifstream" "files are read by InputFile" text_dataset.cpp)
 

@@ -12,7 +12,7 @@
 
 #include "app/look/grouped.h"
 #include "app/session/run_session.h"
-#include "core/recording/notes.h"
+#include "core/recording/marks.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/selection/selection.h"

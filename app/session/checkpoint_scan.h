@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/checkpoints/ablation/predictions.h"
+#include "core/checkpoints/ablation/scans.h"
 #include "core/checkpoints/text_sources.h"
 #include "core/recording/history/history.h"
 #include "core/training/engine/recompute.h"

@@ -49,7 +49,7 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/recording/history/worst_layer.h"
+#include "core/recording/history/router_window.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/tensor_lab.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "core/files/tensors/mapped_read.h"
+#include "core/files/tensors/tensor_file.h"
 #include "core/numerics/kernels/lanes.h"
 
 HWY_BEFORE_NAMESPACE();

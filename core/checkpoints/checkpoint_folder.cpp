@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "core/files/input_file.h"
-#include "core/files/tensors/unread_form.h"
+#include "core/files/tensors/open_tensors.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 

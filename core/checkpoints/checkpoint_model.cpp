@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/checkpoints/float_matrix.h"
 #include "core/checkpoints/layer_reader.h"
 #include "core/checkpoints/rope_angles.h"
+#include "core/checkpoints/stored_matrix.h"
 #include "core/checkpoints/weight_reader.h"
 #include "core/files/folder_walk.h"
 #include "core/files/tensors/open_tensors.h"

@@ -1,7 +1,7 @@
-#include "core/checkpoints/continue_text.h"
-
 #include <algorithm>
 #include <chrono>
+
+#include "core/checkpoints/checkpoint_model.h"
 
 namespace moescope {
 namespace {

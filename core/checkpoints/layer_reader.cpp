@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/checkpoints/checkpoint_config.h"
 #include "core/checkpoints/rope_angles.h"
-#include "core/checkpoints/tensor_names.h"
 
 namespace moescope {
 namespace {

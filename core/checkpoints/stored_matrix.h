@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -90,6 +91,22 @@ struct StoredLinear final : LinearLayer<float> {
   Index outputs() const { return weight.outputs(); }
   Index inputs() const { return weight.inputs(); }
   void forward(ConstMatrix<float> x, Matrix<float> y, bool accumulate = false) const override;
+};
+
+class FloatMatrix {
+ public:
+  FloatMatrix(Index rows, Index cols)
+      : memory_(std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(rows * cols))),
+        view_(memory_.get(), rows, cols) {}
+  FloatMatrix(const FloatMatrix&) = delete;
+  FloatMatrix& operator=(const FloatMatrix&) = delete;
+
+  const Matrix<float>& operator*() const { return view_; }
+  const Matrix<float>* operator->() const { return &view_; }
+
+ private:
+  std::unique_ptr<float[]> memory_;
+  Matrix<float> view_;
 };
 
 }  // namespace moescope

@@ -7,7 +7,7 @@
 
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
-#include "core/files/file_problem.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 

@@ -9,7 +9,7 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
-#include "core/files/text/toml_text.h"
+#include "core/files/text/toml_section.h"
 
 namespace moescope {
 

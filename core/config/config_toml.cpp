@@ -10,7 +10,6 @@
 #include "core/files/assets.h"
 #include "core/files/input_file.h"
 #include "core/files/text/toml_section.h"
-#include "core/files/text/trimmed.h"
 #include "core/files/text/words.h"
 
 namespace moescope {

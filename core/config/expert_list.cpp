@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "core/config/config_field.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

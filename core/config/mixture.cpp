@@ -5,7 +5,6 @@
 
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
-#include "core/files/text/trimmed.h"
 #include "core/files/text/words.h"
 #include "core/numerics/rng.h"
 

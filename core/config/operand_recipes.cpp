@@ -4,7 +4,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "core/files/text/trimmed.h"
 #include "core/files/text/words.h"
 
 namespace moescope {

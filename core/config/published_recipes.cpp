@@ -6,7 +6,7 @@
 
 #include "core/config/config_toml.h"
 #include "core/files/assets.h"
-#include "core/files/text/toml_text.h"
+#include "core/files/text/toml_section.h"
 
 namespace moescope {
 namespace {

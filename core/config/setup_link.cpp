@@ -11,7 +11,7 @@
 #include "core/config/config_toml.h"
 #include "core/files/text/base64.h"
 #include "core/files/text/text_escape.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/files/text/nesting.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 

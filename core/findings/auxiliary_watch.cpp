@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/files/text/no_value.h"
 #include "core/files/text/words.h"
-#include "core/recording/history/finite_mean.h"
 
 namespace moescope {
 

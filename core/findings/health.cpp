@@ -16,7 +16,6 @@
 #include "core/frame/run_origin.h"
 #include "core/recording/history/router_window.h"
 #include "core/recording/history/step_axis.h"
-#include "core/recording/history/worst_layer.h"
 
 namespace moescope {
 

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <set>
 
-#include "core/files/text/trimmed.h"
 #include "core/files/text/words.h"
 #include "core/frame/change_marker.h"
 

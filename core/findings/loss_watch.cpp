@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "core/files/text/no_value.h"
 #include "core/files/text/words.h"
 #include "core/findings/recent_load.h"
-#include "core/recording/history/finite_mean.h"
 
 namespace moescope {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/files/text/no_value.h"
 #include "core/files/text/words.h"
-#include "core/recording/history/finite_mean.h"
 
 namespace moescope {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <functional>
 
+#include "core/files/text/no_value.h"
 #include "core/files/text/words.h"
 #include "core/frame/router_stats.h"
-#include "core/recording/history/finite_mean.h"
 
 namespace moescope {
 

@@ -1,6 +1,5 @@
-// The cost of removing each expert of a model, and of removing several together, measured by
-// core/checkpoints/ablation/expert_removal.h. The similarity of experts, measured by
-// core/checkpoints/ablation/similar_experts.h.
+// The cost of removing each expert of a model, and of removing several together, and the similarity of
+// experts, measured by core/checkpoints/ablation/scans.h.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The effect of a number format on a model's predictions, operand by operand, measured by
-// core/checkpoints/ablation/precision_twins.h.
+// core/checkpoints/ablation/scans.h.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,6 @@
 #include "core/files/input_file.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/torch_file.h"
-#include "core/files/tensors/unread_form.h"
 #include "core/files/text/json_line.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"

@@ -26,7 +26,7 @@ enum class FileKind {
   config,          // TOML: settings of a run
   lesson,          // TOML: a guided lesson
   queue,           // .queue: candidates that train in groups; lies beside their recordings
-  unread,          // a known form that is not read (unread_form.h), or a binary file of unknown form
+  unread,          // a known form that is not read (unread_form()), or a binary file of unknown form
   text,            // any other file or folder: text to train on if the user chooses so
 };
 const char* file_kind_name(FileKind kind);

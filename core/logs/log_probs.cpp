@@ -8,7 +8,7 @@
 #include "core/files/input_file.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/text/json_line.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -23,7 +23,7 @@
 #include "core/frame/describe.h"
 #include "core/frame/narrow_counts.h"
 #include "core/recording/limits.h"
-#include "core/recording/notes.h"
+#include "core/recording/marks.h"
 #include "core/recording/recording.h"
 #include "core/recording/recording_file.h"
 #include "core/recording/schema.h"

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "core/checkpoints/ablation/similar_experts.h"
+#include "core/checkpoints/ablation/scans.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/training_start.h"
 #include "core/files/tensors/safetensors.h"

@@ -24,7 +24,7 @@
 #include "core/frame/change_marker.h"
 #include "core/frame/router_stats.h"
 #include "core/logs/lines/import_jsonl.h"
-#include "core/recording/history/worst_layer.h"
+#include "core/recording/history/router_window.h"
 #include "tests/support/made_up_run.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/overview/findings_panel.h"

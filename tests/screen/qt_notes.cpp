@@ -14,7 +14,7 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/recording/notes.h"
+#include "core/recording/marks.h"
 #include "tests/support/small_run.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/overview/timeline_bar.h"

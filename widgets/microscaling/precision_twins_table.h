@@ -1,5 +1,5 @@
 // The table of the effects of a number format on a checkpoint, operand by operand
-// (core/checkpoints/ablation/precision_twins.h).
+// (core/checkpoints/ablation/scans.h).
 #pragma once
 
 #include <QStandardItemModel>

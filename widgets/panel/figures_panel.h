@@ -4,7 +4,7 @@
 
 #include <QComboBox>
 
-#include "core/recording/history/worst_layer.h"
+#include "core/recording/history/router_window.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 #include "widgets/plots/value_tile.h"

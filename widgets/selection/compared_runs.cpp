@@ -1,6 +1,6 @@
 #include "widgets/selection/compared_runs.h"
 
-#include "core/findings/comparison/run_letters.h"
+#include "core/findings/comparison/comparison.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {

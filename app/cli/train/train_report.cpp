@@ -20,7 +20,6 @@
 #include "core/files/whole_file.h"
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/operand_sqnr.h"
-#include "core/findings/comparison/run_letters.h"
 #include "core/findings/comparison/verdict_words.h"
 #include "core/findings/health.h"
 #include "core/model/learner.h"

@@ -1,5 +1,3 @@
-#include "core/checkpoints/ablation/expert_removal.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -7,6 +5,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "core/checkpoints/ablation/scans.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/size.h"
 
@@ -87,7 +86,7 @@ std::vector<int> numbers_to_remove(int experts, int top_k) {
 class Removal {
  public:
   Removal(CheckpointModel& model, const std::vector<LabelledText>& texts, const ComparedTexts& which,
-          const std::function<bool(int, int)>& progress)
+          const ScanProgress& progress)
       : model_(model),
         progress_(progress),
         layers_(model.moe_layers()),
@@ -218,7 +217,7 @@ class Removal {
   }
 
   CheckpointModel& model_;
-  const std::function<bool(int, int)>& progress_;
+  const ScanProgress& progress_;
   std::vector<int> layers_;
   int experts_;
   std::vector<std::size_t> domain_of_;  // of each piece
@@ -233,7 +232,7 @@ class Removal {
 }  // namespace
 
 ExpertScan remove_each_expert(CheckpointModel& model, const std::vector<LabelledText>& texts,
-                              const ComparedTexts& which, const std::function<bool(int done, int total)>& progress) {
+                              const ComparedTexts& which, const ScanProgress& progress) {
   if (model.moe_layers().empty() || model.config().router.config.top_k >= model.config().experts)
     throw std::runtime_error("no expert can be removed: " + std::string(model.moe_layers().empty()
                                                                             ? "no layer has experts"

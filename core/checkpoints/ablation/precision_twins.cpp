@@ -1,9 +1,8 @@
-#include "core/checkpoints/ablation/precision_twins.h"
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "core/checkpoints/ablation/scans.h"
 #include "core/config/published_recipes.h"
 #include "core/model/layers/precision.h"
 #include "core/numerics/size.h"
@@ -110,8 +109,7 @@ void set_behind(std::vector<PrecisionTwin>& twins, const std::vector<PieceFigure
 }  // namespace
 
 PrecisionScan compare_precision(CheckpointModel& model, const std::vector<LabelledText>& texts,
-                                const ComparedTexts& which, Recipe recipe,
-                                const std::function<bool(int done, int total)>& progress) {
+                                const ComparedTexts& which, Recipe recipe, const ScanProgress& progress) {
   PrecisionScan scan{.recipe = recipe, .twins = twins_of(model)};
   std::vector<PrecisionTwin>& twins = scan.twins;
   const auto pieces = pieces_of(texts, which);

@@ -1,5 +1,4 @@
-#include "core/checkpoints/ablation/predictions.h"
-
+#include "core/checkpoints/ablation/scans.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/statistics/divergence.h"
 

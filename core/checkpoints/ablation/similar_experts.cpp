@@ -1,12 +1,11 @@
-#include "core/checkpoints/ablation/similar_experts.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <stdexcept>
 #include <utility>
 
-#include "core/checkpoints/float_matrix.h"
+#include "core/checkpoints/ablation/scans.h"
+#include "core/checkpoints/stored_matrix.h"
 #include "core/frame/coactivation_size.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/size.h"
@@ -81,8 +80,7 @@ struct Sums {
 }  // namespace
 
 ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::vector<LabelledText>& texts,
-                                       const ComparedTexts& which,
-                                       const std::function<bool(int done, int total)>& progress) {
+                                       const ComparedTexts& which, const ScanProgress& progress) {
   const std::vector<int> layers = model.moe_layers();
   if (layers.empty()) throw std::runtime_error("no layer has experts");
   if (!fits_coactivation(layers.size(), size(model.config().experts)))

@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/files/tensors/mapped_read.h"
+#include "core/files/tensors/tensor_file.h"
 #include "core/files/tensors/zip_archive.h"
 #include "core/files/text/text_escape.h"
 

@@ -16,7 +16,6 @@
 #include "core/files/tensors/npy.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/files/tensors/torch_file.h"
-#include "core/files/tensors/unread_form.h"
 #include "core/files/tensors/zip_archive.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"

@@ -37,4 +37,12 @@ bool index_names(const std::string& index, const std::string& file);
 // True if the folder holds an index, or .safetensors files and either a config.json or no other files.
 bool is_checkpoint_folder(const std::string& path);
 
+// Returns "is a Parquet file, which is not read: ..." for the file or folder `path`; empty if it is in none of these
+// forms. Reads the first bytes of a file, the names in a folder, and the names of the tables of a database.
+// Throws std::runtime_error with the path if a file cannot be read.
+std::string unread_form(const std::string& path);
+
+// True if these first bytes of a file are no text of any encoding: they have a NUL or other control characters.
+bool is_binary(std::string_view bytes);
+
 }  // namespace moescope

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "core/files/text/json_text.h"
-#include "core/files/text/nesting.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {

@@ -7,6 +7,8 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <csetjmp>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -16,12 +18,12 @@
 
 #include "core/files/input_file.h"
 #include "core/files/tensors/code_scales.h"
-#include "core/files/tensors/mapped_read.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/numerics/float_formats.h"
 
 namespace moescope {
+
 namespace {
 
 struct DTypeInfo {
@@ -372,6 +374,38 @@ const TensorView& TensorFile::at(std::string_view name) const {
     message += (i == 0 ? "; nearest of its " + std::to_string(tensors().size()) + ": '" : ", '") +
                printable(*near[i].second) + "'";
   mapped_->fail(message);
+}
+
+namespace {
+
+thread_local sigjmp_buf* volatile reader = nullptr;  // where this thread continues after SIGBUS, or nullptr
+struct sigaction before {};
+
+void on_bus_error(int) {
+  if (reader) siglongjmp(*reader, 1);
+  ::sigaction(SIGBUS, &before, nullptr);  // the access is repeated and reaches the previous handler
+}
+
+bool install() {
+  struct sigaction action {};
+  action.sa_handler = on_bus_error;
+  action.sa_flags = SA_NODEFER;  // siglongjmp leaves the handler without returning
+  return ::sigaction(SIGBUS, &action, &before) == 0;
+}
+
+}  // namespace
+
+bool read_mapped(void (*read)(const void*), const void* argument) {
+  [[maybe_unused]] static const bool installed = install();
+  sigjmp_buf return_point;
+  if (sigsetjmp(return_point, 0)) {
+    reader = nullptr;
+    return false;
+  }
+  reader = &return_point;
+  read(argument);
+  reader = nullptr;
+  return true;
 }
 
 }  // namespace moescope

@@ -1,18 +1,416 @@
 #include "core/files/tensors/torch_file.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
-#include "core/files/tensors/torch_tensors.h"
+#include "core/files/tensors/pickle.h"
 #include "core/files/tensors/zip_archive.h"
 #include "core/files/text/text_escape.h"
 
 namespace moescope {
 namespace {
+
+using Kind = PickleValue::Kind;
+using Items = std::vector<PickleValue*>;
+
+// The parts of a persistent id that readers need.
+struct TorchStorage {
+  std::string_view type;  // "FloatStorage"
+  std::string_view key;
+  std::size_t first_element = 0;  // for views into another storage, which PyTorch before 1.6 wrote
+};
+
+// Returns nullopt if it is not a storage.
+std::optional<TorchStorage> torch_storage(const PickleValue& id) {
+  if (id.kind != Kind::storage || id.items.front()->items.size() < 3) return std::nullopt;
+  const Items& items = id.items.front()->items;  // ("storage", type, key, location, elements, view)
+  TorchStorage storage{items[1]->name, items[2]->text};
+  if (items.size() > 5 && items[5]->items.size() >= 3) {  // (key of the view, first element, elements)
+    const std::int64_t first = items[5]->items[1]->number;
+    if (first < 0) return std::nullopt;
+    storage.first_element = first;
+  }
+  return storage;
+}
+
+struct TorchBytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const PartChecksum> checksum;
+  std::string missing;  // why the bytes are missing; empty if they are not
+};
+using FindStorage = std::function<TorchBytes(std::string_view key)>;
+
+constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxAttributes = 128;  // keys and values of a state that are searched for an attribute
+// Limits visits of a value in several places, because each place is visited.
+constexpr std::size_t kMaxPlaces = 10'000;
+constexpr std::size_t kMaxVisits = 3'000'000, kMaxSkippedValues = 100'000'000, kMaxSkippedDeepValues = 1000;
+// Limits the elements of expanded tensors, which show few values in many places, because computing figures of more
+// elements takes minutes.
+constexpr std::size_t kMaxRepeatedBytes = std::size_t{1} << 30;
+
+// Limits names, because long keys may occur in the path of a tensor again and again.
+constexpr std::size_t kLongestTensorName = std::size_t{16} << 20;
+
+struct TorchType {
+  std::string_view storage, dtype;
+  std::size_t bytes;
+  std::optional<DType> read_as;  // nullopt: tensors of this type are skipped
+};
+constexpr TorchType kTypes[] = {{"DoubleStorage", "float64", 8, DType::f64},
+                                {"FloatStorage", "float32", 4, DType::f32},
+                                {"HalfStorage", "float16", 2, DType::f16},
+                                {"BFloat16Storage", "bfloat16", 2, DType::bf16},
+                                {"LongStorage", "int64", 8, DType::i64},
+                                {"IntStorage", "int32", 4, DType::i32},
+                                {"ShortStorage", "int16", 2, DType::i16},
+                                {"CharStorage", "int8", 1, DType::i8},
+                                {"ByteStorage", "uint8", 1, DType::u8},
+                                {"BoolStorage", "bool", 1, DType::boolean},
+                                {"", "uint64", 8, DType::u64},
+                                {"", "uint32", 4, DType::u32},
+                                {"", "uint16", 2, DType::u16},
+                                {"Float8_e4m3fnStorage", "float8_e4m3fn", 1, DType::f8_e4m3},
+                                {"Float8_e5m2Storage", "float8_e5m2", 1, DType::f8_e5m2},
+                                {"", "float8_e8m0fnu", 1, DType::f8_e8m0},
+                                {"", "float4_e2m1fn_x2", 1, DType::f4},
+                                {"", "float8_e4m3fnuz", 1, std::nullopt},
+                                {"", "float8_e5m2fnuz", 1, std::nullopt},
+                                {"ComplexFloatStorage", "complex64", 8, std::nullopt},
+                                {"ComplexDoubleStorage", "complex128", 16, std::nullopt},
+                                {"QInt8Storage", "qint8", 1, std::nullopt},
+                                {"QUInt8Storage", "quint8", 1, std::nullopt},
+                                {"QInt32Storage", "qint32", 4, std::nullopt},
+                                {"QUInt4x2Storage", "quint4x2", 1, std::nullopt},
+                                {"QUInt2x4Storage", "quint2x4", 1, std::nullopt}};
+
+const TorchType* find_type(std::string_view name) {
+  const auto* found = std::ranges::find_if(
+      kTypes, [&](const TorchType& type) { return type.dtype == name || (!name.empty() && type.storage == name); });
+  return found == std::end(kTypes) ? nullptr : found;
+}
+
+// Returns the bytes of an element for names such as "FloatStorage" and "float32", also for types that are skipped;
+// nullopt for unknown names.
+std::optional<std::size_t> torch_type_bytes(std::string_view name) {
+  const TorchType* type = find_type(name);
+  return type ? std::optional(type->bytes) : std::nullopt;
+}
+
+// Why a tensor or an object is skipped.
+struct SkippedTensor : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Part of the path to a value.
+struct Step {
+  const PickleValue* key = nullptr;  // key in a dict; nullptr: `index` in a list
+  std::size_t index = 0;
+};
+
+std::string shown_global(const PickleValue& global) {
+  const std::string_view module = global.text.substr(0, 100), name = global.name.substr(0, 100);
+  return printable(std::string(module) + (module.empty() ? "" : ".") + std::string(name));
+}
+
+// True for the attributes that hold a module's parameters.
+bool is_part_of_module(std::string_view attribute) {
+  return attribute == "_parameters" || attribute == "_buffers" || attribute == "_modules";
+}
+
+// Functions of torch._utils whose tensors are skipped, with a description of these tensors.
+struct KnownMaker {
+  std::string_view name, what;
+};
+constexpr KnownMaker kSkippedMakers[] = {
+    {"_rebuild_qtensor", "is quantized by PyTorch; save tensor.dequantize()"},
+    {"_rebuild_sparse_tensor", "is sparse; save tensor.to_dense()"},
+    {"_rebuild_sparse_csr_tensor", "is sparse; save tensor.to_dense()"},
+    {"_rebuild_nested_tensor", "is nested; save tensor.to_padded_tensor(0.0)"},
+    {"_rebuild_meta_tensor_no_storage", "is on the device meta and has no values"},
+    {"_rebuild_device_tensor_from_numpy", "lies in the pickle itself; save tensor.cpu()"},
+    {"_rebuild_device_tensor_from_cpu_tensor", "lies in the pickle itself; save tensor.cpu()"}};
+
+class Collector {
+ public:
+  Collector(const FindStorage& find, bool big_endian, MappedTensors& file)
+      : find_(find), big_endian_(big_endian), file_(file) {}
+
+  void collect(const PickleValue& value) {
+    if (empty_.contains(&value)) return;
+    const std::size_t visits = visits_, found = file_.tensors.size() + file_.skipped.size();
+    visit(value);
+    // Containers may contain each other in so many ways that there are too many paths. Therefore a container in which
+    // no tensor was found is not visited again.
+    if (visits_ > visits + 1 && found == file_.tensors.size() + file_.skipped.size()) empty_.insert(&value);
+  }
+
+ private:
+  void visit(const PickleValue& value) {
+    // Plain values are passed over quickly, because lists of numbers may be long.
+    passed_ += value.items.size();
+    if (++visits_ > kMaxVisits || passed_ > kMaxSkippedValues)
+      file_.fail("holds more than " + std::to_string(kMaxVisits) + " containers and objects, or more values than " +
+                 std::to_string(kMaxSkippedValues));
+    if (path_.size() > static_cast<std::size_t>(kMaxDepth)) return skip_too_deep();
+    if ((value.kind == Kind::call || value.kind == Kind::storage) && ++places_[&value] > kMaxPlaces)
+      file_.fail("names one tensor or object in more than " + std::to_string(kMaxPlaces) + " places");
+    switch (value.kind) {
+      case Kind::dict:
+        for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) below({value.items[i]}, *value.items[i + 1]);
+        return;
+      case Kind::list:
+        for (std::size_t i = 0; i < value.items.size(); ++i) below({nullptr, i}, *value.items[i]);
+        return;
+      case Kind::call:
+        return collect_call(value);
+      case Kind::storage:
+        return skip("is a storage and no tensor");
+      default:
+        return;
+    }
+  }
+
+  void below(Step step, const PickleValue& value) {
+    if (value.kind == Kind::none || value.kind == Kind::number || value.kind == Kind::text) return;
+    path_.push_back(step);
+    collect(value);
+    path_.pop_back();
+  }
+
+  std::string name() const {
+    std::string text;
+    for (const Step& step : path_) {
+      if (step.key && objects_ > 0 && is_part_of_module(step.key->text)) continue;
+      if (!text.empty()) text += '.';
+      text += !step.key                        ? std::to_string(step.index)
+              : step.key->kind == Kind::text   ? std::string(step.key->text)
+              : step.key->kind == Kind::number ? std::to_string(step.key->number)
+                                               : std::string("?");
+      if (text.size() > kLongestTensorName)
+        file_.fail("names a tensor by more than " + std::to_string(kLongestTensorName >> 20) + " MiB");
+    }
+    return text.empty() ? std::filesystem::path(file_.path).stem().string() : text;
+  }
+
+  void skip_too_deep() {
+    const std::string reason = "is nested more than " + std::to_string(kMaxDepth) + " deep";
+    if (++too_deep_ > kMaxSkippedDeepValues) file_.fail("holds much that " + reason);
+    skip(reason);
+  }
+  void skip(const std::string& reason) { file_.skip(name(), reason); }
+
+  void collect_call(const PickleValue& call) {
+    const PickleValue& function = *call.items[0];
+    const Items& arguments = call.items[1]->items;
+    try {
+      if (function.text == "torch._utils" && rebuild_tensor(function.name, arguments)) return;
+      if (function.text == "torch._tensor" && function.name.starts_with("_rebuild_from_type"))
+        return take_typed(arguments);
+      if (function.text == "torch.jit._pickle" && !arguments.empty()) return collect_same_place(*arguments[0]);
+      if (function.text == "__builtin__" || function.text == "builtins") {  // set(), bytearray()
+        for (const PickleValue* argument : arguments) collect_same_place(*argument);
+        return;
+      }
+      if (function.is("_codecs", "encode") || function.is("torch", "Size") || function.is("torch", "device") ||
+          function.is("torch.serialization", "_get_layout"))
+        return;
+    } catch (const SkippedTensor& skipped) {
+      return skip(skipped.what());
+    }
+    collect_object(call);
+  }
+
+  // Collects the attributes of an object that are tensors, whatever its class is.
+  void collect_object(const PickleValue& object) {
+    const std::size_t before = file_.tensors.size();
+    ++objects_;
+    if (object.state) collect_same_place(*object.state);
+    --objects_;
+    if (objects_ == 0 && file_.tensors.size() == before)
+      skip("is the Python object " + shown_global(*object.items[0]) + ", and code in a file is not run");
+  }
+
+  // Returns false if the function makes something other than a tensor.
+  bool rebuild_tensor(std::string_view maker, const Items& arguments) {
+    if (maker == "_rebuild_parameter" || maker == "_rebuild_parameter_with_state") {
+      if (!arguments.empty()) collect_same_place(*arguments[0]);
+      return true;
+    }
+    if (maker == "_rebuild_tensor" || maker == "_rebuild_tensor_v2") {
+      add(arguments, {});
+      return true;
+    }
+    if (maker == "_rebuild_tensor_v3") {
+      if (arguments.size() < 7) throw SkippedTensor("has too few arguments");
+      add(arguments, arguments[6]->name);
+      return true;
+    }
+    const auto* known = std::ranges::find(kSkippedMakers, maker, &KnownMaker::name);
+    if (known != std::end(kSkippedMakers)) throw SkippedTensor(std::string(known->what));
+    return false;
+  }
+
+  void collect_same_place(const PickleValue& value) {
+    if (same_place_ == kMaxDepth) return skip_too_deep();
+    ++same_place_;
+    collect(value);
+    --same_place_;
+  }
+
+  // Takes a tensor of a subclass. `arguments` are (function, type, arguments, state).
+  void take_typed(const Items& arguments) {
+    if (arguments.size() < 3) throw SkippedTensor("has too few arguments");
+    const PickleValue &function = *arguments[0], &type = *arguments[1];
+    const Items& inner = arguments[2]->items;
+    if (function.is("torch._utils", "_rebuild_wrapper_subclass")) return take_wrapper(type, inner, arguments);
+    const bool computed = function.text != "torch._utils" || !rebuild_tensor(function.name, inner);
+    if (computed) throw SkippedTensor("is a " + shown_global(type) + ", whose values its class computes");
+  }
+
+  // Takes a DTensor's local part as the tensor if this part is the whole tensor.
+  void take_wrapper(const PickleValue& type, const Items& inner, const Items& arguments) {
+    if (!type.name.ends_with("DTensor") || inner.size() < 3 || arguments.size() < 4)
+      throw SkippedTensor("is a " + shown_global(type) + ", whose values its class computes");
+    const PickleValue* local = attribute(*arguments[3], "_local_tensor");
+    const bool plain = local && local->kind == Kind::call && local->items[0]->text == "torch._utils" &&
+                       local->items[1]->items.size() >= 4;
+    if (!plain || numbers(*local->items[1]->items[2]) != numbers(*inner[2]))
+      throw SkippedTensor("is a part of the DTensor " + shape_text(numbers(*inner[2])) +
+                          ", whose other parts are in other files; save tensor.full_tensor()");
+    collect_same_place(*local);
+  }
+
+  // Finds an attribute in a state, which is a dict or, for some classes, a pair whose second value is a dict.
+  static const PickleValue* attribute(const PickleValue& state, std::string_view name) {
+    if (state.kind == Kind::list)
+      return state.items.size() == 2 && state.items[1]->kind == Kind::dict ? attribute(*state.items[1], name) : nullptr;
+    for (std::size_t i = 0; i + 1 < std::min(state.items.size(), kMaxAttributes); i += 2)
+      if (state.items[i]->text == name) return state.items[i + 1];
+    return nullptr;
+  }
+
+  // Adds a tensor. `arguments` are (storage, offset, size, stride, requires_grad, hooks, dtype or metadata, ...).
+  void add(const Items& arguments, std::string_view dtype_name_given) {
+    if (arguments.size() < 4) throw SkippedTensor("has too few arguments");
+    const auto storage = torch_storage(*arguments[0]);
+    if (!storage) throw SkippedTensor("has no storage");
+    const std::string_view type = dtype_name_given.empty() ? storage->type : dtype_name_given;
+    const TorchType* known = find_type(type);
+    if (!known || !known->read_as)
+      throw SkippedTensor("has the type " + printable(std::string(type.substr(0, 100))) + ", which is not read");
+    const PickleValue& metadata = *arguments[arguments.size() > 7 ? 7 : arguments.size() - 1];
+    if (metadata.kind == Kind::dict && is_set(attribute(metadata, "neg")))
+      throw SkippedTensor("is a negated view; save tensor.resolve_neg()");
+    TensorView tensor{{}, *known->read_as, numbers(*arguments[2]), {}};
+    tensor.strides = numbers(*arguments[3]);
+    tensor.big_endian = big_endian_;
+    if (tensor.strides.size() != tensor.shape.size()) throw SkippedTensor("has other strides than sizes");
+    if (arguments[1]->kind != Kind::number || arguments[1]->number < 0)
+      throw SkippedTensor("has no place in its storage");
+    place_in_storage(tensor, *storage, arguments[1]->number);
+    tensor.name = name();
+    file_.add(std::move(tensor));
+  }
+
+  static bool is_set(const PickleValue* flag) { return flag && flag->kind == Kind::number && flag->number != 0; }
+
+  void place_in_storage(TensorView& tensor, const TorchStorage& storage, std::size_t offset) const {
+    const TorchBytes stored = find_(storage.key);
+    if (!stored.missing.empty()) throw SkippedTensor(stored.missing);
+    const std::size_t size = std::max<std::size_t>(1, dtype_bits(tensor.dtype) / 8);
+    std::size_t first = 0, last = 0;  // elements
+    bool fits = !__builtin_add_overflow(offset, storage.first_element, &first);
+    const bool empty = std::ranges::find(tensor.shape, 0u) != tensor.shape.end();
+    std::size_t elements = 1, step = 0;
+    for (std::size_t d = 0; fits && !empty && d < tensor.shape.size(); ++d)
+      fits = !__builtin_mul_overflow(elements, tensor.shape[d], &elements) &&
+             !__builtin_mul_overflow(tensor.shape[d] - 1, tensor.strides[d], &step) &&
+             !__builtin_add_overflow(last, step, &last);
+    const std::size_t held = stored.bytes.size() / size;
+    fits = fits && first <= held && (empty || last < held - first);
+    if (!fits)
+      throw SkippedTensor("does not fit into its storage: shape " + shape_text(tensor.shape) + ", strides " +
+                          shape_text(tensor.strides) + " from element " + std::to_string(offset) +
+                          " on need more than its " + std::to_string(stored.bytes.size()) + " bytes");
+    tensor.bytes = stored.bytes.subspan(first * size, empty ? 0 : (last + 1) * size);
+    tensor.checksum = stored.checksum;
+    if (empty || is_row_by_row(tensor)) tensor.strides.clear();
+    if (!tensor.strides.empty() && elements > kMaxRepeatedBytes && elements > held)
+      throw SkippedTensor("repeats its " + std::to_string(held) + " stored values in " + std::to_string(elements) +
+                          " places; save tensor.contiguous()");
+    if (tensor.dtype == DType::f4) unpack_pairs(tensor);
+  }
+
+  // Gives a float4_e2m1fn_x2 tensor, whose elements are pairs of values, the shape of its values.
+  static void unpack_pairs(TensorView& tensor) {
+    if (!tensor.strides.empty() || tensor.shape.empty())
+      throw SkippedTensor("has the type float4_e2m1fn_x2 and is not stored row by row; save tensor.contiguous()");
+    tensor.shape.back() *= 2;
+  }
+
+  static bool is_row_by_row(const TensorView& tensor) {
+    std::size_t stride = 1;
+    for (std::size_t d = tensor.shape.size(); d-- > 0; stride *= tensor.shape[d])
+      if (tensor.shape[d] != 1 && tensor.strides[d] != stride) return false;
+    return true;
+  }
+
+  static std::vector<std::size_t> numbers(const PickleValue& list) {
+    if (list.items.size() > kMaxDimensions)
+      throw SkippedTensor("has " + std::to_string(list.items.size()) + " dimensions; allowed: at most " +
+                          std::to_string(kMaxDimensions));
+    std::vector<std::size_t> found;
+    for (const PickleValue* item : list.items) {
+      if (item->kind != Kind::number || item->number < 0)
+        throw SkippedTensor("has a size that is not a whole number of at least 0");
+      found.push_back(item->number);
+    }
+    return found;
+  }
+
+  const FindStorage& find_;
+  bool big_endian_;
+  MappedTensors& file_;
+  std::unordered_set<const PickleValue*> empty_;                // containers in which no tensor was found
+  std::unordered_map<const PickleValue*, std::size_t> places_;  // visits of each tensor and object
+  std::vector<Step> path_;                                      // from the root to the current value
+  int objects_ = 0;                                             // number of objects on the path
+  int same_place_ = 0;                                          // depth of nested calls of collect_same_place()
+  std::size_t visits_ = 0, passed_ = 0, too_deep_ = 0;
+};
+
+// Skips tensors that have the name of a tensor before them: {"a.b": x, "a": {"b": y}} has two tensors with one path.
+void skip_same_names(MappedTensors& file) {
+  std::vector<std::size_t> repeated;
+  {
+    std::unordered_set<std::string_view> names;
+    for (std::size_t i = 0; i < file.tensors.size(); ++i)
+      if (!names.insert(file.tensors[i].name).second) repeated.push_back(i);
+  }
+  for (std::size_t i = repeated.size(); i-- > 0;) {
+    file.skip(file.tensors[repeated[i]].name, "has the name of a tensor before it");
+    file.tensors[repeated[i]].name.clear();
+  }
+  if (!repeated.empty()) std::erase_if(file.tensors, [](const TensorView& tensor) { return tensor.name.empty(); });
+}
+
+void collect_torch_tensors(const Pickle& pickle, const FindStorage& find, bool big_endian, MappedTensors& file) {
+  Collector(find, big_endian, file).collect(*pickle.root);
+  skip_same_names(file);
+  std::ranges::stable_sort(file.tensors, {}, [](const TensorView& tensor) { return tensor.bytes.data(); });
+  file.index_names();
+}
 
 constexpr std::string_view kPickled = "data.pkl";
 
@@ -61,7 +459,6 @@ class LegacyReader {
   }
 
  private:
-  using Kind = PickleValue::Kind;
   static constexpr std::size_t kMaxPickleBytes = std::size_t{64} << 20;
   static constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 

@@ -1,5 +1,3 @@
-#include "core/files/tensors/unread_form.h"
-
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
 #include "core/files/sqlite.h"
+#include "core/files/tensors/open_tensors.h"
 #include "core/files/text/text_escape.h"
 
 namespace moescope {

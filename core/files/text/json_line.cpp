@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <system_error>
 
-#include "core/files/text/nesting.h"
 #include "core/files/text/text_encoding.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 

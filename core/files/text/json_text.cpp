@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "core/files/text/nesting.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 

@@ -1,6 +1,8 @@
 // Reads the tables of a TOML file by key, and collects every problem with its file, line, key and what is allowed.
 #pragma once
 
+#include <toml++/toml.h>
+
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -10,10 +12,16 @@
 #include <string_view>
 #include <vector>
 
-#include "core/files/file_problem.h"
-#include "core/files/text/toml_text.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
+
+// Throws toml::parse_error with the line and the reason, also if a key has more than 16 parts or values are nested more
+// than 256 deep.
+toml::table parse_toml(std::string_view text, std::string_view file_name);
+
+// Returns the comment at the beginning of a file, without the comment signs.
+std::string leading_comment(std::string_view text);
 
 int line_of(const toml::node& node);
 

@@ -11,7 +11,7 @@
 #include "core/files/input_file.h"
 #include "core/files/sqlite.h"
 #include "core/files/text/text_escape.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/logs/events/import_trackio.h"
 #include "core/logs/events/tagged_run.h"

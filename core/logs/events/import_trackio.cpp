@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/files/text/json_text.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 #include "core/logs/lines/log_reader.h"
 #include "core/logs/run_choice.h"
 

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "core/files/text/json_text.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 

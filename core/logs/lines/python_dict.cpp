@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/files/text/json_text.h"
-#include "core/files/text/nesting.h"
+#include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 
 namespace moescope {

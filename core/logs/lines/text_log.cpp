@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/files/text/json_text.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/lines/printed_step.h"

@@ -14,7 +14,7 @@
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/text/base64.h"
 #include "core/files/text/json_line.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 #include "core/logs/routing/routed_shape.h"
 #include "core/logs/routing/routed_tokens.h"
 

@@ -14,7 +14,7 @@
 #include "core/files/input_file.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
-#include "core/files/text/trimmed.h"
+#include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/run_choice.h"

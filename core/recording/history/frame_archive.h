@@ -4,19 +4,80 @@
 // Not thread-safe: History locks it. find() returns packed parts, so that the caller can unpack them without the lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "core/frame/frame.h"
 #include "core/recording/history/frame_pack.h"
-#include "core/recording/history/kept_frames.h"
+#include "core/recording/history/thinning.h"
 
 namespace moescope {
+
+class KeptFrames {
+ public:
+  struct Entry {
+    std::int64_t step;
+    std::uint64_t ordinal;
+    std::shared_ptr<const PackedFrame> packed;
+  };
+
+  void append(std::int64_t step, PackedFrame packed) {
+    const std::uint64_t ordinal = entries_.empty() ? 0 : entries_.back().ordinal + 1;
+    entries_.push_back({step, ordinal, std::make_shared<const PackedFrame>(std::move(packed))});
+    bytes_ += bytes_of(entries_.back());
+  }
+
+  void truncate(std::int64_t step) {
+    while (!entries_.empty() && entries_.back().step >= step) {
+      bytes_ -= bytes_of(entries_.back());
+      entries_.pop_back();
+    }
+  }
+
+  bool thin() {
+    const std::size_t half_count = entries_.size() / 2;
+    const int level = finest_level(std::span<const Entry>(entries_).first(half_count));
+    if (level < 0) return false;
+    const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half_count);
+    const auto kept_end = std::stable_partition(
+        entries_.begin(), end, [level](const Entry& entry) { return !is_dropped(entry.ordinal, level); });
+    for (auto dropped = kept_end; dropped != end; ++dropped) bytes_ -= bytes_of(*dropped);
+    entries_.erase(kept_end, end);
+    entries_.shrink_to_fit();
+    interval_ = std::max(interval_, 2 << level);
+    return true;
+  }
+
+  // Returns the newest entry at or before `step`; nullptr if there is no such entry.
+  const Entry* find(std::int64_t step) const {
+    const auto after = std::upper_bound(entries_.begin(), entries_.end(), step,
+                                        [](std::int64_t s, const Entry& entry) { return s < entry.step; });
+    return after == entries_.begin() ? nullptr : &*std::prev(after);
+  }
+
+  std::vector<std::int64_t> steps() const {
+    std::vector<std::int64_t> steps;
+    for (const Entry& entry : entries_) steps.push_back(entry.step);
+    return steps;
+  }
+  std::size_t bytes() const { return bytes_ + entries_.capacity() * sizeof(Entry); }
+  int interval() const { return interval_; }
+
+ private:
+  static std::size_t bytes_of(const Entry& entry) {
+    return sizeof(PackedFrame) + 2 * sizeof(void*) + entry.packed->capacity();
+  }
+  std::vector<Entry> entries_;
+  std::size_t bytes_ = 0;
+  int interval_ = 1;
+};
 
 // Indexed by part; nullopt if the frame has no arrays of that part.
 using PackedParts = std::array<std::optional<PackedFrame>, kNumFrameParts>;

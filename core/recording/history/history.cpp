@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "core/recording/history/frame_archive.h"
-#include "core/recording/history/kept_frames.h"
 #include "core/recording/history/load_rows.h"
 #include "core/recording/history/scalar_columns.h"
 

@@ -22,7 +22,7 @@
 #include "core/recording/history/frame_pack.h"
 #include "core/recording/history/pyramid.h"
 #include "core/recording/history/settings_track.h"
-#include "core/recording/history/step_range.h"
+#include "core/recording/history/step_rows.h"
 
 namespace moescope {
 

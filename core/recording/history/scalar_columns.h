@@ -18,7 +18,6 @@
 #include "core/frame/frame.h"
 #include "core/frame/metrics.h"
 #include "core/recording/history/pyramid.h"
-#include "core/recording/history/step_range.h"
 #include "core/recording/history/step_rows.h"
 
 namespace moescope {

@@ -75,7 +75,7 @@ class LiveRuns {
   // std::invalid_argument without any change if there is no such checkpoint, kMaxRuns runs are open, or a change is
   // invalid.
   int branch(int run, std::int64_t step, const std::vector<LiveChange>& changes);
-  // Adds a note to any step of a run (an empty text deletes the step's note, notes.h), or data of a run
+  // Adds a note to any step of a run (an empty text deletes the step's note, marks.h), or data of a run
   // (is_data_marker()), in its recording as well. A rewind to an earlier step deletes both.
   void pin(Marker marker);
   // Returns the run's settings with all accepted changes. Throws std::invalid_argument if there is no such run.

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <numeric>
 
+#include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/checkpoint_run.h"
-#include "core/checkpoints/continue_text.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/checkpoints/ablation/expert_removal.h"
+#include "core/checkpoints/ablation/scans.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/small_checkpoint.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/checkpoints/ablation/precision_twins.h"
+#include "core/checkpoints/ablation/scans.h"
 #include "core/config/published_recipes.h"
 #include "core/numerics/gemm.h"
 #include "tests/support/kept_logits.h"

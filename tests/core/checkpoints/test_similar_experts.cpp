@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/checkpoints/ablation/similar_experts.h"
+#include "core/checkpoints/ablation/scans.h"
 #include "core/numerics/size.h"
 #include "core/numerics/threads.h"
 #include "tests/support/problem_of.h"

@@ -9,7 +9,6 @@
 #include "core/recording/history/last_array.h"
 #include "core/recording/history/loss_trend.h"
 #include "core/recording/history/router_window.h"
-#include "core/recording/history/worst_layer.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/sample_log.h"
 #include "tests/support/says.h"

@@ -10,7 +10,6 @@
 #include "core/files/input_file.h"
 #include "core/files/sqlite.h"
 #include "core/files/tensors/open_tensors.h"
-#include "core/files/tensors/unread_form.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/runs_in_folder.h"
 #include "tests/support/problem_of.h"

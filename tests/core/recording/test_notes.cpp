@@ -8,7 +8,6 @@
 #include "core/files/sqlite.h"
 #include "core/frame/change_marker.h"
 #include "core/recording/marks.h"
-#include "core/recording/notes.h"
 #include "core/recording/recording.h"
 #include "core/recording/schema.h"
 #include "core/training/engine/live_runs.h"

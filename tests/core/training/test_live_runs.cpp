@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/config/config_field.h"
-#include "core/recording/notes.h"
+#include "core/recording/marks.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
