@@ -4,7 +4,6 @@
 #include <array>
 #include <filesystem>
 #include <initializer_list>
-#include <stdexcept>
 
 #include "core/checkpoints/config_keys.h"
 #include "core/files/folder_walk.h"
@@ -12,6 +11,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {
@@ -471,7 +471,7 @@ std::string architecture_names() {
 
 CheckpointConfig parse_checkpoint_config(const std::string& text, const std::string& path) {
   const Json json = parse_json(text, path);
-  if (!json.is_object()) throw std::runtime_error(path + ": is no JSON object");
+  if (!json.is_object()) refuse(path, "is no JSON object");
   ConfigKeys keys(json, path);
   CheckpointConfig c;
   c.path = path;
@@ -514,8 +514,7 @@ CheckpointConfig read_checkpoint_config(const std::string& path) {
   const Json json = parse_json(read_file(quantization_path.string(), kLargestConfig, "hf_quant_config.json"),
                                quantization_path.string());
   const auto stated = json.find("quantization");
-  if (!json.is_object() || stated == json.end())
-    throw std::runtime_error(quantization_path.string() + ": has no object 'quantization'");
+  if (!json.is_object() || stated == json.end()) refuse(quantization_path.string(), "has no object 'quantization'");
   read_quantization(*stated, quantization_path.string(), "quantization.", config.quantization);
   return config;
 }

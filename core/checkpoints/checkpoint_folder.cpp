@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <ranges>
-#include <stdexcept>
 
 #include "core/files/input_file.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {
@@ -54,7 +54,7 @@ std::string main_snapshot(const fs::path& cache) {
 }
 
 void require_read_form(const std::string& path) {
-  if (const std::string form = unread_form(path); !form.empty()) throw std::runtime_error(path + ": " + form);
+  if (const std::string form = unread_form(path); !form.empty()) refuse(path, form);
 }
 
 }  // namespace
@@ -92,10 +92,10 @@ std::string checkpoint_folder(const std::string& path) {
   const std::vector<std::string> found = checkpoints_below(path, kNamedFolders + 1);
   if (found.size() == 1) return found.front();
   if (found.empty()) require_read_form(path);
-  if (found.empty()) throw std::runtime_error(path + ": holds no config.json with .safetensors, nor do its subfolders");
+  if (found.empty()) refuse(path, "holds no config.json with .safetensors, nor do its subfolders");
   const std::string names = joined(found | std::views::take(kNamedFolders), ", ", printable);
-  throw std::runtime_error(path + ": holds several models: " + names +
-                           (found.size() > kNamedFolders ? " and more" : "") + "; name one of them");
+  refuse(path,
+         "holds several models: " + names + (found.size() > kNamedFolders ? " and more" : "") + "; name one of them");
 }
 
 }  // namespace moescope

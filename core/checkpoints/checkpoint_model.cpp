@@ -14,6 +14,7 @@
 #include "core/files/folder_walk.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 #include "core/model/decoder.h"
 #include "core/numerics/threads.h"
 
@@ -47,9 +48,9 @@ std::string weights_in(const std::string& folder) {
   if (!std::filesystem::exists(single)) return folder;
   if (!std::filesystem::exists(index)) return single.string();
   if (!index_names(index.string(), "model.safetensors"))
-    throw std::runtime_error(folder +
-                             ": holds model.safetensors and an index of other files; remove the one that does "
-                             "not belong to the model");
+    refuse(folder,
+           "holds model.safetensors and an index of other files; remove the one that does "
+           "not belong to the model");
   return folder;
 }
 
@@ -81,7 +82,7 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
   for (const std::string& file : file_.files()) require_inside(folder, file);
   if (!file_.skipped().empty()) {
     const SkippedEntry& entry = file_.skipped().front();
-    throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.reason);
+    refuse(file_.path(), "'" + printable(entry.name) + "' " + entry.reason);
   }
   WeightReader weights(file_, config_.quantization, failure_, arithmetic);
   embedding_ = weights.matrix("model.embed_tokens.weight", config_.vocab, config_.dim);
@@ -155,8 +156,7 @@ void CheckpointModel::restore_experts() {
 }
 
 void CheckpointModel::require_pages() const {
-  if (const std::string reason = failure_->reason(); !reason.empty())
-    throw std::runtime_error(file_.path() + ": " + reason);
+  if (const std::string reason = failure_->reason(); !reason.empty()) refuse(file_.path(), reason);
 }
 
 // A forward pass over the tokens of several sequences.

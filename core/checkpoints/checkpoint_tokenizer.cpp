@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {
@@ -25,7 +25,7 @@ Json read_object(const fs::path& folder, const char* name) {
   if (!fs::exists(path, error)) return Json::object();
   require_inside(folder, path);
   Json json = parse_json(read_file(path.string(), kLargestTokenizerConfig, "tokenizer_config.json"), path.string());
-  if (!json.is_object()) throw std::runtime_error(path.string() + ": is no JSON object");
+  if (!json.is_object()) refuse(path.string(), "is no JSON object");
   return json;
 }
 
@@ -77,8 +77,7 @@ class SpecialTokenRules {
     if (!token && stated_value) return note(flag, stated_value, "there is no '" + key + "'; none is added");
     if (!token) return;
     const std::optional<std::int32_t> id = to_.tokenizer.id_of(*token);
-    if (!id && stated_value)
-      throw std::runtime_error(path_ + ": '" + key + "' " + in_marks(*token) + " is no token of tokenizer.json");
+    if (!id && stated_value) refuse(path_, "'" + key + "' " + in_marks(*token) + " is no token of tokenizer.json");
     if (!id) return;
     const bool present = std::ranges::find(ids, *id) != ids.end();
     if (present == stated_value) return;

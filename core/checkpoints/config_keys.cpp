@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {
@@ -38,7 +38,7 @@ ConfigKeys::ConfigKeys(const Json& json, std::string path, std::string prefix)
     : json_(json), path_(std::move(path)), prefix_(std::move(prefix)) {}
 
 void ConfigKeys::fail(std::string_view key, const std::string& what) const {
-  throw std::runtime_error(path_ + ": '" + prefix_ + printable(std::string(key)) + "' " + what);
+  refuse(path_, "'" + prefix_ + printable(std::string(key)) + "' " + what);
 }
 
 const Json* ConfigKeys::find(std::initializer_list<const char*> keys) {

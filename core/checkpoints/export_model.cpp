@@ -5,7 +5,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "core/files/input_file.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/files/text/json_text.h"
+#include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
 #include "core/files/whole_folder.h"
 #include "core/model/tokenizer/byte_alphabet.h"
@@ -218,8 +218,8 @@ std::string tokenizer_text(const RunConfig& config) {
   if (path.empty()) return tokenizer_json().dump(2) + '\n';
   const std::string text = read_file(path, kLargestTokenizer, "tokenizer.json");
   if (const Tokenizer read(text, path); read.end() > config.model.vocab)
-    throw std::runtime_error(path + ": has " + std::to_string(read.end()) + " tokens, but the model has " +
-                             std::to_string(config.model.vocab) + "; it is not the tokenizer of the run");
+    refuse(path, "has " + std::to_string(read.end()) + " tokens, but the model has " +
+                     std::to_string(config.model.vocab) + "; it is not the tokenizer of the run");
   const nlohmann::json file = parse_json(text, path);
   OrderedJson exported;
   for (const char* key : {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
@@ -230,9 +230,9 @@ std::string tokenizer_text(const RunConfig& config) {
 
 RunConfig config_of(const SafetensorsFile& file) {
   const auto text = file.metadata().find("config");
-  if (text == file.metadata().end()) throw std::runtime_error(file.path() + ": is not a checkpoint of MoEScope");
+  if (text == file.metadata().end()) refuse(file.path(), "is not a checkpoint of MoEScope");
   const ParsedConfig parsed = parse_config(text->second, file.path() + " (config)");
-  if (!parsed.problems.empty()) throw std::runtime_error(file.path() + ": " + parsed.problems.front().text());
+  if (!parsed.problems.empty()) refuse(file.path(), parsed.problems.front().text());
   return parsed.config;
 }
 
@@ -317,10 +317,9 @@ ExportedModel export_for_transformers(const std::string& checkpoint, const std::
   const SafetensorsFile file(checkpoint);
   const RunConfig config = config_of(file);
   if (const std::string reason = why_not_in_transformers(config); !reason.empty())
-    throw std::runtime_error(checkpoint + ": no class of transformers supports it: " + reason);
+    refuse(checkpoint, "no class of transformers supports it: " + reason);
   if (config.router.score_func != ScoreFunc::sigmoid && has_bias(file, config, [](float bias) { return bias != 0; }))
-    throw std::runtime_error(checkpoint +
-                             ": no class of transformers supports it: expert_bias of a softmax router is not 0");
+    refuse(checkpoint, "no class of transformers supports it: expert_bias of a softmax router is not 0");
   const std::string tokenizer = tokenizer_text(config);
   const std::vector<Exported> tensors = ModelExport(file, config).tensors();
   const OrderedJson tokenizer_config{{"tokenizer_class", "PreTrainedTokenizerFast"},

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <stdexcept>
 
 #include "core/checkpoints/config_keys.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {
@@ -181,8 +181,8 @@ class QuantizationReader {
     const std::string name = keys.text({"quant_algo"}, "");
     for (const Algorithm& one : kAlgorithms)
       if (name == one.name) return one;
-    keys.fail("quant_algo", "is '" + printable(name) + "', which is not supported; allowed: " +
-                                joined(kAlgorithms, ", ", &Algorithm::name));
+    keys.fail("quant_algo", "is '" + printable(name) +
+                                "', which is not supported; allowed: " + joined(kAlgorithms, ", ", &Algorithm::name));
   }
 
   void read_modelopt() {
@@ -288,8 +288,7 @@ std::string StatedQuantization::problem(const TensorView& weight) const {
 }
 
 void read_quantization(const Json& json, const std::string& path, const std::string& prefix, StatedQuantization& to) {
-  if (!json.is_object())
-    throw std::runtime_error(path + ": '" + prefix.substr(0, prefix.size() - 1) + "' is not an object");
+  if (!json.is_object()) refuse(path, "'" + prefix.substr(0, prefix.size() - 1) + "' is not an object");
   QuantizationReader(json, path, prefix, to).read();
 }
 

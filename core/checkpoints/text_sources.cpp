@@ -13,6 +13,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {
@@ -39,7 +40,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     entries.push_back(it->path());
-  if (error) throw std::runtime_error(folder.string() + ": " + error.message());
+  if (error) refuse(folder.string(), error.message());
   std::ranges::sort(entries);
   return entries;
 }
@@ -73,7 +74,7 @@ class TextReader {
       }
     }
     if (to_.texts.size() > before) return;
-    throw std::runtime_error(path + ": holds no text" + (to_.notes.empty() ? "" : "; " + to_.notes.back()));
+    refuse(path, "holds no text" + (to_.notes.empty() ? "" : "; " + to_.notes.back()));
   }
 
  private:
@@ -81,7 +82,7 @@ class TextReader {
     const std::string text = read_file(path.string(), kLargestText, "text");
     if (text.empty()) return;
     const std::string problem = problem_of_text(text);
-    if (!problem.empty() && required) throw std::runtime_error(path.string() + ": " + problem);
+    if (!problem.empty() && required) refuse(path.string(), problem);
     if (problem.empty())
       to_.texts.push_back({domain, tokenizer_.encode(text)});
     else
@@ -98,15 +99,14 @@ LabelledText read_token_ids(const std::string& path) {
   for (const char *at = text.data(), *end = at + text.size(); at < end;) {
     std::int32_t id = 0;
     const auto [next, error] = std::from_chars(at, end, id);
-    if (error == std::errc::result_out_of_range) throw std::runtime_error(path + ": holds a number beyond 2^31");
+    if (error == std::errc::result_out_of_range) refuse(path, "holds a number beyond 2^31");
     if (error == std::errc()) {
       read.ids.push_back(id);
       at = next;
     } else if (std::string_view(" \t\r\n,[]").find(*at) != std::string_view::npos) {
       ++at;
     } else {
-      throw std::runtime_error(path + ": holds '" + printable(std::string(1, *at)) +
-                               "'; allowed: whole numbers between blanks and commas");
+      refuse(path, "holds '" + printable(std::string(1, *at)) + "'; allowed: whole numbers between blanks and commas");
     }
   }
   return read;

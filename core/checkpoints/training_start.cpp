@@ -12,6 +12,7 @@
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/text_sources.h"
 #include "core/files/folder_walk.h"
+#include "core/files/unreadable.h"
 #include "core/model/tokenizer/tokenizer.h"
 
 namespace moescope {
@@ -19,30 +20,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const CheckpointConfig& c, const std::string& key, const std::string& reason) {
-  throw std::runtime_error(c.path + ": '" + key + "' " + reason);
+[[noreturn]] void refuse_key(const CheckpointConfig& c, const std::string& key, const std::string& reason) {
+  refuse(c.path, "'" + key + "' " + reason);
 }
 
 // Throws if the trainer does not support the model.
 void require_trainable(const CheckpointConfig& c) {
   if (!c.latent)
-    refuse(c, "model_type",
+    refuse_key(c, "model_type",
            "is '" + std::string(c.architecture) +
                "', whose attention has no latent keys; the trainer takes deepseek_v2 and deepseek_v3");
   if (c.rope[0].kind != RopeSettings::Kind::plain)
-    refuse(c, "rope_parameters.rope_type", "is not 'default'; the trainer rotates without scaling");
-  if (!c.latent->interleaved) refuse(c, "rope_interleave", "is false; the trainer rotates neighbouring features");
-  if (c.attention_bias) refuse(c, "attention_bias", "is true; the trainer's attention has no biases");
-  if (c.mlp_bias) refuse(c, "mlp_bias", "is true; the trainer's feed-forwards have no biases");
-  if (c.tied_embedding) refuse(c, "tie_word_embeddings", "is true; the trainer has a head of its own");
+    refuse_key(c, "rope_parameters.rope_type", "is not 'default'; the trainer rotates without scaling");
+  if (!c.latent->interleaved) refuse_key(c, "rope_interleave", "is false; the trainer rotates neighbouring features");
+  if (c.attention_bias) refuse_key(c, "attention_bias", "is true; the trainer's attention has no biases");
+  if (c.mlp_bias) refuse_key(c, "mlp_bias", "is true; the trainer's feed-forwards have no biases");
+  if (c.tied_embedding) refuse_key(c, "tie_word_embeddings", "is true; the trainer has a head of its own");
   if (c.router.group_by_best && c.router.config.n_groups > 0)
-    refuse(c, "topk_method", "ranks groups by their best score; the trainer ranks them by their two best");
+    refuse_key(c, "topk_method", "ranks groups by their best score; the trainer ranks them by their two best");
   const auto dense = [](const CheckpointLayer& layer) { return !layer.moe.value_or(true); };
   const auto first_moe = std::ranges::find_if_not(c.layers, dense);
   if (std::any_of(first_moe, c.layers.end(), dense))
-    refuse(c, "mlp_layer_types", "has a dense layer after one with experts; the trainer has dense layers first");
+    refuse_key(c, "mlp_layer_types", "has a dense layer after one with experts; the trainer has dense layers first");
   for (const CheckpointLayer& layer : c.layers)
-    if (!layer.moe) refuse(c, "moe_layer_freq", "is above 1; in the trainer all layers after the first have experts");
+    if (!layer.moe) refuse_key(c, "moe_layer_freq", "is above 1; in the trainer all layers after the first have experts");
 }
 
 std::string run_name(const std::string& folder) {

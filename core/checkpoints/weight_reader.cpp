@@ -1,11 +1,11 @@
 #include "core/checkpoints/weight_reader.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <string_view>
 #include <utility>
 
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 
@@ -22,7 +22,7 @@ WeightReader::WeightReader(const TensorFile& file, const StatedQuantization& qua
     : file_(file), quantization_(quantization), failure_(std::move(failure)), arithmetic_(arithmetic) {}
 
 void WeightReader::fail(const TensorView& tensor, const std::string& what) const {
-  throw std::runtime_error(file_.file_of(tensor) + ": tensor '" + printable(tensor.name) + "' " + what);
+  refuse(file_.file_of(tensor), "tensor '" + printable(tensor.name) + "' " + what);
 }
 
 void WeightReader::check_format(const TensorView& tensor) {

@@ -1,8 +1,9 @@
 #include "core/files/folder_walk.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <system_error>
+
+#include "core/files/unreadable.h"
 
 namespace moescope {
 
@@ -112,9 +113,9 @@ bool leads_out_of(const fs::path& folder, const fs::path& entry) {
 void require_inside(const fs::path& folder, const fs::path& file) {
   if (!leads_out_of(folder, file)) return;
   std::error_code error;
-  throw std::runtime_error(file.string() + ": is a link to " + fs::canonical(file, error).string() +
-                           ", out of the folder; links are followed within " + folder.string() +
-                           " only: put a copy of the file in its place");
+  refuse(file.string(), "is a link to " + fs::canonical(file, error).string() +
+                            ", out of the folder; links are followed within " + folder.string() +
+                            " only: put a copy of the file in its place");
 }
 
 }  // namespace moescope

@@ -8,8 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
-#include <stdexcept>
 #include <string_view>
+
+#include "core/files/unreadable.h"
 
 namespace moescope {
 
@@ -19,17 +20,13 @@ constexpr std::size_t kChunk = std::size_t{64} << 10;
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 constexpr std::uint64_t kLongestPointer = 1024;  // bytes, by the specification of Git LFS
 
-[[noreturn]] void fail(const std::string& path, const std::string& reason) {
-  throw std::runtime_error(path + ": " + reason);
-}
-
 void require_regular(const std::string& path, const struct stat& status) {
   if (S_ISREG(status.st_mode)) return;
   const char* is = S_ISDIR(status.st_mode)    ? "a directory"
                    : S_ISFIFO(status.st_mode) ? "a named pipe (FIFO)"
                    : S_ISSOCK(status.st_mode) ? "a socket"
                                               : "a device";
-  fail(path, std::string("is ") + is + ", expected a file");
+  refuse(path, std::string("is ") + is + ", expected a file");
 }
 
 bool is_lfs_pointer(int descriptor, std::uint64_t size) {
@@ -42,21 +39,21 @@ bool is_lfs_pointer(int descriptor, std::uint64_t size) {
 
 void require_regular_file(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+  if (::stat(path.c_str(), &status) != 0) refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
   require_regular(path, status);
 }
 
 InputFile::InputFile(const std::string& path) : path_(path) {
   require_regular_file(path);  // checked before opening, because opening some devices has effects
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor_ < 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+  if (descriptor_ < 0) refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
   struct stat status {};
   try {
-    if (::fstat(descriptor_, &status) != 0) fail(path, std::string("cannot be read: ") + std::strerror(errno));
+    if (::fstat(descriptor_, &status) != 0) refuse(path, std::string("cannot be read: ") + std::strerror(errno));
     require_regular(path, status);  // the file may have been replaced since the check
     size_ = status.st_size;
     if (is_lfs_pointer(descriptor_, size_))
-      fail(path, "is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
+      refuse(path, "is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -72,7 +69,7 @@ std::size_t InputFile::read(char* to, std::size_t bytes) {
   while (done < bytes) {
     const ssize_t read_bytes = ::read(descriptor_, to + done, bytes - done);
     if (read_bytes < 0 && errno == EINTR) continue;
-    if (read_bytes < 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));
+    if (read_bytes < 0) refuse(path_, std::string("cannot be read: ") + std::strerror(errno));
     if (read_bytes == 0) break;
     done += read_bytes;
   }
@@ -101,18 +98,18 @@ bool InputFile::read_line(std::string& line, std::size_t max_bytes) {
 
 std::string read_file(const std::string& path, std::uint64_t most_bytes, const char* what) {
   InputFile file(path);
-  const auto refuse = [&] {
+  const auto refuse_size = [&] {
     const bool in_mib = most_bytes >= std::uint64_t{1} << 20;
-    fail(path, "is larger than " + std::to_string(most_bytes >> (in_mib ? 20 : 10)) + (in_mib ? " MiB" : " KiB") +
-                   ", which no " + what + " is");
+    refuse(path, "is larger than " + std::to_string(most_bytes >> (in_mib ? 20 : 10)) + (in_mib ? " MiB" : " KiB") +
+                     ", which no " + what + " is");
   };
-  if (file.size() > most_bytes) refuse();
+  if (file.size() > most_bytes) refuse_size();
   std::string text;
   for (std::size_t chunk = file.size() + 1;; chunk = kChunk) {
     const std::size_t before = text.size();
     text.resize(before + chunk);
     text.resize(before + file.read(text.data() + before, chunk));
-    if (text.size() > most_bytes) refuse();  // a file of /proc, whose size is 0, or a file that grows
+    if (text.size() > most_bytes) refuse_size();  // a file of /proc, whose size is 0, or a file that grows
     if (text.size() < before + chunk) return text;
   }
 }

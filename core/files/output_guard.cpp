@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/files/folder_walk.h"
+#include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
 
 namespace moescope {

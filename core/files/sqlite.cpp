@@ -34,7 +34,7 @@ Connection::Connection(const std::string& path, int open_flags, const char* vfs,
   if (sqlite3_open_v2(path.c_str(), &db_, open_flags | SQLITE_OPEN_NOMUTEX, vfs) != SQLITE_OK) {
     const std::string message = db_ ? sqlite3_errmsg(db_) : "out of memory";
     sqlite3_close(db_);
-    throw std::runtime_error(path_ + ": " + message);
+    refuse(path_, message);
   }
   sqlite3_extended_result_codes(db_, 1);
   harden(db_);

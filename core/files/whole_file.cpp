@@ -9,9 +9,10 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
+
+#include "core/files/unreadable.h"
 
 namespace moescope {
 
@@ -64,8 +65,7 @@ std::string output_problem(const std::string& path) {
 }
 
 WholeFile::WholeFile(const std::string& path) : path_(path) {
-  if (const std::string problem = output_problem(path); !problem.empty())
-    throw std::runtime_error(path + ": " + problem);
+  if (const std::string problem = output_problem(path); !problem.empty()) refuse(path, problem);
   open();
   struct stat replaced {};
   if (::lstat(path.c_str(), &replaced) == 0) ::fchmod(file_, replaced.st_mode & 0777);
@@ -127,7 +127,7 @@ void WholeFile::finish() {
 }
 
 void WholeFile::fail() const {
-  throw std::runtime_error(path_ + ": cannot be written: " + std::strerror(errno));
+  refuse(path_, std::string("cannot be written: ") + std::strerror(errno));
 }
 
 void sync_to_disk(const std::string& path) {
@@ -136,7 +136,7 @@ void sync_to_disk(const std::string& path) {
   const bool done = opened >= 0 && (::fsync(opened) == 0 || errno == EINVAL);
   const int error_number = errno;
   if (opened >= 0) ::close(opened);
-  if (!done) throw std::runtime_error(path + ": cannot be synced to the disk: " + std::strerror(error_number));
+  if (!done) refuse(path, std::string("cannot be synced to the disk: ") + std::strerror(error_number));
 }
 
 void write_whole_file(const std::string& path, std::string_view bytes) {
@@ -150,11 +150,11 @@ int open_growing_file(const std::string& path) {
   const bool link = ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
   const int how = link ? 0 : O_CREAT | O_TRUNC | O_NOFOLLOW;
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | how, 0666);
-  if (fd < 0 && !link) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+  if (fd < 0 && !link) refuse(path, std::string("cannot be written: ") + std::strerror(errno));
   const bool stream = fd >= 0 && ::fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
   if (!link || stream) return fd;
   if (fd >= 0) ::close(fd);
-  throw std::runtime_error(path + ": " + output_problem(path));
+  refuse(path, output_problem(path));
 }
 
 }  // namespace moescope

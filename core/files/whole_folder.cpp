@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <stdexcept>
 #include <system_error>
 
+#include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
 
 namespace moescope {
@@ -19,12 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_folder(const std::string& path, const std::string& reason) {
-  throw std::runtime_error(path + ": " + reason);
-}
-
 [[noreturn]] void cannot_be_written(const std::string& path) {
-  refuse_folder(path, std::string("cannot be written: ") + std::strerror(errno));
+  refuse(path, std::string("cannot be written: ") + std::strerror(errno));
 }
 
 bool is_there(const std::string& path) {
@@ -44,19 +40,19 @@ void require_own(const std::string& path, OwnName is_own) {
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(path, error))) {
     const std::string problem = output_problem(path);
-    refuse_folder(path, problem.empty() ? "is a file, expected a folder" : problem);
+    refuse(path, problem.empty() ? "is a file, expected a folder" : problem);
   }
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename().string();
     if (is_temporary_name(name) || (is_own(name) && !fs::is_directory(entry.symlink_status()))) continue;
-    refuse_folder(path, "holds '" + name + "', which would be lost, because the folder is replaced as a whole; " +
-                            "choose another folder, or move that file");
+    refuse(path, "holds '" + name + "', which would be lost, because the folder is replaced as a whole; " +
+                     "choose another folder, or move that file");
   }
 }
 
 void rename_or_throw(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
-    refuse_folder(to, std::string("cannot be replaced: ") + std::strerror(errno) + "; the new folder is not written");
+    refuse(to, std::string("cannot be replaced: ") + std::strerror(errno) + "; the new folder is not written");
 }
 
 // Gives `to` the permissions of `from`, if there is such a file or folder.
@@ -88,7 +84,7 @@ WholeFolder::WholeFolder(const std::string& path, OwnName is_own)
   for (const std::string& folder : {path_, partial_, replaced_}) require_own(folder, is_own_);
   std::error_code error;
   if (fs::equivalent(path_, fs::current_path(error), error))
-    refuse_folder(path, "is the current folder, which cannot be replaced; give the name of a folder in it");
+    refuse(path, "is the current folder, which cannot be replaced; give the name of a folder in it");
   if (const std::string at = whole_folder_at(path_); at != path_) rename_or_throw(at, path_);
   remove_own_files(partial_, is_own_);
   remove_own_files(replaced_, is_own_);
@@ -122,7 +118,7 @@ void WholeFolder::swap() {
   if (!is_there(path_)) return rename_or_throw(partial_, path_);
   if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
-    refuse_folder(path_, std::string("cannot be replaced: ") + std::strerror(errno) + "; it is as it was before");
+    refuse(path_, std::string("cannot be replaced: ") + std::strerror(errno) + "; it is as it was before");
   rename_or_throw(path_, replaced_);
   rename_or_throw(partial_, path_);
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/files/input_file.h"
+#include "core/files/unreadable.h"
 #include "core/frame/describe.h"
 #include "core/recording/schema.h"
 
@@ -99,15 +100,15 @@ void require_recording(Connection& connection) {
   const std::int64_t id = connection.integer("PRAGMA application_id");
   if (id != kApplicationId) {
     const bool empty = connection.integer("SELECT count(*) FROM sqlite_master") == 0;
-    throw std::runtime_error(
-        connection.path() + ": not a MoEScope recording: " +
-        (empty ? "an empty database" : "SQLite application id " + hex(id) + ", expected " + hex(kApplicationId)));
+    refuse(connection.path(), "not a MoEScope recording: " +
+                                  (empty ? "an empty database"
+                                         : "SQLite application id " + hex(id) + ", expected " + hex(kApplicationId)));
   }
   const std::int64_t version = connection.integer("PRAGMA user_version");
   if (version != kFormatVersion)
-    throw std::runtime_error(connection.path() + ": recording format " + std::to_string(version) +
-                             ", but this MoEScope reads format " + std::to_string(kFormatVersion) +
-                             ": open it with the version of MoEScope that wrote it");
+    refuse(connection.path(), "recording format " + std::to_string(version) + ", but this MoEScope reads format " +
+                                  std::to_string(kFormatVersion) +
+                                  ": open it with the version of MoEScope that wrote it");
 }
 
 }  // namespace
@@ -143,8 +144,8 @@ void RecordingFile::require_columns() {
   expected.execute(schema().c_str());
   const auto require = [&](const char* table) {
     if (columns_of(*connection_, table) != columns_of(expected, table))
-      throw std::runtime_error(path_ + ": table " + table +
-                               " has other columns than this MoEScope writes: open it with the build that wrote it");
+      refuse(path_, std::string("table ") + table +
+                        " has other columns than this MoEScope writes: open it with the build that wrote it");
   };
   for (const char* table : {"run", "frame", "marker"}) require(table);
   for (const char* table : kFrameTables) require(table);
@@ -154,8 +155,7 @@ void RecordingFile::open_without_locks() {
   locks_ = false;
   connection_ = open_immutable(path_);
   const int code = sqlite3_exec(connection_->handle(), "PRAGMA schema_version", nullptr, nullptr, nullptr);
-  if ((code & 0xff) == SQLITE_NOTADB)
-    throw std::runtime_error(path_ + ": not a MoEScope recording: no SQLite database");
+  if ((code & 0xff) == SQLITE_NOTADB) refuse(path_, "not a MoEScope recording: no SQLite database");
 }
 
 void RecordingFile::open_with_locks() {
@@ -168,7 +168,7 @@ void RecordingFile::open_with_locks() {
     case SQLITE_OK:
       return;
     case SQLITE_NOTADB:
-      throw std::runtime_error(path_ + ": not a MoEScope recording: no SQLite database");
+      refuse(path_, "not a MoEScope recording: no SQLite database");
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
       break;

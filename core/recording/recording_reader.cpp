@@ -18,6 +18,7 @@
 #include "core/files/sqlite.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 #include "core/recording/frame_reader.h"
 #include "core/recording/history/history.h"
 #include "core/recording/limits.h"
@@ -225,8 +226,7 @@ struct RecordingReader::Database {
     connection().on_progress(go_on);
     Statement rows(connection(), "SELECT * FROM run ORDER BY run");
     while (rows.next()) {
-      if (runs.size() == kMaxRuns)
-        throw std::runtime_error(path + ": damaged: holds more than " + std::to_string(kMaxRuns) + " runs");
+      if (runs.size() == kMaxRuns) refuse(path, "damaged: holds more than " + std::to_string(kMaxRuns) + " runs");
       runs.push_back(read_run(rows, path));
     }
     connection().on_progress({});
@@ -236,7 +236,7 @@ struct RecordingReader::Database {
   Connection& connection() const { return file.connection(); }
   const RunInfo& run_of(int run) const {
     const auto info = std::ranges::find(runs, run, &RunInfo::run);
-    if (info == runs.end()) throw std::runtime_error(path + ": has no run " + std::to_string(run));
+    if (info == runs.end()) refuse(path, "has no run " + std::to_string(run));
     return *info;
   }
   std::int64_t rows_of(const RunInfo& info) const;

@@ -19,6 +19,7 @@
 #include "core/files/input_file.h"
 #include "core/files/sqlite.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
 #include "core/frame/describe.h"
 #include "core/frame/narrow_counts.h"
@@ -137,7 +138,7 @@ bool is_recording(const std::string& path) {
 
 void remove_old_recording(const std::string& path) {
   if (!is_recording(path)) {
-    throw std::runtime_error(path + ": exists and is not a MoEScope recording; it was left as it is");
+    refuse(path, "exists and is not a MoEScope recording; it was left as it is");
   }
   {
     Connection old(path, SQLITE_OPEN_READWRITE);
@@ -146,7 +147,7 @@ void remove_old_recording(const std::string& path) {
     // fails with another error; such a file may be replaced.
     sqlite3_exec(old.handle(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
     if ((old.last_code() & 0xff) == SQLITE_BUSY) {
-      throw std::runtime_error(path + ": another program has this recording open");
+      refuse(path, "another program has this recording open");
     }
   }
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
@@ -155,7 +156,7 @@ void remove_old_recording(const std::string& path) {
 // Creates the file here, because SQLite would follow a link or open a file placed there after the check.
 void make_new_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (fd < 0) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+  if (fd < 0) refuse(path, std::string("cannot be written: ") + std::strerror(errno));
   ::close(fd);
 }
 
@@ -373,7 +374,7 @@ bool RecordingWriter::Database::has_moved() const {
 // Throws std::runtime_error if the file was removed or moved. SQLite would continue to write to a deleted file.
 void RecordingWriter::Database::require_place() const {
   const std::string& path = connection.path();
-  if (has_moved()) throw std::runtime_error(path + ": was removed or moved while it was written");
+  if (has_moved()) refuse(path, "was removed or moved while it was written");
   if (has_log && !std::filesystem::exists(path + "-wal"))
     throw std::runtime_error(path + "-wal: was removed while it was written; the recording is whole up to here");
 }

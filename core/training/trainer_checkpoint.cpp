@@ -26,6 +26,7 @@
 #include "core/config/config_toml.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/files/text/words.h"
+#include "core/files/unreadable.h"
 #include "core/numerics/processor.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/trainer.h"
@@ -61,10 +62,6 @@ std::string layer_name(const RunConfig& config, std::size_t moe) {
 
 std::string table_name(const RunConfig& config, std::size_t moe, const SavedTable& saved) {
   return std::string("specialisation.").append(layer_name(config, moe)).append(".").append(saved.name);
-}
-
-[[noreturn]] void refuse(const std::string& path, const std::string& reason) {
-  throw std::runtime_error(path + ": " + reason);
 }
 
 const std::string& meta(const SafetensorsFile& file, const std::string& key) {

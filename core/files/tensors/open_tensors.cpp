@@ -20,6 +20,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {
@@ -53,7 +54,7 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std
     file->index_names();
     return file;
   }
-  if (path.ends_with(".distcp")) throw std::runtime_error(path + ": " + unread_form(path));  // archives, one by one
+  if (path.ends_with(".distcp")) refuse(path, unread_form(path));  // archives, one by one
   if (begins_like_zip(bytes)) return read_zip(path, bytes_are);
   // A file of safetensors also begins like a pickle if its header has 128 + 256 n bytes, n = 2 to 5 modulo 256, but an
   // opening brace follows this length.
@@ -62,9 +63,7 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, std
   if (!path.ends_with(".safetensors") && !may_be_safetensors) {
     std::string problem = encoding_problem(bytes);
     if (problem.empty()) problem = unread_form(path);
-    throw std::runtime_error(
-        path + ": " +
-        (problem.empty() ? "begins like no file of tensors: safetensors, .npy, .npz or torch.save" : problem));
+    refuse(path, problem.empty() ? "begins like no file of tensors: safetensors, .npy, .npz or torch.save" : problem);
   }
   return read_safetensors(path);
 }
@@ -74,13 +73,12 @@ std::map<std::string, std::string> files_of_index(const std::string& path) {
   const nlohmann::json index = parse_json(read_file(path, kLargestIndex, "index of a checkpoint"), path);
   const auto map = index.find("weight_map");
   if (!index.is_object() || map == index.end() || !map->is_object())
-    throw std::runtime_error(path + ": has no object 'weight_map', which says in which file each tensor is");
+    refuse(path, "has no object 'weight_map', which says in which file each tensor is");
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : std::string();
     if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
-      throw std::runtime_error(path + ": 'weight_map' of '" + printable(tensor) +
-                               "' is not the name of a file in the index's folder");
+      refuse(path, "'weight_map' of '" + printable(tensor) + "' is not the name of a file in the index's folder");
     files.emplace(tensor, name);
   }
   return files;
@@ -160,9 +158,9 @@ std::shared_ptr<MappedTensors> read_index(const std::string& path, std::optional
 std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optional<DType> bytes_are) {
   const FolderFiles found = files_in(path);
   if (found.indices.size() > 1)
-    throw std::runtime_error(path + ": holds " + std::to_string(found.indices.size()) + " indices of checkpoints, '" +
-                             printable(found.indices[0]) + "' and '" + printable(found.indices[1]) +
-                             "'; open the one that is meant");
+    refuse(path, "holds " + std::to_string(found.indices.size()) + " indices of checkpoints, '" +
+                     printable(found.indices[0]) + "' and '" + printable(found.indices[1]) +
+                     "'; open the one that is meant");
   if (!found.indices.empty()) {
     const fs::path index = fs::path(path) / found.indices.front();
     require_inside(path, index);
@@ -170,7 +168,7 @@ std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optiona
   }
   if (found.tensors.empty()) {
     const std::string form = unread_form(path);
-    throw std::runtime_error(path + ": " + (form.empty() ? "is a folder without .safetensors in it" : form));
+    refuse(path, form.empty() ? "is a folder without .safetensors in it" : form);
   }
   return read_shards(path, path, found.tensors, bytes_are);
 }
@@ -195,8 +193,8 @@ ScaleTile tile_in(const nlohmann::json& config, const std::string& path) {
     if (stated == config.end() || !stated->is_object()) continue;
     if (const auto sizes = stated->find("weight_block_size"); sizes != stated->end() && !sizes->is_null()) {
       if (const auto tile = scale_tile(*sizes)) return *tile;
-      throw std::runtime_error(path + ": '" + key + ".weight_block_size' is " + printable(sizes->dump(-1, ' ', true)) +
-                               "; allowed: two whole numbers above 0");
+      refuse(path, std::string("'") + key + ".weight_block_size' is " + printable(sizes->dump(-1, ' ', true)) +
+                       "; allowed: two whole numbers above 0");
     }
     const auto groups = stated->find("config_groups");
     if (groups == stated->end() || !groups->is_object()) continue;

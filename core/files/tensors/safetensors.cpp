@@ -5,7 +5,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
@@ -28,12 +27,8 @@ constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;         // approximate m
 // entry has such an object.
 constexpr std::size_t kInnerObjectBytes = std::size_t{1} << 20;
 
-[[noreturn]] void refuse_file(const std::string& path, const std::string& what) {
-  throw std::runtime_error(path + ": " + what);
-}
-
 [[noreturn]] void fail_tensor(const std::string& path, const std::string& tensor, const std::string& what) {
-  refuse_file(path, "tensor '" + printable(tensor) + "': " + what);  // a name could fake lines of the message
+  refuse(path, "tensor '" + printable(tensor) + "': " + what);  // a name could fake lines of the message
 }
 
 // Returns a value as JSON text, shortened for messages.
@@ -123,9 +118,9 @@ void each_member(const std::string& path, std::string_view text,
   const auto take_event = [&](int depth, Event event, const Json& parsed) {
     const bool begins = event == Event::object_start || event == Event::array_start;
     if (depth == 0 && event != Event::object_start && event != Event::object_end)
-      refuse_file(path, "header is " + shown(std::string(text.substr(0, 60))) + "; allowed: a JSON object");
+      refuse(path, "header is " + shown(std::string(text.substr(0, 60))) + "; allowed: a JSON object");
     if (begins && depth >= kMaxNesting)
-      refuse_file(path, std::string("header is not valid JSON of tensors: ") + kNestingMessage);
+      refuse(path, std::string("header is not valid JSON of tensors: ") + kNestingMessage);
     if (depth == 1 && event == Event::key) {
       name = parsed.get_ref<const std::string&>();
       return true;
@@ -135,8 +130,8 @@ void each_member(const std::string& path, std::string_view text,
     if (event == Event::value) member_bytes += kValueBytes;
     if (parsed.is_string()) member_bytes += parsed.get_ref<const std::string&>().size();
     if (member_bytes > kMaxMemberBytes)
-      refuse_file(path, "header's member '" + printable(name.substr(0, 100)) + "' takes more than " +
-                            std::to_string(kMaxMemberBytes >> 20) + " MiB of memory");
+      refuse(path, "header's member '" + printable(name.substr(0, 100)) + "' takes more than " +
+                       std::to_string(kMaxMemberBytes >> 20) + " MiB of memory");
     if (depth != 1 || begins) return true;
     take(name, parsed);
     member_bytes = 0;
@@ -145,15 +140,15 @@ void each_member(const std::string& path, std::string_view text,
   try {
     [[maybe_unused]] const Json dropped = Json::parse(text.begin(), text.end(), take_event);
   } catch (const Json::exception& error) {
-    refuse_file(path, "header is not valid JSON: " + without_json_error_numbers(error.what()));
+    refuse(path, "header is not valid JSON: " + without_json_error_numbers(error.what()));
   }
 }
 
 std::map<std::string, std::string> parse_metadata(const std::string& path, const Json& value) {
-  if (!value.is_object()) refuse_file(path, "__metadata__ is " + shown(value) + "; allowed: an object of strings");
+  if (!value.is_object()) refuse(path, "__metadata__ is " + shown(value) + "; allowed: an object of strings");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) refuse_file(path, "__metadata__ '" + key + "' is " + shown(text) + "; allowed: a string");
+    if (!text.is_string()) refuse(path, "__metadata__ '" + key + "' is " + shown(text) + "; allowed: a string");
     metadata[key] = text.get<std::string>();
   }
   return metadata;
@@ -187,8 +182,8 @@ void check_coverage(const MappedTensors& file, std::vector<NamedBytes> parts, st
     previous = part.name;
   }
   if (end != data.size())
-    refuse_file(file.path, "the tensors end at byte " + std::to_string(end) + " of the data, but the file holds " +
-                               std::to_string(data.size()) + "; allowed: the same");
+    refuse(file.path, "the tensors end at byte " + std::to_string(end) + " of the data, but the file holds " +
+                          std::to_string(data.size()) + "; allowed: the same");
 }
 
 }  // namespace
@@ -197,15 +192,14 @@ std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
   auto file = std::make_shared<MappedTensors>(path);
   const std::size_t bytes = file->bytes;
   if (bytes < kPrefixBytes)
-    refuse_file(path,
-                "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
+    refuse(path, "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
   std::uint64_t header_bytes = 0;  // little-endian, as processors are
   std::memcpy(&header_bytes, file->copied(0, kPrefixBytes).data(), kPrefixBytes);
   const std::uint64_t allowed = std::min<std::uint64_t>(kMaxHeaderBytes, bytes - kPrefixBytes);
   if (header_bytes > allowed)
-    refuse_file(
-        path, "header length is " + std::to_string(header_bytes) + "; allowed: at most " + std::to_string(allowed) +
-                  (allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
+    refuse(path,
+           "header length is " + std::to_string(header_bytes) + "; allowed: at most " + std::to_string(allowed) +
+               (allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
   const std::string text = file->copied(kPrefixBytes, header_bytes);
   const auto payload = std::span<const std::byte>(file->data, bytes).subspan(kPrefixBytes + header_bytes);
 
@@ -218,7 +212,7 @@ std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
       skipped.push_back(tensor.bytes);
       return file->skip(name, std::move(tensor.note));
     }
-    if (std::exchange(has_metadata, true)) refuse_file(path, "header names tensor '" + name + "' twice; allowed: once");
+    if (std::exchange(has_metadata, true)) refuse(path, "header names tensor '" + name + "' twice; allowed: once");
     file->metadata = parse_metadata(path, entry);
   });
   std::ranges::sort(file->tensors, {}, place_in_file<TensorView>);
@@ -258,8 +252,8 @@ void SafetensorsStream::append(std::span<const std::byte> bytes) {
 
 void SafetensorsStream::finish() {
   if (written_ != declared_)
-    refuse_file(
-        path_, std::to_string(written_) + " bytes written, but the tensors declared have " + std::to_string(declared_));
+    refuse(path_,
+           std::to_string(written_) + " bytes written, but the tensors declared have " + std::to_string(declared_));
   file_.finish();
 }
 

@@ -20,6 +20,7 @@
 #include "core/files/tensors/code_scales.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/files/unreadable.h"
 #include "core/numerics/float_formats.h"
 
 namespace moescope {
@@ -214,13 +215,12 @@ void PartChecksum::require() const {
     for (std::size_t at = 0; at < bytes_.size(); at += part.size()) {
       const std::size_t part_bytes = std::min(part.size(), bytes_.size() - at);
       if (!copy_mapped(bytes_.data() + at, part.data(), part_bytes))
-        throw std::runtime_error(part_ + ": its file was truncated while it was open; open it again");
+        refuse(part_, "its file was truncated while it was open; open it again");
       found = ::crc32(found, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part_bytes));
     }
     right_ = found == crc32_;
   }
-  if (!*right_)
-    throw std::runtime_error(part_ + ": its checksum (CRC-32) is wrong, so the file is damaged; copy it again");
+  if (!*right_) refuse(part_, "its checksum (CRC-32) is wrong, so the file is damaged; copy it again");
 }
 
 std::size_t TensorView::elements() const {
@@ -336,7 +336,7 @@ void MappedTensors::index_names() {
 }
 
 void MappedTensors::fail(const std::string& what) const {
-  throw std::runtime_error(path + ": " + what);
+  refuse(path, what);
 }
 
 std::vector<std::string> TensorFile::files() const {

@@ -39,7 +39,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& path) {
   try {
     return parse_json(text);
   } catch (const BadJson& problem) {
-    throw std::runtime_error(path + ": " + problem.what());
+    refuse(path, problem.what());
   }
 }
 

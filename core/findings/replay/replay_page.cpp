@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <vector>
 
 #include "core/files/assets.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/unreadable.h"
 #include "core/findings/comparison/operand_sqnr.h"
 #include "core/findings/comparison/verdict_words.h"
 #include "core/findings/findings.h"
@@ -73,7 +73,7 @@ ReplayJson lacks_of(const ReplayJson& run, const History& history, StepRange ran
 ReplayJson run_of(const HistoryPtr& history, std::size_t bytes, int most_points, const ReplayTick& tick) {
   const RunInfo& info = history->info();
   const StepRange range = history->steps();  // the present steps, if the run is training
-  if (range.empty()) throw std::runtime_error(info.name + ": has no step to export");
+  if (range.empty()) refuse(info.name, "has no step to export");
   ReplayJson run = {{"name", printable(info.name)},
                     {"source", printable(info.source)},
                     {"from_log", run_origin(info) == RunOrigin::log},
