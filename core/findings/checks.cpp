@@ -102,16 +102,167 @@ class Checking {
   void needs(const std::string& what, const std::string& needed) {
     checks_.not_checked.push_back(what + ": needs " + needed + ".");
   }
-  void losses();
-  void auxiliaries();
-  void loads();
-  void experts();
-  void layers();
-  void fullest();
-  void jumps();
-  void oscillation(const RouterFrame& router);
-  void scores(const RouterFrame& router);
-  void number_formats();
+
+  void losses() {
+    if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss, which no step has");
+    passed({FindingKind::loss_not_finite, FindingKind::loss_unlogged}, "The loss was finite at every step.");
+    if (!is_checkpoint_)
+      after(kMeanSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
+            "The loss has no spike and no lasting rise.");
+    if (!is_checkpoint_)
+      after(kMeanSteps, {FindingKind::loss_unlogged}, "end of the loss", "The loss is still logged.");
+    auxiliaries();
+    if (!has_values(history_, Metric::grad_norm)) {
+      if (!is_checkpoint_) needs("gradient norm", "the gradient norm, which no step has");
+    } else {
+      after(kMeanSteps, {FindingKind::gradient_norm}, "gradient norm",
+            "The gradient norm did not grow " + grouped(static_cast<std::int64_t>(kGrownGradient)) + "-fold.");
+    }
+    if (has_values(history_, Metric::dropped_fraction) && Interventions(history_).may_drop(history_.steps().last))
+      after(kDroppedLoads, {FindingKind::dropped_tokens}, "dropped tokens",
+            "No layer drops " + percent(kManyDropped) + " of the copies of tokens.");
+  }
+
+  // Without its coefficient, a logged auxiliary loss cannot be compared with the cross-entropy.
+  void auxiliaries() {
+    const Interventions settings(history_);
+    const AuxiliaryFactors factors = settings.auxiliary_factors(history_.steps().last);
+    const bool has_balance = has_values(history_, Metric::aux_loss), has_z = has_values(history_, Metric::z_loss);
+    if (!has_balance && !has_z) return;
+    if ((has_balance && !factors.balance) || (has_z && !factors.z))
+      needs("auxiliary losses",
+            std::string("the coefficient of the ") +
+                (has_balance && !factors.balance ? "load-balance loss (" + settings.name_of(&RouterConfig::aux_coeff)
+                                                 : "z-loss (" + settings.name_of(&RouterConfig::z_coeff)) +
+                "), because programs log the loss before it");
+    else
+      passed({FindingKind::auxiliary_dominates}, "No auxiliary loss outweighs the cross-entropy.");
+  }
+
+  void loads() {
+    const RunInfo& info = history_.info();
+    if (info.all_layers_dense()) return;
+    const auto frame = history_.frame_at(INT64_MAX);
+    const RouterFrame* router = first_router(frame.get());
+    if (info.n_experts == 0 || info.moe_layers.empty() || !router || router->tokens_per_expert.empty()) {
+      needs("load of the experts", "tokens_per_expert, which no step has");
+    } else {
+      experts();
+      layers();
+      if (!is_checkpoint_) {
+        oscillation(*router);
+        jumps();
+      }
+    }
+    if (router) scores(*router);
+    if (run_origin(info) == RunOrigin::log) needs("settings that were changed by hand", "a recording of this program");
+  }
+
+  void experts() {
+    using enum FindingKind;
+    const auto for_steps = [this](std::int64_t steps) { return " for " + needed_text(steps) + "."; };
+    if (needs_tokens("dead experts, starved experts, underused experts")) return;
+    after_loads(kDeadSteps, {dead, collapsed}, "dead experts",
+                "No expert is dead: none was without a token" + for_steps(kDeadSteps));
+    after_loads(kStarvedSteps, {starved, dead, collapsed}, "starved experts",
+                "No expert is starved: none had under " + percent(kStarvedShare) + " of its fair share" +
+                    for_steps(kStarvedSteps));
+    after_loads(kUnderusedSteps, {underused, starved, dead, collapsed}, "underused experts",
+                "No layer has many underused experts, with under " + decimal(kUnderusedShare) + " of the fair share" +
+                    for_steps(kUnderusedSteps));
+  }
+
+  void layers() {
+    using enum FindingKind;
+    const RunInfo& info = history_.info();
+    if (LoadWatch::can_tell_collapse(info, tokens_of_window()))
+      after_loads(kEarlySteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
+    else
+      needs("collapse", "more experts or more tokens per step: a balanced router must use at least top_k + 2 experts");
+    fullest();
+    if (!ImbalanceWatch::can_tell_ranks(info.n_experts, info.ranks))
+      needs("uneven ranks", "at least " + std::to_string(kMinNeighbours) + " experts on each of two or more ranks");
+    else
+      after_loads(kUnevenRankSteps, {uneven_ranks, hot, collapsed}, "uneven ranks",
+                  std::string("No group of neighbouring experts ") + (info.ranks > 1 ? "on one rank " : "") + "had " +
+                      decimal(kUnevenRank) + " times an even load for " + needed_text(kUnevenRankSteps) + ".");
+    after_loads(kUnevenBatchSteps, {uneven_batches, uneven, hot, collapsed}, "uneven batches",
+                "Single batches are not far more uneven than many batches together.");
+  }
+
+  // With few tokens the fullest expert has as many times its fair share by chance as an expert that is too full.
+  void fullest() {
+    using enum FindingKind;
+    const RunInfo& info = history_.info();
+    const int top_k = std::max(1, info.top_k);
+    const double most = static_cast<double>(info.n_experts) / top_k - 1;
+    const double hot_share = std::min(kHotShare, 1 + kHotWay * most),
+                 uneven_share = 1 + std::min(kUnevenVio, kUnevenWay * most);
+    const float floor = max_vio_noise_floor(tokens_of_window(), top_k, info.n_experts);
+    const double chance = is_missing(floor) ? 0 : static_cast<double>(floor);
+    const auto check = [&](double share, std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what,
+                           const std::string& words) {
+      if (1 + 2 * chance > share)
+        needs(what,
+              "more tokens: by chance alone the fullest expert has " + decimal(1 + chance) + " times its fair share");
+      else
+        after_loads(steps, kinds, what,
+                    words + decimal(share) + " times its fair share for " + needed_text(steps) + ".");
+    };
+    check(hot_share, kHotSteps, {hot, collapsed}, "hot experts", "No expert is hot: none had ");
+    check(uneven_share, kUnevenSteps, {uneven, hot, no_recovery, collapsed}, "lasting imbalance",
+          "No layer stays uneven: the fullest expert did not get ");
+  }
+
+  void jumps() {
+    using enum FindingKind;
+    after_loads(kSettled + kRecoverySteps, {no_recovery, load_shift}, "jumps of the load", "The load did not jump.");
+    if (history_.info().moe_layers.size() > 1)
+      after_loads(kSettled + kSwappedSteps, {swapped_layers}, "exchanged layers",
+                  "No two layers have exchanged their loads.");
+  }
+
+  void oscillation(const RouterFrame& router) {
+    if (is_found({FindingKind::oscillating_bias, FindingKind::alternating_texts})) return;
+    const std::int64_t last = history_.steps().last;
+    const auto frame = history_.frame_at(last);
+    const auto before = history_.frame_at(frame->step - 1);
+    const RouterFrame* earlier = first_router(before.get());
+    const std::int64_t between = earlier ? frame->step - before->step : 1;
+    const bool has_biases = earlier && !earlier->expert_bias.empty() && !router.expert_bias.empty() && between <= 2;
+    const bool is_known = has_biases || Interventions(history_).bias_rate(last);
+    const char* const what = "oscillation by the bias";
+    if (!is_known || is_missing(history_.value_at(Metric::margin, router.layer, last)))
+      needs(what, "the bias of successive steps (expert_bias), or its rate, and the score margin");
+    else if (evidence_.span.loads < kOscillationLoads)
+      needs(what, grouped(kOscillationLoads) + " loads; so far there are " + grouped(evidence_.span.loads));
+    else
+      checks_.passed.push_back("The load does not oscillate with the bias.");
+  }
+
+  void scores(const RouterFrame& router) {
+    if (router.gate_mass.empty() || router.expert_bias.empty())
+      needs("bias against gate", "expert_bias and gate_mass");
+    else
+      after_loads(3 * kMeanSteps, {FindingKind::bias_against_gate}, "bias against gate",
+                  "No bias contradicts its gate.");
+    if (is_missing(router.mutual_information))
+      needs("scores of the router", "their histograms, entropy and mutual information");
+    else
+      after_loads(3 * kMeanSteps, {FindingKind::saturated, FindingKind::uninformative}, "scores of the router",
+                  "No router is saturated or gives every token the same scores.");
+  }
+
+  void number_formats() {
+    using enum FindingKind;
+    if (history_.quant_frame_at(INT64_MAX))
+      passed({underflow, clipping, low_sqnr},
+             "Number formats: no underflow, no costly clipping, no low SQNR of an operand.");
+    else if (history_.info().config_toml.empty())
+      needs("number formats", "statistics of quantized operands, which no step has");
+    else
+      checks_.not_checked.push_back("number formats: nothing is quantized in this run.");
+  }
 
   const History& history_;
   std::span<const Finding> findings_;
@@ -120,164 +271,6 @@ class Checking {
   bool is_checkpoint_;  // a run of texts through a checkpoint; its weights are the same in all steps
   Checks checks_;
 };
-
-void Checking::losses() {
-  if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss, which no step has");
-  passed({FindingKind::loss_not_finite, FindingKind::loss_unlogged}, "The loss was finite at every step.");
-  if (!is_checkpoint_)
-    after(kMeanSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
-          "The loss has no spike and no lasting rise.");
-  if (!is_checkpoint_) after(kMeanSteps, {FindingKind::loss_unlogged}, "end of the loss", "The loss is still logged.");
-  auxiliaries();
-  if (!has_values(history_, Metric::grad_norm)) {
-    if (!is_checkpoint_) needs("gradient norm", "the gradient norm, which no step has");
-  } else {
-    after(kMeanSteps, {FindingKind::gradient_norm}, "gradient norm",
-          "The gradient norm did not grow " + grouped(static_cast<std::int64_t>(kGrownGradient)) + "-fold.");
-  }
-  if (has_values(history_, Metric::dropped_fraction) && Interventions(history_).may_drop(history_.steps().last))
-    after(kDroppedLoads, {FindingKind::dropped_tokens}, "dropped tokens",
-          "No layer drops " + percent(kManyDropped) + " of the copies of tokens.");
-}
-
-// Without its coefficient, a logged auxiliary loss cannot be compared with the cross-entropy.
-void Checking::auxiliaries() {
-  const Interventions settings(history_);
-  const AuxiliaryFactors factors = settings.auxiliary_factors(history_.steps().last);
-  const bool has_balance = has_values(history_, Metric::aux_loss), has_z = has_values(history_, Metric::z_loss);
-  if (!has_balance && !has_z) return;
-  if ((has_balance && !factors.balance) || (has_z && !factors.z))
-    needs("auxiliary losses",
-          std::string("the coefficient of the ") +
-              (has_balance && !factors.balance ? "load-balance loss (" + settings.name_of(&RouterConfig::aux_coeff)
-                                               : "z-loss (" + settings.name_of(&RouterConfig::z_coeff)) +
-              "), because programs log the loss before it");
-  else
-    passed({FindingKind::auxiliary_dominates}, "No auxiliary loss outweighs the cross-entropy.");
-}
-
-void Checking::loads() {
-  const RunInfo& info = history_.info();
-  if (info.all_layers_dense()) return;
-  const auto frame = history_.frame_at(INT64_MAX);
-  const RouterFrame* router = first_router(frame.get());
-  if (info.n_experts == 0 || info.moe_layers.empty() || !router || router->tokens_per_expert.empty()) {
-    needs("load of the experts", "tokens_per_expert, which no step has");
-  } else {
-    experts();
-    layers();
-    if (!is_checkpoint_) {
-      oscillation(*router);
-      jumps();
-    }
-  }
-  if (router) scores(*router);
-  if (run_origin(info) == RunOrigin::log) needs("settings that were changed by hand", "a recording of this program");
-}
-
-void Checking::experts() {
-  using enum FindingKind;
-  const auto for_steps = [this](std::int64_t steps) { return " for " + needed_text(steps) + "."; };
-  if (needs_tokens("dead experts, starved experts, underused experts")) return;
-  after_loads(kDeadSteps, {dead, collapsed}, "dead experts",
-              "No expert is dead: none was without a token" + for_steps(kDeadSteps));
-  after_loads(kStarvedSteps, {starved, dead, collapsed}, "starved experts",
-              "No expert is starved: none had under " + percent(kStarvedShare) + " of its fair share" +
-                  for_steps(kStarvedSteps));
-  after_loads(kUnderusedSteps, {underused, starved, dead, collapsed}, "underused experts",
-              "No layer has many underused experts, with under " + decimal(kUnderusedShare) + " of the fair share" +
-                  for_steps(kUnderusedSteps));
-}
-
-void Checking::layers() {
-  using enum FindingKind;
-  const RunInfo& info = history_.info();
-  if (LoadWatch::can_tell_collapse(info, tokens_of_window()))
-    after_loads(kEarlySteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
-  else
-    needs("collapse", "more experts or more tokens per step: a balanced router must use at least top_k + 2 experts");
-  fullest();
-  if (!ImbalanceWatch::can_tell_ranks(info.n_experts, info.ranks))
-    needs("uneven ranks", "at least " + std::to_string(kMinNeighbours) + " experts on each of two or more ranks");
-  else
-    after_loads(kUnevenRankSteps, {uneven_ranks, hot, collapsed}, "uneven ranks",
-                std::string("No group of neighbouring experts ") + (info.ranks > 1 ? "on one rank " : "") + "had " +
-                    decimal(kUnevenRank) + " times an even load for " + needed_text(kUnevenRankSteps) + ".");
-  after_loads(kUnevenBatchSteps, {uneven_batches, uneven, hot, collapsed}, "uneven batches",
-              "Single batches are not far more uneven than many batches together.");
-}
-
-// With few tokens the fullest expert has as many times its fair share by chance as an expert that is too full.
-void Checking::fullest() {
-  using enum FindingKind;
-  const RunInfo& info = history_.info();
-  const int top_k = std::max(1, info.top_k);
-  const double most = static_cast<double>(info.n_experts) / top_k - 1;
-  const double hot_share = std::min(kHotShare, 1 + kHotWay * most),
-               uneven_share = 1 + std::min(kUnevenVio, kUnevenWay * most);
-  const float floor = max_vio_noise_floor(tokens_of_window(), top_k, info.n_experts);
-  const double chance = is_missing(floor) ? 0 : static_cast<double>(floor);
-  const auto check = [&](double share, std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what,
-                         const std::string& words) {
-    if (1 + 2 * chance > share)
-      needs(what,
-            "more tokens: by chance alone the fullest expert has " + decimal(1 + chance) + " times its fair share");
-    else
-      after_loads(steps, kinds, what, words + decimal(share) + " times its fair share for " + needed_text(steps) + ".");
-  };
-  check(hot_share, kHotSteps, {hot, collapsed}, "hot experts", "No expert is hot: none had ");
-  check(uneven_share, kUnevenSteps, {uneven, hot, no_recovery, collapsed}, "lasting imbalance",
-        "No layer stays uneven: the fullest expert did not get ");
-}
-
-void Checking::jumps() {
-  using enum FindingKind;
-  after_loads(kSettled + kRecoverySteps, {no_recovery, load_shift}, "jumps of the load", "The load did not jump.");
-  if (history_.info().moe_layers.size() > 1)
-    after_loads(kSettled + kSwappedSteps, {swapped_layers}, "exchanged layers",
-                "No two layers have exchanged their loads.");
-}
-
-void Checking::oscillation(const RouterFrame& router) {
-  if (is_found({FindingKind::oscillating_bias, FindingKind::alternating_texts})) return;
-  const std::int64_t last = history_.steps().last;
-  const auto frame = history_.frame_at(last);
-  const auto before = history_.frame_at(frame->step - 1);
-  const RouterFrame* earlier = first_router(before.get());
-  const std::int64_t between = earlier ? frame->step - before->step : 1;
-  const bool has_biases = earlier && !earlier->expert_bias.empty() && !router.expert_bias.empty() && between <= 2;
-  const bool is_known = has_biases || Interventions(history_).bias_rate(last);
-  const char* const what = "oscillation by the bias";
-  if (!is_known || is_missing(history_.value_at(Metric::margin, router.layer, last)))
-    needs(what, "the bias of successive steps (expert_bias), or its rate, and the score margin");
-  else if (evidence_.span.loads < kOscillationLoads)
-    needs(what, grouped(kOscillationLoads) + " loads; so far there are " + grouped(evidence_.span.loads));
-  else
-    checks_.passed.push_back("The load does not oscillate with the bias.");
-}
-
-void Checking::scores(const RouterFrame& router) {
-  if (router.gate_mass.empty() || router.expert_bias.empty())
-    needs("bias against gate", "expert_bias and gate_mass");
-  else
-    after_loads(3 * kMeanSteps, {FindingKind::bias_against_gate}, "bias against gate", "No bias contradicts its gate.");
-  if (is_missing(router.mutual_information))
-    needs("scores of the router", "their histograms, entropy and mutual information");
-  else
-    after_loads(3 * kMeanSteps, {FindingKind::saturated, FindingKind::uninformative}, "scores of the router",
-                "No router is saturated or gives every token the same scores.");
-}
-
-void Checking::number_formats() {
-  using enum FindingKind;
-  if (history_.quant_frame_at(INT64_MAX))
-    passed({underflow, clipping, low_sqnr},
-           "Number formats: no underflow, no costly clipping, no low SQNR of an operand.");
-  else if (history_.info().config_toml.empty())
-    needs("number formats", "statistics of quantized operands, which no step has");
-  else
-    checks_.not_checked.push_back("number formats: nothing is quantized in this run.");
-}
 
 }  // namespace
 

@@ -107,6 +107,10 @@ struct Watches {
   QuantWatch quants;
 };
 
+bool has_bias(const TelemetryFrame& frame) {
+  return std::ranges::any_of(frame.routers, [](const RouterFrame& router) { return !router.expert_bias.empty(); });
+}
+
 // Reads the steps at the positions [first, last] of a history.
 class Reading {
  public:
@@ -119,7 +123,26 @@ class Reading {
         edges_(edges_of(steps_)),
         first_step_(axis.step(std::max(axis.positions().first, range.first - kMeanBlocks * kBlock))),
         phase_((range.first - axis.positions().first) / kBlock) {}
-  void into(Watches& watches, const std::stop_token& stop);
+  // If `stop` is requested, the caller must discard `watches`: some layers have been read, others not.
+  void into(Watches& watches, const std::stop_token& stop) {
+    read_frames(watches.quants);
+    assignments_ = history_.assignments(edges_);
+    losses_ = history_.values_at(Metric::ce_loss, kWholeRun, steps_);
+    const bool nothing_balances = settings_.nothing_balances(axis_.step(block(blocks() - 1).first));
+    for (Watches::Layer& layer : watches.layers) {
+      if (stop.stop_requested()) return;
+      // A layer is read if it has a frame in the range, or in the window that ends in the range.
+      if (history_.has_layer(layer.load.layer(), {first_step_, steps_.back()})) {
+        read_layer(layer);
+      } else {
+        max_vio_.emplace_back();
+        pass_layer(layer, nothing_balances);
+      }
+    }
+    read_drops(watches);
+    read_losses(watches);
+    read_whole(watches);
+  }
 
  private:
   static constexpr std::int64_t kBlock = FindingsScan::kBlock;
@@ -145,15 +168,150 @@ class Reading {
     FramePtr now, next;
     std::int64_t steps_between = 1;
   };
-  void read_frames(QuantWatch& quants);
-  WindowFrames frames_of(StepRange window) const;
-  void read_layer(Watches::Layer& layer);
-  void pass_layer(Watches::Layer& layer, bool nothing_balances) const;
-  void read_block(Watches::Layer& layer, std::int64_t b, const LoadBlock& load);
-  void read_faults(Watches::Layer& layer, std::int64_t b) const;
-  void read_drops(Watches& watches) const;
-  void read_losses(Watches& watches) const;
-  void read_whole(Watches& watches) const;
+
+  void read_frames(QuantWatch& quants) {
+    frames_.resize(blocks());
+    for (std::int64_t b = 0; b < blocks(); ++b) {
+      if (!completes_window(b)) continue;
+      const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
+      frames_[b] = frames_of({begin, block(b).last});
+      const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
+      if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
+    }
+  }
+
+  WindowFrames frames_of(StepRange window) const {
+    WindowFrames found;
+    std::int64_t at = window.first;
+    bool with_bias = false;
+    int looked_at = 0;
+    for (std::int64_t position = window.first; position <= window.last && looked_at < kLookedAt; ++position) {
+      const FramePtr frame = history_.frame_at(axis_.step(position));
+      if (!frame || frame->step != axis_.step(position)) continue;
+      ++looked_at;
+      const bool has = has_bias(*frame);
+      if (with_bias && has) {
+        if (position - at <= kSuccessive) found.next = frame, found.steps_between = position - at;
+        break;
+      }
+      if (!found.now || has) found.now = frame, at = position;
+      with_bias = has;
+    }
+    return found;
+  }
+
+  void read_layer(Watches::Layer& watch) {
+    const int layer = watch.load.layer();
+    max_vio_.push_back(history_.values_at(Metric::max_vio, layer, steps_));
+    const std::vector<float> rows = history_.utilisation(layer, edges_, Summary::mean);
+    const std::size_t width = rows.size() / range_.size();
+    for (std::int64_t b = 0; b < blocks(); ++b)
+      read_block(watch, b,
+                 {block(b).first, of_block(rows, b, width), of_block(max_vio_.back(), b), of_block(assignments_, b),
+                  of_block(losses_, b)});
+  }
+
+  // Passes over the range for a layer that has no loads in it.
+  void pass_layer(Watches::Layer& watch, bool nothing_balances) const {
+    const std::int64_t step = axis_.step(block(blocks() - 1).first);
+    const std::vector<std::uint8_t> killed = settings_.killed(watch.load.layer(), step);
+    watch.gate.pass(range_.last);
+    watch.faults.pass(range_.last);
+    watch.load.pass(range_, LoadSettings{killed, nothing_balances});
+  }
+
+  void read_block(Watches::Layer& watch, std::int64_t b, const LoadBlock& load) {
+    const int layer = watch.load.layer();
+    const std::int64_t step = axis_.step(load.first);
+    const WindowFrames& frames = frames_[b];
+    if (const RouterFrame* router = find_router(frames.now.get(), layer))
+      watch.gate.router({axis_.position(frames.now->step), router, find_router(frames.next.get(), layer),
+                         frames.steps_between, settings_.softmax(step), settings_.bias_rate(step),
+                         settings_.sign_rule(step)});
+    watch.gate.pass(block(b).last);
+    const std::vector<std::uint8_t> killed = settings_.killed(layer, step);
+    LoadSettings settings{killed, settings_.nothing_balances(step)};
+    settings.bias_step = watch.gate.says_nothing() ? BiasStep{true} : watch.gate.bias_step();
+    watch.load.block(load, settings);
+    const RecentLoad& read = watch.load.load();
+    if (completes_window(b)) read_faults(watch, b);
+    watch.faults.pass(block(b).last);
+    if (!read.completes_window()) return;
+    LayerMeans& means = means_[b];
+    means.steps = {read.first_step(), read.last_step()};
+    means.shares.resize(max_vio_.size());
+    means.shares.back().assign(read.mean().begin(), read.mean().end());
+  }
+
+  void read_faults(Watches::Layer& watch, std::int64_t b) const {
+    const int layer = watch.load.layer();
+    const FramePtr& frame = frames_[b].now;
+    FaultReading reading;
+    reading.step = frame ? axis_.position(frame->step) : block(b).first;
+    const std::int64_t step = axis_.step(reading.step);
+    reading.router = find_router(frame.get(), layer);
+    reading.load = &watch.load.load();
+    reading.bias_rate = settings_.bias_rate(step);
+    reading.bias_is_held = settings_.holds_bias(layer, step);
+    reading.aux_coeff = settings_.aux_coeff(step);
+    reading.aux_is_ours = settings_.even_aux(step).has_value();
+    if (frame) reading.aux_of_all = frame->aux_loss;
+    reading.slots = static_cast<double>(history_.info().tokens_per_step) * settings_.top_k(step);
+    const std::int64_t begin = axis_.step(std::max(axis_.positions().first, block(b).last + 1 - kMeanBlocks * kBlock));
+    const FramePtr experts = history_.specialisation_layer_at(layer, axis_.step(block(b).last));
+    if (experts && experts->step >= begin) {
+      const auto found = std::ranges::find(experts->specialisation, layer, &SpecialisationFrame::layer);
+      if (found != experts->specialisation.end()) reading.experts = &*found;
+      const std::int64_t at[] = {experts->step};
+      reading.lr = history_.values_at(Metric::lr, kWholeRun, at).front();
+    }
+    watch.faults.window(reading);
+  }
+
+  // Copies beyond the capacity are counted also if the settings of a run say that they are not dropped.
+  void read_drops(Watches& watches) const {
+    if (!settings_.may_drop(steps_.back())) return;
+    for (DropWatch& drops : watches.drops) {
+      const std::vector<float> shares = history_.values_at(Metric::dropped_fraction, drops.layer(), steps_);
+      drops.block(range_.first, shares);
+    }
+  }
+
+  void read_losses(Watches& watches) const {
+    LossWatch& losses = watches.losses;
+    const auto values = [&](Metric metric) { return history_.values_at(metric, kWholeRun, steps_); };
+    const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
+                             grad_norm = values(Metric::grad_norm), max_vio = values(Metric::max_vio);
+    // If only means of old steps are kept, their bins still count values that were NaN or infinite.
+    const auto bins = history_.series(Metric::ce_loss, kWholeRun, edges_);
+    for (std::int64_t b = 0; b < blocks(); ++b) {
+      losses.block(block(b).first,
+                   {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b), of_block(max_vio, b)});
+      watches.gradients.block(block(b).first, of_block(grad_norm, b));
+      watches.auxiliaries.block(block(b).first, of_block(ce, b), of_block(aux, b), of_block(z, b),
+                                settings_.auxiliary_factors(axis_.step(block(b).first)));
+      const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
+      const bool has_non_finite = std::ranges::any_of(of_block(ce, b), non_finite);
+      const bool counted =
+          std::ranges::any_of(of_block(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
+      if (counted && !has_non_finite) losses.non_finite_among(block(b));
+    }
+  }
+
+  // Updates the watches over all layers.
+  void read_whole(Watches& watches) const {
+    const std::vector<float> whole = history_.values_at(Metric::max_vio, kWholeRun, steps_);
+    for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
+      std::vector<std::span<const float>> by_layer;
+      for (const auto& values : max_vio_)
+        by_layer.push_back(values.empty() ? std::span<const float>() : of_block(values, b));
+      watches.shifts.block(block(b).first, of_block(whole, b), by_layer, of_block(assignments_, b));
+    }
+    const auto loads_of = [this](int layer, StepRange positions) {
+      return history_.utilisation(layer, edges_of(axis_.list(positions)), Summary::mean);
+    };
+    for (const auto& [b, means] : means_) watches.swaps.window(means, loads_of);
+  }
 
   const History& history_;
   const Interventions& settings_;
@@ -168,180 +326,16 @@ class Reading {
   std::map<std::int64_t, LayerMeans> means_;  // indexed by block that completes a window of loads
 };
 
-bool has_bias(const TelemetryFrame& frame) {
-  return std::ranges::any_of(frame.routers, [](const RouterFrame& router) { return !router.expert_bias.empty(); });
-}
-
-Reading::WindowFrames Reading::frames_of(StepRange window) const {
-  WindowFrames found;
-  std::int64_t at = window.first;
-  bool with_bias = false;
-  int looked_at = 0;
-  for (std::int64_t position = window.first; position <= window.last && looked_at < kLookedAt; ++position) {
-    const FramePtr frame = history_.frame_at(axis_.step(position));
-    if (!frame || frame->step != axis_.step(position)) continue;
-    ++looked_at;
-    const bool has = has_bias(*frame);
-    if (with_bias && has) {
-      if (position - at <= kSuccessive) found.next = frame, found.steps_between = position - at;
-      break;
-    }
-    if (!found.now || has) found.now = frame, at = position;
-    with_bias = has;
-  }
-  return found;
-}
-
-void Reading::read_frames(QuantWatch& quants) {
-  frames_.resize(blocks());
-  for (std::int64_t b = 0; b < blocks(); ++b) {
-    if (!completes_window(b)) continue;
-    const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
-    frames_[b] = frames_of({begin, block(b).last});
-    const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
-    if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
-  }
-}
-
-// Passes over the range for a layer that has no loads in it.
-void Reading::pass_layer(Watches::Layer& watch, bool nothing_balances) const {
-  const std::int64_t step = axis_.step(block(blocks() - 1).first);
-  const std::vector<std::uint8_t> killed = settings_.killed(watch.load.layer(), step);
-  watch.gate.pass(range_.last);
-  watch.faults.pass(range_.last);
-  watch.load.pass(range_, LoadSettings{killed, nothing_balances});
-}
-
-void Reading::read_layer(Watches::Layer& watch) {
-  const int layer = watch.load.layer();
-  max_vio_.push_back(history_.values_at(Metric::max_vio, layer, steps_));
-  const std::vector<float> rows = history_.utilisation(layer, edges_, Summary::mean);
-  const std::size_t width = rows.size() / range_.size();
-  for (std::int64_t b = 0; b < blocks(); ++b)
-    read_block(watch, b,
-               {block(b).first, of_block(rows, b, width), of_block(max_vio_.back(), b), of_block(assignments_, b),
-                of_block(losses_, b)});
-}
-
-void Reading::read_block(Watches::Layer& watch, std::int64_t b, const LoadBlock& load) {
-  const int layer = watch.load.layer();
-  const std::int64_t step = axis_.step(load.first);
-  const WindowFrames& frames = frames_[b];
-  if (const RouterFrame* router = find_router(frames.now.get(), layer))
-    watch.gate.router({axis_.position(frames.now->step), router, find_router(frames.next.get(), layer),
-                       frames.steps_between, settings_.softmax(step), settings_.bias_rate(step),
-                       settings_.sign_rule(step)});
-  watch.gate.pass(block(b).last);
-  const std::vector<std::uint8_t> killed = settings_.killed(layer, step);
-  LoadSettings settings{killed, settings_.nothing_balances(step)};
-  settings.bias_step = watch.gate.says_nothing() ? BiasStep{true} : watch.gate.bias_step();
-  watch.load.block(load, settings);
-  const RecentLoad& read = watch.load.load();
-  if (completes_window(b)) read_faults(watch, b);
-  watch.faults.pass(block(b).last);
-  if (!read.completes_window()) return;
-  LayerMeans& means = means_[b];
-  means.steps = {read.first_step(), read.last_step()};
-  means.shares.resize(max_vio_.size());
-  means.shares.back().assign(read.mean().begin(), read.mean().end());
-}
-
-void Reading::read_faults(Watches::Layer& watch, std::int64_t b) const {
-  const int layer = watch.load.layer();
-  const FramePtr& frame = frames_[b].now;
-  FaultReading reading;
-  reading.step = frame ? axis_.position(frame->step) : block(b).first;
-  const std::int64_t step = axis_.step(reading.step);
-  reading.router = find_router(frame.get(), layer);
-  reading.load = &watch.load.load();
-  reading.bias_rate = settings_.bias_rate(step);
-  reading.bias_is_held = settings_.holds_bias(layer, step);
-  reading.aux_coeff = settings_.aux_coeff(step);
-  reading.aux_is_ours = settings_.even_aux(step).has_value();
-  if (frame) reading.aux_of_all = frame->aux_loss;
-  reading.slots = static_cast<double>(history_.info().tokens_per_step) * settings_.top_k(step);
-  const std::int64_t begin = axis_.step(std::max(axis_.positions().first, block(b).last + 1 - kMeanBlocks * kBlock));
-  const FramePtr experts = history_.specialisation_layer_at(layer, axis_.step(block(b).last));
-  if (experts && experts->step >= begin) {
-    const auto found = std::ranges::find(experts->specialisation, layer, &SpecialisationFrame::layer);
-    if (found != experts->specialisation.end()) reading.experts = &*found;
-    const std::int64_t at[] = {experts->step};
-    reading.lr = history_.values_at(Metric::lr, kWholeRun, at).front();
-  }
-  watch.faults.window(reading);
-}
-
-// Copies beyond the capacity are counted also if the settings of a run say that they are not dropped.
-void Reading::read_drops(Watches& watches) const {
-  if (!settings_.may_drop(steps_.back())) return;
-  for (DropWatch& drops : watches.drops) {
-    const std::vector<float> shares = history_.values_at(Metric::dropped_fraction, drops.layer(), steps_);
-    drops.block(range_.first, shares);
-  }
-}
-
-void Reading::read_losses(Watches& watches) const {
-  LossWatch& losses = watches.losses;
-  const auto values = [&](Metric metric) { return history_.values_at(metric, kWholeRun, steps_); };
-  const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
-                           grad_norm = values(Metric::grad_norm), max_vio = values(Metric::max_vio);
-  // If only means of old steps are kept, their bins still count values that were NaN or infinite.
-  const auto bins = history_.series(Metric::ce_loss, kWholeRun, edges_);
-  for (std::int64_t b = 0; b < blocks(); ++b) {
-    losses.block(block(b).first,
-                 {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b), of_block(max_vio, b)});
-    watches.gradients.block(block(b).first, of_block(grad_norm, b));
-    watches.auxiliaries.block(block(b).first, of_block(ce, b), of_block(aux, b), of_block(z, b),
-                              settings_.auxiliary_factors(axis_.step(block(b).first)));
-    const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
-    const bool has_non_finite = std::ranges::any_of(of_block(ce, b), non_finite);
-    const bool counted =
-        std::ranges::any_of(of_block(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
-    if (counted && !has_non_finite) losses.non_finite_among(block(b));
-  }
-}
-
-// Updates the watches over all layers.
-void Reading::read_whole(Watches& watches) const {
-  const std::vector<float> whole = history_.values_at(Metric::max_vio, kWholeRun, steps_);
-  for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
-    std::vector<std::span<const float>> by_layer;
-    for (const auto& values : max_vio_)
-      by_layer.push_back(values.empty() ? std::span<const float>() : of_block(values, b));
-    watches.shifts.block(block(b).first, of_block(whole, b), by_layer, of_block(assignments_, b));
-  }
-  const auto loads_of = [this](int layer, StepRange positions) {
-    return history_.utilisation(layer, edges_of(axis_.list(positions)), Summary::mean);
-  };
-  for (const auto& [b, means] : means_) watches.swaps.window(means, loads_of);
-}
-
-// If `stop` is requested, the caller must discard `watches`: some layers have been read, others not.
-void Reading::into(Watches& watches, const std::stop_token& stop) {
-  read_frames(watches.quants);
-  assignments_ = history_.assignments(edges_);
-  losses_ = history_.values_at(Metric::ce_loss, kWholeRun, steps_);
-  const bool nothing_balances = settings_.nothing_balances(axis_.step(block(blocks() - 1).first));
-  for (Watches::Layer& layer : watches.layers) {
-    if (stop.stop_requested()) return;
-    // A layer is read if it has a frame in the range, or in the window that ends in the range.
-    if (history_.has_layer(layer.load.layer(), {first_step_, steps_.back()})) {
-      read_layer(layer);
-    } else {
-      max_vio_.emplace_back();
-      pass_layer(layer, nothing_balances);
-    }
-  }
-  read_drops(watches);
-  read_losses(watches);
-  read_whole(watches);
-}
-
 }  // namespace
 
 struct FindingsScan::State {
   explicit State(HistoryPtr followed) : history(std::move(followed)) { restart(); }
-  void restart();
+  void restart() {
+    whole = seen = {};
+    axis.restart();
+    watches.emplace(history->info(), axis);
+    ahead.reset();
+  }
 
   HistoryPtr history;
   StepAxis axis;
@@ -353,13 +347,6 @@ struct FindingsScan::State {
   std::optional<Watches> ahead;    // state after `seen`, if `seen` has more steps
   const Watches& newest_watches() const { return ahead ? *ahead : *watches; }
 };
-
-void FindingsScan::State::restart() {
-  whole = seen = {};
-  axis.restart();
-  watches.emplace(history->info(), axis);
-  ahead.reset();
-}
 
 FindingsScan::FindingsScan(HistoryPtr history) : state_(std::make_unique<State>(std::move(history))) {}
 

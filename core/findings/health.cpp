@@ -78,34 +78,344 @@ class Judge {
     for (const LayerLoad& load : loads_)
       if (load.evidence.span.loads > evidence_.span.loads) evidence_ = load.evidence;
   }
-  Health health();
+
+  Health health() {
+    Health health;
+    const StepRange steps = history_.steps();
+    if (steps.empty()) {
+      health.sentence = "No step has been read yet.";
+      return health;
+    }
+    health.balance = balance_text(settings_.balance(steps.last));
+    if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || has_settled())) {
+      health.verdict = worst->severity == Severity::severe ? HealthVerdict::unhealthy : HealthVerdict::attention;
+      describe(*worst, health);
+      health.help = help(*worst);
+      return health;
+    }
+    if (history_.info().all_layers_dense()) {
+      health.sentence = "All layers of this run are dense: there is no router.";
+      return health;
+    }
+    if (loads_.empty()) {
+      health.sentence = "The run has no load of the experts (tokens_per_expert).";
+      health.shorter = {"No load of the experts."};
+      if (const std::string uneven = most_uneven(health).front(); !uneven.empty()) {
+        health.shorter.insert(health.shorter.begin(), health.sentence);
+        health.sentence += " " + uneven;
+      }
+      return health;
+    }
+    if (!has_settled() || evidence_.expected < kMinToJudge) {
+      health.verdict = HealthVerdict::too_young;
+      const std::string lacks = lacking_text(), silent = without_tokens_text();
+      const std::vector<std::string> uneven = most_uneven(health);
+      health.sentence = lacks + ". " + uneven[0] + silent;
+      health.shorter = {lacks + ". " + uneven[1], lacks + "."};
+      return health;
+    }
+    if (const Finding* finding = begun()) {
+      describe_begun(*finding, health);
+      return health;
+    }
+    health.verdict = HealthVerdict::healthy;
+    const std::vector<std::string> forms = most_uneven(health);
+    const std::string& uneven = forms[0];
+    const std::string elsewhere = this->elsewhere();
+    const std::string nobody =
+        (evidence_.expected < kExpected ? "No expert is far too full" : "No expert is dead, starved or far too full") +
+        (evidence_.are_totals ? since_text(-1) : std::string()) + ".";
+    health.sentence = nobody + " " + uneven + limits() + elsewhere + over();
+    if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
+    if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);
+    for (const std::string& text : {nobody + " " + uneven, uneven, nobody, forms[1]}) health.shorter.push_back(text);
+    return health;
+  }
 
  private:
-  const LayerLoad* load_of(int layer) const;
-  float max_vio(int layer) const;  // of the window's summed loads; without loads, the figure in the history
-  const Finding* lead() const;
-  void describe(const Finding& lead, Health& health) const;
-  std::vector<int> layers_with(FindingKind kind) const;
-  std::string detail(const Finding& lead, Health& health) const;
-  std::string fullest(const LayerLoad& load, Health& health) const;
-  std::string in_window(const LayerLoad& load) const;
-  std::string beside(const Finding& lead) const;
-  int least_even() const;
-  std::vector<std::string> most_uneven(Health& health) const;
-  const Finding* begun() const;
-  void describe_begun(const Finding& begun, Health& health) const;
-  bool has_ongoing(FindingKind kind) const;
-  std::string first_to_mend() const;
-  std::string help(const Finding& lead) const;
-  std::string elsewhere() const;
-  std::string over() const;
-  std::string layers_text(std::size_t n) const;
-  bool has_settled() const;
-  std::string since_text(std::int64_t step) const;
-  std::string needed_text(std::int64_t steps) const;
-  std::string lacking_text() const;
-  std::string limits() const;
-  std::string without_tokens_text() const;
+  const LayerLoad* load_of(int layer) const {
+    const auto found = std::ranges::find(loads_, layer, &LayerLoad::layer);
+    return found == loads_.end() ? nullptr : &*found;
+  }
+  // Of the window's summed loads; without loads, the figure in the history.
+  float max_vio(int layer) const {
+    if (const LayerLoad* load = load_of(layer)) return *std::ranges::max_element(load->shares) - 1;
+    const float of_window = history_.value_at(Metric::max_vio_window, layer, INT64_MAX);
+    return std::isnan(of_window) ? history_.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
+  }
+
+  // Returns the severest ongoing finding on routers; of several, that on the least even layer.
+  const Finding* lead() const {
+    const Finding* found = nullptr;
+    float worst = -std::numeric_limits<float>::infinity();
+    for (const Finding& finding : findings_) {
+      if (!finding.ongoing || finding.severity == Severity::note) continue;
+      const bool of_router = is_of_router(finding.kind) || finding.kind == FindingKind::no_gradient;
+      if (!of_router || (found && finding.severity < found->severity)) continue;
+      const float value = finding.layers.empty() ? worst : max_vio(finding.layers.front());
+      if (!found || finding.severity > found->severity || value > worst) found = &finding, worst = value;
+    }
+    return found;
+  }
+
+  void describe(const Finding& lead, Health& health) const {
+    health.since = lead.steps.first;
+    health.finding = finding_id(lead);
+    health.layer = lead.layers.empty() ? least_even() : lead.layers.front();
+    const std::string since = since_text(lead.steps.first);
+    const FindingKindInfo& fault = finding_kind_info(lead.kind);
+    if (!fault.of_one || !*fault.of_one || lead.layers.empty()) {
+      health.experts = lead.experts;
+      health.sentence = lead.title + "," + since + "." + limits();
+      health.shorter = {lead.title + "."};
+      return;
+    }
+    const std::vector<int> layers = layers_with(lead.kind);
+    const std::string worst = "ayer " + std::to_string(health.layer);
+    std::string detail = this->detail(lead, health);
+    if (!detail.empty()) detail = ": " + detail;
+    if (layers.size() == 1) {
+      const std::string head = "L" + worst + " " + fault.of_one;
+      health.sentence = head + since + detail + "." + limits();
+      health.shorter = {head + since + ".", head + ".", "L" + worst + since + "."};
+      return;
+    }
+    const std::string head = layers_text(layers.size()) + " " + fault.of_many, which = ". Worst: l" + worst;
+    health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + "." + limits();
+    health.shorter = {head + which + "," + since + detail + ".", head + which + "," + since + ".", head + which + ".",
+                      "Worst: l" + worst + since + "."};
+  }
+
+  std::vector<int> layers_with(FindingKind kind) const {
+    std::set<int> layers;
+    for (const Finding& finding : findings_)
+      if (finding.kind == kind && finding.ongoing) layers.insert(finding.layers.begin(), finding.layers.end());
+    return {layers.begin(), layers.end()};
+  }
+  std::string detail(const Finding& lead, Health& health) const {
+    const LayerLoad* load = load_of(lead.layers.front());
+    health.experts = lead.experts;
+    const bool of_one = lead.kind == FindingKind::hot && lead.experts.size() == 1;
+    if (load && (is_of_fullest(lead.kind) || of_one)) return fullest(*load, health) + in_window(*load) + beside(lead);
+    return lead.brief.empty() ? std::string() : lead.brief + beside(lead);
+  }
+  // Returns a text on the experts that take most of the tokens, or on the fullest one.
+  std::string fullest(const LayerLoad& of, Health& health) const {
+    std::vector<float> load = of.shares;
+    std::vector<int> order(load.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[e]; });
+    std::ranges::stable_sort(load, std::greater{});
+    for (const double share : {kNearlyAll, kHalf}) {
+      const auto [n, taken] = that_take(share, load);
+      if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // at most a quarter of all experts
+      order.resize(n);
+      health.experts = order;
+      return "experts " + listed(order, kNamedExperts) + " take " + formatted("%.0f %%", 100 * taken) +
+             " of its assignments";
+    }
+    health.experts = {order.front()};
+    return "expert " + std::to_string(order.front()) + " gets " + decimal(load.front()) + " times its fair share";
+  }
+
+  // Returns the steps whose loads are summed: " in steps 951 to 1,000"; empty for one total of a whole run.
+  std::string in_window(const LayerLoad& load) const {
+    if (evidence_.are_totals) return {};
+    if (!load.every_step) return " in the newest loads up to step " + grouped(last_);
+    const StepRange steps = history_.last_steps(kWindowSteps, last_);
+    return " in " + steps_in_words(steps.first, steps.last);
+  }
+
+  // Returns a text on the experts of the layer that get no tokens or almost none.
+  std::string beside(const Finding& lead) const {
+    if (lacks_tokens(lead.kind)) return {};
+    const LayerLoad* load = load_of(lead.layers.front());
+    const std::ptrdiff_t none = load ? std::ranges::count(load->shares, 0.0f) : 0;
+    const auto has_tokens = [load](int e) { return !load || load->shares[e] > 0; };
+    std::ptrdiff_t starved = 0;
+    for (const Finding& finding : findings_)
+      if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
+        starved = std::ranges::count_if(finding.experts, has_tokens);
+    const auto said = [&](std::ptrdiff_t n, const char* what) {
+      return n == 0 ? std::string()
+                    : " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
+                          (n == 1 ? " gets " : " get ") + what;
+    };
+    return said(none, "none") + said(starved, "almost none");
+  }
+
+  // Returns the least even layer by the loads that the scan has read; for a log without loads, by its MaxVio.
+  int least_even() const {
+    const LayerLoad* worst = nullptr;
+    for (const LayerLoad& load : loads_)
+      if (!worst || max_vio(load.layer) > max_vio(worst->layer)) worst = &load;
+    return worst ? worst->layer : least_even_layer(history_, INT64_MAX).layer;
+  }
+
+  // Returns "Most uneven in steps 951 to 1,000: layer 1, where expert 3 gets 1.56 times its fair share.", and without
+  // what follows the layer. Other panels may show other steps, in which another layer is the most uneven one.
+  std::vector<std::string> most_uneven(Health& health) const {
+    health.layer = least_even();
+    if (health.layer < 0) return {"", ""};
+    const LayerLoad* load = load_of(health.layer);
+    const std::string when = load ? in_window(*load) : " at step " + grouped(last_);
+    const std::string text = "Most uneven" + when + ": layer " + std::to_string(health.layer);
+    const std::string why =
+        load ? ", where " + fullest(*load, health) : ", with a MaxVio of " + decimal(max_vio(health.layer));
+    return {text + why + ".", text + "."};
+  }
+
+  // Returns the worst condition that is not a finding yet: that of the layer with most experts without a token; without
+  // such layers, that of the least even layer. The watches wait until a condition has lasted (expert_watch.h,
+  // imbalance_watch.h), because a router may still balance itself, but in the meantime it is not healthy either.
+  const Finding* begun() const {
+    const auto is_worse = [this](const Finding& a, const Finding& b) {
+      if (a.kind != b.kind) return a.kind < b.kind;  // order: dead, hot, uneven
+      if (a.kind == FindingKind::dead) return a.experts.size() > b.experts.size();
+      return max_vio(a.layers.front()) > max_vio(b.layers.front());
+    };
+    const Finding* worst = nullptr;
+    for (const Finding& finding : not_yet_)
+      if (!worst || is_worse(finding, *worst)) worst = &finding;
+    return worst;
+  }
+
+  void describe_begun(const Finding& begun, Health& health) const {
+    const bool silent = begun.kind == FindingKind::dead, one = begun.experts.size() == 1;
+    const bool hot = begun.kind == FindingKind::hot, starved = begun.kind == FindingKind::starved;
+    health.layer = begun.layers.front();
+    health.since = begun.steps.first;
+    const LayerLoad* load = load_of(health.layer);
+    const bool settles = load && load->settles && !silent && !starved;
+    // After 400 steps an expert that is far too full is a finding; an uneven load may still become even.
+    const bool is_late = silent || (hot && evidence_.lasts(kHotSteps) && !settles);
+    health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
+    const std::string since = since_text(health.since);
+    const std::string layer = "Layer " + std::to_string(health.layer);
+    const auto finding_after = [this](std::int64_t steps) {
+      return " It becomes a finding after " + needed_text(steps) + ".";
+    };
+    std::string head, rule, figures = load ? fullest(*load, health) + in_window(*load) : std::string();
+    if (settles) {
+      head = layer + " has been settling" + since;
+    } else if (silent) {
+      health.experts = begun.experts;
+      head = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since;
+      figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " no token";
+      rule = finding_after(kDeadSteps);
+    } else if (starved) {
+      health.experts = begun.experts;
+      head = layer + " has had " + (one ? "an expert" : "experts") + " with almost no tokens" + since;
+      figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " under " +
+                percent(kStarvedShare) + " of " + (one ? "its" : "their") + " fair share";
+      rule = finding_after(kStarvedSteps);
+    } else if (hot) {
+      head = layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") + since;
+      rule = finding_after(kHotSteps);
+    } else {
+      head = layer + " has been uneven" + since;
+      rule = finding_after(kUnevenSteps);
+    }
+    if (!figures.empty()) figures = ": " + figures;
+    health.sentence = head + figures + "." + rule + elsewhere();
+    health.shorter = {head + figures + "." + rule, head + figures + ".", head + ".", layer + since + "."};
+  }
+
+  bool has_ongoing(FindingKind kind) const {
+    return std::ranges::any_of(findings_, [kind](const Finding& each) { return each.ongoing && each.kind == kind; });
+  }
+  // Returns what to mend before a setting of the balance can help; empty if no finding says so.
+  std::string first_to_mend() const {
+    for (const FindingKindInfo& info : finding_kinds())
+      if (info.first_to_mend && has_ongoing(info.kind)) return info.first_to_mend;
+    return {};
+  }
+
+  std::string help(const Finding& lead) const {
+    const std::int64_t now = history_.steps().last;
+    const std::string moves = joined(lead.settings, ", ");
+    const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
+                         std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
+    if (of_bias || finding_kind_info(lead.kind).subject == FindingSubject::load)
+      if (const std::string first = first_to_mend(); !first.empty()) return first;
+    if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
+    const RouterBalance balance = settings_.balance(now);
+    const std::string rate = settings_.name_of(&RouterConfig::bias_update_rate);
+    const std::string coefficient = settings_.name_of(&RouterConfig::aux_coeff);
+    if (balance.is_nothing)
+      return rate.empty() ? "Try " + coefficient + " > 0." : "Try " + rate + " > 0 (DeepSeek-V3: 0.001).";
+    if (balance_text(balance).empty())
+      return "The balancing settings are not known." + (moves.empty() ? std::string() : " Try " + moves + ".");
+    if (balance.is_by_quantiles)
+      return "Try more tokens a step (data.batch), since the quantiles are computed from one step, or aux_coeff > 0.";
+    if (has_ongoing(FindingKind::oscillating_bias) && !rate.empty()) return "Try a lower " + rate + ".";
+    const bool is_by_loss =
+        balance.bias_rate.value_or(0) == 0 && !balance.has_no_auxiliary && balance.aux_coeff.value_or(0) > 0;
+    std::vector<std::string> names = {rate, coefficient};
+    if (is_by_loss) std::ranges::reverse(names);
+    std::erase(names, "");
+    return names.empty() ? std::string()
+                         : "Try a higher " + joined(names, ", or ") + (names.size() > 1 ? " > 0." : ".");
+  }
+
+  // Returns a text on a finding that is neither about routers nor about the training as a whole.
+  std::string elsewhere() const {
+    for (const Finding& finding : findings_)
+      if (finding.ongoing && finding.severity != Severity::note && !is_of_router(finding.kind) &&
+          !is_of_training(finding.kind))
+        return " Other finding: " + finding.title + ".";
+    return {};
+  }
+  std::string over() const {
+    const std::int64_t n = std::ranges::count_if(findings_, [](const Finding& finding) { return !finding.ongoing; });
+    return n > 0 ? " " + counted(n, "finding is over.", "findings are over.") : std::string();
+  }
+  std::string layers_text(std::size_t n) const {
+    return std::to_string(n) + " of " + std::to_string(history_.info().moe_layers.size()) + " MoE layers";
+  }
+  // Without loads, figures of the routers are judged by their steps.
+  bool has_settled() const {
+    return loads_.empty() ? logged_steps(history_).lasts(kSettlingSteps) : evidence_.lasts(kSettlingSteps);
+  }
+  // Returns " since step 480"; for what all totals of a log show, " in one total of 100,000 tokens".
+  std::string since_text(std::int64_t step) const {
+    if (!evidence_.are_totals || step > evidence_.span.first) return " since step " + grouped(step);
+    const double tokens = evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k);
+    return " in " + totals_text(evidence_.span.loads, tokens);
+  }
+  // Returns "400 steps", or "10 loads" if not every step has a load.
+  std::string needed_text(std::int64_t steps) const {
+    const std::int64_t needed = evidence_.span.needed(steps);
+    return needed == steps ? counted(needed, "step", "steps") : counted(needed, "load", "loads");
+  }
+
+  // Returns what a judgement lacks.
+  std::string lacking_text() const {
+    const LoadSpan& span = evidence_.span;
+    if (!has_settled()) {
+      const std::string interval = span.loads > 1 && span.interval() > 1 ? ", " + interval_text(span) : std::string();
+      return grouped(span.loads) + " of about " + needed_text(kSettlingSteps) + interval;
+    }
+    return "An expert should have had " + decimal(evidence_.expected) + " tokens in " + loads_text(span) +
+           "; at least " + decimal(kMinToJudge) + " are needed";
+  }
+
+  // Returns what totals cannot show.
+  std::string limits() const { return evidence_.are_totals ? limits_text(evidence_.span.loads) : std::string(); }
+
+  // Returns a text on the layer with most experts that have no token in the newest loads, if chance does not explain
+  // it.
+  std::string without_tokens_text() const {
+    const LayerLoad* worst = nullptr;
+    std::ptrdiff_t most = 0;
+    for (const LayerLoad& load : loads_) {
+      const std::ptrdiff_t none = std::ranges::count(load.shares, 0.0f);
+      if (load.living == 1 && load.evidence.expected >= kExpected && none > most) worst = &load, most = none;
+    }
+    if (!worst) return {};
+    return " In layer " + std::to_string(worst->layer) + ", " + std::to_string(most) + " of " +
+           counted(std::ssize(worst->shares), "expert", "experts") + (most == 1 ? " gets" : " get") + " no token.";
+  }
 
   const History& history_;
   Interventions settings_;
@@ -114,351 +424,6 @@ class Judge {
   std::int64_t last_;      // newest step read
   LoadEvidence evidence_;  // of the layer with most loads
 };
-
-const LayerLoad* Judge::load_of(int layer) const {
-  const auto found = std::ranges::find(loads_, layer, &LayerLoad::layer);
-  return found == loads_.end() ? nullptr : &*found;
-}
-
-float Judge::max_vio(int layer) const {
-  if (const LayerLoad* load = load_of(layer)) return *std::ranges::max_element(load->shares) - 1;
-  const float of_window = history_.value_at(Metric::max_vio_window, layer, INT64_MAX);
-  return std::isnan(of_window) ? history_.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
-}
-
-// Returns the severest ongoing finding on routers; of several, that on the least even layer.
-const Finding* Judge::lead() const {
-  const Finding* found = nullptr;
-  float worst = -std::numeric_limits<float>::infinity();
-  for (const Finding& finding : findings_) {
-    if (!finding.ongoing || finding.severity == Severity::note) continue;
-    const bool of_router = is_of_router(finding.kind) || finding.kind == FindingKind::no_gradient;
-    if (!of_router || (found && finding.severity < found->severity)) continue;
-    const float value = finding.layers.empty() ? worst : max_vio(finding.layers.front());
-    if (!found || finding.severity > found->severity || value > worst) found = &finding, worst = value;
-  }
-  return found;
-}
-
-// Without loads, figures of the routers are judged by their steps.
-bool Judge::has_settled() const {
-  return loads_.empty() ? logged_steps(history_).lasts(kSettlingSteps) : evidence_.lasts(kSettlingSteps);
-}
-
-// Returns " since step 480"; for what all totals of a log show, " in one total of 100,000 tokens".
-std::string Judge::since_text(std::int64_t step) const {
-  if (!evidence_.are_totals || step > evidence_.span.first) return " since step " + grouped(step);
-  const double tokens = evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k);
-  return " in " + totals_text(evidence_.span.loads, tokens);
-}
-
-// Returns "400 steps", or "10 loads" if not every step has a load.
-std::string Judge::needed_text(std::int64_t steps) const {
-  const std::int64_t needed = evidence_.span.needed(steps);
-  return needed == steps ? counted(needed, "step", "steps") : counted(needed, "load", "loads");
-}
-
-// Returns what totals cannot show.
-std::string Judge::limits() const {
-  return evidence_.are_totals ? limits_text(evidence_.span.loads) : std::string();
-}
-
-// Returns what a judgement lacks.
-std::string Judge::lacking_text() const {
-  const LoadSpan& span = evidence_.span;
-  if (!has_settled()) {
-    const std::string interval = span.loads > 1 && span.interval() > 1 ? ", " + interval_text(span) : std::string();
-    return grouped(span.loads) + " of about " + needed_text(kSettlingSteps) + interval;
-  }
-  return "An expert should have had " + decimal(evidence_.expected) + " tokens in " + loads_text(span) + "; at least " +
-         decimal(kMinToJudge) + " are needed";
-}
-
-// Returns a text on the layer with most experts that have no token in the newest loads, if chance does not explain it.
-std::string Judge::without_tokens_text() const {
-  const LayerLoad* worst = nullptr;
-  std::ptrdiff_t most = 0;
-  for (const LayerLoad& load : loads_) {
-    const std::ptrdiff_t none = std::ranges::count(load.shares, 0.0f);
-    if (load.living == 1 && load.evidence.expected >= kExpected && none > most) worst = &load, most = none;
-  }
-  if (!worst) return {};
-  return " In layer " + std::to_string(worst->layer) + ", " + std::to_string(most) + " of " +
-         counted(std::ssize(worst->shares), "expert", "experts") + (most == 1 ? " gets" : " get") + " no token.";
-}
-
-std::string Judge::layers_text(std::size_t n) const {
-  return std::to_string(n) + " of " + std::to_string(history_.info().moe_layers.size()) + " MoE layers";
-}
-
-// Returns a text on the experts that take most of the tokens, or on the fullest one.
-std::string Judge::fullest(const LayerLoad& of, Health& health) const {
-  std::vector<float> load = of.shares;
-  std::vector<int> order(load.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[e]; });
-  std::ranges::stable_sort(load, std::greater{});
-  for (const double share : {kNearlyAll, kHalf}) {
-    const auto [n, taken] = that_take(share, load);
-    if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // at most a quarter of all experts
-    order.resize(n);
-    health.experts = order;
-    return "experts " + listed(order, kNamedExperts) + " take " + formatted("%.0f %%", 100 * taken) +
-           " of its assignments";
-  }
-  health.experts = {order.front()};
-  return "expert " + std::to_string(order.front()) + " gets " + decimal(load.front()) + " times its fair share";
-}
-
-// Returns the steps whose loads are summed: " in steps 951 to 1,000"; empty for one total of a whole run.
-std::string Judge::in_window(const LayerLoad& load) const {
-  if (evidence_.are_totals) return {};
-  if (!load.every_step) return " in the newest loads up to step " + grouped(last_);
-  const StepRange steps = history_.last_steps(kWindowSteps, last_);
-  return " in " + steps_in_words(steps.first, steps.last);
-}
-
-std::string Judge::detail(const Finding& lead, Health& health) const {
-  const LayerLoad* load = load_of(lead.layers.front());
-  health.experts = lead.experts;
-  const bool of_one = lead.kind == FindingKind::hot && lead.experts.size() == 1;
-  if (load && (is_of_fullest(lead.kind) || of_one)) return fullest(*load, health) + in_window(*load) + beside(lead);
-  return lead.brief.empty() ? std::string() : lead.brief + beside(lead);
-}
-
-// Returns a text on the experts of the layer that get no tokens or almost none.
-std::string Judge::beside(const Finding& lead) const {
-  if (lacks_tokens(lead.kind)) return {};
-  const LayerLoad* load = load_of(lead.layers.front());
-  const std::ptrdiff_t none = load ? std::ranges::count(load->shares, 0.0f) : 0;
-  const auto has_tokens = [load](int e) { return !load || load->shares[e] > 0; };
-  std::ptrdiff_t starved = 0;
-  for (const Finding& finding : findings_)
-    if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
-      starved = std::ranges::count_if(finding.experts, has_tokens);
-  const auto said = [&](std::ptrdiff_t n, const char* what) {
-    return n == 0 ? std::string()
-                  : " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
-                        (n == 1 ? " gets " : " get ") + what;
-  };
-  return said(none, "none") + said(starved, "almost none");
-}
-
-std::vector<int> Judge::layers_with(FindingKind kind) const {
-  std::set<int> layers;
-  for (const Finding& finding : findings_)
-    if (finding.kind == kind && finding.ongoing) layers.insert(finding.layers.begin(), finding.layers.end());
-  return {layers.begin(), layers.end()};
-}
-
-void Judge::describe(const Finding& lead, Health& health) const {
-  health.since = lead.steps.first;
-  health.finding = finding_id(lead);
-  health.layer = lead.layers.empty() ? least_even() : lead.layers.front();
-  const std::string since = since_text(lead.steps.first);
-  const FindingKindInfo& fault = finding_kind_info(lead.kind);
-  if (!fault.of_one || !*fault.of_one || lead.layers.empty()) {
-    health.experts = lead.experts;
-    health.sentence = lead.title + "," + since + "." + limits();
-    health.shorter = {lead.title + "."};
-    return;
-  }
-  const std::vector<int> layers = layers_with(lead.kind);
-  const std::string worst = "ayer " + std::to_string(health.layer);
-  std::string detail = this->detail(lead, health);
-  if (!detail.empty()) detail = ": " + detail;
-  if (layers.size() == 1) {
-    const std::string head = "L" + worst + " " + fault.of_one;
-    health.sentence = head + since + detail + "." + limits();
-    health.shorter = {head + since + ".", head + ".", "L" + worst + since + "."};
-    return;
-  }
-  const std::string head = layers_text(layers.size()) + " " + fault.of_many, which = ". Worst: l" + worst;
-  health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + "." + limits();
-  health.shorter = {head + which + "," + since + detail + ".", head + which + "," + since + ".", head + which + ".",
-                    "Worst: l" + worst + since + "."};
-}
-
-// Returns the least even layer by the loads that the scan has read; for a log without loads, by its MaxVio.
-int Judge::least_even() const {
-  const LayerLoad* worst = nullptr;
-  for (const LayerLoad& load : loads_)
-    if (!worst || max_vio(load.layer) > max_vio(worst->layer)) worst = &load;
-  return worst ? worst->layer : least_even_layer(history_, INT64_MAX).layer;
-}
-
-// Returns "Most uneven in steps 951 to 1,000: layer 1, where expert 3 gets 1.56 times its fair share.", and without
-// what follows the layer. Other panels may show other steps, in which another layer is the most uneven one.
-std::vector<std::string> Judge::most_uneven(Health& health) const {
-  health.layer = least_even();
-  if (health.layer < 0) return {"", ""};
-  const LayerLoad* load = load_of(health.layer);
-  const std::string when = load ? in_window(*load) : " at step " + grouped(last_);
-  const std::string text = "Most uneven" + when + ": layer " + std::to_string(health.layer);
-  const std::string why =
-      load ? ", where " + fullest(*load, health) : ", with a MaxVio of " + decimal(max_vio(health.layer));
-  return {text + why + ".", text + "."};
-}
-
-// Returns the worst condition that is not a finding yet: that of the layer with most experts without a token; without
-// such layers, that of the least even layer. The watches wait until a condition has lasted (expert_watch.h,
-// imbalance_watch.h), because a router may still balance itself, but in the meantime it is not healthy either.
-const Finding* Judge::begun() const {
-  const auto is_worse = [this](const Finding& a, const Finding& b) {
-    if (a.kind != b.kind) return a.kind < b.kind;  // order: dead, hot, uneven
-    if (a.kind == FindingKind::dead) return a.experts.size() > b.experts.size();
-    return max_vio(a.layers.front()) > max_vio(b.layers.front());
-  };
-  const Finding* worst = nullptr;
-  for (const Finding& finding : not_yet_)
-    if (!worst || is_worse(finding, *worst)) worst = &finding;
-  return worst;
-}
-
-void Judge::describe_begun(const Finding& begun, Health& health) const {
-  const bool silent = begun.kind == FindingKind::dead, one = begun.experts.size() == 1;
-  const bool hot = begun.kind == FindingKind::hot, starved = begun.kind == FindingKind::starved;
-  health.layer = begun.layers.front();
-  health.since = begun.steps.first;
-  const LayerLoad* load = load_of(health.layer);
-  const bool settles = load && load->settles && !silent && !starved;
-  // After 400 steps an expert that is far too full is a finding; an uneven load may still become even.
-  const bool is_late = silent || (hot && evidence_.lasts(kHotSteps) && !settles);
-  health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
-  const std::string since = since_text(health.since);
-  const std::string layer = "Layer " + std::to_string(health.layer);
-  const auto finding_after = [this](std::int64_t steps) {
-    return " It becomes a finding after " + needed_text(steps) + ".";
-  };
-  std::string head, rule, figures = load ? fullest(*load, health) + in_window(*load) : std::string();
-  if (settles) {
-    head = layer + " has been settling" + since;
-  } else if (silent) {
-    health.experts = begun.experts;
-    head = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since;
-    figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " no token";
-    rule = finding_after(kDeadSteps);
-  } else if (starved) {
-    health.experts = begun.experts;
-    head = layer + " has had " + (one ? "an expert" : "experts") + " with almost no tokens" + since;
-    figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " under " +
-              percent(kStarvedShare) + " of " + (one ? "its" : "their") + " fair share";
-    rule = finding_after(kStarvedSteps);
-  } else if (hot) {
-    head = layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") + since;
-    rule = finding_after(kHotSteps);
-  } else {
-    head = layer + " has been uneven" + since;
-    rule = finding_after(kUnevenSteps);
-  }
-  if (!figures.empty()) figures = ": " + figures;
-  health.sentence = head + figures + "." + rule + elsewhere();
-  health.shorter = {head + figures + "." + rule, head + figures + ".", head + ".", layer + since + "."};
-}
-
-bool Judge::has_ongoing(FindingKind kind) const {
-  return std::ranges::any_of(findings_, [kind](const Finding& each) { return each.ongoing && each.kind == kind; });
-}
-
-// Returns what to mend before a setting of the balance can help; empty if no finding says so.
-std::string Judge::first_to_mend() const {
-  for (const FindingKindInfo& info : finding_kinds())
-    if (info.first_to_mend && has_ongoing(info.kind)) return info.first_to_mend;
-  return {};
-}
-
-std::string Judge::help(const Finding& lead) const {
-  const std::int64_t now = history_.steps().last;
-  const std::string moves = joined(lead.settings, ", ");
-  const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
-                       std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
-  if (of_bias || finding_kind_info(lead.kind).subject == FindingSubject::load)
-    if (const std::string first = first_to_mend(); !first.empty()) return first;
-  if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
-  const RouterBalance balance = settings_.balance(now);
-  const std::string rate = settings_.name_of(&RouterConfig::bias_update_rate);
-  const std::string coefficient = settings_.name_of(&RouterConfig::aux_coeff);
-  if (balance.is_nothing)
-    return rate.empty() ? "Try " + coefficient + " > 0." : "Try " + rate + " > 0 (DeepSeek-V3: 0.001).";
-  if (balance_text(balance).empty())
-    return "The balancing settings are not known." + (moves.empty() ? std::string() : " Try " + moves + ".");
-  if (balance.is_by_quantiles)
-    return "Try more tokens a step (data.batch), since the quantiles are computed from one step, or aux_coeff > 0.";
-  if (has_ongoing(FindingKind::oscillating_bias) && !rate.empty()) return "Try a lower " + rate + ".";
-  const bool is_by_loss =
-      balance.bias_rate.value_or(0) == 0 && !balance.has_no_auxiliary && balance.aux_coeff.value_or(0) > 0;
-  std::vector<std::string> names = {rate, coefficient};
-  if (is_by_loss) std::ranges::reverse(names);
-  std::erase(names, "");
-  return names.empty() ? std::string() : "Try a higher " + joined(names, ", or ") + (names.size() > 1 ? " > 0." : ".");
-}
-
-// Returns a text on a finding that is neither about routers nor about the training as a whole.
-std::string Judge::elsewhere() const {
-  for (const Finding& finding : findings_)
-    if (finding.ongoing && finding.severity != Severity::note && !is_of_router(finding.kind) &&
-        !is_of_training(finding.kind))
-      return " Other finding: " + finding.title + ".";
-  return {};
-}
-
-std::string Judge::over() const {
-  const std::int64_t n = std::ranges::count_if(findings_, [](const Finding& finding) { return !finding.ongoing; });
-  return n > 0 ? " " + counted(n, "finding is over.", "findings are over.") : std::string();
-}
-
-Health Judge::health() {
-  Health health;
-  const StepRange steps = history_.steps();
-  if (steps.empty()) {
-    health.sentence = "No step has been read yet.";
-    return health;
-  }
-  health.balance = balance_text(settings_.balance(steps.last));
-  if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || has_settled())) {
-    health.verdict = worst->severity == Severity::severe ? HealthVerdict::unhealthy : HealthVerdict::attention;
-    describe(*worst, health);
-    health.help = help(*worst);
-    return health;
-  }
-  if (history_.info().all_layers_dense()) {
-    health.sentence = "All layers of this run are dense: there is no router.";
-    return health;
-  }
-  if (loads_.empty()) {
-    health.sentence = "The run has no load of the experts (tokens_per_expert).";
-    health.shorter = {"No load of the experts."};
-    if (const std::string uneven = most_uneven(health).front(); !uneven.empty()) {
-      health.shorter.insert(health.shorter.begin(), health.sentence);
-      health.sentence += " " + uneven;
-    }
-    return health;
-  }
-  if (!has_settled() || evidence_.expected < kMinToJudge) {
-    health.verdict = HealthVerdict::too_young;
-    const std::string lacks = lacking_text(), silent = without_tokens_text();
-    const std::vector<std::string> uneven = most_uneven(health);
-    health.sentence = lacks + ". " + uneven[0] + silent;
-    health.shorter = {lacks + ". " + uneven[1], lacks + "."};
-    return health;
-  }
-  if (const Finding* finding = begun()) {
-    describe_begun(*finding, health);
-    return health;
-  }
-  health.verdict = HealthVerdict::healthy;
-  const std::vector<std::string> forms = most_uneven(health);
-  const std::string& uneven = forms[0];
-  const std::string elsewhere = this->elsewhere();
-  const std::string nobody =
-      (evidence_.expected < kExpected ? "No expert is far too full" : "No expert is dead, starved or far too full") +
-      (evidence_.are_totals ? since_text(-1) : std::string()) + ".";
-  health.sentence = nobody + " " + uneven + limits() + elsewhere + over();
-  if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
-  if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);
-  for (const std::string& text : {nobody + " " + uneven, uneven, nobody, forms[1]}) health.shorter.push_back(text);
-  return health;
-}
 
 // Returns the severest ongoing finding on the training that has a sentence of its own, of several the first in the
 // order of FindingKind; nullptr: none.

@@ -24,15 +24,67 @@ struct FrameSink::State {
     thread.join();
   }
 
-  void push(Task task);
-  void run_until_stopped();
-  std::shared_ptr<History> history_of(int run) const;
-  void take(FramePtr frame);
-  void take(const Marker& marker);
-  void take(const std::shared_ptr<History>& history);
-  void write_batch();
+  void push(Task task) {
+    {
+      const std::lock_guard lock(mutex);
+      tasks.push_back(std::move(task));
+    }
+    pushed.notify_one();
+  }
+
+  void run_until_stopped() {
+    while (true) {
+      std::vector<Task> batch;
+      {
+        std::unique_lock lock(mutex);
+        pushed.wait(lock, [this] { return !tasks.empty(); });
+        batch.swap(tasks);
+      }
+      for (const Task& task : batch)
+        if (task) task(*this);
+      write_batch();
+      if (!batch.back()) return;
+    }
+  }
+
+  std::shared_ptr<History> history_of(int run) const {
+    const auto history = histories.find(run);
+    return history == histories.end() ? nullptr : history->second;
+  }
+  void take(FramePtr frame) {
+    const auto history = history_of(frame->run);
+    assert(history);
+    if (!history) return;
+    history->append(frame);
+    if (writer) batch.push_back(std::move(frame));
+  }
+  void take(const Marker& marker) {
+    write_batch();  // first, because a frame that rewinds the run deletes later markers
+    if (const auto history = history_of(marker.run)) history->append(marker);
+    record([&] { writer->write(marker); });
+  }
+  void take(const std::shared_ptr<History>& history) {
+    write_batch();
+    histories[history->info().run] = history;
+    record([&] { writer->add_run(history->info()); });
+  }
+  void write_batch() {
+    record([&] { writer->write(batch); });
+    batch.clear();
+  }
+
+  // A disk error ends the recording, but not the training.
   template <class Write>
-  void record(Write write);
+  void record(Write write) {
+    if (!writer) return;
+    try {
+      write();
+    } catch (const std::exception& failure) {
+      const std::lock_guard lock(error_mutex);
+      error = std::string("recording stopped: ") + failure.what();
+      writer.reset();
+    }
+  }
 
   const std::size_t array_budget_bytes;
   std::mutex mutex;
@@ -48,72 +100,6 @@ struct FrameSink::State {
   std::string error;
   std::thread thread;  // last member, because the thread uses the members above
 };
-
-void FrameSink::State::push(Task task) {
-  {
-    const std::lock_guard lock(mutex);
-    tasks.push_back(std::move(task));
-  }
-  pushed.notify_one();
-}
-
-void FrameSink::State::run_until_stopped() {
-  while (true) {
-    std::vector<Task> batch;
-    {
-      std::unique_lock lock(mutex);
-      pushed.wait(lock, [this] { return !tasks.empty(); });
-      batch.swap(tasks);
-    }
-    for (const Task& task : batch)
-      if (task) task(*this);
-    write_batch();
-    if (!batch.back()) return;
-  }
-}
-
-std::shared_ptr<History> FrameSink::State::history_of(int run) const {
-  const auto history = histories.find(run);
-  return history == histories.end() ? nullptr : history->second;
-}
-
-void FrameSink::State::take(FramePtr frame) {
-  const auto history = history_of(frame->run);
-  assert(history);
-  if (!history) return;
-  history->append(frame);
-  if (writer) batch.push_back(std::move(frame));
-}
-
-void FrameSink::State::take(const Marker& marker) {
-  write_batch();  // first, because a frame that rewinds the run deletes later markers
-  if (const auto history = history_of(marker.run)) history->append(marker);
-  record([&] { writer->write(marker); });
-}
-
-void FrameSink::State::take(const std::shared_ptr<History>& history) {
-  write_batch();
-  histories[history->info().run] = history;
-  record([&] { writer->add_run(history->info()); });
-}
-
-void FrameSink::State::write_batch() {
-  record([&] { writer->write(batch); });
-  batch.clear();
-}
-
-// A disk error ends the recording, but not the training.
-template <class Write>
-void FrameSink::State::record(Write write) {
-  if (!writer) return;
-  try {
-    write();
-  } catch (const std::exception& failure) {
-    const std::lock_guard lock(error_mutex);
-    error = std::string("recording stopped: ") + failure.what();
-    writer.reset();
-  }
-}
 
 FrameSink::FrameSink(std::string recording_path, std::size_t array_budget_bytes)
     : state_(std::make_unique<State>(recording_path, array_budget_bytes)) {}

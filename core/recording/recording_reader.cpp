@@ -42,12 +42,31 @@ class ReadAhead {
   // Starts a thread for each connection. `ids`: rising ids of the frames of the run; `frame_bytes`: approximate size of
   // a frame in the file.
   ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info, std::vector<std::int64_t> ids,
-            std::size_t frame_bytes);
-  ~ReadAhead();  // stops reading
+            std::size_t frame_bytes)
+      : info_(info),
+        ids_(std::move(ids)),
+        frames_a_chunk_(
+            std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMaxFramesPerChunk)) {
+    for (auto& connection : connections) {
+      connection->on_progress([this] { return !stopped_; });
+      readers_.push_back({std::move(connection), nullptr});
+    }
+    for (Reader& reader : readers_) start(reader);
+  }
+
+  // Stops reading.
+  ~ReadAhead() { stopped_ = true; }
   bool done() const { return chunks_.empty(); }
   // Returns the next frames; empty if they are not read within `timeout`. Throws the error of FrameReader at the frame
   // that caused it.
-  std::vector<Read> wait(std::chrono::milliseconds timeout);
+  std::vector<Read> wait(std::chrono::milliseconds timeout) {
+    if (chunks_.front().frames.wait_for(timeout) != std::future_status::ready) return {};
+    Chunk chunk = std::move(chunks_.front());
+    chunks_.pop_front();
+    std::vector<Read> frames = chunk.frames.get();
+    start(*chunk.reader);
+    return frames;
+  }
 
  private:
   struct Reader {
@@ -58,8 +77,22 @@ class ReadAhead {
     Reader* reader;  // reads one chunk at a time
     std::future<std::vector<Read>> frames;
   };
-  void start(Reader& reader);  // starts the next chunk, if one is left
-  std::vector<Read> read(Reader& reader, std::span<const std::int64_t> ids) const;
+  // Starts the next chunk, if one is left.
+  void start(Reader& reader) {
+    if (begun_ == ids_.size()) return;
+    const auto ids = std::span(ids_).subspan(begun_, std::min(frames_a_chunk_, ids_.size() - begun_));
+    begun_ += ids.size();
+    chunks_.push_back({&reader, std::async(std::launch::async, [this, &reader, ids] { return read(reader, ids); })});
+  }
+
+  std::vector<Read> read(Reader& reader, std::span<const std::int64_t> ids) const {
+    if (!reader.frames) reader.frames = std::make_unique<FrameReader>(*reader.connection, info_, 1);
+    reader.frames->seek(ids.front(), ids.back());
+    std::vector<Read> frames;
+    std::int64_t id = 0;
+    while (auto frame = reader.frames->next(id)) frames.push_back({id, History::pack(std::move(frame))});
+    return frames;
+  }
 
   const RunInfo& info_;
   const std::vector<std::int64_t> ids_;
@@ -69,48 +102,6 @@ class ReadAhead {
   std::vector<Reader> readers_;
   std::deque<Chunk> chunks_;  // in order; last member, because the threads use the members above
 };
-
-ReadAhead::ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info,
-                     std::vector<std::int64_t> ids, std::size_t frame_bytes)
-    : info_(info),
-      ids_(std::move(ids)),
-      frames_a_chunk_(
-          std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMaxFramesPerChunk)) {
-  for (auto& connection : connections) {
-    connection->on_progress([this] { return !stopped_; });
-    readers_.push_back({std::move(connection), nullptr});
-  }
-  for (Reader& reader : readers_) start(reader);
-}
-
-ReadAhead::~ReadAhead() {
-  stopped_ = true;
-}
-
-void ReadAhead::start(Reader& reader) {
-  if (begun_ == ids_.size()) return;
-  const auto ids = std::span(ids_).subspan(begun_, std::min(frames_a_chunk_, ids_.size() - begun_));
-  begun_ += ids.size();
-  chunks_.push_back({&reader, std::async(std::launch::async, [this, &reader, ids] { return read(reader, ids); })});
-}
-
-std::vector<ReadAhead::Read> ReadAhead::read(Reader& reader, std::span<const std::int64_t> ids) const {
-  if (!reader.frames) reader.frames = std::make_unique<FrameReader>(*reader.connection, info_, 1);
-  reader.frames->seek(ids.front(), ids.back());
-  std::vector<Read> frames;
-  std::int64_t id = 0;
-  while (auto frame = reader.frames->next(id)) frames.push_back({id, History::pack(std::move(frame))});
-  return frames;
-}
-
-std::vector<ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds timeout) {
-  if (chunks_.front().frames.wait_for(timeout) != std::future_status::ready) return {};
-  Chunk chunk = std::move(chunks_.front());
-  chunks_.pop_front();
-  std::vector<Read> frames = chunk.frames.get();
-  start(*chunk.reader);
-  return frames;
-}
 
 constexpr std::size_t kMaxRuns = 256;
 constexpr std::int64_t kFewRows = 3000;  // layers of frames that are read in about 10 ms
@@ -239,16 +230,96 @@ struct RecordingReader::Database {
     if (info == runs.end()) refuse(path, "has no run " + std::to_string(run));
     return *info;
   }
-  std::int64_t rows_of(const RunInfo& info) const;
+  // Returns the number of layers in all frames of a run. Frames are counted by their ids, which have gaps only after a
+  // rewind.
+  std::int64_t rows_of(const RunInfo& info) const {
+    const std::int64_t frames = connection().integer("SELECT coalesce(max(id) - min(id) + 1, 0) FROM frame");
+    const std::int64_t layers = std::max<std::size_t>(1, info.moe_layers.size());
+    return std::max<std::int64_t>(0, frames) / static_cast<std::int64_t>(std::max<std::size_t>(1, runs.size())) *
+           layers;
+  }
   // Loads a run from one state of the file; returns nullptr if cancelled.
   std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t interval, const ReaderProgress& progress,
-                                     std::size_t array_budget_bytes, int as_run);
+                                     std::size_t array_budget_bytes, int as_run) {
+    RunInfo known = info;
+    if (as_run >= 0) known.run = as_run;
+    Loaded one{info, std::make_shared<History>(known, array_budget_bytes)};
+    if (loaded.empty()) version_seen = connection().integer("PRAGMA data_version");
+    const Snapshot snapshot(connection());
+    if (!read_on(one, interval, progress)) return nullptr;
+    if (interval == 1) loaded.push_back(one);
+    return one.history;
+  }
+
   // Appends the rows after those that `loaded` holds, with arrays of every `interval`th frame; returns false if
   // cancelled.
-  bool read_on(Loaded& loaded, std::int64_t interval, const ReaderProgress& progress) const;
-  bool read_frames(Loaded& loaded, std::int64_t interval, const std::function<bool()>& go_on) const;
-  bool read_frames_ahead(Loaded& loaded, ReadAhead& ahead, const std::function<bool()>& go_on) const;
-  std::unique_ptr<ReadAhead> read_ahead(const Loaded& loaded, FrameReader& reader) const;
+  bool read_on(Loaded& loaded, std::int64_t interval, const ReaderProgress& progress) const {
+    const double last_id = std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame"));
+    const int run = loaded.info.run, as_run = loaded.history->info().run;
+    // Statements call go_on as well, because a statement may skip many rows before it finds the next one of this run.
+    bool cancelled = false;
+    const auto go_on = [&] {
+      cancelled = cancelled || (progress && !progress(std::min(1.0, loaded.last_frame / last_id)));
+      return !cancelled;
+    };
+    const Asking asking(connection(), go_on);
+    try {
+      if (!read_frames(loaded, interval, go_on)) return false;
+      for (Marker& marker : read_markers(connection(), run, loaded.last_marker)) {
+        marker.run = as_run;
+        loaded.history->append(std::move(marker));
+      }
+    } catch (const std::runtime_error& error) {
+      if (cancelled) return false;
+      const std::string message = error.what();
+      throw std::runtime_error(message.starts_with(path) ? message : path + ": " + message);
+    }
+    return true;
+  }
+
+  bool read_frames(Loaded& loaded, std::int64_t interval, const std::function<bool()>& go_on) const {
+    FrameReader reader(connection(), loaded.info, interval);
+    if (const auto ahead = interval == 1 ? read_ahead(loaded, reader) : nullptr)
+      return read_frames_ahead(loaded, *ahead, go_on);
+    reader.seek(loaded.last_frame + 1);
+    for (int n = 0; auto frame = reader.next(loaded.last_frame); ++n) {
+      loaded.history->append(std::move(frame));
+      if (n % 64 == 0 && !go_on()) return false;
+    }
+    return true;
+  }
+
+  bool read_frames_ahead(Loaded& loaded, ReadAhead& ahead, const std::function<bool()>& go_on) const {
+    while (!ahead.done()) {
+      if (!go_on()) return false;
+      for (auto& [id, frame] : ahead.wait(kProgressInterval)) {
+        loaded.history->append(std::move(frame));
+        loaded.last_frame = id;
+      }
+    }
+    return true;
+  }
+
+  // Starts several threads that read the frames. Returns nullptr if one thread is enough, or if only one can read the
+  // file.
+  std::unique_ptr<ReadAhead> read_ahead(const Loaded& loaded, FrameReader& reader) const {
+    const auto threads = std::min(usable_processors(), kMaxThreads);
+    if (threads < 2 || loaded.last_frame > 0 || rows_of(loaded.info) < kFewRows || !reader.seeks()) return nullptr;
+    std::vector<std::unique_ptr<Connection>> connections(threads);
+    for (auto& connection : connections) {
+      connection = file.another_connection();
+      if (!connection) return nullptr;
+    }
+    std::vector<std::int64_t> ids;
+    Statement rows(connection(), "SELECT id FROM frame WHERE run = ? AND id > 0 ORDER BY id");
+    rows.bind(loaded.info.run);
+    while (rows.next()) ids.push_back(rows.get_integer());
+    const std::int64_t bytes = connection().integer("PRAGMA page_count") * connection().integer("PRAGMA page_size");
+    const std::int64_t frames = std::max<std::int64_t>(1, connection().integer("SELECT count(*) FROM frame"));
+    return std::make_unique<ReadAhead>(std::move(connections), loaded.info, std::move(ids),
+                                       static_cast<std::size_t>(bytes / frames));
+  }
+
   std::string path;
   RecordingFile file;
   std::string missing;
@@ -256,83 +327,6 @@ struct RecordingReader::Database {
   std::vector<Loaded> loaded;
   std::int64_t version_seen = -1;  // SQLite's number of the data version, which changes when another connection writes
 };
-
-// Starts several threads that read the frames. Returns nullptr if one thread is enough, or if only one can read the
-// file.
-std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& loaded, FrameReader& reader) const {
-  const auto threads = std::min(usable_processors(), kMaxThreads);
-  if (threads < 2 || loaded.last_frame > 0 || rows_of(loaded.info) < kFewRows || !reader.seeks()) return nullptr;
-  std::vector<std::unique_ptr<Connection>> connections(threads);
-  for (auto& connection : connections) {
-    connection = file.another_connection();
-    if (!connection) return nullptr;
-  }
-  std::vector<std::int64_t> ids;
-  Statement rows(connection(), "SELECT id FROM frame WHERE run = ? AND id > 0 ORDER BY id");
-  rows.bind(loaded.info.run);
-  while (rows.next()) ids.push_back(rows.get_integer());
-  const std::int64_t bytes = connection().integer("PRAGMA page_count") * connection().integer("PRAGMA page_size");
-  const std::int64_t frames = std::max<std::int64_t>(1, connection().integer("SELECT count(*) FROM frame"));
-  return std::make_unique<ReadAhead>(std::move(connections), loaded.info, std::move(ids),
-                                     static_cast<std::size_t>(bytes / frames));
-}
-
-bool RecordingReader::Database::read_frames(Loaded& loaded, std::int64_t interval,
-                                            const std::function<bool()>& go_on) const {
-  FrameReader reader(connection(), loaded.info, interval);
-  if (const auto ahead = interval == 1 ? read_ahead(loaded, reader) : nullptr)
-    return read_frames_ahead(loaded, *ahead, go_on);
-  reader.seek(loaded.last_frame + 1);
-  for (int n = 0; auto frame = reader.next(loaded.last_frame); ++n) {
-    loaded.history->append(std::move(frame));
-    if (n % 64 == 0 && !go_on()) return false;
-  }
-  return true;
-}
-
-bool RecordingReader::Database::read_frames_ahead(Loaded& loaded, ReadAhead& ahead,
-                                                  const std::function<bool()>& go_on) const {
-  while (!ahead.done()) {
-    if (!go_on()) return false;
-    for (auto& [id, frame] : ahead.wait(kProgressInterval)) {
-      loaded.history->append(std::move(frame));
-      loaded.last_frame = id;
-    }
-  }
-  return true;
-}
-
-bool RecordingReader::Database::read_on(Loaded& loaded, std::int64_t interval, const ReaderProgress& progress) const {
-  const double last_id = std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame"));
-  const int run = loaded.info.run, as_run = loaded.history->info().run;
-  // Statements call go_on as well, because a statement may skip many rows before it finds the next one of this run.
-  bool cancelled = false;
-  const auto go_on = [&] {
-    cancelled = cancelled || (progress && !progress(std::min(1.0, loaded.last_frame / last_id)));
-    return !cancelled;
-  };
-  const Asking asking(connection(), go_on);
-  try {
-    if (!read_frames(loaded, interval, go_on)) return false;
-    for (Marker& marker : read_markers(connection(), run, loaded.last_marker)) {
-      marker.run = as_run;
-      loaded.history->append(std::move(marker));
-    }
-  } catch (const std::runtime_error& error) {
-    if (cancelled) return false;
-    const std::string message = error.what();
-    throw std::runtime_error(message.starts_with(path) ? message : path + ": " + message);
-  }
-  return true;
-}
-
-// Returns the number of layers in all frames of a run. Frames are counted by their ids, which have gaps only after a
-// rewind.
-std::int64_t RecordingReader::Database::rows_of(const RunInfo& info) const {
-  const std::int64_t frames = connection().integer("SELECT coalesce(max(id) - min(id) + 1, 0) FROM frame");
-  const std::int64_t layers = std::max<std::size_t>(1, info.moe_layers.size());
-  return std::max<std::int64_t>(0, frames) / static_cast<std::int64_t>(std::max<std::size_t>(1, runs.size())) * layers;
-}
 
 RecordingReader::RecordingReader(const std::string& path, const std::function<bool()>& go_on)
     : db_(std::make_unique<Database>(path, go_on)) {}
@@ -348,19 +342,6 @@ const std::vector<RunInfo>& RecordingReader::runs() const {
 
 bool RecordingReader::is_large(int run) const {
   return db_->rows_of(db_->run_of(run)) > 3 * kGlanceRows;
-}
-
-std::shared_ptr<History> RecordingReader::Database::load_once(const RunInfo& info, std::int64_t interval,
-                                                              const ReaderProgress& progress,
-                                                              std::size_t array_budget_bytes, int as_run) {
-  RunInfo known = info;
-  if (as_run >= 0) known.run = as_run;
-  Loaded one{info, std::make_shared<History>(known, array_budget_bytes)};
-  if (loaded.empty()) version_seen = connection().integer("PRAGMA data_version");
-  const Snapshot snapshot(connection());
-  if (!read_on(one, interval, progress)) return nullptr;
-  if (interval == 1) loaded.push_back(one);
-  return one.history;
 }
 
 std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool(double)>& progress,

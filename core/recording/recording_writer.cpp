@@ -227,7 +227,19 @@ struct RecordingWriter::Database {
   Database(const std::string& path, Durable durable)
       : file(create_recording(path, durable)), connection(*file), has_log(durable == Durable::always) {}
 
-  void insert(const TelemetryFrame& frame);
+  void insert(const TelemetryFrame& frame) {
+    const auto newest = newest_step.find(frame.run);
+    if (newest != newest_step.end() && frame.step <= newest->second) forget_from(frame.run, frame.step);
+    newest_step[frame.run] = frame.step;
+
+    const std::int64_t id = next_id++;
+    insert_frame.bind_all(id, frame.run, frame.step, frame.wall_s, frame.tokens);
+    RowBinder(insert_frame, narrow_arrays).figures(frame, kFrameFigures);
+    for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
+    insert_frame.run();
+    insert_rows(frame, id << 16);
+  }
+
   // Inserts a row. `before` and `after` are the values of the columns of that name of its Table, if it has them.
   template <class Row>
   void insert(const TelemetryFrame& frame, const Row& row, std::int64_t row_id, std::int64_t before = 0,
@@ -244,13 +256,90 @@ struct RecordingWriter::Database {
   void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t row_id) {
     for (const Row& row : rows) insert(frame, row, row_id++);
   }
-  void insert_rows(const TelemetryFrame& frame, std::int64_t first_row_id);
-  void forget_from(int run, std::int64_t step);
-  bool has_note(const Marker& note);
-  void checkpoint_log();
-  void finish();
-  bool has_moved() const;
-  void require_place() const;
+
+  void insert_rows(const TelemetryFrame& frame, std::int64_t first_row_id) {
+    std::int64_t router_id = first_row_id, flip_id = first_row_id, text_layer_id = first_row_id;
+    for (const RouterFrame& router : frame.routers) {
+      insert(frame, router, router_id);
+      if (router.volume.ranks > 0) insert(frame, router.volume, router_id, router.layer);
+      ++router_id;
+    }
+    insert_all(frame, frame.quants, first_row_id);
+    for (const FlipFrame& flip : frame.flips) insert(frame, flip, flip_id++, 0, kRun0Reference);
+    for (const FlipFrame& flip : frame.rounding_flips) insert(frame, flip, flip_id++, 0, kFp32Reference);
+    insert_all(frame, frame.gradients, first_row_id);
+    insert_all(frame, frame.router_roundings, first_row_id);
+    insert_all(frame, frame.specialisation, first_row_id);
+    insert_all(frame, frame.texts, first_row_id);
+    for (std::size_t position = 0; position < frame.texts.size(); ++position)
+      for (const TokenLayer& layer : frame.texts[position].layers)
+        insert(frame, layer, text_layer_id++, static_cast<std::int64_t>(position));
+    if (frame.wire.ranks > 0) insert(frame, frame.wire, first_row_id);
+  }
+
+  // Deletes the run's steps from `step` on, which are trained again after a rewind, and its markers after `step`. The
+  // rows of these steps are at the end of each table.
+  void forget_from(int run, std::int64_t step) {
+    Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
+    find.bind_all(run, step);
+    find.next();
+    const std::int64_t id = find.get_integer();
+    find.run();
+    const auto remove = [&](const char* table, std::int64_t first_id) {
+      Statement rows(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
+      rows.bind_all(first_id, run, step).run();
+    };
+    for (const char* table : kFrameTables) remove(table, id << 16);
+    remove("frame", id);
+    Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind_all(run, step).run();
+  }
+
+  // Returns true if the step already has a note, and remembers `note`. A search of the table would take time in
+  // proportion to the number of markers.
+  bool has_note(const Marker& note) {
+    if (!noted) {
+      noted.emplace();
+      Statement rows(connection, "SELECT run, step FROM marker WHERE kind = ?");
+      rows.bind(kNoteKind);
+      while (rows.next()) {
+        const std::int64_t run = rows.get_integer();
+        noted->emplace(run, rows.get_integer());
+      }
+    }
+    return !noted->emplace(note.run, note.step).second;
+  }
+
+  // Moves the log into the file as far as no reader needs the old state, so that little is lost if the program is
+  // killed and its log is not copied.
+  void checkpoint_log() {
+    const auto time = std::chrono::steady_clock::now();
+    if (!has_log || time - log_merged_at < kLogMergeInterval) return;
+    log_merged_at = time;
+    sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  }
+
+  // Moves the whole log into the file and marks the file closed; SQLite itself does not do so while a reader is open.
+  // This also syncs a file that had no log.
+  void finish() {
+    if (std::exchange(finished, true)) return;
+    if (!has_log) use_log(connection);
+    Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kClosed).run();
+    const int code =
+        sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+    if (!has_log && code != SQLITE_OK) connection.fail("");
+  }
+
+  bool has_moved() const {
+    int moved = 0;
+    return sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
+  }
+  // Throws std::runtime_error if the file was removed or moved. SQLite would continue to write to a deleted file.
+  void require_place() const {
+    const std::string& path = connection.path();
+    if (has_moved()) refuse(path, "was removed or moved while it was written");
+    if (has_log && !std::filesystem::exists(path + "-wal"))
+      throw std::runtime_error(path + "-wal: was removed while it was written; the recording is whole up to here");
+  }
 
   std::unique_ptr<Connection> file;
   Connection& connection;
@@ -269,76 +358,6 @@ struct RecordingWriter::Database {
   std::optional<std::set<std::pair<std::int64_t, std::int64_t>>> noted;
   std::chrono::steady_clock::time_point log_merged_at{};
 };
-
-void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
-  const auto newest = newest_step.find(frame.run);
-  if (newest != newest_step.end() && frame.step <= newest->second) forget_from(frame.run, frame.step);
-  newest_step[frame.run] = frame.step;
-
-  const std::int64_t id = next_id++;
-  insert_frame.bind_all(id, frame.run, frame.step, frame.wall_s, frame.tokens);
-  RowBinder(insert_frame, narrow_arrays).figures(frame, kFrameFigures);
-  for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
-  insert_frame.run();
-  insert_rows(frame, id << 16);
-}
-
-void RecordingWriter::Database::insert_rows(const TelemetryFrame& frame, std::int64_t first_row_id) {
-  std::int64_t router_id = first_row_id, flip_id = first_row_id, text_layer_id = first_row_id;
-  for (const RouterFrame& router : frame.routers) {
-    insert(frame, router, router_id);
-    if (router.volume.ranks > 0) insert(frame, router.volume, router_id, router.layer);
-    ++router_id;
-  }
-  insert_all(frame, frame.quants, first_row_id);
-  for (const FlipFrame& flip : frame.flips) insert(frame, flip, flip_id++, 0, kRun0Reference);
-  for (const FlipFrame& flip : frame.rounding_flips) insert(frame, flip, flip_id++, 0, kFp32Reference);
-  insert_all(frame, frame.gradients, first_row_id);
-  insert_all(frame, frame.router_roundings, first_row_id);
-  insert_all(frame, frame.specialisation, first_row_id);
-  insert_all(frame, frame.texts, first_row_id);
-  for (std::size_t position = 0; position < frame.texts.size(); ++position)
-    for (const TokenLayer& layer : frame.texts[position].layers)
-      insert(frame, layer, text_layer_id++, static_cast<std::int64_t>(position));
-  if (frame.wire.ranks > 0) insert(frame, frame.wire, first_row_id);
-}
-
-// Deletes the run's steps from `step` on, which are trained again after a rewind, and its markers after `step`. The
-// rows of these steps are at the end of each table.
-void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
-  Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
-  find.bind_all(run, step);
-  find.next();
-  const std::int64_t id = find.get_integer();
-  find.run();
-  const auto remove = [&](const char* table, std::int64_t first_id) {
-    Statement rows(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
-    rows.bind_all(first_id, run, step).run();
-  };
-  for (const char* table : kFrameTables) remove(table, id << 16);
-  remove("frame", id);
-  Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind_all(run, step).run();
-}
-
-// Moves the log into the file as far as no reader needs the old state, so that little is lost if the program is killed
-// and its log is not copied.
-void RecordingWriter::Database::checkpoint_log() {
-  const auto time = std::chrono::steady_clock::now();
-  if (!has_log || time - log_merged_at < kLogMergeInterval) return;
-  log_merged_at = time;
-  sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
-}
-
-// Moves the whole log into the file and marks the file closed; SQLite itself does not do so while a reader is open.
-// This also syncs a file that had no log.
-void RecordingWriter::Database::finish() {
-  if (std::exchange(finished, true)) return;
-  if (!has_log) use_log(connection);
-  Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kClosed).run();
-  const int code =
-      sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
-  if (!has_log && code != SQLITE_OK) connection.fail("");
-}
 
 RecordingWriter::RecordingWriter(const std::string& path, Durable durable)
     : db_(std::make_unique<Database>(path, durable)) {}
@@ -364,19 +383,6 @@ RecordingWriter::~RecordingWriter() {
   const std::string path = db_->connection.path();  // a recording without a run cannot be opened
   db_.reset();
   remove_recording_files(path);
-}
-
-bool RecordingWriter::Database::has_moved() const {
-  int moved = 0;
-  return sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
-}
-
-// Throws std::runtime_error if the file was removed or moved. SQLite would continue to write to a deleted file.
-void RecordingWriter::Database::require_place() const {
-  const std::string& path = connection.path();
-  if (has_moved()) refuse(path, "was removed or moved while it was written");
-  if (has_log && !std::filesystem::exists(path + "-wal"))
-    throw std::runtime_error(path + "-wal: was removed while it was written; the recording is whole up to here");
 }
 
 namespace {
@@ -441,21 +447,6 @@ void RecordingWriter::write(std::span<const Marker> markers) {
   in_transaction([&] {
     for (const Marker& marker : markers) write(marker);
   });
-}
-
-// Returns true if the step already has a note, and remembers `note`. A search of the table would take time in
-// proportion to the number of markers.
-bool RecordingWriter::Database::has_note(const Marker& note) {
-  if (!noted) {
-    noted.emplace();
-    Statement rows(connection, "SELECT run, step FROM marker WHERE kind = ?");
-    rows.bind(kNoteKind);
-    while (rows.next()) {
-      const std::int64_t run = rows.get_integer();
-      noted->emplace(run, rows.get_integer());
-    }
-  }
-  return !noted->emplace(note.run, note.step).second;
 }
 
 void RecordingWriter::write(const Marker& marker) {

@@ -35,8 +35,124 @@ class Machine {
   }
 
  private:
-  void step(unsigned char opcode);
-  void step_on_values(unsigned char opcode);
+  // Handles numbers and texts; step_on_values() handles the other opcodes.
+  void step(unsigned char opcode) {
+    switch (opcode) {
+      case 0x80:  // PROTO
+        take(1);
+        return;
+      case 0x95:  // FRAME
+        take(8);
+        return;
+      case 'N':
+        return push(make_none());
+      case 0x88:  // NEWTRUE
+        return push(make_number(1));
+      case 0x89:  // NEWFALSE
+        return push(make_number(0));
+      case 'J':  // BININT
+        return push(make_number(static_cast<std::int32_t>(number(4))));
+      case 'K':  // BININT1
+        return push(make_number(number(1)));
+      case 'M':  // BININT2
+        return push(make_number(number(2)));
+      case 0x8a:  // LONG1
+        return push_long(number(1));
+      case 0x8b:  // LONG4
+        return push_long(number(4));
+      case 'G':  // BINFLOAT
+        take(8);
+        return push(make_none());  // no tensor depends on its value
+      case 'X':                    // BINUNICODE
+      case 'B':                    // BINBYTES
+      case 'T':                    // BINSTRING
+        return push(make_text(Kind::text, take(number(4))));
+      case 0x8c:  // SHORT_BINUNICODE
+      case 'U':   // SHORT_BINSTRING
+      case 'C':   // SHORT_BINBYTES
+        return push(make_text(Kind::text, take(number(1))));
+      case 0x8d:  // BINUNICODE8
+      case 0x8e:  // BINBYTES8
+      case 0x96:  // BYTEARRAY8
+        return push(make_text(Kind::text, take(number(8))));
+      case 'c': {  // GLOBAL
+        const std::string_view module = line();
+        return push(make_text(Kind::global, module, line()));
+      }
+      default:
+        step_on_values(opcode);
+    }
+  }
+
+  void step_on_values(unsigned char opcode) {
+    switch (opcode) {
+      case '}':  // EMPTY_DICT
+        return push(make(Kind::dict));
+      case ']':   // EMPTY_LIST
+      case ')':   // EMPTY_TUPLE
+      case 0x8f:  // EMPTY_SET
+        return push(make(Kind::list));
+      case '(':  // MARK
+        return mark();
+      case 't':   // TUPLE
+      case 'l':   // LIST
+      case 0x91:  // FROZENSET
+        return push(make_list(Kind::list, pop_to_mark()));
+      case 'd':  // DICT
+        return push(make_list(Kind::dict, pop_to_mark()));
+      case 0x85:  // TUPLE1, 2, 3
+      case 0x86:
+      case 0x87:
+        return push_tuple(opcode - 0x84);
+      case 'a': {  // APPEND
+        std::vector<PicklePtr> item = {pop()};
+        return extend(item);
+      }
+      case 's': {  // SETITEM
+        PicklePtr value = pop();
+        std::vector<PicklePtr> pair = {pop(), value};
+        return extend(pair);
+      }
+      case 'e':   // APPENDS
+      case 'u':   // SETITEMS
+      case 0x90:  // ADDITEMS
+        return extend(pop_to_mark());
+      case 'q':  // BINPUT
+        return remember(number(1));
+      case 'r':  // LONG_BINPUT
+        return remember(number(4));
+      case 0x94:  // MEMOIZE
+        return remember(memo_.size());
+      case 'h':  // BINGET
+        return recall(number(1));
+      case 'j':  // LONG_BINGET
+        return recall(number(4));
+      case '0':  // POP
+        pop();
+        return;
+      case '1':  // POP_MARK
+        pop_to_mark();
+        return;
+      case '2':  // DUP
+        return push(&top());
+      case 0x93: {  // STACK_GLOBAL
+        const PicklePtr name = pop(), module = pop();
+        return push(make_text(Kind::global, module->text, name->text));
+      }
+      case 'Q':  // BINPERSID
+        return push(make_list(Kind::storage, {pop()}));
+      case 'R':   // REDUCE
+      case 0x81:  // NEWOBJ
+        return call();
+      case 0x92:  // NEWOBJ_EX: the last arguments are named
+        pop();
+        return call();
+      case 'b':  // BUILD
+        return build();
+      default:
+        fail("has opcode " + std::to_string(opcode) + ", which no file of tensors needs");
+    }
+  }
 
   std::string_view take(std::size_t count) {
     if (count > bytes_.size() - at_) fail("ends too early");
@@ -170,125 +286,6 @@ class Machine {
   PicklePtr none_ = nullptr;
   std::size_t memory_bytes_ = 0, deepest_ = 0;
 };
-
-// Handles numbers and texts; step_on_values() handles the other opcodes.
-void Machine::step(unsigned char opcode) {
-  switch (opcode) {
-    case 0x80:  // PROTO
-      take(1);
-      return;
-    case 0x95:  // FRAME
-      take(8);
-      return;
-    case 'N':
-      return push(make_none());
-    case 0x88:  // NEWTRUE
-      return push(make_number(1));
-    case 0x89:  // NEWFALSE
-      return push(make_number(0));
-    case 'J':  // BININT
-      return push(make_number(static_cast<std::int32_t>(number(4))));
-    case 'K':  // BININT1
-      return push(make_number(number(1)));
-    case 'M':  // BININT2
-      return push(make_number(number(2)));
-    case 0x8a:  // LONG1
-      return push_long(number(1));
-    case 0x8b:  // LONG4
-      return push_long(number(4));
-    case 'G':  // BINFLOAT
-      take(8);
-      return push(make_none());  // no tensor depends on its value
-    case 'X':                    // BINUNICODE
-    case 'B':                    // BINBYTES
-    case 'T':                    // BINSTRING
-      return push(make_text(Kind::text, take(number(4))));
-    case 0x8c:  // SHORT_BINUNICODE
-    case 'U':   // SHORT_BINSTRING
-    case 'C':   // SHORT_BINBYTES
-      return push(make_text(Kind::text, take(number(1))));
-    case 0x8d:  // BINUNICODE8
-    case 0x8e:  // BINBYTES8
-    case 0x96:  // BYTEARRAY8
-      return push(make_text(Kind::text, take(number(8))));
-    case 'c': {  // GLOBAL
-      const std::string_view module = line();
-      return push(make_text(Kind::global, module, line()));
-    }
-    default:
-      step_on_values(opcode);
-  }
-}
-
-void Machine::step_on_values(unsigned char opcode) {
-  switch (opcode) {
-    case '}':  // EMPTY_DICT
-      return push(make(Kind::dict));
-    case ']':   // EMPTY_LIST
-    case ')':   // EMPTY_TUPLE
-    case 0x8f:  // EMPTY_SET
-      return push(make(Kind::list));
-    case '(':  // MARK
-      return mark();
-    case 't':   // TUPLE
-    case 'l':   // LIST
-    case 0x91:  // FROZENSET
-      return push(make_list(Kind::list, pop_to_mark()));
-    case 'd':  // DICT
-      return push(make_list(Kind::dict, pop_to_mark()));
-    case 0x85:  // TUPLE1, 2, 3
-    case 0x86:
-    case 0x87:
-      return push_tuple(opcode - 0x84);
-    case 'a': {  // APPEND
-      std::vector<PicklePtr> item = {pop()};
-      return extend(item);
-    }
-    case 's': {  // SETITEM
-      PicklePtr value = pop();
-      std::vector<PicklePtr> pair = {pop(), value};
-      return extend(pair);
-    }
-    case 'e':   // APPENDS
-    case 'u':   // SETITEMS
-    case 0x90:  // ADDITEMS
-      return extend(pop_to_mark());
-    case 'q':  // BINPUT
-      return remember(number(1));
-    case 'r':  // LONG_BINPUT
-      return remember(number(4));
-    case 0x94:  // MEMOIZE
-      return remember(memo_.size());
-    case 'h':  // BINGET
-      return recall(number(1));
-    case 'j':  // LONG_BINGET
-      return recall(number(4));
-    case '0':  // POP
-      pop();
-      return;
-    case '1':  // POP_MARK
-      pop_to_mark();
-      return;
-    case '2':  // DUP
-      return push(&top());
-    case 0x93: {  // STACK_GLOBAL
-      const PicklePtr name = pop(), module = pop();
-      return push(make_text(Kind::global, module->text, name->text));
-    }
-    case 'Q':  // BINPERSID
-      return push(make_list(Kind::storage, {pop()}));
-    case 'R':   // REDUCE
-    case 0x81:  // NEWOBJ
-      return call();
-    case 0x92:  // NEWOBJ_EX: the last arguments are named
-      pop();
-      return call();
-    case 'b':  // BUILD
-      return build();
-    default:
-      fail("has opcode " + std::to_string(opcode) + ", which no file of tensors needs");
-  }
-}
 
 }  // namespace
 

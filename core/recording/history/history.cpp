@@ -39,77 +39,69 @@ struct History::State {
   std::int64_t last_marker = INT64_MIN;          // largest step of a marker so far
   SettingsTrack settings;
 
-  void append(Marker marker);
-  void truncate(std::int64_t step);
+  // A step has at most one note, so a later note replaces it.
+  void append(Marker marker) {
+    last_marker = std::max(last_marker, marker.step);
+    settings.add(marker);
+    if (marker.kind == kNoteKind) {
+      const auto [note, is_new] = notes_at.try_emplace(marker.step, markers.size());
+      if (!is_new) {
+        markers[note->second] = std::move(marker);
+        return;
+      }
+    }
+    markers.push_back(std::move(marker));
+  }
+
+  void truncate(std::int64_t step) {
+    ++truncations;
+    scalars.truncate(step);
+    load.truncate(step);
+    frames.truncate(step);
+    if (last_marker <= step) return;
+    std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
+    settings.keep_until(step);
+    last_marker = step;
+    notes_at.clear();
+    for (std::size_t i = 0; i < markers.size(); ++i)
+      if (markers[i].kind == kNoteKind) notes_at[markers[i].step] = i;
+  }
+
   std::size_t array_bytes() const { return load.bytes() + frames.bytes(); }
-  bool thin_largest();
+  bool thin_largest() {
+    KeptFrames& largest = frames.largest();
+    return (load.bytes() >= largest.bytes() && load.thin()) || largest.thin() || load.thin();
+  }
   // Return packed frames, which are unpacked without the lock: the newest kept one at or before `step`, or the newest
   // one of each bin; nullptr if there is none.
-  KeptFrames::Entry kept_at(FramePart part, std::int64_t step) const;
-  std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, std::span<const std::int64_t> edges) const;
-  bool newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const;
-};
+  KeptFrames::Entry kept_at(FramePart part, std::int64_t step) const {
+    const std::lock_guard lock(mutex);
+    const KeptFrames::Entry* entry = frames.frames_of(part).find(step);
+    return entry ? *entry : KeptFrames::Entry{};
+  }
 
-void History::State::truncate(std::int64_t step) {
-  ++truncations;
-  scalars.truncate(step);
-  load.truncate(step);
-  frames.truncate(step);
-  if (last_marker <= step) return;
-  std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
-  settings.keep_until(step);
-  last_marker = step;
-  notes_at.clear();
-  for (std::size_t i = 0; i < markers.size(); ++i)
-    if (markers[i].kind == kNoteKind) notes_at[markers[i].step] = i;
-}
+  std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, std::span<const std::int64_t> edges) const {
+    std::vector<std::shared_ptr<const PackedFrame>> newest(bins_of(edges));
+    for (std::size_t b = 0; b < newest.size(); ++b)
+      if (const auto entry = kept_at(part, edges[b + 1] - 1); entry.packed && entry.step >= edges[b])
+        newest[b] = entry.packed;
+    return newest;
+  }
 
-// A step has at most one note, so a later note replaces it.
-void History::State::append(Marker marker) {
-  last_marker = std::max(last_marker, marker.step);
-  settings.add(marker);
-  if (marker.kind == kNoteKind) {
-    const auto [note, is_new] = notes_at.try_emplace(marker.step, markers.size());
-    if (!is_new) {
-      markers[note->second] = std::move(marker);
-      return;
+  // Searches the frames of the steps `first` to `last`, the newest first. Returns false if none has a bias of the
+  // layer.
+  bool newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const {
+    for (;;) {
+      const KeptFrames::Entry entry = kept_at(FramePart::routers, last);
+      if (!entry.packed || entry.step < first) return false;
+      last = entry.step - 1;
+      auto router = unpack_router(*entry.packed, layer);
+      if (!router || router->expert_bias.empty()) continue;
+      bias = std::move(router->expert_bias);
+      return true;
     }
   }
-  markers.push_back(std::move(marker));
-}
-
-bool History::State::thin_largest() {
-  KeptFrames& largest = frames.largest();
-  return (load.bytes() >= largest.bytes() && load.thin()) || largest.thin() || load.thin();
-}
-
-KeptFrames::Entry History::State::kept_at(FramePart part, std::int64_t step) const {
-  const std::lock_guard lock(mutex);
-  const KeptFrames::Entry* entry = frames.frames_of(part).find(step);
-  return entry ? *entry : KeptFrames::Entry{};
-}
-
-std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(FramePart part,
-                                                                          std::span<const std::int64_t> edges) const {
-  std::vector<std::shared_ptr<const PackedFrame>> newest(bins_of(edges));
-  for (std::size_t b = 0; b < newest.size(); ++b)
-    if (const auto entry = kept_at(part, edges[b + 1] - 1); entry.packed && entry.step >= edges[b])
-      newest[b] = entry.packed;
-  return newest;
-}
-
-// Searches the frames of the steps `first` to `last`, the newest first. Returns false if none has a bias of the layer.
-bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const {
-  for (;;) {
-    const KeptFrames::Entry entry = kept_at(FramePart::routers, last);
-    if (!entry.packed || entry.step < first) return false;
-    last = entry.step - 1;
-    auto router = unpack_router(*entry.packed, layer);
-    if (!router || router->expert_bias.empty()) continue;
-    bias = std::move(router->expert_bias);
-    return true;
-  }
-}
+};
 
 History::History(RunInfo info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
     : info_(std::move(info)), state_(std::make_unique<State>(info_, array_budget_bytes, scalar_budget_bytes)) {}
