@@ -141,22 +141,10 @@ void CheckpointModel::set_rounding(int layer, GemmClass gemm_class, const Operan
   of_layer[static_cast<std::size_t>(gemm_class)] = rounding;
 }
 
-void CheckpointModel::round_nothing() {
-  std::ranges::fill(roundings_, Roundings{});
-}
-
 void CheckpointModel::remove_expert(int layer, int expert) {
   std::vector<std::uint8_t>& removed = layers_.at(layer).moe.removed;
   removed.resize(config_.experts);
   removed.at(expert) = 1;
-}
-
-void CheckpointModel::restore_experts() {
-  for (Layer& layer : layers_) layer.moe.removed.clear();
-}
-
-void CheckpointModel::require_pages() const {
-  if (const std::string reason = failure_->reason(); !reason.empty()) refuse(file_.path(), reason);
 }
 
 // A forward pass over the tokens of several sequences.
@@ -281,11 +269,6 @@ void CheckpointModel::forward(std::span<const std::int32_t> ids, std::span<const
   if (cache) cache->layers.resize(layers_.size());
   with_team([&] { Pass(*this, ids, lengths, watch, cache).forward_pass(); });
   if (cache) cache->tokens += std::ssize(ids);
-}
-
-void CheckpointModel::forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
-                              KeyValueCache* cache) const {
-  forward(ids, std::vector<Index>(sequences, length), watch, cache);
 }
 
 }  // namespace moescope

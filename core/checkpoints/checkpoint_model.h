@@ -5,6 +5,7 @@
 // feed-forwards, choice of experts and dispatch are those of training (core/model).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -16,6 +17,7 @@
 #include "core/checkpoints/checkpoint_config.h"
 #include "core/checkpoints/stored_experts.h"
 #include "core/files/tensors/tensor_file.h"
+#include "core/files/unreadable.h"
 #include "core/numerics/gemm_operand.h"
 
 namespace moescope {
@@ -88,15 +90,19 @@ class CheckpointModel {
                KeyValueCache* cache = nullptr) const;
   // forward() over sequences that all have the length `length`.
   void forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
-               KeyValueCache* cache = nullptr) const;
+               KeyValueCache* cache = nullptr) const {
+    forward(ids, std::vector<Index>(sequences, length), watch, cache);
+  }
 
   // Later passes round the operands of the products with all weights of one class in a layer; layer -1 is the head.
   using Roundings = std::array<OperandRounding, kNumGemmClasses>;
   void set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding);
-  void round_nothing();
+  void round_nothing() { std::ranges::fill(roundings_, Roundings{}); }
   // In later passes no token chooses this expert, as if the model did not have it. At least top_k experts must remain.
   void remove_expert(int layer, int expert);
-  void restore_experts();
+  void restore_experts() {
+    for (Layer& layer : layers_) layer.moe.removed.clear();
+  }
 
   struct Layer {
     std::vector<float> attention_norm, ffn_norm;
@@ -111,7 +117,9 @@ class CheckpointModel {
   const std::vector<float>& final_norm() const { return norm_; }  // [D], before the head
   const StoredLinear& head() const { return head_; }              // [V, D]
   // Throws std::runtime_error if weights could not be read, because a file was shortened or is damaged.
-  void require_pages() const;
+  void require_pages() const {
+    if (const std::string reason = failure_->reason(); !reason.empty()) refuse(file_.path(), reason);
+  }
 
  private:
   class Pass;

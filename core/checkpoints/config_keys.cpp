@@ -61,10 +61,6 @@ bool ConfigKeys::is_null(const char* key) const {
   return at != json_.end() && at->is_null();
 }
 
-void ConfigKeys::allow_null(std::initializer_list<const char*> keys) {
-  for (const char* key : keys) nullable_.insert(key);
-}
-
 int ConfigKeys::count(std::initializer_list<const char*> keys, int lowest, int highest, std::optional<int> missing) {
   const double value =
       number(keys, lowest, highest, missing ? std::optional<double>(*missing) : std::optional<double>());
@@ -114,10 +110,6 @@ std::string ConfigKeys::choice(std::initializer_list<const char*> keys, std::ini
   const std::string chosen = text(keys, missing);
   if (std::ranges::find(allowed, chosen) != allowed.end()) return chosen;
   fail(*keys.begin(), "is '" + printable(chosen) + "', which is not known; allowed: " + joined(allowed, ", "));
-}
-
-void ConfigKeys::ignore_key(std::initializer_list<const char*> keys) {
-  for (const char* key : keys) read_.insert(key);
 }
 
 void ConfigKeys::require_all_read() const {

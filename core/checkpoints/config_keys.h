@@ -20,7 +20,9 @@ class ConfigKeys {
   const nlohmann::json* find(std::initializer_list<const char*> keys);
   bool is_null(const char* key) const;  // true if the key is present and its value is null
   // Afterwards null means the same as an absent key for number() and count().
-  void allow_null(std::initializer_list<const char*> keys);
+  void allow_null(std::initializer_list<const char*> keys) {
+    for (const char* key : keys) nullable_.insert(key);
+  }
   // The functions below return the value of the keys, else `missing` or nullopt. They throw std::runtime_error with the
   // name of the key if it is absent and needs a `missing`, or if its value is null, has another type or is out of
   // range. A flag that is null is false, as in Python.
@@ -33,7 +35,9 @@ class ConfigKeys {
   // Returns one of `allowed`; `missing` if the key is absent.
   std::string choice(std::initializer_list<const char*> keys, std::initializer_list<const char*> allowed,
                      const std::string& missing);
-  void ignore_key(std::initializer_list<const char*> keys);
+  void ignore_key(std::initializer_list<const char*> keys) {
+    for (const char* key : keys) read_.insert(key);
+  }
 
   // Throws if there is a key that was not read and whose value has an effect: it is not null, false, 0 or empty.
   // Ignores keys that begin with "_".

@@ -41,14 +41,6 @@ Connection::Connection(const std::string& path, int open_flags, const char* vfs,
   sqlite3_busy_timeout(db_, 5000);
 }
 
-Connection::~Connection() {
-  sqlite3_close_v2(db_);
-}
-
-void Connection::limit_length(int bytes) {
-  sqlite3_limit(db_, SQLITE_LIMIT_LENGTH, bytes);
-}
-
 void Connection::on_progress(std::function<bool()> go_on) {
   go_on_ = std::move(go_on);
   const auto ask = [](void* connection) { return static_cast<Connection*>(connection)->go_on_() ? 0 : 1; };
@@ -61,38 +53,14 @@ void Connection::fail(std::string_view what) const {
   throw std::runtime_error(message + sqlite3_errmsg(db_));
 }
 
-void Connection::execute(const char* sql) {
-  if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail("");
-}
-
 std::int64_t Connection::integer(const char* sql) {
   Statement statement(*this, sql);
   return statement.next() ? statement.get_integer() : 0;
 }
 
-Statement::Statement(Connection& connection, const std::string& sql) : connection_(connection) {
-  bound(sqlite3_prepare_v3(connection.handle(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr));
-}
-
-Statement::~Statement() {
-  sqlite3_finalize(statement_);
-}
-
 Statement& Statement::bound(int code) {
   if (code != SQLITE_OK) connection_.fail("");
   return *this;
-}
-
-Statement& Statement::bind_integer(std::int64_t value) {
-  return bound(sqlite3_bind_int64(statement_, ++parameter_, value));
-}
-
-Statement& Statement::bind(double value) {
-  return bound(sqlite3_bind_double(statement_, ++parameter_, value));
-}
-
-Statement& Statement::bind(std::string_view text) {
-  return bound(sqlite3_bind_text64(statement_, ++parameter_, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8));
 }
 
 Statement& Statement::bind_blob(const void* data, std::size_t bytes) {
@@ -128,10 +96,6 @@ bool Statement::next() {
   }
   sqlite3_reset(statement_);
   return false;
-}
-
-std::int64_t Statement::get_integer() {
-  return sqlite3_column_int64(statement_, column_++);
 }
 
 bool Statement::get_real(double& value) {

@@ -23,14 +23,16 @@ class Connection {
  public:
   // `vfs`: the SQLite VFS to use in place of the default. If `path` is a URI, `shown` is the path in messages.
   Connection(const std::string& path, int open_flags, const char* vfs = nullptr, const std::string& shown = {});
-  ~Connection();
+  ~Connection() { sqlite3_close_v2(db_); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  void execute(const char* sql);
+  void execute(const char* sql) {
+    if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail("");
+  }
   std::int64_t integer(const char* sql);  // first column of the first row
   // Sets the largest size of texts, blobs and rows from now on; larger ones are errors.
-  void limit_length(int bytes);
+  void limit_length(int bytes) { sqlite3_limit(db_, SQLITE_LIMIT_LENGTH, bytes); }
   // `go_on` is called every few milliseconds while a statement runs; if it returns false, the statement ends with an
   // error. An empty function removes it.
   void on_progress(std::function<bool()> go_on);
@@ -47,15 +49,20 @@ class Connection {
 
 class Statement {
  public:
-  Statement(Connection& connection, const std::string& sql);
-  ~Statement();
+  Statement(Connection& connection, const std::string& sql) : connection_(connection) {
+    bound(sqlite3_prepare_v3(connection.handle(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr));
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
   // Bind the parameters from left to right. Blobs and texts must live until the statement has run.
   Statement& bind(std::integral auto value) { return bind_integer(static_cast<std::int64_t>(value)); }
-  Statement& bind(double value);  // binds NULL for NaN
-  Statement& bind(std::string_view text);
+  // Binds NULL for NaN.
+  Statement& bind(double value) { return bound(sqlite3_bind_double(statement_, ++parameter_, value)); }
+  Statement& bind(std::string_view text) {
+    return bound(sqlite3_bind_text64(statement_, ++parameter_, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8));
+  }
   template <class T>
   Statement& bind(const std::vector<T>& array) {  // as a blob
     return bind_blob(array.data(), array.size() * sizeof(T));
@@ -71,7 +78,7 @@ class Statement {
 
   // Read the columns of the current row from left to right.
   void skip() { ++column_; }
-  std::int64_t get_integer();
+  std::int64_t get_integer() { return sqlite3_column_int64(statement_, column_++); }
   bool get_real(double& value);  // false for NULL
   // For files of other programs, whose columns may hold anything. Return false if the column is not a number, or not a
   // whole number.
@@ -83,7 +90,7 @@ class Statement {
 
  private:
   Statement& bound(int code);  // throws unless the code is SQLITE_OK
-  Statement& bind_integer(std::int64_t value);
+  Statement& bind_integer(std::int64_t value) { return bound(sqlite3_bind_int64(statement_, ++parameter_, value)); }
   Connection& connection_;
   sqlite3_stmt* statement_ = nullptr;
   int parameter_ = 0;

@@ -8,10 +8,6 @@
 
 namespace moescope {
 
-double LoadSpan::interval() const {
-  return loads > 1 ? std::max(1.0, (last - first) / static_cast<double>(loads - 1)) : 1;
-}
-
 std::int64_t LoadSpan::needed(std::int64_t steps) const {
   const double in_steps = std::ceil(steps / interval() - 1e-9);
   return std::clamp(static_cast<std::int64_t>(in_steps), std::min(kMinLoads, steps), steps);

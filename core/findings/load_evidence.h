@@ -7,6 +7,7 @@
 // it is judged by its totals, which show neither when a fault began nor whether it lasts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -29,7 +30,8 @@ struct LoadSpan {
   std::int64_t loads = 0;
   std::int64_t first = -1, last = -1;  // steps of the first and of the last load
 
-  double interval() const;                        // mean number of steps from a load to the next one, at least 1
+  // Mean number of steps from a load to the next one, at least 1.
+  double interval() const { return loads > 1 ? std::max(1.0, (last - first) / static_cast<double>(loads - 1)) : 1; }
   std::int64_t needed(std::int64_t steps) const;  // number of loads for a condition that has to last for `steps` steps
   bool lasts(std::int64_t steps) const { return loads >= needed(steps); }
 };

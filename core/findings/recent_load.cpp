@@ -70,10 +70,6 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
   update_chance();
 }
 
-std::int64_t RecentLoad::first_new_load() const {
-  return ring_[(blocks_ - 1) % kMeanBlocks].positions.front();
-}
-
 void RecentLoad::update_means() {
   const auto blocks = std::span(ring_).first(kept());
   std::ranges::fill(mean_, 0.0f);
@@ -105,25 +101,9 @@ int RecentLoad::loads_in_window() const {
   return loads;
 }
 
-std::int64_t RecentLoad::first_step() const {
-  return block_of_window(0).positions.front();
-}
-
-int RecentLoad::fullest() const {
-  return std::ranges::max_element(mean_) - mean_.begin();
-}
-
 double RecentLoad::share(std::size_t expert) const {
   const double of_living = static_cast<double>(living_) / n_experts_;
   return mean_[expert] * of_living;
-}
-
-double RecentLoad::fullest_share() const {
-  return share(fullest());
-}
-
-double RecentLoad::most() const {
-  return static_cast<double>(living_) / top_k_ - 1;
 }
 
 double RecentLoad::tokens() const {
@@ -145,6 +125,7 @@ void RecentLoad::follow(bool begins, bool ends, ConditionStart& start) const {
   if (start.goes_on() && ends) start = {};
 }
 
+<<<<<<< HEAD
 LoadSpan RecentLoad::loads_since(const ConditionStart& start) const {
   return {loads_ - start.loads, axis_->step(start.step), axis_->step(last_load_)};
 }
@@ -153,6 +134,8 @@ bool RecentLoad::lasts(const ConditionStart& start, std::int64_t steps) const {
   return start.goes_on() && (are_totals() || loads_since(start).lasts(steps));
 }
 
+=======
+>>>>>>> 3ea750aa (Files, checkpoints, histories: short members in their classes)
 std::string RecentLoad::seen_text(const LoadSpan& span) const {
   return are_totals() ? "in " + totals_text(span.loads, slots_ / top_k_ / loads_ * span.loads)
                       : "for " + loads_text(span);

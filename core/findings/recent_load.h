@@ -8,6 +8,7 @@
 // user killed all others.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -102,8 +103,9 @@ class RecentLoad {
   bool can_be_judged() const { return blocks_ >= kMeanBlocks || are_totals(); }
   bool are_totals() const { return moescope::are_totals(origin_, has_loss_, loads_, slots_ / top_k_ / loads_); }
   std::int64_t last_step() const { return last_step_; }  // last step read
-  std::int64_t first_new_load() const;                   // first load of the newest block, which has one
-  std::int64_t first_step() const;                       // first load of the window
+  // First load of the newest block, which has one.
+  std::int64_t first_new_load() const { return ring_[(blocks_ - 1) % kMeanBlocks].positions.front(); }
+  std::int64_t first_step() const { return block_of_window(0).positions.front(); }  // first load of the window
   bool every_step() const { return loads_ == last_step_ - first_read_ + 1; }
   LoadSpan all_loads() const { return {loads_, axis_->step(first_load_), axis_->step(last_load_)}; }
   LoadSpan window_loads() const { return {loads_in_window(), axis_->step(first_step()), axis_->step(last_load_)}; }
@@ -112,10 +114,11 @@ class RecentLoad {
 
   std::span<const float> mean() const { return mean_; }  // [E] u_e of the window
   double mean_of(int expert) const { return mean_[expert]; }
-  int fullest() const;                                   // expert with the highest mean
-  double share(std::size_t expert) const;                // mean relative to an even load of the living experts
-  double fullest_share() const;                          // highest share
-  double most() const;                                   // MaxVio if the same K experts get every token
+  int fullest() const { return std::ranges::max_element(mean_) - mean_.begin(); }  // expert with the highest mean
+  double share(std::size_t expert) const;                    // mean relative to an even load of the living experts
+  double fullest_share() const { return share(fullest()); }  // highest share
+  // MaxVio if the same K experts get every token.
+  double most() const { return static_cast<double>(living_) / top_k_ - 1; }
   double mean_max_vio() const { return mean_max_vio_; }  // mean over the window's batches; NaN: not known
   // Number of tokens whose load by chance has the spread of the window's mean: all tokens if batches have one size.
   double tokens() const;
@@ -127,10 +130,21 @@ class RecentLoad {
   // The same for the mean share of an expert: it begins with the first load of the window for which shows(share) holds.
   template <class Shows>
   void follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& start) const;
+<<<<<<< HEAD
   // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log has only totals.
   LoadSpan loads_since(const ConditionStart& start) const;
   bool lasts(const ConditionStart& start, std::int64_t steps) const;
   // Returns how long these loads are, "for 350 steps", or "in 3 totals of 300,000 tokens".
+=======
+  // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log is one total.
+  LoadSpan loads_since(const ConditionStart& start) const {
+    return {loads_ - start.loads, axis_->step(start.step), axis_->step(last_load_)};
+  }
+  bool lasts(const ConditionStart& start, std::int64_t steps) const {
+    return start.goes_on() && (is_one_total() || loads_since(start).lasts(steps));
+  }
+  // Returns how long these loads are, "for 350 steps", or "in one total of 100,000 tokens".
+>>>>>>> 3ea750aa (Files, checkpoints, histories: short members in their classes)
   std::string seen_text(const LoadSpan& span) const;
 
   // Returns an ongoing finding with the common members set; its title is the name of the layer.

@@ -257,15 +257,6 @@ void SafetensorsStream::finish() {
   file_.finish();
 }
 
-void SafetensorsWriter::add(std::string name, DType dtype, std::vector<std::size_t> shape,
-                            std::span<const std::byte> bytes) {
-  entries_.push_back({{std::move(name), dtype, std::move(shape)}, {bytes.begin(), bytes.end()}});
-}
-
-void SafetensorsWriter::set_metadata(std::string key, std::string value) {
-  metadata_[std::move(key)] = std::move(value);
-}
-
 void SafetensorsWriter::write(const std::string& path) const {
   std::vector<TensorSpec> specs;
   for (const Entry& entry : entries_) {

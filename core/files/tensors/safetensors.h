@@ -47,8 +47,11 @@ class SafetensorsStream {
 // Writes a file whose tensors fit into memory.
 class SafetensorsWriter {
  public:
-  void add(std::string name, DType dtype, std::vector<std::size_t> shape, std::span<const std::byte> bytes);  // copies
-  void set_metadata(std::string key, std::string value);
+  // Copies.
+  void add(std::string name, DType dtype, std::vector<std::size_t> shape, std::span<const std::byte> bytes) {
+    entries_.push_back({{std::move(name), dtype, std::move(shape)}, {bytes.begin(), bytes.end()}});
+  }
+  void set_metadata(std::string key, std::string value) { metadata_[std::move(key)] = std::move(value); }
   void write(const std::string& path) const;  // throws std::runtime_error
 
  private:

@@ -335,10 +335,6 @@ void MappedTensors::index_names() {
   for (const auto& [name, place] : other_names) by_name.emplace(name, place);
 }
 
-void MappedTensors::fail(const std::string& what) const {
-  refuse(path, what);
-}
-
 std::vector<std::string> TensorFile::files() const {
   std::vector<std::string> files = {mapped_->path};
   for (const auto& shard : mapped_->shards) files.push_back(shard->path);

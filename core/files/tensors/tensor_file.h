@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/unreadable.h"
+
 namespace moescope {
 
 enum class DType : std::uint8_t {
@@ -135,7 +137,7 @@ struct MappedTensors {
   void add(TensorView tensor);
   void skip(std::string name, std::string reason);
   void keep(std::size_t more);  // counts bytes of memory
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(const std::string& what) const { refuse(path, what); }
 
  private:
   std::size_t list_bytes_ = 0;

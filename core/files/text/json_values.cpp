@@ -40,10 +40,6 @@ JsonFields::JsonFields(simdjson::dom::object object) {
   order();
 }
 
-JsonFields::JsonFields(std::vector<Field> fields) : fields_(std::move(fields)) {
-  order();
-}
-
 void JsonFields::order() {
   // Keys lie in memory in the order of the line, so that comparing addresses keeps the order of equal keys.
   std::sort(fields_.begin(), fields_.end(), [](const Field& a, const Field& b) {

@@ -25,7 +25,7 @@ class JsonFields {
     JsonValue value;
   };
   explicit JsonFields(simdjson::dom::object object);
-  explicit JsonFields(std::vector<Field> fields);
+  explicit JsonFields(std::vector<Field> fields) : fields_(std::move(fields)) { order(); }
   const JsonValue* find(std::string_view key) const;  // nullptr if absent
   auto begin() const { return fields_.begin(); }
   auto end() const { return fields_.end(); }

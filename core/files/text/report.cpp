@@ -40,10 +40,6 @@ void Report::table(const std::string& key, const ValueTable& table) {
   csv_ += to_csv(table);
 }
 
-std::string Report::json_text() const {
-  return json_.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
-}
-
 Report::Json json_value(const TableValue& value) {
   return std::visit(
       [](const auto& known) -> Report::Json {

@@ -22,7 +22,8 @@ class Report {
   Json& json() { return json_; }  // for values that have no cell, such as lists
 
   const std::string& text() const { return text_; }
-  std::string json_text() const;  // ASCII, with a line end
+  // ASCII, with a line end.
+  std::string json_text() const { return json_.dump(2, ' ', true, Json::error_handler_t::replace) + '\n'; }
   const std::string& csv() const { return csv_; }
 
  private:

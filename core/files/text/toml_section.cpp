@@ -91,14 +91,6 @@ int line_of(const toml::node& node) {
   return node.source().begin.line;
 }
 
-void TomlProblems::add(int line, const std::string& key, const std::string& message) {
-  found.push_back({file, line, key, message});
-}
-
-void TomlProblems::sort() {
-  std::ranges::stable_sort(found, {}, &FileProblem::line);
-}
-
 void TomlProblems::throw_first() {
   sort();
   if (!found.empty()) throw std::runtime_error(found.front().text());
@@ -131,17 +123,9 @@ const toml::node* TomlSection::node(std::string_view key) {
   return table_.get(key);
 }
 
-std::string TomlSection::path(std::string_view key) const {
-  return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
-}
-
 const toml::table& TomlSection::unread_table() {
   reports_unknown_ = false;
   return table_;
-}
-
-void TomlSection::require(std::string_view key) {
-  if (!has(key)) problem(key, "is missing");
 }
 
 std::optional<std::string> TomlSection::optional_text(std::string_view key) {
@@ -172,10 +156,6 @@ std::int64_t TomlSection::integer(std::string_view key, std::int64_t otherwise, 
   if (const auto* value = found->as_integer(); value && **value >= min && **value <= max) return **value;
   problem(key, "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max));
   return otherwise;
-}
-
-std::optional<std::int64_t> TomlSection::optional_integer(std::string_view key, std::int64_t min, std::int64_t max) {
-  return node(key) ? std::optional(integer(key, 0, min, max)) : std::nullopt;
 }
 
 std::vector<std::string> TomlSection::texts(std::string_view key) {

@@ -3,6 +3,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -29,8 +30,10 @@ int line_of(const toml::node& node);
 struct TomlProblems {
   std::string file;
   std::vector<FileProblem> found = {};
-  void add(int line, const std::string& key, const std::string& message);
-  void sort();         // by line
+  void add(int line, const std::string& key, const std::string& message) {
+    found.push_back({file, line, key, message});
+  }
+  void sort() { std::ranges::stable_sort(found, {}, &FileProblem::line); }  // by line
   void throw_first();  // throws std::runtime_error with the first problem by line
 };
 
@@ -48,18 +51,25 @@ class TomlSection {
   const toml::node* node(std::string_view key);
   bool has(std::string_view key) const { return table_.contains(key); }
   int line(std::string_view key) const { return line_of(has(key) ? *table_.get(key) : table_); }
-  std::string path(std::string_view key) const;
+  std::string path(std::string_view key) const {
+    return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+  }
   void problem(std::string_view key, const std::string& message) { problems_.add(line(key), path(key), message); }
   void problem(const std::string& message) { problems_.add(line_of(table_), path_, message); }  // of the table itself
   TomlProblems& problems() { return problems_; }
 
-  void require(std::string_view key);  // a problem if the table does not have the key
+  // A problem if the table does not have the key.
+  void require(std::string_view key) {
+    if (!has(key)) problem(key, "is missing");
+  }
   std::optional<std::string> optional_text(std::string_view key);
   std::string text(std::string_view key) { return optional_text(key).value_or(std::string()); }
   std::string required_text(std::string_view key);
   double number(std::string_view key, double otherwise, double min, double max);
   std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max);
-  std::optional<std::int64_t> optional_integer(std::string_view key, std::int64_t min, std::int64_t max);
+  std::optional<std::int64_t> optional_integer(std::string_view key, std::int64_t min, std::int64_t max) {
+    return node(key) ? std::optional(integer(key, 0, min, max)) : std::nullopt;
+  }
   std::vector<std::string> texts(std::string_view key);
   // Returns the index of one of `choices`.
   int choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise);

@@ -144,8 +144,4 @@ void RunGaps::update() {
   for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, judging_));
 }
 
-const Conclusion& RunGaps::conclusion(int place) const {
-  return conclusions_[place - 1];
-}
-
 }  // namespace moescope

@@ -73,7 +73,7 @@ class RunGaps {
 
   // Results of the run at `place`, counted from 1.
   const GapTrack& track(int place) const { return runs_[place - 1].track; }
-  const Conclusion& conclusion(int place) const;
+  const Conclusion& conclusion(int place) const { return conclusions_[place - 1]; }
 
  private:
   Metric loss_;

@@ -90,10 +90,6 @@ std::optional<std::int64_t> GapTrack::out_since(double band) const {
   return first == steps_.size() ? std::nullopt : std::optional(steps_[first]);
 }
 
-std::int64_t GapTrack::count(StepRange range) const {
-  return range.empty() ? 0 : static_cast<std::int64_t>(place(range.last + 1) - place(range.first));
-}
-
 StepRange GapTrack::last_steps(std::int64_t n, std::int64_t last_step) const {
   const std::size_t end = place(last_step + 1);
   if (end == 0 || n <= 0) return {};

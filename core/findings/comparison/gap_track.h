@@ -34,7 +34,10 @@ class GapTrack {
   // long runs are reduced to means of 16, 256, ...
   StepRange steps() const { return steps_.empty() ? StepRange{} : StepRange{steps_.front(), steps_.back()}; }
   std::int64_t count() const { return steps_.size(); }
-  std::int64_t count(StepRange range) const;  // number of these steps in `range`
+  // Number of these steps in `range`.
+  std::int64_t count(StepRange range) const {
+    return range.empty() ? 0 : static_cast<std::int64_t>(place(range.last + 1) - place(range.first));
+  }
   // Index of the first step at or after `step`.
   std::size_t place(std::int64_t step) const { return steps_.row_of(step); }
   StepRange last_steps(std::int64_t n, std::int64_t last_step) const;  // range of the newest n steps up to `last_step`

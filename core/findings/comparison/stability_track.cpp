@@ -8,10 +8,6 @@
 
 namespace moescope {
 
-std::int64_t EarlierStep::of(std::int64_t step) const {
-  return kind == Kind::half_way ? step / 2 : kind == Kind::at ? steps : step - steps;
-}
-
 bool StabilityTrack::update(const History& history, int at_most) {
   if (const std::uint64_t truncations = history.truncations(); truncations != truncations_) {
     *this = StabilityTrack(earlier_);

@@ -13,7 +13,9 @@ struct EarlierStep {
   enum class Kind { steps_before, half_way, at };
   Kind kind = Kind::steps_before;
   std::int64_t steps = 100;  // steps_before: how many steps earlier; at: the step itself
-  std::int64_t of(std::int64_t step) const;
+  std::int64_t of(std::int64_t step) const {
+    return kind == Kind::half_way ? step / 2 : kind == Kind::at ? steps : step - steps;
+  }
   bool operator==(const EarlierStep&) const = default;
 };
 

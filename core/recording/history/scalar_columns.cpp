@@ -115,11 +115,6 @@ float step_ms(const TelemetryFrame& frame) {
 
 }  // namespace
 
-ScalarColumns::ScalarColumns(const RunInfo& info, std::size_t budget_bytes)
-    : budget_(budget_bytes), tokens_per_step_(info.tokens_per_step) {
-  for (const int layer : info.moe_layers) layers_[layer];
-}
-
 std::optional<ScalarColumns::Column> ScalarColumns::column(Metric metric, int layer) const {
   const int index = static_cast<int>(metric);
   if (layer == kWholeRun) return Column{&whole_[index], nullptr};
@@ -197,10 +192,6 @@ bool ScalarColumns::forget_older_half() {
     for (Pyramid& column : columns.scalars) any |= column.forget_older_half();
   }
   return any;
-}
-
-StepRange ScalarColumns::steps() const {
-  return steps_.empty() ? StepRange{} : StepRange{steps_.front(), steps_.back()};
 }
 
 float ScalarColumns::value_at(Metric metric, int layer, std::int64_t step) const {

@@ -31,11 +31,15 @@ static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRo
 class ScalarColumns {
  public:
   // Layers that `info` does not list are added when a frame has them.
-  ScalarColumns(const RunInfo& info, std::size_t budget_bytes);
+  ScalarColumns(const RunInfo& info, std::size_t budget_bytes)
+      : budget_(budget_bytes), tokens_per_step_(info.tokens_per_step) {
+    for (const int layer : info.moe_layers) layers_[layer];
+  }
   void append(const TelemetryFrame& frame);  // steps must rise
   void truncate(std::int64_t step);          // forgets the rows at and after `step`
 
-  StepRange steps() const;  // empty if there are no rows
+  // Empty if there are no rows.
+  StepRange steps() const { return steps_.empty() ? StepRange{} : StepRange{steps_.front(), steps_.back()}; }
   std::size_t bytes() const;
 
   // These functions implement the functions of History with these names. They fill a span, because memory is not

@@ -61,10 +61,6 @@ void SettingsTrack::recompute(std::size_t from) {
   }
 }
 
-void SettingsTrack::keep_until(std::int64_t step) {
-  std::erase_if(changes_, [step](const Change& change) { return change.step > step; });
-}
-
 std::shared_ptr<const RunSettings> SettingsTrack::at(std::int64_t step) const {
   const auto after = std::ranges::upper_bound(changes_, step, {}, &Change::step);
   return after == changes_.begin() ? at_start_ : std::prev(after)->settings;

@@ -67,12 +67,4 @@ std::vector<std::int64_t> StepAxis::list(StepRange positions) const {
   return steps;
 }
 
-std::string StepAxis::name(std::int64_t position) const {
-  return grouped(line(position));
-}
-
-std::string StepAxis::words(StepRange positions) const {
-  return steps_in_words(line(positions.first), line(positions.last));
-}
-
 }  // namespace moescope

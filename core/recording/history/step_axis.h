@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/files/text/words.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {
@@ -32,8 +33,9 @@ class StepAxis {
   StepRange steps(StepRange positions) const { return {line(positions.first), line(positions.last)}; }
   std::vector<std::int64_t> list(StepRange positions) const;
 
-  std::string name(std::int64_t position) const;  // "8,000,000"
-  std::string words(StepRange positions) const;   // "steps 40 to 90"
+  std::string name(std::int64_t position) const { return grouped(line(position)); }  // "8,000,000"
+  // Returns "steps 40 to 90".
+  std::string words(StepRange positions) const { return steps_in_words(line(positions.first), line(positions.last)); }
 
  private:
   // Line from which on positions and step numbers rise by the same amounts, up to the next such line.
