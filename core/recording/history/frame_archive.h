@@ -1,5 +1,5 @@
 // The frames of a run with their arrays, in memory. Each part of a frame (frame_pack.h) is packed on its own and has
-// its own cadence; each part is thinned separately (kept_frames.h).
+// its own cadence; each part is thinned separately.
 //
 // Not thread-safe: History locks it. find() returns packed parts, so that the caller can unpack them without the lock.
 #pragma once
@@ -20,6 +20,7 @@
 
 namespace moescope {
 
+// Packed frames in the order of their steps, which are thinned if they take too much memory.
 class KeptFrames {
  public:
   struct Entry {
@@ -81,7 +82,11 @@ class KeptFrames {
 
 // Indexed by part; nullopt if the frame has no arrays of that part.
 using PackedParts = std::array<std::optional<PackedFrame>, kNumFrameParts>;
-PackedParts pack_parts(const TelemetryFrame& frame);
+inline PackedParts pack_parts(const TelemetryFrame& frame) {
+  PackedParts parts;
+  for (std::size_t i = 0; i < kNumFrameParts; ++i) parts[i] = pack(frame, static_cast<FramePart>(i));
+  return parts;
+}
 
 class FrameArchive {
  public:
@@ -92,19 +97,63 @@ class FrameArchive {
     std::vector<PackedPart> packed;  // parts to unpack; empty, with frame == nullptr: no frame found
   };
 
-  void append(const FramePtr& frame, PackedParts parts);  // steps must rise; `parts` belong to `frame`
-  void truncate(std::int64_t step);                       // forgets `step` and later steps
+  // Steps must rise; `parts` belong to `frame`.
+  void append(const FramePtr& frame, PackedParts parts) {
+    for (std::size_t i = 0; i < kNumFrameParts; ++i) {
+      if (!parts[i]) continue;
+      frames_[i].append(frame->step, std::move(*parts[i]));
+      newest_[i] = frame;
+    }
+  }
+  // Forgets `step` and later steps.
+  void truncate(std::int64_t step) {
+    for (KeptFrames& part : frames_) part.truncate(step);
+    newest_ = {};
+    remembered_ = {};
+  }
   // Returns the newest frame at or before `step` that has `part`. A large part (specialisation or a text) is returned
   // alone, any other part together with all small parts of that frame.
-  Found find(FramePart part, std::int64_t step) const;
-  static FramePtr unpack(const std::vector<PackedPart>& packed);
-  void remember(FramePart part, FramePtr frame);  // keeps `frame` as the one unpacked last for `part`
+  Found find(FramePart part, std::int64_t step) const {
+    const KeptFrames::Entry* entry = frames_of(part).find(step);
+    if (!entry) return {};
+    for (const FramePtr& frame : newest_) {
+      if (frame && frame->step == entry->step) return {frame, {}};
+    }
+    const FramePtr& remembered = remembered_[place_of(part)];
+    if (remembered && remembered->step == entry->step) return {remembered, {}};
+    if (!is_light(part)) return {nullptr, {{part, entry->packed}}};
+    Found found;
+    for (std::size_t i = 0; is_light(static_cast<FramePart>(i)); ++i) {
+      const KeptFrames::Entry* other_part = frames_[i].find(entry->step);
+      if (other_part && other_part->step == entry->step)
+        found.packed.emplace_back(static_cast<FramePart>(i), other_part->packed);
+    }
+    return found;
+  }
+
+  static FramePtr unpack(const std::vector<PackedPart>& packed) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    for (const auto& [part, bytes] : packed) moescope::unpack(*bytes, part, *frame);
+    return frame;
+  }
+  // Keeps `frame` as the one unpacked last for `part`.
+  void remember(FramePart part, FramePtr frame) { remembered_[place_of(part)] = std::move(frame); }
 
   const KeptFrames& frames_of(FramePart part) const { return frames_[static_cast<std::size_t>(part)]; }
-  KeptFrames& largest();  // the part that takes the most memory
-  std::size_t bytes() const;
+  // The part that takes the most memory.
+  KeptFrames& largest() { return *std::ranges::max_element(frames_, {}, &KeptFrames::bytes); }
+  std::size_t bytes() const {
+    std::size_t bytes = 0;
+    for (const KeptFrames& part : frames_) bytes += part.bytes();
+    return bytes;
+  }
 
  private:
+  // True for parts that are unpacked together; the other parts are large and are unpacked alone.
+  static constexpr bool is_light(FramePart part) { return part < FramePart::specialisation; }
+  // Returns the index in remembered_ of the frame that was last unpacked for `part`.
+  static constexpr std::size_t place_of(FramePart part) { return is_light(part) ? 0 : static_cast<std::size_t>(part); }
+
   std::array<KeptFrames, kNumFrameParts> frames_;
   // Unpacked frames for the cursor: the newest frame of each part, and the frame that was read last.
   std::array<FramePtr, kNumFrameParts> newest_;
