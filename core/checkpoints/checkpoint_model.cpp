@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/checkpoints/layer_reader.h"
 #include "core/checkpoints/rope_angles.h"
 #include "core/checkpoints/stored_matrix.h"
 #include "core/checkpoints/weight_reader.h"
@@ -86,8 +85,7 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
   }
   WeightReader weights(file_, config_.quantization, failure_, arithmetic);
   embedding_ = weights.matrix("model.embed_tokens.weight", config_.vocab, config_.dim);
-  for (std::size_t i = 0; i < config_.layers.size(); ++i)
-    read_layer(config_, i, weights, roundings_[i], layers_.emplace_back());
+  for (std::size_t i = 0; i < config_.layers.size(); ++i) read_layer(i, weights);
   norm_ = weights.vector("model.norm.weight", config_.dim);
   read_head(weights, arithmetic);
   weights.require_all_read();

@@ -41,18 +41,16 @@ class PassWatch {
   virtual ~PassWatch() = default;
   // Residual stream, [T, D]: the embedding if `index` is 0, else the stream after `index` layers; the last one is
   // after the final norm.
-  virtual void hidden(int index, ConstMatrix<float> x) { (void)index, (void)x; }
+  virtual void hidden(int /*index*/, ConstMatrix<float> /*x*/) {}
   // Input of the router and the experts, [T, D]. Called before routed().
-  virtual void expert_input(int layer, ConstMatrix<float> h) { (void)layer, (void)h; }
-  virtual void routed(int layer, const RoutedTokens& tokens) { (void)layer, (void)tokens; }
+  virtual void expert_input(int /*layer*/, ConstMatrix<float> /*h*/) {}
+  virtual void routed(int /*layer*/, const RoutedTokens& /*tokens*/) {}
   // True if outputs() is to be called, with the norms of the chosen experts' outputs before they are mixed, [T, K] in
   // the order of RoutedTokens::ids.
   virtual bool wants_output_norms() const { return false; }
-  virtual void outputs(int layer, const RoutedTokens& tokens, std::span<const float> norm_TK) {
-    (void)layer, (void)tokens, (void)norm_TK;
-  }
+  virtual void outputs(int /*layer*/, const RoutedTokens& /*tokens*/, std::span<const float> /*norm_TK*/) {}
   // Takes the logits of the tokens from `first` on, [n, V]. Several calls cover all tokens.
-  virtual void logits(Index first, ConstMatrix<float> logits) { (void)first, (void)logits; }
+  virtual void logits(Index /*first*/, ConstMatrix<float> /*logits*/) {}
 };
 
 // Keys and values of the earlier tokens of one sequence, from which its text is continued.
@@ -123,6 +121,7 @@ class CheckpointModel {
 
  private:
   class Pass;
+  void read_layer(std::size_t layer, WeightReader& weights);  // appends it to layers_
   void read_head(WeightReader& weights, Arithmetic arithmetic);
 
   CheckpointConfig config_;

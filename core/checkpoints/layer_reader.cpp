@@ -1,12 +1,13 @@
-#include "core/checkpoints/layer_reader.h"
-
+// Reads the layers of a checkpoint by a table of the names of their tensors.
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "core/checkpoints/checkpoint_config.h"
+#include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/rope_angles.h"
+#include "core/checkpoints/weight_reader.h"
 
 namespace moescope {
 namespace {
@@ -185,9 +186,8 @@ class LayerReader {
 
 }  // namespace
 
-void read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights,
-                const CheckpointModel::Roundings& roundings, CheckpointModel::Layer& to) {
-  LayerReader(config, layer, weights, roundings).read(to);
+void CheckpointModel::read_layer(std::size_t layer, WeightReader& weights) {
+  LayerReader(config_, layer, weights, roundings_[layer]).read(layers_.emplace_back());
 }
 
 }  // namespace moescope

@@ -459,45 +459,40 @@ std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t last_step)
   return scan.findings();
 }
 
+namespace {
+
+struct VerdictText {
+  Verdict verdict;
+  const char *title, *why;
+  Severity severity = Severity::note;
+};
+constexpr const char* kBeyondNoise =
+    "The runs differ by more than the noise of equal runs, most likely because of their settings. About 1 in 20 "
+    "comparisons of equal runs reports this; with a single noise twin, up to 1 in 12.";
+constexpr VerdictText kVerdictTexts[] = {
+    {Verdict::lost, ": one loss is NaN or infinite", "The runs cannot be compared from that step on.",
+     Severity::severe},
+    {Verdict::identical, ": identical losses",
+     "The settings in which the runs differ have not changed any bit of the loss."},
+    {Verdict::equal, ": no difference that matters", "A loss gap that matters would exceed the noise of equal runs."},
+    {Verdict::unclear, ": not told apart",
+     "Equal runs differ by as much (noise), and this noise is larger than a gap that matters. More noise twins or more "
+     "steps would narrow the interval."},
+    {Verdict::worse, ": worse", kBeyondNoise, Severity::warning},
+    {Verdict::better, ": better", kBeyondNoise}};
+
+}  // namespace
+
 std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
                                       const Judging& judging) {
   const Conclusion conclusion = conclude(a, b, twins, judging);
+  const auto* text = std::ranges::find(kVerdictTexts, conclusion.verdict, &VerdictText::verdict);
+  if (text == std::end(kVerdictTexts)) return {};
   Finding finding = finding_of(FindingKind::comparison, b.run->info().run, conclusion.steps);
+  finding.severity = text->severity;
+  finding.title = conclusion.name + " against " + conclusion.name_of_a + text->title;
   finding.observation = verdict_sentence(conclusion) + ".";
-  const std::string names = b.run->info().name + " against " + a->info().name;
-  switch (conclusion.verdict) {
-    case Verdict::too_short:
-    case Verdict::no_twin:
-    case Verdict::twins_near:
-      return {};
-    case Verdict::identical:
-      finding.title = names + ": identical losses";
-      finding.why = "The settings in which the runs differ have not changed any bit of the loss.";
-      break;
-    case Verdict::equal:
-      finding.title = names + ": no difference that matters";
-      finding.why = "A loss gap that matters would exceed the noise of equal runs.";
-      break;
-    case Verdict::unclear:
-      finding.title = names + ": not told apart";
-      finding.why =
-          "Equal runs differ by as much (noise), and this noise is larger than a gap that matters. More noise twins or "
-          "more steps would narrow the interval.";
-      break;
-    case Verdict::worse:
-    case Verdict::better:
-      finding.title = names + (conclusion.verdict == Verdict::worse ? ": worse" : ": better");
-      if (conclusion.verdict == Verdict::worse) finding.severity = Severity::warning;
-      finding.why =
-          "The runs differ by more than the noise of equal runs, most likely because of their settings. About 1 in 20 "
-          "comparisons of equal runs reports this; with a single noise twin, up to 1 in 12.";
-      break;
-    case Verdict::lost:
-      finding.title = names + ": one loss is NaN or infinite";
-      finding.severity = Severity::severe;
-      finding.why = "The runs cannot be compared from that step on.";
-      break;
-  }
+  finding.why = text->why;
   return {finding};
 }
 

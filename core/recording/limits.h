@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/files/sqlite.h"
 #include "core/frame/frame.h"
 
 namespace moescope {
@@ -24,6 +25,10 @@ inline int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest,
 
 // Throws std::runtime_error "WHERE..." if products of the sizes of a run are out of range. The writer asks before the
 // first step of a run, so that nothing is computed that cannot be recorded.
-void check_products(const RunInfo& info, const std::string& place);
+inline void check_products(const RunInfo& info, const std::string& place) {
+  narrow(std::ssize(info.moe_layers) * info.n_experts, 0, kMaxLoadColumns, place + "number of experts of all layers");
+  // The slots by domain and expert are one value of 4 bytes each; half of the limit leaves room for the rest of a row.
+  narrow(std::ssize(info.domains) * info.n_experts, 0, kLongestValue / 8, place + "number of domains times experts");
+}
 
 }  // namespace moescope

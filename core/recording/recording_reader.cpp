@@ -116,13 +116,18 @@ std::size_t usable_processors() {
   return std::max(1u, std::thread::hardware_concurrency());  // the machine has more processors than the set holds
 }
 
-nlohmann::json parse_array(const std::string& text) {
+// Reads a JSON array; `is_right` says whether an entry is one of `what`.
+nlohmann::json read_list(Statement& row, const std::string& problem_place, const std::string& column, const char* what,
+                         bool (nlohmann::json::*is_right)() const noexcept) {
+  nlohmann::json list;
   try {
-    auto array = parse_json(text);
-    return array.is_array() && static_cast<std::int64_t>(array.size()) <= kMaxListed ? array : nlohmann::json();
-  } catch (const BadJson&) {
-    return {};
+    list = parse_json(row.get_text((problem_place + column).c_str(), kLongestOfRun));
+  } catch (const BadJson&) {  // `list` stays null
   }
+  const auto is_listed = [&](const nlohmann::json& entry) { return (entry.*is_right)(); };
+  if (!list.is_array() || list.size() > kMaxListed || !std::ranges::all_of(list, is_listed))
+    throw std::runtime_error(problem_place + column + " is not a JSON array of " + what);
+  return list;
 }
 
 RunInfo read_run(Statement& row, const std::string& path) {
@@ -133,14 +138,9 @@ RunInfo read_run(Statement& row, const std::string& path) {
   info.source = row.get_text((problem_place + "source").c_str());
   info.config_toml = row.get_text((problem_place + "config_toml").c_str(), kLongestOfRun);
   info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, problem_place + "n_layers");
-  const auto layers = parse_array(row.get_text((problem_place + "moe_layers").c_str(), kLongestOfRun));
-  if (!layers.is_array() ||
-      !std::all_of(layers.begin(), layers.end(), [](const auto& layer) { return layer.is_number_integer(); })) {
-    throw std::runtime_error(problem_place + "moe_layers is not a JSON array of layer indices");
-  }
-  for (const auto& layer : layers) {
-    info.moe_layers.push_back(narrow(layer.template get<std::int64_t>(), 0, kMaxLayers, problem_place + "MoE layer"));
-  }
+  for (const auto& layer :
+       read_list(row, problem_place, "moe_layers", "layer indices", &nlohmann::json::is_number_integer))
+    info.moe_layers.push_back(narrow(layer.get<std::int64_t>(), 0, kMaxLayers, problem_place + "MoE layer"));
   info.n_experts = narrow(row.get_integer(), 0, kMaxExperts, problem_place + "n_experts");
   info.top_k = narrow(row.get_integer(), 0, kMaxExperts, problem_place + "top_k");
   info.tokens_per_step = row.get_integer();
@@ -148,12 +148,7 @@ RunInfo read_run(Statement& row, const std::string& path) {
   info.ranks_per_node = narrow(row.get_integer(), 0, kMaxRanks, problem_place + "ranks_per_node");
   info.dim = narrow(row.get_integer(), 0, 1 << 24, problem_place + "dim");
   info.window = narrow(row.get_integer(), 0, std::numeric_limits<int>::max(), problem_place + "window");
-  const auto domains = parse_array(row.get_text((problem_place + "domains").c_str(), kLongestOfRun));
-  if (!domains.is_array() ||
-      !std::all_of(domains.begin(), domains.end(), [](const auto& name) { return name.is_string(); })) {
-    throw std::runtime_error(problem_place + "domains is not a JSON array of names");
-  }
-  info.domains = domains.template get<std::vector<std::string>>();
+  info.domains = read_list(row, problem_place, "domains", "names", &nlohmann::json::is_string);
   check_products(info, problem_place);
   info.kernels = row.get_text();
   return info;
@@ -178,29 +173,20 @@ std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& 
   return markers;
 }
 
-// Read transaction: all reads see one state of the file, even while a program writes.
-class Snapshot {
- public:
-  explicit Snapshot(Connection& connection) : connection_(connection) { connection.execute("BEGIN"); }
-  ~Snapshot() { sqlite3_exec(connection_.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
-  Snapshot(const Snapshot&) = delete;
+// Ends on destruction what was begun on the connection.
+using ConnectionScope = std::unique_ptr<Connection, void (*)(Connection*)>;
 
- private:
-  Connection& connection_;
-};
+// Begins a read transaction: all reads see one state of the file, even while a program writes.
+ConnectionScope snapshot_of(Connection& connection) {
+  connection.execute("BEGIN");
+  return {&connection, [](Connection* read) { sqlite3_exec(read->handle(), "ROLLBACK", nullptr, nullptr, nullptr); }};
+}
 
-// Makes the connection's statements call `go_on` during the lifetime of this object.
-class Asking {
- public:
-  Asking(Connection& connection, std::function<bool()> go_on) : connection_(connection) {
-    connection_.on_progress(std::move(go_on));
-  }
-  ~Asking() { connection_.on_progress({}); }
-  Asking(const Asking&) = delete;
-
- private:
-  Connection& connection_;
-};
+// Makes the connection's statements call `go_on` during the lifetime of the result.
+ConnectionScope asking(Connection& connection, std::function<bool()> go_on) {
+  connection.on_progress(std::move(go_on));
+  return {&connection, [](Connection* asked) { asked->on_progress({}); }};
+}
 
 using ReaderProgress = std::function<bool(double)>;
 
@@ -245,7 +231,7 @@ struct RecordingReader::Database {
     if (as_run >= 0) known.run = as_run;
     Loaded one{info, std::make_shared<History>(known, array_budget_bytes)};
     if (loaded.empty()) version_seen = connection().integer("PRAGMA data_version");
-    const Snapshot snapshot(connection());
+    const ConnectionScope snapshot = snapshot_of(connection());
     if (!read_on(one, interval, progress)) return nullptr;
     if (interval == 1) loaded.push_back(one);
     return one.history;
@@ -262,7 +248,7 @@ struct RecordingReader::Database {
       cancelled = cancelled || (progress && !progress(std::min(1.0, loaded.last_frame / last_id)));
       return !cancelled;
     };
-    const Asking asking(connection(), go_on);
+    const ConnectionScope asked = asking(connection(), go_on);
     try {
       if (!read_frames(loaded, interval, go_on)) return false;
       for (Marker& marker : read_markers(connection(), run, loaded.last_marker)) {
@@ -371,7 +357,7 @@ std::size_t RecordingReader::load_new() const {
   }
   const std::int64_t version = db_->connection().integer("PRAGMA data_version");
   if (version == db_->version_seen) return 0;
-  const Snapshot snapshot(db_->connection());
+  const ConnectionScope snapshot = snapshot_of(db_->connection());
   std::uint64_t news = 0;
   for (Database::Loaded& loaded : db_->loaded) {
     const std::uint64_t before = loaded.history->sequence();
@@ -387,7 +373,7 @@ void RecordingReader::read(
   const RunInfo& info = db_->run_of(run);
   if (db_->file.changed_unseen()) db_->file.reopen();
   Connection& connection = db_->connection();
-  const Snapshot snapshot(connection);
+  const ConnectionScope snapshot = snapshot_of(connection);
   const double last_id = std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame"));
   try {
     FrameReader reader(connection, info, 1);
