@@ -62,7 +62,7 @@ void append_matrix(std::span<const std::uint32_t> counts, ByteTable& table) {
   const double top = *std::ranges::max_element(counts);
   table.largest.push_back(static_cast<float>(top));
   for (const std::uint32_t count : counts)
-    table.shares.push_back(top > 0 ? static_cast<std::uint8_t>(std::lround(255 * count / top)) : 0);
+    table.shares.push_back(top > 0 ? static_cast<std::uint8_t>(std::lround(255.0 * count / top)) : 0);
 }
 void append_no_matrix(std::size_t cells, ByteTable& table) {
   table.largest.push_back(kNoValue);

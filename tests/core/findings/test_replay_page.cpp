@@ -61,7 +61,8 @@ struct MadeUpPage {
   std::int64_t steps = 50;
   int experts = kPageExperts;
   std::string name = "run";
-  bool arrays = true;  // matrices and quantization statistics
+  bool arrays = true;             // matrices and quantization statistics
+  std::uint32_t copies_unit = 1;  // of the counts in matrices
 
   std::shared_ptr<History> history() const {
     RunInfo info;
@@ -93,12 +94,12 @@ struct MadeUpPage {
     }
     return frame;
   }
-  static VolumeFrame volume(std::int64_t step, int layer) {
+  VolumeFrame volume(std::int64_t step, int layer) const {
     VolumeFrame volume;
     volume.ranks = kPageRanks;
     volume.ranks_per_node = 2;
     for (int cell = 0; cell < kPageRanks * kPageRanks; ++cell)
-      volume.copies_RR.push_back(copies_of(step, layer, cell / kPageRanks, cell % kPageRanks));
+      volume.copies_RR.push_back(copies_unit * copies_of(step, layer, cell / kPageRanks, cell % kPageRanks));
     for (const std::uint32_t copies : volume.copies_RR) volume.distinct_RR.push_back(copies / 2);
     volume.nodes_RN.resize(2 * kPageRanks);
     return volume;
@@ -235,6 +236,12 @@ TEST(ReplayPage, ShareCodesAreOffByLittle) {
   EXPECT_EQ(share_code(kNoValue), 255);
   for (double share = 1e-5; share < 1; share *= 1.01)
     EXPECT_NEAR(std::pow(10, -5 * (254 - share_code(share)) / 253.0) / share, 1, 0.024);
+}
+
+TEST(ReplayPage, SharesOfLargeCountsAreThoseOfSmallOnes) {
+  const PageJson small = run_on_page(page_of({}), 0)["matrices"];
+  const PageJson large = run_on_page(page_of({.copies_unit = 1'000'000}), 0)["matrices"];
+  EXPECT_EQ(large["copies"], small["copies"]);
 }
 
 TEST(ReplayPage, ThinsMatricesAndOperandsToTheirSize) {
