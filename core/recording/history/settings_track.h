@@ -16,8 +16,11 @@ class SettingsTrack {
   // Reads the config of `info`. If there is no config or it is not valid TOML, no setting is known.
   explicit SettingsTrack(const RunInfo& info);
 
-  void add(const Marker& marker);      // a live change, the settings or the program of a log; ignores other markers
-  void keep_until(std::int64_t step);  // forgets later changes
+  void add(const Marker& marker);  // a live change, the settings or the program of a log; ignores other markers
+  // Forgets later changes.
+  void keep_until(std::int64_t step) {
+    std::erase_if(changes_, [step](const Change& change) { return change.step > step; });
+  }
 
   std::shared_ptr<const RunSettings> at_start() const { return at_start_; }  // before any change
   std::shared_ptr<const RunSettings> at(std::int64_t step) const;            // with the changes up to `step`
