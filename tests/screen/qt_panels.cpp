@@ -13,6 +13,7 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/all_to_all/saving_view.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/overview/timeline_bar.h"
@@ -290,6 +291,18 @@ class PanelsTest : public QObject {
     panel->hide();
     QCOMPARE(readout.size(), 1);
     QCOMPARE(readout[0][0].toString(), QString());
+  }
+
+  void theReadoutOfALinkNamesIt() {
+    AllToAllPanel panel(selection_.get());
+    show(&panel, {1200, 400});
+    const BandBars* links = panel.findChild<SavingView*>()->links();
+    QTRY_VERIFY(links->rows().size() > 2);
+    for (int row = 0; row < std::ssize(links->rows()); ++row) {
+      if (links->rows()[row].heading) continue;
+      const QString link = links->describe(row).first();
+      QVERIFY2(link.startsWith("Network") || link.startsWith("NVLink"), qPrintable(link));
+    }
   }
 
   void wheelZoomsTheSharedRangeAboutTheMouse() {

@@ -46,8 +46,11 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   links_->setAccessibleName("Bytes by link");
   links_->setFormatter([](double bytes) { return formatBytes(bytes); });
   links_->describe = [this](int row) {
-    const BandBars::Row& bar = links_->rows()[row];
-    return QStringList{bar.name, QString(bar.figure).replace(QLatin1Char('\t'), QLatin1Char(' '))};
+    const std::vector<BandBars::Row>& rows = links_->rows();
+    int link = row;
+    while (link > 0 && !rows[link].heading) --link;
+    return QStringList{rows[link].name, rows[row].name,
+                       QString(rows[row].figure).replace(QLatin1Char('\t'), QLatin1Char(' '))};
   };
   column->addWidget(links_, 3);
   auto* definition = new FittedLabel(this);

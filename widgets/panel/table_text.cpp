@@ -12,7 +12,6 @@ QString valueText(const ValueColumn& column, const TableValue& value) {
   if (std::holds_alternative<std::monostate>(value)) return {};
   if (const auto* text = std::get_if<std::string>(&value)) return QString::fromStdString(*text);
   if (const auto* holds = std::get_if<bool>(&value)) return *holds ? QStringLiteral("yes") : QStringLiteral("no");
-  if (const auto* holds = std::get_if<bool>(&value)) return *holds ? QString("yes") : QString("no");
   const auto* count = std::get_if<std::int64_t>(&value);
   const auto* single = std::get_if<float>(&value);
   const double number = count ? static_cast<double>(*count) : single ? *single : std::get<double>(value);
