@@ -55,7 +55,7 @@ void AccountActions::showStatus() {
 
 void AccountActions::show(std::vector<ImportAccount> accounts) {
   if (!window_) {
-    window_ = new AccountWindow(messages_->window());
+    window_ = new AccountWindow(selection_, messages_->window());
     connect(window_, &AccountWindow::refused, messages_, &Messages::warn);
     connect(window_, &AccountWindow::stated, this,
             [this](const std::string& rules, const RoutedShape& shape) { session_->openStated(paths_, rules, shape); });

@@ -28,7 +28,10 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   setColumnCount(kAccountColumns);
   setHeaderLabels({"Name, {...}: a number", "names", "values", "range", "last", "taken for", "unit", "because"});
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  header()->setStretchLastSection(true);
+  // The two columns of long texts share what the others leave, so that none is cut off.
+  setTextElideMode(Qt::ElideMiddle);
+  for (const int column : {int{kNameColumn}, int{kBecause}})
+    header()->setSectionResizeMode(column, QHeaderView::Stretch);
   connect(this, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem* item) {
     const int row = item ? item->data(kNameColumn, Qt::UserRole).toInt() : -1;
     if (row >= 0) emit chosen(rows_[row]);
@@ -46,6 +49,7 @@ void AccountTable::addRow(const AccountRow& row) {
   item->setText(kTakenFor, row.is_shown ? QString::fromStdString(row.meaning) : QString("left out"));
   item->setText(kUnit, QString::fromStdString(row.unit));
   item->setText(kBecause, becauseText(row));
+  for (const int column : {int{kNameColumn}, int{kBecause}}) item->setToolTip(column, item->text(column));
   for (const int column : {int{kNames}, int{kValues}, int{kLast}}) item->setTextAlignment(column, Qt::AlignRight);
   const Colors& c = colors(palette());
   for (int column = 0; column < kAccountColumns && !row.is_shown; ++column) item->setForeground(column, QColor(c.ink2));
@@ -65,6 +69,7 @@ void AccountTable::showAccount(const ImportAccount& account) {
     item->setText(kNameColumn, QString::fromStdString(part.what));
     item->setText(kTakenFor, "left out");
     item->setText(kBecause, QString::fromStdString(part.reason));
+    item->setToolTip(kBecause, item->text(kBecause));
   }
 }
 

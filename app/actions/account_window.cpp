@@ -19,12 +19,13 @@
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/router/expert_load_panel.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr int kAccountWidth = 1100, kAccountHeight = 640, kEditorWidth = 300;
+constexpr int kAccountWidth = 1240, kAccountHeight = 640, kEditorWidth = 300;
 
 QSpinBox* shapeField(const char* name, int max) {
   auto* field = new QSpinBox;
@@ -52,13 +53,15 @@ QString summaryText(const ImportAccount& account) {
 
 }  // namespace
 
-AccountWindow::AccountWindow(QWidget* parent)
+AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
     : QDialog(parent),
       logs_(new QComboBox),
       summary_(quietText()),
       kept_(quietText()),
       table_(new AccountTable),
       editor_(new MeaningEditor),
+      preview_(new ExpertLoadPanel(selection, ExpertLoadPanel::one_layer)),
+      selection_(selection),
       confirm_(new QPushButton("Confirm what is assumed")),
       layers_(shapeField("stated_layers", kMaxImportedLayers)),
       experts_(shapeField("stated_experts", kMaxImportedExperts)),
@@ -128,6 +131,7 @@ QWidget* AccountWindow::makeEditor() {
   for_all->setToolTip("Writes a mapping file into the folder of MoEScope's settings");
   auto* column = plainColumn(box, kSpace8);
   column->addWidget(scrollOf(editor_), 1);
+  column->addWidget(preview_, 1);
   column->addWidget(kept_);
   auto* buttons = new QGridLayout;
   buttons->addWidget(leave_out, 0, 0);
@@ -172,6 +176,7 @@ void AccountWindow::showAccount() {
   if (!shown) return;
   summary_->setText(summaryText(*shown));
   confirm_->setVisible(!shown->confirming_rules().empty());
+  preview_->setVisible(selection_->history() && selection_->history()->info().n_experts > 0);
   table_->showAccount(*shown);
   table_->chooseFirstQuestion();
   const auto numbers = shown->numbers();

@@ -18,13 +18,15 @@ class QVBoxLayout;
 namespace moescope {
 
 class AccountTable;
+class ExpertLoadPanel;
 class MeaningEditor;
+class Selection;
 
 class AccountWindow : public QDialog {
   Q_OBJECT
 
  public:
-  explicit AccountWindow(QWidget* parent);
+  AccountWindow(Selection* selection, QWidget* parent);
   // Shows the accounts of the open logs; the first is chosen. Rules that were stated before stay until other logs are
   // shown.
   void showAccounts(std::vector<ImportAccount> accounts);
@@ -48,6 +50,8 @@ class AccountWindow : public QDialog {
   QLabel *summary_, *kept_;
   AccountTable* table_;
   MeaningEditor* editor_;
+  ExpertLoadPanel* preview_;  // of the loads as they are read
+  Selection* selection_;
   QPushButton* confirm_;
   QSpinBox *layers_, *experts_, *top_k_;
   std::vector<QLabel*> found_;  // values and sources of steps, layers, experts, top_k, tokens of a step

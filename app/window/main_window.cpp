@@ -312,10 +312,12 @@ void MainWindow::connectPanels() {
     connect(panel, &Panel::knobRequested, settings_, &LiveSettings::focus);
     connect(panel, &Panel::lessonRequested, lessons_, [this](const QString& number) { lessons_->start(number); });
     connect(panel, &Panel::manualRequested, this, [this](const QString& path) { openManualPage(this, path); });
+    connect(panel, &Panel::accountRequested, accounts_, &AccountActions::showAccount);
   }
   for (Workspace* workspace : workspaces_->all()) {
     const ManualPage page = manualPageOn(workspace->name());
     for (Panel* panel : workspace->findChildren<Panel*>()) panel->setManualPage(page.path, page.title);
+    connect(workspace, &Workspace::accountWanted, accounts_, &AccountActions::showAccount);
   }
   connect(workspaces_->timeline()->track(), &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
   const auto show_timeline = [this] { workspaces_->timeline()->setVisible(selection_.history() != nullptr); };

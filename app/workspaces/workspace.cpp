@@ -82,16 +82,21 @@ void Workspace::addFoldLine() {
   fold_line_->hide();
   lacking_ = new FittedLabel;
   lacking_->setRole(QPalette::PlaceholderText);
+  read_ = new QLabel("<a href=\"#\">What was read</a>");
+  read_->setAccessibleName("What was read from the log");
   auto* link = new QLabel("<a href=\"#\">Show</a>");
   link->setAccessibleName("Show the hidden panels");
   link->setToolTip("Show the hidden panels; View > Panels shows single ones");
-  link->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
-  link->setFocusPolicy(Qt::TabFocus);
-  connect(link, &QLabel::linkActivated, this, &Workspace::unfold);
   auto* line = new QHBoxLayout(fold_line_);
   line->setContentsMargins(kSpace12, 0, kSpace12, 0);
   line->addWidget(lacking_, 1);
-  line->addWidget(link);
+  for (QLabel* label : {read_, link}) {
+    label->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+    label->setFocusPolicy(Qt::TabFocus);
+    line->addWidget(label);
+  }
+  connect(read_, &QLabel::linkActivated, this, &Workspace::accountWanted);
+  connect(link, &QLabel::linkActivated, this, &Workspace::unfold);
   followFont(fold_line_, [this] { fold_line_->setFixedHeight(withType(kFieldHeight, fold_line_->fontMetrics())); });
   fold_bar_ = new QToolBar("Hidden panels", this);
   fold_bar_->setObjectName("fold_bar");
@@ -262,7 +267,9 @@ void Workspace::fold() {
     names << dock->windowTitle();
     dock->hide();
   }
-  const QString source = run_origin(folded_for_->info()) == RunOrigin::log ? "log" : "run";
+  const bool is_log = run_origin(folded_for_->info()) == RunOrigin::log;
+  const QString source = is_log ? "log" : "run";
+  read_->setVisible(is_log);
   const QString hidden = names.size() == 1 ? QString("1 panel hidden") : QString("%1 panels hidden").arg(names.size());
   lacking_->setTexts({QString("Not in this %1: %2. %3").arg(source, missing_data.join(", "), hidden), hidden});
   lacking_->setToolTip("Hidden: " + names.join(", "));

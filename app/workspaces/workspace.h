@@ -69,6 +69,7 @@ class Workspace : public QMainWindow {
  signals:
   void readoutChanged(QString text);
   void findingWanted(QString id);  // the verdict was clicked in a workspace without a panel of findings
+  void accountWanted();            // what was read from the log
 
  protected:
   QDockWidget* addDock(Panel* panel, const char* object_name);
@@ -146,6 +147,7 @@ class Workspace : public QMainWindow {
   QVBoxLayout* over_panels_;
   QFrame* fold_line_;  // the line that names the missing data, with a link that shows the folded panels
   FittedLabel* lacking_;
+  QLabel* read_;  // link to what was read from the log
   QToolBar* fold_bar_;
   bool shown_ = false;  // whether the workspace was shown before
   int least_row_ = 185;

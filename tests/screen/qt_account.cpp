@@ -1,6 +1,7 @@
 // The window "What was read": a log with invented names is opened, what is assumed is shown, and the user states the
 // meaning of a name by mouse and keeps it beside the log.
 #include <QComboBox>
+#include <QHeaderView>
 #include <QLabel>
 #include <QPointer>
 #include <QPushButton>
@@ -18,6 +19,7 @@
 #include "app/session/run_session.h"
 #include "core/logs/tag_file.h"
 #include "tests/support/open_window.h"
+#include "widgets/router/expert_load_panel.h"
 
 using namespace moescope;
 
@@ -74,6 +76,7 @@ class AccountTest : public QObject {
     QVERIFY(load);
     QVERIFY2(load->text(7).contains("confirm"), qPrintable(load->text(7)));
     QCOMPARE(table->currentItem(), load);  // the first question is chosen
+    QVERIFY(account->findChild<ExpertLoadPanel*>()->isVisible());
 
     click(account, "confirm_assumed");
     const auto confirmed = [&] {
@@ -137,6 +140,8 @@ class AccountTest : public QObject {
     QVERIFY(account && account->isVisible());
     auto* table = account->findChild<QTreeWidget*>("account_table");
     QVERIFY(rowOf(table, "loss") && rowOf(table, "gpu_mem"));
+    QCOMPARE(table->header()->length(), table->viewport()->width());  // no column is cut off
+    QVERIFY(!account->findChild<ExpertLoadPanel*>()->isVisible());    // the log has no loads
   }
 
   void aLogWithoutKnownNamesIsExplained() {

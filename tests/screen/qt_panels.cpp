@@ -293,6 +293,31 @@ class PanelsTest : public QObject {
     QCOMPARE(readout[0][0].toString(), QString());
   }
 
+  void aNoticeOfWhatALogLacksLeadsToWhatWasRead() {
+    for (const bool is_log : {true, false}) {
+      RunInfo info = run_->history()->info();
+      if (is_log) {
+        info.config_toml.clear();
+        info.kernels.clear();
+      }
+      const auto without_loads = std::make_shared<History>(info);
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->ce_loss = 2;
+      without_loads->append(frame);
+      selection_->setHistories({without_loads});
+      ExpertLoadPanel panel(selection_.get());
+      show(&panel);
+      QSignalSpy wanted(&panel, &Panel::accountRequested);
+      for (PlotFrame* plot : panel.findChildren<PlotFrame*>()) {
+        if (!plot->isVisible()) continue;
+        QVERIFY2(plot->notice().startsWith("Not in "), qPrintable(plot->notice()));
+        QTest::mouseClick(plot, Qt::LeftButton);
+        QTest::keyClick(plot, Qt::Key_Return);
+      }
+      QCOMPARE(wanted.size(), is_log ? 2 : 0);
+    }
+  }
+
   void theReadoutOfALinkNamesIt() {
     AllToAllPanel panel(selection_.get());
     show(&panel, {1200, 400});

@@ -25,7 +25,8 @@ namespace moescope {
 
 namespace {
 
-constexpr int kMinBody = 64;  // height in which a plot can be read
+constexpr int kMinBody = 64;                // height in which a plot can be read
+constexpr QLatin1String kNotIn("Not in ");  // begins the notices of what is not in a log
 
 }  // namespace
 
@@ -504,6 +505,12 @@ void Panel::addBody(QWidget* body, int stretch) {
   for (PlotFrame* plot : plots) {
     connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
     connect(plot, &PlotFrame::dirtied, this, &Panel::followValues);
+    connect(plot, &PlotFrame::linkFollowed, this, &Panel::accountRequested);
+    plot->linkUnder = [this](const QString& notice) {
+      const History* history = selection_->history();
+      const bool is_log = history && run_origin(history->info()) == RunOrigin::log;
+      return is_log && notice.startsWith(kNotIn) ? QString("What was read") : QString();
+    };
   }
   if (auto* plot = qobject_cast<PlotFrame*>(body)) {
     giveFocusTo(plot);
@@ -560,7 +567,7 @@ QString notInLogNotice(const RunInfo& info, const QString& what) {
   const QString source = QString::fromStdString(info.source);
   const QString name = source.mid(source.lastIndexOf(QLatin1Char('/')) + 1);
   const QString source_of_it = info.config_toml.empty() ? sourceOf(what) : QString();
-  return QString("Not in %1: %2").arg(name.isEmpty() ? QString("this run") : name, what) +
+  return kNotIn + QString("%1: %2").arg(name.isEmpty() ? QString("this run") : name, what) +
          (source_of_it.isEmpty() ? QString() : QStringLiteral("\n") + source_of_it);
 }
 

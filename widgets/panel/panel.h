@@ -71,6 +71,7 @@ class Panel : public QWidget {
   void knobRequested(const QString& key);       // from an explain card
   void lessonRequested(const QString& number);  // from an explain card
   void manualRequested(const QString& page);    // from an explain card
+  void accountRequested();                      // what was read from the log, from a notice of what is not in it
 
  protected:
   // The value of a metric that this panel shows, for the cards of explain(). By default it is the value of the selected

@@ -186,11 +186,19 @@ void PlotFrame::paintNotice(QPainter& painter) const {
     const int y = area.top() + (area.height() - 1) * i / kWaitingLines;
     painter.drawLine(area.left(), y, area.right(), y);
   }
-  constexpr int kFlags = Qt::AlignCenter | Qt::TextWordWrap;
-  const QRect text = painter.boundingRect(area, kFlags, notice_);
+  constexpr int kFlags = Qt::AlignHCenter | Qt::TextWordWrap;
+  const QString link_text = printed_ ? QString() : link();
+  const QString lines = link_text.isEmpty() ? notice_ : notice_ + QLatin1Char('\n') + link_text;
+  const QRect text = painter.boundingRect(area, kFlags | Qt::AlignVCenter, lines);
   painter.fillRect(text.adjusted(-kSpace8, -kSpace4, kSpace8, kSpace4), palette().base());
   painter.setPen(mutedText(palette()));
-  painter.drawText(area, kFlags, notice_);
+  painter.drawText(text, kFlags | Qt::AlignTop, notice_);
+  if (link_text.isEmpty()) return;
+  QFont underlined = painter.font();
+  underlined.setUnderline(true);
+  painter.setFont(underlined);
+  painter.setPen(QColor(colors(palette()).accent));
+  painter.drawText(text, kFlags | Qt::AlignBottom, link_text);
 }
 
 void PlotFrame::paintOverlay(QPainter& painter) {
@@ -238,6 +246,12 @@ void PlotFrame::takeType() {
 
 bool PlotFrame::event(QEvent* event) {
   if (event->type() == QEvent::ApplicationFontChange) takeType();
+  const auto* key = event->type() == QEvent::KeyPress ? static_cast<QKeyEvent*>(event) : nullptr;
+  const bool is_enter = key && (key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter);
+  if ((is_enter || event->type() == QEvent::MouseButtonPress) && !link().isEmpty()) {
+    emit linkFollowed();
+    return true;
+  }
   return QWidget::event(event);
 }
 

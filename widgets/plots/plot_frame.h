@@ -38,6 +38,8 @@ class PlotFrame : public QWidget {
   // Sets the reason why there is nothing to show; empty if there is something.
   void setNotice(const QString& notice) { notice_ = notice; }
   const QString& notice() const { return notice_; }
+  // Text of a link under a notice; empty: none. A click, and the key Enter, emit linkFollowed().
+  std::function<QString(const QString& notice)> linkUnder;
 
   // For exported pictures: paints at the painter's resolution, without the parts that depend on the mouse.
   void setPrinted(bool printed) { printed_ = printed; }
@@ -56,6 +58,7 @@ class PlotFrame : public QWidget {
  signals:
   void dirtied();                            // the data have changed and will be painted
   void readoutChanged(const QString& text);  // readout at the mouse or the keyboard cursor, in one line
+  void linkFollowed();
 
  protected:
   virtual QMargins margins() const { return {axisLabelWidth(), 8, 10, axisLabelHeight()}; }
@@ -159,6 +162,7 @@ class PlotFrame : public QWidget {
   void paintContent(QPainter& painter);
   void paintPrinted();
   void paintNotice(QPainter& painter) const;
+  QString link() const { return linkUnder && !notice_.isEmpty() ? linkUnder(notice_) : QString(); }
 
   bool dirty_ = true, printed_ = false;
   QString notice_, read_out_;
