@@ -23,47 +23,14 @@ constexpr std::uint64_t kLargestConfig = std::uint64_t{1} << 20;
 constexpr int kMaxCheckpointLayers = 10'000, kMaxCheckpointExperts = 1 << 16, kMaxHeads = 1 << 16, kMaxWidth = 1 << 24;
 constexpr double kMaxFactor = 1e6, kMaxPositions = 1e9;
 
-// Passes over the keys of training, generation and other programs, which do not affect the forward pass.
-void pass_over_others(ConfigKeys& keys) {
-  keys.ignore_key({"architectures",
-                   "attention_dropout",
-                   "attn_implementation",
-                   "aux_loss_alpha",
-                   "auto_map",
-                   "bos_token_id",
-                   "chunk_size_feed_forward",
-                   "dtype",
-                   "embd_pdrop",
-                   "eos_token_id",
-                   "ep_size",
-                   "hidden_dropout",
-                   "id2label",
-                   "initial_context_length",
-                   "initializer_range",
-                   "is_decoder",
-                   "label2id",
-                   "max_position_embeddings",
-                   "max_window_layers",
-                   "model_type",
-                   "num_nextn_predict_layers",
-                   "output_attentions",
-                   "output_hidden_states",
-                   "output_router_logits",
-                   "pad_token_id",
-                   "pretraining_tp",
-                   "problem_type",
-                   "resid_pdrop",
-                   "return_dict",
-                   "router_aux_loss_coef",
-                   "router_jitter_noise",
-                   "seq_aux",
-                   "sep_token_id",
-                   "tokenizer_class",
-                   "torch_dtype",
-                   "transformers_version",
-                   "unsloth_fixed",
-                   "use_cache"});
-}
+// Keys of training, generation and other programs, which do not affect the forward pass.
+constexpr std::string_view kOtherKeys =
+    "architectures attention_dropout attn_implementation aux_loss_alpha auto_map bos_token_id "
+    "chunk_size_feed_forward dtype embd_pdrop eos_token_id ep_size hidden_dropout id2label initial_context_length "
+    "initializer_range is_decoder label2id max_position_embeddings max_window_layers model_type "
+    "num_nextn_predict_layers output_attentions output_hidden_states output_router_logits pad_token_id "
+    "pretraining_tp problem_type resid_pdrop return_dict router_aux_loss_coef router_jitter_noise seq_aux "
+    "sep_token_id tokenizer_class torch_dtype transformers_version unsloth_fixed use_cache";
 
 // `positions`: max_position_embeddings, if config.json has it.
 RopeSettings read_rope_object(ConfigKeys& keys, double theta, std::optional<double> positions) {
@@ -499,7 +466,7 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   if (c.dense_width == 0 && c.experts == 0) keys.fail("num_local_experts", "is 0");
   if (const Json* stated = keys.find({"quantization_config", "compression_config"}))
     read_quantization(*stated, path, "quantization_config.", c.quantization);
-  pass_over_others(keys);
+  for (std::string_view names = kOtherKeys; !names.empty();) keys.ignore_key(take_until(names, ' '));
   keys.require_all_read();
   return c;
 }

@@ -18,7 +18,10 @@
 #include "core/numerics/threads.h"
 
 namespace moescope {
+
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr Index kLogitRows = 256;  // rows of logits that are held at a time
 
@@ -68,6 +71,20 @@ bool same_values(const TensorView& a, const TensorView& b) {
 
 int rotated_dim(const CheckpointConfig& config) {
   return config.latent ? config.latent->rope : config.grouped.head_dim;
+}
+
+// Keeps the most probable token after the last token of a pass.
+class Likeliest : public PassWatch {
+ public:
+  void logits(Index, ConstMatrix<float> logits) override {
+    const float* row = logits.row(logits.rows - 1);
+    id = std::max_element(row, row + logits.cols) - row;
+  }
+  std::int32_t id = 0;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace
@@ -245,9 +262,9 @@ double CheckpointModel::measured_seconds_per_token() const {
   // Times the second call, because the first one may read pages from the disk.
   const auto timed = [](const auto& work) {
     work();
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     work();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return seconds_since(start);
   };
   double seconds = 0;
   for (const bool experts : {false, true}) {
@@ -267,6 +284,22 @@ void CheckpointModel::forward(std::span<const std::int32_t> ids, std::span<const
   if (cache) cache->layers.resize(layers_.size());
   with_team([&] { Pass(*this, ids, lengths, watch, cache).forward_pass(); });
   if (cache) cache->tokens += std::ssize(ids);
+}
+
+WrittenText continue_text(const CheckpointModel& model, std::span<const std::int32_t> ids, int count) {
+  WrittenText text;
+  KeyValueCache cache;
+  Likeliest likeliest;
+  const auto start = Clock::now();
+  model.forward(ids, 1, std::ssize(ids), likeliest, &cache);
+  text.prefill_s = seconds_since(start);
+  const auto written = Clock::now();
+  for (int i = 0; i < count; ++i) {
+    text.ids.push_back(likeliest.id);
+    if (i + 1 < count) model.forward(std::span(&text.ids.back(), 1), 1, 1, likeliest, &cache);
+  }
+  text.decode_s = seconds_since(written);
+  return text;
 }
 
 }  // namespace moescope

@@ -102,8 +102,9 @@ class ConfigKeys {
     if (std::ranges::find(allowed, chosen) != allowed.end()) return chosen;
     fail(*keys.begin(), "is '" + printable(chosen) + "', which is not known; allowed: " + joined(allowed, ", "));
   }
+  void ignore_key(std::string_view key) { read_.emplace(key); }
   void ignore_key(std::initializer_list<const char*> keys) {
-    for (const char* key : keys) read_.insert(key);
+    for (const char* key : keys) ignore_key(key);
   }
 
   // Throws if there is a key that was not read and whose value has an effect: it is not null, false, 0 or empty.

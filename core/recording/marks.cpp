@@ -18,13 +18,9 @@ constexpr std::size_t kNamedEntries = 3, kLongestTitle = 24;
 std::map<std::string, std::string> places_in(std::string_view list) {
   std::map<std::string, std::string> entries;
   while (!list.empty()) {
-    const auto comma = list.find(',');
-    const std::string_view entry = trimmed(list.substr(0, comma));
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-    if (entry.empty()) continue;
-    const auto equals = entry.find('=');
-    const std::string_view value = equals == std::string_view::npos ? "" : trimmed(entry.substr(equals + 1));
-    entries.emplace(trimmed(entry.substr(0, equals)), value);
+    std::string_view value = take_until(list, ',');
+    const std::string_view place = trimmed(take_until(value, '='));
+    if (!place.empty()) entries.emplace(place, trimmed(value));
   }
   return entries;
 }
@@ -32,9 +28,7 @@ std::map<std::string, std::string> places_in(std::string_view list) {
 std::string with_places(const char* action, const std::vector<std::string>& places) {
   if (places.empty()) return {};
   if (places.size() > kNamedEntries) return action + (" " + std::to_string(places.size())) + " experts";
-  std::string text = action;
-  for (std::size_t i = 0; i < places.size(); ++i) text += (i ? ", " : " ") + places[i];
-  return text;
+  return action + (" " + joined(places, ", "));
 }
 
 // Returns the title of a change of a list of experts: the experts that were added and removed.
