@@ -125,17 +125,6 @@ void RecentLoad::follow(bool begins, bool ends, ConditionStart& start) const {
   if (start.goes_on() && ends) start = {};
 }
 
-<<<<<<< HEAD
-LoadSpan RecentLoad::loads_since(const ConditionStart& start) const {
-  return {loads_ - start.loads, axis_->step(start.step), axis_->step(last_load_)};
-}
-
-bool RecentLoad::lasts(const ConditionStart& start, std::int64_t steps) const {
-  return start.goes_on() && (are_totals() || loads_since(start).lasts(steps));
-}
-
-=======
->>>>>>> 3ea750aa (Files, checkpoints, histories: short members in their classes)
 std::string RecentLoad::seen_text(const LoadSpan& span) const {
   return are_totals() ? "in " + totals_text(span.loads, slots_ / top_k_ / loads_ * span.loads)
                       : "for " + loads_text(span);

@@ -130,21 +130,14 @@ class RecentLoad {
   // The same for the mean share of an expert: it begins with the first load of the window for which shows(share) holds.
   template <class Shows>
   void follow(std::size_t expert, Shows shows, bool begins, bool ends, ConditionStart& start) const;
-<<<<<<< HEAD
   // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log has only totals.
-  LoadSpan loads_since(const ConditionStart& start) const;
-  bool lasts(const ConditionStart& start, std::int64_t steps) const;
-  // Returns how long these loads are, "for 350 steps", or "in 3 totals of 300,000 tokens".
-=======
-  // Loads since a condition began. `lasts` is true if they are enough for `steps` steps, or if the log is one total.
   LoadSpan loads_since(const ConditionStart& start) const {
     return {loads_ - start.loads, axis_->step(start.step), axis_->step(last_load_)};
   }
   bool lasts(const ConditionStart& start, std::int64_t steps) const {
-    return start.goes_on() && (is_one_total() || loads_since(start).lasts(steps));
+    return start.goes_on() && (are_totals() || loads_since(start).lasts(steps));
   }
-  // Returns how long these loads are, "for 350 steps", or "in one total of 100,000 tokens".
->>>>>>> 3ea750aa (Files, checkpoints, histories: short members in their classes)
+  // Returns how long these loads are, "for 350 steps", or "in 3 totals of 300,000 tokens".
   std::string seen_text(const LoadSpan& span) const;
 
   // Returns an ongoing finding with the common members set; its title is the name of the layer.
