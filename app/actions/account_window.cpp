@@ -1,19 +1,23 @@
 #include "app/actions/account_window.h"
 
+#include <QButtonGroup>
 #include <QComboBox>
 #include <QFileInfo>
 #include <QGridLayout>
+#include <QHeaderView>
 #include <QLabel>
 #include <QPushButton>
+#include <QRadioButton>
+#include <QRegularExpression>
 #include <QScrollArea>
 #include <QSpinBox>
 #include <QSplitter>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <array>
 
-#include "app/actions/account_table.h"
-#include "app/actions/meaning_editor.h"
 #include "app/look/dialog_parts.h"
+#include "app/look/grouped.h"
 #include "core/logs/tag_file.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -201,6 +205,235 @@ void AccountWindow::keep(bool for_all_logs) {
   } catch (const std::exception& problem) {
     emit refused(QString::fromUtf8(problem.what()));
   }
+}
+
+namespace {
+
+enum AccountColumn { kNameColumn, kNames, kValues, kRange, kLast, kTakenFor, kUnit, kBecause, kAccountColumns };
+
+QString becauseText(const AccountRow& row) {
+  if (!row.question.empty()) return "is this right? " + QString::fromStdString(row.question);
+  if (!row.is_shown) return QString::fromStdString(row.reason);
+  const QString certainty = certainty_name(row.certainty);
+  return row.program.empty() ? certainty : certainty + ", " + QString::fromStdString(row.program);
+}
+
+}  // namespace
+
+AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
+  setObjectName("account_table");
+  setAccessibleName("Names in the log, what they were taken for, and why");
+  setRootIsDecorated(false);
+  setUniformRowHeights(true);
+  setColumnCount(kAccountColumns);
+  setHeaderLabels({"Name, {...}: a number", "names", "values", "range", "last", "taken for", "unit", "because"});
+  header()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  // The two columns of long texts share what the others leave, so that none is cut off.
+  setTextElideMode(Qt::ElideMiddle);
+  for (const int column : {int{kNameColumn}, int{kBecause}})
+    header()->setSectionResizeMode(column, QHeaderView::Stretch);
+  connect(this, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem* item) {
+    const int row = item ? item->data(kNameColumn, Qt::UserRole).toInt() : -1;
+    if (row >= 0) emit chosen(rows_[row]);
+  });
+}
+
+void AccountTable::addRow(const AccountRow& row) {
+  auto* item = new QTreeWidgetItem(this);
+  item->setData(kNameColumn, Qt::UserRole, static_cast<int>(rows_.size()));
+  item->setText(kNameColumn, QString::fromStdString(row.name));
+  item->setText(kNames, grouped(row.names));
+  item->setText(kValues, grouped(row.values));
+  item->setText(kRange, QString::fromStdString(range_text(row)));
+  item->setText(kLast, QString::fromStdString(row.example));
+  item->setText(kTakenFor, row.is_shown ? QString::fromStdString(row.meaning) : QString("left out"));
+  item->setText(kUnit, QString::fromStdString(row.unit));
+  item->setText(kBecause, becauseText(row));
+  for (const int column : {int{kNameColumn}, int{kBecause}}) item->setToolTip(column, item->text(column));
+  for (const int column : {int{kNames}, int{kValues}, int{kLast}}) item->setTextAlignment(column, Qt::AlignRight);
+  const Colors& c = colors(palette());
+  for (int column = 0; column < kAccountColumns && !row.is_shown; ++column) item->setForeground(column, QColor(c.ink2));
+  if (row.is_to_confirm()) item->setForeground(kBecause, QColor(c.attention));
+  rows_.push_back(row);
+}
+
+void AccountTable::showAccount(const ImportAccount& account) {
+  clear();
+  rows_.clear();
+  for (const bool is_shown : {true, false})
+    for (const AccountRow& row : account.rows)
+      if (row.is_shown == is_shown) addRow(row);
+  for (const LeftOut& part : account.left_out) {
+    auto* item = new QTreeWidgetItem(this);
+    item->setData(kNameColumn, Qt::UserRole, -1);
+    item->setText(kNameColumn, QString::fromStdString(part.what));
+    item->setText(kTakenFor, "left out");
+    item->setText(kBecause, QString::fromStdString(part.reason));
+    item->setToolTip(kBecause, item->text(kBecause));
+  }
+}
+
+void AccountTable::chooseFirstQuestion() {
+  const auto first = [this](auto holds) {
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      if (holds(rows_[i])) return setCurrentItem(topLevelItem(i)), true;
+    return false;
+  };
+  if (first([](const AccountRow& row) { return row.is_to_confirm(); })) return;
+  first([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
+}
+
+namespace {
+
+constexpr double kNatsOfBit = 0.6931471805599453;
+
+struct ValueUnit {
+  const char *text, *means;
+  double scale = 1;
+};
+struct NameMeaning {
+  const char* text;
+  std::vector<ValueUnit> units;  // of a single one, no choice is shown
+};
+const std::vector<NameMeaning>& meanings() {
+  static const std::vector<NameMeaning> all = {
+      {"Load of experts",
+       {{"counts: tokens of a step", "tokens_per_expert"},
+        {"shares of the step: their sum is 1", "load_share"},
+        {"times the fair share: their mean is 1", "utilization"}}},
+      {"Training loss", {{"nats", "ce_loss"}, {"bits", "ce_loss", kNatsOfBit}}},
+      {"Validation loss", {{"nats", "val_loss"}, {"bits", "val_loss", kNatsOfBit}}},
+      {"Expert bias", {{"", "expert_bias"}}},
+      {"Auxiliary loss", {{"", "aux_loss"}}},
+      {"z-loss", {{"", "z_loss"}}},
+      {"Gradient norm", {{"", "grad_norm"}}},
+      {"Learning rate", {{"", "lr"}}},
+      {"Tokens per second", {{"", "tokens_per_s"}}},
+      {"MaxVio", {{"", "max_vio"}}},
+      {"Entropy of the load, 1 for an even one", {{"", "entropy_norm"}}},
+      {"Coefficient of variation of the load", {{"", "cv"}}},
+      {"Share of dead experts", {{"", "dead_fraction"}}},
+      {"Share of dropped tokens", {{"", "dropped_fraction"}}},
+      {"Number of the step", {{"", "step"}}}};
+  return all;
+}
+constexpr std::array kNumberMeanings = {"{layer}", "{expert}", "*"};
+
+// Matches a number in the name of a row: "blk{layer}.e{expert}.frac".
+const QRegularExpression& numberInName() {
+  static const QRegularExpression number("\\{(layer|expert|n)\\}");
+  return number;
+}
+
+void clearLayout(QLayout* layout) {
+  while (QLayoutItem* item = layout->takeAt(0)) {
+    delete item->widget();
+    delete item;
+  }
+}
+
+// Index of the meaning and of the unit of a value of `means`; 0 if there is none.
+std::pair<int, int> placeOf(const std::string& means) {
+  for (std::size_t m = 0; m < meanings().size(); ++m)
+    for (std::size_t u = 0; u < meanings()[m].units.size(); ++u)
+      if (means == meanings()[m].units[u].means) return {static_cast<int>(m), static_cast<int>(u)};
+  return {0, 0};
+}
+
+}  // namespace
+
+MeaningEditor::MeaningEditor(QWidget* parent)
+    : QWidget(parent),
+      title_(new QLabel),
+      evidence_(quietText()),
+      means_(new QComboBox),
+      numbers_(plainColumn(kSpace4)),
+      units_(plainColumn(kSpace4)),
+      unit_(new QButtonGroup(this)) {
+  title_->setTextFormat(Qt::PlainText);
+  title_->setWordWrap(true);
+  title_->setObjectName("meaning_name");
+  means_->setObjectName("meaning");
+  means_->setAccessibleName("This name is");
+  for (const NameMeaning& meaning : meanings()) means_->addItem(meaning.text);
+  auto* column = plainColumn(this, kSpace8);
+  column->addWidget(title_);
+  column->addWidget(new QLabel("This name is"));
+  column->addWidget(means_);
+  column->addLayout(numbers_);
+  column->addLayout(units_);
+  column->addWidget(evidence_);
+  column->addStretch(1);
+  connect(means_, &QComboBox::currentIndexChanged, this, &MeaningEditor::showUnits);
+  title_->setText("Choose a row to state what its names mean");
+  setEnabled(false);
+}
+
+void MeaningEditor::edit(const AccountRow& row) {
+  name_ = row.name;
+  setEnabled(true);
+  title_->setText(QString::fromStdString(row.name));
+  const auto [meaning, unit] = placeOf(row.means);
+  means_->setCurrentIndex(meaning);
+  showNumbers();
+  showUnits();
+  if (QAbstractButton* button = unit_->button(unit)) button->setChecked(true);
+  QStringList evidence{QString("Values: %1").arg(QString::fromStdString(range_text(row)))};
+  if (!row.reason.empty()) evidence << QString::fromStdString(row.reason);
+  if (!row.question.empty()) evidence << "Is this right? " + QString::fromStdString(row.question);
+  evidence_->setText(evidence.join("\n"));
+}
+
+// Shows a choice for each number in the name: layer, expert, or any number.
+void MeaningEditor::showNumbers() {
+  clearLayout(numbers_);
+  number_means_.clear();
+  for (const QRegularExpressionMatch& found : numberInName().globalMatch(QString::fromStdString(name_))) {
+    auto* choice = new QComboBox;
+    const int number = static_cast<int>(number_means_.size()) + 1;
+    choice->setObjectName(QString("number_%1").arg(number));
+    for (const char* what : {"the layer", "the expert", "any number"})
+      choice->addItem(QString("Number %1 is %2").arg(number).arg(what));
+    choice->setCurrentIndex(QStringList{"layer", "expert", "n"}.indexOf(found.captured(1)));
+    numbers_->addWidget(choice);
+    number_means_.push_back(choice);
+  }
+}
+
+void MeaningEditor::showUnits() {
+  clearLayout(units_);
+  const auto& units = meanings()[means_->currentIndex()].units;
+  if (units.size() > 1) units_->addWidget(new QLabel("Values are"));
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    auto* button = new QRadioButton(units[i].text);
+    button->setObjectName(QString("unit_%1").arg(i));
+    unit_->addButton(button, i);
+    units_->addWidget(button);
+    button->setVisible(units.size() > 1);
+    button->setChecked(i == 0);
+  }
+}
+
+std::string MeaningEditor::pattern() const {
+  QString pattern = QString::fromStdString(name_);
+  qsizetype at = 0;
+  for (const QComboBox* choice : number_means_) {
+    const QRegularExpressionMatch found = numberInName().match(pattern, at);
+    const QString meaning = kNumberMeanings[choice->currentIndex()];
+    pattern.replace(found.capturedStart(), found.capturedLength(), meaning);
+    at = found.capturedStart() + meaning.size();
+  }
+  return pattern.toStdString();
+}
+
+std::string MeaningEditor::rule() const {
+  const NameMeaning& meaning = meanings()[means_->currentIndex()];
+  const ValueUnit& unit = meaning.units[std::max(0, unit_->checkedId())];
+  return tag_rule(pattern(), unit.means, unit.scale);
+}
+
+std::string MeaningEditor::ruleToLeaveOut() const {
+  return tag_rule(pattern(), "ignored");
 }
 
 }  // namespace moescope

@@ -3,14 +3,17 @@
 // for all logs.
 #pragma once
 
+#include <QComboBox>
 #include <QDialog>
+#include <QLabel>
+#include <QTreeWidget>
+#include <QWidget>
 #include <vector>
 
 #include "core/logs/account.h"
 #include "core/logs/import.h"
 
-class QComboBox;
-class QLabel;
+class QButtonGroup;
 class QPushButton;
 class QSpinBox;
 class QVBoxLayout;
@@ -55,6 +58,49 @@ class AccountWindow : public QDialog {
   QPushButton* confirm_;
   QSpinBox *layers_, *experts_, *top_k_;
   std::vector<QLabel*> found_;  // values and sources of steps, layers, experts, top_k, tokens of a step
+};
+
+// The table of the account of what was read: a row for the names of a log that differ only in their numbers, those that
+// are shown first, then those that were left out with the reason.
+class AccountTable : public QTreeWidget {
+  Q_OBJECT
+
+ public:
+  explicit AccountTable(QWidget* parent = nullptr);
+  void showAccount(const ImportAccount& account);
+  void chooseFirstQuestion();  // selects the first row that is assumed, cannot be right or is unknown
+
+ signals:
+  void chosen(const AccountRow& row);
+
+ private:
+  void addRow(const AccountRow& row);
+  std::vector<AccountRow> rows_;
+};
+
+// States what the names of a row of the account mean: the figure, which number is the layer and which the expert, and
+// the unit of the values. The result is a rule of a mapping file (core/logs/tag_map.h).
+class MeaningEditor : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit MeaningEditor(QWidget* parent = nullptr);
+  void edit(const AccountRow& row);
+  bool isEmpty() const { return name_.empty(); }  // no row was chosen
+  std::string rule() const;                       // a [[tag]]
+  std::string ruleToLeaveOut() const;             // a [[tag]] with which the names are ignored
+
+ private:
+  void showNumbers();
+  void showUnits();
+  std::string pattern() const;
+
+  std::string name_;  // of the row: "blk{layer}.e{expert}.frac"
+  QLabel *title_, *evidence_;
+  QComboBox* means_;
+  QVBoxLayout *numbers_, *units_;
+  std::vector<QComboBox*> number_means_;  // in the order of the numbers in the name
+  QButtonGroup* unit_;
 };
 
 }  // namespace moescope

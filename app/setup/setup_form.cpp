@@ -1,6 +1,7 @@
 #include "app/setup/setup_form.h"
 
 #include <QAction>
+#include <QApplication>
 #include <QGridLayout>
 #include <QLabel>
 #include <QLineEdit>
@@ -8,6 +9,8 @@
 #include <QPushButton>
 #include <QRegularExpression>
 #include <QScrollArea>
+#include <QStyleOptionToolButton>
+#include <QStylePainter>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -17,7 +20,6 @@
 #include "app/look/theme.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
-#include "app/setup/group_header.h"
 #include "app/setup/model_presets_dialog.h"
 #include "app/setup/twin_menu.h"
 #include "core/config/config_check.h"
@@ -36,7 +38,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kNewRunPicture = 12;
+constexpr int kFoldMark = 16, kNewRunPicture = 12;
 
 class HairLine : public QWidget {
  public:
@@ -71,6 +73,74 @@ QString parametersText(const RunConfig& config) {
 }
 
 }  // namespace
+
+// The header of a group of settings: its name, a note, and whether all its settings need a new run. A click folds the
+// group.
+class GroupHeader : public QToolButton {
+ public:
+  GroupHeader(const QString& title, QWidget* body) {
+    setText(title);
+    setCheckable(true);
+    setAutoRaise(true);
+    setFocusPolicy(Qt::TabFocus);
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+    connect(this, &QToolButton::toggled, body, &QWidget::setVisible);
+    body->hide();
+  }
+  void setNote(const QString& note) {
+    note_ = note;
+    update();
+  }
+  void setNeedsNewRun(bool needs) {
+    needs_new_run_ = needs;
+    setToolTip(needs ? "These settings need a new run" : QString());
+    update();
+  }
+  QSize sizeHint() const override {
+    const QFontMetrics metrics(semibold(font()));
+    return {metrics.horizontalAdvance(text()) + kFoldMark + 2 * kSpace8,
+            withType(kFieldHeight, fontMetrics()) + kSpace4};
+  }
+  QSize minimumSizeHint() const override { return sizeHint(); }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QStylePainter painter(this);
+    QStyleOptionToolButton option;
+    initStyleOption(&option);
+    option.state &= ~(QStyle::State_On | QStyle::State_Sunken);  // drawn as open or folded, not as checked
+    painter.drawPrimitive(QStyle::PE_PanelButtonTool, option);
+    const Colors& c = colors(palette());
+    painter.fillRect(0, 0, width(), 1, QColor(c.hairline));
+    const QRect mark(0, (height() - kFoldMark) / 2, kFoldMark, kFoldMark);
+    painter.save();
+    if (!isChecked()) {
+      const QPointF middle = QRectF(mark).center();
+      painter.translate(middle);
+      painter.rotate(-90);
+      painter.translate(-middle);
+    }
+    drawChevron(painter, mark, QColor(c.ink2));
+    painter.restore();
+    int x = kFoldMark + kSpace8;
+    const auto write = [&](const QString& text, const QFont& font, QRgb color) {
+      painter.setFont(font);
+      painter.setPen(QColor(color));
+      painter.drawText(QRect(x, 0, width() - x, height()), Qt::AlignLeft | Qt::AlignVCenter, text);
+      x += QFontMetrics(font).horizontalAdvance(text) + kSpace8;
+    };
+    write(text(), semibold(font()), c.ink);
+    const QFont secondary = typeFont(QApplication::font(), Type::secondary);
+    if (x + QFontMetrics(secondary).horizontalAdvance(note_) < width()) write(note_, secondary, c.ink2);
+    if (needs_new_run_)
+      painter.drawPixmap(x, (height() - kNewRunPicture) / 2,
+                         picturePixmap(Picture::reset, QColor(c.ink2), kNewRunPicture));
+  }
+
+ private:
+  QString note_;
+  bool needs_new_run_ = false;
+};
 
 SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
   auto* column = plainColumn(this, kSpace8);
