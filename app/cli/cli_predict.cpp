@@ -130,10 +130,9 @@ void predict_layers(const Command& command, const PredictOptions& options) {
     const std::string reason = calibration.gpu.empty()
                                    ? "the file names no gpu"
                                    : fmt::format("there is no hardware profile for '{}'", calibration.gpu);
-    calibration.missing.push_back(
-        fmt::format("memory_copy_GBps: not in the file, and {}; the value of an H200 is assumed, --memory-bandwidth "
-                    "sets another",
-                    reason));
+    calibration.missing.push_back(fmt::format(
+        "memory_copy_GBps: not in the file, and {}; the value of an H200 is assumed, --memory-bandwidth sets another",
+        reason));
   }
   const LayerModel model(std::move(calibration), memory);
   const CalibrationReport report = compare_with_measured(model);

@@ -558,8 +558,7 @@ void add_quantize_command(CLI::App& app) {
       .shows_default();
   command
       .option("--axis", options->axis,
-              "Blocks along the rows (the last axis), down the columns (the last but one), or both: row, column, "
-              "both")
+              "Blocks along the rows (the last axis), down the columns (the last but one), or both: row, column, both")
       .shows_default();
   command
       .option("--operand", options->operand,

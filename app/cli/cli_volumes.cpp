@@ -282,12 +282,11 @@ void add_options(Command& command, VolumesOptions& o) {
   command.option("--moe-layers", o.moe_layers, "MoE layers").range(1, 10000);
   command.option("--groups", o.groups, "Routing groups").range(1, kMax);
   command.option("--limited-groups", o.limited_groups, "Groups a token may choose from").range(1, kMax);
-  const Option routing =
-      command
-          .option("--routing", o.routing,
-                  "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, a .safetensors as --topk takes, "
-                  "or a recording: the load of its router, stretched to the model's experts")
-          .shows_default();
+  const Option routing = command
+                             .option("--routing", o.routing,
+                                     "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, a .safetensors as --topk "
+                                     "takes, or a recording: the load of its router, stretched to the model's experts")
+                             .shows_default();
   const Option topk =
       command
           .option(

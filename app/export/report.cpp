@@ -136,8 +136,8 @@ void Report::head() {
   for (std::size_t i = 0; i < histories_.size(); ++i) names << html(histories_[i]->info().name);
   const QString title = names.isEmpty() ? QString("No run") : names.join(compares() ? " against " : "");
   out_ += QString(
-              "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%1 - MoEScope</title>"
-              "<meta name=\"viewport\" content=\"width=device-width\"><style>%2</style></head><body>\n"
+              "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%1 - MoEScope</title><meta "
+              "name=\"viewport\" content=\"width=device-width\"><style>%2</style></head><body>\n"
               "<h1>%1</h1>\n<p class=\"muted\">%3%4</p>\n")
               .arg(title, pageStyle(),
                    source_.file.isEmpty() ? QString() : "Recording " + source_.file.toHtmlEscaped() + ", ",
@@ -179,20 +179,17 @@ void Report::outcome() {
                   .arg(html(verdict_sentence(conclude(histories_.front(), paired(i), twins_, judging()))), differs);
   }
   if (compares())
-    out_ +=
-        twins_.empty()
-            ? QString(
-                  "<p class=\"muted\">No run is a noise twin of A (same settings, other seed), so it is not known how "
-                  "much of a difference is chance.</p>\n")
-            : QString(
-                  "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the "
-                  "validation "
-                  "loss where it is measured from the start) over the last half of the steps, with its 95 % interval "
-                  "from the batch means of noise twins: runs with the same settings and another seed. %1 % of A's loss "
-                  "counts as a "
-                  "difference that matters (the relative error that DeepSeek-V3, arXiv:2412.19437, calls within "
-                  "training randomness).</p>\n")
-                  .arg(100 * kMatters);
+    out_ += twins_.empty()
+                ? QString(
+                      "<p class=\"muted\">No run is a noise twin of A (same settings, other seed), so it is not known "
+                      "how much of a difference is chance.</p>\n")
+                : QString(
+                      "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the "
+                      "validation loss where it is measured from the start) over the last half of the steps, with its "
+                      "95 % interval from the batch means of noise twins: runs with the same settings and another "
+                      "seed. %1 % of A's loss counts as a difference that matters (the relative error that "
+                      "DeepSeek-V3, arXiv:2412.19437, calls within training randomness).</p>\n")
+                      .arg(100 * kMatters);
 }
 
 // Names the matrix units, on which tokens/s depend; once if they are the same in all runs.
@@ -326,8 +323,8 @@ void Report::picture(const ReportPicture& request) {
     return;
   }
   out_ += QString(
-              "<figure>%1<figcaption>%2</figcaption>\n<details><summary>How to read \"%3\"</summary>%4</details>"
-              "\n<details><summary>The numbers</summary><pre>%5</pre></details></figure>\n")
+              "<figure>%1<figcaption>%2</figcaption>\n<details><summary>How to read "
+              "\"%3\"</summary>%4</details>\n<details><summary>The numbers</summary><pre>%5</pre></details></figure>\n")
               .arg(QString::fromUtf8(drawn.html), request.words.toHtmlEscaped(), panel->title().toHtmlEscaped(),
                    cardInPrint(panel->explain()), panel->csv().toHtmlEscaped());
 }
@@ -360,8 +357,8 @@ void Report::changes() {
     }
   if (rows.isEmpty()) return;
   out_ +=
-      "<h2>Changes and notes</h2>\n<table><tr><th>run</th><th>before step</th><th class=\"words\">kind</th>"
-      "<th class=\"words\">what</th></tr>\n" +
+      "<h2>Changes and notes</h2>\n<table><tr><th>run</th><th>before step</th><th class=\"words\">kind</th><th "
+      "class=\"words\">what</th></tr>\n" +
       rows + "</table>\n";
 }
 

@@ -13,11 +13,10 @@ namespace {
 
 constexpr char kOpenFilters[] =
     "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.out *.json *.csv *.tsv *tfevents* *.wandb mlflow.db "
-    "*.safetensors *.npy *.npz *.pt *.pth *.gguf *.toml *.queue *.txt);;"
-    "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.out *.txt *.json);;Tables (*.csv *.tsv);;"
-    "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Stores of MLflow (*.db);;"
-    "Tensors, routed experts, counts of experts (*.safetensors *.npy *.npz *.pt *.pth *.gguf *.json *.jsonl);;"
-    "Run configs and lessons (*.toml);;Queues of candidates (*.queue);;All files (*)";
+    "*.safetensors *.npy *.npz *.pt *.pth *.gguf *.toml *.queue *.txt);;Recordings (*.moescope);;Training logs "
+    "(*.jsonl *.ndjson *.log *.out *.txt *.json);;Tables (*.csv *.tsv);;TensorBoard events (*tfevents*);;Runs of W&B "
+    "(*.wandb);;Stores of MLflow (*.db);;Tensors, routed experts, counts of experts (*.safetensors *.npy *.npz *.pt "
+    "*.pth *.gguf *.json *.jsonl);;Run configs and lessons (*.toml);;Queues of candidates (*.queue);;All files (*)";
 
 }  // namespace
 

@@ -197,12 +197,10 @@ CompareDialog::CompareDialog(const RunConfig& first, Setting setting, QWidget* p
   connect(buttons, &QDialogButtonBox::accepted, this, &CompareDialog::start);
 
   auto* column = dialogColumn(this, from ? windowTitle() : QString("Compare with run A"), "a twin on the same batches");
-  column->addWidget(quietText(
-      from
-          ? QString("The twin continues from the checkpoint with this setting changed; run A waits until it has caught "
-                    "up. Without a change the twin repeats the run.")
-          : QString("The twin has the settings of run A except this one and starts from step 0; run A waits until it "
-                    "has caught up.")));
+  column->addWidget(quietText(from ? QString("The twin continues from the checkpoint with this setting changed; run A "
+                                             "waits until it has caught up. Without a change the twin repeats the run.")
+                                   : QString("The twin has the settings of run A except this one and starts from step "
+                                             "0; run A waits until it has caught up.")));
   QGridLayout* fields = fieldGrid();
   addField(fields, "Setting", keys_);
   addField(fields, from ? "Now" : "Run A", now_);
@@ -319,8 +317,7 @@ QWidget* CompareDialog::makeGridRow() {
   grid_->setPlaceholderText("router.bias_update_rate=0,0.001; router.top_k=1,2");
   grid_->setToolTip(
       "Settings with their values, separated by semicolons. Every combination that differs from run A goes on the "
-      "list, "
-      "once for each seed. moescope-cli sweep trains larger grids, each run by itself");
+      "list, once for each seed. moescope-cli sweep trains larger grids, each run by itself");
   seeds_ = new QSpinBox;
   seeds_->setRange(1, kMaxCandidates);
   seeds_->setPrefix("seeds ");

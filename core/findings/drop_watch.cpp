@@ -48,8 +48,7 @@ void DropWatch::findings(std::vector<Finding>& out) const {
                         " of them in a row.";
   finding.why =
       "A dropped copy is not computed: its token passes the layer with fewer experts, or only by the residual stream. "
-      "A "
-      "more even load or a larger capacity factor drops less.";
+      "A more even load or a larger capacity factor drops less.";
   out.push_back(std::move(finding));
 }
 

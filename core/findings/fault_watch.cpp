@@ -205,10 +205,9 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   finding.observation = "Its value is " + decimal(aux_.value_or(0)) + by_counts + ". This has lasted for " +
                         std::to_string(flat_.windows) + " windows of " + window_text_ + ". The fullest expert has " +
                         decimal(1 + max_vio_, 2) + " times its fair share.";
-  finding.why =
-      absent ? "The loss is not computed or not added, so it cannot balance the router."
-             : "A loss that stays at its value for an even load has almost no gradient. A usual cause is a softmax "
-               "of scores that are a softmax already.";
+  finding.why = absent ? "The loss is not computed or not added, so it cannot balance the router."
+                       : "A loss that stays at its value for an even load has almost no gradient. A usual cause is a "
+                         "softmax of scores that are a softmax already.";
   out.push_back(std::move(finding));
 }
 
@@ -218,8 +217,8 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.title += ": no mixing weight depends on the scores";
   finding.observation = "In " + std::to_string(constant_.windows) + " windows of " + window_text_ +
-                        " the share of each expert in the mixing weights equalled its share in the slots to "
-                        "six digits, as if all slots had the same weight.";
+                        " the share of each expert in the mixing weights equalled its share in the slots to six "
+                        "digits, as if all slots had the same weight.";
   finding.why =
       "If the mixing weights do not depend on the scores, the gate gets no gradient from the cross-entropy. With one "
       "expert per token a normalised weight is always 1: do not normalise it.";
@@ -248,8 +247,7 @@ void FaultWatch::add_excess(std::vector<Finding>& out) const {
   finding.title += ": " + std::to_string(top_k_) + " experts have the same excess load";
   finding.observation = "Experts " + listed(excess_) + ", as many as top_k, have nearly the same load, " +
                         decimal(excess_size_, 2) +
-                        " times the fair share above the mean of the others. No other expert has "
-                        "a similar load.";
+                        " times the fair share above the mean of the others. No other expert has a similar load.";
   finding.why =
       "Equal tokens choose the same experts. The usual cause is padding that is counted in the load: the router then "
       "balances padding instead of text.";
@@ -271,11 +269,10 @@ void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
            : "The weights of " + std::string(found.size() == 1 ? "expert " : "experts ") + listed(found)) +
       " did not change in any measured step";
   finding.observation += have_gradients_ ? ", although they have a gradient." : ".";
-  finding.why =
-      have_gradients_
-          ? "Possible causes: the optimizer does not have these weights, or the updates are too small for the format "
-            "of the weights. The router sends tokens to experts that do not learn."
-          : "The experts get no gradient: they are frozen or not connected to the loss.";
+  finding.why = have_gradients_
+                    ? "Possible causes: the optimizer does not have these weights, or the updates are too small for "
+                      "the format of the weights. The router sends tokens to experts that do not learn."
+                    : "The experts get no gradient: they are frozen or not connected to the loss.";
   out.push_back(std::move(finding));
 }
 

@@ -15,16 +15,13 @@ constexpr int kLastingWindows = 2;  // consecutive windows to begin or to end an
 
 constexpr const char* kWhyByBias =
     "The bias overshoots: its step is large compared with the differences of the scores, so that each step reverses "
-    "the "
-    "imbalance instead of reducing it. Batches stay uneven, and the expert of a token depends on the step.";
+    "the imbalance instead of reducing it. Batches stay uneven, and the expert of a token depends on the step.";
 constexpr const char* kWhyUnknown =
     "A bias whose step is large compared with the differences of the scores causes this, and so do batches whose kinds "
-    "of "
-    "text alternate. Batches stay uneven, and the expert of a token depends on the step.";
+    "of text alternate. Batches stay uneven, and the expert of a token depends on the step.";
 constexpr const char* kWhyOfTexts =
     "The load changes between two states, or the loss alternates with it, as if batches of two kinds of text "
-    "alternate. "
-    "The router need not be at fault. Batches that mix the kinds of text would be more even.";
+    "alternate. The router need not be at fault. Batches that mix the kinds of text would be more even.";
 
 }  // namespace
 
@@ -169,8 +166,7 @@ void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::
     finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";
   finding.brief = "the fullest expert of a batch gets " + decimal(newest.max_vio + 1) +
                   " times its fair share (mean of " + loads +
-                  " batches), but the fullest expert of these batches "
-                  "together only " +
+                  " batches), but the fullest expert of these batches together only " +
                   decimal(newest.together_max_vio + 1) + " times";
   finding.observation = "MaxVio of a batch is " + decimal(newest.max_vio) + " (mean of " + loads +
                         " batches); MaxVio of these batches together is only " + decimal(newest.together_max_vio) + ".";
@@ -182,10 +178,10 @@ void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::
     finding.observation += " A step of the bias is " + decimal(newest.bias_step.of_margin, 2) +
                            " times the mean score margin, which is " + decimal(newest.bias_step.margin, 2) + ".";
   else if (!of_texts)
-    finding.observation += &episode == &slow_
-                               ? " The step of the bias does not show the cause of a slow oscillation."
-                               : " The cause of the oscillation is not known: the log does not have the bias of "
-                                 "successive steps.";
+    finding.observation +=
+        &episode == &slow_
+            ? " The step of the bias does not show the cause of a slow oscillation."
+            : " The cause of the oscillation is not known: the log does not have the bias of successive steps.";
   finding.why = kWhyUnknown;
   if (by_bias) finding.why = kWhyByBias;
   if (of_texts) finding.why = kWhyOfTexts;

@@ -132,14 +132,12 @@ std::string claim_notes(std::span<const ClaimRow> rows, const ClaimResults& resu
   if (tried == 0) return {};
   return "Tried on " + results.date + " (" + results.machine +
          "). Each number is the mean difference of two runs of equal seed. +-: its interval by Student's t, wide "
-         "enough "
-         "for all " +
+         "enough for all " +
          counted(tried, "row", "rows") +
          " together (Bonferroni): if nothing differed, 1 of 20 such tables had an interval without 0. agrees: the "
-         "whole "
-         "interval is on the published side of 0, or within what counts as no difference. contradicts: it is on the "
-         "other side, or shows a difference where none was published. too small to see here: neither. A small model, "
-         "a short training and made-up text decide none of these claims for a large one.";
+         "whole interval is on the published side of 0, or within what counts as no difference. contradicts: it is on "
+         "the other side, or shows a difference where none was published. too small to see here: neither. A small "
+         "model, a short training and made-up text decide none of these claims for a large one.";
 }
 
 std::string claims_in_markdown(std::span<const ClaimRow> rows, const ClaimResults& results) {

@@ -165,23 +165,21 @@ void import(ImportCommand command) {
 void add_import_command(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
   Command sub(app, "import", "Turn logs of other programs into a recording");
-  sub.option("FILE", command->files,
-             "Training logs (JSON lines; what TorchTitan, Megatron-LM, NeMo, verl and Hugging Face's Trainer print; "
-             "trainer_state.json), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), "
-             "MLflow (a run's folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), "
-             "routed_experts of vLLM, SGLang and verl, dumps of expert statistics (SGLang, vLLM, TensorRT-LLM, "
-             "Megatron-LM, "
-             "llama.cpp's imatrix), TransformerEngine's debug statistics (nvdlfw_inspect), tables "
-             "(CSV: step,layer,expert,count, or a column for each expert; step and figures, as Lightning's metrics.csv "
-             "and the downloads of W&B's and TensorBoard's charts; llama.cpp's moe-trace); "
-             "several become runs A, B, ...; - is standard input")
+  sub.option(
+         "FILE", command->files,
+         "Training logs (JSON lines; what TorchTitan, Megatron-LM, NeMo, verl and Hugging Face's Trainer print; "
+         "trainer_state.json), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), MLflow (a run's "
+         "folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), routed_experts of vLLM, "
+         "SGLang and verl, dumps of expert statistics (SGLang, vLLM, TensorRT-LLM, Megatron-LM, llama.cpp's imatrix), "
+         "TransformerEngine's debug statistics (nvdlfw_inspect), tables (CSV: step,layer,expert,count, or a column for "
+         "each expert; step and figures, as Lightning's metrics.csv and the downloads of W&B's and TensorBoard's "
+         "charts; llama.cpp's moe-trace); several become runs A, B, ...; - is standard input")
       .required()
       .up_to(kMaxRuns);
   sub.option("-o,--out", command->out, "Recording to write; required without --explain");
-  sub.option(
-      "--explain", command->explain,
-      "Print what was read: each name with its values, what it was taken for and why, what was left out, and how "
-      "steps, layers and experts were found");
+  sub.option("--explain", command->explain,
+             "Print what was read: each name with its values, what it was taken for and why, what was left out, and "
+             "how steps, layers and experts were found");
   sub.option("--tags", command->tags,
              "TOML file that defines what the names in a log mean: tags, keys, columns (default: those that the common "
              "training programs use)");
@@ -191,13 +189,12 @@ void add_import_command(CLI::App& app) {
   sub.option("--overwrite", command->overwrite, "Replace existing files");
   sub.option("--quiet", command->quiet, "Print only errors");
   sub.footer(
-      "Examples:\n"
-      "  moescope-cli import balanced.jsonl mxfp8.jsonl -o pair.moescope\n"
-      "  moescope-cli import outputs/tb/20260821-0912 -o run.moescope\n"
-      "Lines that cannot be read are counted, listed and skipped. Ctrl-C stops and leaves nothing behind.\n"
-      "Exit status: 0 done, 1 writing failed, 2 wrong input, 128 + signal when one stopped it: 130 Ctrl-C, 143 "
-      "SIGTERM,\n"
-      "129 SIGHUP.");
+      R"(Examples:
+  moescope-cli import balanced.jsonl mxfp8.jsonl -o pair.moescope
+  moescope-cli import outputs/tb/20260821-0912 -o run.moescope
+Lines that cannot be read are counted, listed and skipped. Ctrl-C stops and leaves nothing behind.
+Exit status: 0 done, 1 writing failed, 2 wrong input, 128 + signal when one stopped it: 130 Ctrl-C, 143 SIGTERM,
+129 SIGHUP.)");
   sub.runs([command] { import(*command); });
 }
 

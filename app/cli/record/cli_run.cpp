@@ -390,10 +390,9 @@ void add_run_command(CLI::App& app) {
              "A folder with config.json and model*.safetensors, or a cache of Hugging Face with one model: " +
                  architecture_names())
       .required();
-  sub.option(
-         "--text", command->texts.texts,
-         "A text file, or a folder with a file or a folder for each domain; the name of a file or folder is the name "
-         "of its domain; needs tokenizer.json in FOLDER; may be repeated")
+  sub.option("--text", command->texts.texts,
+             "A text file, or a folder with a file or a folder for each domain; the name of a file or folder is the "
+             "name of its domain; needs tokenizer.json in FOLDER; may be repeated")
       .repeatable();
   sub.option("--ids", command->texts.token_ids,
              "A file of token ids, whole numbers; the name of the file is the name of its domain; may be repeated")
@@ -421,22 +420,20 @@ void add_run_command(CLI::App& app) {
       .shows_default();
   sub.option("--arithmetic", command->arithmetic,
              "Arithmetic of products with weights: fp32, or bf16, which rounds both operands and is faster on "
-             "processors with "
-             "matrix units")
+             "processors with matrix units")
       .one_of({"fp32", "bf16"})
       .shows_default();
   sub.option("-o,--out", command->out, "Recording to write; its steps are the batches");
   sub.option("--overwrite", command->overwrite, "Replace an existing file");
   sub.option("--quiet", command->quiet, "Print losses and loads only");
   sub.footer(
-      "Weights are read from mapped files in their stored format: BF16, F16, F32, FP8 with scales, MXFP4, NVFP4, "
-      "MXFP8.\n"
-      "The command first prints the number of parameters, the memory and the expected time, then the loss and\n"
-      "perplexity of each text and the load of each expert.\n"
-      "Examples:\n"
-      "  moescope-cli run olmoe --text german.txt --text python.txt -o olmoe.moescope\n"
-      "  moescope-cli run base --with tuned --text texts -o both.moescope\n"
-      "Exit status: 0 done, 1 writing failed, 2 wrong input.");
+      R"(Weights are read from mapped files in their stored format: BF16, F16, F32, FP8 with scales, MXFP4, NVFP4, MXFP8.
+The command first prints the number of parameters, the memory and the expected time, then the loss and
+perplexity of each text and the load of each expert.
+Examples:
+  moescope-cli run olmoe --text german.txt --text python.txt -o olmoe.moescope
+  moescope-cli run base --with tuned --text texts -o both.moescope
+Exit status: 0 done, 1 writing failed, 2 wrong input.)");
   sub.runs([command] { run(*command); });
 }
 

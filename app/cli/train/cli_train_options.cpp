@@ -28,15 +28,14 @@ void add_train_options(Command& sub, TrainOptions& o) {
                  fmt::format("Start from a preset: {} (default: small); or from a comparison of several runs: {}",
                              joined(preset_names(), ", "), joined(comparison_preset_names(), ", ")));
   sub.option("--config", o.config,
-             "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are "
-             "twins, as --compare makes them")
+             "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are twins, "
+             "as --compare makes them")
       .excludes(preset);
   const Option from =
-      sub.option(
-             "--from", o.from,
-             "Train on from a checkpoint of transformers (DeepSeek-V2 or -V3): a folder with config.json, which gives "
-             "the settings of the model, .safetensors, whose weights the run begins with, and tokenizer.json, whose "
-             "tokens it reads. Optimizer, schedule and steps begin anew")
+      sub.option("--from", o.from,
+                 "Train on from a checkpoint of transformers (DeepSeek-V2 or -V3): a folder with config.json, which "
+                 "gives the settings of the model, .safetensors, whose weights the run begins with, and "
+                 "tokenizer.json, whose tokens it reads. Optimizer, schedule and steps begin anew")
           .excludes(preset);
   sub.option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated").repeatable();
   sub.option("--data", o.data,
@@ -46,17 +45,16 @@ void add_train_options(Command& sub, TrainOptions& o) {
                  " (other weights: --set precision.attention=..., see precision.* in a saved config)");
   sub.option("--seed", o.seed, "Seed of weights and data");
   sub.option("--steps", o.steps,
-             "Total number of steps, including those before --resume (default: optimizer.total_steps; the schedule "
-             "is not changed)")
+             "Total number of steps, including those before --resume (default: optimizer.total_steps; the schedule is "
+             "not changed)")
       .range(std::int64_t{0}, std::int64_t{1000000000000});
   sub.option("--threads", o.threads,
              "Threads to train on, of each rank (default: one per core, shared by the ranks on this machine); results "
              "do not depend on it")
       .range(1, kMaxThreadCount);
-  sub.option(
-         "--matrix-units", o.matrix_units,
-         "Matrix units for BF16 and quantized operands: auto (what is faster than OpenBLAS: AMX, or AVX-512's BF16 on "
-         "AMD), amx, avx512_bf16, or off (OpenBLAS). Each multiplies exactly and adds in its own order")
+  sub.option("--matrix-units", o.matrix_units,
+             "Matrix units for BF16 and quantized operands: auto (what is faster than OpenBLAS: AMX, or AVX-512's BF16 "
+             "on AMD), amx, avx512_bf16, or off (OpenBLAS). Each multiplies exactly and adds in its own order")
       .one_of({"auto", "amx", "avx512_bf16", "off"});
   sub.option("--ep", o.ep,
              "Expert-parallel ranks: spreads experts and sequences over the processes that mpirun -n EP started, "
@@ -100,13 +98,12 @@ void add_train_options(Command& sub, TrainOptions& o) {
       .range(0.0, 100.0);
   sub.option(
       "--table", o.table,
-      "With --compare: table of outcomes to write, .csv or .json: loss, gap to run A with its interval and "
-      "verdict, gradient error, flips, underflow, worst and mean SQNR of the operands that differ in dB, MaxVio, "
-      "tokens/s");
+      "With --compare: table of outcomes to write, .csv or .json: loss, gap to run A with its interval and verdict, "
+      "gradient error, flips, underflow, worst and mean SQNR of the operands that differ in dB, MaxVio, tokens/s");
   const Option overwrite = sub.option("--overwrite", o.overwrite, "Replace existing files");
   sub.option("--continue", o.continues,
-             "With more than four twins: keep the groups whose recordings an earlier start of this command "
-             "finished, and train the others")
+             "With more than four twins: keep the groups whose recordings an earlier start of this command finished, "
+             "and train the others")
       .excludes(overwrite);
 }
 
