@@ -1,11 +1,9 @@
 #include "app/actions/account_window.h"
 
 #include <QButtonGroup>
-#include <QComboBox>
 #include <QFileInfo>
 #include <QGridLayout>
 #include <QHeaderView>
-#include <QLabel>
 #include <QPushButton>
 #include <QRadioButton>
 #include <QRegularExpression>

@@ -10,8 +10,6 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
-#include "core/config/config_difference.h"
-#include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/frame/run_origin.h"
 #include "core/logs/log_settings.h"

@@ -29,7 +29,6 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/checkpoints/text_sources.h"
 #include "core/checkpoints/training_start.h"
-#include "core/config/config_check.h"
 #include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
 #include "core/files/assets.h"

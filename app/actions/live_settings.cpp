@@ -14,7 +14,6 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
-#include "core/config/config_field.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"

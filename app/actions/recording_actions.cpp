@@ -8,7 +8,6 @@
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
-#include "app/session/settings.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/reproduce.h"
 #include "core/training/trainer.h"

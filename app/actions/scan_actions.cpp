@@ -1,7 +1,6 @@
 #include "app/actions/scan_actions.h"
 
 #include <exception>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <utility>

@@ -17,7 +17,6 @@
 #include "app/cli/printing.h"
 #include "core/checkpoints/export_model.h"
 #include "core/config/config_difference.h"
-#include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/config/setup_link.h"
 #include "core/files/output_guard.h"

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <optional>
-#include <stdexcept>
 #include <type_traits>
 #include <utility>
 

@@ -18,7 +18,6 @@
 #include "core/numerics/kernel_names.h"
 #include "core/recording/history/step_axis.h"
 #include "widgets/panel/explain_card.h"
-#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 

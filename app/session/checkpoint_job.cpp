@@ -4,9 +4,7 @@
 #include <QFileInfo>
 #include <algorithm>
 #include <memory>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_run.h"

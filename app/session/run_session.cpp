@@ -2,14 +2,11 @@
 
 #include <QFileInfo>
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <new>
 #include <stdexcept>
 
 #include "core/config/config_difference.h"
-#include "core/config/config_field.h"
-#include "core/config/config_toml.h"
 #include "core/config/input_paths.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"

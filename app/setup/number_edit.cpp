@@ -11,7 +11,6 @@
 #include <bit>
 #include <cmath>
 
-#include "core/config/config_check.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 

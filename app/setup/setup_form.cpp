@@ -22,7 +22,6 @@
 #include "app/setup/field_editor.h"
 #include "app/setup/model_presets_dialog.h"
 #include "app/setup/twin_menu.h"
-#include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/config/published_recipes.h"

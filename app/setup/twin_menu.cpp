@@ -2,10 +2,7 @@
 
 #include <QMenu>
 #include <QWidget>
-#include <algorithm>
 #include <cmath>
-
-#include "core/config/config_field.h"
 
 namespace moescope {
 namespace {

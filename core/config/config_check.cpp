@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <set>
 #include <stdexcept>
 

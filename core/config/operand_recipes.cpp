@@ -1,7 +1,6 @@
 #include "core/config/operand_recipes.h"
 
 #include <algorithm>
-#include <optional>
 #include <stdexcept>
 
 #include "core/files/text/words.h"

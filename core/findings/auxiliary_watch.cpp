@@ -1,7 +1,6 @@
 #include "core/findings/auxiliary_watch.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 

@@ -1,7 +1,6 @@
 // Watches whether an auxiliary loss outweighs the cross-entropy.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>

@@ -1,7 +1,6 @@
 #include "core/findings/quant_watch.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace moescope {
 namespace {

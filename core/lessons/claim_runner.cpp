@@ -16,7 +16,6 @@
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
 #include "core/training/engine/engine.h"
-#include "core/training/engine/run_groups.h"
 
 namespace moescope {
 namespace {

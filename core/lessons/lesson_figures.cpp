@@ -4,9 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
-#include <memory>
 #include <numeric>
-#include <span>
 #include <tuple>
 
 #include "core/cluster/calibration.h"

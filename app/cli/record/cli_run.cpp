@@ -22,7 +22,6 @@
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/pair/checkpoint_pair.h"
-#include "core/files/folder_walk.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "app/cli/printing.h"
-#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {

@@ -10,7 +10,6 @@
 #include "app/program/kernel_restart.h"
 #include "core/checkpoints/training_start.h"
 #include "core/config/config_check.h"
-#include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/files/text/words.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -25,7 +24,6 @@
 #include "core/model/learner.h"
 #include "core/numerics/kernel_names.h"
 #include "core/numerics/threads.h"
-#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 
