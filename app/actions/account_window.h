@@ -30,8 +30,7 @@ class AccountWindow : public QDialog {
 
  public:
   AccountWindow(Selection* selection, QWidget* parent);
-  // Shows the accounts of the open logs; the first is chosen. Rules that were stated before stay until other logs are
-  // shown.
+  // Shows the accounts of the open logs; the first is chosen. Stated rules stay until other logs are shown.
   void showAccounts(std::vector<ImportAccount> accounts);
 
  signals:

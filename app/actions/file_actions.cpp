@@ -50,8 +50,7 @@ QSpinBox* numberField(const char* name, int max) {
   return field;
 }
 
-// A dialog that asks for the shape that a file of routed experts does not state: layers, experts per token, experts per
-// layer.
+// Asks for the shape that a file of routed experts does not state.
 class RoutedShapeDialog : public QDialog {
  public:
   RoutedShapeDialog(const QString& reason, QWidget* parent)

@@ -22,8 +22,7 @@ namespace moescope {
 
 namespace {
 
-// A change of a live setting, which may change other settings, too. Undo makes the reverse changes, each with its own
-// mark on the timeline.
+// A change of a live setting and of those that follow it. Undo makes reverse changes, each with a mark on the timeline.
 class LiveChangeCommand : public QUndoCommand {
  public:
   LiveChangeCommand(RunSession* session, int run, Setting setting, const RunConfig& before, ConfigValue to)

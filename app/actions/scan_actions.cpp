@@ -58,8 +58,7 @@ ScanActions::ScanActions(const Context& context)
 
 namespace {
 
-// Returns the place of the first run that has markers of this kind, and its newest such marker; place -1 if no run has
-// any.
+// Returns the place of the first run with markers of this kind, and its newest such marker; place -1: there is none.
 std::pair<int, Marker> recorded(const std::vector<HistoryPtr>& histories, std::string_view kind) {
   for (std::size_t run = 0; run < histories.size(); ++run) {
     std::optional<Marker> found;

@@ -117,8 +117,7 @@ class GrowingRuns {
     for (const auto& more : recording_.more) more();
     return pointers(recording_.histories);
   }
-  // Prints what has changed about the file since the last call: why it cannot be read, that it was truncated or
-  // replaced.
+  // Prints what is new about the file: why it cannot be read, that it was truncated or replaced.
   void print_news() {
     if (!log_) return;
     const std::vector<std::string> restarts = log_->restart_remarks();

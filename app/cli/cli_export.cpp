@@ -45,8 +45,7 @@ struct ExportOptions {
   std::optional<std::int64_t> step;
 };
 
-// Continues as the window program without a display, since only that program draws panels, which pictures, tables and
-// reports need.
+// Continues as the window program without a display, since only that program draws panels.
 [[noreturn]] void let_window_export(const ExportOptions& options) {
   const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "moescope").string();
   if (!fs::exists(program))
@@ -68,8 +67,7 @@ struct ExportOptions {
   throw std::runtime_error(program + ": cannot be started: " + std::strerror(errno));
 }
 
-// Returns the steps of a noise twin up to `until`, the last step at which only chance makes it differ from the first
-// run.
+// Returns the steps of a noise twin up to `until`, the last at which it differs from the first run by chance alone.
 HistoryPtr part_until(const HistoryPtr& run, std::int64_t until) {
   return until < run->steps().last ? beginning_of(*run, until) : run;
 }
@@ -101,8 +99,7 @@ std::string setup_of(const OpenedRuns& opened) {
   return setup_link(setup);
 }
 
-// Writes a page that plays the runs in a browser, and prints its size. The settings show which runs are noise twins of
-// the first.
+// Writes a page that plays the runs in a browser. The settings show which runs are noise twins of the first.
 void export_replay(const std::vector<std::string>& files, const std::string& out) {
   const OpenedRuns opened = open_runs(files, ImportOptions{}, kMaxRuns);
   std::vector<ReplayRun> runs;

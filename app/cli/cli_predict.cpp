@@ -152,8 +152,7 @@ struct Asked {
 RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllToAll way, Asked& asked) {
   if (o.ranks > shape.n_experts)
     throw std::runtime_error(fmt::format("--ep {} is more than the {} experts", o.ranks, shape.n_experts));
-  // Enough tokens that sampling changes max/mean by less than 1 %. Every rank has at least as many as there are
-  // experts.
+  // Enough tokens that sampling changes max/mean by less than 1 %. Every rank has one or more for each expert.
   const std::int64_t tokens = std::int64_t{o.ranks} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ranks);
   const ChosenExperts chosen = choose_experts(o, shape, tokens);
   asked.routing = chosen.name;

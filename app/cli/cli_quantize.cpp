@@ -195,8 +195,7 @@ std::vector<std::size_t> scales_shape(const TensorView& tensor) {
   return shape;
 }
 
-// Writes the codes, the scales and the decoded values one after another. Reads the tensor a second time for the decoded
-// values.
+// Writes the codes, the scales and, reading the tensor a second time, the decoded values one after another.
 void write_quantized(const TensorView& tensor, const OperandFormat& format, SafetensorsStream& out) {
   const std::size_t matrices = tensor.elements() > 0 ? matrices_of(tensor).matrices : 0;
   std::vector<std::uint8_t> codes, scales, all_scales;
@@ -352,8 +351,7 @@ Report::Json what_if_json(const std::vector<WhatIfRow>& rows) {
                     quantized);
 }
 
-// Returns SQNR / underflow / clipped in a row for each axis, element format and rule, with a column for each block
-// size.
+// Returns SQNR / underflow / clipped by axis, element format, rule and block size.
 ValueTable what_if_table(const std::vector<WhatIfRow>& what_if) {
   std::vector<ValueColumn> columns{{"axis"}, {"element"}, {"scale"}};
   for (const int block : kWhatIfBlocks) columns.push_back({fmt::format("block {}", block)});

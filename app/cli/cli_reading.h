@@ -1,5 +1,4 @@
-// Shared by the commands that open runs: options for files of other programs, and messages about the input on standard
-// error.
+// Shared by the commands that open runs: options for files of other programs, and messages on standard error.
 #pragma once
 
 #include <string>

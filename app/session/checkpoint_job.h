@@ -1,5 +1,4 @@
-// Runs texts through the model of a checkpoint (core/checkpoints) and records the run. The recording opens like any
-// other.
+// Runs texts through the model of a checkpoint (core/checkpoints) and records the run.
 #pragma once
 
 #include <QDateTime>
@@ -19,14 +18,12 @@ struct CheckpointTexts {
   QString reference = {};
 };
 
-// True if the path is a folder with config.json and weights in the form that transformers writes, or such a
-// config.json.
+// True for a folder with config.json and weights in the form that transformers writes, or for such a config.json.
 bool isCheckpoint(const QString& path);
 // Returns the checkpoint's folder for a path for which isCheckpoint() is true.
 QString checkpointFolder(const QString& path);
 
-// A folder with a checkpoint. checkpointsIn() returns those below `folder` in alphabetical order, at most
-// kMaxCheckpoints.
+// A folder with a checkpoint. checkpointsIn() returns those below `folder` by name, at most kMaxCheckpoints.
 struct CheckpointFolder {
   QString path;
   qint64 bytes = 0;  // size of the weights

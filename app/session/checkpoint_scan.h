@@ -25,8 +25,7 @@ class CheckpointScan {
   // Measures a checkpoint. Both constructors start the thread; the destructor stops it after the current pass or step.
   // Throws std::runtime_error if the recording does not name the texts.
   CheckpointScan(const History& run, Measure measure);
-  // Measures a run, of which a copy trains up to the last of `steps`, which are in ascending order. `plan`: for the
-  // first.
+  // Measures a run, of which a copy trains up to the last of the ascending `steps`. `plan`: of the first.
   CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> steps, Measure measure);
 
   bool over() const { return over_; }

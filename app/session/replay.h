@@ -1,5 +1,4 @@
-// Replays an opened recording: the cursor moves from step to step at a chosen speed, and every time axis ends at the
-// cursor.
+// Replays an opened recording: the cursor moves at a chosen speed, and every time axis ends at it.
 #pragma once
 
 #include <QElapsedTimer>

@@ -41,8 +41,7 @@ class RunSession : public QObject {
   // Replaces the open runs once the new ones are ready. On failure the open runs stay, paused. An empty recording path
   // keeps the run in memory only. The 1 to kMaxRuns runs start paused, the first as run A.
   void start(std::vector<RunConfig> configs, const QString& recording_path);
-  // Resumes from the newest checkpoint of a folder at or before `step` (core/training/checkpoint_folder.h) into a new
-  // recording.
+  // Resumes from the newest checkpoint of a folder at or before `step` into a new recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
   // Opens files with runs (core/logs/file_kind.h) as runs A, B, ..., and follows those that grow. `routed`: the shape
   // that a file of routed experts does not state. `only`: names of the runs to open, for a file with several runs.
@@ -138,8 +137,7 @@ class RunSession : public QObject {
   void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);
   std::unique_ptr<LiveRuns> take(Opened& result);  // replaces the open runs; returns the training that was open
-  // Calls `act`, which acts on the runs in training. Returns why it was refused, `refusal` if nothing trains; empty if
-  // it was done.
+  // Calls `act` on the runs in training. Returns why it was refused, `refusal` if nothing trains; empty: it was done.
   QString ask(const char* refusal, const std::function<void()>& act);
   void catchUp(std::int64_t from);  // if training is paused, trains new runs from step `from` up to its step
   void growWith(std::vector<std::function<std::size_t()>> more);

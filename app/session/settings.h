@@ -17,8 +17,7 @@ inline constexpr int kRecentFiles = 8;
 QSettings settings();  // one INI file in the user's configuration directory
 
 // Stores values with a checksum, which protects values that are not checked when they are read, such as the places of
-// docks. sealed() returns them; empty if nothing was stored, if the settings file is damaged, or if another version
-// stored them.
+// docks. sealed() returns them; empty if there are none, if the file is damaged, or if another version stored them.
 void keepSealed(const QString& key, const QVariantMap& values);
 QVariantMap sealed(const QString& key);
 

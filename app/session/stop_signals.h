@@ -10,8 +10,7 @@ class StopSignals : public QObject {
   Q_OBJECT
 
  public:
-  // Handles the signals until the object is destroyed. SIGHUP stays ignored if it was (nohup). At most one object
-  // exists.
+  // Handles the signals during its life. SIGHUP stays ignored if it was (nohup). At most one object exists.
   explicit StopSignals(QObject* parent = nullptr);
   ~StopSignals() override;
 

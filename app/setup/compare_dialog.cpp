@@ -433,8 +433,7 @@ void CompareDialog::check() {
   if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_({twin()}, 0));
 }
 
-// Shows the button and the cost for the listed candidates, which the dialog then trains; the editor holds the next
-// candidate.
+// Shows the button and the cost for the listed candidates, which the dialog then trains.
 void CompareDialog::showCandidates() {
   const int count = list_->candidates().size();
   ok_->setEnabled(true);

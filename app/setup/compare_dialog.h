@@ -69,8 +69,7 @@ class CompareDialog : public QDialog {
   Q_OBJECT
 
  public:
-  // `from`: step of a checkpoint from which the twin continues. The twin can then differ only in live settings, or in
-  // none.
+  // `from`: step of a checkpoint from which the twin continues. The twin may then differ in live settings only.
   CompareDialog(const RunConfig& first, Setting setting, QWidget* parent = nullptr,
                 std::optional<qint64> from = std::nullopt);
 

@@ -1,5 +1,4 @@
-// Sets the share of each domain in the batches. Each domain has a slider; data.mixture is set when a slider is
-// released.
+// Sets the share of each domain in the batches. data.mixture is set when a slider is released.
 #pragma once
 
 #include <QWidget>

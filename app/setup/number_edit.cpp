@@ -20,8 +20,7 @@ namespace {
 
 constexpr int kRestMs = 400;  // milliseconds from the last step of the arrows until the value is committed
 
-// Returns 1, 2 or 5 times a power of ten, counted by `rank`. Goes through text, so that 5e-6 is the same double as the
-// typed 5e-6.
+// Returns 1, 2 or 5 times a power of ten, counted by `rank`. Goes through text, so that 5e-6 equals the typed 5e-6.
 double oneTwoFive(int rank) {
   static constexpr int kLead[] = {1, 2, 5};
   const int decade = (rank >= 0 ? rank : rank - 2) / 3;
@@ -156,8 +155,7 @@ void NumberEdit::wheelEvent(QWheelEvent* event) {
     event->ignore();
 }
 
-// True if the window handles a key: Space, letters that no number has, and undo once the value was committed, which
-// then undoes the change.
+// True if the window handles a key: Space, letters that no number has, and undo once the value was committed.
 bool NumberEdit::isForTheWindow(const QKeyEvent& key) const {
   if (key.matches(QKeySequence::Undo) || key.matches(QKeySequence::Redo)) return !dirty_;
   if (key.modifiers() != Qt::NoModifier || key.text().isEmpty() || !key.text()[0].isPrint()) return false;

@@ -17,12 +17,10 @@ namespace {
 
 constexpr char kSpeedsKey[] = "speeds";
 constexpr qsizetype kKeptSpeeds = 16;
-// Distance between runs with other formats, in ln of the work; about that of twice the work, since recipes differ by
-// less.
+// Distance between runs with other formats, in ln of the work: about that of twice the work.
 constexpr double kOtherFormats = 0.7;
 
-// Returns all settings that decide how fast a step with a given work is: the recipes of the linear layers, and the
-// optimizer.
+// Returns all settings that decide how fast a step with a given work is: recipes of linear layers, and the optimizer.
 QString allFormats(const RunConfig& config) {
   QStringList formats;
   for (const ConfigField& field : config_fields())

@@ -73,8 +73,7 @@ QString parametersText(const RunConfig& config) {
 
 }  // namespace
 
-// The header of a group of settings: its name, a note, and whether all its settings need a new run. A click folds the
-// group.
+// The header of a group of settings: name, note, and whether all its settings need a new run. A click folds the group.
 class GroupHeader : public QToolButton {
  public:
   GroupHeader(const QString& title, QWidget* body) {
@@ -457,8 +456,7 @@ void SetupForm::onCommitted(const std::string& key) {
   emit liveChangeRequested(editor->field(), *editor->value());
 }
 
-// Checks the draft together with the values in the editors, so that a live field is checked before its change is
-// requested.
+// Checks the draft together with the values in the editors, so that a live field is checked before its change.
 void SetupForm::check() {
   RunConfig shown = draft_;
   std::vector<ConfigProblem> own;

@@ -429,8 +429,7 @@ void check_expert_rows(Setting recipe_of, Recipe recipe, const ModelConfig& mode
                found);
 }
 
-// Checks an entry of precision.operands: its layers must exist, and the rows of a feed-forward must fill the blocks of
-// its recipe.
+// Checks an entry of precision.operands: its layers must exist, and rows of a feed-forward must fill its blocks.
 void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
   const Setting operands = &PrecisionConfig::operands;
   if (operand.layers != LayerRange{} && operand.layers.last >= c.model.n_layers)

@@ -13,8 +13,7 @@
 
 namespace moescope {
 
-// Appends the violations of rules between settings that involve no setting of `bad`, at the line of their first setting
-// that has a line.
+// Appends the violations of rules that involve no setting of `bad`, at the line of their first setting that has a line.
 void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
                        const std::string& file, std::vector<ConfigProblem>& problems);
 

@@ -46,8 +46,7 @@ std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
 // Returns TOML with every key and with comments from the table's help. parse_config reads it back to an equal config.
 std::string to_toml(const RunConfig& config);
 
-// Returns the presets that are small versions of published models, in the order in which their new techniques were
-// published.
+// Returns the presets that are small versions of published models, in the order of publication.
 std::vector<std::string> model_preset_names();
 
 // One setting in which the presets differ.

@@ -12,8 +12,7 @@ namespace moescope {
 
 enum class Generator;
 
-// Domains of the text that the program generates, in their order. The names of the languages of facts differ from the
-// letters of runs.
+// Domains of the text that the program generates, in their order. Languages of facts differ from the letters of runs.
 inline constexpr std::array kPassageDomains = {"prose", "code",   "arithmetic", "JSON",     "brackets",
                                                "DNA",   "markup", "log",        "counting", "Morse"};
 inline constexpr std::array kFactLanguages = {"Q", "R", "S", "T", "U", "V", "W", "X", "Y", "Z"};

@@ -51,8 +51,7 @@ class RunSettings {
   bool holds(bool Section::*member) const {
     return value(member).value_or(false);
   }
-  // Returns the value of a setting as text: without quotes, numbers as written in the config or the log; nullopt if
-  // unknown.
+  // Returns the value of a setting as text: without quotes, numbers as in the config or the log; nullopt if unknown.
   std::optional<StatedSetting> stated(Setting setting) const;
   std::optional<std::string> text(Setting setting) const;
   const LogSettings& log() const { return log_; }

@@ -25,8 +25,7 @@ inline constexpr double kFaultUneven = 0.5;
 // kExpectedExcess of that value.
 inline constexpr double kFlatAuxiliary = 2e-3, kTooSmall = 0.5, kExpectedExcess = 0.02;
 // A shared excess: the loads of the K fullest experts differ by less than kSameExcess, and the K-th exceeds the next
-// one by more than kClearOfNext, both as shares of the excess. The excess is the mean load of these K experts minus
-// that of the others.
+// one by more than kClearOfNext, both as shares of the excess. The excess: their mean load minus that of the others.
 inline constexpr double kSameExcess = 0.15, kClearOfNext = 0.7;
 inline constexpr double kMinExcess = 0.3, kMinOther = 0.3;  // times the fair share
 // Mixing weights are constant if every expert's share of them differs from its share of the slots by at most this.

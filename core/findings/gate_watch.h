@@ -17,8 +17,7 @@ namespace moescope {
 inline constexpr double kFaintGate = 0.2, kStrongGate = 3;
 // Saturated: more than kScoresAtEnds of the sigmoid scores are in the highest half octave (0.71 and more) or under an
 // eighth of 1 / E; for softmax scores, the mean entropy is below kSingleExpert nats, as if a single expert had 98 %.
-// Presets had at most 25 % of their scores at the ends over 1,000 steps, and 74 to 97 % with 300 times the gates'
-// learning rate.
+// Presets had at most 25 % of their scores at the ends over 1,000 steps, and 74 to 97 % at 300 times the gates' rate.
 inline constexpr double kScoresAtEnds = 0.7, kSingleExpert = 0.1;
 // Scores are uninformative below this mutual information of token and score, in nats. Untrained gates have 3e-4 to
 // 3e-3, trained gates 0.05 and more; at 1e-5 the logits of tokens differ by a hundredth.

@@ -77,8 +77,7 @@ void LossWatch::judge_step(std::int64_t step, float loss, float grad_norm, bool 
   if (std::isfinite(loss) && !(gradient_lost && loss == 0)) add(step, loss, grad_norm);
 }
 
-// Extends the newest episode if it goes on, else begins one. A NaN gradient and the NaN loss of the next step belong to
-// one episode.
+// Extends the newest episode if it goes on, else begins one. A NaN gradient and the NaN loss after it are one episode.
 void LossWatch::note_lost(std::int64_t step, LostBy by, bool with_weights) {
   const bool by_gradients = by == LostBy::gradient && !trained_here_;
   const std::int64_t first = by_gradients ? lost_gradients_.steps.first : step;

@@ -167,8 +167,7 @@ class GradientWatch {
   std::int64_t grows_since_ = -1;
 };
 
-// Adds the place of the first NaN or infinite value to a finding on such a loss, if an event of its first step names
-// it.
+// Adds the place of the first NaN or infinite value to a finding on such a loss, if an event names it.
 void add_origin(const History& history, Finding& finding);
 
 }  // namespace moescope

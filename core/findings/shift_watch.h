@@ -24,8 +24,7 @@ inline constexpr double kMinRise = 0.1;
 // A layer has recovered when its mean of 50 steps is down to 1.2 times its former value, or higher than that by at most
 // kBackRise. A layer that is still over 1.3 times its former value, and higher by kStaysHigher, after 300 steps, does
 // not recover. Recovery took 150 to 250 steps at a bias rate of 0.001. Smaller batches have a higher MaxVio by chance,
-// and their text varies more to the same extent, so all these thresholds are multiplied by the growth of the value of
-// chance.
+// and their text varies more to the same extent, so these thresholds grow with the value of chance.
 inline constexpr double kBack = 1.2, kBackRise = 0.15, kNotBack = 1.3, kStaysHigher = 0.3;
 inline constexpr std::int64_t kRecoverySteps = 300;
 

@@ -166,8 +166,7 @@ ParsedLesson parse_lesson(std::string_view toml, std::string_view file_name, std
 
 // Returns the built-in lessons in teaching order.
 std::vector<std::string> lesson_names();
-// Returns the exhibits, assets/exhibits/NN-name.toml: lessons with one fault of a real training each, and a run without
-// it.
+// Returns the exhibits, assets/exhibits/NN-name.toml: lessons on one fault of a real training each.
 std::vector<std::string> exhibit_names();
 // Reads a built-in lesson by name or number ("2"), an exhibit by name, or a file by its path.
 ParsedLesson find_lesson(std::string_view name_or_path, std::optional<std::int64_t> seed = {});

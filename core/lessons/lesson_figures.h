@@ -50,8 +50,7 @@ class ModelledGains {
   std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> known_;
 };
 
-// Returns the figure with this key (lesson_figures()); nullopt until its steps have been taken, or if it is NaN or
-// infinite.
+// Returns the figure with this key (lesson_figures()); nullopt until its steps are taken, or if it is not finite.
 std::optional<double> run_figure(std::string_view key, const RunFigure& figure, const History& history,
                                  ModelledGains& modelled);
 // Returns the number of steps from the run's newest live change, or from its start, to its newest step.

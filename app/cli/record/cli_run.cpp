@@ -116,8 +116,7 @@ std::string interval_text(const FigureOfPieces& figure, double factor) {
          (std::isnan(figure.interval) ? "" : fmt::format(" +- {:.2g}", factor * figure.interval));
 }
 
-// Prints how much the forward pass of each published recipe changes the loss, and compares the change with kMatters of
-// the loss.
+// Prints how much the forward pass of each published recipe changes the loss, against kMatters of the loss.
 void print_published(const PrecisionScan& scan) {
   const double matters = kMatters * scan.loss;
   print_out(

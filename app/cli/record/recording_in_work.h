@@ -10,8 +10,7 @@
 
 namespace moescope {
 
-// Throws OutputError if the recording cannot be written. finish() throws std::filesystem::filesystem_error if it cannot
-// be renamed.
+// Throws OutputError if the recording cannot be written. finish() throws std::filesystem::filesystem_error.
 class RecordingInWork {
  public:
   explicit RecordingInWork(std::string out);

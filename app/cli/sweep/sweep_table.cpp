@@ -21,8 +21,7 @@ bool has_sqnr(const SweepResult& result) {
   return std::ranges::any_of(result.points, [](const SweepPoint& point) { return !std::isnan(point.mean_sqnr.mean); });
 }
 
-// Returns a sentence on why the intervals of the gaps are widened; empty if only one setting is compared with the
-// first.
+// Returns why the intervals of the gaps are widened; empty if only one setting is compared with the first.
 std::string allowance(const SweepResult& result) {
   const auto compared = std::ssize(result.points) - 1;
   if (compared < 2) return {};

@@ -35,12 +35,10 @@ inline constexpr SweepColumn kSweepColumns[] = {
 
 std::string sweep_report(const SweepResult& result);  // the table, and sentences that explain the figures
 std::string sweep_csv(const SweepResult& result);     // RFC 4180; cells of unknown figures are empty
-// Returns an HTML page that needs no other files: the table, and each point's loss with its seeds and interval on one
-// axis.
+// Returns a self-contained HTML page: the table, and each point's loss with its seeds and interval on one axis.
 std::string sweep_page(const SweepResult& result);
 
-// Returns the sentences below the table, for terminal and page: over which steps and seeds the figures are taken, and
-// what the intervals mean.
+// Returns the sentences below the table: over which steps and seeds the figures are taken, what the intervals mean.
 std::string sweep_notes(const SweepResult& result);
 
 }  // namespace moescope

@@ -32,8 +32,7 @@ namespace moescope {
 namespace {
 
 // If there are more candidates than can train side by side, moescope-cli train trains them in groups (run_queue.h),
-// each with run A and its own recording, and prints one table of outcomes. With --continue, the groups that an earlier
-// start finished are kept.
+// each with run A and its own recording, and prints one table of outcomes. --continue keeps the finished groups.
 
 void refuse_options(const TrainOptions& o, std::size_t runs) {
   const auto refuse = [&](const char* option) {
@@ -83,8 +82,7 @@ double work_behind(const std::vector<RunGroup>& groups, std::size_t group) {
   return runs / static_cast<double>(groups[group].runs.size());
 }
 
-// Prints the outcomes of the finished groups. Returns the exit status: 1 if `status` is 0 and the table cannot be
-// written, else `status`.
+// Prints the outcomes of the finished groups. Returns `status`, or 1 if it is 0 and the table cannot be written.
 int report(const TrainOptions& o, const RunQueue& queue, int status) {
   const std::vector<Outcome> found = group_outcomes(queue.groups());
   print_out("\n{}", printable_lines(outcomes_report(found)));
@@ -122,8 +120,7 @@ void train_groups(const TrainOptions& o, const std::vector<RunConfig>& runs) {
   if (const int end = report(o, queue, status); end != 0) throw ExitStatus{end};
 }
 
-// Runs an action that can fail on rank 0 only, since only rank 0 writes. Afterwards all ranks continue, or all ranks
-// throw.
+// Runs an action that can fail on rank 0 only, which alone writes. Then all ranks continue, or all ranks throw.
 void together(Ranks* ranks, const std::function<void()>& action) {
   std::string problem;
   try {

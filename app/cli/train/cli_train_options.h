@@ -35,8 +35,7 @@ void add_train_options(Command& sub, TrainOptions& o);
 // Returns the recipe of --recipe; nullopt if `name` is empty. Throws std::runtime_error naming the recipes.
 std::optional<Recipe> recipe_option(const std::string& name);
 
-// The runs of the options. Both find all problems before the first step, and throw std::runtime_error with a line for
-// each.
+// The runs of the options. Both throw std::runtime_error with a line for each problem.
 std::vector<RunConfig> fresh_configs(const TrainOptions& o);  // the run and its twins
 std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks);
 

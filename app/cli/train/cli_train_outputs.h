@@ -61,8 +61,7 @@ class TrainCheckpoints {
   void note(std::int64_t step, const std::string& problem);
   const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty if none was written
   const std::string& error() const { return error_; }    // error of the last checkpoint; empty if it was written
-  // Returns a warning if the newest checkpoint was removed after it had been written, once for each checkpoint; else
-  // an empty string.
+  // Returns a warning if the newest checkpoint was removed after it had been written, once for each; else empty.
   std::string removed();
 
  private:

@@ -9,8 +9,7 @@ namespace moescope {
 // step. Collective over `ranks`; nullptr: one process. Ranks whose step waits for a dead rank end soon after mpirun
 // sends them SIGTERM, and one rank on each machine prints why.
 void catch_signals(Ranks* ranks);
-// After this call stop_signal() returns `signal` once it was received, unless it is ignored. `flags`: sa_flags of
-// sigaction().
+// After this call stop_signal() returns `signal` once it was received, unless it is ignored. `flags`: of sigaction().
 void stop_unless_ignored(int signal, unsigned flags);
 int stop_signal();                    // the signal that was received; 0: none
 const char* signal_text(int signal);  // "Ctrl-C"

@@ -81,8 +81,7 @@ std::string routing_share(const PairedRun& replaying, const PairedRun& choosing,
   return text + '\n';
 }
 
-// Returns a sentence on the gap of the training loss if the validation loss decides; empty if the training loss
-// decides.
+// Returns a sentence on the gap of the training loss if the validation loss decides, else an empty text.
 std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
                                 const Judging& judging) {
   if (deciding_loss(*a, *run.run) == Metric::ce_loss) return {};

@@ -1,5 +1,4 @@
-// The outputs of moescope-cli train while an engine trains: progress, JSON lines, checkpoints, and a summary at the
-// end.
+// The outputs of moescope-cli train: progress, JSON lines, checkpoints, and a summary at the end.
 #pragma once
 
 #include <cstdint>

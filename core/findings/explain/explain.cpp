@@ -89,8 +89,7 @@ void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   out.place = place_text(*quant) + " in " + quant->format.name + ", step " + grouped(at.step);
 }
 
-// Returns the member of a quantizer figure; nullptr for the histogram of scales, which is not a single figure; nullopt
-// for other figures.
+// Returns the member of a quantizer figure; nullptr for the histogram of scales; nullopt for other figures.
 std::optional<float QuantFrame::*> quant_member(FigureKey key) {
   if (key == "e8m0_blocks") return nullptr;
   for (const auto& figure : kQuantFigures)

@@ -2,8 +2,7 @@
 //
 // The expression is plain arithmetic, + - * / ^ ( ) with ln, log10, exp, sqrt, cos, ceil, max, mean and median, and its
 // value is the value on the screen (tests/core/findings/test_explain.cpp evaluates it). If a frame does not hold the
-// values that a figure was computed from (a mean over tokens), the expression is the value itself and `note` describes
-// it.
+// values that a figure was computed from (a mean over tokens), the expression is the value itself; `note` describes it.
 #pragma once
 
 #include <cstdint>

@@ -99,8 +99,7 @@ std::optional<Parts> dispatch(Context& at) {
 
 }  // namespace
 
-// Explains padding at another alignment than the recorded one, or dropped copies or filler rows at another capacity
-// factor, from the load.
+// Explains padding at another alignment, or dropped copies or filler rows at another capacity factor, from the load.
 std::optional<Parts> what_if(Context& at) {
   const bool padding = at.target.key == "padding_fraction";
   const double parameter = at.target.parameter;
