@@ -382,7 +382,6 @@ void MeaningEditor::edit(const AccountRow& row) {
   evidence_->setText(evidence.join("\n"));
 }
 
-// Shows a choice for each number in the name: layer, expert, or any number.
 void MeaningEditor::showNumbers() {
   clearLayout(numbers_);
   number_means_.clear();

@@ -147,7 +147,6 @@ void FileActions::open(const QStringList& paths) {
   });
 }
 
-// Opens a single file that holds no run.
 void FileActions::openOther(const QString& path) {
   switch (file_kind(path.toStdString())) {
     case FileKind::tensors:
@@ -169,7 +168,6 @@ void FileActions::openOther(const QString& path) {
   }
 }
 
-// Returns the texts of the open checkpoint; nullopt if no checkpoint is open.
 std::optional<CheckpointTexts> FileActions::openCheckpoint() const {
   if (session_->isLive() || session_->histories().empty()) return std::nullopt;
   const History& history = *session_->histories().front();
@@ -256,7 +254,6 @@ void FileActions::askRoutedShape(const QStringList& paths, const QString& reason
   dialog->open();
 }
 
-// Asks which run to open if a file holds more runs than can be open together.
 void FileActions::askWhichRun(const QString& path, const QStringList& names) {
   auto* dialog = new QInputDialog(messages_->window());
   dialog->setAttribute(Qt::WA_DeleteOnClose);

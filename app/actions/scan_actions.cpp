@@ -236,7 +236,6 @@ void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>(
   launch([&] { checkpoint_ = scan(); });
 }
 
-// Writes a measurement into the recording of the run.
 void ScanActions::keep(const char* kind, std::int64_t step, const std::string& data) {
   if (session_->isLive()) return session_->live()->pin({session_->runAt(place_), step, kind, data});
   const HistoryPtr history = session_->histories()[place_];

@@ -24,8 +24,6 @@ struct PredictOptions : RoutingOptions {
   bool json = false;
 };
 
-// ---- measured layers ----
-
 std::string routing_text(const ClusterRouting& routing) {
   if (!routing.label.empty()) return routing.label;
   return std::isnan(routing.skew) ? "" : fmt::format("skew {:g}", routing.skew);
@@ -140,8 +138,6 @@ void predict_layers(const Command& command, const PredictOptions& options) {
   print_report(report_of(model, report, source), options.json);
 }
 
-// ---- a training step ----
-
 // The case to predict, the name of its routing, and its recorded load, which is empty for a routing by rule.
 struct Asked {
   StepConfig config;
@@ -185,8 +181,6 @@ Asked asked_by(const PredictOptions& o) {
   config.overlap = o.overlap;
   return asked;
 }
-
-// ---- the cost of the load of a recorded router ----
 
 const char* variant_name(const LiveCase& c) {
   if (c.node_limited && c.balanced) return "all three";

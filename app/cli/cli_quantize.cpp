@@ -151,7 +151,6 @@ bool needs_whole_columns(const OperandFormat& format, BlockAxis axis) {
   return format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row && axis == BlockAxis::column;
 }
 
-// Returns the figures summed over all matrices of the tensor.
 QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, BlockAxis axis) {
   const MatrixStack stack = matrices_of(tensor);
   QuantSums sums;
@@ -168,7 +167,6 @@ QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, Bloc
   return sums;
 }
 
-// Returns the rows of what_if() summed over all matrices of the tensor.
 std::vector<WhatIfRow> what_if_of(const TensorView& tensor) {
   std::vector<WhatIfRow> all;
   for (std::size_t m = 0; m < matrices_of(tensor).matrices; ++m) {
@@ -477,7 +475,6 @@ std::vector<const TensorView*> chosen_tensors(const TensorFile& file, const std:
   return chosen;
 }
 
-// Prints which tensors hold codes, alone or with their scales.
 void print_codes(const std::vector<const TensorView*>& tensors) {
   Remarks remarks;
   for (const TensorView* tensor : tensors)

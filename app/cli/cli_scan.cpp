@@ -24,7 +24,6 @@ struct ScanOptions {
   bool json = false, csv = false, quiet = false;
 };
 
-// Trains the run of the options up to the step to scan.
 std::unique_ptr<Engine> trained(const ScanOptions& o) {
   std::vector<Trainer> trainers;
   if (o.run.resume.empty())

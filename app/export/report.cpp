@@ -152,7 +152,6 @@ QString Report::twinWords(std::size_t i) const {
              : QString("the settings of A with another seed. They differ by chance only.");
 }
 
-// Writes the result of the comparison, which a reader wants first.
 void Report::outcome() {
   out_ += "<h2>Results</h2>\n";
   for (std::size_t i = 0; i < histories_.size(); ++i) {
@@ -191,7 +190,6 @@ void Report::outcome() {
                       .arg(100 * kMatters);
 }
 
-// Names the matrix units, on which tokens/s depend; once if they are the same in all runs.
 QString Report::units() const {
   std::vector<std::string> units;
   for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info().kernels));
@@ -203,7 +201,6 @@ QString Report::units() const {
   return text;
 }
 
-// Writes the verdict of the Overview on a run.
 void Report::health(std::size_t i) {
   const Health& health = healths_[i];
   const char* look = health.verdict >= HealthVerdict::unhealthy   ? "severe"

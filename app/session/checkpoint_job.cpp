@@ -47,7 +47,6 @@ void begin(RecordingWriter& writer, const CheckpointRun& run, const Notes& notes
   for (const std::string& note : notes) writer.write(Marker{run.info().run, 0, "event", note});
 }
 
-// Runs the texts through both checkpoints.
 bool runPair(const CheckpointTexts& request, const QString& out, const std::function<bool(double)>& progress) {
   const std::string folders[] = {request.reference.toStdString(), request.folder.toStdString()};
   require_same_tokenizer(folders[0], folders[1]);

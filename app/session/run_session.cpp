@@ -22,7 +22,6 @@ namespace moescope {
 
 namespace {
 
-// A file, with its size and time before it was read.
 struct WatchedFile {
   std::string path;
   FileStamp stamp;

@@ -227,7 +227,6 @@ QWidget* SetupForm::makeHint() {
   return hint_;
 }
 
-// Selects the preset that has these settings, if there is one.
 void SetupForm::choosePreset() {
   const bool known = std::ranges::count(preset_names(), draft_.name) > 0;
   const bool same = known && difference(load_preset(draft_.name).config, draft_).empty();

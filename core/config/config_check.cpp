@@ -448,7 +448,6 @@ void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rule
     check_blocks(operands, operand.recipe, &ModelConfig::moe_inter, c.model.moe_inter, found);
 }
 
-// True if the entries name both operands of one GEMM, one of them "rotated" and the other "unrotated".
 bool contradict(const OperandRecipe& a, const OperandRecipe& b) {
   const bool meet = a.layers.first <= b.layers.last && b.layers.first <= a.layers.last;
   const bool pair = a.gemm_class == b.gemm_class && a.operand != b.operand && a.gemm && a.gemm == b.gemm;

@@ -31,7 +31,6 @@ bool reads(Direction gemm, OperandRole operand) {
                                                 : OperandRole::w);
 }
 
-// Parses "2" or "2-5".
 LayerRange parse_layers(std::string_view entry, std::string_view text) {
   const auto number = [&](std::string_view digits) {
     int value = -1;

@@ -5,7 +5,6 @@
 namespace moescope {
 namespace {
 
-// Returns the recipe setting of a class.
 Setting recipe_of(GemmClass gemm_class) {
   return *find_field("precision." + std::string(gemm_class_name(gemm_class)));
 }

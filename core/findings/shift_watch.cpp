@@ -196,7 +196,6 @@ void ShiftWatch::follow() {
   if (all && is_judged(shift)) shift.over = last_step_;
 }
 
-// Returns the layers that should have recovered but have not.
 std::vector<std::size_t> ShiftWatch::not_back(const Shift& shift) const {
   std::vector<std::size_t> out;
   if (shift.over >= 0 || !is_judged(shift)) return out;
@@ -250,7 +249,6 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   return finding;
 }
 
-// Text for a few layers that have not recovered, while the others have.
 void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t>& unrecovered,
                                Finding& finding) const {
   for (const std::size_t l : unrecovered) {
@@ -271,7 +269,6 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
       "grows as fast as the bias.";
 }
 
-// Text if most layers have not recovered.
 void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_t>& unrecovered,
                                 Finding& finding) const {
   double before = 0, newest = 0;

@@ -118,7 +118,6 @@ double cluster_figure(const std::string& key, const ClusterFigure& figure) {
   return layer->routing.rank_max_over_mean;
 }
 
-// Returns "above 0.5", "between 0.4 and 2".
 std::string range_text(const LessonFigure& figure, std::optional<double> above, std::optional<double> below) {
   if (above && below) return "between " + figure_text(figure, *above) + " and " + figure_text(figure, *below);
   return above ? "above " + figure_text(figure, *above) : "below " + figure_text(figure, *below);

@@ -18,8 +18,6 @@ constexpr std::size_t kMaxLessonBytes = std::size_t{1} << 20;
 constexpr int kMaxTensorSide = 4096;
 constexpr std::int64_t kMaxSteps = 100000;  // largest step in a lesson
 
-// ---- figures ----
-
 LessonPick read_pick(TomlSection& section, std::string_view key, LessonPick otherwise) {
   const toml::node* node = section.node(key);
   if (!node) return otherwise;

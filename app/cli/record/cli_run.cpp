@@ -81,7 +81,6 @@ void print_losses(const CheckpointRun& run, double seconds) {
   print_out("{} tokens in {:.2f} s: {:.0f} tokens/s\n", run.tokens(), seconds, run.tokens() / seconds);
 }
 
-// Prints the load of each expert divided by its fair share.
 void print_load(const CheckpointRun& run) {
   const RunInfo& info = run.info();
   if (info.moe_layers.empty()) return;
@@ -95,7 +94,6 @@ void print_load(const CheckpointRun& run) {
   }
 }
 
-// Prints the continuation of each text.
 void print_written(const CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
                    const Tokenizer* tokenizer) {
   for (const LabelledText& text : texts) {
@@ -171,7 +169,6 @@ void print_pruning(const ExpertScan& scan) {
   print_out("{}", to_text(table));
 }
 
-// Returns the expert of the layer with the most similar outputs, and the cosine of the outputs.
 std::string most_similar_text(const ExpertSimilarity& similarity, const ExpertCost& cost) {
   const LayerSimilarity* layer = similarity.find(cost.layer);
   const int other = layer ? layer->most_similar(cost.expert) : -1;
@@ -288,7 +285,6 @@ void begin_run(RecordingInWork& recording, const CheckpointRun& run, const std::
   for (const std::string& note : notes) recording.add(Marker{run.info().run, 0, "event", note});
 }
 
-// Runs the texts through two checkpoints, one batch at a time.
 void run_pair(const RunCommand& command, const CheckpointModel& a, const ReadTexts& read, const Tokenizer* tokenizer) {
   require_same_tokenizer(command.folder, command.with);
   const CheckpointModel b(command.with, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);

@@ -197,7 +197,6 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
   return runs;
 }
 
-// Returns the twin of --compare KEY=VALUE[,KEY=VALUE...].
 RunConfig twin_config(const RunConfig& first, const std::string& settings) {
   const std::string option = "--compare " + settings;
   std::vector<Override> changes;

@@ -29,7 +29,6 @@ namespace moescope {
 
 namespace {
 
-// Returns a table with a row for each run of a comparison.
 std::string table(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, StepRange window) {
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, window.last);
   ValueTable runs({{.name = "run"},

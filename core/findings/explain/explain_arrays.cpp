@@ -134,8 +134,6 @@ std::optional<Parts> what_if(Context& at) {
 
 namespace {
 
-// --- specialisation of experts ---
-
 std::uint64_t cell(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row, std::size_t column) {
   return table[row * columns + column];
 }
