@@ -29,14 +29,6 @@ namespace {
 
 constexpr int kAccountWidth = 1240, kAccountHeight = 640, kEditorWidth = 300;
 
-QSpinBox* shapeField(const char* name, int max) {
-  auto* field = new QSpinBox;
-  field->setObjectName(name);
-  field->setRange(0, max);
-  field->setSpecialValueText("from the log");
-  return field;
-}
-
 QString foundText(const FoundNumber& number) {
   const QString value = number.value.empty() ? QString("not known") : QString::fromStdString(number.value);
   return value + (number.source.empty() ? QString() : ", " + QString::fromStdString(number.source)) +
@@ -65,9 +57,9 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
       preview_(new ExpertLoadPanel(selection, ExpertLoadPanel::one_layer)),
       selection_(selection),
       confirm_(new QPushButton("Confirm what is assumed")),
-      layers_(shapeField("stated_layers", kMaxImportedLayers)),
-      experts_(shapeField("stated_experts", kMaxImportedExperts)),
-      top_k_(shapeField("stated_top_k", 1024)) {
+      layers_(shapeField("stated_layers", kMaxImportedLayers, "from the log")),
+      experts_(shapeField("stated_experts", kMaxImportedExperts, "from the log")),
+      top_k_(shapeField("stated_top_k", 1024, "from the log")) {
   setObjectName("account_window");
   setWindowTitle("What was read");
   logs_->setObjectName("account_logs");

@@ -5,7 +5,7 @@
 #include <QDir>
 #include <QFileDialog>
 #include <QFileInfo>
-#include <QFormLayout>
+#include <QGridLayout>
 #include <QInputDialog>
 #include <QLabel>
 #include <QMenu>
@@ -13,9 +13,11 @@
 #include <QPushButton>
 #include <QSpinBox>
 #include <QStandardPaths>
+#include <QVBoxLayout>
 #include <algorithm>
 
 #include "app/actions/run_control.h"
+#include "app/look/dialog_parts.h"
 #include "app/session/open_dialog.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
@@ -36,54 +38,42 @@
 #include "core/frame/run_origin.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/import.h"
-#include "widgets/look/style.h"
 #include "widgets/microscaling/tensor_lab.h"
 
 namespace moescope {
 namespace {
 
-QSpinBox* numberField(const char* name, int max) {
-  auto* field = new QSpinBox;
-  field->setObjectName(name);
-  field->setRange(0, max);
-  field->setSpecialValueText("from the file");
-  return field;
-}
-
 // Asks for the shape that a file of routed experts does not state.
 class RoutedShapeDialog : public QDialog {
  public:
-  RoutedShapeDialog(const QString& reason, QWidget* parent)
-      : QDialog(parent),
-        layers_(numberField("routed_layers", kMaxImportedLayers)),
-        top_k_(numberField("routed_top_k", 1024)),
-        experts_(numberField("routed_experts", kMaxImportedExperts)) {
+  RoutedShapeDialog(const QString& reason, QWidget* parent) : QDialog(parent) {
     setAttribute(Qt::WA_DeleteOnClose);
     setObjectName("routed_shape_dialog");
     setWindowTitle("Shape of the routed experts");
     auto* text = new QLabel(reason);
     text->setTextFormat(Qt::PlainText);
     text->setWordWrap(true);
-    auto* buttons = new QDialogButtonBox(QDialogButtonBox::Open | QDialogButtonBox::Cancel);
-    buttons->button(QDialogButtonBox::Open)->setDefault(true);
-    buttons->button(QDialogButtonBox::Open)->setProperty(kPrimaryProperty, true);
-    auto* form = new QFormLayout(this);
-    form->addRow(text);
-    form->addRow("&Layers", layers_);
-    form->addRow("Experts a &token (top_k)", top_k_);
-    form->addRow("&Experts of a layer", experts_);
-    form->addRow(buttons);
+    QPushButton* open = nullptr;
+    QDialogButtonBox* buttons = dialogButtons(this, "Open", &open);
     connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
-    connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
+    QGridLayout* fields = fieldGrid();
+    addField(fields, "&Layers", layers_);
+    addField(fields, "Experts a &token (top_k)", top_k_);
+    addField(fields, "&Experts of a layer", experts_);
+    auto* column = dialogColumn(this, windowTitle());
+    column->addWidget(text);
+    column->addLayout(fields);
+    column->addWidget(buttons);
+    open->setDefault(true);  // set after the button was added to the dialog
     resize(460, sizeHint().height());
   }
 
   RoutedShape stated() const { return {layers_->value(), top_k_->value(), experts_->value()}; }
 
  private:
-  QSpinBox* layers_;
-  QSpinBox* top_k_;
-  QSpinBox* experts_;
+  QSpinBox* layers_ = shapeField("routed_layers", kMaxImportedLayers, "from the file");
+  QSpinBox* top_k_ = shapeField("routed_top_k", 1024, "from the file");
+  QSpinBox* experts_ = shapeField("routed_experts", kMaxImportedExperts, "from the file");
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/whole_file.h"
-#include "core/lessons/claim_runner.h"
+#include "core/lessons/claim_results.h"
 
 namespace moescope {
 namespace {

@@ -24,7 +24,6 @@
 #include "app/setup/twin_menu.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
-#include "core/config/published_recipes.h"
 #include "core/training/run_cost.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"

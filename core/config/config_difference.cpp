@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/config/config_check.h"
-#include "core/config/published_recipes.h"
+#include "core/config/config_toml.h"
 
 namespace moescope {
 

@@ -58,4 +58,15 @@ struct PresetSetting {
 // without effect, such as the weight of a loss that is off, are empty.
 std::vector<PresetSetting> model_preset_table();
 
+// Returns the names of precision settings of papers and training frameworks, sorted: assets/recipes/<name>.toml, each
+// with a section [precision] and a comment that names the source and what this program cannot reproduce.
+std::vector<std::string_view> published_recipe_names();
+std::string published_recipe_about(std::string_view name);  // empty if there is no such recipe
+
+// Sets all members of `precision` except the payload, which belongs to the all-to-all. `name` is one of
+// published_recipe_names().
+void apply_published_recipe(std::string_view name, PrecisionConfig& precision);
+// Returns the name of the recipe that has these settings; empty if there is none.
+std::string published_recipe_of(const PrecisionConfig& precision);
+
 }  // namespace moescope

@@ -1,6 +1,6 @@
 // The fields of [precision].
+#include "core/config/config_toml.h"
 #include "core/config/field_maker.h"
-#include "core/config/published_recipes.h"
 
 namespace moescope {
 

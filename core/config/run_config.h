@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/numerics/recipes.h"
 
@@ -229,5 +230,10 @@ struct RunConfig {
 
   bool reads_bytes() const { return data.tokenizer.empty() && model.vocab == 256; }  // each token is a byte
 };
+
+// Returns the files and folders that a training reads; an entry is empty if the run does not read such a file.
+inline std::vector<std::string> input_paths(const RunConfig& config) {
+  return {config.data.path, config.data.tokenizer, config.model.initial_weights};
+}
 
 }  // namespace moescope

@@ -166,10 +166,6 @@ void FaultWatch::judge_changes(const FaultReading& reading) {
   if (!began) unchanged_since_ = reading.step;
 }
 
-Finding FaultWatch::make(FindingKind kind, std::int64_t first_step) const {
-  return layer_finding(kind, run_, layer_, {first_step, last_step_});
-}
-
 void FaultWatch::findings(std::vector<Finding>& out) const {
   add_bias(out);
   add_auxiliary(out);

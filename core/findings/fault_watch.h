@@ -65,7 +65,9 @@ class FaultWatch {
   void judge_excess(const FaultReading& reading);
   void judge_changes(const FaultReading& reading);
   void judge_counts(const FaultReading& reading);
-  Finding make(FindingKind kind, std::int64_t first_step) const;
+  Finding make(FindingKind kind, std::int64_t first_step) const {
+    return layer_finding(kind, run_, layer_, {first_step, last_step_});
+  }
   void add_bias(std::vector<Finding>& out) const;
   void add_auxiliary(std::vector<Finding>& out) const;
   void add_constant(std::vector<Finding>& out) const;

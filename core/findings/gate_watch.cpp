@@ -93,10 +93,6 @@ void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
   }
 }
 
-Finding GateWatch::make(FindingKind kind, std::int64_t first_step) const {
-  return layer_finding(kind, run_, layer_, {first_step, last_step_});
-}
-
 void GateWatch::findings(std::vector<Finding>& out) const {
   add_saturated(out);
   add_uninformative(out);

@@ -57,7 +57,9 @@ class GateWatch {
   void note_bias_step(const GateReading& reading);
   void judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax);
   void judge_gates(std::int64_t step, const RouterFrame& router);
-  Finding make(FindingKind kind, std::int64_t first_step) const;
+  Finding make(FindingKind kind, std::int64_t first_step) const {
+    return layer_finding(kind, run_, layer_, {first_step, last_step_});
+  }
   void add_saturated(std::vector<Finding>& out) const;
   void add_uninformative(std::vector<Finding>& out) const;
   void add_gates(std::vector<Finding>& out, bool strong) const;

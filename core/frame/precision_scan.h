@@ -25,7 +25,7 @@ struct PrecisionTwin {
 };
 std::string twin_name(const PrecisionTwin& twin);  // "layer 2, experts, x"; "all layers, experts, x"; "all operands"
 
-// Effect of a published recipe (core/config/published_recipes.h) in the forward pass, against FP32.
+// Effect of a published recipe (core/config/config_toml.h) in the forward pass, against FP32.
 struct PublishedFit {
   std::string name;
   FigureOfPieces loss_change = {}, divergence = {};

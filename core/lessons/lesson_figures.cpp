@@ -410,27 +410,19 @@ double load_correlation(Frames frames, int layer, std::size_t lag) {
   return ab / std::sqrt(aa * bb);
 }
 
-double sum_of(const std::vector<std::uint32_t>& counts) {
-  double sum = 0;
-  for (const std::uint32_t n : counts) sum += n;
-  return sum;
-}
-
 double volume_figure(std::string_view key, Frames frames, int layer, double tokens_per_step) {
-  double tokens = 0, copies = 0, distinct = 0, nodes = 0;
+  double tokens = 0, copies = 0;
   std::vector<double> received;
   for (const auto& frame : frames) {
     const RouterFrame* router = find_router(frame.get(), layer);
     if (!router || router->volume.ranks == 0) continue;
     const VolumeFrame& volume = router->volume;
     tokens += tokens_per_step;
-    copies += sum_of(volume.copies_RR), distinct += sum_of(volume.distinct_RR), nodes += sum_of(volume.nodes_RN);
+    copies += std::accumulate(volume.copies_RR.begin(), volume.copies_RR.end(), 0.0);
     received.resize(volume.ranks);
     for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) received[i % received.size()] += volume.copies_RR[i];
   }
   if (key == "copies_per_token") return copies / tokens;
-  if (key == "ranks_per_token") return distinct / tokens;
-  if (key == "nodes_per_token") return nodes / tokens;
   if (received.empty()) return NAN;
   return *std::max_element(received.begin(), received.end()) * received.size() / copies;
 }

@@ -23,7 +23,6 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/config/published_recipes.h"
 #include "tests/support/controls.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/overview/timeline_bar.h"

@@ -19,7 +19,7 @@
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "app/program/kernel_restart.h"
-#include "core/config/input_paths.h"
+#include "core/config/run_config.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/whole_file.h"

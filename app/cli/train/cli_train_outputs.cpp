@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "app/cli/train/train_report.h"
-#include "core/config/input_paths.h"
+#include "core/config/run_config.h"
 #include "core/files/output_guard.h"
 #include "core/files/whole_file.h"
 #include "core/logs/lines/jsonl.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/checkpoints/ablation/scans.h"
-#include "core/config/published_recipes.h"
+#include "core/config/config_toml.h"
 #include "core/model/layers/precision.h"
 #include "core/numerics/size.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/checkpoints/ablation/scans.h"
-#include "core/config/published_recipes.h"
+#include "core/config/config_toml.h"
 #include "core/numerics/gemm.h"
 #include "tests/support/kept_logits.h"
 #include "tests/support/small_checkpoint.h"

@@ -7,7 +7,6 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/config/published_recipes.h"
 #include "core/config/run_config.h"
 #include "core/files/assets.h"
 #include "tests/support/configs.h"

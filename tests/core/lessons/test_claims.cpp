@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "core/lessons/claim_results.h"
-#include "core/lessons/claim_runner.h"
 #include "core/lessons/lesson_twins.h"
 #include "core/numerics/threads.h"
 
