@@ -18,7 +18,6 @@
 #include "core/numerics/threads.h"
 
 namespace moescope {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -13,7 +13,6 @@
 #include "core/files/unreadable.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;

@@ -16,7 +16,6 @@
 #include "core/files/whole_file.h"
 
 namespace moescope {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -6,7 +6,6 @@
 #include "core/files/unreadable.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr int kInstructionsBetweenAsking = 20000;  // instructions of SQLite's virtual machine, about 1 ms

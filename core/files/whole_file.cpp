@@ -15,7 +15,6 @@
 #include "core/files/unreadable.h"
 
 namespace moescope {
-
 namespace {
 
 namespace fs = std::filesystem;

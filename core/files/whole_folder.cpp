@@ -14,7 +14,6 @@
 #include "core/files/whole_file.h"
 
 namespace moescope {
-
 namespace {
 
 namespace fs = std::filesystem;

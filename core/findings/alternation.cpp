@@ -5,7 +5,6 @@
 #include "core/findings/oscillation_watch.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr double kNearState = 0.4;     // farthest distance from a state, as a share of the state

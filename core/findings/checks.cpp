@@ -18,7 +18,6 @@
 #include "core/recording/history/step_axis.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr std::int64_t kSettled = 170;  // steps before a jump can be detected

@@ -22,7 +22,6 @@
 #include "core/recording/history/step_axis.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that are copied from a history at once

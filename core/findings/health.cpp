@@ -18,7 +18,6 @@
 #include "core/recording/history/step_axis.h"
 
 namespace moescope {
-
 namespace {
 
 // The fullest experts are named if a few take nearly all assignments, or at least half of them.

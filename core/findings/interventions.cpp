@@ -11,7 +11,6 @@
 #include "core/frame/change_marker.h"
 
 namespace moescope {
-
 namespace {
 
 // A lasting finding begins with the window of 50 steps in which it first appeared, which may begin before its cause.

@@ -9,7 +9,6 @@
 #include "core/frame/router_stats.h"
 
 namespace moescope {
-
 namespace {
 
 // Rounds a number of tokens down to three significant bits, so that the value of chance, which hardly changes with it,

@@ -14,7 +14,6 @@
 #include "core/recording/schema.h"
 
 namespace moescope {
-
 namespace {
 
 void check_bytes(std::span<const std::uint8_t> blob, std::size_t bytes, const char* what) {

@@ -9,7 +9,6 @@
 #include "core/recording/recording_file.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr std::size_t kNamedEntries = 3, kLongestTitle = 24;

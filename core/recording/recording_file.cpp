@@ -17,7 +17,6 @@
 #include "core/recording/schema.h"
 
 namespace moescope {
-
 namespace {
 
 std::string hex(std::int64_t value) {

@@ -30,7 +30,6 @@
 #include "core/recording/schema.h"
 
 namespace moescope {
-
 namespace {
 
 // Returns an INSERT for all columns of a table.

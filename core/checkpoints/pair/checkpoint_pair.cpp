@@ -23,7 +23,6 @@
 #include "core/numerics/size.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr std::size_t kNamedTensors = 3;  // experts, and tensors, that text() names

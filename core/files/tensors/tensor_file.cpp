@@ -24,7 +24,6 @@
 #include "core/numerics/float_formats.h"
 
 namespace moescope {
-
 namespace {
 
 struct DTypeInfo {

@@ -10,7 +10,6 @@
 #include "core/files/unreadable.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr std::size_t kMinCapacity = std::size_t{64} << 10;

@@ -7,7 +7,6 @@
 #include <optional>
 
 namespace moescope {
-
 namespace {
 
 // Returns a number, or the number that is the whole of a text, such as "2.5", "NaN" or "-Infinity"; nullopt for others.

@@ -9,7 +9,6 @@
 #include "core/files/text/text_escape.h"
 
 namespace moescope {
-
 namespace {
 
 using namespace std::string_view_literals;

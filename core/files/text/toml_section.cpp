@@ -10,7 +10,6 @@
 #include "core/files/text/words.h"
 
 namespace moescope {
-
 namespace {
 
 constexpr int kMaxKeyParts = 16;

@@ -8,7 +8,6 @@
 #include "core/recording/history/step_axis.h"
 
 namespace moescope {
-
 namespace {
 
 float mean_of(const History& history, Metric metric, StepRange window) {

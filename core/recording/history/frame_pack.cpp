@@ -12,7 +12,6 @@
 #include "core/frame/narrow_counts.h"
 
 namespace moescope {
-
 namespace {
 
 // Large rows begin with their size, so that a row can be found without unpacking those before it.

@@ -13,7 +13,6 @@
 #include "core/recording/history/scalar_columns.h"
 
 namespace moescope {
-
 namespace {
 
 std::size_t bins_of(std::span<const std::int64_t> edges) {

@@ -8,7 +8,6 @@
 #include "core/frame/change_marker.h"
 
 namespace moescope {
-
 namespace {
 
 // Returns the settings in the text of a marker that an import wrote; empty if the text has none.
