@@ -462,7 +462,7 @@ namespace {
 
 struct VerdictText {
   Verdict verdict;
-  const char *title, *why;
+  const char *title, *reason;
   Severity severity = Severity::note;
 };
 constexpr const char* kBeyondNoise =
@@ -491,7 +491,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
   finding.severity = text->severity;
   finding.title = conclusion.name + " against " + conclusion.name_of_a + text->title;
   finding.observation = verdict_sentence(conclusion) + ".";
-  finding.why = text->why;
+  finding.why = text->reason;
   return {finding};
 }
 

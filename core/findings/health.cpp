@@ -59,7 +59,7 @@ std::vector<LayerLoad> loads_of(const FindingsScan& scan) {
     if (!load.every_step) continue;
     std::vector<float> mean = layer_window(*scan.history(), load.layer, scan.seen().last).utilisation;
     if (mean.size() != load.shares.size()) continue;
-    for (float& each : mean) each *= load.living;
+    for (float& share : mean) share *= load.living;
     load.shares = std::move(mean);
   }
   return loads;
@@ -321,7 +321,8 @@ class Judge {
   }
 
   bool has_ongoing(FindingKind kind) const {
-    return std::ranges::any_of(findings_, [kind](const Finding& each) { return each.ongoing && each.kind == kind; });
+    return std::ranges::any_of(findings_,
+                               [kind](const Finding& finding) { return finding.ongoing && finding.kind == kind; });
   }
   // Returns what to mend before a setting of the balance can help; empty if no finding says so.
   std::string first_to_mend() const {

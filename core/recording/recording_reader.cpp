@@ -179,13 +179,13 @@ using ConnectionScope = std::unique_ptr<Connection, void (*)(Connection*)>;
 // Begins a read transaction: all reads see one state of the file, even while a program writes.
 ConnectionScope snapshot_of(Connection& connection) {
   connection.execute("BEGIN");
-  return {&connection, [](Connection* read) { sqlite3_exec(read->handle(), "ROLLBACK", nullptr, nullptr, nullptr); }};
+  return {&connection, [](Connection* begun) { sqlite3_exec(begun->handle(), "ROLLBACK", nullptr, nullptr, nullptr); }};
 }
 
 // Makes the connection's statements call `go_on` during the lifetime of the result.
 ConnectionScope asking(Connection& connection, std::function<bool()> go_on) {
   connection.on_progress(std::move(go_on));
-  return {&connection, [](Connection* asked) { asked->on_progress({}); }};
+  return {&connection, [](Connection* begun) { begun->on_progress({}); }};
 }
 
 using ReaderProgress = std::function<bool(double)>;
@@ -248,7 +248,7 @@ struct RecordingReader::Database {
       cancelled = cancelled || (progress && !progress(std::min(1.0, loaded.last_frame / last_id)));
       return !cancelled;
     };
-    const ConnectionScope asked = asking(connection(), go_on);
+    const ConnectionScope progress_scope = asking(connection(), go_on);
     try {
       if (!read_frames(loaded, interval, go_on)) return false;
       for (Marker& marker : read_markers(connection(), run, loaded.last_marker)) {

@@ -121,7 +121,7 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, con
     bool same = old.size() == runs.size();  // true if the runs and their order are the same as before
     for (const PairedRun& run : runs) {
       const auto kept = std::ranges::find_if(
-          old, [&](const PairedTrack& each) { return each.track.a() == a && each.track.b() == run.run; });
+          old, [&](const PairedTrack& pair) { return pair.track.a() == a && pair.track.b() == run.run; });
       same &= kept != old.end() && kept - old.begin() == std::ssize(tracks) && kept->same_start == run.same_start;
       tracks.push_back({kept == old.end() ? GapTrack(a, run.run, loss_) : std::move(kept->track), run.same_start});
     }
@@ -137,7 +137,7 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, con
 void RunGaps::update() {
   bool news = conclusions_.size() != runs_.size();
   for (std::vector<PairedTrack>* tracks : {&runs_, &twins_})
-    for (PairedTrack& each : *tracks) news |= each.track.update();
+    for (PairedTrack& pair : *tracks) news |= pair.track.update();
   if (!news) return;
   conclusions_.clear();
   for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, judging_));
