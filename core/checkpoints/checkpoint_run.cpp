@@ -39,9 +39,12 @@ void require_memory(const CheckpointModel& model, std::span<const TextPiece> pie
 // Returns the routing in the form from which training computes its figures. sum_router() does not change the values.
 RouterActivations<float> as_activations(const RoutedTokens& tokens) {
   RouterActivations<float> router{};
-  router.logits = const_cast<float*>(tokens.logits.data());
-  router.scores = const_cast<float*>(tokens.scores.data());
-  router.mix = const_cast<float*>(tokens.mix.data());
+  const auto rows = [&](const std::vector<float>& values, int cols) {
+    return Matrix<float>(const_cast<float*>(values.data()), values.size() / cols, cols);
+  };
+  router.logits = rows(tokens.logits, tokens.experts);
+  router.scores = rows(tokens.scores, tokens.experts);
+  router.mix = rows(tokens.mix, tokens.top_k);
   router.margin = const_cast<float*>(tokens.margin.data());
   router.ids = tokens.ids;
   return router;
@@ -158,7 +161,7 @@ std::vector<std::int32_t> CheckpointRun::next_ids() const {
 }
 
 RouterFrame CheckpointRun::router_frame(std::size_t moe, const RoutedTokens& tokens) {
-  RouterFrame frame = sum_router(model_.config().router.config, tokens.experts, as_activations(tokens));
+  RouterFrame frame = sum_router(model_.config().router.config, as_activations(tokens));
   frame.layer = info_.moe_layers[moe];
   frame.tokens_per_expert.resize(size(tokens.experts));
   for (const std::int32_t e : tokens.ids) {

@@ -51,7 +51,7 @@ void choose_for_token(const CheckpointRouter& router, const StoredExperts& w, st
   }
   const std::vector<std::uint8_t>& barred = masks ? masked : w.removed;
   std::int32_t* ids = routed.ids.data() + t * top_k;
-  routed.margin[t] = choose_experts<float>(config, choice, ids, barred.empty() ? nullptr : barred.data());
+  routed.margin[t] = choose_experts<float>(config, choice, ids, barred);
   mixing_weights(config, scores, ids, routed.mix.data() + t * top_k);
 }
 

@@ -13,7 +13,7 @@ namespace moescope {
 enum class ScoreFunc { sigmoid, softmax, sqrtsoftplus };
 // The rule that updates expert_bias: core/model/moe/bias_rules.h and quantile_balance.h. quantile_sequence is
 // quantile_batch on scores from which moving quantiles of each sequence are subtracted
-// (core/model/moe/moving_quantile.h).
+// (core/model/moe/bias_rules.h).
 enum class BalanceRule { sign, proportional, smebu, quantile_batch, quantile_microbatch, quantile_sequence };
 constexpr bool by_quantiles(BalanceRule rule) {
   return rule == BalanceRule::quantile_batch || rule == BalanceRule::quantile_microbatch ||

@@ -118,7 +118,7 @@ float mean_max_vio(const RoutedIds& routed, int parts) {
   for (std::size_t part = 0; part < static_cast<std::size_t>(parts); ++part) {
     std::ranges::fill(counts, 0u);
     for (std::size_t i = part * of_part; i < (part + 1) * of_part; ++i)
-      if (routed.ids_TK[i] >= 0 && !(routed.padding_T && routed.padding_T[i / routed.top_k]))
+      if (routed.ids_TK[i] >= 0 && (routed.padding_T.empty() || !routed.padding_T[i / routed.top_k]))
         ++counts[routed.ids_TK[i]];
     const float of_counts = max_vio(std::span<const std::uint32_t>(counts));
     if (is_missing(of_counts)) continue;

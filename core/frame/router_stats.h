@@ -24,11 +24,11 @@ float utilisation(std::span<const std::uint32_t> counts, std::size_t expert);
 float max_vio(std::span<const std::uint32_t> counts);
 float max_vio(std::span<const std::uint64_t> counts);
 
-// Chosen experts of a batch. ids_TK: -1 for no expert; padding_T: 1 for tokens that do not count, nullptr: all count.
+// Chosen experts of a batch. ids_TK: -1 for no expert; padding_T: 1 for tokens that do not count, empty: all count.
 struct RoutedIds {
   std::span<const std::int32_t> ids_TK;
   int top_k = 1, n_experts = 0;
-  const std::uint8_t* padding_T = nullptr;
+  std::span<const std::uint8_t> padding_T = {};
 };
 // Returns the mean of max_vio() over `parts` equal consecutive parts of the tokens (microbatches, sequences). Parts
 // without a token that counts are left out.

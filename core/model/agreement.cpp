@@ -4,12 +4,13 @@
 
 namespace moescope {
 
-Agreement agreement(const PredictedTokens& run, const PredictedTokens& reference, const std::uint8_t* padding_T) {
+Agreement agreement(const PredictedTokens& run, const PredictedTokens& reference,
+                    std::span<const std::uint8_t> padding_T) {
   Agreement found;
   const Index vocabulary = run.logits.cols;
   const bool same_vocabulary = reference.logits.cols == vocabulary;
   for (Index t = 0; t < run.logits.rows; ++t) {
-    if (padding_T && padding_T[t]) continue;
+    if (!padding_T.empty() && padding_T[t]) continue;
     if (same_vocabulary)
       found.kl += kl_divergence(token_scores(reference.logits.row(t), vocabulary),
                                 token_scores(run.logits.row(t), vocabulary), vocabulary);

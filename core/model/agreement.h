@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/numerics/matrix.h"
 #include "core/numerics/statistics/divergence.h"
@@ -22,8 +23,8 @@ struct Agreement {
   LogRatios ratios;
 };
 
-// Tokens with padding_T = 1 are not counted; nullptr: all tokens are counted. At least one token must be counted.
+// Tokens with padding_T = 1 are not counted; empty: all tokens are counted. At least one token must be counted.
 Agreement agreement(const PredictedTokens& run, const PredictedTokens& reference,
-                    const std::uint8_t* padding_T = nullptr);
+                    std::span<const std::uint8_t> padding_T = {});
 
 }  // namespace moescope

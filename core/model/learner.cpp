@@ -7,7 +7,6 @@
 #include "core/config/expert_list.h"
 #include "core/model/adamw.h"
 #include "core/model/moe/bias_rules.h"
-#include "core/model/moe/quantile_balance.h"
 #include "core/model/qk_clip.h"
 #include "core/model/stored_state.h"
 #include "core/numerics/bf16_rounding.h"
@@ -197,7 +196,7 @@ void Learner<T>::update_biases() {
 }
 
 template <class T>
-std::vector<double> Learner<T>::directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const {
+std::vector<double> Learner<T>::directions(const RouterActivations<T>& routed, Mask killed) const {
   if (config.router.balance_rule == BalanceRule::proportional)
     return relative_shortfalls(routed.rows_per_expert, killed);
   if (config.router.count_format == StoredFormat::fp32) return bias_directions(routed.rows_per_expert, killed);

@@ -67,7 +67,7 @@ class Learner {
   void assign_to_optimizers();
   void pin_biases();
   void round_biases();
-  std::vector<double> directions(const RouterActivations<T>& routed, const std::uint8_t* killed) const;
+  std::vector<double> directions(const RouterActivations<T>& routed, Mask killed) const;
   void zero_gate_gradients();
   void scale_expert_gradients();
   void update_biases();

@@ -25,8 +25,8 @@ Found in_experts(const Matrix<float>& rows, const DispatchPlan& plan, const std:
   return std::nullopt;
 }
 
-Found in_moe(const MoeActivations<float>& moe, Index tokens, Index experts, int layer) {
-  if (Found found = in_rows({moe.router.logits, tokens, experts}, "router outputs", layer)) return found;
+Found in_moe(const MoeActivations<float>& moe, int layer) {
+  if (Found found = in_rows(moe.router.logits, "router outputs", layer)) return found;
   // With several ranks, the rows at the experts are not in the order of the plan.
   if (moe.exchange.at_experts().expert_offset.empty()) {
     if (Found found = in_experts(moe.h13, moe.plan, "w1 and w3 x", layer)) return found;
@@ -57,13 +57,11 @@ Found in_gradients(const Parameters<float>& parameters) {
 std::optional<NonFinitePlace> first_non_finite(const Learner<float>& learner) {
   const Transformer<float>& model = learner.model();
   const ModelConfig& config = learner.config.model;
-  const Index tokens = model.part().tokens();
   for (int layer = 0; layer < config.n_layers; ++layer) {
     for (const auto& [rows, name] : model.rows_of(layer))
       if (Found found = in_rows(rows, name, layer)) return found;
     if (layer >= config.n_dense_layers)
-      if (Found found = in_moe(model.moe()[layer - config.n_dense_layers], tokens, config.n_experts, layer))
-        return found;
+      if (Found found = in_moe(model.moe()[layer - config.n_dense_layers], layer)) return found;
   }
   for (const auto& [rows, name] : model.rows_of_head())
     if (Found found = in_rows(rows, name, -1)) return found;

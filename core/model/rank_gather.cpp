@@ -18,28 +18,29 @@ bool is_split_over_ranks(std::size_t gemm, std::size_t operand) {
 
 }  // namespace
 
-WholeRouter::WholeRouter(const RouterActivations<float>& own_routing, const BatchPart& part, int n_experts, int top_k)
+WholeRouter::WholeRouter(const RouterActivations<float>& own_routing, const BatchPart& part)
     : own_routing_(own_routing), part_(part) {
   if (!part.ranks) return;
   whole_ = own_routing;
-  const std::size_t experts = n_experts, k = top_k;
-  gather(own_routing.logits, experts, logits_, whole_.logits);
-  gather(own_routing.scores, experts, scores_, whole_.scores);
-  gather(own_routing.lse, 1, lse_, whole_.lse);
-  gather(own_routing.mix, k, mix_, whole_.mix);
-  gather(own_routing.margin, 1, margin_, whole_.margin);
-  gather(own_routing.cutoff, 1, cutoff_, whole_.cutoff);
-  float* levelled_scores = nullptr;
+  const auto rows = [&](const Matrix<float>& own, std::vector<float>& all) {
+    return Matrix<float>(gather(own.data, own.cols, all), part.all_tokens, own.cols);
+  };
+  whole_.logits = rows(own_routing.logits, logits_);
+  whole_.scores = rows(own_routing.scores, scores_);
+  whole_.mix = rows(own_routing.mix, mix_);
+  whole_.lse = gather(own_routing.lse, 1, lse_);
+  whole_.margin = gather(own_routing.margin, 1, margin_);
+  whole_.cutoff = gather(own_routing.cutoff, 1, cutoff_);
   if (!own_routing.levelled_scores.empty())
-    gather(own_routing.levelled_scores.data(), experts, whole_.levelled_scores, levelled_scores);
+    gather(own_routing.levelled_scores.data(), own_routing.scores.cols, whole_.levelled_scores);
   gather(own_routing.ids, whole_.ids);
   if (!own_routing.not_dropped.empty()) gather(own_routing.not_dropped, whole_.not_dropped);
 }
 
-void WholeRouter::gather(const float* own_values, std::size_t width, std::vector<float>& all, float*& view) const {
+float* WholeRouter::gather(const float* own_values, std::size_t width, std::vector<float>& all) const {
   all.resize(part_.all_tokens * width);
   part_.ranks->gather_all(own_values, part_.tokens() * width * sizeof(float), all.data());
-  view = all.data();
+  return all.data();
 }
 
 void WholeRouter::gather(const std::vector<std::int32_t>& own_values, std::vector<std::int32_t>& all) const {

@@ -11,11 +11,12 @@ namespace moescope {
 // A router's arrays for the tokens of the whole batch, on every rank.
 class WholeRouter {
  public:
-  WholeRouter(const RouterActivations<float>& own_routing, const BatchPart& part, int n_experts, int top_k);
+  WholeRouter(const RouterActivations<float>& own_routing, const BatchPart& part);
   const RouterActivations<float>& get() const { return part_.ranks ? whole_ : own_routing_; }
 
  private:
-  void gather(const float* own_values, std::size_t width, std::vector<float>& all, float*& view) const;
+  // Gathers `width` values of each token, and returns those of all tokens.
+  float* gather(const float* own_values, std::size_t width, std::vector<float>& all) const;
   void gather(const std::vector<std::int32_t>& own_values, std::vector<std::int32_t>& all) const;
 
   const RouterActivations<float>& own_routing_;

@@ -135,7 +135,7 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   assert(batch.sequences == sequences() && batch.length == length() && config_.router.top_k == top_k_);
   quant_statistics_ = quant_statistics;
   step_ = step;
-  padding_ = batch.padding.empty() ? nullptr : batch.padding.data() + part_.first_token();
+  padding_ = batch.padding.empty() ? Mask() : Mask(batch.padding).subspan(part_.first_token(), part_.tokens());
   killed_ = killed_masks(config_);
   for (std::size_t i = 0; i < tables_.size(); ++i)
     tables_[i].look_up({batch.input.data() + part_.first_token(), part_.tokens()}, given_ids_[i]);
@@ -157,13 +157,13 @@ template <class T>
 void Transformer<T>::moe_forward(int layer, const T* expert_bias, PhaseClock& clock) {
   const HalfRows& rows = blocks_[layer].ffn_rows;
   const std::size_t i = moe_index(layer);
-  const RoutingInputs limits{killed(i),
-                             hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_),
-                                      static_cast<std::uint64_t>(layer)}),
-                             i < given_ids_.size() ? given_ids_[i].data() : nullptr,
-                             replayed_ ? (*replayed_)[i].data() : nullptr,
-                             config_.router.count_padding ? nullptr : padding_,
-                             microbatches()};
+  RoutingInputs limits{.killed = killed(i),
+                       .noise_seed = hash_of({static_cast<std::uint64_t>(config_.seed),
+                                              static_cast<std::uint64_t>(step_), static_cast<std::uint64_t>(layer)}),
+                       .microbatches = microbatches()};
+  if (i < given_ids_.size()) limits.given_ids = given_ids_[i];
+  if (replayed_) limits.replayed = (*replayed_)[i];
+  if (!config_.router.count_padding) limits.padding = padding_;
   moe_layer_.forward({weights().layers[layer], moe_[i], moe_ws_, precision_of(layer), clock}, rows.h, rows.x,
                      expert_bias, block_output(layer), limits);
 }
@@ -278,7 +278,7 @@ void Transformer<T>::embed_backward(const Batch& batch) {
       const T* dx = dx_.row(t) + first;
       for (Index i = 0; i < width; ++i) row[i] += dx[i];
     }
-    add_pairwise(sums.data(), table, part_.shards, table);
+    add_pairwise(Matrix<T>(sums.data(), part_.shards, table));
     for (Index v = 0; v < vocab; ++v) std::copy_n(sums.data() + v * width, width, gradient.row(v) + first);
   });
 }
@@ -286,8 +286,9 @@ void Transformer<T>::embed_backward(const Batch& batch) {
 template <class T>
 double Transformer<T>::head_forward(const Batch& batch) {
   linear_forward<T>(head_rows_.h, weights().output, logits_, false, head_precision());
-  return cross_entropy<T>(logits_, {batch.target.data() + part_.first_token(), batch.real_tokens(), padding_}, part_,
-                          dlogits_, token_loss_);
+  return cross_entropy<T>(
+      logits_, {std::span(batch.target).subspan(part_.first_token(), part_.tokens()), batch.real_tokens(), padding_},
+      part_, dlogits_, token_loss_);
 }
 
 template <class T>

@@ -19,7 +19,6 @@
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/phase_clock.h"
 #include "core/model/layers/precision.h"
-#include "core/model/moe/expert_table.h"
 #include "core/model/moe/moe_layer.h"
 #include "core/model/text/dataset.h"
 
@@ -63,15 +62,15 @@ class Transformer {
   void backward(const Batch& batch, PhaseClock& clock);
 
   // Values of the last forward pass.
-  const T* logits() const { return logits_.data; }          // [T, V]
-  const T* token_losses() const { return token_loss_; }     // [T] nats; 0 for padding
-  const std::uint8_t* padding() const { return padding_; }  // [T] 1: padding; nullptr: no padding
+  const T* logits() const { return logits_.data; }       // [T, V]
+  const T* token_losses() const { return token_loss_; }  // [T] nats; 0 for padding
+  Mask padding() const { return padding_; }              // [T]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const T* largest_scores(int layer) const {  // attention scores, [B, H] for this rank's sequences
     return blocks_[layer].attention.largest;
   }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
-  const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
+  Mask killed(std::size_t moe) const { return killed_.empty() ? Mask() : Mask(killed_[moe]); }  // [E]
   // Rows and their names, in the order in which the forward pass computes them. rows_of() has a block's rows except
   // those of an MoE layer, and rows_of_head() has the rows after the last block.
   using NamedRows = std::pair<Matrix<T>, const char*>;
@@ -128,7 +127,7 @@ class Transformer {
   OperandTap* tap_ = nullptr;
   const std::vector<std::vector<std::int32_t>>* replayed_ = nullptr;
   std::int64_t step_ = 0;
-  const std::uint8_t* padding_ = nullptr;  // [T] of the batch of the last forward pass
+  Mask padding_;  // [T] of the batch of the last forward pass
   ExpertMasks killed_;
   std::vector<ExpertTable> tables_;                   // tables of the first router.n_hash_layers MoE layers
   std::vector<std::vector<std::int32_t>> given_ids_;  // experts that the tables choose for this batch, [layer][T, K]

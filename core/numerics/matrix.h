@@ -4,6 +4,7 @@
 #include <cassert>
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <type_traits>
 
 namespace moescope {
@@ -38,6 +39,7 @@ struct Matrix {
     assert(r >= 0 && r <= rows);
     return data + r * stride;
   }
+  std::span<T> values(Index r) const { return {row(r), static_cast<std::size_t>(cols)}; }
   T& at(Index r, Index c) const {
     assert(r >= 0 && r < rows && c >= 0 && c < cols);
     return data[r * stride + c];

@@ -55,12 +55,12 @@ RoutedTokens routed_tokens(const Transformer<float>& model, const RouterActivati
   RoutedTokens out;
   out.experts = model.config().model.n_experts;
   out.top_k = model.top_k();
-  const auto rows = [&](const float* values, std::size_t width) {
-    return std::vector<float>(values + first * width, values + (first + count) * width);
+  const auto rows = [&](const Matrix<const float>& all) {
+    return std::vector<float>(all.row(first), all.row(first + count));
   };
-  out.logits = rows(router.judged(model.config().router), size(out.experts));  // those that decide the choice
-  out.scores = rows(router.scores, size(out.experts));
-  out.margin = rows(router.margin, 1);
+  out.logits = rows(router.judged(model.config().router));  // those that decide the choice
+  out.scores = rows(router.scores);
+  out.margin.assign(router.margin + first, router.margin + first + count);
   const auto ids = router.ids.begin() + static_cast<std::ptrdiff_t>(first) * out.top_k;
   out.ids.assign(ids, ids + static_cast<std::ptrdiff_t>(count) * out.top_k);
   return out;

@@ -69,7 +69,7 @@ bool counts_decide(const RouterConfig& config) {
 RouterRoundingFrame count_rounding(const Learner<float>& learner, std::size_t moe) {
   const Transformer<float>& model = learner.model();
   const RouterActivations<float>& routed = model.moe()[moe].router;
-  const std::uint8_t* killed = model.killed(moe);
+  const Mask killed = model.killed(moe);
   const std::vector<double> exact = bias_directions(routed.rows_per_expert, killed);
   const std::vector<double> rounded =
       directions_in_bf16(bf16_counts(model.part(), routed.sent(), learner.config.model.n_experts), killed);

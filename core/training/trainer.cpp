@@ -52,7 +52,7 @@ float dropped_share(const RouterConfig& config, const RouterActivations<float>& 
 
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
                          std::span<const float> expert_bias, const LoadWindow& window, const LoadPlanner& planner) {
-  RouterFrame frame = sum_router(config.router, config.model.n_experts, router);
+  RouterFrame frame = sum_router(config.router, router);
   frame.layer = layer;
   frame.tokens_per_expert = router.tokens_per_expert;
   frame.expert_bias.assign(expert_bias.begin(), expert_bias.end());
@@ -68,9 +68,8 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
 void add_biases_for_shares(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) {
   const Transformer<float>& model = learner.model();
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const WholeRouter router(model.moe()[i].router, model.part(), learner.config.model.n_experts, model.top_k());
-    layers[i].bias_for_share_EQ =
-        biases_for_shares(learner.config.router, learner.config.model.n_experts, router.get());
+    const WholeRouter router(model.moe()[i].router, model.part());
+    layers[i].bias_for_share_EQ = biases_for_shares(learner.config.router, router.get());
   }
 }
 
@@ -214,7 +213,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
     const int layer = config.model.n_dense_layers + static_cast<int>(i);
     s.windows[i].push(moe[i].router.tokens_per_expert);
     if (!with_arrays) continue;
-    const WholeRouter router(moe[i].router, model.part(), config.model.n_experts, model.top_k());
+    const WholeRouter router(moe[i].router, model.part());
     if (!writes) continue;
     frame.routers.push_back(
         router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i], s.planners[i]));

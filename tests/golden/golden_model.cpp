@@ -332,7 +332,7 @@ class Checker {
     const RouterActivations<T>& router = learner_.model().moe()[moe].router;
     const std::string prefix = "first." + layer_name(moe) + ".router.", place = layer_name(moe);
     if (const TensorView* view = expected_.find(prefix + "scores")) {
-      const std::vector<T> ours(router.scores, router.scores + view->elements());
+      const std::vector<T> ours(router.scores.data, router.scores.data + view->elements());
       report_.add("router scores", largest_difference(ours, view->doubles()), limits_.scores, place);
     }
     if (const TensorView* view = expected_.find(prefix + "counts"))
@@ -340,7 +340,7 @@ class Checker {
                   limits_.first_counts, place);
     // Compared in ascending order of experts, which our choices have except with forced balance.
     std::vector<std::int32_t> ids = router.ids;
-    std::vector<T> mix(router.mix, router.mix + ids.size());
+    std::vector<T> mix(router.mix.data, router.mix.data + ids.size());
     sort_choices(ids, mix);
     const TensorView* expected_ids = expected_.find(prefix + "ids");
     if (!expected_ids) return;

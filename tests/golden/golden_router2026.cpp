@@ -12,9 +12,7 @@
 #include "core/cluster/ranks/eplb.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/model/moe/bias_rules.h"
-#include "core/model/moe/expert_table.h"
-#include "core/model/moe/quantile_balance.h"
-#include "core/model/moe/token_drop.h"
+#include "core/model/moe/router.h"
 #include "core/numerics/size.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"
@@ -119,8 +117,8 @@ Routed route(const RouterConfig& config, const std::vector<float>& logits, const
                         a);
   return {a.ids,
           {a.tokens_per_expert.begin(), a.tokens_per_expert.end()},
-          {a.scores, a.scores + tokens * experts},
-          {a.mix, a.mix + a.ids.size()},
+          {a.scores.data, a.scores.data + a.scores.size()},
+          {a.mix.data, a.mix.data + a.mix.size()},
           {a.cutoff, a.cutoff + tokens},
           {a.margin, a.margin + tokens}};
 }
@@ -136,7 +134,7 @@ Routed route_scores(const RouterConfig& config, const std::vector<float>& scores
   std::vector<float> choice(experts);
   for (std::size_t t = 0; t < tokens; ++t) {
     for (std::size_t e = 0; e < experts; ++e) choice[e] = scores[t * experts + e] + bias[e];
-    choose_experts<float>(config, choice, r.ids.data() + t * top_k, nullptr, &r.cutoff[t]);
+    choose_experts<float>(config, choice, r.ids.data() + t * top_k, {}, &r.cutoff[t]);
     mixing_weights(config, scores.data() + t * experts, r.ids.data() + t * top_k, r.gates.data() + t * top_k);
     for (std::size_t k = 0; k < top_k; ++k) ++r.load[size(r.ids[t * top_k + k])];
   }
@@ -188,6 +186,7 @@ void check_global_batch(const Case& c) {
     const std::vector<float> bias = c.floats("bias", s, steps + 1);
     const auto bins = quantile_bins<float>(bias, c.meta(5));
     std::vector<std::uint32_t> counts(experts * size(bins.count));
+    const Matrix<std::uint32_t> table(counts.data(), experts, bins.count);
     std::vector<std::int32_t> load(experts);
     for (std::size_t m = 0; m < microbatches; ++m) {
       const std::size_t at = s * microbatches + m, parts = steps * microbatches;
@@ -198,7 +197,7 @@ void check_global_batch(const Case& c) {
       all_within(tally.gates, routed.gates, c.floats("gates", at, parts), 0, kGates);
       const std::vector<float> unpadded = without_padding(c, m, microbatches, scores, experts);
       const std::vector<float> cutoff = without_padding(c, m, microbatches, routed.cutoff, 1);
-      count_distances(bins, unpadded.data(), cutoff.data(), cutoff.size(), c.meta(0), counts.data());
+      count_distances<float>(bins, {unpadded.data(), cutoff.size(), experts}, cutoff.data(), table);
       const std::vector<std::int32_t> counted = route_scores(config, unpadded, bias).load;
       for (std::size_t e = 0; e < experts; ++e) load[e] += counted[e];
       const Routed live = route(config, c.floats("logits", at, parts), bias);
@@ -210,7 +209,7 @@ void check_global_batch(const Case& c) {
     all_equal(tally.load, load, c.integers("load", s, steps));
     std::vector<float> next = bias;
     const std::vector<std::uint32_t> stored(histogram.begin(), histogram.end());
-    bias_from_counts<float>(bins, stored.data(), config.top_k, next);
+    bias_from_counts<float>(bins, {stored.data(), experts, bins.count}, config.top_k, next);
     all_within(tally.bias, next, c.floats("bias", s + 1, steps + 1), 2e-6, 0);
   }
 }
@@ -253,7 +252,8 @@ void check_microbatches(const Case& c) {
       all_equal(tally.ids, routed.ids, c.integers("ids", at, parts));
       all_within(tally.gates, routed.gates, c.floats("gates", at, parts), 0, 1e-6);
       std::vector<float> local(experts);
-      bias_of_microbatch<float>(logits.data(), routed.cutoff.data(), routed.cutoff.size(), config.top_k, local);
+      bias_of_microbatch<float>({logits.data(), routed.cutoff.size(), experts}, routed.cutoff.data(), config.top_k,
+                                local);
       all_same(tally.local, negated(local), c.floats("beta_local", at, parts));
       for (std::size_t e = 0; e < experts; ++e) sum[e] += local[e] / static_cast<float>(microbatches);
       for (std::size_t e = 0; e < experts; ++e) load[e] += routed.load[e];

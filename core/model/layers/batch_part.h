@@ -7,9 +7,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/cluster/ranks/ranks.h"
+#include "core/numerics/matrix.h"
 
 namespace moescope {
 
@@ -46,15 +49,21 @@ struct BatchPart {
   int all_sequences() const { return sequences * rank_count; }
 };
 
-// Adds `parts` arrays of `count` values, `stride` apart, pairwise into the first. `parts` must be a power of two.
+// Adds the rows of `parts` pairwise into the first. Their number must be a power of two.
 template <class T>
-void add_pairwise(T* values, std::size_t count, int parts, std::size_t stride) {
-  for (int distance = 1; distance < parts; distance *= 2)
-    for (int p = 0; p + distance < parts; p += 2 * distance) {
-      T* sum = values + static_cast<std::size_t>(p) * stride;
-      const T* other = sum + static_cast<std::size_t>(distance) * stride;
-      for (std::size_t i = 0; i < count; ++i) sum[i] += other[i];
+void add_pairwise(const Matrix<T>& parts) {
+  for (Index distance = 1; distance < parts.rows; distance *= 2)
+    for (Index p = 0; p + distance < parts.rows; p += 2 * distance) {
+      T* sum = parts.row(p);
+      const T* other = parts.row(p + distance);
+      for (Index i = 0; i < parts.cols; ++i) sum[i] += other[i];
     }
+}
+
+// Marks tokens or experts; empty: none.
+using Mask = std::span<const std::uint8_t>;
+inline bool is_set(Mask mask, std::size_t i) {
+  return !mask.empty() && mask[i] != 0;
 }
 
 // Returns the sum of a figure over all tokens of the batch. `of_shard(first, end)` returns the sum over the tokens
@@ -65,7 +74,7 @@ double sum_over_batch(const BatchPart& part, const OfShard& of_shard) {
   const auto rows = static_cast<std::size_t>(part.shard_rows());
   for (int s = 0; s < part.shards; ++s)
     sums.push_back(of_shard(static_cast<std::size_t>(s) * rows, static_cast<std::size_t>(s + 1) * rows));
-  add_pairwise(sums.data(), 1, part.shards, 1);
+  add_pairwise(Matrix<double>(sums.data(), sums.size(), 1));
   sum_over_ranks(part.ranks, sums.data(), 1);
   return sums[0];
 }

@@ -29,9 +29,9 @@ double cross_entropy(ConstMatrix<T> logits, const LossTargets& targets, const Ba
                      T* loss) {
   const T share = T{1} / static_cast<T>(targets.counted);
   parallel_slices(part.tokens(), kLossTokens, [&](Index first, Index last) {
-    loss_rows<T>(logits.row_block(first, last - first), targets.next + first, share,
+    loss_rows<T>(logits.row_block(first, last - first), targets.next.data() + first, share,
                  dlogits.row_block(first, last - first), loss + first);
-    if (!targets.padding) return;
+    if (targets.padding.empty()) return;
     for (Index t = first; t < last; ++t) {
       if (!targets.padding[t]) continue;
       loss[t] = T{0};

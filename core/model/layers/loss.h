@@ -10,9 +10,9 @@
 namespace moescope {
 
 struct LossTargets {
-  const std::int32_t* next;               // [T] the token that follows each token of this rank
-  std::size_t counted;                    // tokens of the whole batch that are not padding
-  const std::uint8_t* padding = nullptr;  // [T] 1: no loss and no gradient; nullptr: no padding
+  std::span<const std::int32_t> next;  // [T] the token that follows each token of this rank
+  std::size_t counted;                 // tokens of the whole batch that are not padding
+  Mask padding = {};                   // [T] tokens without loss and gradient
 };
 
 // Returns the mean loss over the whole batch. logits_TV are those of this rank's tokens. Writes dlogits_TV = (softmax -

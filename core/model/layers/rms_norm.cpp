@@ -122,7 +122,7 @@ void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, 
     for (Index slice = 1; slice < slices; ++slice)
       for (Index i = 0; i < dim; ++i) sum[i] += partial.row(s * slices + slice)[i];
   }
-  add_pairwise(partial.data, dim, static_cast<int>(shards), slices * dim);
+  add_pairwise(Matrix<T>(partial.data, shards, dim, slices * dim));
   std::copy_n(partial.data, dim, gradient.dweight);
 }
 

@@ -119,7 +119,7 @@ void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<
   if (latent) linear_forward<T>(h, w.latent_down, a.latent_rows, false, unquantized(precision));
   send_tokens(pass, h);
   experts_forward(pass, h);
-  combine_forward<T>(a.plan, latent ? Matrix<const T>() : residual, a.router.mix, a.y, latent ? a.mixed : y);
+  combine_forward<T>(a.plan, latent ? Matrix<const T>() : residual, a.router.mix.data, a.y, latent ? a.mixed : y);
   if (latent) {
     parallel_copy(residual.data, residual.size(), y.data);
     latent_up(pass, y);
@@ -254,7 +254,7 @@ void MoeLayer<T>::backward(const MoePass<T>& pass, const LayerView<T>& g, ConstM
     shared_backward(pass, g, h, dy, dh);
   }
   clock.enter(Phase::router);
-  router_backward<T>(config_.router, part_, {w.gate, h, nullptr}, a.router, {ws.dmix, ws.dlogits, g.gate, dh, true},
+  router_backward<T>(config_.router, {w.gate, h, nullptr}, a.router, {ws.dmix, ws.dlogits, g.gate, dh, true},
                      precision.linear_precision(Gemm::gate));
 }
 
@@ -268,10 +268,10 @@ SlotRows<T> MoeLayer<T>::gradient_rows(const MoePass<T>& pass, ConstMatrix<T> dy
   std::fill_n(ws.dmix, a.plan.slot_of_choice.size(), T{0});  // the gradients of dropped copies are 0
   if (!part_.ranks && payload == TokenPayload::fp32 && !captures(pass.precision, kCombineGradient))
     return [dy, &a, &ws](SlotRange range, Matrix<T> space) {
-      combine_backward<T>(a.plan, range, dy, a.router.mix, a.y, space, ws.dmix);
+      combine_backward<T>(a.plan, range, dy, a.router.mix.data, a.y, space, ws.dmix);
       return space;
     };
-  combine_backward<T>(a.plan, dy, a.router.mix, a.y, ws.dy, ws.dmix);
+  combine_backward<T>(a.plan, dy, a.router.mix.data, a.y, ws.dy, ws.dmix);
   send(payload, kCombineGradient, arrived(a.plan, ws.dy), pass.precision);
   const Matrix<T> rows = part_.ranks ? ws.rows_at_experts : ws.dy;
   if (part_.ranks) a.exchange.to_experts(transfer_format(payload, kCombineGradient), ws.dy, rows);

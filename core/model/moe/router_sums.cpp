@@ -34,15 +34,16 @@ std::size_t bin_of(float value, int bins) {
   return half_octave_bin(value, bins);
 }
 
-SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, const RouterConfig& config,
+SliceSums sum_tokens(std::size_t first, std::size_t last, const RouterConfig& config,
                      const RouterActivations<float>& router) {
+  const std::size_t experts = router.scores.cols;
   const std::size_t top_k = config.top_k;
   const int bins = score_bins(config);
   SliceSums sums{std::vector<double>(experts), std::vector<double>(experts)};
   for (std::size_t t = first; t < last; ++t) {
-    if (router.padding && router.padding[t]) continue;
+    if (is_set(router.padding, t)) continue;
     ++sums.tokens;
-    const float* scores = router.scores + t * experts;
+    const float* scores = router.scores.row(t);
     float total = 0;
     for (std::size_t e = 0; e < experts; ++e) total += scores[e];
     const float inv = total > 0 ? 1 / total : 0;
@@ -50,7 +51,7 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, c
     for (std::size_t e = 0; e < experts; ++e) ++sums.scores[bin_of(scores[e], bins)];
     for (std::size_t j = t * top_k; j < (t + 1) * top_k; ++j) {
       const std::size_t e = router.ids[j];
-      sums.gate_mass[e] += router.mix[j];
+      sums.gate_mass[e] += router.mix.data[j];
       ++sums.chosen[bin_of(scores[e], bins)];
     }
     if (!std::isnan(router.margin[t])) ++sums.margins[bin_of(router.margin[t], margin_bins(config))];
@@ -62,36 +63,32 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, c
 
 }  // namespace
 
-std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts,
-                                     const RouterActivations<float>& router) {
-  const std::size_t experts = n_experts;
-  const std::size_t tokens = router.ids.size() / config.top_k;
+std::vector<float> biases_for_shares(const RouterConfig& config, const RouterActivations<float>& router) {
+  const Matrix<const float> judged = router.judged(config);
+  const std::size_t experts = judged.cols, tokens = judged.rows;
   const std::span cutoffs(router.cutoff, tokens);
   if (tokens < 2 || std::ranges::any_of(cutoffs, [](float cutoff) { return std::isnan(cutoff); })) return {};
-  const float* judged = router.judged(config);
-  const auto shares = bias_shares(config.top_k, n_experts);
+  const auto shares = bias_shares(config.top_k, experts);
   std::vector<float> biases(experts * kBiasShares);
-  parallel_for(n_experts, [&](int e) {
-    const std::size_t expert = e;
+  parallel_for(experts, [&](int e) {
     std::vector<float> missing_scores(tokens);
-    for (std::size_t t = 0; t < tokens; ++t) missing_scores[t] = cutoffs[t] - judged[t * experts + expert];
+    for (std::size_t t = 0; t < tokens; ++t) missing_scores[t] = cutoffs[t] - judged.row(t)[e];
     std::ranges::sort(missing_scores);
     for (std::size_t q = 0; q < kBiasShares; ++q) {
       const double place = shares[q] * (tokens - 1);
       const auto below = std::min(static_cast<std::size_t>(place), tokens - 2);
-      biases[expert * kBiasShares + q] =
+      biases[e * kBiasShares + q] =
           static_cast<float>(std::lerp(missing_scores[below], missing_scores[below + 1], place - below));
     }
   });
   return biases;
 }
 
-RouterFrame sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router) {
-  const std::size_t experts = n_experts, top_k = config.top_k;
-  const std::size_t tokens = router.ids.size() / top_k;
+RouterFrame sum_router(const RouterConfig& config, const RouterActivations<float>& router) {
+  const std::size_t experts = router.scores.cols, tokens = router.scores.rows;
   std::vector<SliceSums> slices((tokens + kSummedTokens - 1) / kSummedTokens);
   parallel_slices(tokens, kSummedTokens, [&](std::size_t first, std::size_t last) {
-    slices[first / kSummedTokens] = sum_tokens(first, last, experts, config, router);
+    slices[first / kSummedTokens] = sum_tokens(first, last, config, router);
   });
   SliceSums total{std::vector<double>(experts), std::vector<double>(experts)};
   for (const SliceSums& slice : slices) {

@@ -32,7 +32,7 @@ TEST(Agreement, IsOfTheDefinitions) {
   EXPECT_NEAR(all.ratios.k3(), ((1.8 - 1 - std::log(1.8)) + (3 - 1 - std::log(3))) / 3, 1e-6);
   EXPECT_NEAR(all.ratios.ratio_beyond_2(), 1.0 / 3, 1e-9) << "token 2 alone";
   const std::vector<std::uint8_t> padding = {0, 0, 1};
-  const Agreement real = agreement(run, reference, padding.data());
+  const Agreement real = agreement(run, reference, padding);
   EXPECT_NEAR(real.kl, kl0 / 2, 1e-6);
   EXPECT_EQ(real.ratios.ratio_beyond_2(), 0);
   const Agreement itself = agreement(run, run);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/model/moe/bias_rules.h"
-#include "core/model/moe/moving_quantile.h"
 #include "core/model/moe/router.h"
 
 namespace moescope {
@@ -51,7 +50,7 @@ TEST(Smebu, WithoutCentringAndMomentumEachExpertIsByItself) {
 TEST(Smebu, AKilledExpertKeepsItsBiasAndIsInNoMean) {
   const std::vector<std::uint8_t> killed = {0, 0, 1};
   std::vector<double> bias = {0, 0, 7}, momentum;
-  update_by_smebu<double>(smebu(), std::vector<std::uint32_t>{3, 1, 0}, bias, momentum, killed.data());
+  update_by_smebu<double>(smebu(), std::vector<std::uint32_t>{3, 1, 0}, bias, momentum, killed);
   EXPECT_EQ(bias[2], 7);
   EXPECT_EQ(momentum[2], 0);
   EXPECT_NEAR(bias[1], 0.05 * std::tanh(1.0), 1e-15);
@@ -81,7 +80,7 @@ TEST(MovingQuantile, IsTheFormulaInEverySequence) {
   std::vector<double> scores(kSequences * kLength * kExperts), levelled_scores;
   for (double& score : scores) score = std::uniform_real_distribution<double>(0, 1)(rng);
   const BatchPart part(kSequences, kLength);
-  level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, nullptr, levelled_scores);
+  level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, {}, levelled_scores);
   for (std::size_t s = 0; s < kSequences; ++s)
     for (std::size_t e = 0; e < kExperts; ++e) {
       std::vector<double> of_expert;
@@ -95,7 +94,7 @@ TEST(MovingQuantile, IsTheFormulaInEverySequence) {
     }
   const std::vector<std::uint8_t> killed = {0, 0, 1, 0, 0};
   std::vector<double> of_four;
-  level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, killed.data(), of_four);
+  level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, killed, of_four);
   std::vector<double> first;
   for (std::size_t t = 0; t < 100; ++t) first.push_back(scores[t * kExperts]);
   EXPECT_NEAR(of_four[99 * kExperts], first[99] - 0.7 * quantile_by_definition(first, 99, 0.5), 1e-12);
@@ -138,9 +137,9 @@ TEST(MovingQuantile, LooksBackOnly) {
   std::vector<float> scores(2 * 50 * 8), before, after;
   for (float& score : scores) score = std::uniform_real_distribution<float>(0, 1)(rng);
   const BatchPart part(2, 50);
-  level_sequences<float>(c, part, {scores.data(), 100, 8}, nullptr, before);
+  level_sequences<float>(c, part, {scores.data(), 100, 8}, {}, before);
   for (std::size_t i = 30 * 8; i < 50 * 8; ++i) scores[i] = 0;
-  level_sequences<float>(c, part, {scores.data(), 100, 8}, nullptr, after);
+  level_sequences<float>(c, part, {scores.data(), 100, 8}, {}, after);
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (i < 30 * 8 || i >= 50 * 8) ASSERT_EQ(before[i], after[i]) << i;
   }

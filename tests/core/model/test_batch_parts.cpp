@@ -42,7 +42,7 @@ class RouterParts : public testing::Test {
   double loss() {
     RoutingInputs limits;
     limits.microbatches = microbatches_;
-    limits.padding = padding_.empty() ? nullptr : padding_.data();
+    limits.padding = padding_;
     router_forward<double>(config_, part_, inputs(), a_, {}, limits);
     return a_.aux_loss + a_.z_loss;
   }
@@ -51,7 +51,7 @@ class RouterParts : public testing::Test {
     loss();
     std::vector<double> dgate(gate_.size()), dh(h_.size()), dlogits(kPartTokens * kPartExperts),
         dmix(static_cast<std::size_t>(kPartTokens * config_.top_k), 0.0);
-    router_backward<double>(config_, part_, inputs(), a_,
+    router_backward<double>(config_, inputs(), a_,
                             {dmix.data(),
                              {dlogits.data(), kPartTokens, kPartExperts},
                              {dgate.data(), kPartExperts, kPartDim},

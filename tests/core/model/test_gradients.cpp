@@ -202,13 +202,13 @@ TEST_P(RouterGradients, GateAndInput) {
   const RouterInputs<double> in{{gate.data(), kExperts, kDim}, {h.data(), kTokens, kDim}, bias.data()};
   const auto loss = [&] {
     router_forward(config, {kSequences, kLength}, in, a);
-    return weighted_sum(r, a.mix) + a.aux_loss + a.z_loss;
+    return weighted_sum(r, a.mix.data) + a.aux_loss + a.z_loss;
   };
   loss();
   for (std::size_t i = 0; i < r.size(); ++i)
     if (a.sent()[i] < 0) r[i] = 0;  // combine_backward() gives copies that are not sent no gradient
   std::vector<double> dlogits(kTokens * kExperts), dgate(gate.size()), dh(h.size());
-  router_backward<double>(config, {kSequences, kLength}, in, a,
+  router_backward<double>(config, in, a,
                           {r.data(),
                            {dlogits.data(), kTokens, kExperts},
                            {dgate.data(), kExperts, kDim},
@@ -319,10 +319,10 @@ TEST(Gradients, CrossEntropy) {
   const std::vector<std::int32_t> target = {0, 18, 3, 7, 7};
   std::vector<double> dlogits(logits.size()), scratch(logits.size()), token_loss(kTokens);
   const Matrix<const double> in(logits.data(), kTokens, kVocab);
-  cross_entropy<double>(in, {target.data(), kTokens}, {1, kTokens}, {dlogits.data(), kTokens, kVocab},
+  cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {dlogits.data(), kTokens, kVocab},
                         token_loss.data());
   expect_gradient("logits", logits.data(), dlogits.data(), logits.size(), [&] {
-    return cross_entropy<double>(in, {target.data(), kTokens}, {1, kTokens}, {scratch.data(), kTokens, kVocab},
+    return cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {scratch.data(), kTokens, kVocab},
                                  token_loss.data());
   });
 }

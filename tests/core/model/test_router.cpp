@@ -8,11 +8,8 @@
 
 #include "core/frame/specialisation.h"
 #include "core/model/moe/bias_rules.h"
-#include "core/model/moe/expert_table.h"
-#include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/router.h"
 #include "core/model/moe/router_sums.h"
-#include "core/model/moe/token_drop.h"
 
 namespace moescope {
 namespace {
@@ -109,18 +106,18 @@ TEST(RouterForward, BiasChoosesButDoesNotWeigh) {
   // The scores with bias are 0.5, -0.27, 0.77, 0.88: experts 2 and 3 are chosen, weighted by their scores without bias.
   EXPECT_EQ(r->a.ids, (Ids{2, 3}));
   const double s2 = sigmoid(-1), s3 = sigmoid(2);
-  EXPECT_NEAR(r->a.mix[0], 2.5 * s2 / (s2 + s3), 1e-15);
-  EXPECT_NEAR(r->a.mix[1], 2.5 * s3 / (s2 + s3), 1e-15);
+  EXPECT_NEAR(r->a.mix.data[0], 2.5 * s2 / (s2 + s3), 1e-15);
+  EXPECT_NEAR(r->a.mix.data[1], 2.5 * s3 / (s2 + s3), 1e-15);
   c.route_norm = false;
-  EXPECT_NEAR(route(c, {0.0, 1.0, -1.0, 2.0}, {0.0, -1.0, 0.5, 0.0})->a.mix[0], 2.5 * s2, 1e-15);
+  EXPECT_NEAR(route(c, {0.0, 1.0, -1.0, 2.0}, {0.0, -1.0, 0.5, 0.0})->a.mix.data[0], 2.5 * s2, 1e-15);
 }
 
 TEST(RouterForward, SoftmaxScoresSumToOne) {
   RouterConfig c;
   c.score_func = ScoreFunc::softmax;
   const auto r = route(c, {std::log(1.0), std::log(2.0), std::log(5.0)}, {0, 0, 0});
-  EXPECT_NEAR(r->a.scores[0], 0.125, 1e-15);
-  EXPECT_NEAR(r->a.scores[2], 0.625, 1e-15);
+  EXPECT_NEAR(r->a.scores.data[0], 0.125, 1e-15);
+  EXPECT_NEAR(r->a.scores.data[2], 0.625, 1e-15);
 }
 
 TEST(RouterForward, ForcedBalanceGoesRound) {
@@ -130,7 +127,7 @@ TEST(RouterForward, ForcedBalanceGoesRound) {
   const auto r = route(c, {3, 0, 0, 0, 0}, {9, 0, 0, 0, 0}, 3);
   EXPECT_EQ(r->a.ids, (Ids{0, 1, 2, 3, 4, 0}));
   EXPECT_EQ(r->a.tokens_per_expert, (std::vector<std::uint32_t>{2, 1, 1, 1, 1}));
-  EXPECT_NEAR(r->a.mix[5], sigmoid(3) / (sigmoid(3) + 0.5), 1e-15);
+  EXPECT_NEAR(r->a.mix.data[5], sigmoid(3) / (sigmoid(3) + 0.5), 1e-15);
 }
 
 TEST(RouterForward, AuxiliaryLossIsItsCoefficientWhenBalanced) {
@@ -224,8 +221,7 @@ TEST(ExpertBias, MovesInProportionToTheShortfall) {
 
 TEST(ExpertBias, ShortfallsAreThoseOfTheLiving) {
   const std::vector<std::uint8_t> killed = {1, 0, 0, 0};
-  EXPECT_EQ(relative_shortfalls(std::vector<std::uint32_t>{0, 8, 4, 0}, killed.data()),
-            (std::vector<double>{0, -1, 0, 1}));
+  EXPECT_EQ(relative_shortfalls(std::vector<std::uint32_t>{0, 8, 4, 0}, killed), (std::vector<double>{0, -1, 0, 1}));
   EXPECT_EQ(relative_shortfalls(std::vector<std::uint32_t>{0, 0}), (std::vector<double>{0, 0}));
 }
 
@@ -233,24 +229,26 @@ TEST(RouterForward, SqrtSoftplusScores) {
   RouterConfig c;
   c.score_func = ScoreFunc::sqrtsoftplus;
   const auto r = route(c, {0, 1, 30, -30, 1000, -1000}, {0, 0, 0, 0, 0, 0});
-  EXPECT_NEAR(r->a.scores[0], std::sqrt(std::log(2.0)), 1e-15);
-  EXPECT_NEAR(r->a.scores[1], std::sqrt(std::log(1 + std::exp(1.0))), 1e-15);
-  EXPECT_NEAR(r->a.scores[2], std::sqrt(30.0), 1e-12);
-  EXPECT_NEAR(r->a.scores[3], std::exp(-15.0), 1e-20);
-  EXPECT_NEAR(r->a.scores[4], std::sqrt(1000.0), 1e-12);
-  EXPECT_EQ(r->a.scores[5], 0);
+  EXPECT_NEAR(r->a.scores.data[0], std::sqrt(std::log(2.0)), 1e-15);
+  EXPECT_NEAR(r->a.scores.data[1], std::sqrt(std::log(1 + std::exp(1.0))), 1e-15);
+  EXPECT_NEAR(r->a.scores.data[2], std::sqrt(30.0), 1e-12);
+  EXPECT_NEAR(r->a.scores.data[3], std::exp(-15.0), 1e-20);
+  EXPECT_NEAR(r->a.scores.data[4], std::sqrt(1000.0), 1e-12);
+  EXPECT_EQ(r->a.scores.data[5], 0);
 }
 
 // One token, top 2 of 4, scores of sqrt(softplus) far above 1.
 TEST(RouterSums, ScoresWithoutAnUpperEndHaveBinsAboveOne) {
   RouterActivations<float> a;
   std::vector<float> scores{0.5f, 3.0f, 1.0f, 40.0f}, mix{0.5f, 0.5f}, margin{2.0f};
-  a.scores = scores.data(), a.mix = mix.data(), a.margin = margin.data();
+  a.scores = {scores.data(), 1, 4};
+  a.mix = {mix.data(), 1, 2};
+  a.margin = margin.data();
   a.ids = {1, 3};
   RouterConfig c;
   c.top_k = 2;
   c.score_func = ScoreFunc::sqrtsoftplus;
-  const RouterFrame wide = sum_router(c, 4, a);
+  const RouterFrame wide = sum_router(c, a);
   ASSERT_EQ(wide.score_chosen.size(), static_cast<std::size_t>(kWideHalfOctaves));
   EXPECT_EQ(wide.score_chosen[43], 1u);    // 2.83 to 4
   EXPECT_EQ(wide.score_chosen[47], 1u);    // from 11.3 on
@@ -258,10 +256,10 @@ TEST(RouterSums, ScoresWithoutAnUpperEndHaveBinsAboveOne) {
   EXPECT_EQ(wide.score_rejected[40], 1u);  // 1 to 1.41
   EXPECT_EQ(wide.margin_tokens[42], 1u);   // 2 to 2.83
   c.score_func = ScoreFunc::sigmoid;
-  EXPECT_EQ(sum_router(c, 4, a).score_chosen.size(), static_cast<std::size_t>(kHalfOctaves));
-  EXPECT_EQ(sum_router(c, 4, a).margin_tokens[39], 1u);
+  EXPECT_EQ(sum_router(c, a).score_chosen.size(), static_cast<std::size_t>(kHalfOctaves));
+  EXPECT_EQ(sum_router(c, a).margin_tokens[39], 1u);
   c.balance_rule = BalanceRule::quantile_microbatch;  // margins are those of gate outputs
-  EXPECT_EQ(sum_router(c, 4, a).margin_tokens[42], 1u);
+  EXPECT_EQ(sum_router(c, a).margin_tokens[42], 1u);
 }
 
 // 400 tokens, top 2 of 5, random scores. The share of an expert at its own bias is its load. The bias of its fair share
@@ -281,17 +279,19 @@ TEST(RouterSums, BiasesForSharesAreTheQuantilesThatBalance) {
       scores[t * experts + e] = std::uniform_real_distribution<float>(0, e == 1 ? 1.0f : 0.8f)(rng);
       choice[e] = scores[t * experts + e] + bias[e];
     }
-    choose_experts<float>(c, choice, a.ids.data() + t * top_k, nullptr, &cutoff[t]);
+    choose_experts<float>(c, choice, a.ids.data() + t * top_k, {}, &cutoff[t]);
     for (std::size_t j = 0; j < top_k; ++j) ++load[static_cast<std::size_t>(a.ids[t * top_k + j])];
   }
-  a.scores = scores.data(), a.cutoff = cutoff.data();
-  const std::vector<float> biases = biases_for_shares(c, experts, a);
+  a.scores = {scores.data(), tokens, experts};
+  a.cutoff = cutoff.data();
+  const std::vector<float> biases = biases_for_shares(c, a);
   ASSERT_EQ(biases.size(), experts * kBiasShares);
   std::vector<float> balanced = bias;
   const auto bins = quantile_bins<float>(bias, kQuantileBins);
   std::vector<std::uint32_t> counts(experts * kQuantileBins);
-  count_distances(bins, scores.data(), cutoff.data(), tokens, experts, counts.data());
-  bias_from_counts<float>(bins, counts.data(), top_k, balanced);
+  const Matrix<std::uint32_t> table(counts.data(), experts, kQuantileBins);
+  count_distances<float>(bins, {scores.data(), tokens, experts}, cutoff.data(), table);
+  bias_from_counts<float>(bins, table, top_k, balanced);
   float mean = 0;
   for (std::size_t e = 0; e < experts; ++e) mean += biases[e * kBiasShares + kFairShare] / experts;
   for (std::size_t e = 0; e < experts; ++e) {
@@ -302,7 +302,7 @@ TEST(RouterSums, BiasesForSharesAreTheQuantilesThatBalance) {
     EXPECT_NEAR(expert_biases[kFairShare] - mean, balanced[e], 2 * bins.width) << e;
   }
   cutoff[3] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(biases_for_shares(c, experts, a).empty()) << "a token to which nobody gave a choice";
+  EXPECT_TRUE(biases_for_shares(c, a).empty()) << "a token to which nobody gave a choice";
 }
 
 TEST(RouterForward, CutoffIsTheBestRejectedChoice) {
@@ -327,8 +327,9 @@ class QuantilesOfTwo : public testing::Test {
 TEST_F(QuantilesOfTwo, OfTheGlobalBatch) {
   const auto bins = quantile_bins<double>(bias_, 1000);
   std::vector<std::uint32_t> counts(2000);
-  count_distances(bins, scores_.data(), cutoff_.data(), 4, 2, counts.data());
-  bias_from_counts<double>(bins, counts.data(), 1, bias_);
+  const Matrix<std::uint32_t> table(counts.data(), 2, 1000);
+  count_distances<double>(bins, {scores_.data(), 4, 2}, cutoff_.data(), table);
+  bias_from_counts<double>(bins, table, 1, bias_);
   EXPECT_EQ(bias_[0], -bias_[1]);
   EXPECT_GE(bias_[1] - bias_[0], 0.2 - bins.width);
   EXPECT_LE(bias_[1] - bias_[0], 0.3 + bins.width);
@@ -336,7 +337,7 @@ TEST_F(QuantilesOfTwo, OfTheGlobalBatch) {
 
 TEST_F(QuantilesOfTwo, OfAMicrobatch) {
   std::vector<double> local(2);
-  bias_of_microbatch<double>(scores_.data(), cutoff_.data(), 4, 1, local);
+  bias_of_microbatch<double>({scores_.data(), 4, 2}, cutoff_.data(), 1, local);
   // Expert 0 keeps the two tokens in which it is farthest ahead; in the next it is 0.2 ahead. Expert 1 is never ahead
   // of its own score.
   EXPECT_NEAR(local[0], -0.2, 1e-15);
@@ -350,15 +351,16 @@ TEST_F(QuantilesOfTwo, AKilledExpertKeepsItsBiasAndIsInNoMean) {
   const std::vector<double> scores = {0.5, 0.4, 9, 0.5, 0.3, 9, 0.5, 0.2, 9, 0.5, 0.1, 9};
   const std::uint8_t killed[] = {0, 0, 1};
   std::vector<double> with = {0, 0, 7}, local(3);
-  bias_of_microbatch<double>(scores.data(), cutoff_.data(), 4, 1, local, killed);
+  bias_of_microbatch<double>({scores.data(), 4, 3}, cutoff_.data(), 1, local, killed);
   follow_bias<double>(local, 0, with, killed);
   EXPECT_EQ(with[2], 7);
   EXPECT_NEAR(with[1] - with[0], 0.2, 1e-15);
   const auto bins = quantile_bins<double>(with, 1000, killed);
   EXPECT_NEAR(bins.lowest, with[0] - 1, 1e-15);
   std::vector<std::uint32_t> counts(3000);
-  count_distances(bins, scores.data(), cutoff_.data(), 4, 3, counts.data());
-  bias_from_counts<double>(bins, counts.data(), 1, with, killed);
+  const Matrix<std::uint32_t> table(counts.data(), 3, 1000);
+  count_distances<double>(bins, {scores.data(), 4, 3}, cutoff_.data(), table);
+  bias_from_counts<double>(bins, table, 1, with, killed);
   EXPECT_EQ(with[2], 7);
   EXPECT_NEAR(with[0] + with[1], 0, 1e-12);
 }
@@ -385,8 +387,8 @@ TEST(TokenDrop, WhatIsDroppedIsRoutedButNotSent) {
   EXPECT_EQ(r->a.sent(), (Ids{0, 0, 0, -1, -1, -1}));
   EXPECT_EQ(r->a.tokens_per_expert, (std::vector<std::uint32_t>{6, 0, 0}));
   EXPECT_EQ(r->a.rows_per_expert, (std::vector<std::uint32_t>{3, 0, 0}));
-  EXPECT_GT(r->a.mix[2], 0);
-  EXPECT_EQ(r->a.mix[3], 0);
+  EXPECT_GT(r->a.mix.data[2], 0);
+  EXPECT_EQ(r->a.mix.data[3], 0);
 }
 
 TEST(ExpertTable, GivesEveryTokenIdExpertsOfItsOwn) {
