@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "app/actions/actions.h"
-#include "core/model/non_finite_place.h"
-#include "core/training/engine/recompute.h"
+#include "core/model/non_finite.h"
+#include "core/training/engine/retrain.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {

@@ -11,7 +11,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/logs/log_settings.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/judged_runs.h"

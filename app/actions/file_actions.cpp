@@ -35,7 +35,7 @@
 #include "core/config/setup_link.h"
 #include "core/files/assets.h"
 #include "core/files/whole_file.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/import.h"
 #include "widgets/microscaling/tensor_lab.h"

@@ -9,7 +9,7 @@
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/engine/reproduce.h"
+#include "core/training/engine/retrain.h"
 #include "core/training/trainer.h"
 #include "widgets/selection/selection.h"
 

@@ -10,7 +10,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/checkpoints/ablation/scans.h"
 #include "core/checkpoints/export_model.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/recording/marks.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/router/expert_panel.h"

@@ -13,7 +13,7 @@
 #include "app/actions/actions.h"
 #include "app/session/checkpoint_scan.h"
 #include "core/numerics/recipes.h"
-#include "core/training/engine/recompute.h"
+#include "core/training/engine/retrain.h"
 #include "widgets/panel/measured_experts.h"
 
 namespace moescope {

@@ -12,7 +12,7 @@
 
 #include "app/look/grouped.h"
 #include "app/session/settings.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/recording/history/step_axis.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"

@@ -30,8 +30,8 @@
 #include "core/logs/log_settings.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/export_trace.h"
+#include "core/training/checkpoint_folder.h"
 #include "core/training/engine/lock_step.h"
-#include "core/training/export_weights.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

@@ -9,7 +9,6 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "core/cluster/layer_model.h"
-#include "core/cluster/live_cost.h"
 #include "core/cluster/published_runs.h"
 
 namespace moescope {

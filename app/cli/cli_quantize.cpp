@@ -16,7 +16,7 @@
 #include "core/files/tensors/safetensors.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/numerics/quant_format.h"
+#include "core/numerics/number_format.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/recipes.h"
 #include "core/numerics/what_if.h"

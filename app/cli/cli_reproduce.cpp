@@ -10,7 +10,7 @@
 #include "app/program/kernel_restart.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/training/engine/reproduce.h"
+#include "core/training/engine/retrain.h"
 
 namespace moescope {
 namespace {

@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "app/cli/cli_reading.h"
-#include "core/cluster/ranks/load_routing.h"
 #include "core/cluster/ranks/routing_patterns.h"
 #include "core/recording/recording.h"
 

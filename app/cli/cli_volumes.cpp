@@ -16,7 +16,7 @@
 #include "core/cluster/step_model.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/frame/provenance.h"
-#include "core/frame/volume_stats.h"
+#include "core/frame/router_stats.h"
 
 namespace moescope {
 namespace {

@@ -29,7 +29,6 @@
 #include "core/logs/lines/export_jsonl.h"
 #include "core/logs/routing/export_trace.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/export_weights.h"
 #include "widgets/cluster/layer_lanes.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 

@@ -15,7 +15,7 @@
 #include "core/findings/comparison/verdict_words.h"
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
-#include "core/numerics/kernel_names.h"
+#include "core/numerics/processor.h"
 #include "core/recording/history/step_axis.h"
 #include "widgets/panel/explain_card.h"
 

@@ -12,7 +12,7 @@
 #include "core/checkpoints/ablation/scans.h"
 #include "core/checkpoints/text_sources.h"
 #include "core/recording/history/history.h"
-#include "core/training/engine/recompute.h"
+#include "core/training/engine/retrain.h"
 
 namespace moescope {
 

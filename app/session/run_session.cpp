@@ -16,7 +16,7 @@
 #include "core/logs/standard_input_follower.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/engine/recompute.h"
+#include "core/training/engine/retrain.h"
 
 namespace moescope {
 

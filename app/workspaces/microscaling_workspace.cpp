@@ -6,7 +6,7 @@
 
 #include "app/look/icons.h"
 #include "app/workspaces/missing.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"

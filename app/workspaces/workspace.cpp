@@ -18,7 +18,7 @@
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
 #include "core/files/whole_file.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"

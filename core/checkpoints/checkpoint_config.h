@@ -14,7 +14,7 @@
 
 #include "core/checkpoints/quantization_config.h"
 #include "core/config/run_config.h"
-#include "core/model/layers/grouped_attention.h"
+#include "core/model/layers/attention_kind.h"
 #include "core/model/layers/latent_attention.h"
 
 namespace moescope {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/files/text/words.h"
-#include "core/frame/coactivation_size.h"
+#include "core/frame/specialisation.h"
 #include "core/model/moe/router_sums.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/processor.h"

@@ -17,7 +17,7 @@
 #include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
 #include "core/files/whole_folder.h"
-#include "core/model/tokenizer/byte_alphabet.h"
+#include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/tokenizer.h"
 #include "core/numerics/size.h"
 

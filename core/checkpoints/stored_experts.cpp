@@ -9,7 +9,6 @@
 #include "core/model/layers/feed_forward.h"
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/router.h"
-#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/size.h"
 #include "core/numerics/threads.h"

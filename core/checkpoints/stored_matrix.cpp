@@ -14,7 +14,6 @@
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/unit_gemm.h"
 
 namespace moescope {
 namespace {

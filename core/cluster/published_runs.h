@@ -6,6 +6,7 @@
 // (Hypothesis).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -74,5 +75,45 @@ PairCheck check_with_pair(Hypothesis hypothesis);
 std::string pair_verdict();
 // Returns a sentence with the network rate that the pair implies and the fitted one.
 std::string pair_network(Hypothesis hypothesis);
+
+// The cost that the load of a router trained here would have for a published model on a cluster, and the effect of
+// remedies.
+//
+// The load's distribution is stretched to the model's experts (routing_patterns.h), tokens are routed by it, copies are
+// counted, and the step model computes tokens/s/GPU from them. All of this is modelled; only the imbalance of the load
+// is measured. Legend: E experts, R = EP ranks.
+struct LiveCase {
+  int ep = 32;                // expert-parallel ranks
+  bool node_limited = false;  // a token uses experts of shape.limited_groups groups only
+  bool balanced = false;      // placement by the balancer, with one more expert slot per rank for replicas
+  AllToAll all_to_all = AllToAll::deep_ep;
+  Payload payload = Payload::bf16;
+};
+
+struct LiveCost {
+  LiveCase live_case;
+  RoutingTraffic traffic;
+  int gradients_sent = 0;        // experts of one layer whose gradients are sent (core/cluster/ranks/placement.h)
+  double tokens_per_second = 0;  // per GPU
+  Band band;                     // range due to numbers that the published runs do not determine
+  double forced_tokens_per_second = 0;  // same case with forced round-robin and contiguous placement
+  double lost() const { return 1 - tokens_per_second / forced_tokens_per_second; }
+};
+
+// `config` holds model, hardware, recipe and run; its traffic, way and payload are replaced by those of the cases.
+// Empty `tokens_per_expert` means a perfectly balanced load. Throws std::runtime_error as step_time does, or if a
+// case's ranks do not divide the experts. A pure function; about 10 ms per case.
+std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis,
+                                 std::span<const std::uint32_t> tokens_per_expert, std::span<const LiveCase> cases,
+                                 std::int64_t seed = 1);
+
+// live_cases() returns these cases for every possible EP degree, with the config's all-to-all: unchanged, node-limited,
+// balanced placement, MXFP8 payload, and all three together.
+inline constexpr int kLiveVariants = 5;
+std::vector<LiveCase> live_cases(const StepConfig& config);
+
+// Returns the EP degrees 8 (one node), 16, 32, ..., at most 256 and at most the GPUs of a pipeline stage, that divide
+// both the experts and these GPUs.
+std::vector<int> possible_ep(const StepConfig& config);
 
 }  // namespace moescope

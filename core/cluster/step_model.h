@@ -8,13 +8,15 @@
 //         + (1 - overlap) (max(network, NVLink bytes of the fullest rank / rate) dup + latency + overhead)
 //         + tensor-parallel bytes / NVLink rate            4 per layer and pass, arXiv:2205.05198
 //         + rest                                           everything without a part of its own
-//         ] stretch                                        pipeline.h: uneven stages, and the schedule's bubble
+//         ] stretch                                        pipeline_stretch(): uneven stages, and the schedule's bubble
 //     tokens/s/GPU = 1 / t
 //
 // GEMM rates are those of GEMMs measured one by one, divided by the profile's slow-down of GEMMs back to back.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,5 +108,48 @@ struct LayerRates {
 LayerRates layer_rates(const StepConfig& config, const StepParameters& parameters);
 // Number of times that a token is dispatched and computed.
 double token_duplication(const StepConfig& config, const StepParameters& parameters);
+
+// The pipeline of a training step: the layers of each stage, and the time of the schedule.
+//
+// Legend: P pipeline ranks, V stages per rank, S = P V stages, M microbatches. Stage s is on rank s mod P. Sources:
+// torchtitan distributed/pipeline_parallel.py for the layers by stage; the order of operations is that of
+// Interleaved1F1B in torch.distributed.pipelining (Narayanan et al., arXiv:2104.04473), with V = 1 that of 1F1B.
+struct StageLayers {
+  int dense = 0, moe = 0;  // transformer blocks
+  bool head = false;       // true for the last stage; the first holds the embedding
+};
+// Divides the layers among the stages. Embedding and head count as one layer each; the first stages take the remainder
+// of the division. Throws std::runtime_error if there are more stages than layers.
+std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages);
+
+// Times of a step relative to a pipeline with equal work on all ranks and no waiting; both are 1 or more.
+struct PipelineStretch {
+  double imbalance = 1;  // work of the busiest rank over the mean
+  double total = 1;      // the whole schedule; total - imbalance is the bubble
+};
+// `forward_S` is the time of a forward pass of one microbatch through each stage, in any unit; a backward pass takes
+// `backward` times as long. The schedule is simulated operation by operation: each rank does its operations in order, a
+// forward starts after the forward of the previous stage, and a backward after the backward of the next stage. Sending
+// takes no time. Throws std::runtime_error if the schedule does not allow this number of microbatches (V > 1 needs a
+// whole number of equal rounds).
+PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward);
+
+// The cost of failing nodes for synchronous training, to first order in the time between failures (J. W. Young, CACM
+// 17:9, 1974). A lost node stops the run, which repeats the steps since its last checkpoint.
+// Times in seconds; all are assumed.
+struct NodeHealth {
+  int nodes = 32;
+  double node_mtbf_s = 2000 * 3600.0;  // mean time between failures of one node
+  double checkpoint_s = 60;            // time of saving a checkpoint, for which training waits
+  double restart_s = 1080;             // from the failure to the first step: time-out 600, requeueing 180, loading 300
+
+  double run_mtbf_s() const { return node_mtbf_s / nodes; }
+  // Returns the interval of checkpoints that minimises the lost time.
+  double best_interval_s() const { return std::sqrt(2 * checkpoint_s * run_mtbf_s()); }
+  // Returns the share of the time that is spent on steps which are kept, with checkpoints every `interval_s`.
+  double goodput(double interval_s) const {
+    return 1 - checkpoint_s / interval_s - (interval_s / 2 + restart_s) / run_mtbf_s();
+  }
+};
 
 }  // namespace moescope

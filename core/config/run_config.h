@@ -11,7 +11,7 @@
 namespace moescope {
 
 enum class ScoreFunc { sigmoid, softmax, sqrtsoftplus };
-// The rule that updates expert_bias: core/model/moe/bias_rules.h and quantile_balance.h. quantile_sequence is
+// The rule that updates expert_bias: core/model/moe/bias_rules.h. quantile_sequence is
 // quantile_batch on scores from which moving quantiles of each sequence are subtracted
 // (core/model/moe/bias_rules.h).
 enum class BalanceRule { sign, proportional, smebu, quantile_batch, quantile_microbatch, quantile_sequence };
@@ -20,7 +20,7 @@ constexpr bool by_quantiles(BalanceRule rule) {
          rule == BalanceRule::quantile_sequence;
 }
 enum class AuxMode { none, sequence, batch };
-// Which token copies an expert keeps if they exceed its capacity: core/model/moe/token_drop.h.
+// Which token copies an expert keeps if they exceed its capacity: core/model/moe/router.h.
 enum class TokenDrop { none, probs, position };
 // The next two enumerations are faults of published trainings, which are shown beside a twin without the fault
 // (assets/exhibits). Fault of the auxiliary loss: its gradient is multiplied or divided by the number of microbatches,
@@ -88,7 +88,7 @@ struct RouterConfig {
   bool force_balance = false;  // round-robin, as in the published throughput runs
   TokenDrop token_drop = TokenDrop::none;
   double capacity_factor = 0.0;  // largest load of an expert, in fair shares; 0: off. token_drop none counts the excess
-  int n_hash_layers = 0;    // first MoE layers, in which a table gives each byte its experts (model/moe/expert_table.h)
+  int n_hash_layers = 0;    // first MoE layers, in which a table gives each byte its experts (model/moe/router.h)
   double gate_noise = 0.0;  // standard deviation of the noise on the logits that choose experts; 0: none
   bool frozen = false;      // gate and expert_bias do not change
   std::string killed_experts = {};  // experts that cannot be chosen; core/config/expert_list.h, also for the next two

@@ -13,8 +13,8 @@
 #include "core/findings/loss_watch.h"
 #include "core/findings/shift_watch.h"
 #include "core/findings/swap_watch.h"
+#include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
-#include "core/frame/run_origin.h"
 #include "core/recording/history/step_axis.h"
 
 namespace moescope {

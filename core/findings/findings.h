@@ -22,7 +22,7 @@
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/load_evidence.h"
 #include "core/frame/metrics.h"
-#include "core/model/non_finite_place.h"
+#include "core/model/non_finite.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {

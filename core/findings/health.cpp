@@ -12,8 +12,7 @@
 #include "core/findings/expert_watch.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
-#include "core/frame/change_marker.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/recording/history/router_window.h"
 #include "core/recording/history/step_axis.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/files/text/words.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {

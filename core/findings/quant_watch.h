@@ -12,7 +12,7 @@
 
 namespace moescope {
 
-// Thresholds are relative to the figures of the format for bell-shaped data (quant_format.h). Underflow is reported if
+// Thresholds are relative to the figures of the format for bell-shaped data (number_format.h). Underflow is reported if
 // it exceeds kUnderflowTimes times the underflow of bell-shaped data, and 5 %; so much is due to the data, not to the
 // format. Healthy runs of the presets in MXFP8 (E4M3) had 30.3 to 31.6 dB and at most 1.2 %.
 inline constexpr double kUnderflowTimes = 5, kMinUnderflow = 0.05;

@@ -8,14 +8,15 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/files/text/no_value.h"
-#include "core/frame/operand_place.h"
-#include "core/numerics/quant_format.h"
+#include "core/numerics/gemm_operand.h"
+#include "core/numerics/number_format.h"
 
 namespace moescope {
 
@@ -84,7 +85,7 @@ struct RouterFrame {
   float dropped_fraction = kNoValue;        // share of the copies beyond router.capacity_factor
   float max_vio_microbatch = kNoValue;      // mean over the microbatches of their max_vio
   float max_vio_sequence = kNoValue;        // mean over the sequences of their max_vio
-  float predicted_share = kNoValue;         // share of choices that the layer before predicts (layer_prediction.h)
+  float predicted_share = kNoValue;         // share of choices that the layer before predicts (specialisation.h)
   std::vector<std::uint32_t> score_chosen;  // [kHalfOctaves or kWideHalfOctaves] scores of chosen experts, before bias
   std::vector<std::uint32_t> score_rejected;  // [kHalfOctaves or kWideHalfOctaves] scores of all other experts
   std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves or kWideHalfOctaves] tokens by margin
@@ -244,7 +245,7 @@ struct TelemetryFrame {
 // Returns the router of an MoE layer; nullptr if there is no frame or it lacks this layer.
 const RouterFrame* find_router(const TelemetryFrame* frame, int layer);
 
-// Kinds of markers besides "change" (change_marker.h) and "event". kSettingsMarker: the settings in the log of an
+// Kinds of markers besides "change" (change_marker()) and "event". kSettingsMarker: the settings in the log of an
 // imported run, as a JSON object, at its first step. kProgramMarker: the name of the program that wrote the log.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char *kSettingsMarker = "settings", *kProgramMarker = "program";
@@ -282,10 +283,51 @@ struct RunInfo {
   int dim = 0;  // bytes per token copy = 2 * dim in BF16
   int window = 0;
   std::vector<std::string> domains;  // domains of the data, in the order of SpecialisationFrame
-  std::string kernels;               // kernels that computed the run (kernel_names.h); empty if not recorded
+  std::string kernels;               // kernels that computed the run (processor.h); empty if not recorded
 
   // True if the run has no router. False if this is not known, as for a log.
   bool all_layers_dense() const { return !config_toml.empty() && moe_layers.empty(); }
 };
+
+// Where the figures of a run come from.
+enum class RunOrigin : std::uint8_t {
+  training,    // of this program
+  checkpoint,  // texts run through another program's model, whose weights do not change from step to step
+  log          // of another program
+};
+
+// The log of another program has no kernels of this program.
+inline RunOrigin run_origin(const RunInfo& info) {
+  if (!info.config_toml.empty()) return RunOrigin::training;
+  return info.kernels.empty() ? RunOrigin::log : RunOrigin::checkpoint;
+}
+
+// The marker of a live change: the setting, its new value, and the sentence that the timeline shows.
+inline constexpr const char* kChangeKind = "change";
+// A run whose loads were found by the shape of their values alone: "loads assumed from `NAME`: confirm".
+inline constexpr const char* kAssumptionMarker = "assumption";
+
+// Returns "router.bias_update_rate 0.001 -> 0.01". An empty value becomes "none", and a long old value is shortened.
+// `for_all_runs` appends that the change applies to all runs, as a change of the mixture does.
+std::string change_text(std::string_view key, const std::string& before, const std::string& value,
+                        bool for_all_runs = false);
+Marker change_marker(int run, std::int64_t step, std::string key, const std::string& before, std::string value,
+                     bool for_all_runs = false);
+
+// Tokens of several bytes in a routed text.
+//
+// A TokenFrame has a row for each byte. If a checkpoint's tokenizer has split the text, every byte of a token has the
+// token's routing, and only its first byte has a loss.
+struct TokenSpan {
+  std::size_t begin = 0, end = 0;  // bytes
+  std::size_t size() const { return end - begin; }
+};
+
+// Returns the tokens of the text in order, without gaps. A byte continues the token before it if it has no loss
+// although other bytes of the text have one, and its experts and scores in every layer are those of the byte before it.
+std::vector<TokenSpan> token_spans(const TokenFrame& text);
+bool has_long_tokens(const std::vector<TokenSpan>& spans);  // true if a token has several bytes
+// Returns the span that contains `position`, a byte of the text.
+TokenSpan span_at(const std::vector<TokenSpan>& spans, std::size_t position);
 
 }  // namespace moescope

@@ -46,7 +46,7 @@ std::vector<TokensOfExpert> bytes_of_expert(const SpecialisationFrame& frame, st
                                             std::uint32_t min_slots = 5);
 
 // N_ij / N_i, [E, E], kNoValue on the diagonal. Directed: how often tokens of i also chose j. OLMoE, arXiv:2409.02060.
-// core/frame/coactivation.h has an order for drawing.
+// core/frame/expert_map.h has an order for drawing.
 std::vector<float> coactivation_share(const SpecialisationFrame& frame);
 // (K - 1) / (E - 1): coactivation_share() if all sets of K experts are equally likely.
 float coactivation_baseline(int top_k, int n_experts);
@@ -82,5 +82,43 @@ struct FavouriteToken {
 };
 std::vector<FavouriteToken> favourite_tokens(std::span<const TokenFrame* const> texts, int layer, int expert,
                                              std::size_t count);
+
+// Limit of the memory for the co-activation of experts, SpecialisationFrame::together_EE.
+// True if the tables of these layers together take at most 64 MiB. Larger ones are left out: 16,384 experts would need
+// 1 GiB a layer, which no recording holds.
+inline bool fits_coactivation(std::size_t layers, std::size_t experts) {
+  constexpr std::size_t kMaxPairs = (std::size_t{64} << 20) / sizeof(std::uint32_t);
+  return experts == 0 || layers <= kMaxPairs / experts / experts;
+}
+
+// How well the experts of a token in one MoE layer predict its experts in the next one. Inference engines that fetch
+// experts ahead rely on such predictions.
+//
+// Legend: T tokens, K top_k, E experts; N_ij tokens with expert i in the previous layer and j in this one, N_i tokens
+// with i. Every second token counts in N. For others, evenly spread, the prediction is the K experts j with the largest
+// sum over the token's i of N_ij / N_i; of equal sums, the lower id comes first.
+class LayerPrediction {
+ public:
+  static constexpr int kMaxExperts = 4096;
+
+  // `max_predicted` is the largest number of tokens that are predicted in one call of share(); each takes K E
+  // additions.
+  LayerPrediction(int n_experts, int top_k, std::size_t max_predicted);
+
+  // Returns the share of the predicted tokens' experts that are among the K predicted ones. Ids of E and above are
+  // slots without an expert. Returns kNoValue if there are fewer than two tokens or more than kMaxExperts experts, if
+  // the tables have different sizes, or if no expert was chosen.
+  float share(std::span<const std::uint16_t> before_TK, std::span<const std::uint16_t> chosen_TK);
+
+ private:
+  using Row = std::span<const std::uint16_t>;
+  void teach(Row before_K, Row chosen_K, std::uint32_t by);
+  std::size_t hits(Row before_K, Row chosen_K);
+
+  std::size_t experts_, top_k_, most_asked_;
+  std::vector<std::uint32_t> together_, tokens_;  // [E, E], [E]; zero between two calls
+  std::vector<double> score_;
+  std::vector<std::uint16_t> order_;
+};
 
 }  // namespace moescope

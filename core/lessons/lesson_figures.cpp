@@ -13,7 +13,7 @@
 #include "core/files/assets.h"
 #include "core/files/text/words.h"
 #include "core/findings/findings.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/frame/metrics.h"
 #include "core/frame/specialisation.h"
 #include "core/numerics/quantize.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/cluster/layer_gains.h"
+#include "core/cluster/layer_model.h"
 #include "core/lessons/lesson.h"
 #include "core/recording/history/history.h"
 

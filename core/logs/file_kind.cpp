@@ -16,7 +16,7 @@
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/logs/dumps/import_expert_counts.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/import_events.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <vector>
+
+#include "core/numerics/kernels/tile_products.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {
@@ -38,6 +42,71 @@ template <class T>
   return rows(ta, a) == c.rows && contracted(tb, b) == c.cols && contracted(ta, a) == rows(tb, b);
 }
 
+// Memory of the calling thread, separate from thread_scratch, which holds the operands.
+struct GemmBuffers {
+  AlignedBuffer<Bf16> rows, panels;
+  AlignedBuffer<float> c;
+};
+GemmBuffers& buffers() {
+  thread_local GemmBuffers thread_buffers;
+  return thread_buffers;
+}
+
+// Returns a copy of A, padded with zeros to whole tiles of rows and to `depth` columns.
+Matrix<const Bf16> padded_rows(const Matrix<const Bf16>& a, Index depth) {
+  const Matrix<Bf16> padded(buffers().rows.sized(to_tiles(a.rows, kUnitRows) * depth), to_tiles(a.rows, kUnitRows),
+                            depth);
+  for (Index r = 0; r < padded.rows; ++r) {
+    Bf16* to = padded.row(r);
+    const Index row_length = r < a.rows ? a.cols : 0;
+    if (row_length > 0) std::copy_n(a.row(r), row_length, to);
+    std::fill(to + row_length, to + depth, Bf16{0});
+  }
+  return padded;
+}
+
+void add_or_store(const float* from, Index count, bool adds, float* to) {
+  for (Index i = 0; i < count; ++i) to[i] = adds ? to[i] + from[i] : from[i];
+}
+
+// Multiplies rows and columns that do not fill a tile, through memory of whole tiles. `a` must have whole tiles of
+// rows.
+void multiply_ragged(const TileProducts& tiles, const Matrix<const Bf16>& a, const PackedMatrix& b, float scale,
+                     bool adds, const Matrix<float>& c) {
+  constexpr Index kRowsAtATime = 64;
+  const Index cols = to_tiles(c.cols, kUnitRows);
+  float* memory = buffers().c.sized(kRowsAtATime * cols);
+  for (Index row = 0; row < c.rows; row += kRowsAtATime) {
+    const Index rows = std::min(kRowsAtATime, c.rows - row), padded = to_tiles(rows, kUnitRows);
+    const Matrix<float> whole(memory, padded, cols);
+    tiles.multiply(a.row_block(row, padded), b, false, whole, scale);
+    for (Index r = 0; r < rows; ++r) add_or_store(whole.row(r), c.cols, adds, c.row(row + r));
+  }
+}
+
+void multiply_scaled(Trans ta, float scale, const Matrix<const Bf16>& a, const PackedMatrix& b, bool adds,
+                     const Matrix<float>& c) {
+  const Index k = contracted(ta, a), depth = to_tiles(k, kUnitDepth);
+  const TileProducts tiles;
+  Matrix<const Bf16> first = a;
+  bool padded = true;
+  if (ta == Trans::yes) {
+    Bf16* rows = buffers().rows.sized(to_tiles(c.rows, kUnitRows) * depth);
+    rows_of_transpose(a, rows);
+    first = {rows, to_tiles(c.rows, kUnitRows), k, depth};
+  } else if (k < depth) {
+    first = padded_rows(a, depth).col_block(0, k);
+  } else {
+    padded = false;
+  }
+  const Index whole = c.cols % kUnitRows == 0 ? c.rows / kUnitRows * kUnitRows : 0, remaining_rows = c.rows - whole;
+  if (whole > 0) tiles.multiply(first.row_block(0, whole), b, adds, c.row_block(0, whole), scale, Results::in_memory);
+  if (remaining_rows == 0) return;
+  Matrix<const Bf16> remainder = first.row_block(whole, first.rows - whole);
+  if (!padded) remainder = padded_rows(remainder, depth);
+  multiply_ragged(tiles, remainder, b, scale, adds, c.row_block(whole, remaining_rows));
+}
+
 }  // namespace
 
 void gemm(Trans ta, Trans tb, float alpha, ConstMatrix<float> a, ConstMatrix<float> b, float beta, Matrix<float> c) {
@@ -55,6 +124,34 @@ void gemm(Trans ta, Trans tb, double alpha, ConstMatrix<double> a, ConstMatrix<d
   keep_openblas_on_this_thread();
   cblas_dgemm(CblasRowMajor, flag(ta), flag(tb), blas(c.rows), blas(c.cols), blas(contracted(ta, a)), alpha, a.data,
               leading(a.stride), b.data, leading(b.stride), beta, c.data, leading(c.stride));
+}
+
+PackedMatrix pack(Trans tb, ConstMatrix<Bf16> b, Bf16* panels) {
+  if (tb == Trans::yes)
+    panels_of_transpose(b, panels);
+  else
+    panels_of(b, panels);
+  return in_panels(panels, to_tiles(contracted(tb == Trans::yes ? Trans::no : Trans::yes, b), kUnitDepth));
+}
+
+void gemm(Trans ta, Trans tb, float alpha, ConstMatrix<Bf16> a, ConstMatrix<Bf16> b, float beta, Matrix<float> c) {
+  Bf16* panels = buffers().panels.sized(panel_elements(c.cols, contracted(ta, a)));
+  gemm(ta, alpha, a, pack(tb, b, panels), beta, c);
+}
+
+void gemm(Trans ta, float alpha, ConstMatrix<Bf16> a, const PackedMatrix& b, float beta, Matrix<float> c) {
+  assert(beta == 0 || beta == 1);
+  if (c.empty()) return;
+  if (contracted(ta, a) == 0) {
+    for (Index r = 0; beta == 0 && r < c.rows; ++r) std::fill_n(c.row(r), c.cols, 0.0f);
+    return;
+  }
+  if (alpha == 1 || beta == 0) return multiply_scaled(ta, alpha, a, b, beta == 1, c);
+  thread_local std::vector<float> memory;
+  memory.resize(std::max<std::size_t>(memory.size(), c.size()));
+  const Matrix<float> scaled(memory.data(), c.rows, c.cols);
+  multiply_scaled(ta, alpha, a, b, false, scaled);
+  for (Index r = 0; r < c.rows; ++r) add_or_store(scaled.row(r), c.cols, true, c.row(r));
 }
 
 }  // namespace moescope

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/numerics/kernel_names.h"
+#include "core/numerics/processor.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -1,5 +1,5 @@
 // The processor's units for products of BF16 matrices, added in FP32: AMX tiles of current Xeons, or AVX-512's
-// VDPBF16PS of Zen 4, Cooper Lake and later. unit_gemm.h multiplies on them.
+// VDPBF16PS of Zen 4, Cooper Lake and later. gemm.h multiplies on them.
 //
 // A product of two BF16 numbers is exact in FP32, so results differ from sgemm's only by the order of the sums. This
 // order depends on the shapes and the unit alone, not on the number of threads. The units treat numbers below 2^-126 as

@@ -5,12 +5,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/numerics/aligned_buffer.h"
+#include "core/numerics/gemm.h"
 #include "core/numerics/kernels/narrow_native.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/unit_gemm.h"
 
 namespace moescope {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/numerics/kernels/convert.h"
 #include "core/numerics/kernels/hadamard.h"
 #include "core/numerics/kernels/quantize_blocks.h"
-#include "core/numerics/kernels/random_bits.h"
+#include "core/numerics/rng.h"
 #include "core/numerics/scale_rules.h"
 #include "core/numerics/threads.h"
 

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/numerics/aligned_buffer.h"
-
 #if defined(__SANITIZE_THREAD__)
 extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/model/layers/captured_operand.h"
+#include "core/model/layers/operand_tap.h"
 
 namespace moescope {
 

@@ -1,15 +1,24 @@
 #include "core/training/checkpoint_folder.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
 #include "core/files/input_file.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/files/text/words.h"
 #include "core/files/whole_file.h"
 #include "core/files/whole_folder.h"
+#include "core/training/trainer.h"
 
 namespace moescope {
 namespace {
@@ -47,6 +56,56 @@ std::vector<std::string> in_run_order(const fs::path& runs_txt, const std::vecto
   throw std::runtime_error(runs_txt.string() +
                            ": damaged checkpoint: it does not name the runs that are there, each once: " +
                            joined(files, ", ", [](const fs::path& file) { return file.filename().string(); }));
+}
+
+constexpr std::size_t kDigits = 8;
+constexpr std::size_t kChunk = std::size_t{1} << 20;
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // limit of the safetensors format
+
+[[noreturn]] void fail(const std::string& path, const std::string& reason) {
+  throw std::runtime_error(path + ": " + reason);
+}
+
+std::uint32_t add(std::uint32_t crc, std::string_view bytes) {
+  return static_cast<std::uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+struct Checksum {
+  std::size_t at = 0;  // byte of the file at which the digits begin
+  std::string stated;  // digits in the file
+  std::string found;   // computed from the bytes
+};
+
+Checksum checksum_of(const std::string& path) {
+  InputFile file(path);
+  std::string length(8, '\0');
+  const bool has_length = file.read(length.data(), length.size()) == length.size();
+  std::uint64_t header_bytes = 0;
+  for (std::size_t i = length.size(); i-- > 0;) header_bytes = header_bytes << 8 | static_cast<std::uint8_t>(length[i]);
+  std::string header(std::min(header_bytes, kLongestHeader), '\0');
+  if (!has_length || file.read(header.data(), header.size()) != header.size())
+    fail(path, "damaged checkpoint: it ends within its header");
+  // Quotation marks within a JSON string are escaped, so that only the key itself matches.
+  const std::string key = std::string("\"") + kChecksumKey + "\":\"";
+  const auto found = header.find(key);
+  if (found == std::string::npos || found + key.size() + kDigits > header.size())
+    fail(path, std::string("damaged checkpoint: its metadata has no \"") + kChecksumKey + "\", its checksum");
+  Checksum sum;
+  const std::size_t at = found + key.size();
+  sum.at = length.size() + at;
+  sum.stated = header.substr(at, kDigits);
+  header.replace(at, kDigits, kDigits, '0');
+  std::uint32_t crc = add(add(0, length), header);
+  std::vector<char> chunk(kChunk);
+  while (const std::size_t read_bytes = file.read(chunk.data(), chunk.size()))
+    crc = add(crc, {chunk.data(), read_bytes});
+  sum.found = formatted("%08x", crc);
+  return sum;
+}
+
+bool is_state_of_training(std::string_view name) {
+  return name.starts_with("moment1.") || name.starts_with("moment2.") || name.starts_with("window.") ||
+         name.starts_with("specialisation.") || name.starts_with("placement.") || name.ends_with(".bias_momentum");
 }
 
 }  // namespace
@@ -112,6 +171,63 @@ std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64
     throw std::runtime_error(folder + ": holds no checkpoint: expected a folder with <step>/<run name>.safetensors");
   const std::vector<std::string> files = checkpoint_files(folder, checkpoint_at(steps, step));
   return in_run_order(fs::path(files.front()).parent_path() / kRunsFile, files);
+}
+
+void write_checksum(const std::string& path) {
+  const Checksum sum = checksum_of(path);
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(sum.at));
+  file << sum.found << std::flush;
+  if (!file) fail(path, std::string("cannot be written: ") + std::strerror(errno));
+}
+
+void require_checksum(const std::string& path) {
+  const Checksum sum = checksum_of(path);
+  if (sum.stated != sum.found)
+    fail(path,
+         "damaged checkpoint: its checksum is " + sum.found + ", but should be " + sum.stated + "; use an earlier one");
+}
+
+int export_weights(const std::string& checkpoint, const std::string& path) {
+  const SafetensorsFile file(checkpoint);
+  check_checkpoint(checkpoint);
+  std::vector<const TensorView*> exported;
+  std::vector<TensorSpec> specs;
+  for (const TensorView& tensor : file.tensors()) {
+    if (is_state_of_training(tensor.name)) continue;
+    exported.push_back(&tensor);
+    specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  std::map<std::string, std::string> metadata = {{"format", "pt"}, {"source", "MoEScope"}};
+  for (const char* key : {"config", "steps_taken", "tokens_seen"})
+    if (const auto found = file.metadata().find(key); found != file.metadata().end()) metadata.insert(*found);
+  SafetensorsStream out(path, specs, metadata);
+  std::vector<std::byte> bytes;  // copy of a tensor, because the mapped file may become shorter meanwhile
+  for (const TensorView* tensor : exported) {
+    bytes.resize(tensor->bytes.size());
+    tensor->copy_bytes(bytes.data());
+    out.append(bytes);
+  }
+  out.finish();
+  return exported.size();
+}
+
+std::string kept_checkpoint(const std::string& recording, const std::string& run_name,
+                            std::optional<std::int64_t> step) {
+  const std::string folder = checkpoints_of(recording);
+  const std::vector<std::int64_t> steps = checkpoint_steps(folder);
+  if (steps.empty())
+    throw std::runtime_error(folder +
+                             ": no checkpoint is kept beside the recording; if the training kept its checkpoints in "
+                             "another folder (--checkpoint), give a file of that folder in place of the recording");
+  const std::int64_t chosen_step = step.value_or(steps.back());
+  if (std::find(steps.begin(), steps.end(), chosen_step) == steps.end())
+    throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(chosen_step) + "; there are " +
+                             joined(steps, ", ", [](std::int64_t kept_step) { return std::to_string(kept_step); }));
+  for (const std::string& file : checkpoint_files(folder, chosen_step))
+    if (run_name.empty() || std::filesystem::path(file).stem() == run_name) return file;
+  throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " +
+                           std::to_string(chosen_step));
 }
 
 }  // namespace moescope

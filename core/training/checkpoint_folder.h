@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,5 +38,27 @@ std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64
 // Returns the step whose checkpoint newest_checkpoint() chooses; `steps` must be the result of checkpoint_steps() and
 // not empty.
 std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t step);
+
+// The checksum of a checkpoint file: CRC-32 (zlib) over all its bytes, header and tensors, with the eight hex digits of
+// the checksum itself counted as zeros. It detects any flipped bit, any two within 512 MB, and larger damage except for
+// one case in 2^32.
+inline constexpr const char* kChecksumKey = "crc32";        // key in the metadata of the file
+inline constexpr const char* kChecksumToCome = "00000000";  // value until write_checksum()
+
+// Writes the checksum into a safetensors file with kChecksumKey = kChecksumToCome. Throws std::runtime_error.
+void write_checksum(const std::string& path);
+// Throws std::runtime_error with the path if the checksum does not match or the file has none.
+void require_checksum(const std::string& path);
+
+// Exports the weights and expert_bias of a checkpoint in F32, under the checkpoint's names, without what only training
+// needs: AdamW's moments, load windows and counts, momentum of biases, placement. Metadata: the run's config.
+// Returns the number of tensors written. Throws std::runtime_error if the file is not a checkpoint, or cannot be read
+// or written.
+int export_weights(const std::string& checkpoint, const std::string& path);
+
+// Returns the checkpoint file of a run (RunInfo::name; empty: the first run) beside a recording: the newest, or that of
+// `step`. Throws std::runtime_error with the available steps.
+std::string kept_checkpoint(const std::string& recording, const std::string& run_name,
+                            std::optional<std::int64_t> step);
 
 }  // namespace moescope

@@ -5,7 +5,7 @@
 
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/checkpoints/training_start.h"
-#include "core/cluster/ranks/replication.h"
+#include "core/cluster/ranks/placement.h"
 #include "core/cluster/ranks/volumes.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"

@@ -16,7 +16,7 @@
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/frame/frame.h"
-#include "core/model/non_finite_place.h"
+#include "core/model/non_finite.h"
 #include "core/model/routing_flips.h"
 #include "core/model/text/dataset.h"
 #include "core/training/trainer_snapshot.h"

@@ -1,7 +1,7 @@
 // Checkpoint file: safetensors.
 //
 //   metadata  moescope_checkpoint  version of this layout: 1
-//             crc32                checksum of all bytes of the file (checkpoint_checksum.h)
+//             crc32                checksum of all bytes of the file (checkpoint_folder.h)
 //             kernels              kernels that computed the state (core/numerics/processor.h)
 //             config               the run config with live changes, TOML
 //             steps_taken, tokens_seen
@@ -9,7 +9,7 @@
 //             layers.I.moe.expert_bias          F32 [E]
 //             layers.I.moe.bias_momentum        F32 [E], of the rule smebu; absent if empty
 //             window.layers.I                   U32 [steps, E], tokens_per_expert of the last steps, oldest first
-//             placement.layers.I.LOAD           U64 [E], LOAD: planned_of, since (core/cluster/ranks/replication.h);
+//             placement.layers.I.LOAD           U64 [E], LOAD: planned_of, since (core/cluster/ranks/placement.h);
 //             absent
 //                                               if empty
 //             specialisation.layers.I.TABLE     U32, TABLE: domain [D, E], together [E, E], byte [256, E] (absent where
@@ -28,7 +28,7 @@
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/numerics/processor.h"
-#include "core/training/checkpoint_checksum.h"
+#include "core/training/checkpoint_folder.h"
 #include "core/training/trainer.h"
 #include "core/training/trainer_state.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/ranks/replication.h"
+#include "core/cluster/ranks/placement.h"
 #include "core/config/run_config.h"
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
@@ -21,7 +21,7 @@ struct TrainerSnapshot {
   std::vector<std::vector<float>> bias_momentum;  // [MoE layer][E]; a layer has no values unless the rule is smebu
   std::vector<LoadWindow> windows;                // per MoE layer
   std::vector<LoadPlanner> planners;              // per MoE layer
-  // Counts since the last specialisation frame, per MoE layer (specialisation_counter.h); empty: no counts.
+  // Counts since the last specialisation frame, per MoE layer (routed_texts.h); empty: no counts.
   std::vector<SpecialisationFrame> specialisation;
 
   std::size_t bytes() const {

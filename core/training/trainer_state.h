@@ -5,13 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "core/cluster/ranks/replication.h"
+#include "core/cluster/ranks/placement.h"
 #include "core/frame/router_stats.h"
 #include "core/model/learner.h"
-#include "core/model/non_finite_place.h"
+#include "core/model/non_finite.h"
 #include "core/training/gradient_reference.h"
 #include "core/training/routed_texts.h"
-#include "core/training/specialisation_counter.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

@@ -4,7 +4,7 @@
 
 #include "core/config/config_check.h"
 #include "core/numerics/threads.h"
-#include "core/training/checkpoint_checksum.h"
+#include "core/training/checkpoint_folder.h"
 #include "core/training/trainer.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/cluster/ranks/eplb.h"
+#include "core/cluster/ranks/placement.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/model/moe/bias_rules.h"
 #include "core/model/moe/router.h"

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/cluster/ranks/wire.h"
+#include "core/cluster/ranks/volumes.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"

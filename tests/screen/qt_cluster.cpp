@@ -4,10 +4,10 @@
 #include <cmath>
 #include <set>
 
-#include "core/cluster/live_cost.h"
-#include "core/cluster/node_health.h"
+#include "core/cluster/published_runs.h"
 #include "core/cluster/ranks/routing_patterns.h"
-#include "core/frame/volume_stats.h"
+#include "core/cluster/step_model.h"
+#include "core/frame/router_stats.h"
 #include "tests/support/controls.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"

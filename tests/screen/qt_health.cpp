@@ -21,7 +21,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/recording/history/router_window.h"

@@ -19,7 +19,7 @@
 #include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/cluster/ranks/wire.h"
+#include "core/cluster/ranks/volumes.h"
 #include "core/config/config_toml.h"
 #include "core/recording/recording.h"
 #include "tests/support/controls.h"

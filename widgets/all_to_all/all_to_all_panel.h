@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/cluster/ranks/volumes.h"
-#include "core/frame/volume_stats.h"
+#include "core/frame/router_stats.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/cluster/ranks/replication.h"
+#include "core/cluster/ranks/placement.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/cluster/ranks/routing_patterns.h"
-#include "core/frame/volume_stats.h"
+#include "core/frame/router_stats.h"
 #include "widgets/all_to_all/wire_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "core/cluster/ranks/wire.h"
+#include "core/cluster/ranks/volumes.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {

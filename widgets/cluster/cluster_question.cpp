@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/cluster/ranks/load_routing.h"
 #include "core/cluster/ranks/routing_patterns.h"
 
 namespace moescope {

@@ -6,7 +6,7 @@
 #include <QTimer>
 #include <optional>
 
-#include "core/cluster/layer_gains.h"
+#include "core/cluster/layer_model.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/xy_plot.h"

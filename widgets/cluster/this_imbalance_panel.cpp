@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/numerics/kernel_names.h"
+#include "core/numerics/processor.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"

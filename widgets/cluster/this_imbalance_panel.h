@@ -4,7 +4,7 @@
 
 #include <QLabel>
 
-#include "core/cluster/live_cost.h"
+#include "core/cluster/published_runs.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/cluster/node_health.h"
-#include "core/numerics/kernel_names.h"
+#include "core/cluster/step_model.h"
+#include "core/numerics/processor.h"
 #include "widgets/cluster/layer_lanes.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

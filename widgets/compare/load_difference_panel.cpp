@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
-#include "core/frame/run_origin.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

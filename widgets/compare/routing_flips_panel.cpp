@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "core/findings/comparison/comparison.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/logs/log_settings.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/numerics/kernel_names.h"
+#include "core/numerics/processor.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/tensor_text.h"
 

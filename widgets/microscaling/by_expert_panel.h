@@ -4,7 +4,7 @@
 #include <QLabel>
 #include <QTableWidget>
 
-#include "core/model/layers/captured_operand.h"
+#include "core/model/layers/operand_tap.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 

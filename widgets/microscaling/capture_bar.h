@@ -6,7 +6,7 @@
 #include <QToolButton>
 #include <QWidget>
 
-#include "core/model/layers/captured_operand.h"
+#include "core/model/layers/operand_tap.h"
 #include "widgets/look/fitted_text.h"
 
 namespace moescope {

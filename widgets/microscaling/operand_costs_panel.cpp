@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/frame/frame.h"
 #include "core/frame/operand_costs.h"
-#include "core/frame/run_origin.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"

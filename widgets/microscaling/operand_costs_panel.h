@@ -11,7 +11,7 @@
 #include <QToolButton>
 #include <array>
 
-#include "core/frame/operand_effects.h"
+#include "core/frame/operand_costs.h"
 #include "widgets/microscaling/precision_twins_table.h"
 #include "widgets/panel/panel.h"
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/model/non_finite_place.h"
+#include "core/model/non_finite.h"
 #include "core/numerics/quantize.h"
 #include "widgets/microscaling/tensor_source.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/files/tensors/tensor_file.h"
-#include "core/model/layers/captured_operand.h"
+#include "core/model/layers/operand_tap.h"
 #include "core/numerics/block_anatomy.h"
 
 namespace moescope {

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "core/findings/health.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

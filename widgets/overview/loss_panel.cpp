@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/recording/history/loss_trend.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"

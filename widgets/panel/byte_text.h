@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "core/frame/frame.h"
-#include "core/frame/token_spans.h"
 
 namespace moescope {
 

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "core/frame/expert_scan.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"
 

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
-#include "core/frame/run_origin.h"
 #include "core/frame/specialisation.h"  // included before Qt, whose keyword `slots` is a name in it
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"

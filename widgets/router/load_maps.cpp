@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "core/frame/coactivation.h"
+#include "core/frame/expert_map.h"
 #include "core/frame/router_stats.h"
 #include "widgets/panel/table_text.h"
 

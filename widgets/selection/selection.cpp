@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "core/files/text/words.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/frame/coactivation.h"
+#include "core/frame/expert_map.h"
 #include "core/frame/specialisation.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/layer_combo.h"

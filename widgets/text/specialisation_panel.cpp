@@ -7,8 +7,8 @@
 #include <functional>
 #include <numeric>
 
-#include "core/frame/coactivation.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/expert_map.h"
+#include "core/frame/frame.h"
 #include "core/frame/specialisation.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "core/frame/token_spans.h"
 #include "widgets/panel/expert_colors.h"
 #include "widgets/plots/plot_frame.h"
 

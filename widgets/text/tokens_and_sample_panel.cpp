@@ -10,7 +10,7 @@
 #include <ranges>
 
 #include "core/files/text/text_escape.h"
-#include "core/frame/coactivation.h"
+#include "core/frame/expert_map.h"
 #include "core/frame/specialisation.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"

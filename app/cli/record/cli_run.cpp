@@ -26,7 +26,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/findings/comparison/verdict_words.h"
-#include "core/frame/coactivation_size.h"
+#include "core/frame/specialisation.h"
 
 namespace moescope {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "app/cli/printing.h"
 #include "app/cli/train/cli_train_stop.h"
-#include "core/cluster/ranks/wire.h"
+#include "core/cluster/ranks/volumes.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
@@ -22,7 +22,7 @@
 #include "core/findings/comparison/verdict_words.h"
 #include "core/findings/health.h"
 #include "core/model/learner.h"
-#include "core/numerics/kernel_names.h"
+#include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {

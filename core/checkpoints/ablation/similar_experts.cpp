@@ -6,7 +6,7 @@
 
 #include "core/checkpoints/ablation/scans.h"
 #include "core/checkpoints/stored_matrix.h"
-#include "core/frame/coactivation_size.h"
+#include "core/frame/specialisation.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/size.h"
 #include "core/numerics/threads.h"

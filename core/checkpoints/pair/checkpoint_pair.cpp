@@ -17,10 +17,10 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/model/agreement.h"
 #include "core/model/routing_flips.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/size.h"
+#include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
 namespace {

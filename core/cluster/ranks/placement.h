@@ -27,8 +27,8 @@ Placement place_random(int n_experts, int ranks, std::int64_t seed);
 // R).
 Placement place_by_hand(std::span<const std::int32_t> rank_of_expert, int ranks);
 
-// place_balanced() places experts by EPLB (core/cluster/ranks/eplb.h), from the load of each expert. If the number of
-// nodes divides the `n_groups` routing groups, all experts of a group are on one node; otherwise all ranks are one
+// place_balanced() places experts by EPLB (rebalance_experts()), from the load of each expert. If the number
+// of nodes divides the `n_groups` routing groups, all experts of a group are on one node; otherwise all ranks are one
 // pool. `slots_per_rank` * R >= E. Throws std::runtime_error if the slots do not suffice.
 struct BalancerOptions {
   int slots_per_rank = 0;  // 0: E / R rounded up, without replicas if R divides E
@@ -39,5 +39,42 @@ Placement place_balanced(std::span<const std::uint64_t> load_E, int ranks, const
 
 // Returns the load of each rank if every replica takes an equal share of its expert's load.
 std::vector<double> rank_loads(const Placement& placement, std::span<const std::uint64_t> load_E);
+
+// EPLB, DeepSeek's balancer of expert parallelism (github.com/deepseek-ai/EPLB, rebalance_experts): chooses from the
+// load of each expert which experts get replicas, and which GPU holds which replica.
+//
+// Legend: E experts, R slots for replicas, G groups, N nodes, P GPUs. N divides P, P divides R, and G divides E. If N
+// also divides G, whole groups are packed to nodes first, and the other steps happen inside the nodes; otherwise all
+// GPUs are one pool.
+struct EplbShape {
+  int slot_count = 0, groups = 1, nodes = 1, gpus = 1;
+};
+
+// Returns the expert in each slot, [R], R >= E. GPU p has the slots p R / P up to (p + 1) R / P. Sums and shares are in
+// float, as in the source.
+std::vector<std::int32_t> rebalance_experts(std::span<const float> load_E, const EplbShape& shape);
+
+// Replication of experts during training: every N steps EPLB chooses which experts get replicas and places all of them,
+// from the load of the last N steps. A real training could do this too. It could not place experts by the load of the
+// same step, which is only known after routing.
+//
+// Legend: E experts.
+// Collects the loads of one layer. Plans are made after steps N - 1, 2 N - 1, ..., whichever step was counted first.
+class LoadPlanner {
+ public:
+  void count_step(std::int64_t step, int replan_every, std::span<const std::uint32_t> tokens_per_expert);
+
+  // [E] load from which the newest plan is made; empty before the first plan, when experts are contiguous.
+  std::vector<std::uint64_t> planned_of;
+  std::vector<std::uint64_t> load_since_plan;  // [E] load counted since the newest plan
+};
+
+// Counts, over all experts, the ranks that hold the expert in `to` but not in `from`. The weights of the expert have to
+// be sent to each of them. Both placements must be for the same experts and ranks.
+int experts_sent(const Placement& from, const Placement& to);
+
+// Sum over experts of the number of ranks that hold the expert, minus 1. This many gradients of experts have to be sent
+// in each step to be added up.
+int gradients_sent(const Placement& placement);
 
 }  // namespace moescope

@@ -1,10 +1,11 @@
-// Generates the chosen experts of T tokens by a rule, for questions about clusters that no run on this machine can
-// answer.
+// Generates the chosen experts of T tokens, by a rule or with the load of a recorded router, for questions about
+// clusters that no run on this machine can answer.
 //
 // Legend: T tokens, K top_k, E experts. All functions depend on their arguments alone, random ones on the seed.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,5 +34,20 @@ std::string routing_pattern_name(const RoutingPattern& pattern);  // parses to a
 // K > E, groups that do not divide E, too few experts in the limited groups.
 std::vector<std::int32_t> route_by_pattern(const RoutingPattern& pattern, std::int64_t tokens, int top_k, int n_experts,
                                            std::int64_t seed = 1);
+
+// A router of this program has 8 to 64 experts, that of a model on a cluster 256. The imbalance of its load is kept
+// (the sorted u_e = n_e / mean n). Which experts are chosen together is not kept: choices are as independent as these
+// loads allow. Returns u of `n_experts` experts with mean 1: the sorted u of `tokens_per_expert` as a quantile
+// function, read at (i
+// + 1/2) / n_experts with linear interpolation, in a random order. All are equal if nothing was counted.
+std::vector<double> stretch_load(std::span<const std::uint32_t> tokens_per_expert, int n_experts,
+                                 std::int64_t seed = 1);
+
+// Returns [T, K] token-major with K distinct experts per token: expert e for a share K u_e / E of the tokens, at most
+// all of them (the excess of a heavier expert goes to the others). With `limited_groups` > 0 a token first draws that
+// many of `n_groups` groups of neighbouring experts, in proportion to their load, and chooses within them. Throws
+// std::runtime_error if groups do not divide E, or too few experts remain for K.
+std::vector<std::int32_t> route_by_load(std::span<const double> load_E, std::int64_t tokens, int top_k,
+                                        int n_groups = 0, int limited_groups = 0, std::int64_t seed = 1);
 
 }  // namespace moescope

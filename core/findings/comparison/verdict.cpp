@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 #include "core/numerics/statistics/student_t.h"
 
 namespace moescope {

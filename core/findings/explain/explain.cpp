@@ -6,7 +6,7 @@
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
 #include "core/frame/figures.h"
-#include "core/frame/run_origin.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

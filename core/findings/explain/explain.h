@@ -12,7 +12,7 @@
 
 #include "core/config/config_field.h"
 #include "core/frame/metrics.h"
-#include "core/frame/operand_place.h"
+#include "core/numerics/gemm_operand.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {

@@ -8,7 +8,6 @@
 #include "core/frame/expert_scan.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
-#include "core/frame/volume_stats.h"
 
 namespace moescope::explaining {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
+#include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
-#include "core/frame/run_origin.h"
-#include "core/numerics/kernel_names.h"
+#include "core/numerics/processor.h"
 
 namespace moescope::explaining {
 namespace {

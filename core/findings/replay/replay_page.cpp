@@ -12,8 +12,8 @@
 #include "core/findings/comparison/verdict_words.h"
 #include "core/findings/findings.h"
 #include "core/findings/replay/replay_arrays.h"
+#include "core/frame/frame.h"
 #include "core/frame/metrics.h"
-#include "core/frame/run_origin.h"
 
 namespace moescope {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/whole_file.h"
-#include "core/numerics/kernel_names.h"
+#include "core/numerics/processor.h"
 #include "core/recording/recording.h"
 
 namespace moescope {

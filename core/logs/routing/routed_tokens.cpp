@@ -6,8 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/frame/coactivation_size.h"
-#include "core/frame/layer_prediction.h"
+#include "core/frame/specialisation.h"
 
 namespace moescope {
 

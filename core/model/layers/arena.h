@@ -10,8 +10,8 @@
 #include <new>
 #include <vector>
 
-#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/matrix.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 

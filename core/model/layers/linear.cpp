@@ -2,10 +2,10 @@
 
 #include "core/model/layers/batch_part.h"
 #include "core/model/layers/operand_tap.h"
-#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/product.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/config/operand_recipes.h"
 #include "core/model/layers/operand_tap.h"
-#include "core/numerics/kernels/random_bits.h"
+#include "core/numerics/rng.h"
 
 namespace moescope {
 namespace {

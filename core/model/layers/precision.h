@@ -20,7 +20,7 @@
 #include <initializer_list>
 
 #include "core/config/run_config.h"
-#include "core/frame/operand_place.h"
+#include "core/numerics/gemm_operand.h"
 #include "core/numerics/recipes.h"
 
 namespace moescope {

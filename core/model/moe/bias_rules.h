@@ -1,5 +1,4 @@
-// Updates of expert_bias after a step by the rules sign, proportional and smebu (router.balance_rule);
-// and by quantiles.
+// Updates of expert_bias after a step by the rules of router.balance_rule.
 //
 // Biases are used for selection only: no gradient reaches them. Killed experts keep bias and momentum, and all means
 // are over the other experts. Legend: E experts, K top_k, n_e tokens of expert e.
@@ -108,7 +107,7 @@ void balance_by_quantiles(const RouterConfig& config, const BatchPart& part, con
 // sequence:
 //   h_t = g h_(t-1) + (1 - g) onehot(bin of s_te),  g = 0.99, 100 equal bins from 0 to 1
 //   q_te = middle of the first bin up to which h_t adds up to 1 - K / E
-// Experts are chosen by s_te - lambda q_te, plus a bias of the whole batch (quantile_balance.h). The source leaves open
+// Experts are chosen by s_te - lambda q_te, plus a bias of the whole batch. The source leaves open
 // how the average begins: here h_(-1) = 0, and h_t is divided by its sum, so that it is a distribution from the first
 // token on.
 // Legend: T tokens, E experts, K top_k.

@@ -11,7 +11,7 @@
 
 #include "core/cluster/ranks/two_hop.h"
 #include "core/model/moe/dispatch.h"
-#include "core/model/moe/row_codec.h"
+#include "core/numerics/operand.h"
 
 namespace moescope {
 
@@ -25,7 +25,7 @@ class ExpertExchange {
   const DispatchPlan& at_experts() const { return at_experts_; }
 
   // Sends tokens_TD -> at_experts_MD, each token once per node and once per rank. Only for ranks over several nodes.
-  // Here and below, rows are sent in `format`, to which they must be rounded (row_codec.h).
+  // Here and below, rows are sent in `format`, to which they must be rounded (RowCodec).
   template <class T>
   void dispatch_merged(const OperandFormat& format, ConstMatrix<T> tokens, Matrix<T> at_experts) const;
   // Send rows_ND -> at_experts_MD, and back.
@@ -49,6 +49,30 @@ class ExpertExchange {
   DispatchPlan at_experts_;
   std::vector<std::uint32_t> sent_rows_, received_rows_;  // [R]
   std::vector<Run> runs_;                                 // one for each source and expert
+};
+
+// Encodes token rows for the transfer between ranks, as bytes of the format to which they were rounded.
+//
+// Legend: D values per row. fp32: 4 D bytes; bf16: 2 D; mx with E4M3 and blocks of 32: D codes, then D / 32 scale bytes
+// (the last block of a row may be shorter). A row has the number of bytes that bytes_per_token() of parallel/volumes.h
+// returns. Rows that were rounded to the format are decoded to equal bits, except for the payload of NaNs; other rows
+// are rounded. Values of type double are sent unchanged: they are for gradient checks.
+template <class T>
+class RowCodec {
+ public:
+  // `format` must be plain, bf16 or mx without rotation.
+  RowCodec(const OperandFormat& format, Index dim);
+
+  Index row_bytes() const { return row_bytes_; }
+  bool copies() const { return copies_; }  // true if rows are sent as they are in memory
+  // Rows must have no gaps.
+  void encode(ConstMatrix<T> rows, std::uint8_t* bytes) const;
+  void decode(const std::uint8_t* bytes, Matrix<T> rows) const;
+
+ private:
+  OperandFormat format_;
+  Index dim_, row_bytes_;
+  bool copies_;
 };
 
 }  // namespace moescope

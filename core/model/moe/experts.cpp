@@ -8,7 +8,6 @@
 
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"
-#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/threads.h"
 

@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/model/tokenizer/byte_trie.h"
+#include "core/model/tokenizer/flat_table.h"
 #include "core/model/tokenizer/json_place.h"
-#include "core/model/tokenizer/vocabulary.h"
+#include "core/model/tokenizer/token_model.h"
 
 namespace moescope {
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/files/text/text_encoding.h"
-#include "core/model/tokenizer/byte_alphabet.h"
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/metaspace.h"
 #include "core/model/tokenizer/pattern.h"

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "core/files/text/base64.h"
-#include "core/model/tokenizer/byte_alphabet.h"
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/pattern.h"
 

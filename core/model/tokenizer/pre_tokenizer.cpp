@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/model/tokenizer/byte_alphabet.h"
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/metaspace.h"
 #include "core/model/tokenizer/pattern.h"

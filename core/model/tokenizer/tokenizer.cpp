@@ -15,7 +15,6 @@
 #include "core/model/tokenizer/normalizer.h"
 #include "core/model/tokenizer/pre_tokenizer.h"
 #include "core/model/tokenizer/token_model.h"
-#include "core/model/tokenizer/vocabulary.h"
 
 namespace moescope {
 namespace {

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/model/tokenizer/byte_trie.h"
 #include "core/model/tokenizer/characters.h"
+#include "core/model/tokenizer/flat_table.h"
 #include "core/model/tokenizer/token_model.h"
 
 namespace moescope {

@@ -9,8 +9,8 @@
 
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/lanes.h"
-#include "core/numerics/kernels/random_bits.h"
 #include "core/numerics/kernels/tile.h"
+#include "core/numerics/rng.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moescope {

@@ -13,7 +13,7 @@
 
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/kernels/lanes.h"
-#include "core/numerics/kernels/random_bits.h"
+#include "core/numerics/rng.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moescope {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/numerics/matrix.h"
 
@@ -36,5 +37,24 @@ class LogRatios {
   std::int64_t tokens_ = 0;
   double k1_ = 0, k3_ = 0, beyond_2_ = 0, largest_ = 0;
 };
+
+// Agreement of two passes over the same batch about the next tokens. Reinforcement learning logs these figures for a
+// trainer and an inference engine; here they compare two formats of the same weights, or two checkpoints
+// (core/numerics/statistics/divergence.h).
+//
+// Legend: T tokens, V vocabulary; p the run's probabilities, q the reference's.
+struct PredictedTokens {
+  Matrix<const float> logits;  // [T, V]
+  const float* loss_T;         // -ln of the probability of the token that follows
+};
+
+struct Agreement {
+  double kl = 0;  // KL(q || p), mean over tokens, nats; NaN if the vocabularies differ
+  LogRatios ratios;
+};
+
+// Tokens with padding_T = 1 are not counted; empty: all tokens are counted. At least one token must be counted.
+Agreement agreement(const PredictedTokens& run, const PredictedTokens& reference,
+                    std::span<const std::uint8_t> padding_T = {});
 
 }  // namespace moescope

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "core/frame/operand_place.h"
+#include "core/numerics/gemm_operand.h"
 
 namespace moescope {
 

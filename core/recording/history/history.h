@@ -18,7 +18,7 @@
 
 #include "core/frame/figures.h"
 #include "core/frame/frame.h"
-#include "core/frame/operand_place.h"
+#include "core/numerics/gemm_operand.h"
 #include "core/recording/history/frame_pack.h"
 #include "core/recording/history/pyramid.h"
 #include "core/recording/history/settings_track.h"

@@ -20,7 +20,6 @@
 #include "core/frame/frame.h"
 #include "core/frame/metrics.h"
 #include "core/frame/router_stats.h"
-#include "core/frame/volume_stats.h"
 #include "core/recording/history/pyramid.h"
 #include "core/recording/history/step_rows.h"
 

@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/model/routing_flips.h"
 #include "core/model/text/dataset.h"
 #include "core/recording/frame_sink.h"
 #include "core/training/engine/lock_step.h"
-#include "core/training/routing_archive.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

@@ -1,12 +1,20 @@
 // Trains a recorded run again: from the same state, with the same changes and batches, it computes the same bits.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <thread>
 
+#include "core/recording/history/history.h"
+#include "core/recording/recording.h"
+#include "core/training/capture.h"
 #include "core/training/engine/engine.h"
+#include "core/training/operand_scan.h"
 #include "core/training/recorded_run.h"
 #include "core/training/trainer_snapshot.h"
 
@@ -33,5 +41,105 @@ StepChanges mixture_changes(const StepChanges& changes);
 // cannot be read, or if a step or `frame` fails.
 void retrain(const RecordedTraining& recorded, const std::function<bool(Engine&)>& before_step,
              const std::function<bool(const TelemetryFrame&)>& frame);
+
+// Trains a recorded run again from its config and live changes, and compares every loss bit by bit.
+//
+// The batches are those of the recording's first run, as in lock-step. A run that does not begin with step 0 (resumed,
+// or branched off another run) cannot be trained again.
+struct Reproduction {
+  std::int64_t compared = 0;         // number of compared steps
+  std::int64_t differs_at = -1;      // first step with a different loss; -1: none
+  float recorded = 0, computed = 0;  // losses at that step, nats/token
+  std::string kernels;               // check_kernels().text; empty: same kernels
+  std::string text() const;          // number of steps and the result; if losses differ, also the kernels
+};
+
+// Returns why this run cannot be trained again (the log of another program has no config; a run may have no steps, or
+// not begin with step 0); empty if nothing is known to prevent it.
+std::string reproduce_problem(const RunInfo& first, const History& history);
+
+// Returns the files and folders that reproduce() reads, with their keys (named_inputs()); also if it refuses the
+// settings.
+std::set<std::string> inputs_to_reproduce(const RunInfo& first, const RunInfo& info);
+
+// Trains at most `steps` steps (-1: all). `progress` is called with the steps done and to do, and returns false to stop
+// early. Throws std::runtime_error with reproduce_problem(), with a change that cannot be repeated, or like
+// retrain().
+Reproduction reproduce(const RunInfo& first, const History& history, std::int64_t steps,
+                       const std::function<bool(std::int64_t done, std::int64_t all)>& progress);
+
+// Recomputes an operand of a past step. Training is deterministic, so a copy of the run that starts from a checkpoint
+// or from step 0, with the same changes and batches, computes exactly the same tensor.
+//
+// The copy trains in a separate thread; the run itself is not affected. As a check, the loss of the step must equal the
+// recorded loss bit by bit.
+struct RecomputePlan {
+  int run = 0;  // RunInfo::run
+  OperandPlace place;
+  std::int64_t step = 0;
+  float loss = kNoValue;  // recorded loss of the step
+  std::string kernels;    // kernels of the run (RunInfo::kernels)
+
+  RecordedTraining training;  // from a checkpoint if one is known
+};
+
+// Builds the plan from the histories of the run and of the first run. Throws std::invalid_argument with the reason if
+// the step cannot be recomputed: it was not taken, or the run began from a checkpoint that is not kept. Also throws the
+// exceptions of recorded_config() and recorded_changes() (recorded_run.h).
+RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
+                             std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
+
+// Returns the newest checkpoint of a run at or before `step` in the folder beside its recording; empty if there is
+// none.
+std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step);
+
+class Recomputation {
+ public:
+  explicit Recomputation(RecomputePlan plan);  // starts the thread; the destructor stops it after the current step
+
+  std::int64_t first_step() const { return first_step_; }  // valid when ready
+  std::int64_t next_step() const { return next_step_; }
+  std::int64_t step() const { return plan_.step; }
+  const OperandPlace& place() const { return plan_.place; }
+  // If ready, it holds the operand, and the step gave the recorded loss. If failed, it holds the reason, for example
+  // another loss.
+  const Capture& capture() const { return capture_; }
+
+ private:
+  void work(const std::stop_token& stop);
+
+  RecomputePlan plan_;
+  Capture capture_;
+  std::atomic<std::int64_t> first_step_ = 0, next_step_ = 0;
+  std::jthread thread_;  // last member: starts when all others are ready
+};
+
+// A scan of operands (operand_scan.h) at a past step of a run, or at the step just taken.
+class RecomputedScan {
+ public:
+  // Starts the thread; ignores plan.place. The destructor stops it after the current step or pass.
+  explicit RecomputedScan(RecomputePlan plan);
+
+  const RecomputePlan& plan() const { return plan_; }
+  std::int64_t next_step() const { return next_step_; }  // next step of the copy
+  int passes_done() const { return done_; }
+  int passes() const { return total_; }  // 0: the copy has not reached the step
+  bool has_ended() const { return has_ended_; }
+  // Valid when over(). nullopt: see error(), for example that the step gave another loss than the recorded one.
+  const std::optional<OperandScan>& scan() const { return scan_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  void work(const std::stop_token& stop);
+  OperandScan scan_operands_of(Engine& engine, const std::stop_token& stop);
+
+  RecomputePlan plan_;
+  std::optional<OperandScan> scan_;
+  std::string error_;
+  std::atomic<std::int64_t> next_step_ = 0;
+  std::atomic<int> done_ = 0, total_ = 0;
+  std::atomic<bool> has_ended_ = false;
+  std::jthread thread_;  // last member: starts when all others are ready
+};
 
 }  // namespace moescope

@@ -5,7 +5,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/cluster/ranks/load_routing.h"
+#include "core/cluster/ranks/routing_patterns.h"
 
 namespace moescope {
 namespace {

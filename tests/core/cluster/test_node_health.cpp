@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "core/cluster/node_health.h"
+#include "core/cluster/step_model.h"
 
 namespace moescope {
 namespace {

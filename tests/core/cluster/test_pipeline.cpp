@@ -4,7 +4,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "core/cluster/pipeline.h"
+#include "core/cluster/step_model.h"
 
 namespace moescope {
 namespace {

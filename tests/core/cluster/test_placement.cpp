@@ -5,7 +5,6 @@
 #include <set>
 
 #include "core/cluster/ranks/placement.h"
-#include "core/cluster/ranks/replication.h"
 #include "core/cluster/ranks/routing_patterns.h"
 #include "core/cluster/ranks/volumes.h"
 

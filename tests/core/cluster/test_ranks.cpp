@@ -5,9 +5,8 @@
 #include <limits>
 
 #include "core/cluster/ranks/volumes.h"
-#include "core/cluster/ranks/wire.h"
 #include "core/model/learner.h"
-#include "core/model/moe/row_codec.h"
+#include "core/model/moe/expert_exchange.h"
 #include "core/model/rank_gather.h"
 #include "core/model/text/dataset.h"
 #include "core/numerics/rng.h"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/cluster/live_cost.h"
+#include "core/cluster/published_runs.h"
 #include "core/cluster/ranks/routing_patterns.h"
 #include "core/cluster/timeline.h"
 

@@ -9,7 +9,7 @@
 #include "core/config/config_toml.h"
 #include "core/findings/explain/explain.h"
 #include "core/findings/health.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/frame/metrics.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "tests/support/made_up_run.h"

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "core/findings/health.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/recording/history/last_array.h"
 #include "core/recording/history/loss_trend.h"

@@ -10,7 +10,7 @@
 #include "core/findings/comparison/operand_sqnr.h"
 #include "core/findings/explain/explain.h"
 #include "core/findings/replay/replay_arrays.h"
-#include "core/numerics/quant_format.h"
+#include "core/numerics/number_format.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/says.h"
 

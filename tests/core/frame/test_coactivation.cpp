@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "core/frame/coactivation.h"
+#include "core/frame/expert_map.h"
 #include "tests/support/processor_time.h"
 
 namespace moescope {

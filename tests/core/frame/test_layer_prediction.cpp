@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "core/frame/layer_prediction.h"
+#include "core/frame/specialisation.h"
 
 namespace moescope {
 namespace {

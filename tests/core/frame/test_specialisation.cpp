@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/frame/frame.h"
 #include "core/frame/specialisation.h"
-#include "core/frame/token_spans.h"
 
 namespace moescope {
 namespace {

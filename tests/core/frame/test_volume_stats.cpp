@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/frame/router_stats.h"
-#include "core/frame/volume_stats.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {

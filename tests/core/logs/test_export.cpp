@@ -13,10 +13,10 @@
 #include "core/logs/lines/export_jsonl.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/export_trace.h"
-#include "core/numerics/kernel_names.h"
+#include "core/numerics/processor.h"
 #include "core/recording/recording.h"
+#include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
-#include "core/training/export_weights.h"
 
 namespace moescope {
 namespace {

@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/log_settings.h"
 #include "core/logs/table/import_table.h"

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/tensors/safetensors.h"
-#include "core/frame/coactivation_size.h"
+#include "core/frame/specialisation.h"
 #include "core/logs/events/import_wandb.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "core/model/agreement.h"
 #include "core/model/routing_flips.h"
+#include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
 namespace {

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <vector>
 
-#include "core/model/layers/attention.h"
 #include "core/model/layers/feed_forward.h"
+#include "core/model/layers/latent_attention.h"
 #include "core/model/layers/loss.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/model/layers/rope.h"
@@ -319,8 +319,7 @@ TEST(Gradients, CrossEntropy) {
   const std::vector<std::int32_t> target = {0, 18, 3, 7, 7};
   std::vector<double> dlogits(logits.size()), scratch(logits.size()), token_loss(kTokens);
   const Matrix<const double> in(logits.data(), kTokens, kVocab);
-  cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {dlogits.data(), kTokens, kVocab},
-                        token_loss.data());
+  cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {dlogits.data(), kTokens, kVocab}, token_loss.data());
   expect_gradient("logits", logits.data(), dlogits.data(), logits.size(), [&] {
     return cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {scratch.data(), kTokens, kVocab},
                                  token_loss.data());

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/model/non_finite_place.h"
+#include "core/model/non_finite.h"
 
 using namespace moescope;
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "core/numerics/gemm.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/scale_rules.h"
-#include "core/numerics/unit_gemm.h"
 #include "tests/support/sample_matrices.h"
 
 using namespace moescope;

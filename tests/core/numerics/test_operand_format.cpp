@@ -54,7 +54,7 @@ double drawn_value(ElementFormat format, float y, std::uint32_t bits16) {
   return std::copysign(sum > middle || (sum == middle && !a_even) ? b : a, y);
 }
 
-// Returns the 16 bits of an element's draw, by the definition in random_bits.h: SplitMix64's finalizer for (seed,
+// Returns the 16 bits of an element's draw, by the definition in rng.h: SplitMix64's finalizer for (seed,
 // stream, row), two rounds of multiply and xorshift for the column, one multiplication for both.
 std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t row, std::uint32_t column) {
   const auto finalize = [](std::uint64_t z) {

@@ -10,7 +10,6 @@
 #include "core/config/config_field.h"
 #include "core/frame/metrics.h"
 #include "core/numerics/number_format.h"
-#include "core/numerics/quant_format.h"
 #include "core/numerics/recipes.h"
 #include "tests/support/every_format.h"
 #include "tests/support/sample_matrices.h"

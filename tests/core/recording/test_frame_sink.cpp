@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/recording/frame_sink.h"
 #include "tests/support/recording_file.h"
 #include "tests/support/sample_frames.h"

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/files/sqlite.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/recording/marks.h"
 #include "core/recording/recording.h"
 #include "core/recording/schema.h"

@@ -15,7 +15,7 @@
 
 #include "core/files/sqlite.h"
 #include "core/files/text/text_escape.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/recording/frame_sink.h"
 #include "core/recording/recording.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/files/sqlite.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/recording/recording.h"
 #include "core/recording/schema.h"

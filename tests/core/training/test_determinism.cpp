@@ -13,7 +13,7 @@
 #include "core/model/layers/precision.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
-#include "core/training/checkpoint_checksum.h"
+#include "core/training/checkpoint_folder.h"
 #include "core/training/engine/engine.h"
 #include "core/training/trainer.h"
 #include "tests/support/engine_frames.h"

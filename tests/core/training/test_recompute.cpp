@@ -6,7 +6,7 @@
 
 #include "core/recording/recording.h"
 #include "core/training/engine/live_runs.h"
-#include "core/training/engine/recompute.h"
+#include "core/training/engine/retrain.h"
 #include "tests/support/live_steps.h"
 #include "tests/support/processor_time.h"
 #include "tests/support/small_run.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/config/config_field.h"
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/training/recorded_run.h"
 
 namespace moescope {

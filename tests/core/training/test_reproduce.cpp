@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "core/frame/change_marker.h"
+#include "core/frame/frame.h"
 #include "core/numerics/processor.h"
 #include "core/training/engine/live_runs.h"
-#include "core/training/engine/reproduce.h"
+#include "core/training/engine/retrain.h"
 #include "tests/support/small_run.h"
 
 namespace moescope {

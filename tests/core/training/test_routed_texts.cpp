@@ -9,7 +9,6 @@
 #include "core/frame/specialisation.h"
 #include "core/numerics/threads.h"
 #include "core/training/routed_texts.h"
-#include "core/training/specialisation_counter.h"
 #include "core/training/trainer.h"
 #include "tests/support/small_run.h"
 

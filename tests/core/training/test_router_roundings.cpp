@@ -8,7 +8,6 @@
 
 #include "core/numerics/rng.h"
 #include "core/training/gradient_reference.h"
-#include "core/training/router_roundings.h"
 #include "tests/support/trainer_test.h"
 
 namespace moescope {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "core/training/routing_archive.h"
+#include "core/model/routing_flips.h"
 
 namespace moescope {
 namespace {
