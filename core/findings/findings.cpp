@@ -406,10 +406,9 @@ std::vector<Finding> FindingsScan::findings() const {
   watches.quants.findings(out);
   // Layers already reported as not recovering are not reported as uneven as well.
   std::vector<int> not_recovering;
-  for (const Finding& finding : out) {
+  for (const Finding& finding : out)
     if (finding.kind == FindingKind::no_recovery)
       not_recovering.insert(not_recovering.end(), finding.layers.begin(), finding.layers.end());
-  }
   std::erase_if(out, [&](const Finding& finding) {
     return finding.kind == FindingKind::uneven &&
            std::ranges::find(not_recovering, finding.layers.front()) != not_recovering.end();

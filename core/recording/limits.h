@@ -16,10 +16,9 @@ inline constexpr int kLongestOfRun = 2 << 20;     // bytes of a text of a run
 
 // Throws std::runtime_error "WHAT is VALUE, expected LOWEST to HIGHEST" if out of range.
 inline int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest, const std::string& what) {
-  if (value < lowest || value > highest) {
+  if (value < lowest || value > highest)
     throw std::runtime_error(what + " is " + std::to_string(value) + ", expected " + std::to_string(lowest) + " to " +
                              std::to_string(highest));
-  }
   return value;
 }
 

@@ -136,18 +136,14 @@ bool is_recording(const std::string& path) {
 }
 
 void remove_old_recording(const std::string& path) {
-  if (!is_recording(path)) {
-    refuse(path, "exists and is not a MoEScope recording; it was left as it is");
-  }
+  if (!is_recording(path)) refuse(path, "exists and is not a MoEScope recording; it was left as it is");
   {
     Connection old(path, SQLITE_OPEN_READWRITE);
     sqlite3_busy_timeout(old.handle(), 0);
     // Leaving WAL mode needs exclusive access, which shows that no other program uses the file. For a damaged file this
     // fails with another error; such a file may be replaced.
     sqlite3_exec(old.handle(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
-    if ((old.last_code() & 0xff) == SQLITE_BUSY) {
-      refuse(path, "another program has this recording open");
-    }
+    if ((old.last_code() & 0xff) == SQLITE_BUSY) refuse(path, "another program has this recording open");
   }
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
 }

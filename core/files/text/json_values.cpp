@@ -111,10 +111,9 @@ std::int64_t to_step(JsonValue value, double limit) {
 
 int to_index(JsonValue value, const char* key, int lowest, int highest) {
   const auto number = number_of(value);
-  if (!is_whole(number, lowest, highest)) {
+  if (!is_whole(number, lowest, highest))
     throw Unreadable(std::string(key) + ": not a whole number from " + std::to_string(lowest) + " to " +
                      std::to_string(highest));
-  }
   return static_cast<int>(*number);
 }
 
@@ -127,10 +126,9 @@ std::string to_text(JsonValue value, const char* key) {
 JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what) {
   JsonList list;
   if (value.get(list) != simdjson::SUCCESS) throw Unreadable(std::string(key) + ": not a list");
-  if (size && list.size() != size) {
+  if (size && list.size() != size)
     throw Unreadable(std::string(key) + ": " + std::to_string(list.size()) + " " + of_what + ", not " +
                      std::to_string(size));
-  }
   return list;
 }
 

@@ -34,9 +34,8 @@ std::optional<std::int64_t> first_divergence_step(const History& a, const Histor
 std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b) {
   if (a.tokens_per_expert.size() != b.tokens_per_expert.size()) return {};
   std::vector<float> difference(a.tokens_per_expert.size());
-  for (std::size_t e = 0; e < difference.size(); ++e) {
+  for (std::size_t e = 0; e < difference.size(); ++e)
     difference[e] = utilisation(b.tokens_per_expert, e) - utilisation(a.tokens_per_expert, e);
-  }
   return difference;
 }
 

@@ -274,9 +274,8 @@ class ScalarColumns {
 
   // Appends the figures of each layer, and their means to the columns of the whole run.
   void append_layer_metrics(const TelemetryFrame& frame) {
-    for (int i = 0; i < kNumRouterMetrics; ++i) {
+    for (int i = 0; i < kNumRouterMetrics; ++i)
       whole_[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFigures[i].member));
-    }
     for (const auto& [layer, derived] : derived_figures(frame, tokens_per_step_)) {
       Pyramid* column = &whole_[kFirstRouterMetric + kNumRouterMetrics];
       if (layer != kWholeRun) {
@@ -302,9 +301,8 @@ class ScalarColumns {
   bool forget_older_half() {
     bool any = false;
     for (Pyramid& column : whole_) any |= column.forget_older_half();
-    for (auto& [layer, columns] : layers_) {
+    for (auto& [layer, columns] : layers_)
       for (Pyramid& column : columns.scalars) any |= column.forget_older_half();
-    }
     return any;
   }
 
