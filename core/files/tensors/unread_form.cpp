@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "core/files/folder_walk.h"
@@ -140,6 +141,14 @@ bool matches(const std::string& name, std::string_view pattern) {
   return ::fnmatch(std::string(pattern).c_str(), name.c_str(), 0) == 0;
 }
 
+// Writes the paths in place of FOLDER and FILE, so that a command can be copied.
+std::string with_paths(std::string text, const fs::path& folder, const fs::path& file) {
+  for (const auto& [word, path] : {std::pair("FOLDER"sv, folder.empty() ? "." : folder), std::pair("FILE"sv, file)})
+    if (const std::size_t at = text.find(word); at != std::string::npos)
+      text.replace(at, word.size(), '"' + printable(path.string()) + '"');
+  return text;
+}
+
 // True for an importance matrix in llama.cpp's format before GGUF: a count of entries, then the length of the first
 // name, and the name.
 bool begins_like_old_imatrix(std::string_view bytes) {
@@ -210,7 +219,7 @@ std::string form_of_folder(const fs::path& folder, bool with_folders_in_it) {
     return std::ranges::any_of(names, [&](const std::string& name) { return matches(name, pattern); });
   };
   for (const FormOfFolder& form : kFormsOfFolders)
-    if (holds(form.first) && (form.second.empty() || holds(form.second))) return form.text;
+    if (holds(form.first) && (form.second.empty() || holds(form.second))) return with_paths(form.text, folder, {});
   if (fs::absolute(folder).lexically_normal().filename() == ".neptune") return kNeptune;
   for (const std::string& name : names) {
     std::error_code error;
@@ -232,7 +241,8 @@ bool is_binary(std::string_view bytes) {
 
 std::string unread_form(const std::string& path) {
   std::error_code error;
-  return fs::is_directory(path, error) ? form_of_folder(path, true) : form_of_file(path);
+  if (fs::is_directory(path, error)) return form_of_folder(path, true);
+  return with_paths(form_of_file(path), fs::path(path).parent_path(), path);
 }
 
 }  // namespace moescope

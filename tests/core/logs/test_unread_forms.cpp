@@ -66,7 +66,10 @@ TEST_F(UnreadForms, FilesAreNamedByTheirNames) {
 TEST_F(UnreadForms, ADistributedCheckpointIsNamed) {  // its files hold one archive of torch.save after the other
   const std::string part = put("step-1000/__0_0.distcp", "PK\3\4");
   put("step-1000/.metadata", "\x80\2}.");
-  expect_named(part, "is a distributed checkpoint of PyTorch (DCP), which is not read: python -m ");
+  expect_named(part,
+               "is a distributed checkpoint of PyTorch (DCP), which is not read: python -m "
+               "torch.distributed.checkpoint.format_utils dcp_to_torch \"" +
+                   (folder_ / "step-1000") + "\" model.pt writes a file that is");
   expect_named(folder_ / "step-1000", "is a distributed checkpoint of PyTorch");
   expect_named(folder_ / "", "holds the folder step-1000, which is a distributed checkpoint");
   EXPECT_TRUE(says(problem_of([&] { open_tensors(part); }), "is a distributed checkpoint"));
