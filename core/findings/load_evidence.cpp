@@ -41,8 +41,9 @@ std::string totals_text(std::int64_t totals, double tokens) {
 }
 
 std::string limits_text(std::int64_t totals) {
-  return (totals == 1 ? std::string(" One total does") : ' ' + std::to_string(totals) + " totals do") +
-         " not show when this began, or whether it lasts.";
+  return (totals == 1 ? std::string(" One total does not show")
+                      : ' ' + std::to_string(totals) + " totals do not show exactly") +
+         " when this began, or whether it lasts.";
 }
 
 LoadEvidence load_evidence(const History& history) {

@@ -54,7 +54,7 @@ LoadEvidence load_evidence(const History& history);
 bool are_totals(RunOrigin origin, bool has_loss, std::int64_t loads, double tokens_of_load);
 // Returns "one total of 100,000 tokens" or "3 totals of 300,000 tokens".
 std::string totals_text(std::int64_t totals, double tokens);
-// Returns " 3 totals do not show when this began, or whether it lasts."
+// Returns " 3 totals do not show exactly when this began, or whether it lasts."
 std::string limits_text(std::int64_t totals);
 
 }  // namespace moescope

@@ -424,8 +424,8 @@ TEST(LogSettings, AdviceHasTheNamesOfTheProgramThatWroteTheLog) {
     if (*program) run.history()->append(Marker{0, 0, kProgramMarker, program});
     return advice_text(judge(run.history())) + '\n' + all_text(find_all(run.history()));
   };
-  const std::string megatron =
-      advice("", R"({"moe_aux_loss_coeff": 0, "moe_router_bias_update_rate": 0.001, "moe_router_topk": 2})");
+  const std::string megatron = advice(
+      "", R"({"moe_aux_loss_coeff": 0, "moe_router_bias_update_rate": 0.001, "num_layers": 4, "seq_length": 64})");
   EXPECT_TRUE(says(megatron, "Try a higher --moe-router-bias-update-rate, or --moe-aux-loss-coeff > 0.")) << megatron;
   EXPECT_TRUE(says(megatron, "Settings that affect it: --moe-router-bias-update-rate, --moe-aux-loss-coeff"));
   const std::string trainer = advice("Hugging Face Trainer", R"({"router_aux_loss_coef": 0.001})");

@@ -136,7 +136,7 @@ TEST(LoadEvidence, AFewTotalsOfManyTokensAreJudged) {
     const Health dead = judged(make_dead, false, 100'000);
     EXPECT_EQ(dead.verdict, are_few ? HealthVerdict::unhealthy : HealthVerdict::too_young) << totals;
     EXPECT_EQ(says(dead.sentence, "in " + std::to_string(totals) + " totals of "), are_few) << dead.sentence;
-    EXPECT_EQ(says(dead.sentence, "totals do not show when this began"), are_few) << dead.sentence;
+    EXPECT_EQ(says(dead.sentence, "totals do not show exactly when this began"), are_few) << dead.sentence;
     EXPECT_EQ(judged(make_even, false, 100'000).verdict, are_few ? HealthVerdict::healthy : HealthVerdict::too_young);
     EXPECT_EQ(judged(make_hot, false, 100'000).verdict, are_few ? HealthVerdict::attention : HealthVerdict::too_young);
     EXPECT_EQ(judged(make_dead, true, 100'000).verdict, HealthVerdict::too_young) << totals;
