@@ -314,6 +314,29 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   return row;
 }
 
+namespace {
+
+// True if an unknown name may be that of the training loss.
+bool may_be_loss(const AccountRow& row) {
+  constexpr std::string_view kLosses[] = {"loss", "nll", "cross_entropy", "xent"};
+  constexpr std::string_view kOthers[] = {"val", "test", "aux", "balanc", "z_loss", "moe", "rout", "scale", "time"};
+  const std::string spelled = spelled_alike(row.first);
+  const auto is_in_name = [&](std::string_view word) { return spelled.find(word) != std::string::npos; };
+  return row.certainty == Certainty::unknown && !row.is_list && row.names == 1 && row.highest > 0 &&
+         std::ranges::any_of(kLosses, is_in_name) && std::ranges::none_of(kOthers, is_in_name);
+}
+
+// Asks whether the first name that speaks of a loss is the training loss, if no name of it is known.
+void ask_for_loss(std::vector<AccountRow>& rows) {
+  if (std::ranges::find(rows, "ce_loss", &AccountRow::means) != rows.end()) return;
+  const auto loss = std::ranges::find_if(rows, may_be_loss);
+  if (loss == rows.end()) return;
+  loss->means = "ce_loss";
+  loss->question = "no training loss is known: is this it?";
+}
+
+}  // namespace
+
 ImportAccount AccountBook::account(const char* unit) const {
   ImportAccount account;
   for (const NameCounts& counts : rows_) account.rows.push_back(row(counts, unit));
@@ -330,6 +353,7 @@ ImportAccount AccountBook::account(const char* unit) const {
     row.program.clear();
   }
   std::stable_partition(account.rows.begin(), account.rows.end(), [](const AccountRow& row) { return row.is_shown; });
+  ask_for_loss(account.rows);
   account.left_out = left_out_;
   return account;
 }

@@ -116,6 +116,19 @@ TEST_F(Accounts, ValuesOutsideTheirRangeAreAQuestion) {
   EXPECT_EQ(account.top_k.question, "");  // loads of ratios have no exact sum
 }
 
+TEST_F(Accounts, AnUnknownNameOfALossIsAQuestion) {
+  const auto questions = [&](const std::string& values) {
+    std::string asked;
+    for (const AccountRow& row :
+         open(write("run.jsonl", "{\"step\":1,\"lr\":0.1," + values + "}\n")).accounts.at(0).rows)
+      if (!row.question.empty()) asked += row.name + ' ' + row.means + ';';
+    return asked;
+  };
+  EXPECT_EQ(questions(R"("moe_aux":1,"nll_bits":3,"my_loss":2)"), "nll_bits ce_loss;");
+  EXPECT_EQ(questions(R"("loss":2,"nll_bits":3)"), "");
+  EXPECT_EQ(questions(R"("loss_scale":65536,"test_loss":2,"balancing_loss_x":1)"), "");
+}
+
 TEST_F(Accounts, TheProgramOfALogIsKnownByItsNames) {
   const auto program = [&](const char* name, const std::string& text) {
     const OpenedRuns opened = open(write(name, text));
