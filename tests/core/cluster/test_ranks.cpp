@@ -190,7 +190,7 @@ void expect_counted_bytes(TokenPayload payload, const RowBytes& row, bool over_n
     learner.step(data->batch(0), false, clock);
     const WireFrame moved = gather_wire(&ranks);
     for (const auto& moe : learner.model().moe()) {
-      const WholeRouter router(moe.router, learner.model().part(), 8, 2);
+      const WholeRouter router(moe.router, learner.model().part());
       if (ranks.rank() != 0) continue;
       const auto of_layer = wire_bytes(count_volumes(router.get().ids, 2, 8, 4, 2), over_nodes, row);
       for (std::size_t i = 0; i < 16; ++i) counted[i] += of_layer[i];
