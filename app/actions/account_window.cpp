@@ -421,8 +421,4 @@ std::string MeaningEditor::rule() const {
   return tag_rule(pattern(), unit.means, unit.scale);
 }
 
-std::string MeaningEditor::ruleToLeaveOut() const {
-  return tag_rule(pattern(), "ignored");
-}
-
 }  // namespace moescope

@@ -87,7 +87,8 @@ class MeaningEditor : public QWidget {
   void edit(const AccountRow& row);
   bool isEmpty() const { return name_.empty(); }  // no row was chosen
   std::string rule() const;                       // a [[tag]]
-  std::string ruleToLeaveOut() const;             // a [[tag]] with which the names are ignored
+  // a [[tag]] with which the names are ignored
+  std::string ruleToLeaveOut() const { return tag_rule(pattern(), "ignored"); }
 
  private:
   void showNumbers();

@@ -62,11 +62,6 @@ void CaptureActions::bringUp(const OperandPlace& place, std::int64_t step) {
   workspaces_->microscaling()->showTensorLab();
 }
 
-void CaptureActions::open(const OperandPlace& place, std::int64_t step) {
-  bringUp(place, step);
-  again();
-}
-
 void CaptureActions::openElement(const OperandElement& element, std::int64_t step) {
   bringUp(element.place, step);
   element_ = element;

@@ -23,7 +23,10 @@ class CaptureActions : public Actions {
   explicit CaptureActions(const Context& context);
 
   // Shows an operand of the active run. `step`: the step of the matrix when it was clicked.
-  void open(const OperandPlace& place, std::int64_t step);
+  void open(const OperandPlace& place, std::int64_t step) {
+    bringUp(place, step);
+    again();
+  }
   // Recomputes an operand of the active run at `step` and shows a part of it in the microscope.
   void openElement(const OperandElement& element, std::int64_t step);
 

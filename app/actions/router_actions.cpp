@@ -85,10 +85,6 @@ void RouterActions::withChosen(void (RouterActions::*act)(int layer, int expert)
   (this->*act)(layer, expert);
 }
 
-void RouterActions::killOrRevive(int layer, int expert) {
-  killed(layer, expert) ? revive(layer, expert) : kill(layer, expert);
-}
-
 void RouterActions::toggle(bool RouterConfig::*flag) {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
   settings_->changeActive(flag, !(config().router.*flag));

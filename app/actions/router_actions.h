@@ -50,7 +50,7 @@ class RouterActions : public Actions {
   double biasNow(int layer, int expert) const;
   // Calls `act` for the chosen expert, or says that no expert is chosen.
   void withChosen(void (RouterActions::*act)(int layer, int expert));
-  void killOrRevive(int layer, int expert);
+  void killOrRevive(int layer, int expert) { killed(layer, expert) ? revive(layer, expert) : kill(layer, expert); }
   void toggle(bool RouterConfig::*flag);
   void connectCard(ExpertPanel* card);
   void showMenuOf(Panel* panel, QPoint global);

@@ -62,10 +62,6 @@ void RunControl::startAll(const ParsedConfig& parsed) {
   startAll(all_runs(parsed), Start::running);
 }
 
-void RunControl::startPreset(const QString& name) {
-  startAll(load_preset(name.toStdString()));
-}
-
 void RunControl::startForLesson(const std::vector<RunConfig>& configs) {
   comparison_.clear();
   endAt({});

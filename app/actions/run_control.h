@@ -50,7 +50,7 @@ class RunControl : public Actions {
   void endAt(std::optional<qint64> step);
   void pause();
   void stepOnce();
-  void startPreset(const QString& name);
+  void startPreset(const QString& name) { startAll(load_preset(name.toStdString())); }
   void showReplay();
   bool isReplay() const;  // true if a finished recording is open
   void pauseBeforeTheDiskIsFull();

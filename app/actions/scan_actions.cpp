@@ -275,11 +275,6 @@ void ScanActions::showProgress(const QString& progress) {
     for (OperandCostsPanel* panel : panels_) panel->showMeasuring(progress);
 }
 
-void ScanActions::look() {
-  if (scan_) return lookAtScan();
-  if (checkpoint_) lookAtCheckpoint();
-}
-
 void ScanActions::lookAtScan() {
   const std::int64_t step = scan_->plan().step;
   if (!scan_->has_ended())

@@ -63,7 +63,10 @@ class ScanActions : public Actions {
   std::shared_ptr<const Measured<Figures>> recordedFigures(
       const char* kind, std::optional<Figures> (*read)(const std::string& json)) const;
   void stop(const QString& reason);
-  void look();
+  void look() {
+    if (scan_) return lookAtScan();
+    if (checkpoint_) lookAtCheckpoint();
+  }
   void lookAtScan();
   void lookAtCheckpoint();
   QString progressOfCheckpoint() const;

@@ -87,9 +87,4 @@ bool Command::given(const char* option) const {
   return command_->count(option) > 0;
 }
 
-void Command::refuse(std::initializer_list<const char*> options, const std::string& reason) const {
-  for (const char* option : options)
-    if (given(option)) throw std::runtime_error(std::string(option) + " " + reason);
-}
-
 }  // namespace moescope

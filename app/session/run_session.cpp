@@ -370,11 +370,6 @@ void RunSession::growWith(std::vector<std::function<std::size_t()>> more) {
   });
 }
 
-void RunSession::cancelOpening() {
-  newest_request_ = {};
-  cancelled_ = true;
-}
-
 void RunSession::adopt(Opened& result) {
   opener_.join();
   if (newest_request_) return std::exchange(newest_request_, {})();
@@ -423,10 +418,6 @@ std::vector<std::string> RunSession::inputPaths() const {
   for (const RunConfig& config : configs())
     for (const std::string& input : input_paths(config)) inputs.push_back(input);
   return inputs;
-}
-
-int RunSession::runAt(int place) const {
-  return open_.histories[place]->info().run;
 }
 
 RunConfig RunSession::config(int place) const {

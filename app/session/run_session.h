@@ -54,7 +54,10 @@ class RunSession : public QObject {
   // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet. "-" is
   // standard input.
   void follow(const QStringList& paths);
-  void cancelOpening();
+  void cancelOpening() {
+    newest_request_ = {};
+    cancelled_ = true;
+  }
   bool opening() const { return opener_.joinable(); }
 
   bool isLive() const { return open_.live != nullptr; }
@@ -85,7 +88,8 @@ class RunSession : public QObject {
   RunConfig config(int place = 0) const;
   std::vector<RunConfig> configs() const;  // of all open runs; empty: not known
   bool hasConfig() const { return open_.live || !open_.configs.empty(); }
-  int runAt(int place) const;  // RunInfo::run
+  // RunInfo::run
+  int runAt(int place) const { return open_.histories[place]->info().run; }
   // Returns the file and the number of the run at `place`; nullopt if it is from a log or in training. Throws
   // std::runtime_error if a file cannot be read.
   std::optional<RecordedRun> recordedRun(int place) const;

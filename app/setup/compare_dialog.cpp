@@ -240,10 +240,6 @@ void CompareDialog::makeSettings() {
   now_ = new QLabel;
 }
 
-bool CompareDialog::comparable(Setting setting) {
-  return !setting.is_in<DataConfig>() && !setting.is_in<TelemetryConfig>() && setting != &RunConfig::name;
-}
-
 void CompareDialog::onKeyChosen() {
   const ConfigField* field = find_field(keys_->currentText().toStdString());
   if (!field) return;
@@ -404,10 +400,6 @@ void CompareDialog::say(const QString& problem) {
   if (!problem.isEmpty()) showProblem(problem_, problem);
 }
 
-RunConfig CompareDialog::twin() const {
-  return with(first_);
-}
-
 RunConfig CompareDialog::with(RunConfig config) const {
   if (const auto value = editor_->value()) editor_->field().set(config, *value);
   return config;
@@ -470,11 +462,6 @@ void CompareDialog::start() {
 
 void CompareDialog::setRoom(int runs) {
   if (list_) list_->setRoom(runs);
-}
-
-void CompareDialog::setCost(CostText text) {
-  cost_of_ = std::move(text);
-  check();
 }
 
 }  // namespace moescope

@@ -75,12 +75,17 @@ class CompareDialog : public QDialog {
 
   // Describes the cost of the twin or of the listed candidates: for `steps` steps in groups, or beside run A (0 steps).
   using CostText = std::function<QString(const std::vector<RunConfig>& candidates, std::int64_t steps)>;
-  void setCost(CostText text);
+  void setCost(CostText text) {
+    cost_of_ = std::move(text);
+    check();
+  }
   // Sets the number of runs that can train beside run A; if there are more candidates, they train in groups.
   void setRoom(int runs);
 
   // True if twins may differ in a setting. The settings of [data] determine the batches, which all runs share.
-  static bool comparable(Setting setting);
+  static bool comparable(Setting setting) {
+    return !setting.is_in<DataConfig>() && !setting.is_in<TelemetryConfig>() && setting != &RunConfig::name;
+  }
 
  signals:
   void twinRequested(moescope::RunConfig twin);  // requests the twin, or one candidate beside run A
@@ -104,7 +109,7 @@ class CompareDialog : public QDialog {
   void showCandidates();
   void growToFit();
   void start();
-  RunConfig twin() const;
+  RunConfig twin() const { return with(first_); }
   RunConfig with(RunConfig config) const;  // `config` with the value in the editor
 
   RunConfig first_;

@@ -95,11 +95,6 @@ void NumberEdit::setWhole(std::int64_t value) {
   show(QString::number(value));
 }
 
-void NumberEdit::show(const QString& text) {
-  if (lineEdit()->text() != text) lineEdit()->setText(text);
-  dirty_ = false;
-}
-
 std::optional<double> NumberEdit::number() const {
   bool ok = false;
   const double value = text().trimmed().toDouble(&ok);

@@ -46,7 +46,10 @@ class NumberEdit : public QAbstractSpinBox {
 
  private:
   bool isForTheWindow(const QKeyEvent& key) const;
-  void show(const QString& text);
+  void show(const QString& text) {
+    if (lineEdit()->text() != text) lineEdit()->setText(text);
+    dirty_ = false;
+  }
   void commit();
   void placeUnit();
 

@@ -108,10 +108,6 @@ void OperandsDialog::checkSingle() {
   ok_->setEnabled(problem.isEmpty());
 }
 
-QComboBox* OperandsDialog::choice(GemmClass gemm_class, OperandRole operand) const {
-  return choices_[static_cast<std::size_t>(gemm_class)][static_cast<std::size_t>(operand)];
-}
-
 QString OperandsDialog::text() const {
   std::vector<OperandRecipe> chosen;
   for (std::size_t c = 0; c < choices_.size(); ++c)

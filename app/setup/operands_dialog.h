@@ -19,7 +19,9 @@ class OperandsDialog : public QDialog {
 
  public:
   explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // unreadable text counts as empty
-  QComboBox* choice(GemmClass gemm_class, OperandRole operand) const;
+  QComboBox* choice(GemmClass gemm_class, OperandRole operand) const {
+    return choices_[static_cast<std::size_t>(gemm_class)][static_cast<std::size_t>(operand)];
+  }
   QLineEdit* single() const { return single_; }  // line for entries that concern single layers or GEMMs
   QString text() const;
 

@@ -133,11 +133,6 @@ std::string RunSettings::name_of(Setting setting, const std::string& otherwise) 
   return name;
 }
 
-std::optional<std::string> RunSettings::text(Setting setting) const {
-  const auto found = stated(setting);
-  return found ? std::optional(found->value) : std::nullopt;
-}
-
 void RunSettings::change(Setting setting, const std::string& text) {
   if (!set(setting, text)) return;
   known_.insert(setting);

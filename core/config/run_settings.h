@@ -53,7 +53,10 @@ class RunSettings {
   }
   // Returns the value of a setting as text: without quotes, numbers as in the config or the log; nullopt if unknown.
   std::optional<StatedSetting> stated(Setting setting) const;
-  std::optional<std::string> text(Setting setting) const;
+  std::optional<std::string> text(Setting setting) const {
+    const auto found = stated(setting);
+    return found ? std::optional(found->value) : std::nullopt;
+  }
   const LogSettings& log() const { return log_; }
   const std::string& program() const { return program_; }  // empty: not known, or this program
   // Returns the name that the user of that program knows: "--moe-aux-loss-coeff"; empty if it has no such setting.

@@ -58,10 +58,6 @@ std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, cons
   return episodes;
 }
 
-LoadSpan ExpertWatch::silence(const Expert& expert, const RecentLoad& load) {
-  return {expert.silent_loads, load.axis().step(expert.silent_since), load.axis().step(expert.silent_last)};
-}
-
 bool ExpertWatch::is_silent_for(std::int64_t steps, const Expert& expert, const RecentLoad& load) {
   if (expert.silent_loads == 0 || expert.missed < kExpected) return false;
   return load.are_totals() || silence(expert, load).lasts(steps);
@@ -84,10 +80,6 @@ void ExpertWatch::follow_means(const RecentLoad& load) {
         e, [hot](double of_block) { return of_block >= hot; }, load.most() > 0 && share >= hot, share < kCooled * hot,
         experts_[e].hot);
   }
-}
-
-std::vector<int> ExpertWatch::hot_experts(const RecentLoad& load) const {
-  return experts_where(experts_, [&](const Expert& expert) { return load.lasts(expert.hot, kHotSteps); });
 }
 
 std::vector<int> ExpertWatch::starved_experts(const RecentLoad& load) const {

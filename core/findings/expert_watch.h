@@ -42,7 +42,9 @@ class ExpertWatch {
   void not_yet(const RecentLoad& load, std::vector<Finding>& out) const;
   // Sets Finding::experts and Finding::observation; extends the title.
   void describe(const LoadEpisode& silence, const StepAxis& axis, Finding& finding) const;
-  std::vector<int> hot_experts(const RecentLoad& load) const;
+  std::vector<int> hot_experts(const RecentLoad& load) const {
+    return experts_where(experts_, [&](const Expert& expert) { return load.lasts(expert.hot, kHotSteps); });
+  }
 
  private:
   // State of one expert.
@@ -56,7 +58,9 @@ class ExpertWatch {
 
   std::vector<LoadEpisode> count_silence(const LoadBlock& block, const RecentLoad& load);
   void follow_means(const RecentLoad& load);
-  static LoadSpan silence(const Expert& expert, const RecentLoad& load);
+  static LoadSpan silence(const Expert& expert, const RecentLoad& load) {
+    return {expert.silent_loads, load.axis().step(expert.silent_since), load.axis().step(expert.silent_last)};
+  }
   // True if the expert has had no token for `steps` steps and has missed kExpected tokens.
   static bool is_silent_for(std::int64_t steps, const Expert& expert, const RecentLoad& load);
   static bool is_dead(const Expert& expert, const RecentLoad& load) { return is_silent_for(kDeadSteps, expert, load); }

@@ -1,6 +1,5 @@
 #include "core/findings/imbalance_watch.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -25,10 +24,6 @@ std::string rank_experts(int rank, int width) {
 }
 
 }  // namespace
-
-double ImbalanceWatch::uneven_vio(const RecentLoad& load) {
-  return std::max(std::min(kUnevenVio, kUnevenWay * load.most()), 2 * load.chance().max_vio);
-}
 
 void ImbalanceWatch::block(const RecentLoad& load) {
   const double max_vio = load.fullest_share() - 1, uneven = uneven_vio(load);

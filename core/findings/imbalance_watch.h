@@ -4,6 +4,7 @@
 // Legend: E experts, R ranks, K top_k. Nothing that chance explains is reported.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -54,7 +55,9 @@ class ImbalanceWatch {
     double load = 0;        // relative to the mean
     double deviations = 0;  // from the mean of random orders
   };
-  static double uneven_vio(const RecentLoad& load);
+  static double uneven_vio(const RecentLoad& load) {
+    return std::max(std::min(kUnevenVio, kUnevenWay * load.most()), 2 * load.chance().max_vio);
+  }
   static Rank fullest_rank(const RecentLoad& load, int ranks);
   std::optional<Rank> uneven_rank(const RecentLoad& load, double threshold) const;
   const ConditionStart* lasting_unevenness(const RecentLoad& load, bool nothing_balances) const;

@@ -98,10 +98,6 @@ bool LossWatch::goes_on(const Lost& lost) const {
   return lost.exact && lost.steps.last == last_step_;
 }
 
-void LossWatch::non_finite_among(StepRange steps) {
-  lost_.push_back({steps, LostBy::loss, false, false});
-}
-
 void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
   last_step_ = step;
   recent_.push_back({step, loss});
@@ -357,11 +353,6 @@ void GradientWatch::add(Norm newest) {
     grows_since_ = -1;
   else if (grows_since_ < 0)
     grows_since_ = newest.step;
-}
-
-void GradientWatch::findings(std::vector<Finding>& out) const {
-  add_grown(out);
-  add_spikes(out);
 }
 
 void GradientWatch::add_grown(std::vector<Finding>& out) const {

@@ -62,7 +62,7 @@ class LossWatch {
   LossWatch(int run, bool trained_here, const StepAxis& axis) : axis_(&axis), run_(run), trained_here_(trained_here) {}
   void block(std::int64_t first, const LossValues& values);
   // Values of these steps are no longer kept individually; at least one was NaN or infinite.
-  void non_finite_among(StepRange steps);
+  void non_finite_among(StepRange steps) { lost_.push_back({steps, LostBy::loss, false, false}); }
   void findings(std::vector<Finding>& out) const;
 
  private:
@@ -141,7 +141,10 @@ class GradientWatch {
  public:
   GradientWatch(int run, const StepAxis& axis) : axis_(&axis), run_(run) {}
   void block(std::int64_t first, std::span<const float> norms);  // of successive steps; kNoValue: not in the source
-  void findings(std::vector<Finding>& out) const;
+  void findings(std::vector<Finding>& out) const {
+    add_grown(out);
+    add_spikes(out);
+  }
 
  private:
   struct Norm {

@@ -105,11 +105,6 @@ OscillationWatch::Swing OscillationWatch::swing(const Series& series, const Rece
   return swing;
 }
 
-bool OscillationWatch::is_uneven_by_turns(const Swing& swing, const RecentLoad& load) {
-  return swing.max_vio > kOscillatingMaxVio && swing.max_vio > kTimesChance * load.chance().batch_max_vio &&
-         swing.together_max_vio < swing.max_vio / 2;
-}
-
 bool OscillationWatch::oscillates(const RecentLoad& load, Swing& swing) const {
   if (!is_uneven_by_turns(swing, load)) return false;
   const bool small_step = swing.bias_step.is_known && swing.bias_step.of_margin <= kLargeBiasStep;
@@ -123,12 +118,6 @@ bool OscillationWatch::oscillates(const RecentLoad& load, Swing& swing) const {
   swing.of_texts = false;  // the step of the bias is large enough to be the cause
   const bool tells_little = swing.stride > 1 && swing.bias_step.of_sign_rule;
   return tells_little || correlation < kAnticorrelated;
-}
-
-// The step of the bias does not show the cause of a slow oscillation.
-bool OscillationWatch::oscillates_slowly(const RecentLoad& load, Swing& swing) const {
-  swing.bias_step = {};
-  return is_uneven_by_turns(swing, load) && swing.deepest.correlation < kSlowAnticorrelated;
 }
 
 std::optional<LoadEpisode> OscillationWatch::follow(bool is_swinging, const Swing& swing, const Series& series,

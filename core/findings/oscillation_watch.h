@@ -94,9 +94,16 @@ class OscillationWatch {
   void keep_mean(std::size_t first);
   Swing swing(const Series& series, const RecentLoad& load, const BiasStep& bias_step) const;
   static double mean_max_vio(const Series& series, std::size_t experts);
-  static bool is_uneven_by_turns(const Swing& swing, const RecentLoad& load);
+  static bool is_uneven_by_turns(const Swing& swing, const RecentLoad& load) {
+    return swing.max_vio > kOscillatingMaxVio && swing.max_vio > kTimesChance * load.chance().batch_max_vio &&
+           swing.together_max_vio < swing.max_vio / 2;
+  }
   bool oscillates(const RecentLoad& load, Swing& swing) const;
-  bool oscillates_slowly(const RecentLoad& load, Swing& swing) const;
+  // The step of the bias does not show the cause of a slow oscillation.
+  bool oscillates_slowly(const RecentLoad& load, Swing& swing) const {
+    swing.bias_step = {};
+    return is_uneven_by_turns(swing, load) && swing.deepest.correlation < kSlowAnticorrelated;
+  }
   std::optional<LoadEpisode> follow(bool is_swinging, const Swing& swing, const Series& series, int lasting,
                                     Episode& episode);
   void add(const RecentLoad& load, const Episode& episode, std::vector<Finding>& out) const;

@@ -1,6 +1,5 @@
 #include "core/findings/shift_watch.h"
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -90,10 +89,6 @@ double ShiftWatch::grown(const Shift& shift) const {
   return later > shift.chance_before ? later / shift.chance_before : 1;
 }
 
-LoadSpan ShiftWatch::loads_since(const Shift& shift) const {
-  return {loads_ - shift.loads, axis_->step(shift.step), axis_->step(batches_.back().step)};
-}
-
 // Steps without a MaxVio do not count, because logs may have it on some steps only.
 void ShiftWatch::block(std::int64_t first, std::span<const float> whole,
                        std::span<const std::span<const float>> by_layer, std::span<const float> assignments) {
@@ -170,16 +165,6 @@ std::size_t ShiftWatch::first_of_jump(std::size_t begin) const {
   return best;
 }
 
-bool ShiftWatch::is_back(const Shift& shift, std::size_t layer) const {
-  const double usual = grown(shift) * shift.before[layer];
-  return newest_mean(layer) <= std::max(kBack * usual, usual + kBackRise);
-}
-
-bool ShiftWatch::stays_higher(const Shift& shift, std::size_t layer) const {
-  const double usual = grown(shift) * shift.before[layer];
-  return newest_mean(layer) > std::max(kNotBack * usual, usual + kStaysHigher);
-}
-
 void ShiftWatch::follow() {
   if (shifts_.empty() || shifts_.back().over >= 0) return;
   Shift& shift = shifts_.back();
@@ -203,11 +188,6 @@ std::vector<std::size_t> ShiftWatch::not_back(const Shift& shift) const {
     if (shift.back_at[l] < 0 && stays_higher(shift, l)) out.push_back(l);
   std::ranges::stable_sort(out, std::greater{}, [this](std::size_t l) { return newest_mean(l); });
   return out;
-}
-
-bool ShiftWatch::most_are_back(const Shift& shift) {
-  return 2 * std::ranges::count_if(shift.back_at, [](std::int64_t step) { return step >= 0; }) >=
-         std::ssize(shift.back_at);
 }
 
 Finding ShiftWatch::describe(const Shift& shift) const {
@@ -285,10 +265,6 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
   finding.why =
       "Another kind of text, a changed setting or a checkpoint that was loaded without its expert_bias can cause it. "
       "The biases that balanced the routers before no longer do.";
-}
-
-void ShiftWatch::findings(std::vector<Finding>& out) const {
-  for (const Shift& shift : shifts_) out.push_back(describe(shift));
 }
 
 }  // namespace moescope

@@ -2,6 +2,7 @@
 // that recover.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,7 +37,9 @@ class ShiftWatch {
   // `by_layer` is [layers, n]. `assignments`: T K of each batch.
   void block(std::int64_t first, std::span<const float> whole, std::span<const std::span<const float>> by_layer,
              std::span<const float> assignments);
-  void findings(std::vector<Finding>& out) const;
+  void findings(std::vector<Finding>& out) const {
+    for (const Shift& shift : shifts_) out.push_back(describe(shift));
+  }
 
  private:
   // A load. `block` counts the blocks with a MaxVio.
@@ -72,10 +75,18 @@ class ShiftWatch {
   double chance_of_batches(std::span<const float> assignments);
   // Returns the growth of the value of chance since the loads before the shift, at least 1.
   double grown(const Shift& shift) const;
-  LoadSpan loads_since(const Shift& shift) const;
+  LoadSpan loads_since(const Shift& shift) const {
+    return {loads_ - shift.loads, axis_->step(shift.step), axis_->step(batches_.back().step)};
+  }
   bool is_judged(const Shift& shift) const { return loads_since(shift).lasts(kRecoverySteps); }
-  bool is_back(const Shift& shift, std::size_t layer) const;
-  bool stays_higher(const Shift& shift, std::size_t layer) const;
+  bool is_back(const Shift& shift, std::size_t layer) const {
+    const double usual = grown(shift) * shift.before[layer];
+    return newest_mean(layer) <= std::max(kBack * usual, usual + kBackRise);
+  }
+  bool stays_higher(const Shift& shift, std::size_t layer) const {
+    const double usual = grown(shift) * shift.before[layer];
+    return newest_mean(layer) > std::max(kNotBack * usual, usual + kStaysHigher);
+  }
   void look_for_jump();
   void follow();
   std::size_t first_of_jump(std::size_t begin) const;
@@ -83,7 +94,10 @@ class ShiftWatch {
   void describe_left(const Shift& shift, const std::vector<std::size_t>& unrecovered, Finding& finding) const;
   void describe_stays(const Shift& shift, const std::vector<std::size_t>& unrecovered, Finding& finding) const;
   std::vector<std::size_t> not_back(const Shift& shift) const;
-  static bool most_are_back(const Shift& shift);
+  static bool most_are_back(const Shift& shift) {
+    return 2 * std::ranges::count_if(shift.back_at, [](std::int64_t step) { return step >= 0; }) >=
+           std::ssize(shift.back_at);
+  }
 
   const StepAxis* axis_;
   std::vector<int> layers_;

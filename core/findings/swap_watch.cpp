@@ -1,6 +1,5 @@
 #include "core/findings/swap_watch.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace moescope {
@@ -28,10 +27,6 @@ double fisher_deviations(double correlation, std::size_t experts) {
 
 SwapWatch::SwapWatch(std::span<const int> layers, int run, const StepAxis& axis)
     : axis_(&axis), layers_(layers.begin(), layers.end()), run_(run), patterns_(layers.size()) {}
-
-bool SwapWatch::is_in_a_swap(std::size_t layer) const {
-  return std::ranges::any_of(swaps_, [layer](const Swap& swap) { return swap.a == layer || swap.b == layer; });
-}
 
 bool SwapWatch::are_swapped(const LayerMeans& means, std::size_t a, std::size_t b) const {
   const Pattern &of_a = patterns_[a], &of_b = patterns_[b];

@@ -5,6 +5,7 @@
 // other layers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -51,7 +52,9 @@ class SwapWatch {
   bool are_swapped(const LayerMeans& means, std::size_t a, std::size_t b) const;
   void find_swaps(const LayerMeans& means, const LoadsOf& loads_of);
   std::int64_t first_load_of(std::size_t a, std::size_t b, StepRange window, const LoadsOf& loads_of) const;
-  bool is_in_a_swap(std::size_t layer) const;
+  bool is_in_a_swap(std::size_t layer) const {
+    return std::ranges::any_of(swaps_, [layer](const Swap& swap) { return swap.a == layer || swap.b == layer; });
+  }
 
   const StepAxis* axis_;
   std::vector<int> layers_;

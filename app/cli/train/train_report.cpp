@@ -233,10 +233,6 @@ void TrainReport::frame(const TelemetryFrame& frame) {
   job_.outputs->lines.write(frame);
 }
 
-void TrainReport::twin_lost(const Trouble& trouble) {
-  say(trouble.text() + "; the others go on without it");
-}
-
 void TrainReport::after_step(Engine&) {
   look_after_outputs();
   const std::int64_t next = engine_.next_step();

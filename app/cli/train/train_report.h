@@ -56,7 +56,7 @@ class TrainReport : public EngineObserver {
   // True if the next step should be taken; the same on all ranks, since the others would wait for a rank that ended.
   bool wants_step();
   void frame(const TelemetryFrame& frame) override;
-  void twin_lost(const Trouble& trouble) override;
+  void twin_lost(const Trouble& trouble) override { say(trouble.text() + "; the others go on without it"); }
   void after_step(Engine& engine) override;
   void ended(Engine& engine) override;
 
