@@ -31,11 +31,11 @@ RunCosts::RunCosts(const Context& context, SetupForm* form, CompareActions* comp
     : Actions(context), form_(form), speeds_(keeps) {
   form_->setCosts(
       [this](const RunConfig& config) {
-        return PresetList::Cost{speeds_.shortText(config), speeds_.costText({config})};
+        return SetupForm::Cost{speeds_.shortText(config), speeds_.costText({config})};
       },
       [this](const QString& preset) {
         const std::vector<RunConfig> runs = all_runs(load_preset(preset.toStdString()));
-        return PresetList::Cost{speeds_.listText(runs), speeds_.costText(runs)};
+        return SetupForm::Cost{speeds_.listText(runs), speeds_.costText(runs)};
       });
   comparison->setCost([this](const std::vector<RunConfig>& candidates, std::int64_t steps) {
     if (steps == 0) return speeds_.twinsText(candidates, session_->isLive() ? session_->live()->status().step : 0);

@@ -1,7 +1,9 @@
 #include "app/setup/setup_form.h"
 
+#include <QAbstractItemView>
 #include <QAction>
 #include <QApplication>
+#include <QComboBox>
 #include <QGridLayout>
 #include <QLabel>
 #include <QLineEdit>
@@ -9,8 +11,10 @@
 #include <QPushButton>
 #include <QRegularExpression>
 #include <QScrollArea>
+#include <QStyleOptionComboBox>
 #include <QStyleOptionToolButton>
 #include <QStylePainter>
+#include <QStyledItemDelegate>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -31,6 +35,7 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 
@@ -70,7 +75,76 @@ QString parametersText(const RunConfig& config) {
   return QString("%1 M parameters").arg(millions, 0, 'f', millions < 1 ? 2 : 1);
 }
 
+constexpr int kCost = Qt::UserRole;
+constexpr int kGap = 24;  // pixels between name and cost
+
+// Paints the costs in a column at the right of the names.
+class CostDelegate : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    const QSize name = QStyledItemDelegate::sizeHint(option, index);
+    if (isSeparator(index)) return {0, 5};
+    const QString cost = index.data(kCost).toString();
+    return cost.isEmpty() ? name : name + QSize(kGap + option.fontMetrics.horizontalAdvance(cost) + 6, 0);
+  }
+
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    if (isSeparator(index)) {
+      painter->setPen(mutedText(option.palette));
+      const int y = option.rect.center().y();
+      return painter->drawLine(option.rect.left() + 4, y, option.rect.right() - 4, y);
+    }
+    QStyledItemDelegate::paint(painter, option, index);
+    const bool chosen = option.state & QStyle::State_Selected;
+    painter->setPen(chosen ? option.palette.highlightedText().color() : mutedText(option.palette));
+    painter->drawText(option.rect.adjusted(0, 0, -6, 0), Qt::AlignRight | Qt::AlignVCenter,
+                      index.data(kCost).toString());
+  }
+
+ private:
+  static bool isSeparator(const QModelIndex& index) {
+    return index.data(Qt::AccessibleDescriptionRole).toString() == QLatin1String("separator");
+  }
+};
+
 }  // namespace
+
+// The list of presets. While it is open, it shows the cost of a run beside each name.
+class PresetList : public QComboBox {
+ public:
+  PresetList() { setItemDelegate(new CostDelegate(this)); }
+
+  void setCost(std::function<SetupForm::Cost(const QString& preset)> cost) { cost_ = std::move(cost); }
+
+  // Asks for the costs each time, since measurements improve them while the program runs.
+  void showPopup() override {
+    const std::vector<std::string> presets = preset_names();
+    for (int i = 0; i < count(); ++i) {
+      if (std::ranges::count(presets, itemText(i).toStdString()) == 0 || !cost_) continue;
+      const SetupForm::Cost cost = cost_(itemText(i));
+      const QString about = QString::fromStdString(preset_about(itemText(i).toStdString())).trimmed();
+      setItemData(i, cost.in_short, kCost);
+      setItemData(i, about + "\n\n" + cost.whole, Qt::ToolTipRole);
+    }
+    view()->setMinimumWidth(view()->sizeHintForColumn(0) + kGap);
+    QComboBox::showPopup();
+  }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QStylePainter painter(this);
+    QStyleOptionComboBox option;
+    initStyleOption(&option);
+    option.currentText = "Preset: " + (currentIndex() < 0 ? QString("own settings") : currentText());
+    painter.drawComplexControl(QStyle::CC_ComboBox, option);
+    painter.drawControl(QStyle::CE_ComboBoxLabel, option);
+  }
+
+ private:
+  std::function<SetupForm::Cost(const QString&)> cost_;
+};
 
 // The header of a group of settings: name, note, and whether all its settings need a new run. A click folds the group.
 class GroupHeader : public QToolButton {
@@ -478,8 +552,8 @@ void SetupForm::check() {
   showCost();
 }
 
-void SetupForm::setCosts(std::function<PresetList::Cost(const RunConfig&)> of_draft,
-                         std::function<PresetList::Cost(const QString&)> of_preset) {
+void SetupForm::setCosts(std::function<Cost(const RunConfig&)> of_draft,
+                         std::function<Cost(const QString&)> of_preset) {
   cost_of_ = std::move(of_draft);
   presets_->setCost(std::move(of_preset));
   showCost();
@@ -492,7 +566,7 @@ void SetupForm::showCost() {
     if (group.body->objectName() == "Model") group.header->setNote(known ? parametersText(draft_) : QString());
   cost_->setVisible(cost_of_ && known);
   if (!cost_of_ || !known) return;
-  const PresetList::Cost cost = cost_of_(draft_);
+  const Cost cost = cost_of_(draft_);
   cost_->setText("A new run: " + cost.in_short);
   cost_->setToolTip(cost.whole);
 }

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "app/setup/preset_list.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
@@ -26,6 +25,7 @@ namespace moescope {
 
 class FieldEditor;
 class GroupHeader;
+class PresetList;
 
 class SetupForm : public QWidget {
   Q_OBJECT
@@ -33,13 +33,16 @@ class SetupForm : public QWidget {
  public:
   explicit SetupForm(QWidget* parent = nullptr);
 
+  struct Cost {
+    QString in_short;  // shown beside the name of a preset: "0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s"
+    QString whole;     // tool tip, with the source of each figure
+  };
   const RunConfig& draft() const { return draft_; }
   void setDraft(const RunConfig& config);
   // Sets the config of the open run, against which changes are shown; nullptr: no open run can be changed live.
   void setOpenRun(const RunConfig* config);
   // Sets the functions that describe the cost of the draft and of each preset. showCost() calls the first.
-  void setCosts(std::function<PresetList::Cost(const RunConfig&)> of_draft,
-                std::function<PresetList::Cost(const QString&)> of_preset);
+  void setCosts(std::function<Cost(const RunConfig&)> of_draft, std::function<Cost(const QString&)> of_preset);
   void showCost();
   void setPurpose(const QString& text);  // purpose of the settings: "run A, in training"
   void takeFocus();
@@ -109,7 +112,7 @@ class SetupForm : public QWidget {
   QLabel *hint_mark_ = nullptr, *explained_ = nullptr, *explanation_ = nullptr;
   QLabel* summary_ = nullptr;
   QLabel* cost_ = nullptr;
-  std::function<PresetList::Cost(const RunConfig&)> cost_of_;
+  std::function<Cost(const RunConfig&)> cost_of_;
   QPushButton* start_ = nullptr;
   QPushButton* revert_ = nullptr;
   QPushButton* compare_ = nullptr;

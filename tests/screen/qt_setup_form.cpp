@@ -353,7 +353,7 @@ class SetupFormTest : public QObject {
     RunSpeeds speeds(false);
     f.form.setCosts(
         [&](const RunConfig& config) {
-          return PresetList::Cost{speeds.shortText(config), speeds.costText({config})};
+          return SetupForm::Cost{speeds.shortText(config), speeds.costText({config})};
         },
         {});
     const auto* cost = f.form.findChild<QLabel*>("setup_cost");
