@@ -101,7 +101,7 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   if (dead.empty()) return;
   std::ranges::stable_sort(dead, {}, [&](int e) { return of(e).silent_since; });
   const Expert& longest = of(dead[0]);
-  Finding finding = load.finding(FindingKind::dead, longest.silent_since);
+  Finding& finding = out.emplace_back(load.finding(FindingKind::dead, longest.silent_since));
   finding.experts = dead;
   const bool one = dead.size() == 1;
   const std::string expert = "expert " + std::to_string(dead[0]), duration = load.seen_text(silence(longest, load));
@@ -112,7 +112,6 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
                         (one ? " " : ", " + expert + " ") + duration + ", since step " +
                         load.axis().name(longest.silent_since) + ".";
   finding.why = "Without tokens there is no gradient: the parameters are stored and never used.";
-  out.push_back(std::move(finding));
 }
 
 void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out) const {
@@ -123,7 +122,7 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   for (const int e : starved)
     if (of(e).longest_silence.loads > silence.loads) silence = of(e).longest_silence;
   std::ranges::stable_sort(starved, {}, [&](int e) { return load.mean_of(e); });
-  Finding finding = load.finding(FindingKind::starved, longest.step);
+  Finding& finding = out.emplace_back(load.finding(FindingKind::starved, longest.step));
   finding.experts = starved;
   const bool one = starved.size() == 1;
   finding.title += ": " + counted(std::ssize(starved), "starved expert", "starved experts");
@@ -136,7 +135,6 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   finding.why =
       "Such an expert learns from a hundredth of the tokens of the other experts. A count of dead experts does not "
       "show it.";
-  out.push_back(std::move(finding));
 }
 
 // Leaves out starved experts, which are reported separately.
@@ -157,7 +155,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   }
   if (under.empty() || idle < kIdleCapacity) return;
   std::ranges::stable_sort(under, {}, [&](int e) { return load.mean_of(e); });
-  Finding finding = load.finding(FindingKind::underused, longest.step);
+  Finding& finding = out.emplace_back(load.finding(FindingKind::underused, longest.step));
   finding.experts = under;
   const std::string mean = decimal(shares / under.size(), 2);
   const bool one = under.size() == 1;
@@ -172,7 +170,6 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   finding.why =
       "Underused experts learn slowly, and the other experts carry their load. MaxVio does not show it, because it "
       "measures the fullest expert.";
-  out.push_back(std::move(finding));
 }
 
 void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) const {
@@ -181,7 +178,7 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
   const ConditionStart& longest = of(std::ranges::min(hot, {}, [&](int e) { return of(e).hot.step; })).hot;
   std::ranges::stable_sort(hot, std::greater{}, [&](int e) { return load.mean_of(e); });
   const double share = load.mean_of(hot[0]);
-  Finding finding = load.finding(FindingKind::hot, longest.step);
+  Finding& finding = out.emplace_back(load.finding(FindingKind::hot, longest.step));
   finding.experts = hot;
   finding.title += hot.size() == 1 ? ": expert " + std::to_string(hot[0]) + " is hot"
                                    : ": " + std::to_string(hot.size()) + " hot experts";
@@ -193,7 +190,6 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
                         load.seen_text(load.loads_since(longest));
   finding.observation += hot.size() > 1 ? "; other hot experts: " + listed(std::span(hot).subspan(1)) + "." : ".";
   finding.why = "With expert parallelism all other ranks wait for the rank of this expert.";
-  out.push_back(std::move(finding));
 }
 
 void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {

@@ -177,7 +177,7 @@ void FaultWatch::findings(std::vector<Finding>& out) const {
 
 void FaultWatch::add_bias(std::vector<Finding>& out) const {
   if (still_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::stale_bias, still_.since);
+  Finding& finding = out.emplace_back(make(FindingKind::stale_bias, still_.since));
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::bias_format, &RouterConfig::fault_stale_bias};
   finding.title += ": the bias update rate is above 0, but the bias does not change";
   finding.observation = "expert_bias has not changed in any digit for " + std::to_string(still_.windows) +
@@ -186,12 +186,11 @@ void FaultWatch::add_bias(std::vector<Finding>& out) const {
   finding.why =
       "Possible causes: the update hook is not registered for this layer, the model was built again after the "
       "registration, or the bias is stored in BF16 and the update is rounded away.";
-  out.push_back(std::move(finding));
 }
 
 void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   if (flat_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::flat_auxiliary, flat_.since);
+  Finding& finding = out.emplace_back(make(FindingKind::flat_auxiliary, flat_.since));
   finding.knobs = {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &RouterConfig::fault_aux_loss};
   const bool absent = aux_ == 0.0;
   finding.title +=
@@ -204,12 +203,11 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   finding.why = absent ? "The loss is not computed or not added, so it cannot balance the router."
                        : "A loss that stays at its value for an even load has almost no gradient. A usual cause is a "
                          "softmax of scores that are a softmax already.";
-  out.push_back(std::move(finding));
 }
 
 void FaultWatch::add_constant(std::vector<Finding>& out) const {
   if (constant_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::no_gradient, constant_.since);
+  Finding& finding = out.emplace_back(make(FindingKind::no_gradient, constant_.since));
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.title += ": no mixing weight depends on the scores";
   finding.observation = "In " + std::to_string(constant_.windows) + " windows of " + window_text_ +
@@ -218,12 +216,11 @@ void FaultWatch::add_constant(std::vector<Finding>& out) const {
   finding.why =
       "If the mixing weights do not depend on the scores, the gate gets no gradient from the cross-entropy. With one "
       "expert per token a normalised weight is always 1: do not normalise it.";
-  out.push_back(std::move(finding));
 }
 
 void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
   if (twice_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::counted_twice, twice_.since);
+  Finding& finding = out.emplace_back(make(FindingKind::counted_twice, twice_.since));
   finding.knobs = {&RouterConfig::fault_recount, &RouterConfig::top_k, &DataConfig::batch};
   finding.title += ": tokens are counted twice";
   finding.observation = "The counts of a step add up to " + grouped(static_cast<std::int64_t>(counted_)) +
@@ -232,12 +229,11 @@ void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
       "Activations that are recomputed in the backward pass run the router again, and it counts its tokens a second "
       "time. Capacities and every bias rule that uses the size of the counts are then wrong. In a log, another "
       "possible cause is that the number of tokens is that of one rank while the counts are those of two ranks.";
-  out.push_back(std::move(finding));
 }
 
 void FaultWatch::add_excess(std::vector<Finding>& out) const {
   if (shared_.windows < kFaultWindows) return;
-  Finding finding = make(FindingKind::shared_excess, shared_.since);
+  Finding& finding = out.emplace_back(make(FindingKind::shared_excess, shared_.since));
   finding.experts = excess_;
   finding.knobs = {&RouterConfig::count_padding, &DataConfig::padding};
   finding.title += ": " + std::to_string(top_k_) + " experts have the same excess load";
@@ -247,7 +243,6 @@ void FaultWatch::add_excess(std::vector<Finding>& out) const {
   finding.why =
       "Equal tokens choose the same experts. The usual cause is padding that is counted in the load: the router then "
       "balances padding instead of text.";
-  out.push_back(std::move(finding));
 }
 
 void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
@@ -255,7 +250,7 @@ void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
       experts_where(unchanged_windows_, [](int windows) { return windows >= kFaultWindows; });
   if (found.empty()) return;
   const bool all = found.size() == unchanged_windows_.size();
-  Finding finding = make(FindingKind::unchanged_experts, unchanged_since_);
+  Finding& finding = out.emplace_back(make(FindingKind::unchanged_experts, unchanged_since_));
   finding.experts = found;
   finding.knobs = {&OptimizerConfig::fault_missing_experts, &OptimizerConfig::lr, &OptimizerConfig::master_format};
   finding.title +=
@@ -269,7 +264,6 @@ void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
                     ? "Possible causes: the optimizer does not have these weights, or the updates are too small for "
                       "the format of the weights. The router sends tokens to experts that do not learn."
                     : "The experts get no gradient: they are frozen or not connected to the loss.";
-  out.push_back(std::move(finding));
 }
 
 }  // namespace moescope

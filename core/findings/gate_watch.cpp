@@ -102,7 +102,7 @@ void GateWatch::findings(std::vector<Finding>& out) const {
 
 void GateWatch::add_saturated(std::vector<Finding>& out) const {
   if (saturated_.windows < kGateWindows) return;
-  Finding finding = make(FindingKind::saturated, saturated_.since);
+  Finding& finding = out.emplace_back(make(FindingKind::saturated, saturated_.since));
   finding.knobs = {&OptimizerConfig::router_lr_factor, &OptimizerConfig::lr, &RouterConfig::z_coeff};
   finding.title += ": the router is saturated";
   finding.observation =
@@ -117,12 +117,11 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
   finding.why +=
       "Bias and rounding decide between experts with equal scores, and the load may oscillate with them at any bias "
       "update rate.";
-  out.push_back(std::move(finding));
 }
 
 void GateWatch::add_uninformative(std::vector<Finding>& out) const {
   if (uninformative_.windows < kGateWindows) return;
-  Finding finding = make(FindingKind::uninformative, uninformative_.since);
+  Finding& finding = out.emplace_back(make(FindingKind::uninformative, uninformative_.since));
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::router_lr_factor, &RouterConfig::z_coeff};
   finding.title += ": the router gives every token the same scores";
   finding.observation = "The mutual information of token and score is " + decimal(information_, 2) +
@@ -130,7 +129,6 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
   finding.why =
       "The choice of experts does not depend on the token: expert_bias and differences in the last digits decide it "
       "for whole batches, and the load may oscillate with them at any bias update rate.";
-  out.push_back(std::move(finding));
 }
 
 void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
@@ -141,7 +139,7 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   const std::int64_t first_step = gate(std::ranges::min(found, {}, [&](int e) { return gate(e).since; })).since;
   std::ranges::stable_sort(found, {}, [&](int e) { return strong ? -gate(e).weight : gate(e).weight; });
   const Gate& worst = gate(found[0]);
-  Finding finding = make(FindingKind::bias_against_gate, first_step);
+  Finding& finding = out.emplace_back(make(FindingKind::bias_against_gate, first_step));
   finding.experts = found;
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::route_norm};
   finding.title += strong ? ": the bias holds back an expert that the gate favours"
@@ -156,7 +154,6 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
                          "tokens than the bias allows."
                        : "The load looks even, but the output of this expert has almost no weight: the bias brings it "
                          "tokens, and the gate has not learnt to use them.";
-  out.push_back(std::move(finding));
 }
 
 }  // namespace moescope

@@ -96,7 +96,7 @@ void ImbalanceWatch::findings(const RecentLoad& load, bool nothing_balances, std
 }
 
 void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& start, std::vector<Finding>& out) const {
-  Finding finding = load.finding(FindingKind::uneven, start.step);
+  Finding& finding = out.emplace_back(load.finding(FindingKind::uneven, start.step));
   const int fullest = load.fullest();
   finding.experts = {fullest};
   finding.title += " stays uneven";
@@ -109,13 +109,12 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& st
   finding.why =
       "This is not the noise of single batches, which averages out over several. With expert parallelism all other "
       "ranks wait for the rank that holds the fullest expert.";
-  out.push_back(std::move(finding));
 }
 
 void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out) const {
   const std::optional<Rank> found = uneven_rank(load, kCooled * kUnevenRank);
   if (!found) return;
-  Finding finding = load.finding(FindingKind::uneven_ranks, rank_.step);
+  Finding& finding = out.emplace_back(load.finding(FindingKind::uneven_ranks, rank_.step));
   const int width = load.n_experts() / found->ranks;
   for (int e = found->rank * width; e < (found->rank + 1) * width; ++e) finding.experts.push_back(e);
   const std::string experts = rank_experts(found->rank, width), times = decimal(found->load) + " times an even load";
@@ -133,11 +132,10 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
   finding.why =
       "With expert parallelism all other ranks wait for that rank, although no single expert is far too full. Another "
       "placement of the experts would distribute the load more evenly.";
-  out.push_back(std::move(finding));
 }
 
 void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& out) const {
-  Finding finding = load.finding(FindingKind::uneven_batches, batches_.step);
+  Finding& finding = out.emplace_back(load.finding(FindingKind::uneven_batches, batches_.step));
   const std::string times = decimal(load.mean_max_vio() + 1), together = decimal(load.fullest_share());
   finding.title += ": every batch is uneven";
   finding.knobs = {&DataConfig::batch, &RouterConfig::aux_mode};
@@ -152,14 +150,12 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
   finding.why =
       "Every step waits for the rank with the fullest expert, whichever that is. Batches that contain one kind of "
       "text, or sequences that prefer the same experts, can cause this. A mean over many batches looks even.";
-  out.push_back(std::move(finding));
 }
 
 void ImbalanceWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {
   if (!uneven_[0].goes_on()) return;
-  Finding finding = load.finding(FindingKind::uneven, uneven_[0].step);
+  Finding& finding = out.emplace_back(load.finding(FindingKind::uneven, uneven_[0].step));
   finding.experts = {load.fullest()};
-  out.push_back(std::move(finding));
 }
 
 bool ImbalanceWatch::still_settles(const RecentLoad& load) const {

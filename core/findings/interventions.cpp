@@ -262,10 +262,9 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
   if (router.top_k != 1 || !router.route_norm) return;
   if (router.frozen || settings->config()->optimizer.router_lr_factor == 0) return;  // the router is not meant to learn
   const std::int64_t since_step = since({&RouterConfig::top_k, &RouterConfig::route_norm}, read);
-  Finding finding = finding_of(FindingKind::no_gradient, run_, {since_step, read.last});
+  Finding& finding = out.emplace_back(finding_of(FindingKind::no_gradient, run_, {since_step, read.last}));
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   describe_no_gradient(!no_auxiliary(*settings) || router.z_coeff > 0, finding);
-  out.push_back(std::move(finding));
 }
 
 void Interventions::add_causes(Finding& finding) const {

@@ -145,7 +145,7 @@ void LoadWatch::not_yet(std::vector<Finding>& out) const {
 
 void LoadWatch::add_past(std::vector<Finding>& out) const {
   for (const LoadEpisode& past : past_) {
-    Finding finding = load_.finding(past.kind, past.steps.first);
+    Finding& finding = out.emplace_back(load_.finding(past.kind, past.steps.first));
     finding.severity = Severity::note;
     finding.steps = past.steps;
     finding.ongoing = false;
@@ -159,7 +159,6 @@ void LoadWatch::add_past(std::vector<Finding>& out) const {
       finding.title += " had collapsed";
     }
     finding.why = "This has ended, but the model was trained in those steps.";
-    out.push_back(std::move(finding));
   }
 }
 

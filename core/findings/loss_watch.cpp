@@ -262,7 +262,8 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
   const std::size_t from = spikes_.size() - std::min(spikes_.size(), kNamedSpikes);
   for (std::size_t i = from; i < spikes_.size(); ++i) {
     const Spike& spike = spikes_[i];
-    Finding found = make(FindingKind::loss_spike, spike.steps, last_step_ - spike.steps.last <= kSameSpike);
+    Finding& found =
+        out.emplace_back(make(FindingKind::loss_spike, spike.steps, last_step_ - spike.steps.last <= kSameSpike));
     found.title = "The loss jumped at step " + axis_->name(spike.steps.first);
     found.observation =
         "From about " + decimal(spike.before, 3) + " to " + decimal(spike.highest, 3) + " nats/token" +
@@ -271,13 +272,12 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
     found.why =
         "A bad batch, a learning rate that is almost too high, or a change of data or settings can cause it. A single "
         "spike from which the loss recovers costs some steps; if spikes repeat, the run may diverge.";
-    out.push_back(std::move(found));
   }
 }
 
 void LossWatch::add_stuck(std::vector<Finding>& out) const {
   if (flat_since_ < 0 || is_lost_now()) return;
-  Finding finding = make(FindingKind::loss_stuck, {flat_since_, last_step_}, true);
+  Finding& finding = out.emplace_back(make(FindingKind::loss_stuck, {flat_since_, last_step_}, true));
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
   finding.title = "The loss does not fall";
   // A plateau after a fall is not part of the verdict: the model may have learned what the text allows.
@@ -289,14 +289,13 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
   finding.why =
       "A learning rate that is far too high or near 0 causes this, and so does a text from which nothing more can be "
       "learnt. A twin with a tenth of optimizer.lr shows whether the learning rate is the cause.";
-  out.push_back(std::move(finding));
 }
 
 void LossWatch::add_risen(std::vector<Finding>& out) const {
   const LossRise* rise = lasting_rise();
   if (!rise || is_lost_now()) return;
   const std::int64_t first_step = rises_.back().step;
-  Finding finding = make(FindingKind::loss_stuck, {first_step, last_step_}, true);
+  Finding& finding = out.emplace_back(make(FindingKind::loss_stuck, {first_step, last_step_}, true));
   const bool diverged = rise == &kLossRises.front();
   if (diverged) finding.severity = Severity::severe;
   const std::string at = " at step " + axis_->name(first_step);
@@ -308,12 +307,11 @@ void LossWatch::add_risen(std::vector<Finding>& out) const {
   finding.why =
       "Either the text has changed, so that the two values cannot be compared, or the model has lost what it had "
       "learnt: a learning rate that is too high causes this without a NaN.";
-  out.push_back(std::move(finding));
 }
 
 void LossWatch::add_unlogged(std::vector<Finding>& out) const {
   if (seen_ < kUnloggedSteps || unlogged_ < kUnloggedSteps || unlogged_ < kUnloggedTimes * most_unlogged_) return;
-  Finding finding = make(FindingKind::loss_unlogged, {last_step_, last_logged_}, true);
+  Finding& finding = out.emplace_back(make(FindingKind::loss_unlogged, {last_step_, last_logged_}, true));
   finding.brief = "The loss has not been logged since step " + axis_->name(last_step_);
   finding.title = "The loss is no longer logged";
   finding.observation = "Step " + axis_->name(last_step_) + " has the newest loss. " +
@@ -323,7 +321,6 @@ void LossWatch::add_unlogged(std::vector<Finding>& out) const {
   finding.why =
       "Some programs write no value for a loss that is NaN. Then the training is lost; the newest checkpoint shows "
       "whether its weights contain NaN.";
-  out.push_back(std::move(finding));
 }
 
 void GradientWatch::block(std::int64_t first, std::span<const float> norms) {
@@ -357,7 +354,7 @@ void GradientWatch::add(Norm newest) {
 
 void GradientWatch::add_grown(std::vector<Finding>& out) const {
   if (grows_since_ < 0) return;
-  Finding finding = finding_of(FindingKind::gradient_norm, run_, {low_until_, last_step_});
+  Finding& finding = out.emplace_back(finding_of(FindingKind::gradient_norm, run_, {low_until_, last_step_}));
   if (grown() >= kLostGradient) finding.severity = Severity::severe;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
   finding.title = "The gradient norm grew " + grouped(static_cast<std::int64_t>(grown())) + "-fold";
@@ -371,12 +368,11 @@ void GradientWatch::add_grown(std::vector<Finding>& out) const {
       "Weights or activations grow without limit: a learning rate that is too high, layers without normalization or "
       "number formats that clip can cause it. Clipping keeps the update small, but its direction is then decided by "
       "few tokens, and a NaN often follows.";
-  out.push_back(std::move(finding));
 }
 
 void GradientWatch::add_spikes(std::vector<Finding>& out) const {
   if (std::ssize(spikes_) < kGradientSpikes || grows_since_ >= 0) return;
-  Finding finding = finding_of(FindingKind::gradient_norm, run_, {spikes_.front().step, last_step_});
+  Finding& finding = out.emplace_back(finding_of(FindingKind::gradient_norm, run_, {spikes_.front().step, last_step_}));
   finding.severity = Severity::note;
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip};
   finding.title = "The gradient norm has spikes";
@@ -387,7 +383,6 @@ void GradientWatch::add_spikes(std::vector<Finding>& out) const {
   finding.why =
       "Clipping limits the effect of a spike, but the moments of the optimizer keep it for many steps. Repeated spikes "
       "often come before a spike of the loss.";
-  out.push_back(std::move(finding));
 }
 
 void add_origin(const History& history, Finding& finding) {

@@ -51,7 +51,7 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
 void QuantWatch::findings(std::vector<Finding>& out) const {
   for (const auto& [group, fault] : faults_) {
     if (fault.frames < kLastingFrames) continue;
-    Finding finding = finding_of(std::get<FindingKind>(group), run_, {fault.since, step_});
+    Finding& finding = out.emplace_back(finding_of(std::get<FindingKind>(group), run_, {fault.since, step_}));
     if (finding.kind == FindingKind::clipping && fault.value < kManyClippedBlocks) finding.severity = Severity::note;
     if (fault.worst.layer >= 0) finding.layers = {fault.worst.layer};
     for (const int layer : fault.layers)
@@ -59,7 +59,6 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     finding.tensor = fault.worst;
     for (const GemmClass gemm_class : fault.classes) finding.knobs.push_back(recipe_of(gemm_class));
     describe(fault, finding);
-    out.push_back(std::move(finding));
   }
 }
 

@@ -102,7 +102,7 @@ std::int64_t SwapWatch::first_load_of(std::size_t a, std::size_t b, StepRange wi
 void SwapWatch::findings(std::vector<Finding>& out) const {
   for (const Swap& swap : swaps_) {
     if (swap.windows < kMinWindows || axis_->step(last_step_) - axis_->step(swap.since) + 1 < kSwappedSteps) continue;
-    Finding finding = finding_of(FindingKind::swapped_layers, run_, {swap.since, last_step_});
+    Finding& finding = out.emplace_back(finding_of(FindingKind::swapped_layers, run_, {swap.since, last_step_}));
     finding.layers = {layers_[swap.a], layers_[swap.b]};
     const std::string a = std::to_string(layers_[swap.a]), b = std::to_string(layers_[swap.b]);
     finding.title = "Layers " + a + " and " + b + " have exchanged their loads";
@@ -114,7 +114,6 @@ void SwapWatch::findings(std::vector<Finding>& out) const {
     finding.why =
         "Routers do not exchange their preferences. More likely the log names its layers in another order, or a "
         "checkpoint was loaded with the weights of two layers exchanged.";
-    out.push_back(std::move(finding));
   }
 }
 

@@ -206,13 +206,12 @@ class LessonParser {
   }
 
   void read_check(TomlSection& section, LessonStep& step) {
-    LessonCheck check;
+    LessonCheck& check = step.checks.emplace_back();
     check.text = section.required_text("text");
     check.above = read_bound(section, "above");
     check.below = read_bound(section, "below");
     if (!check.above && !check.below) section.problem("above", "a check needs above, below or both");
     check.figure = read_figure(section);
-    step.checks.push_back(std::move(check));
   }
 
   void read_task(TomlSection& section, LessonStep& step) {
