@@ -34,16 +34,13 @@ struct QuantizeOptions {
   bool scale_given = false, what_if = false, json = false, overwrite = false;
 };
 
-bool is_mx(const NamedFormat& named) {
-  return named.format.scheme == QuantScheme::mx;
-}
-
 // Names of the MX element formats, of the other formats, then of the recipes that are no format.
 std::string format_names() {
   std::vector<std::string> names;
   for (const bool mx : {true, false})
     for (const NamedFormat& named : named_formats())
-      if (is_mx(named) == mx && named.format.scheme != QuantScheme::fp32) names.emplace_back(named.name);
+      if ((named.format.scheme == QuantScheme::mx) == mx && named.format.scheme != QuantScheme::fp32)
+        names.emplace_back(named.name);
   for (const RecipeInfo& recipe : recipes())
     if (!find_format(recipe.name)) names.emplace_back(recipe.name);
   return joined(names, ", ");
@@ -220,10 +217,6 @@ std::string shape_text(const TensorView& tensor) {
   return joined(tensor.shape, "x", [](std::size_t size) { return fmt::format("{}", size); });
 }
 
-bool has_power_of_two_scales(const OperandFormat& format) {
-  return format.scheme == QuantScheme::mx || (format.scheme == QuantScheme::fp8 && format.power_of_two_scale);
-}
-
 // Returns for example "2^-9 .. 2^3", or "2^-9 to under 2^4" if scales lie between powers of two, and the number of
 // blocks that hold NaN or infinity.
 std::string scale_range(const OperandFormat& format, const QuantSums& sums) {
@@ -233,7 +226,8 @@ std::string scale_range(const OperandFormat& format, const QuantSums& sums) {
     lowest = std::min(lowest, code);
     highest = code;
   }
-  const bool exact = has_power_of_two_scales(format);
+  const bool exact =
+      format.scheme == QuantScheme::mx || (format.scheme == QuantScheme::fp8 && format.power_of_two_scale);
   std::string range = "-";
   if (highest >= 0)
     range = exact ? fmt::format("2^{} .. 2^{}", lowest - 127, highest - 127)
@@ -261,15 +255,12 @@ struct TensorReport {
   std::vector<WhatIfRow> what_if;  // rows in the order of what_if.h
 };
 
-std::vector<TableValue> figure_labels(const TensorView& tensor, BlockAxis axis) {
-  return {tensor.name, shape_text(tensor), std::string(axis_name(axis))};
-}
-
 TensorReport report_of(const TensorView& tensor, const QuantizeOptions& options) {
   TensorReport report{&tensor, {}, {}, {}};
   const OperandFormat format = format_of(options);
   for (const BlockAxis axis : axes_of(options))
-    report.figures.push_back({figure_labels(tensor, axis), format, figures_of(tensor, format, axis)});
+    report.figures.push_back(
+        {{tensor.name, shape_text(tensor), std::string(axis_name(axis))}, format, figures_of(tensor, format, axis)});
   if (!options.what_if) return report;
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
     for (const RecipeInfo& info : recipes()) {

@@ -16,10 +16,6 @@ namespace {
 
 constexpr qint64 kProbeBytes = 1 << 16;
 
-void removeRecording(const QString& path) {
-  for (const char* suffix : {"", "-wal", "-shm"}) QFile::remove(path + suffix);
-}
-
 // Throws std::runtime_error if the folder cannot be written. Writes some bytes, so that a full disk is noticed, too.
 void requireWritable(const QDir& folder) {
   QTemporaryFile probe(folder.filePath("probe-XXXXXX"));
@@ -81,7 +77,8 @@ QString newRecordingPath(const QString& name) {
   for (qsizetype i = 0; i < recordings.size(); ++i) {
     const QString path = folder.filePath(recordings[i]);
     bytes += recordingBytes(path);
-    if (i >= kKeptRecordings - 1 || bytes > kKeptBytes) removeRecording(path);
+    if (i < kKeptRecordings - 1 && bytes <= kKeptBytes) continue;
+    for (const char* suffix : {"", "-wal", "-shm"}) QFile::remove(path + suffix);
   }
   removeQueuesWithoutRecordings(folder);
 

@@ -38,11 +38,6 @@ std::vector<OperandRecipe> readable(const QString& text) {
   }
 }
 
-// True if the table has no cell for an entry.
-bool is_single(const OperandRecipe& recipe) {
-  return recipe.gemm || recipe.layers != LayerRange{} || recipe.rounding || recipe.rotated;
-}
-
 }  // namespace
 
 OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(parent) {
@@ -60,9 +55,9 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
       grid->addWidget(choices_[c][o], int(c) + 1, int(o) + 1);
     }
   }
-  std::vector<OperandRecipe> single;
+  std::vector<OperandRecipe> single;  // entries without a cell in the table
   for (const OperandRecipe& recipe : readable(text)) {
-    if (is_single(recipe))
+    if (recipe.gemm || recipe.layers != LayerRange{} || recipe.rounding || recipe.rotated)
       single.push_back(recipe);
     else
       choice(recipe.gemm_class, recipe.operand)->setCurrentIndex(static_cast<int>(recipe.recipe) + 1);

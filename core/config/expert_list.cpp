@@ -11,10 +11,6 @@ namespace {
 
 constexpr double kMaxBias = 1e3;  // larger than any difference of scores
 
-std::string layers_text(const ModelConfig& model) {
-  return "MoE layers are " + std::to_string(model.n_dense_layers) + " to " + std::to_string(model.n_layers - 1);
-}
-
 void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, ExpertValues& experts) {
   const auto fail = [&](const std::string& reason) {
     throw std::invalid_argument("\"" + std::string(entry) + "\": " + reason);
@@ -36,7 +32,8 @@ void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, Ex
   if (expert < 0 || expert >= model.n_experts)
     fail("there is no expert " + std::to_string(expert) + ": choose 0 to " + std::to_string(model.n_experts - 1));
   if (!in_all_layers && (layer < model.n_dense_layers || layer >= model.n_layers))
-    fail("layer " + std::to_string(layer) + " has no experts (" + layers_text(model) + "): choose one of them, or *");
+    fail("layer " + std::to_string(layer) + " has no experts (MoE layers are " + std::to_string(model.n_dense_layers) +
+         " to " + std::to_string(model.n_layers - 1) + "): choose one of them, or *");
   const int first = in_all_layers ? model.n_dense_layers : layer, last = in_all_layers ? model.n_layers - 1 : layer;
   for (int at = first; at <= last; ++at) experts[{at, expert}] = value;
 }

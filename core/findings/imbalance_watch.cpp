@@ -19,10 +19,6 @@ std::int64_t uneven_steps(double level, bool nothing_balances) {
   return nothing_balances ? steps / 2 : steps;
 }
 
-std::string rank_experts(int rank, int width) {
-  return "experts " + std::to_string(rank * width) + " to " + std::to_string((rank + 1) * width - 1);
-}
-
 }  // namespace
 
 void ImbalanceWatch::block(const RecentLoad& load) {
@@ -116,8 +112,10 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
   if (!found) return;
   Finding& finding = out.emplace_back(load.finding(FindingKind::uneven_ranks, rank_.step));
   const int width = load.n_experts() / found->ranks;
-  for (int e = found->rank * width; e < (found->rank + 1) * width; ++e) finding.experts.push_back(e);
-  const std::string experts = rank_experts(found->rank, width), times = decimal(found->load) + " times an even load";
+  const int first = found->rank * width, end = first + width;
+  for (int e = first; e < end; ++e) finding.experts.push_back(e);
+  const std::string experts = "experts " + std::to_string(first) + " to " + std::to_string(end - 1);
+  const std::string times = decimal(found->load) + " times an even load";
   finding.title += ": " + experts + " carry " + times;
   finding.knobs = {&ParallelConfig::placement};
   const bool ranks_are_known = ranks_ > 1;

@@ -3,17 +3,6 @@
 #include <algorithm>
 
 namespace moescope {
-namespace {
-
-Setting recipe_of(GemmClass gemm_class) {
-  return *find_field("precision." + std::string(gemm_class_name(gemm_class)));
-}
-
-bool may_clip(const QuantFormat& format) {
-  return format.scale == QuantScale::power_of_two || format.scale == QuantScale::unknown;
-}
-
-}  // namespace
 
 void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, bool higher_is_worse) {
   QuantFault& found = fresh_[{kind, quant.operand, quant.format.name}];
@@ -37,7 +26,8 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
     if (sqnr < bell_sqnr_db(format) - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
     if (underflow > std::max(kMinUnderflow, kUnderflowTimes * bell_underflow(format)))
       note(FindingKind::underflow, quant, underflow, true);
-    if (may_clip(format) && blocks > kClippedBlocks && sqnr < bell_sqnr_db_by_rceil(format) - kClippingCosts)
+    const bool may_clip = format.scale == QuantScale::power_of_two || format.scale == QuantScale::unknown;
+    if (may_clip && blocks > kClippedBlocks && sqnr < bell_sqnr_db_by_rceil(format) - kClippingCosts)
       note(FindingKind::clipping, quant, blocks, true);
   }
   for (auto& [group, found] : fresh_) {
@@ -57,7 +47,8 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     for (const int layer : fault.layers)
       if (layer != fault.worst.layer && layer >= 0) finding.layers.push_back(layer);
     finding.tensor = fault.worst;
-    for (const GemmClass gemm_class : fault.classes) finding.knobs.push_back(recipe_of(gemm_class));
+    for (const GemmClass gemm_class : fault.classes)
+      finding.knobs.push_back(*find_field("precision." + std::string(gemm_class_name(gemm_class))));
     describe(fault, finding);
   }
 }

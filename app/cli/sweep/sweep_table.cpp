@@ -17,10 +17,6 @@ std::string csv_figure(double value) {
   return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
 }
 
-bool has_sqnr(const SweepResult& result) {
-  return std::ranges::any_of(result.points, [](const SweepPoint& point) { return !std::isnan(point.mean_sqnr.mean); });
-}
-
 // Returns why the intervals of the gaps are widened; empty if only one setting is compared with the first.
 std::string allowance(const SweepResult& result) {
   const auto compared = std::ssize(result.points) - 1;
@@ -46,7 +42,7 @@ std::string sweep_notes(const SweepResult& result) {
         std::ranges::any_of(result.points, &SweepPoint::by_validation) ? "validation" : "training", allowance(result));
   else
     notes += " One seed each: it is not known how much of a difference is chance. --seeds 3 or more shows it.";
-  if (has_sqnr(result))
+  if (std::ranges::any_of(result.points, [](const SweepPoint& point) { return !std::isnan(point.mean_sqnr.mean); }))
     notes +=
         " SQNR: signal-to-quantization-noise ratio of the operands whose format differs from the first row's, the "
         "worst and the mean, as last measured.";

@@ -18,10 +18,6 @@ const QuantFrame* find_quant(const TelemetryFrame& frame, const FigureTarget& ta
 
 namespace {
 
-Parts counted_share(double share, double total, const std::string& what) {
-  return {num(std::round(share * total)) + " / " + num(total), what};
-}
-
 double blocks_of(const QuantFrame& quant) {
   double blocks = 0;
   for (const std::uint32_t n : quant.e8m0_blocks) blocks += n;
@@ -84,7 +80,7 @@ Parts quant_parts(Context& at, const QuantFrame& quant) {
   }
   if (key == "cosine") return angle(at, "between the tensor before and after quantization");
   if (key == "clipped_blocks" && blocks > 0)
-    return counted_share(at.value, blocks, "blocks with a clipped value, of all blocks");
+    return {num(std::round(at.value * blocks)) + " / " + num(blocks), "blocks with a clipped value, of all blocks"};
   if (key == "clipped") return clipped_values(at, format, blocks);
   if (key == "e8m0_blocks") return commonest_scale(at, quant, format);
   if (key == "amax") return plain(at, "the largest absolute value of the tensor, over all its blocks");
