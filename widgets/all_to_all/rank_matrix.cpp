@@ -44,7 +44,8 @@ void RankMatrix::setBytes(int ranks, std::vector<double> bytes_RR, double top) {
   }
   setCells(ranks, ranks, std::move(codes));
   LegendScale legend{.lut = matrixLut(isDark(palette())),
-                     .ticks = {{0, "0"}, {1, shortNumber(top / unit_bytes_)}},
+                     .low = "0",
+                     .high = shortNumber(top / unit_bytes_),
                      .caption = kUnits[unit]};
   legend.swatches = {{QColor(legend.lut[kNoDataCode]), "own rank"}};
   setLegend(legend);

@@ -386,19 +386,12 @@ double GradientErrorPanel::position(double value) const {
 
 LegendScale GradientErrorPanel::legend() const {
   const bool dark = isDark(palette());
-  LegendScale legend{.lut = minusA() ? utilisationLut(dark) : cividisLut(dark),
-                     .ticks = {},
-                     .caption = cosine() ? QString("cosine") : QString("SNR dB"),
-                     .beyond = true,
-                     .first_code = minusA() ? 2 : 1};
-  const double limit = cosine() ? kMaxCosine : kMaxLostDb;
-  const std::vector<double> values = minusA()   ? std::vector{-limit, -limit / 2, 0.0, limit / 2, limit}
-                                     : cosine() ? std::vector{0.0, 0.9, 0.99, 0.999, 0.9999}
-                                                : std::vector{0.0, 20.0, 40.0, 60.0};
-  for (const double value : values)
-    legend.ticks.push_back(
-        {position(value), (minusA() && value > 0 ? QStringLiteral("+") : QString()) + QString::number(value)});
-  return legend;
+  const double limit = cosine() ? kMaxCosine : kMaxLostDb, high = cosine() ? 0.99999 : kHighestSqnrDb;
+  return {.lut = minusA() ? utilisationLut(dark) : cividisLut(dark),
+          .low = minusA() ? withMinus(QString::number(-limit)) : QStringLiteral("0"),
+          .high = minusA() ? QStringLiteral("+%1").arg(limit) : QString::number(high),
+          .caption = cosine() ? QString("cosine") : QString("SNR dB"),
+          .first_code = minusA() ? 2 : 1};
 }
 
 QString GradientErrorPanel::valueText(double value) const {

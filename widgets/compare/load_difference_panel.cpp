@@ -15,11 +15,10 @@ namespace {
 constexpr double kMinWeightDifference = 1e-5;  // low end of the logarithmic colour scale
 
 LegendScale weightLegend(bool dark) {
-  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("of its norm"), .beyond = true};
-  for (const double share : {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0})
-    legend.ticks.push_back(
-        {logPosition(share, kMinWeightDifference), QString::number(share * 100) + QStringLiteral(" %")});
-  return legend;
+  return {.lut = viridisLut(dark),
+          .low = QStringLiteral("\u2264 %1 %").arg(kMinWeightDifference * 100),
+          .high = "100 %",
+          .caption = QStringLiteral("of its norm")};
 }
 
 // Returns |W_B - W_A| / |W_A| (norms) of an expert from its SQNR in dB.
@@ -31,13 +30,9 @@ constexpr double kLimit = 1;  // ends of the colour scale: one fair share more o
 
 LegendScale differenceLegend(bool dark) {
   return {.lut = utilisationLut(dark),
-          .ticks = {{0.0, QStringLiteral("\u22121")},
-                    {0.25, QStringLiteral("\u22120.5")},
-                    {0.5, QStringLiteral("0")},
-                    {0.75, QStringLiteral("+0.5")},
-                    {1.0, QStringLiteral("+1")}},
+          .low = QStringLiteral("\u2264 \u22121"),
+          .high = QStringLiteral("\u2265 +1"),
           .caption = QStringLiteral("\u00d7 fair share"),
-          .beyond = true,
           .first_code = 2};
 }
 

@@ -33,10 +33,10 @@ int seriesOf(std::size_t source) {
 }
 
 LegendScale changedLegend(bool dark) {
-  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("changed"), .beyond = false};
-  for (const double share : {0.001, 0.01, 0.1, 1.0})
-    legend.ticks.push_back({logPosition(share, kLowestShare), formatPercent(share)});
-  return legend;
+  return {.lut = viridisLut(dark),
+          .low = QStringLiteral("\u2264 %1").arg(formatPercent(kLowestShare)),
+          .high = formatPercent(1),
+          .caption = QStringLiteral("changed")};
 }
 
 const RouterRoundingFrame* routerRow(const TelemetryFrame& frame, int layer, RouterRounding rounding) {

@@ -17,10 +17,10 @@ constexpr int kWideEnough = 620;      // width from which the second plot is sho
 constexpr double kLowestRate = 1e-3;  // low end of the logarithmic colour scale
 
 LegendScale rateLegend(bool dark) {
-  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("flipped"), .beyond = false};
-  for (const double rate : {0.001, 0.01, 0.1, 1.0})
-    legend.ticks.push_back({logPosition(rate, kLowestRate), QString::number(rate * 100) + QStringLiteral(" %")});
-  return legend;
+  return {.lut = viridisLut(dark),
+          .low = QStringLiteral("\u2264 %1 %").arg(kLowestRate * 100),
+          .high = "100 %",
+          .caption = QStringLiteral("flipped")};
 }
 
 constexpr std::int64_t kFirstJudged = 2;  // before it, no loss shows whether the weights are equal

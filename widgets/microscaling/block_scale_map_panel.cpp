@@ -273,16 +273,13 @@ std::uint8_t BlockScaleMapPanel::cellCode(std::uint8_t scale) const {
 }
 
 LegendScale BlockScaleMapPanel::legend() const {
-  LegendScale legend{viridisLut(isDark(palette())), {}, "scale", false, kFirstCode};
+  LegendScale legend{
+      .lut = viridisLut(isDark(palette())), .low = {}, .high = {}, .caption = "scale", .first_code = kFirstCode};
   if (!source_.valid()) return legend;
   legend.lut[kZeroCode] = isDark(palette()) ? qRgb(0, 0, 0) : qRgb(255, 255, 255);
   if (high_ < low_) return legend;
-  if (high_ == low_) {
-    legend.ticks.push_back({0.5, formatPowerOfTwo(low_)});
-    return legend;
-  }
-  for (const Tick& tick : powerOfTwoTicks(low_, high_, 12))
-    legend.ticks.push_back({(tick.value - low_) / (high_ - low_), tick.label});
+  legend.low = formatPowerOfTwo(low_);
+  legend.high = formatPowerOfTwo(high_);
   return legend;
 }
 

@@ -122,12 +122,10 @@ void BlockScalesView::refillWaterfall() {
   bars_->setVisible(reason.isEmpty());
   if (!reason.isEmpty()) return;
   updateRows();
-  LegendScale legend{.lut = viridisLut(isDark(palette())), .ticks = {}, .caption = "blocks"};
+  LegendScale legend{
+      .lut = viridisLut(isDark(palette())), .low = "\u2264 0.01 %", .high = "100 %", .caption = "blocks"};
   legend.lut[kNoDataCode] = palette().base().color().rgb();
   legend.lut[kEmptyShareCode] = palette().base().color().rgb();
-  for (const double share : {1e-4, 1e-3, 1e-2, 1e-1, 1.0})
-    legend.ticks.push_back(
-        {1 - std::log10(share) / std::log10(kMinShare), QString::number(share * 100) + QString(" %")});
   waterfall_->setLegend(legend);
   waterfall_->setSource(rows_of_, 256);
   waterfall_->setVisibleRows(first_byte_, last_byte_);

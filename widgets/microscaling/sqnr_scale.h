@@ -13,10 +13,10 @@ inline double sqnrPosition(double db) {
 }
 
 inline LegendScale sqnrLegend(bool dark) {
-  LegendScale legend{.lut = matrixLut(dark), .ticks = {}, .caption = QStringLiteral("SQNR, dB"), .beyond = true};
-  for (double db = kPaleSqnrDb; db >= kStrongSqnrDb; db -= 10)
-    legend.ticks.push_back({sqnrPosition(db), QString::number(db)});
-  return legend;
+  return {.lut = matrixLut(dark),
+          .low = QStringLiteral("\u2265 %1").arg(kPaleSqnrDb),
+          .high = QStringLiteral("\u2264 %1").arg(kStrongSqnrDb),
+          .caption = QStringLiteral("SQNR, dB")};
 }
 
 }  // namespace moescope

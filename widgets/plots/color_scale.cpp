@@ -55,16 +55,14 @@ Lut utilisationLut(bool dark) {
   return lut;
 }
 
-int loadLimit(LoadScale scale) {
-  return scale == LoadScale::to_4 ? 4 : scale == LoadScale::to_16 ? 16 : 64;
+int loadLimit(double largest_load) {
+  int limit = 4;
+  while (limit < largest_load && limit < 256) limit *= 4;
+  return limit;
 }
 
-// A load is on the scale to 16 where its square root is on the scale to 4, and on the scale to 64 where its cube root
-// is on the scale to 4.
-std::uint8_t utilisationCode(double utilisation, LoadScale scale) {
-  if (scale == LoadScale::to_16) utilisation = std::sqrt(utilisation);
-  if (scale == LoadScale::to_64) utilisation = std::cbrt(utilisation);
-  return utilisation <= 0 ? kZeroLoadCode : divergingCode((std::log2(utilisation) + 2) / 4);
+std::uint8_t utilisationCode(double utilisation, int limit) {
+  return utilisation <= 0 ? kZeroLoadCode : divergingCode((1 + std::log2(utilisation) / std::log2(limit)) / 2);
 }
 
 std::uint8_t divergingCode(double position) {
@@ -100,15 +98,13 @@ QBrush fineHatch(const QColor& color) {
 }
 
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {
-  if (scale.ticks.empty() && scale.swatches.empty()) return 0;
+  if (scale.high.isEmpty() && scale.swatches.empty()) return 0;
   const QFontMetrics metrics(painter.font());
   const int gap = withType(kSpace4, metrics), bar = withType(100, metrics), box = withType(10, metrics);
-  const QString low = scale.ticks.empty() ? QString() : scale.ticks.front().label;
-  const QString high = scale.ticks.empty() ? QString() : scale.ticks.back().label;
   int swatches = 0;
   for (const LegendScale::Swatch& swatch : scale.swatches)
     swatches += box + gap + metrics.horizontalAdvance(swatch.label) + kSpace12;
-  const int ends = metrics.horizontalAdvance(low) + metrics.horizontalAdvance(high) + 2 * gap;
+  const int ends = metrics.horizontalAdvance(scale.low) + metrics.horizontalAdvance(scale.high) + 2 * gap;
   const int caption = scale.caption.isEmpty() ? 0 : metrics.horizontalAdvance(scale.caption) + gap;
   int width = swatches + ends + bar + caption;
   const bool with_caption = width <= area.width();
@@ -129,31 +125,23 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
     text(swatch.label, mutedText(palette));
     x += kSpace12 - gap;
   }
-  text(low, mutedText(palette));
+  text(scale.low, mutedText(palette));
   const int codes = 256 - scale.first_code;
   QImage row(codes, 1, QImage::Format_RGB32);
   for (int i = 0; i < codes; ++i) row.setPixel(i, 0, scale.lut[scale.first_code + i]);
   painter.drawImage(QRect(x, area.center().y() - box / 2, bar, box), row);
   x += bar + gap;
-  text(high, mutedText(palette));
+  text(scale.high, mutedText(palette));
   if (with_caption) text(scale.caption, mutedText(palette));
   return width;
 }
 
-LegendScale utilisationLegend(bool dark, LoadScale scale) {
+LegendScale utilisationLegend(bool dark, int limit) {
   const Lut lut = utilisationLut(dark);
-  const int limit = loadLimit(scale), octaves = scale == LoadScale::to_4 ? 1 : 2;  // octaves between two labels
-  const double range = 2 * std::log2(limit);
-  std::vector<Tick> ticks{{0.5, QStringLiteral("1")}};
-  for (int octave = octaves; octave <= std::log2(limit); octave += octaves) {
-    ticks.push_back({0.5 + octave / range, QString::number(1 << octave)});
-    ticks.push_back({0.5 - octave / range, QStringLiteral("1/%1").arg(1 << octave)});
-  }
-  std::ranges::sort(ticks, {}, &Tick::value);
   return {.lut = lut,
-          .ticks = std::move(ticks),
+          .low = QStringLiteral("\u2264 1/%1").arg(limit),
+          .high = QStringLiteral("\u2265 %1").arg(limit),
           .caption = QStringLiteral("\u00d7 fair share"),
-          .beyond = true,
           .first_code = 2,
           .swatches = {{QColor(lut[kZeroLoadCode]), QStringLiteral("0"), true}}};
 }

@@ -34,10 +34,10 @@ Lut matrixLut(bool dark);
 // hatched.
 inline constexpr std::uint8_t kZeroLoadCode = 1;
 Lut utilisationLut(bool dark);
-// End of the scale of utilisation: 4, or 16 or 64 times the fair share with the same colours.
-enum class LoadScale { to_4, to_16, to_64 };
-int loadLimit(LoadScale scale);  // 4, 16, 64
-std::uint8_t utilisationCode(double utilisation, LoadScale scale = LoadScale::to_4);
+// The scale of utilisation ends at `limit` times the fair share and at 1 / limit of it; 4, or with the same colours the
+// smallest of 16, 64 and 256 that reaches the largest load.
+int loadLimit(double largest_load);
+std::uint8_t utilisationCode(double utilisation, int limit = 4);
 // Code of a position 0..1 on the same colours, for another quantity; 1/2 is neutral; NaN gives kNoDataCode.
 std::uint8_t divergingCode(double position);
 // Position of a share on a logarithmic scale from `lowest` to 1; NaN for NaN.
@@ -70,8 +70,7 @@ inline QColor hatchOnZeroLoad(bool dark) {
   return colors(dark).zero_load_hatch;
 }
 
-// Legend of a colour scale with its labels (value: position 0..1). `beyond`: values outside the scale have the end
-// colours. Swatches explain special cells.
+// Legend of a colour scale with the labels of its ends. Swatches explain special cells.
 struct LegendScale {
   struct Swatch {
     QColor color;
@@ -79,13 +78,12 @@ struct LegendScale {
     bool struck = false;
   };
   Lut lut{};
-  std::vector<Tick> ticks;
+  QString low, high;
   QString caption;
-  bool beyond = false;
   int first_code = 1;
   std::vector<Swatch> swatches{};
 };
-LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  // the legend of utilisationLut()
+LegendScale utilisationLegend(bool dark, int limit = 4);  // the legend of utilisationLut()
 // Paints a legend on one line at the right of `area`: swatches, the scale with its ends, the caption. Without enough
 // room it leaves out the caption, or paints nothing. Returns the painted width.
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);

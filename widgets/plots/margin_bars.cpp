@@ -2,6 +2,7 @@
 
 #include <QFontMetrics>
 #include <algorithm>
+#include <cmath>
 
 #include "widgets/look/tokens.h"
 #include "widgets/plots/axis.h"
@@ -50,6 +51,8 @@ void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bar
   for (const MarginBar& bar : bars.bars) high = std::max(high, bar.value);
   painter.setPen(QColor(c.ink2));
   painter.drawText(QPoint(area.left(), area.top() - kSpace4 - metrics.descent()), bars.caption);
+  const std::vector<Tick> ticks = linearTicks(0, high, kMaxScaleTicks);
+  if (ticks.size() > 1) high = ticks[1].value * std::ceil(high / ticks[1].value - 1e-9);  // the scale ends at a tick
   for (const Tick& tick : linearTicks(0, high, kMaxScaleTicks)) {
     const int x = area.left() + static_cast<int>(tick.value / high * area.width());
     const int half_width = metrics.horizontalAdvance(tick.label) / 2 + 1;

@@ -350,35 +350,72 @@ void PlotFrame::paintVerticalGrid(QPainter& painter, const Axis& axis, const std
   }
 }
 
+namespace {
+
+struct PlacedLabel {
+  int left, width;
+  QString text;
+  int end() const { return left + width; }
+};
+
+// Chooses the labels that are painted: the last one, and from the left those that touch no other.
+std::vector<PlacedLabel> separateLabels(std::vector<PlacedLabel> labels) {
+  if (labels.empty()) return labels;
+  const PlacedLabel last = labels.back();
+  std::vector<PlacedLabel> separate;
+  for (const PlacedLabel& label : labels)
+    if ((separate.empty() || label.left >= separate.back().end() + kSpace8) && label.end() + kSpace8 <= last.left)
+      separate.push_back(label);
+  separate.push_back(last);
+  return separate;
+}
+
+// Returns where a caption covers no label: after the last label, else between two labels, else before the first; -1:
+// nowhere. `end`: the end of the caption if it is after the last label.
+int captionPlace(const std::vector<PlacedLabel>& labels, int width, int end) {
+  constexpr int kGap = kSpace8;
+  if (labels.empty() || labels.back().end() + kGap + width <= end) return end - width;
+  for (std::size_t i = labels.size() - 1; i > 0; --i)
+    if (const int from = labels[i - 1].end() + kGap; from + width + kGap <= labels[i].left)
+      return from + (labels[i].left - kGap - from - width) / 2;
+  return width + kGap <= labels.front().left ? labels.front().left - kGap - width : -1;
+}
+
+}  // namespace
+
+// Without a place for the caption, leaves out every second label until there is one.
 void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks,
                                 const QStringList& captions, int below) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   const int top = plot.bottom() + 1 + below, right = width();
-  const QRect row(0, top + kSpace4, right, metrics.height());
-  const int first = ticks.empty() ? 0 : metrics.horizontalAdvance(ticks.front().label);
-  const int beside_first = right - plot.left() - first - kSpace12;
-  QString caption = fittingText(captions, metrics, std::min(beside_first, plot.width() / 2));
-  if (caption.isEmpty() && !captions.isEmpty()) caption = fittingText({captions.back()}, metrics, beside_first);
-  const int caption_width = metrics.horizontalAdvance(caption);
-  const int caption_left = std::min(plot.right() + 1, right - 1) - caption_width;
-  painter.setPen(mutedText(palette()));
-  if (!caption.isEmpty())
-    painter.drawText(QRect(caption_left, row.top(), caption_width + 1, row.height()), Qt::AlignCenter, caption);
-  const int end = caption.isEmpty() ? right + kSpace8 : caption_left;
-  int last = -kSpace8;
+  const auto paintText = [&, row = top + kSpace4](int left, int wide, const QString& text) {
+    painter.drawText(QRect(left, row, wide + 1, metrics.height()), Qt::AlignCenter, text);
+  };
+  std::vector<PlacedLabel> labels;
+  painter.setPen(axisColor(palette()));
   for (const Tick& tick : ticks) {
     const int x = std::lround(axis.toPixel(tick.value));
     if (x < plot.left() - 1 || x > plot.right() + 1) continue;
-    painter.setPen(axisColor(palette()));
     painter.drawLine(x, top, x, top + 3);
     const int wide = metrics.horizontalAdvance(tick.label);
-    const int left_x = std::clamp(x - wide / 2, 0, std::max(0, right - wide));
-    if (left_x < last + kSpace8 || left_x + wide + kSpace8 > end) continue;
-    last = left_x + wide;
-    painter.setPen(mutedText(palette()));
-    painter.drawText(QRect(left_x, row.top(), wide + 1, row.height()), Qt::AlignCenter, tick.label);
+    labels.push_back({std::clamp(x - wide / 2, 0, std::max(0, right - wide)), wide, tick.label});
   }
+  labels = separateLabels(std::move(labels));
+  painter.setPen(mutedText(palette()));
+  for (bool placed = captions.isEmpty(); !placed;) {
+    for (auto form = captions.begin(); form != captions.end() && !placed; ++form) {
+      const int wide = metrics.horizontalAdvance(*form);
+      const int left = captionPlace(labels, wide, std::min(plot.right() + 1, right - 1));
+      placed = left >= 0;
+      if (placed) paintText(left, wide, *form);
+    }
+    if (placed || labels.size() < 2) break;
+    std::vector<PlacedLabel> fewer;
+    for (std::size_t i = (labels.size() - 1) % 2; i < labels.size(); i += 2) fewer.push_back(labels[i]);
+    labels = std::move(fewer);
+  }
+  for (const PlacedLabel& label : labels) paintText(label.left, label.width, label.text);
 }
 
 namespace {
@@ -422,15 +459,17 @@ int PlotFrame::paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks,
   int widest = 0;
   row_labels_.clear();
   painter.setPen(mutedText(palette()));
-  for (const Tick& tick : ticks) {
+  const auto paintLabel = [&](const Tick& tick) {
     const int y = std::lround(tick.value);
-    if (y < plot.top() || y > plot.bottom()) continue;
-    if (!row_labels_.empty() && std::abs(y - row_labels_.back()) < metrics.ascent()) continue;
+    const bool covers = std::ranges::any_of(row_labels_, [&](int row) { return std::abs(y - row) < metrics.ascent(); });
+    if (y < plot.top() || y > plot.bottom() || covers) return;
     row_labels_.push_back(y);
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
     painter.drawText(QRect(0, y - metrics.height() / 2, right, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,
                      tick.label);
-  }
+  };
+  if (!ticks.empty()) paintLabel(ticks.back());
+  for (const Tick& tick : ticks) paintLabel(tick);
   return widest;
 }
 

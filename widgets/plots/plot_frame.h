@@ -92,8 +92,8 @@ class PlotFrame : public QWidget {
   void paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QString& caption) const;
   // Paints the caption of a plot that paints the labels of its rows itself; `widest_label`: their greatest width.
   void paintLeftCaption(QPainter& painter, int widest_label, const QString& caption) const;
-  // Paints a row under the plot: labels, and at the right end the longest of the captions (long to short) that fits.
-  // Labels overlap neither the caption nor each other.
+  // Paints a row under the plot: labels, always with the last one, and the longest of the captions (long to short) that
+  // has room at the right end, between two labels or before them.
   void paintBottomAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QStringList& captions,
                        int below = 0) const;
   void paintVerticalGrid(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks) const;

@@ -21,10 +21,10 @@ double vioPosition(double vio) {
 }
 
 LegendScale vioLegend(bool dark) {
-  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("MaxVio"), .beyond = true};
-  for (const double vio : {0.0, 0.5, 1.0, 2.0, 4.0, 8.0})
-    legend.ticks.push_back({vioPosition(vio), QString::number(vio)});
-  return legend;
+  return {.lut = viridisLut(dark),
+          .low = "0",
+          .high = QStringLiteral("\u2265 %1").arg(kHighestVio),
+          .caption = QStringLiteral("MaxVio")};
 }
 
 std::array<float, 5> spreadOf(const std::vector<std::uint32_t>& counts) {

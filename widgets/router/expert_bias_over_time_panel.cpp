@@ -17,13 +17,9 @@ LegendScale biasLegend(double limit, bool dark) {
     return withMinus(QString::number(bias, 'g', 3));
   };  // biases range from 0.0005 to whole numbers
   return {.lut = utilisationLut(dark),
-          .ticks = {{0.0, text(-limit)},
-                    {0.25, text(-limit / 2)},
-                    {0.5, QStringLiteral("0")},
-                    {0.75, QLatin1Char('+') + text(limit / 2)},
-                    {1.0, QLatin1Char('+') + text(limit)}},
+          .low = text(-limit),
+          .high = QLatin1Char('+') + text(limit),
           .caption = QStringLiteral("bias"),
-          .beyond = true,
           .first_code = 2};
 }
 

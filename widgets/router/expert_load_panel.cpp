@@ -44,7 +44,7 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
     matrix_->update();
     if (this->view() == one_layer) stack_->markDirty();
   });
-  showAnswers([this] { return utilisationLegend(isDark(palette()), scale_->scale()); });
+  showAnswers([this] { return utilisationLegend(isDark(palette()), limit()); });
   addBody(views_);
   for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(stack_)})
     plot->setAccessibleName(title());
@@ -53,9 +53,6 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
       [this](const QVariant& state) { switch_->setCurrent(state.toInt()); });
   keepState("sort", sort_);
   keepState("extreme", summary_);
-  keepState(
-      "scale", [this] { return static_cast<int>(scale_->scale()); },
-      [this](const QVariant& state) { scale_->setScale(state.toInt()); });
 }
 
 void ExpertLoadPanel::buildControls(View view) {
@@ -74,15 +71,12 @@ void ExpertLoadPanel::buildControls(View view) {
   summary_ = makeChoice({"mean", "extreme"}, "Steps that share a pixel",
                         "Where many steps share a pixel: their mean, which averages out noise, or the value farthest "
                         "from the fair share, which shows every spike but makes noisy runs look worse");
-  scale_ = new LoadScaleButton(this);
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, this, &ExpertLoadPanel::markDirty);
-  connect(scale_, &LoadScaleButton::changed, this, &ExpertLoadPanel::markDirty);
   addControl(switch_);
   addControl(layer_);
   addControl(sort_);
   addOption(summary_);
-  addOption(scale_);
 }
 
 void ExpertLoadPanel::buildStack() {
@@ -149,9 +143,13 @@ std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns
 }
 
 QString ExpertLoadPanel::status() const {
-  if (view() != at_a_step) return selection_->following() ? QString() : timeStatus(selection_->step(), false);
   const auto frame = selection_->frame();
-  return frame ? timeStatus(frame->step, true) : QString();
+  if (view() == at_a_step) return frame ? timeStatus(frame->step, true) : QString();
+  QStringList parts;
+  const std::size_t shown = stack_->layers().size(), all = frame ? frame->routers.size() : 0;
+  if (view() == over_time && shown < all) parts << QString("%1 of %2 layers").arg(shown).arg(all);
+  if (!selection_->following()) parts << timeStatus(selection_->step(), false);
+  return parts.join(QStringLiteral(", "));
 }
 
 const RouterWindow& ExpertLoadPanel::window() const {
@@ -171,6 +169,19 @@ bool ExpertLoadPanel::hasLoads() {
   const QString notice = any ? QString() : notInLogNotice(selection_->history()->info(), "tokens per expert");
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{matrix_, stack_}) plot->setNotice(notice);
   return any;
+}
+
+// Returns the end of the colour scale, which reaches every load that has lasted, in any layer at any step of the run,
+// and in the view of a step all its loads.
+int ExpertLoadPanel::limit() const {
+  const History* history = selection_->history();
+  if (!history || history->steps().empty()) return loadLimit(0);
+  const PyramidBin all = history->series(Metric::max_vio_window_max, kWholeRun, history->steps(), 1).front();
+  float largest = all.finite > 0 ? all.max : 0;
+  if (const auto frame = view() == at_a_step ? selection_->frame() : nullptr)
+    for (const RouterFrame& router : frame->routers)
+      largest = std::max(largest, max_vio(std::span<const std::uint32_t>(router.tokens_per_expert)));
+  return loadLimit(1 + largest);
 }
 
 std::vector<int> ExpertLoadPanel::shownLayers() {
@@ -197,13 +208,14 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
 std::vector<std::uint8_t> ExpertLoadPanel::stackCodes(StepRange range, int bins) const {
   const std::size_t rows = stack_->rowCount();
   std::vector<std::uint8_t> codes(rows * bins, kNoDataCode);
+  const int limit = this->limit();
   for (const int layer : stack_->layers()) {
     const auto values = selection_->history()->utilisation(layer, range, bins, summary());
     const std::size_t experts = values.size() / bins;
     const std::size_t first = stack_->rowOf(layer, 0);
     for (std::size_t bin = 0; bin < static_cast<std::size_t>(bins); ++bin)
       for (std::size_t e = 0; e < experts && first + e < rows; ++e)
-        codes[bin * rows + first + e] = utilisationCode(values[bin * experts + e], scale_->scale());
+        codes[bin * rows + first + e] = utilisationCode(values[bin * experts + e], limit);
   }
   return codes;
 }
@@ -222,11 +234,11 @@ void ExpertLoadPanel::refillStack() {
   QString source = QStringLiteral("%1:%2:%3")
                        .arg(reinterpret_cast<quintptr>(&history))
                        .arg(summary_->currentIndex())
-                       .arg(static_cast<int>(scale_->scale()));
+                       .arg(limit());
   for (const int layer : layers) source += QStringLiteral(",%1").arg(layer);
   stack_->setLayers(std::move(layers), experts, orders);
   stack_->setWindow(&window());
-  stack_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
+  stack_->setLegend(utilisationLegend(isDark(palette()), limit()));
   stack_->setSource(source, stack_->rowCount());
   stack_->setHeld(history.count() < history.steps().size());  // for logs that have a load at some steps only
   noteColumns(stack_, summary_->currentText());
@@ -238,6 +250,7 @@ void ExpertLoadPanel::refillMatrix() {
   if (!hasLoads()) return;
   const int rows = frame_->routers.size();
   int columns = 0;
+  const int limit = this->limit();
   for (const RouterFrame& router : frame_->routers)
     columns = std::max(columns, static_cast<int>(router.tokens_per_expert.size()));
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(rows) * columns, kNoDataCode);
@@ -250,11 +263,11 @@ void ExpertLoadPanel::refillMatrix() {
     for (int column = 0; column < columns && total > 0; ++column)
       if (order[column] < std::ssize(counts))
         codes[static_cast<std::size_t>(row) * columns + column] =
-            utilisationCode(static_cast<double>(counts[order[column]]) * counts.size() / total, scale_->scale());
+            utilisationCode(static_cast<double>(counts[order[column]]) * counts.size() / total, limit);
     row_ticks.push_back({static_cast<double>(row), QString::number(routerAt(row).layer)});
   }
   matrix_->setCells(rows, columns, std::move(codes));
-  matrix_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
+  matrix_->setLegend(utilisationLegend(isDark(palette()), limit));
   matrix_->setExtraMargins(
       {0, 0, matrix_->width() >= withType(kMinWidthOfBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0,
        0});

@@ -12,7 +12,6 @@
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/layer_stack_map.h"
 #include "widgets/router/load_maps.h"
-#include "widgets/router/load_scale_button.h"
 
 namespace moescope {
 
@@ -49,6 +48,7 @@ class ExpertLoadPanel : public Panel {
   QString columnText(int layer, int expert, std::int64_t step) const;
   ValueTable tableOfLayer() const;
   Summary summary() const { return summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest; }
+  int limit() const;
   std::vector<std::uint8_t> stackCodes(StepRange range, int bins) const;
   // The selected layer, or the layers that fit: the selected layer and the most uneven layers.
   std::vector<int> shownLayers();
@@ -65,7 +65,6 @@ class ExpertLoadPanel : public Panel {
   MatrixPlot* matrix_;
   LayerStackMap* stack_;
   QComboBox *layer_, *sort_, *summary_;
-  LoadScaleButton* scale_;
   std::shared_ptr<const TelemetryFrame> frame_;
   ExpertOrders orders_;
   std::vector<std::vector<int>> order_;  // [row][column] -> expert

@@ -95,13 +95,11 @@ void GateMassAgainstLoadPanel::refill() {
     points[e] = {utilisation(current->tokens_per_expert, e), mass(*current)[e] * static_cast<double>(experts),
                  divergingCode(0.5 + bias / (2 * limit))};
   }
-  LegendScale legend{.lut = utilisationLut(isDark(palette())),
-                     .ticks = {},
+  const LegendScale legend{.lut = utilisationLut(isDark(palette())),
+                     .low = formatValue(-limit, 2),
+                     .high = QStringLiteral("+") + formatValue(limit, 2),
                      .caption = QString("bias") + biasUnit(*history, selection_->step()),
                      .first_code = 2};
-  for (const double share : {-1.0, 0.0, 1.0})
-    legend.ticks.push_back(
-        {0.5 + share / 2, (share > 0 ? QStringLiteral("+") : QString()) + formatValue(share * limit, 2)});
   plot_->setLegend(legend);
   plot_->setAxes("assignment load, \u00d7 fair share, log", QString("%1, \u00d7 fair share").arg(mass_->currentText()));
   plot_->setPoints(std::move(points));

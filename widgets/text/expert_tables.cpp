@@ -23,11 +23,10 @@ std::vector<std::uint8_t> ExpertGrid::codes() const {
 
 LegendScale ExpertGrid::legend(bool dark) const {
   const double scale_end = largest();
-  LegendScale legend{.lut = utilisationLut(dark), .ticks = {}, .caption = unit, .beyond = false, .first_code = 2};
-  if (scale_end > 0)
-    legend.ticks = {{0.0, inPrint(QString::number(-scale_end, 'g', 2))},
-                    {0.5, QStringLiteral("0")},
-                    {1.0, QStringLiteral("+") + QString::number(scale_end, 'g', 2)}};
+  LegendScale legend{.lut = utilisationLut(dark), .low = {}, .high = {}, .caption = unit, .first_code = 2};
+  if (scale_end <= 0) return legend;
+  legend.low = inPrint(QString::number(-scale_end, 'g', 2));
+  legend.high = QStringLiteral("+") + QString::number(scale_end, 'g', 2);
   return legend;
 }
 

@@ -38,10 +38,7 @@ float meanOf(const std::vector<float>& values) {
 }
 
 LegendScale shareLegend(bool dark, const QString& caption) {
-  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = caption};
-  for (const int percent : {0, 25, 50, 75, 100})
-    legend.ticks.push_back({percent / 100.0, QStringLiteral("%1 %").arg(percent)});
-  return legend;
+  return {.lut = viridisLut(dark), .low = "0 %", .high = "100 %", .caption = caption};
 }
 
 }  // namespace
