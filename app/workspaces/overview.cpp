@@ -16,7 +16,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLeastRow = 158, kLeastRowOfColumn = 240;  // least height of a row of panels
+constexpr int kLeastRow = 146, kLeastRowOfColumn = 240;  // least height of a row of panels
 constexpr double kLeftShare = 0.33;                      // share of the width
 constexpr std::array kLeftShares{0.41, 0.295, 0.295};    // shares of the height: loss, all-to-all, quantization error
 // Shares of the height in one column; the second panel is the expert load.

@@ -14,6 +14,7 @@ namespace moescope {
 namespace {
 
 constexpr int kMinMatrix = 110, kMinBars = 32, kMaxBars = 90;  // pixels at the usual font size
+constexpr int kLow = 150;  // height below which the plot has no heading, and a line for each figure
 constexpr double kMaxCellRatio = 1.5;                          // width over height of a cell
 constexpr double kThinBar = 4;                                 // pixels; thinner bars have no gap between them
 
@@ -76,25 +77,34 @@ int RankMatrix::bottomMargin() const {
 
 int RankMatrix::figuresWidth() const {
   int widest = 0;
-  for (const Figure& figure : figures_)
-    widest =
-        std::max({widest, fontMetrics().horizontalAdvance(figure.name), fontMetrics().horizontalAdvance(figure.context),
-                  QFontMetrics(figureType()).horizontalAdvance(figure.value)});
+  for (const Figure& figure : figures_) {
+    const int name = fontMetrics().horizontalAdvance(figure.name);
+    if (isLow())
+      widest = std::max(widest, name + kSpace12 + QFontMetrics(semibold(font())).horizontalAdvance(figure.value));
+    else
+      widest = std::max({widest, name, fontMetrics().horizontalAdvance(figure.context),
+                         QFontMetrics(figureType()).horizontalAdvance(figure.value)});
+  }
   return widest + 1;
 }
 
+bool RankMatrix::isLow() const {
+  return height() < withType(kLow);
+}
+
 int RankMatrix::figureHeight() const {
-  return 2 * fontMetrics().height() + QFontMetrics(figureType()).height();
+  return isLow() ? fontMetrics().height() : 2 * fontMetrics().height() + QFontMetrics(figureType()).height();
 }
 
 RankMatrix::Parts RankMatrix::parts() const {
-  const int gap = withType(kSpace16), least = withType(kMinMatrix), top = fontMetrics().height() + kSpace8;
+  const int gap = withType(kSpace16), least = withType(kMinMatrix);
+  const int top = isLow() ? 0 : fontMetrics().height() + kSpace8;
   const QRect room = rect().adjusted(leftMargin(), top, -1, -bottomMargin());
   const int bars = std::clamp(room.height() / 4, withType(kMinBars), withType(kMaxBars));
   const bool has_bars = room.height() - bars - kSpace8 >= least;
   const int height = std::max(1, has_bars ? room.height() - bars - kSpace8 : room.height());
   const int figures = figures_.empty() ? 0 : figuresWidth() + gap;
-  const bool has_figures = figures > 0 && room.width() - figures >= std::max(least, height * 3 / 4);
+  const bool has_figures = figures > 0 && room.width() - figures >= std::max(isLow() ? 0 : least, height * 3 / 4);
   const int width = std::min(room.width() - (has_figures ? figures : 0), static_cast<int>(kMaxCellRatio * height));
   Parts parts;
   parts.matrix = QRect(room.left(), room.bottom() + 1 - height, std::max(1, width), height);
@@ -126,7 +136,8 @@ QRect RankMatrix::figureRect(int figure) const {
   const int count = figures_.size();
   const int fitting = std::min(count, column.height() / std::max(1, figureHeight()));
   if (column.isEmpty() || figure >= fitting) return {};
-  const int pitch = std::min(column.height() / std::max(1, fitting), figureHeight() + withType(kSpace16));
+  const int pitch =
+      std::min(column.height() / std::max(1, fitting), figureHeight() + withType(isLow() ? kSpace4 : kSpace16));
   return {column.left(), column.top() + figure * pitch, column.width(), figureHeight()};
 }
 
@@ -156,6 +167,7 @@ QString RankMatrix::cellText(int row, int column) const {
 
 // The heading replaces the captions of the axes.
 void RankMatrix::paintStatic(QPainter& painter) {
+  if (isLow()) return;
   const QFont usual = painter.font();
   painter.setFont(typeFont(QApplication::font(), Type::body, true));
   painter.setPen(palette().text().color());
@@ -205,7 +217,7 @@ void RankMatrix::paintNodes(QPainter& painter) const {
 void RankMatrix::paintRanks(QPainter& painter) const {
   const QRect cells = cellsRect();
   const int line = fontMetrics().height(), widest = fontMetrics().horizontalAdvance(QString::number(rows()));
-  const int across = labelStride(widest, cellRect(0, 0).width(), rows());
+  const int across = labelStride(widest + kSpace4, cellRect(0, 0).width(), rows());
   const int down = labelStride(fontMetrics().ascent(), cellRect(0, 0).height(), rows());
   painter.setPen(mutedText(palette()));
   for (int rank = 0; rank < rows(); rank += down)
@@ -263,10 +275,10 @@ void RankMatrix::paintFigures(QPainter& painter) const {
     painter.setFont(font());
     painter.setPen(mutedText(palette()));
     painter.drawText(place, Qt::AlignLeft | Qt::AlignTop, figure.name);
-    painter.drawText(place, Qt::AlignLeft | Qt::AlignBottom, figure.context);
-    painter.setFont(figureType());
+    if (!isLow()) painter.drawText(place, Qt::AlignLeft | Qt::AlignBottom, figure.context);
+    painter.setFont(isLow() ? semibold(font()) : figureType());
     painter.setPen(palette().text().color());
-    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, figure.value);
+    painter.drawText(place, (isLow() ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter, figure.value);
   }
   painter.setFont(font());
 }

@@ -1,5 +1,5 @@
 // Who sends what to whom: a matrix of the bytes from rank to rank with a bar above each column for what that rank
-// receives, and a column of figures. A narrow plot hides the figures, a low plot the bars.
+// receives, and a column of figures. A narrow plot hides the figures, a low plot the bars and the heading.
 #pragma once
 
 #include <vector>
@@ -46,6 +46,7 @@ class RankMatrix : public MatrixPlot {
   int bottomMargin() const;
   int figuresWidth() const;
   int figureHeight() const;
+  bool isLow() const;
   int barAt(QPoint position) const;
   double barScale() const;  // pixels for the mean
   QString cellText(int row, int column) const;

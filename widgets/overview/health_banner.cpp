@@ -39,6 +39,7 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
   buildLine();
   connect(watch_, &FindingsWatch::changed, this, &HealthBanner::fill);
   connect(selection_, &Selection::focusChanged, this, &HealthBanner::fill);
+  connect(selection_, &Selection::timeChanged, this, &HealthBanner::place);  // the sentence names its step
   connect(selection_, &Selection::dataChanged, this, [this] {
     if (selection_->history() != shown_) fill();  // other changes arrive with the findings
   });
@@ -178,7 +179,10 @@ QStringList HealthBanner::sentences() const {
   if (!shown_) return {};
   if (shown_->steps().empty()) return {"The first step has not finished.", "No step yet."};
   if (!judged_) return {"Reading the run"};
-  return QStringList{QString::fromStdString(health_.sentence)} + textsOf(health_.shorter);
+  QStringList forms = QStringList{QString::fromStdString(health_.sentence)} + textsOf(health_.shorter);
+  if (!selection_->following() && health_.upto >= 0 && health_.upto != selection_->step())
+    for (QString& form : forms) form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.upto, health_.upto})));
+  return forms;
 }
 
 void HealthBanner::fill() {
