@@ -24,6 +24,8 @@ CaptureActions::CaptureActions(const Context& context)
   timer_.setInterval(kCapturePollMs);
   connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
   connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
+  connect(selection_, &Selection::dataChanged, this, &CaptureActions::openFirst);
+  connect(workspaces_, &QStackedWidget::currentChanged, this, &CaptureActions::openFirst);
   connect(tensor_lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::again);
   connect(tensor_lab_->captureBar(), &CaptureBar::saveRequested, this, &CaptureActions::askAndSave);
   connect(tensor_lab_->captureBar(), &CaptureBar::recomputeRequested, this, &CaptureActions::recompute);
@@ -40,12 +42,36 @@ void CaptureActions::onOpened() {
   timer_.stop();
   capture_.reset();
   recompute_.reset();
+  first_of_ = nullptr;
   // Logs of other programs hold no settings from which a step could be recomputed.
   const bool computed_here = std::ranges::any_of(
       session_->histories(), [](const auto& history) { return !history->info().config_toml.empty(); });
   tensor_lab_->captureBar()->setSource(session_->isLive() ? CaptureBar::Source::live
                                        : computed_here    ? CaptureBar::Source::recording
                                                           : CaptureBar::Source::none);
+}
+
+// Opens the operand of the selected layer with the lowest SQNR when Microscaling first shows the operands of a run that
+// trains or was recorded. A paused run would have to compute a step for it.
+void CaptureActions::openFirst() {
+  const History* history = selection_->history();
+  const auto frame = selection_->quantFrame();
+  const bool is_shown = workspaces_->current() == workspaces_->microscaling();
+  if (!is_shown || !frame || first_of_ == history || !tensor_lab_->tensorName().isEmpty()) return;
+  if (history->info().config_toml.empty() || (session_->live() && !session_->live()->status().running)) return;
+  const OperandPlace chosen = selection_->tensor();
+  const QuantFrame* worst = nullptr;
+  for (const QuantFrame& quant : frame->quants)
+    if (quant.layer == chosen.layer && quant.gemm_class() == chosen.gemm_class() &&
+        (!worst || quant.sqnr_db < worst->sqnr_db))
+      worst = &quant;
+  if (!worst) return;
+  first_of_ = history;
+  place_ = *worst;
+  element_.reset();
+  wanted_step_ = frame->step;
+  selection_->setTensor(place_);
+  again();
 }
 
 void CaptureActions::cancel() {
@@ -59,7 +85,7 @@ void CaptureActions::bringUp(const OperandPlace& place, std::int64_t step) {
   element_.reset();
   wanted_step_ = step;
   workspaces_->bringUp(workspaces_->microscaling());
-  workspaces_->microscaling()->showTensorLab();
+  workspaces_->microscaling()->showMicroscope();
 }
 
 void CaptureActions::openElement(const OperandElement& element, std::int64_t step) {
@@ -99,7 +125,7 @@ const History& CaptureActions::shownRun() const {
 }
 
 void CaptureActions::recompute(std::int64_t step) {
-  withKernelsAsked(tensor_lab_, shownRun().info().kernels, session_->paths(), [this, step] { startRecompute(step); });
+  withKernelsAsked(workspaces_->microscaling(), shownRun().info().kernels, session_->paths(), [this, step] { startRecompute(step); });
 }
 
 void CaptureActions::startRecompute(std::int64_t step) {

@@ -32,6 +32,7 @@ class CaptureActions : public Actions {
 
  private:
   void onOpened();
+  void openFirst();
   void bringUp(const OperandPlace& place, std::int64_t step);
   void again();
   void cancel();
@@ -48,6 +49,7 @@ class CaptureActions : public Actions {
   OperandPlace place_;
   std::optional<OperandElement> element_;  // the part of the operand to show; nullopt: from its beginning
   std::int64_t wanted_step_ = -1;
+  const History* first_of_ = nullptr;  // run whose first operand was opened; only compared
 };
 
 }  // namespace moescope

@@ -266,7 +266,7 @@ void FileActions::trainOn(const QString& path) {
 
 void FileActions::openTensors(const QString& path) {
   workspaces_->bringUp(workspaces_->microscaling());
-  workspaces_->microscaling()->showTensorLab();
+  workspaces_->microscaling()->showTensors();
   workspaces_->microscaling()->tensorLab()->openFile(path);
 }
 

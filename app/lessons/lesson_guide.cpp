@@ -20,7 +20,6 @@ namespace moescope {
 namespace {
 
 constexpr int kJudgeEveryMs = 250;
-constexpr int kRoomForList = 1600;  // width of the window from which the list is shown beside the lesson
 constexpr int kLessonsRuns = -1, kNoRuns = -2;
 
 QString q(const std::string& name) {
@@ -133,7 +132,6 @@ void LessonGuide::leave() {
   timer_.stop();
   panels_.leave();
   panels_.showVerdicts(true);
-  tensor_lab_->setListsShown(true);
   tensor_lab_->captureBar()->showSample({});
   emit left();
 }
@@ -260,9 +258,6 @@ void LessonGuide::arrange() {
   panels_.showVerdicts(predicted());
   if (view.after_prediction && !state().predicted()) return panels_.clearHighlights();
   panels_.show(view);
-  // The list of the lesson's one or two tensors is hidden in a small window.
-  if (!lesson_.tensors.empty())
-    tensor_lab_->setListsShown(workspaces_->window()->width() >= withType(kRoomForList, workspaces_->fontMetrics()));
 }
 
 void LessonGuide::perform(int index) {

@@ -329,7 +329,7 @@ void MainWindow::connectPanels() {
   connect(tensors, &TensorsPanel::fileOpened, bar_->chips(), &RunChips::showFile);
   connect(bar_->chips(), &RunChips::fileActivated, this, [this] {
     workspaces_->bringUp(workspaces_->microscaling());
-    workspaces_->microscaling()->showTensorLab();
+    workspaces_->microscaling()->showTensors();
   });
   connect(notes_, &NotesDock::refused, messages_, &Messages::warn);
   connect(checkpoints_, &CheckpointActions::wentBack, &undo_, &QUndoStack::clear);

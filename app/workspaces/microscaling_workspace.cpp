@@ -7,66 +7,86 @@
 #include "app/look/icons.h"
 #include "app/workspaces/missing.h"
 #include "core/frame/frame.h"
+#include "widgets/microscaling/block_microscope_panel.h"
+#include "widgets/microscaling/block_scale_map_panel.h"
+#include "widgets/microscaling/block_scales_panel.h"
+#include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
+#include "widgets/microscaling/what_if_panel.h"
+#include "widgets/panel/verdict_line.h"
 
 namespace moescope {
 
+namespace {
+
+constexpr double kLeftShare = 0.64, kUpperShare = 0.46;  // shares of width and height
+
+}  // namespace
+
 MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* parent)
     : Workspace(selection, "Microscaling", parent) {
-  tensor_lab_ = new TensorLab(selection_);
+  tensor_lab_ = new TensorLab(selection_, this);
   connect(tensor_lab_, &TensorLab::readoutChanged, this, &Workspace::readoutChanged);
+  addOverPanels(tensor_lab_->verdict());
   QAction* find = tensor_lab_->browser()->filter()->addAction(QIcon(), QLineEdit::LeadingPosition);
   followPalette(this, [this, find] {
     find->setIcon(picturePixmap(Picture::search, palette().color(QPalette::PlaceholderText)));
   });
-  lab_dock_ = addDock(tensor_lab_, "Tensors", "dock_tensor_lab");
-  lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its panels have their own titles
-  quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
-  operand_costs_ = addDock(new OperandCostsPanel(selection_), "dock_micro_operand_costs");
+  error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
+  costs_ = addDock(new OperandCostsPanel(selection_), "dock_micro_operand_costs");
+  tensors_ = addDock(tensor_lab_->browser(), "dock_micro_tensors");
+  what_if_ = addDock(tensor_lab_->whatIf(), "dock_micro_what_if");
+  scales_ = addDock(new BlockScalesPanel(selection_), "dock_micro_scales");
+  map_ = addDock(tensor_lab_->map(), "dock_micro_map");
+  experts_ = addDock(tensor_lab_->byExpert(), "dock_micro_experts");
+  microscope_ = addDock(tensor_lab_->microscope(), "dock_micro_microscope");
+  setEssential({error_, microscope_});
   arrange();
-  foldWithout(quant_error_, quantizationMissing);
-  foldWithout(operand_costs_, [](const History& run) {
+  for (QDockWidget* dock : {error_, scales_}) foldWithout(dock, quantizationMissing);
+  foldWithout(costs_, [](const History& run) {
     return run_origin(run.info()) == RunOrigin::checkpoint ? QString() : quantizationMissing(run);
   });
   connect(selection_, &Selection::dataChanged, this, &MicroscalingWorkspace::bringUpError);
 }
 
-// Arranges the default layout: all docks as tabs in the whole room, since the laboratory alone fills a small screen.
+// Splits docks before it tabs them, since splitting takes a dock out of its tab group.
 void MicroscalingWorkspace::arrange() {
-  addDockWidget(Qt::TopDockWidgetArea, lab_dock_);
-  for (QDockWidget* dock : {quant_error_, operand_costs_}) tabifyDockWidget(lab_dock_, dock);
+  addDockWidget(Qt::TopDockWidgetArea, error_);
+  splitDockWidget(error_, microscope_, Qt::Vertical);
+  splitDockWidget(error_, scales_, Qt::Horizontal);
+  for (QDockWidget* dock : {costs_, tensors_, what_if_}) tabifyDockWidget(error_, dock);
+  for (QDockWidget* dock : {map_, experts_}) tabifyDockWidget(scales_, dock);
   for (QDockWidget* dock : docks()) dock->show();
-  showTensorLab();
+  error_->raise();
+  scales_->raise();
   shown_ = nullptr;
   bringUpError();
 }
 
 // When a run is opened, brings the quantization error of its operands to the front. For a checkpoint, which quantizes
-// nothing, brings the costs that formats would have. The laboratory stays in front if it holds a tensor.
+// nothing, brings the costs that formats would have. A tensor that is open stays in front.
 void MicroscalingWorkspace::bringUpError() {
   const History* history = selection_->history();
   if (std::exchange(shown_, history) == history || !history || !tensor_lab_->tensorName().isEmpty()) return;
-  QDockWidget* first = run_origin(history->info()) == RunOrigin::checkpoint ? operand_costs_ : quant_error_;
+  QDockWidget* first = run_origin(history->info()) == RunOrigin::checkpoint ? costs_ : error_;
   if (!first->isHidden()) first->raise();
 }
 
-void MicroscalingWorkspace::setDefaultSizes() {}
-
-// Arranges nothing: one dock has all the room already.
-void MicroscalingWorkspace::arrangeEssential() {}
-
-void MicroscalingWorkspace::showTensorLab() {
-  lab_dock_->show();
-  lab_dock_->raise();
+void MicroscalingWorkspace::setDefaultSizes() {
+  const int left = static_cast<int>(kLeftShare * width()), upper = static_cast<int>(kUpperShare * height());
+  resizeDocks({error_, scales_}, {left, width() - left}, Qt::Horizontal);
+  resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
 }
 
-QList<Panel*> MicroscalingWorkspace::panels() const {
-  QList<Panel*> panels = Workspace::panels();
-  for (Panel* panel : tensor_lab_->panels()) panels << panel;
-  return panels;
+void MicroscalingWorkspace::showTensors() {
+  for (QDockWidget* dock : {tensors_, map_, microscope_}) bringIntoView(dock);
+}
+
+void MicroscalingWorkspace::showMicroscope() {
+  bringIntoView(microscope_);
 }
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
 // The Microscaling workspace: effects of number formats on the operands of a run, and on any tensor, down to single
-// blocks.
+// blocks. The default layout shows the errors of all operands, the block scales of one, and the microscope together.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -16,17 +16,16 @@ class MicroscalingWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
-  void arrangeEssential() override;
-  QList<Panel*> panels() const override;
   TensorLab* tensorLab() const { return tensor_lab_; }
-  void showTensorLab();  // brings the tab of the tensor laboratory to the front
+  void showTensors();     // brings the list of tensors and the map of block scales to the front
+  void showMicroscope();
 
  private:
   void bringUpError();
 
   TensorLab* tensor_lab_;
   const History* shown_ = nullptr;  // only compared, never dereferenced
-  QDockWidget *lab_dock_, *quant_error_, *operand_costs_;
+  QDockWidget *error_, *costs_, *tensors_, *what_if_, *scales_, *map_, *experts_, *microscope_;
 };
 
 }  // namespace moescope

@@ -18,6 +18,7 @@
 #include "widgets/microscaling/block/block_presets.h"
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block/number_line.h"
+#include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tables.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/format_text.h"
@@ -94,7 +95,11 @@ void BlockMicroscopePanel::makeControls() {
   });
   reset_button->setToolTip("Restores the block as it was opened");
   connect(reset_button, &QPushButton::clicked, this, [this] { change(original_, "reset"); });
+  steps_ = makeSteps("Previous block by loss", "Next block by loss",
+                     [this](int direction) { emit stepped(direction); });
+  steps_->hide();
   addControl(inOneRow({format_, rule_, rounding_}));
+  addControl(steps_);
   addControl(reset_button);
   addOption(presets_);
   for (QAction* option : {turn_, draw_, log_}) addOption(option);
@@ -130,6 +135,8 @@ void BlockMicroscopePanel::makeOptions() {
 }
 
 void BlockMicroscopePanel::makeBody() {
+  bar_ = new CaptureBar(this);
+  bar_->hide();
   bars_ = new BlockBars(this);
   line_ = new NumberLine(this);
   line_->setAccessibleName("Number line of the format with the block's scaled values");
@@ -174,6 +181,7 @@ void BlockMicroscopePanel::makeBody() {
   both->addWidget(right);
   both->setStretchFactor(0, 1);
   both->setSizes({620, 660});
+  addBody(bar_, 0);
   addBody(cards_, 0);
   addBody(both);
 }

@@ -17,6 +17,7 @@ namespace moescope {
 
 class BlockBars;
 class BlockCards;
+class CaptureBar;
 class BlockModel;
 class NumberLine;
 
@@ -41,6 +42,8 @@ class BlockMicroscopePanel : public Panel {
   void selectElement(int element);
 
   const BlockAnatomy& block() const { return block_; }
+  CaptureBar* captureBar() const { return bar_; }  // the origin of the block; hidden by default
+  void setSteppable(bool steppable) { steps_->setVisible(steppable); }  // shows the buttons of stepped()
 
   ValueTable table() const override;
   QString explain() const override { return explanation({formatCard(state_.format)}); }
@@ -49,6 +52,7 @@ class BlockMicroscopePanel : public Panel {
   void elementChosen(int element);
   void formatChosen(const OperandFormat& format);  // other blocks are needed, or another format is shown
   void axisChosen(BlockAxis axis);                 // requests the block along the other axis through the same element
+  void stepped(int direction);                     // requests the next or previous block by loss: 1 or -1
 
  protected:
   std::optional<Provenance> kind() const override;
@@ -88,6 +92,8 @@ class BlockMicroscopePanel : public Panel {
 
   QComboBox *presets_ = nullptr, *format_ = nullptr, *rule_ = nullptr, *rounding_ = nullptr;
   QAction *draw_ = nullptr, *log_ = nullptr, *turn_ = nullptr;
+  CaptureBar* bar_ = nullptr;
+  QWidget* steps_ = nullptr;
   BlockCards* cards_ = nullptr;
   QLabel* bits_key_ = nullptr;
   BlockBars* bars_ = nullptr;

@@ -2,7 +2,6 @@
 
 #include <QApplication>
 #include <QHBoxLayout>
-#include <QPainter>
 #include <QVBoxLayout>
 #include <cmath>
 
@@ -78,7 +77,7 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   row->addWidget(details_, 1);
   for (QToolButton* button : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(button);
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace8 + kSpace8);  // includes the gap below the bar
+  column->setContentsMargins(0, 0, 0, kSpace8);
   column->setSpacing(kSpace4);
   column->addLayout(row);
   column->addWidget(note_);
@@ -108,12 +107,6 @@ void CaptureBar::makeButtons() {
   connect(save_, &QToolButton::clicked, this, &CaptureBar::saveRequested);
   connect(cancel_, &QToolButton::clicked, this, &CaptureBar::cancelRequested);
   connect(recompute_, &QToolButton::clicked, this, [this] { emit recomputeRequested(offered_step_); });
-}
-
-void CaptureBar::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  const Colors& c = colors(palette());
-  drawRounded(painter, rect().adjusted(0, 0, 0, -kSpace8), kRadiusPanel, QColor(c.surface), QColor(c.hairline));
 }
 
 void CaptureBar::setSource(Source source) {

@@ -40,9 +40,6 @@ class CaptureBar : public QWidget {
   void textChanged();
   void rotationToggled(bool rotated);  // true: show the values after their rotation, as they are quantized
 
- protected:
-  void paintEvent(QPaintEvent* event) override;
-
  private:
   void makeButtons();
   void setTexts(const QString& head, const QStringList& details, const QString& note);  // details: long to short

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "widgets/look/fitted_text.h"
-#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/sqnr_scale.h"
@@ -80,7 +78,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   };
   view_->setWeights(sequentialWeights());
   view_->setLegendElsewhere(false);  // the headings of the columns are in the place of the legend
-  setPictureLegend([this] { return sqnrLegend(isDark(palette())); });
+  setPictureLegend([this] { return legend(); });
   followFont(view_, [this] {
     // The headings of the columns are in the place of a caption above the cells.
     view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});
@@ -105,42 +103,23 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frame_->step);
   });
-  switch_ = new ViewSwitch({"Error", "Block scales"}, this);
-  switch_->setAccessibleName("Errors of all operands, or scales of the blocks of one");
-  connect(switch_, &ViewSwitch::changed, this, &QuantizationErrorPanel::showView);
-  scales_ = new BlockScalesView(selection_, this);
-  addControl(switch_);
   addControl(new GemmClassCombo(selection_, this));
-  // In one widget, because a list of layers hides and shows itself as the run has layers.
-  scale_choices_ = new QWidget(this);
-  auto* row = plainRow(scale_choices_, kSpace8);
-  row->addWidget(new OperandCombo(selection_, scale_choices_));
-  row->addWidget(new OperandLayerCombo(selection_, scale_choices_));
-  addControl(scale_choices_);
-  showAnswers([this] { return sqnrLegend(isDark(palette())); });
-  stack_ = new QStackedWidget(this);
-  stack_->addWidget(view_);
-  stack_->addWidget(scales_);
-  addBody(stack_);
-  view_->setAccessibleName(title());
-  showView(0);
-  keepState(
-      "view", [this] { return switch_->current(); }, [this](const QVariant& state) { showView(state.toInt()); });
+  showAnswers([this] { return legend(); });
+  addBody(view_);
 }
 
-void QuantizationErrorPanel::showView(int view) {
-  switch_->setCurrent(view);
-  stack_->setCurrentIndex(switch_->current());
-  scale_choices_->setVisible(showsScales());
-  giveFocusTo(stack_->currentWidget());
-  update();
+LegendScale QuantizationErrorPanel::legend() const {
+  LegendScale legend = sqnrLegend(isDark(palette()));
+  const QuantFrame* worst = summary().most_underflow;
+  if (worst && worst->underflow >= kToldShare)
+    legend.swatches = {{QColor(colors(palette()).strong_bar), QString("%1 or more to zero").arg(formatPercent(kToldShare))}};
+  return legend;
 }
 
 QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
-  if (showsScales()) return timeStatus(frame->step, true) + QStringLiteral(", ") + scales_->status();
   return QString("dB, %1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
@@ -173,7 +152,6 @@ QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
 }
 
 Panel::Answer QuantizationErrorPanel::answer() const {
-  if (showsScales()) return answerTo("How much do the block scales differ?", scales_->answers());
   const Summary all = summary();
   if (!all.least) return {};
   Answer answer{.question = "What does the format cost?", .answers = {}};
@@ -254,27 +232,23 @@ void QuantizationErrorPanel::markCurrent() {
                     column == tensors_.end() ? -1 : static_cast<int>(column - tensors_.begin()));
 }
 
-bool QuantizationErrorPanel::holdsNumbers() const {
+bool QuantizationErrorPanel::holds(const QString& text, int lines) const {
   if (view_->columns() == 0) return true;
   const QFontMetricsF metrics(view_->font());
   const QRectF cell = view_->cellRect(0, 0);
-  return cell.width() >= metrics.horizontalAdvance(QStringLiteral("88")) + 2 &&
-         cell.height() >= metrics.capHeight() + 4;
+  return cell.width() >= metrics.horizontalAdvance(text) + 2 &&
+         cell.height() >= (lines - 1) * metrics.height() + metrics.capHeight() + 4;
 }
 
-// Paints whole dB in the cells if they have room, and a frame around the lowest SQNR.
+// Paints the cells, and a frame around the lowest SQNR.
 void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
-  const bool numbers = holdsNumbers();
   const Summary all = summary();
   for (int row = 0; row < view_->rows(); ++row)
     for (int column = 0; column < view_->columns(); ++column) {
       const QuantFrame* quant = quantAt(row, column);
       if (!quant) continue;
       const QRectF box = view_->cellRect(row, column);
-      if (numbers) {
-        painter.setPen(textOn(view_->cellColor(row, column)));
-        painter.drawText(box, Qt::AlignCenter, wholeDb(quant->sqnr_db));
-      }
+      paintCell(painter, box, *quant, view_->cellColor(row, column));
       if (quant != all.least) continue;
       painter.setPen(QPen(palette().text().color(), 1));
       painter.setBrush(Qt::NoBrush);
@@ -283,38 +257,78 @@ void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
     }
 }
 
-// Paints the names of the weights above the cells, and below each name the directions of its pairs of operands.
+// Paints the dB, with a decimal if there is room. SQNR hides small values that become zero: from kToldShare on their
+// share stands below on a mark, or the mark alone in a corner.
+void QuantizationErrorPanel::paintCell(QPainter& painter, const QRectF& box, const QuantFrame& quant,
+                                       QRgb ground) const {
+  const QColor mark(colors(palette()).strong_bar);
+  const double line = view_->fontMetrics().height();
+  const bool loses = quant.underflow >= kToldShare, tells = loses && holds(QStringLiteral("88 %"), 2);
+  const double db = quant.sqnr_db;
+  const bool decimal = std::isfinite(db) && holds(QStringLiteral("88.8"), 1);
+  if (loses && !tells) painter.fillRect(QRectF(box.right() - 6, box.bottom() - 6, 5, 5), mark);
+  if (tells) {
+    const QRectF place(box.center().x() - box.width() / 2 + 2, box.center().y(), box.width() - 4, line);
+    painter.fillRect(place, mark);
+    painter.setPen(textOn(mark.rgb()));
+    painter.drawText(place, Qt::AlignCenter, QString("%1 %").arg(std::lround(100 * quant.underflow)));
+  }
+  if (!holds(QStringLiteral("88"), 1)) return;
+  painter.setPen(textOn(ground));
+  painter.drawText(tells ? box.adjusted(0, 0, 0, -line) : box, Qt::AlignCenter,
+                   decimal ? withMinus(QString::number(db, 'f', 1)) : wholeDb(db));
+}
+
+// Returns the weights (line 0), or the directions of their GEMMs (line 1), with their columns.
+std::vector<QuantizationErrorPanel::Heading> QuantizationErrorPanel::headings(int line) const {
+  std::vector<Heading> headings;
+  for (int column = 0; column < view_->columns(); ++column) {
+    const OperandPlace& place = tensors_[column];
+    const bool continues = column > 0 && tensors_[column - 1].gemm == place.gemm &&
+                           (line == 0 || tensors_[column - 1].direction == place.direction);
+    if (continues)
+      headings.back().last = column;
+    else
+      headings.push_back({column, column,
+                          line == 0 ? QStringList{QString::fromLatin1(gemm_name(place.gemm))}
+                                    : directionForms(place.direction)});
+  }
+  return headings;
+}
+
+// Paints the names of the weights above the cells, and below each name the directions of its pairs of operands. A line
+// has one size of type, and the longest form of its names for which all have room.
 void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
   const QRect cells = view_->cellsRect();
   const QFont usual = painter.font();
-  const auto header = [&](int first, int last, int line, const QStringList& forms) {
-    const QRectF span = view_->cellRect(0, first).united(view_->cellRect(0, last));
-    const QRectF place(span.left(), cells.top() - groupHeight() + line * metrics.height() - 1, span.width(),
-                       metrics.height());
-    painter.setFont(line == 0 ? semibold(usual) : usual);
-    if (painter.fontMetrics().horizontalAdvance(forms[0]) > span.width())
-      painter.setFont(scaledFont(painter.font(), kSmallLabel));
-    painter.setPen(line == 0 ? palette().text().color() : mutedText(palette()));
-    painter.drawText(place, Qt::AlignCenter, fittingText(forms, painter.fontMetrics(), static_cast<int>(span.width())));
-    painter.setFont(usual);
-    if (line == 0 && first > 0)
-      painter.fillRect(QRectF(span.left() - kGroupGap / 2, cells.top(), kGroupGap, cells.height() + 1),
-                       palette().base());
-  };
-  for (int line = 0; line < 2; ++line)
-    for (int first = 0; first < view_->columns();) {
-      int last = first;
-      const auto is_same_group = [&](int other) {
-        return tensors_[other].gemm == tensors_[first].gemm &&
-               (line == 0 || tensors_[other].direction == tensors_[first].direction);
-      };
-      while (last + 1 < view_->columns() && is_same_group(last + 1)) ++last;
-      header(first, last, line,
-             line == 0 ? QStringList{QString::fromLatin1(gemm_name(tensors_[first].gemm))}
-                       : directionForms(tensors_[first].direction));
-      first = last + 1;
+  for (int line = 0; line < 2; ++line) {
+    const std::vector<Heading> row = headings(line);
+    const auto span = [&](const Heading& heading) {
+      return view_->cellRect(0, heading.first).united(view_->cellRect(0, heading.last));
+    };
+    const QFont normal = line == 0 ? semibold(usual) : usual;
+    qsizetype form = -1;
+    for (bool fits = false; !fits && form + 1 < (line == 0 ? 1 : 3);) {
+      ++form;
+      for (const double size : {1.0, kSmallLabel}) {
+        painter.setFont(scaledFont(normal, size));
+        fits = std::ranges::all_of(row, [&](const Heading& heading) {
+          return painter.fontMetrics().horizontalAdvance(heading.forms[form]) <= span(heading).width();
+        });
+        if (fits) break;
+      }
     }
+    const int high = QFontMetrics(usual).height();
+    for (const Heading& heading : row) {
+      const QRectF above(span(heading).left(), cells.top() - groupHeight() + line * high - 1, span(heading).width(), high);
+      painter.setPen(line == 0 ? palette().text().color() : mutedText(palette()));
+      painter.drawText(above, Qt::AlignCenter, heading.forms[form]);
+      if (line == 0 && heading.first > 0)
+        painter.fillRect(QRectF(above.left() - kGroupGap / 2, cells.top(), kGroupGap, cells.height() + 1),
+                         palette().base());
+    }
+  }
+  painter.setFont(usual);
 }
 
 // Paints the names of the operands below the cells, except names that have no room.
@@ -345,7 +359,6 @@ QStringList QuantizationErrorPanel::describe(int row, int column) const {
 }
 
 ValueTable QuantizationErrorPanel::table() const {
-  if (showsScales()) return scales_->table();
   ValueTable table({{"step"},
                     {"layer"},
                     {"class"},

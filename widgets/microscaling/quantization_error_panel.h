@@ -1,14 +1,8 @@
 // Quantization error of every operand of one class of GEMMs: layer x (weight, direction, operand), with the SQNR as
-// number and colour. A click on a cell opens the tensor. Another view shows the scales of the blocks of one operand.
+// number and colour, and a mark where many values become zero. A click on a cell opens the tensor.
 #pragma once
 
-#include <QStackedWidget>
-#include <array>
-#include <utility>
-
-#include "widgets/microscaling/block_scales_view.h"
 #include "widgets/panel/panel.h"
-#include "widgets/panel/view_switch.h"
 #include "widgets/plots/matrix_plot.h"
 
 namespace moescope {
@@ -19,7 +13,6 @@ class QuantizationErrorPanel : public Panel {
  public:
   explicit QuantizationErrorPanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  void showView(int view);  // 0: errors of all operands, 1: scales of the blocks of one
 
  signals:
   // A cell was clicked, or Enter was pressed on it. `step`: the step that the matrix shows.
@@ -38,26 +31,27 @@ class QuantizationErrorPanel : public Panel {
     const QuantFrame *least = nullptr, *most_underflow = nullptr, *most_clipped = nullptr;  // nullptr: none
   };
   Summary summary() const;
+  LegendScale legend() const;
   static QString nameOf(const QuantFrame& quant, bool brief);
-  bool holdsNumbers() const;
+  bool holds(const QString& text, int lines) const;  // true if a cell has room for lines as wide as the text
   void refill();
   void indexCells();
   void markCurrent();
   OperandPlace placeAt(int row, int column) const;
   void paintNumbers(QPainter& painter) const;
   int groupHeight() const { return 2 * view_->fontMetrics().height() + 2; }
+  void paintCell(QPainter& painter, const QRectF& box, const QuantFrame& quant, QRgb ground) const;
+  struct Heading {
+    int first, last;     // columns
+    QStringList forms;  // long to short
+  };
+  std::vector<Heading> headings(int line) const;
   void paintGroups(QPainter& painter) const;
   void paintOperands(QPainter& painter) const;
   const QuantFrame* quantAt(int row, int column) const;
   QStringList describe(int row, int column) const;
 
-  bool showsScales() const { return switch_->current() == 1; }
-
-  ViewSwitch* switch_;
-  QStackedWidget* stack_;
   MatrixPlot* view_;
-  BlockScalesView* scales_;
-  QWidget* scale_choices_;  // operand and layer of the shown scales
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
   bool chosen_ = false;                   // the user has selected a tensor

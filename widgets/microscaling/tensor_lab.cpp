@@ -1,20 +1,11 @@
 #include "widgets/microscaling/tensor_lab.h"
 
-#include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QInputDialog>
-#include <QMimeData>
-#include <QPainter>
-#include <QSplitter>
-#include <QTabBar>
-#include <QVBoxLayout>
 #include <algorithm>
 #include <cmath>
 
-#include "widgets/look/layouts.h"
-#include "widgets/look/style.h"
-#include "widgets/look/tokens.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/by_expert_panel.h"
@@ -27,78 +18,24 @@
 namespace moescope {
 namespace {
 
-// The rounded surface of a panel without a dock.
-class PanelFrame : public QWidget {
- public:
-  PanelFrame(QWidget* content, QWidget* parent) : QWidget(parent) {
-    auto* column = new QVBoxLayout(this);
-    column->setContentsMargins(0, kSpace4, 0, 0);  // the same margin as below the grip of a dock
-    column->addWidget(content);
-  }
-
- protected:
-  void paintEvent(QPaintEvent*) override {
-    QPainter painter(this);
-    const Colors& c = colors(palette());
-    drawRounded(painter, rect(), kRadiusPanel, QColor(c.surface), QColor(c.hairline));
-  }
-};
+constexpr std::size_t kRankedBlocks = 1024;  // number of blocks that are sampled to find those that lose most
 
 }  // namespace
 
-TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
-  setAcceptDrops(true);
-  setAccessibleName("Tensor laboratory");
-  browser_ = new TensorsPanel(selection, this);
-  map_ = new BlockScaleMapPanel(selection, this);
-  what_if_ = new WhatIfPanel(selection, this);
-  microscope_ = new BlockMicroscopePanel(selection, this);
-
-  experts_ = new ByExpertPanel(selection, this);
-  verdict_ = new VerdictLine(this);
+TensorLab::TensorLab(Selection* selection, QWidget* parent) : QObject(parent) {
+  browser_ = new TensorsPanel(selection, parent);
+  map_ = new BlockScaleMapPanel(selection, parent);
+  what_if_ = new WhatIfPanel(selection, parent);
+  microscope_ = new BlockMicroscopePanel(selection, parent);
+  bar_ = microscope_->captureBar();
+  experts_ = new ByExpertPanel(selection, parent);
+  verdict_ = new VerdictLine(parent);
   verdict_->setExplanation("Verdict on a file", explainTensorVerdict);
-  bar_ = new CaptureBar(this);
-  lists_ = new QTabWidget(this);
-  lists_->setDocumentMode(true);
-  lists_->setTabPosition(QTabWidget::South);
-  lists_->addTab(browser_, browser_->title());
-  lists_->addTab(experts_, experts_->title());
-  makeLayout();
-  // Small panels leave room for a lesson on a small screen.
-  for (Panel* panel : panels()) panel->setMinimumSize(200, 140);
   connectPanels();
   showBars();
 }
 
-void TensorLab::makeLayout() {
-  setAutoFillBackground(true);  // paints the gaps between the frames
-  const auto splitter = [this](Qt::Orientation along, std::initializer_list<QWidget*> parts, const QList<int>& sizes) {
-    auto* made = new QSplitter(along, this);
-    made->setHandleWidth(kSpace8);
-    made->setChildrenCollapsible(false);
-    for (QWidget* part : parts) made->addWidget(part);
-    made->setSizes(sizes);
-    return made;
-  };
-  lists_frame_ = new PanelFrame(lists_, this);
-  auto* top = splitter(Qt::Horizontal, {new PanelFrame(map_, this), new PanelFrame(what_if_, this)}, {560, 500});
-  auto* right = splitter(Qt::Vertical, {top, new PanelFrame(microscope_, this)}, {340, 420});
-  right->setStretchFactor(0, 1);
-  right->setStretchFactor(1, 1);
-  auto* all = splitter(Qt::Horizontal, {lists_frame_, right}, {300, 1060});
-  all->setStretchFactor(0, 0);
-  all->setStretchFactor(1, 1);
-  auto* column = plainColumn(this, 0);
-  for (QWidget* bar : std::initializer_list<QWidget*>{verdict_, bar_}) column->addWidget(bar);
-  column->addWidget(all, 1);
-}
-
-std::vector<Panel*> TensorLab::panels() const {
-  return {browser_, experts_, map_, what_if_, microscope_};
-}
-
 void TensorLab::connectPanels() {
-  for (Panel* panel : panels()) connect(panel, &Panel::readoutChanged, this, &TensorLab::readoutChanged);
   connect(browser_, &TensorsPanel::openRequested, this, &TensorLab::askForFile);
   connect(browser_, &TensorsPanel::typeWanted, this, &TensorLab::askForType);
   connect(browser_, &TensorsPanel::tensorChosen, this, &TensorLab::openWhole);
@@ -117,6 +54,11 @@ void TensorLab::connectPanels() {
   const auto turn = [this](BlockAxis axis) { setFormat(format_, axis); };
   connect(map_, &BlockScaleMapPanel::axisChosen, this, turn);
   connect(microscope_, &BlockMicroscopePanel::axisChosen, this, turn);
+  connect(microscope_, &BlockMicroscopePanel::stepped, this, [this](int direction) {
+    const auto blocks = static_cast<std::ptrdiff_t>(ranked_.size());
+    if (blocks > 0)
+      openRanked(static_cast<std::size_t>((static_cast<std::ptrdiff_t>(rank_) + direction + blocks) % blocks));
+  });
   connect(microscope_, &BlockMicroscopePanel::elementChosen, this, [this](int element) { element_ = element; });
   connect(microscope_, &BlockMicroscopePanel::formatChosen, this,
           [this](const OperandFormat& f) { setFormat(f, axis_); });
@@ -129,11 +71,10 @@ void TensorLab::judge() {
   showBars();
 }
 
-// Hides the bar for tensors of a file unless it has news, and the list of experts unless an operand was captured.
+// Hides the bar for tensors of a file unless it has news.
 void TensorLab::showBars() {
   const bool of_file = source_.valid() && browser_->showsFile() && !source_.captured();
   bar_->setVisible(!bar_->text().isEmpty() && (!of_file || bar_->hasNews()));
-  lists_->tabBar()->setVisible(whole_.captured() != nullptr);
 }
 
 bool TensorLab::openFile(const QString& path) {
@@ -176,7 +117,6 @@ void TensorLab::showCaptured() {
 void TensorLab::openWhole(const TensorSource& source) {
   whole_ = source;
   experts_->setCaptured(source.captured());
-  if (!source.captured()) lists_->setCurrentWidget(browser_);
   openTensor(source, 0);
   showBars();
 }
@@ -239,7 +179,35 @@ void TensorLab::openTensor(const TensorSource& source, std::size_t slice) {
   slice_ = slice;
   map_->setSource(source_, slice_);
   what_if_->setSource(source_, slice_);
+  ranked_ = source_.captured() ? rankedBlocks() : std::vector<RankedBlock>();
+  microscope_->setSteppable(!ranked_.empty());
+  if (!ranked_.empty()) return openRanked(0);
   if (source_.valid()) openBlock(0, 0, 0);
+}
+
+std::vector<TensorLab::RankedBlock> TensorLab::rankedBlocks() const {
+  const auto size = static_cast<std::size_t>(block_size(format_));
+  const bool along_rows = axis_ == BlockAxis::row;
+  const std::size_t lines = along_rows ? source_.rows() : source_.cols();
+  const std::size_t blocks = along_rows ? (source_.cols() + size - 1) / size : source_.blocksDown(size);
+  const std::size_t stride = std::max<std::size_t>(1, lines * blocks / kRankedBlocks);
+  std::vector<RankedBlock> ranked;
+  for (std::size_t at = 0; at < lines * blocks; at += stride) {
+    const std::size_t line = at / blocks, block = at % blocks;
+    const BlockAnatomy anatomy =
+        block_anatomy(format_, source_.readBlock(slice_, along_rows, line, block, size), 0,
+                      source_.sharedAmax(slice_, format_, axis_, line, block));
+    ranked.push_back({line, block, anatomy.sums.underflow + anatomy.sums.clipped, anatomy.sums.sqnr_db()});
+  }
+  std::ranges::stable_sort(ranked, [](const RankedBlock& a, const RankedBlock& b) {
+    return a.lost != b.lost ? a.lost > b.lost : a.sqnr_db < b.sqnr_db;
+  });
+  return ranked;
+}
+
+void TensorLab::openRanked(std::size_t rank) {
+  rank_ = rank;
+  openBlock(ranked_[rank].line, ranked_[rank].block, 0);
 }
 
 void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
@@ -293,7 +261,7 @@ void TensorLab::openElement(Element at) {
 
 void TensorLab::askForFile() {
   const QString path = QFileDialog::getOpenFileName(
-      this, "Open tensors", {}, "Tensors (*.safetensors *.npy *.npz *.pt *.pth *.index.json);;All files (*)");
+      browser_->window(), "Open tensors", {}, "Tensors (*.safetensors *.npy *.npz *.pt *.pth *.index.json);;All files (*)");
   if (!path.isEmpty()) openFile(path);
 }
 
@@ -302,7 +270,7 @@ void TensorLab::askForType(const QString& path, std::size_t bits) {
   QStringList types;
   for (const DType dtype : kTypesOfUntypedBytes)
     if (dtype_bits(dtype) == bits) types << QLatin1String(dtype_name(dtype));
-  auto* dialog = new QInputDialog(this);
+  auto* dialog = new QInputDialog(browser_->window());
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->setObjectName(QStringLiteral("type_of_values"));
   dialog->setWindowTitle("Type of the values");
@@ -314,15 +282,6 @@ void TensorLab::askForType(const QString& path, std::size_t bits) {
   connect(dialog, &QInputDialog::textValueSelected, this,
           [this, path](const QString& type) { browser_->openFile(path, {dtype_named(type.toStdString())}); });
   dialog->open();
-}
-
-void TensorLab::dragEnterEvent(QDragEnterEvent* event) {
-  if (event->mimeData()->hasUrls() && event->mimeData()->urls().first().isLocalFile()) event->acceptProposedAction();
-}
-
-void TensorLab::dropEvent(QDropEvent* event) {
-  openFile(event->mimeData()->urls().first().toLocalFile());
-  event->acceptProposedAction();
 }
 
 }  // namespace moescope

@@ -1,12 +1,8 @@
-// A tensor down to its blocks. At the top is the verdict on a file, or the origin of a captured operand. Below are the
-// list of tensors (or figures by expert), and beside it the map of block scales and the other formats above the
-// microscope. Each panel has its own frame.
-//
-// All panels share one element format, scale rule, block size and axis.
+// The panels that lead from a tensor down to a value: list of tensors, figures by expert, map of block scales, other
+// formats, microscope; and the verdict on a file. All share one element format, scale rule, block size and axis.
 #pragma once
 
-#include <QTabWidget>
-#include <QWidget>
+#include <QObject>
 #include <memory>
 #include <vector>
 
@@ -19,18 +15,17 @@ namespace moescope {
 class CaptureBar;
 class ByExpertPanel;
 class BlockMicroscopePanel;
-class Panel;
 class VerdictLine;
 class BlockScaleMapPanel;
 class Selection;
 class TensorsPanel;
 class WhatIfPanel;
 
-class TensorLab : public QWidget {
+class TensorLab : public QObject {
   Q_OBJECT
 
  public:
-  explicit TensorLab(Selection* selection, QWidget* parent = nullptr);
+  TensorLab(Selection* selection, QWidget* parent);  // `parent`: the parent of the panels
 
   // Lists the tensors of a file and opens the first one. Returns false if it cannot; the list then shows why.
   bool openFile(const QString& path);
@@ -50,28 +45,22 @@ class TensorLab : public QWidget {
   // which is the first that is not finite, else the one with the largest magnitude. Does nothing if the operand has no
   // such part.
   void showElement(const OperandElement& at);
-  // Shows or hides the lists of tensors and experts.
-  void setListsShown(bool shown) { lists_frame_->setVisible(shown); }
   MatrixFormat format() const { return {format_, axis_}; }
   bool showsBlockOf(std::size_t row, std::size_t col) const;  // true if the microscope shows the block of this element
   const QString& tensorName() const { return source_.name(); }  // name of the open tensor; empty if none is open
 
-  CaptureBar* captureBar() const { return bar_; }
+  CaptureBar* captureBar() const { return bar_; }    // in the microscope
   VerdictLine* verdict() const { return verdict_; }  // verdict on a file; hidden if there is none
   TensorsPanel* browser() const { return browser_; }
+  ByExpertPanel* byExpert() const { return experts_; }
+  BlockScaleMapPanel* map() const { return map_; }
   WhatIfPanel* whatIf() const { return what_if_; }
-  std::vector<Panel*> panels() const;  // all panels, for exports and explanations
-  QSize sizeHint() const override { return {1280, 760}; }
+  BlockMicroscopePanel* microscope() const { return microscope_; }
 
  signals:
   void readoutChanged(const QString& text);
 
- protected:
-  void dragEnterEvent(QDragEnterEvent* event) override;
-  void dropEvent(QDropEvent* event) override;
-
  private:
-  void makeLayout();
   void connectPanels();
   void judge();
   void showBars();
@@ -81,6 +70,14 @@ class TensorLab : public QWidget {
   struct Element {
     std::size_t row, col;
   };
+  // Samples the blocks of a captured operand.
+  struct RankedBlock {
+    std::size_t line, block;
+    std::int64_t lost;  // values that become zero or are clipped
+    double sqnr_db;
+  };
+  std::vector<RankedBlock> rankedBlocks() const;  // those that lose most first
+  void openRanked(std::size_t rank);
   Element elementAt(std::size_t block_size) const;
   void openElement(Element at);
   Element mostExtreme(Element first, Element last) const;
@@ -91,14 +88,14 @@ class TensorLab : public QWidget {
   std::shared_ptr<const CapturedOperand> captured_;
   TensorSource whole_, source_;  // the open tensor, and the shown part of it
   std::size_t slice_ = 0, line_ = 0, block_ = 0;
-  int element_ = 0;  // element selected in the microscope
+  int element_ = 0;                  // element selected in the microscope
+  std::vector<RankedBlock> ranked_;  // of the shown captured operand; empty for other tensors
+  std::size_t rank_ = 0;             // the last opened of them
   OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
 
   VerdictLine* verdict_;
   CaptureBar* bar_;
-  QTabWidget* lists_;
-  QWidget* lists_frame_;
   TensorsPanel* browser_;
   ByExpertPanel* experts_;
   BlockScaleMapPanel* map_;

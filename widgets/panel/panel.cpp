@@ -387,6 +387,23 @@ QToolButton* Panel::makeToggle(const QString& text, const QString& tip) {
   return button;
 }
 
+QWidget* Panel::makeSteps(const QString& previous, const QString& next,
+                          const std::function<void(int direction)>& step) {
+  auto* pair = new QWidget(this);
+  pair->setAccessibleName(previous + QStringLiteral(", ") + next.toLower());
+  auto* row = plainRow(pair, 0);
+  for (const int direction : {-1, 1}) {
+    auto* button = new QToolButton(pair);
+    button->setText(direction < 0 ? QStringLiteral("\u2039") : QStringLiteral("\u203a"));
+    button->setAutoRaise(true);
+    button->setAccessibleName(direction < 0 ? previous : next);
+    button->setToolTip(button->accessibleName());
+    connect(button, &QToolButton::clicked, this, [step, direction] { step(direction); });
+    row->addWidget(button);
+  }
+  return pair;
+}
+
 void Panel::keepState(const QString& key, QComboBox* choice) {
   keepState(
       key, [choice] { return choice->currentIndex(); },

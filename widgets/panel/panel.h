@@ -100,6 +100,8 @@ class Panel : public QWidget {
   // Makes a list of choices that is named for screen readers; it is not yet in the header.
   QComboBox* makeChoice(const QStringList& items, const QString& name, const QString& tip = {});
   QToolButton* makeToggle(const QString& text, const QString& tip);
+  // Makes two buttons that step to the previous item (-1) and to the next (1).
+  QWidget* makeSteps(const QString& previous, const QString& next, const std::function<void(int direction)>& step);
   // Adds a value to saveState() and restoreState(): the index of the choice, whether the button is checked, or any
   // other value. `restore` gets an invalid value if `save` returned one.
   void keepState(const QString& key, QComboBox* choice);

@@ -42,7 +42,10 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   });
   expert_->setWrapping(true);
   expert_->setAccessibleName("Expert");
-  addNavigation();
+  addControl(makeSteps("Previous expert", "Next expert", [this](int direction) {
+    const int experts = selection_->history() ? selection_->history()->info().n_experts : 0;
+    if (experts > 0) selection_->setExpert((std::max(0, selection_->expert()) + direction + experts) % experts);
+  }));
   addControl(expert_);
   addControl(new LayerCombo(selection, this));
   connect(expert_, &QSpinBox::valueChanged, selection_, &Selection::setExpert);
@@ -80,27 +83,6 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   addBody(tokens_, 4);
   addActions();
   followChoice();
-}
-
-void ExpertPanel::addNavigation() {
-  auto* pair = new QWidget(this);
-  pair->setAccessibleName("Other experts");
-  auto* row = plainRow(pair, 0);
-  const auto add = [&](const QString& sign, const QString& name, int direction) {
-    auto* button = new QToolButton(pair);
-    button->setText(sign);
-    button->setAutoRaise(true);
-    button->setAccessibleName(name);
-    button->setToolTip(name);
-    connect(button, &QToolButton::clicked, this, [this, direction] {
-      const int experts = selection_->history() ? selection_->history()->info().n_experts : 0;
-      if (experts > 0) selection_->setExpert((std::max(0, selection_->expert()) + direction + experts) % experts);
-    });
-    row->addWidget(button);
-  };
-  add(QStringLiteral("\u2039"), "Previous expert", -1);
-  add(QStringLiteral("\u203a"), "Next expert", 1);
-  addControl(pair);
 }
 
 void ExpertPanel::followChoice() {

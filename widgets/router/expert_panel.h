@@ -50,7 +50,6 @@ class ExpertPanel : public Panel {
  private:
   const RouterFrame* router() const;  // router of the selected layer at the cursor; nullptr: none
   QString whyNothing() const;
-  void addNavigation();
   void followChoice();
   void hidePartsWithoutData();  // hides plots and tiles without data
   void addTiles();

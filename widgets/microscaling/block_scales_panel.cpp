@@ -1,10 +1,11 @@
-#include "widgets/microscaling/block_scales_view.h"
+#include "widgets/microscaling/block_scales_panel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "widgets/look/layouts.h"
+#include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -34,8 +35,10 @@ std::uint8_t shareCode(double share) {
 
 }  // namespace
 
-BlockScalesView::BlockScalesView(Selection* selection, QWidget* parent) : QWidget(parent), selection_(selection) {
-  auto* row = plainRow(this, 0);
+BlockScalesPanel::BlockScalesPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, "Block scales", Provenance::measured_here, parent) {
+  auto* plots = new QWidget(this);
+  auto* row = plainRow(plots, 0);
   waterfall_ = new TimeHeatMap(selection, this);
   waterfall_->refill = [this] { refillWaterfall(); };
   waterfall_->describe = [this](int byte, std::int64_t step) { return describe(byte, step); };
@@ -61,10 +64,14 @@ BlockScalesView::BlockScalesView(Selection* selection, QWidget* parent) : QWidge
   row->addWidget(waterfall_, 3);
   row->addWidget(bars_, 1);
   connect(selection, &Selection::changed, bars_, &PlotFrame::markDirty);
-  setFocusProxy(waterfall_);
+  addControl(new OperandCombo(selection, this));
+  addControl(new OperandLayerCombo(selection, this));
+  showAnswers();
+  addBody(plots);
+  giveFocusTo(waterfall_);
 }
 
-QString BlockScalesView::notice() const {
+QString BlockScalesPanel::notice() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice(*selection_);
@@ -88,7 +95,7 @@ QString BlockScalesView::notice() const {
 
 // Widens the axis to all exponents of the tensor at the cursor, at the newest step and at the first visible step, with
 // a margin.
-void BlockScalesView::updateRows() {
+void BlockScalesPanel::updateRows() {
   const QString key = QStringLiteral("%1:%2:%3")
                           .arg(reinterpret_cast<quintptr>(selection_->history()))
                           .arg(static_cast<int>(selection_->tensor().gemm_class()))
@@ -112,11 +119,11 @@ void BlockScalesView::updateRows() {
   last_byte_ = high;
 }
 
-FigureTarget BlockScalesView::scalesAt(std::int64_t step) const {
+FigureTarget BlockScalesPanel::scalesAt(std::int64_t step) const {
   return {.key = "e8m0_blocks", .layer = selection_->tensor().layer, .step = step, .quant = selection_->tensor()};
 }
 
-void BlockScalesView::refillWaterfall() {
+void BlockScalesPanel::refillWaterfall() {
   const QString reason = notice();
   waterfall_->setNotice(reason);
   bars_->setVisible(reason.isEmpty());
@@ -134,7 +141,7 @@ void BlockScalesView::refillWaterfall() {
   waterfall_->setRowAxis(std::move(ticks), "scale 2ᵏ", true);
 }
 
-void BlockScalesView::refillBars() {
+void BlockScalesPanel::refillBars() {
   const QString reason = notice();
   bars_->setNotice(reason);
   if (!reason.isEmpty()) return;
@@ -151,7 +158,7 @@ void BlockScalesView::refillBars() {
   bars_->setShareCaption("% now");
 }
 
-QStringList BlockScalesView::describe(int byte, std::int64_t step) const {
+QStringList BlockScalesPanel::describe(int byte, std::int64_t step) const {
   const auto frame = selection_->history()->quant_frame_at(step);
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {"not measured at this step"};
@@ -161,7 +168,7 @@ QStringList BlockScalesView::describe(int byte, std::int64_t step) const {
 }
 
 // Leaves out zero and NaN.
-QStringList BlockScalesView::answers() const {
+Panel::Answer BlockScalesPanel::answer() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
@@ -174,22 +181,23 @@ QStringList BlockScalesView::answers() const {
   if (commonest < 0) return {};
   const QString share = formatPercent(quant->e8m0_blocks[commonest] / total(quant->e8m0_blocks));
   const QString usual = formatPowerOfTwo(commonest - kBias);
-  if (low == high) return {QString("All have the scale %1").arg(usual)};
+  const QString question = "How much do the block scales differ?";
+  if (low == high) return {question, {QString("All have the scale %1").arg(usual)}};
   const QString range =
       QString("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
-  return {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)};
+  return {question, {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)}};
 }
 
-QString BlockScalesView::status() const {
+QString BlockScalesPanel::status() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
-  return QString("%1, NaN blocks %2, amax %3")
-      .arg(QString::fromStdString(quant->format.name), formatCount(quant->e8m0_blocks[kNanByte]),
-           formatValue(quant->amax, 3));
+  return QString("%1, %2, NaN blocks %3, amax %4")
+      .arg(timeStatus(frame->step, true), QString::fromStdString(quant->format.name),
+           formatCount(quant->e8m0_blocks[kNanByte]), formatValue(quant->amax, 3));
 }
 
-ValueTable BlockScalesView::table() const {
+ValueTable BlockScalesPanel::table() const {
   ValueTable table({{"step"}, {"layer"}, {"tensor"}, {"format"}, {"exponent + 127"}, {"scale", "2^k"}, {"blocks"}});
   const auto frame = selection_->quantFrame();
   const OperandPlace& tensor = selection_->tensor();

@@ -8,14 +8,17 @@
 
 namespace moescope {
 
-class BlockScalesView : public QWidget {
+class BlockScalesPanel : public Panel {
   Q_OBJECT
 
  public:
-  explicit BlockScalesView(Selection* selection, QWidget* parent = nullptr);
-  ValueTable table() const;
-  QStringList answers() const;  // the most frequent scale and the range of the scales, from long to short
-  QString status() const;       // of the operand at the cursor; empty: no data
+  explicit BlockScalesPanel(Selection* selection, QWidget* parent = nullptr);
+  ValueTable table() const override;
+
+ protected:
+  std::optional<Provenance> kind() const override { return selection_->quantFrame() ? Panel::kind() : std::nullopt; }
+  QString status() const override;
+  Answer answer() const override;
 
  private:
   void refillWaterfall();
@@ -25,7 +28,6 @@ class BlockScalesView : public QWidget {
   QStringList describe(int byte, std::int64_t step) const;
   FigureTarget scalesAt(std::int64_t step) const;
 
-  Selection* selection_;
   TimeHeatMap* waterfall_;
   Histogram* bars_;
   int first_byte_ = 0, last_byte_ = -1;  // range of the axis, which only grows for the same tensor
