@@ -22,7 +22,7 @@ namespace moescope {
 
 namespace {
 
-constexpr double kLeftShare = 0.64, kUpperShare = 0.46;  // shares of width and height
+constexpr double kErrorShare = 0.64, kErrorHeightShare = 0.46;  // shares of width and height
 
 }  // namespace
 
@@ -76,7 +76,7 @@ void MicroscalingWorkspace::bringUpError() {
 }
 
 void MicroscalingWorkspace::setDefaultSizes() {
-  const int left = static_cast<int>(kLeftShare * width()), upper = static_cast<int>(kUpperShare * height());
+  const int left = static_cast<int>(kErrorShare * width()), upper = static_cast<int>(kErrorHeightShare * height());
   resizeDocks({error_, scales_}, {left, width() - left}, Qt::Horizontal);
   resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
 }

@@ -18,7 +18,6 @@ namespace {
 
 constexpr double kRightShare = 0.34;  // share of the width for findings, layers and the panel of the selected expert
 constexpr int kRightLeast = 300, kRightMost = 480;
-constexpr int kLeastRow = 150;  // least height of a row of panels; three rows fit in a window of 1024 x 700
 
 template <auto member>
 bool hasAny(const RouterFrame& router) {
@@ -44,7 +43,7 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   card_ = addDock(card_panel_, "dock_router_expert");
   addVerdict(findings);
   setEssential({load_, load_over_time_, bias_, balance_});
-  setLeastRow(kLeastRow);
+  setLeastRow(150);  // three rows fit in a window of 1024 x 700
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
   foldWithout(confidence_, [](const History& run) {

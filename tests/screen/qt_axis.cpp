@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tests/support/drawn_texts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
@@ -81,6 +82,18 @@ class PlainTable : public MatrixPlot {
     const QSize around = size() - plotRect().size();
     resize(QSize(cells * cell, cells * cell) + around);
   }
+};
+
+// An axis below the plot with its ticks and captions.
+class BottomAxis : public PlotFrame {
+ public:
+  std::vector<Tick> ticks;
+  QStringList captions;
+  double high = 1;
+
+ protected:
+  void paintStatic(QPainter& painter) override { paintBottomAxis(painter, axisAcross(0, high), ticks, captions); }
+  void paintData(QPainter&) override {}
 };
 
 }  // namespace
@@ -269,6 +282,41 @@ class AxisTest : public QObject {
     QCOMPARE(formatBytes(14336), "14.3 kB");
     QCOMPARE(formatBytes(999), "999 B");
     QCOMPARE(formatBytes(2.5e9), "2.50 GB");
+  }
+
+  // For every width and range: the last tick has its label, and the caption is there and covers none.
+  void theCaptionOfAnAxisReplacesNoTick() {
+    BottomAxis plot;
+    int captions = 0;
+    for (const double high : {1.0, 7.0, 15.0, 249.0, 299.0, 1180.0, 123456.0})
+      for (int width = 90; width < 700; width += 7)
+        for (const QString& caption : {QStringLiteral("step"), QStringLiteral("expert"), QStringLiteral("share, log")}) {
+          plot.high = high;
+          plot.ticks = integerTicks(0, high, std::max(2, width / 60));
+          plot.captions = {caption + QStringLiteral(" (mean of 12 per column)"), caption};
+          plot.resize(width, 120);
+          plot.markDirty();
+          const std::vector<DrawnText> drawn = textsDrawnBy(&plot);
+          const auto has = [&](const QString& text) { return std::ranges::count(drawn, text, &DrawnText::text); };
+          QVERIFY2(has(plot.ticks.back().label) == 1, qPrintable(QString("%1 wide, to %2").arg(width).arg(high)));
+          for (const DrawnText& a : drawn)
+            for (const DrawnText& b : drawn)
+              QVERIFY(&a == &b || a.place.right() <= b.place.left() || b.place.right() <= a.place.left());
+          captions += has(plot.captions[0]) + has(plot.captions[1]) == 1;
+        }
+    QVERIFY(captions > 0.98 * 7 * 88 * 3);
+  }
+
+  // Experts without tokens stand out from a fair load in the dark theme as much as in the light one.
+  void noTokenIsVisibleInBothThemes() {
+    const auto contrasts = [](bool dark) {
+      const Lut lut = utilisationLut(dark);
+      return contrast(lut[kZeroLoadCode], lut[utilisationCode(1)]);
+    };
+    QVERIFY(contrasts(true) > 7);
+    QVERIFY(contrasts(false) > 7);
+    for (const bool dark : {false, true})
+      QVERIFY(contrast(utilisationLut(dark)[kZeroLoadCode], hatchOnZeroLoad(dark).rgb()) > 7);
   }
 
   void utilisationIsNeutralAtOneAndSymmetricInLog() {

@@ -22,6 +22,7 @@
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
+#include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/quantization_error_panel.h"
@@ -60,7 +61,8 @@ struct OpenWindow {
     QVERIFY(takesKeys(&window));
   }
   LiveRuns* live() { return window.session()->live(); }
-  TensorLab* tensors() { return window.workspaces()->microscaling()->tensorLab(); }
+  MicroscalingWorkspace* page() { return window.workspaces()->microscaling(); }
+  TensorLab* tensors() { return page()->tensorLab(); }
   QString bar() { return tensors()->captureBar()->text(); }
   QuantizationErrorPanel* matrix() { return window.workspaces()->overview()->findChild<QuantizationErrorPanel*>(); }
   void trainTo(std::int64_t step) {
@@ -111,14 +113,14 @@ class CaptureTest : public QObject {
     OpenWindow w;
     w.trainTo(3);
     w.window.workspaces()->bringUp(w.window.workspaces()->microscaling());
-    const auto* error = w.window.workspaces()->microscaling()->findChild<QuantizationErrorPanel*>();
-    QTRY_VERIFY(!error->visibleRegion().isEmpty());  // Quantization error is in front of the panels of a tensor
-    QVERIFY(w.tensors()->visibleRegion().isEmpty());
+    // Errors, block scales and the microscope are shown together.
+    QTRY_VERIFY(!w.page()->findChild<QuantizationErrorPanel*>()->visibleRegion().isEmpty());
+    QVERIFY(!w.page()->findChild<BlockScalesPanel*>()->visibleRegion().isEmpty());
+    QVERIFY(!w.page()->findChild<BlockMicroscopePanel*>()->visibleRegion().isEmpty());
     w.window.workspaces()->bringUp("overview");
     const OperandPlace place{1, Gemm::expert_w1, OperandRole::dy, Direction::dgrad};
     w.click(place);
     QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->microscaling());
-    QTRY_VERIFY(!w.tensors()->visibleRegion().isEmpty());
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
     QVERIFY(captured && captured->place == place && captured->ahead);
@@ -128,14 +130,39 @@ class CaptureTest : public QObject {
                              "was computed for display only", "the matrix shows step 2"})
       QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
 
-    auto* cells = w.tensors()->findChild<ScaleMapCells*>();
+    auto* cells = w.page()->findChild<ScaleMapCells*>();
     cells->grab();
     QCOMPARE(cells->columns(), static_cast<int>((captured->cols + 31) / 32));
     QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(7, 1).center().toPoint());
-    const BlockAnatomy& block = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
+    const BlockAnatomy& block = w.page()->findChild<BlockMicroscopePanel*>()->block();
     for (std::size_t i = 0; i < 32; ++i)
       QCOMPARE(block.elements[i].value, captured->values[7 * captured->cols + 32 + i]);
     QCOMPARE(block.format.element, ElementFormat::e4m3);
+  }
+
+  // A captured operand opens at the block that loses most; the buttons go on to blocks that lose less.
+  void theFirstBlockLosesMost() {
+    RunConfig config = quantizedNano();
+    config.precision.experts = Recipe::mxfp4;
+    OpenWindow w(config);
+    w.trainTo(3);
+    w.click({1, Gemm::expert_w1, OperandRole::dy, Direction::dgrad});
+    w.waitForCapture();
+    auto* microscope = w.page()->findChild<BlockMicroscopePanel*>();
+    const auto lost = [&] {
+      const QuantSums& sums = microscope->block().sums;
+      return static_cast<double>(sums.underflow + sums.clipped);
+    };
+    const double most = lost();
+    QVERIFY(most > 0);
+    double before = most;
+    for (int i = 0; i < 20; ++i) {
+      emit microscope->stepped(1);
+      QVERIFY(lost() <= before);
+      before = lost();
+    }
+    for (int i = 0; i < 20; ++i) emit microscope->stepped(-1);
+    QCOMPARE(lost(), most);
   }
 
   // showElement() counts rows from the first row of the expert. For a whole row (column -1) it shows the block of the
@@ -188,7 +215,7 @@ class CaptureTest : public QObject {
     QVERIFY(w.tensors()->captured()->place == element.place);
     QCOMPARE(w.tensors()->captured()->step, found.steps.first);
     QVERIFY(w.tensors()->showsBlockOf(static_cast<std::size_t>(element.row), static_cast<std::size_t>(element.column)));
-    const BlockAnatomy& block = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
+    const BlockAnatomy& block = w.page()->findChild<BlockMicroscopePanel*>()->block();
     QVERIFY(std::ranges::any_of(block.elements, [](const ElementAnatomy& e) { return std::isnan(e.value); }));
   }
 
@@ -213,16 +240,16 @@ class CaptureTest : public QObject {
     w.click({1, Gemm::expert_w1, OperandRole::x, Direction::wgrad});
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
-    QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
+    QCOMPARE(w.page()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
     std::size_t blocks = 0;
     std::vector<std::size_t> first_row;
     for (std::size_t e = 0; e + 1 < captured->expert_rows.size(); ++e)
       for (std::size_t row = captured->expert_rows[e]; row < captured->expert_rows[e + 1]; row += 32, ++blocks)
         first_row.push_back(row);
-    QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->csv().count(QLatin1Char('\n')),
+    QCOMPARE(w.page()->findChild<BlockScaleMapPanel*>()->csv().count(QLatin1Char('\n')),
              static_cast<int>(1 + blocks * captured->cols));
-    emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(5, blocks - 1);
-    QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[0].value,
+    emit w.page()->findChild<BlockScaleMapPanel*>()->blockChosen(5, blocks - 1);
+    QCOMPARE(w.page()->findChild<BlockMicroscopePanel*>()->block().elements[0].value,
              captured->values[first_row.back() * captured->cols + 5]);
     // The strip What if divides the tensor into the same blocks.
     QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->tree()->rows().empty(), kWaitMs);
@@ -238,7 +265,7 @@ class CaptureTest : public QObject {
     w.click({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
-    ByExpertPanel* stats = w.tensors()->findChild<ByExpertPanel*>();
+    ByExpertPanel* stats = w.page()->findChild<ByExpertPanel*>();
     const auto experts = expert_sums(*captured);
     QTRY_COMPARE_WITH_TIMEOUT(stats->findChild<QTableWidget*>()->rowCount(), static_cast<int>(experts.size()) + 1,
                               kWaitMs);
@@ -249,11 +276,14 @@ class CaptureTest : public QObject {
     const QStringList figures = lines[2 + static_cast<int>(expert)].split(QLatin1Char(','));
     QCOMPARE(figures[0].toInt(), static_cast<int>(expert));
     QCOMPARE(figures[2].toDouble(), experts[expert].sqnr_db());
+    auto* map = w.page()->findChild<BlockScaleMapPanel*>();
     emit stats->expertChosen(static_cast<int>(expert));
-    QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[3].value,
+    emit map->blockChosen(0, 0);
+    QCOMPARE(w.page()->findChild<BlockMicroscopePanel*>()->block().elements[3].value,
              captured->values[captured->expert_rows[expert] * captured->cols + 3]);
     emit stats->expertChosen(-1);
-    QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[3].value, captured->values[3]);
+    emit map->blockChosen(0, 0);
+    QCOMPARE(w.page()->findChild<BlockMicroscopePanel*>()->block().elements[3].value, captured->values[3]);
   }
 
   // In NVFP4, as in the run, every expert is a tensor with its own scale.
@@ -280,8 +310,8 @@ class CaptureTest : public QObject {
     for (std::size_t e = 0; e + 1 < all.expert_rows.size(); ++e)
       blocks += (all.expert_rows[e + 1] - all.expert_rows[e] + 15) / 16;
     for (const std::size_t block : {std::size_t{0}, blocks / 2, blocks - 1}) {
-      emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(9, block);
-      const BlockAnatomy& seen = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
+      emit w.page()->findChild<BlockScaleMapPanel*>()->blockChosen(9, block);
+      const BlockAnatomy& seen = w.page()->findChild<BlockMicroscopePanel*>()->block();
       QVERIFY(seen.format.scheme == QuantScheme::nvfp4);
       const TensorSource source(QStringLiteral("t"), captured);
       const auto rows = source.blockRows(block, 16);
@@ -294,13 +324,13 @@ class CaptureTest : public QObject {
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
     // Clicks on the strip What if change to MX and back to NVFP4.
-    auto* table = w.tensors()->findChild<WhatIfTable*>();
+    auto* table = w.page()->findChild<WhatIfTable*>();
     QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(0, 2).center());
-    QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.scheme != QuantScheme::nvfp4);
-    QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.block, 32);
+    QVERIFY(w.page()->findChild<BlockMicroscopePanel*>()->block().format.scheme != QuantScheme::nvfp4);
+    QCOMPARE(w.page()->findChild<BlockMicroscopePanel*>()->block().format.block, 32);
     QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(0).center());
-    QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.scheme == QuantScheme::nvfp4);
-    QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
+    QVERIFY(w.page()->findChild<BlockMicroscopePanel*>()->block().format.scheme == QuantScheme::nvfp4);
+    QCOMPARE(w.page()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
   }
 
   // FP8 of DeepSeek: weights in blocks of 128 x 128 and activations in blocks of 1 x 128, with FP32 scales.
@@ -322,8 +352,8 @@ class CaptureTest : public QObject {
                           call.key},
                          {decoded.data() + call.first_row * all.cols, call.rows, all.cols});
       for (const std::size_t row : {std::size_t{0}, all.rows / 2, all.rows - 1}) {
-        emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(row, 0);
-        const BlockAnatomy& seen = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
+        emit w.page()->findChild<BlockScaleMapPanel*>()->blockChosen(row, 0);
+        const BlockAnatomy& seen = w.page()->findChild<BlockMicroscopePanel*>()->block();
         QVERIFY(seen.format.granularity == all.format.granularity);
         for (std::size_t i = 0; i < seen.elements.size(); ++i)
           QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
@@ -343,14 +373,14 @@ class CaptureTest : public QObject {
     const CapturedOperand& captured = *w.tensors()->captured();
     const CapturedOperand turned = rotated(captured);
     const auto shows = [&](const CapturedOperand& wanted) {
-      emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(5, 1);
-      const auto& elements = w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements;
+      emit w.page()->findChild<BlockScaleMapPanel*>()->blockChosen(5, 1);
+      const auto& elements = w.page()->findChild<BlockMicroscopePanel*>()->block().elements;
       for (std::size_t i = 0; i < elements.size(); ++i)
         if (elements[i].value != wanted.values[5 * wanted.cols + 32 + i]) return false;
       return !elements.empty();
     };
     QVERIFY(shows(turned));
-    QVERIFY(!w.tensors()->findChild<BlockMicroscopePanel*>()->caption().contains("edited"));
+    QVERIFY(!w.page()->findChild<BlockMicroscopePanel*>()->caption().contains("edited"));
     auto* button = w.tensors()->captureBar()->rotatedButton();
     QVERIFY(button->isVisible());
     QTest::mouseClick(button, Qt::LeftButton);
@@ -396,10 +426,7 @@ class CaptureTest : public QObject {
     const RunConfig config = w.live()->config(0);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), config.model.n_layers);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
-    auto* scales = w.window.workspaces()->microscaling()->findChild<QuantizationErrorPanel*>();
-    scales->showView(1);
-    QVERIFY(scales->csv().contains(QStringLiteral("attention wq x forward")));
-    scales->showView(0);
+    QVERIFY(w.page()->findChild<BlockScalesPanel*>()->csv().contains(QStringLiteral("attention wq x forward")));
     choose(GemmClass::head);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), 1);
     QCOMPARE(w.window.selection()->tensor().layer, -1);

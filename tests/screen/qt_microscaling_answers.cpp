@@ -15,6 +15,7 @@
 #include "tests/support/shown_panel.h"
 #include "tests/support/test_look.h"
 #include "tests/support/told_numbers.h"
+#include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
@@ -57,8 +58,7 @@ class MicroscalingAnswersTest : public QObject {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
       selection.setHistories({run.history()});
-      Answering<QuantizationErrorPanel> panel(&selection);
-      panel.showView(1);
+      Answering<BlockScalesPanel> panel(&selection);
       const QString sentence = panel.answers().value(0);
       const auto frame = selection.quantFrame();
       const QuantFrame* quant = findTensor(frame.get(), selection.tensor());

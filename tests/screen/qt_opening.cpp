@@ -271,7 +271,7 @@ class OpeningTest : public QObject {
     emit open->filesSelected({kept});
     open->close();
     answer("F8_E5M2");
-    drop(lab, {kept});
+    drop(&w.window, {kept});
     answer("F8_E8M0");
     QVERIFY(!w.complaint());
   }

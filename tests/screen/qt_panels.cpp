@@ -14,6 +14,7 @@
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/saving_view.h"
+#include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/overview/timeline_bar.h"
@@ -70,9 +71,7 @@ std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   panels.push_back(std::make_unique<ExpertLoadPanel>(selection, ExpertLoadPanel::one_layer));
   panels.push_back(std::make_unique<BalancePanel>(selection));
   panels.push_back(std::make_unique<AllToAllPanel>(selection));
-  auto scales = std::make_unique<QuantizationErrorPanel>(selection);
-  scales->showView(1);
-  panels.push_back(std::move(scales));
+  panels.push_back(std::make_unique<BlockScalesPanel>(selection));
   panels.push_back(std::make_unique<QuantizationErrorPanel>(selection));
   return panels;
 }
@@ -451,8 +450,7 @@ class PanelsTest : public QObject {
     QCOMPARE(lines(quant.csv()).size(), 1 + static_cast<int>(frame->quants.size()));
     QCOMPARE(lines(quant.csv())[1].split(QLatin1Char(','))[7].toFloat(), selection_->quantFrame()->quants[0].sqnr_db);
 
-    QuantizationErrorPanel scales(selection_.get());
-    scales.showView(1);
+    BlockScalesPanel scales(selection_.get());
     double blocks = 0;
     for (const QString& row : lines(scales.csv()).mid(1)) blocks += row.split(QLatin1Char(',')).last().toDouble();
     const auto& quants = selection_->quantFrame()->quants;

@@ -6,6 +6,7 @@
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
+#include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/plots/time_heat_map.h"
@@ -45,8 +46,7 @@ class QuantizationTest : public QObject {
       Selection selection;
       selection.setHistories({history});
       selection.setTensor(quant);
-      QuantizationErrorPanel panel(&selection);
-      panel.showView(1);
+      BlockScalesPanel panel(&selection);
       const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
       QCOMPARE(said.first(), QStringLiteral("step 0, ") + (format.startsWith(QStringLiteral("mx"))
                                                                ? QStringLiteral("scale 2⁻² (byte 125)")

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <span>
 
+#include "app/workspaces/microscaling_workspace.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
 #include "tests/support/controls.h"
@@ -82,10 +83,11 @@ class TensorLabTest : public QObject {
 };
 
 void TensorLabTest::labLeadsFromFileToBlock() {
-  TensorLab lab(&selection_);
-  lab.resize(1280, 800);
-  lab.show();
-  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
+  page.resize(1280, 800);
+  page.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&page));
   QVERIFY(lab.openFile(path_));
   auto* list = lab.browser()->findChild<QTableView*>();
   const auto text = [&](int row, int column) { return list->model()->index(row, column).data().toString(); };
@@ -101,49 +103,52 @@ void TensorLabTest::labLeadsFromFileToBlock() {
   for (const int row : {0, 6})  // a heading, and a tensor of integers
     QVERIFY(!list->model()->flags(list->model()->index(row, 0)).testFlag(Qt::ItemIsEnabled));
   list->selectRow(3);
-  QCOMPARE(lab.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->maximum(), 3);
-  lab.findChild<BlockScaleMapPanel*>()->grab();
-  auto* cells = lab.findChild<ScaleMapCells*>();
+  QCOMPARE(page.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->maximum(), 3);
+  page.findChild<BlockScaleMapPanel*>()->grab();
+  auto* cells = page.findChild<ScaleMapCells*>();
   QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(100, 4).center().toPoint());
   const std::vector<float> all = structured(512, 192);
-  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[100 * 192 + 4 * 32 + 7]);
-  lab.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->setValue(2);
-  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[2 * 128 * 192 + 7]);
+  QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[100 * 192 + 4 * 32 + 7]);
+  page.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->setValue(2);
+  QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[2 * 128 * 192 + 7]);
 }
 
 // The caption of an empty panel or of an example does not say "measured".
 void TensorLabTest::whatIsNotThereHasNoKind() {
-  TensorLab lab(&selection_);
-  for (const Panel* panel : lab.panels())
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
+  for (const Panel* panel : page.panels())
     QVERIFY2(!panel->caption().contains(QStringLiteral("measured")), qPrintable(panel->caption()));
-  QVERIFY(lab.findChild<BlockMicroscopePanel*>()->caption().startsWith(QStringLiteral("example block")));
+  QVERIFY(page.findChild<BlockMicroscopePanel*>()->caption().startsWith(QStringLiteral("example block")));
   lab.setTensor(QStringLiteral("t"), 64, 64, gaussian(64 * 64));
   const auto measured = [](const Panel* panel) { return panel->caption().startsWith(QStringLiteral("measured here")); };
   QVERIFY(measured(lab.browser()));
-  QVERIFY(measured(lab.findChild<BlockScaleMapPanel*>()));
-  QVERIFY(measured(lab.findChild<BlockMicroscopePanel*>()));
+  QVERIFY(measured(page.findChild<BlockScaleMapPanel*>()));
+  QVERIFY(measured(page.findChild<BlockMicroscopePanel*>()));
   QTRY_VERIFY_WITH_TIMEOUT(measured(lab.whatIf()), kPatience);
 }
 
 void TensorLabTest::turningTheAxisKeepsTheElement() {
-  TensorLab lab(&selection_);
-  lab.resize(1280, 800);
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
+  page.resize(1280, 800);
   const std::vector<float> values = gaussian(100 * 70);
   lab.setTensor(QStringLiteral("t"), 100, 70, values);
-  emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(40, 1);
-  lab.findChild<BlockMicroscopePanel*>()->selectElement(5);  // row 40, column 37
-  emit lab.findChild<BlockMicroscopePanel*>()->axisChosen(BlockAxis::column);
-  QCOMPARE(lab.findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
+  emit page.findChild<BlockScaleMapPanel*>()->blockChosen(40, 1);
+  page.findChild<BlockMicroscopePanel*>()->selectElement(5);  // row 40, column 37
+  emit page.findChild<BlockMicroscopePanel*>()->axisChosen(BlockAxis::column);
+  QCOMPARE(page.findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
   for (std::size_t i = 0; i < 32; ++i)
-    QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[i].value, values[(32 + i) * 70 + 37]);
+    QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements[i].value, values[(32 + i) * 70 + 37]);
   lab.setFormat(mx_format(ElementFormat::e2m1, ScaleRule::even, 16), BlockAxis::row);
-  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().format.element, ElementFormat::e2m1);
-  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements.size(), std::size_t(16));
-  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[5].value, values[40 * 70 + 37]);
+  QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().format.element, ElementFormat::e2m1);
+  QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements.size(), std::size_t(16));
+  QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements[5].value, values[40 * 70 + 37]);
 }
 
 void TensorLabTest::malformedFilesSayWhy() {
-  TensorLab lab(&selection_);
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
   lab.openFile(path_);
   const QString bad = dir_.filePath(QStringLiteral("bad.safetensors"));
   std::ofstream(bad.toStdString()) << "not a safetensors file at all";
@@ -162,20 +167,22 @@ void TensorLabTest::aFileThatBecomesShorterSaysSo() {
   const std::vector<float> values = gaussian(512 * 1024);
   writer.add("w", DType::f32, {512, 1024}, std::as_bytes(std::span(values)));
   writer.write(path.toStdString());
-  TensorLab lab(&selection_);
-  lab.resize(1280, 800);
-  lab.show();
-  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
+  page.resize(1280, 800);
+  page.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&page));
   QVERIFY(lab.openFile(path));
   std::filesystem::resize_file(path.toStdString(), 300000);
-  emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(511, 7);
-  QVERIFY(std::isnan(lab.findChild<BlockMicroscopePanel*>()->block().elements[0].value));
+  emit page.findChild<BlockScaleMapPanel*>()->blockChosen(511, 7);
+  QVERIFY(std::isnan(page.findChild<BlockMicroscopePanel*>()->block().elements[0].value));
   QVERIFY2(lab.captureBar()->text().contains(QStringLiteral("was truncated")), qPrintable(lab.captureBar()->text()));
-  lab.grab();
+  page.grab();
 }
 
 void TensorLabTest::codesWithScalesAreShownAsTheWeight() {
-  TensorLab lab(&selection_);
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
   QVERIFY(lab.openFile(QStringLiteral(MOESCOPE_TEST_DATA "/data/tensors/codes.safetensors")));
   const TensorListModel& model = lab.browser()->model();
   const auto row_of = [&](const char* name) {
@@ -192,8 +199,8 @@ void TensorLabTest::codesWithScalesAreShownAsTheWeight() {
   QVERIFY(tool_tip(codes).contains(QStringLiteral("codes without their scales")));
   QVERIFY(lab.browser()->selectNamed(QStringLiteral("fp8_tiles.weight")));
   const TensorFile expected = open_tensors(MOESCOPE_TEST_DATA "/data/tensors/codes_expected.safetensors");
-  emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(130, 4);
-  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[5].value,
+  emit page.findChild<BlockScaleMapPanel*>()->blockChosen(130, 4);
+  QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements[5].value,
            expected.at("fp8_tiles.weight").floats(130 * 200 + 4 * 32 + 5, 1)[0]);
 }
 
@@ -214,16 +221,17 @@ void TensorLabTest::hugeFilesOpenAtOnce() {
     std::ifstream("/proc/self/statm") >> all >> resident;
     return resident;
   };
-  TensorLab lab(&selection_);
-  lab.resize(1280, 800);
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
+  page.resize(1280, 800);
   const std::size_t before = residentPages();
   const double begin = processor_seconds();
   QVERIFY(lab.openFile(path));
-  lab.findChild<BlockScaleMapPanel*>()->grab();
+  page.findChild<BlockScaleMapPanel*>()->grab();
   const double opened = processor_seconds() - begin;
   QTRY_VERIFY_WITH_TIMEOUT(!lab.whatIf()->tree()->rows().empty(), kPatience);
   lab.setFormat(mx_format(ElementFormat::e4m3), BlockAxis::column);
-  lab.findChild<BlockScaleMapPanel*>()->grab();
+  page.findChild<BlockScaleMapPanel*>()->grab();
   const double grown = static_cast<double>(residentPages() - before) * 4096;
   qInfo("opened and drawn in %.2f s of a processor, %.0f MB resident", opened, grown / 1e6);
   QVERIFY(grown < 250e6);  // reading all of it would be 5.4 GB
@@ -231,11 +239,12 @@ void TensorLabTest::hugeFilesOpenAtOnce() {
 }
 
 void TensorLabTest::capturedTensorReplacesItsOlderSelf() {
-  TensorLab lab(&selection_);
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
   lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 1.0f));
   lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 2.0f));
   QCOMPARE(lab.browser()->model().entries().size(), std::size_t(1));
-  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[0].value, 2.0f);
+  QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements[0].value, 2.0f);
 }
 
 void TensorLabTest::samplesKeepBlocksWhole() {
@@ -291,21 +300,22 @@ void TensorLabTest::fp8BlocksAreTheQuantizers() {
 
 // A click on a scheme in What if changes the format of Block microscope and Block scale map.
 void TensorLabTest::fp8IsChosenFromStripAndList() {
-  TensorLab lab(&selection_);
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
   lab.setTensor(QStringLiteral("w"), 256, 192, structured(256, 192));
-  lab.show();
-  QVERIFY(QTest::qWaitForWindowExposed(&lab));
-  auto* table = lab.findChild<WhatIfTable*>();
+  page.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&page));
+  auto* table = page.findChild<WhatIfTable*>();
   QTRY_VERIFY_WITH_TIMEOUT(!table->schemes().empty(), kPatience);
   for (int scheme = 1; scheme < kWhatIfSchemes; ++scheme) {
     QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(scheme).center());
-    const BlockAnatomy& block = lab.findChild<BlockMicroscopePanel*>()->block();
+    const BlockAnatomy& block = page.findChild<BlockMicroscopePanel*>()->block();
     QVERIFY(block.format == table->schemes()[static_cast<std::size_t>(scheme)].format);
     QCOMPARE(block.elements.size(), std::size_t(128));
-    QTRY_COMPARE(lab.findChild<BlockScaleMapPanel*>()->csv().count('\n'), 1 + 256 * 2);
+    QTRY_COMPARE(page.findChild<BlockScaleMapPanel*>()->csv().count('\n'), 1 + 256 * 2);
   }
   // With one scale for the tensor, all cells have the same color.
-  auto* cells = lab.findChild<ScaleMapCells*>();
+  auto* cells = page.findChild<ScaleMapCells*>();
   const auto oneColor = [&] {
     for (int row = 0; row < cells->rows(); ++row)
       for (int column = 0; column < cells->columns(); ++column)
@@ -320,10 +330,11 @@ void TensorLabTest::verdictNamesTheTensorThatLosesMost() {
   for (std::size_t i = 0; i < wide.size(); i += 64) wide[i] = 1e6f;
   const QString path = dir_.filePath(QStringLiteral("wide.safetensors"));
   writeTensors(path, {{"model.experts.0.w1", gaussian(64 * 256, 2)}, {"model.experts.45.w2", wide}});
-  TensorLab lab(&selection_);
-  lab.resize(1280, 800);
-  lab.show();
-  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  MicroscalingWorkspace page(&selection_);
+  TensorLab& lab = *page.tensorLab();
+  page.resize(1280, 800);
+  page.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&page));
   QVERIFY(!lab.verdict()->isVisible());
   QVERIFY(lab.openFile(path));
   QTRY_VERIFY_WITH_TIMEOUT(lab.verdict()->text().contains(QStringLiteral("all others keep")), kPatience);

@@ -73,7 +73,7 @@ class TensorLab : public QObject {
   // Samples the blocks of a captured operand.
   struct RankedBlock {
     std::size_t line, block;
-    std::int64_t lost;  // values that become zero or are clipped
+    std::uint64_t lost;  // values that become zero or are clipped
     double sqnr_db;
   };
   std::vector<RankedBlock> rankedBlocks() const;  // those that lose most first
