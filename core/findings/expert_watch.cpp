@@ -107,8 +107,9 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   const std::string expert = "expert " + std::to_string(dead[0]), duration = load.seen_text(silence(longest, load));
   finding.title +=
       one ? ": " + expert + " has been dead " + duration : ": " + std::to_string(dead.size()) + " dead experts";
-  finding.brief = (one ? "expert " : "experts ") + listed(dead) + (one ? " gets" : " get") + " no token";
-  finding.observation = (one ? "Expert " : "Experts ") + listed(dead) + (one ? " has" : " have") + " had no token" +
+  const std::string names = listed(dead) + load.on_ranks(dead);
+  finding.brief = (one ? "expert " : "experts ") + names + (one ? " gets" : " get") + " no token";
+  finding.observation = (one ? "Expert " : "Experts ") + names + (one ? " has" : " have") + " had no token" +
                         (one ? " " : ", " + expert + " ") + duration + ", since step " +
                         load.axis().name(longest.silent_since) + ".";
   finding.why = "Without tokens there is no gradient: the parameters are stored and never used.";
@@ -126,8 +127,9 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   finding.experts = starved;
   const bool one = starved.size() == 1;
   finding.title += ": " + counted(std::ssize(starved), "starved expert", "starved experts");
-  finding.brief = (one ? "expert " : "experts ") + listed(starved) + (one ? " gets" : " get") + " almost no tokens";
-  finding.observation = (one ? "Expert " : "Experts ") + listed(starved) + (one ? " has" : " have") +
+  const std::string names = listed(starved) + load.on_ranks(starved);
+  finding.brief = (one ? "expert " : "experts ") + names + (one ? " gets" : " get") + " almost no tokens";
+  finding.observation = (one ? "Expert " : "Experts ") + names + (one ? " has" : " have") +
                         " got less than " + percent(kStarvedShare) + " of the fair share " +
                         (one ? "" : "(the longest of them) ") + load.seen_text(load.loads_since(longest)) + ".";
   finding.observation += silence.loads > 0 ? " The longest time without a token was " + loads_text(silence) + "."

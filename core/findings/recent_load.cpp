@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "core/files/text/no_value.h"
@@ -19,6 +20,11 @@ std::int64_t rounded_down(double tokens) {
   return static_cast<std::int64_t>(std::floor(tokens / step) * step);
 }
 
+// True if neighbouring experts are on one rank, as far as the run says.
+bool are_in_order(const RunInfo& info) {
+  return info.config_toml.empty() || info.config_toml.find("placement = \"contiguous\"") != std::string::npos;
+}
+
 }  // namespace
 
 RecentLoad::RecentLoad(int layer, const RunInfo& info, const StepAxis& axis)
@@ -28,8 +34,18 @@ RecentLoad::RecentLoad(int layer, const RunInfo& info, const StepAxis& axis)
       run_(info.run),
       n_experts_(info.n_experts),
       top_k_(std::max(1, info.top_k)),
+      ranks_(are_in_order(info) ? info.ranks : 0),
       living_(info.n_experts),
       mean_(n_experts_, 1.0f) {}
+
+std::string RecentLoad::on_ranks(std::span<const int> experts) const {
+  if (ranks_ < 2 || n_experts_ % ranks_ != 0) return {};
+  std::set<int> on;
+  for (const int expert : experts) on.insert(expert / (n_experts_ / ranks_));
+  const std::vector<int> ranks(on.begin(), on.end());
+  if (std::ssize(ranks) == ranks_) return {};
+  return (ranks.size() == 1 ? " on rank " : " on ranks ") + listed(ranks) + " at EP " + std::to_string(ranks_);
+}
 
 void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
   if (first_read_ < 0) first_read_ = steps.first;

@@ -93,6 +93,9 @@ class RecentLoad {
   const StepAxis& axis() const { return *axis_; }  // all steps here are positions of this axis
   int n_experts() const { return n_experts_; }
   int top_k() const { return top_k_; }
+  // " on rank 3 at EP 8", " on ranks 12 to 17 at EP 32": where these experts are, which are placed in order; empty if
+  // they are placed otherwise, on all ranks, or if the run has no ranks.
+  std::string on_ranks(std::span<const int> experts) const;
   int living() const { return living_; }
   bool is_killed(std::size_t expert) const { return !killed_.empty() && killed_[expert]; }
 
@@ -168,7 +171,7 @@ class RecentLoad {
   const StepAxis* axis_;
   RunOrigin origin_;
   int layer_, run_;
-  int n_experts_, top_k_;
+  int n_experts_, top_k_, ranks_;
   std::vector<std::uint8_t> killed_;  // [E] or empty
   int living_;
   bool is_new_ = false, completes_window_ = false, has_loss_ = false;

@@ -29,15 +29,12 @@ QString listOfLinks(const QString& kind, const QString& list) {
 
 constexpr std::size_t kNamedByDefault = 6;  // number of experts that listed() names in the text
 
+// The list of listed(), or of all experts, as links.
 QString expertLinks(std::span<const int> experts, std::size_t max_named, bool all) {
-  const std::size_t named = all ? experts.size() : std::min(experts.size(), max_named);
-  QStringList links;
-  for (const int expert : experts.first(named)) links << QStringLiteral("<a href='expert:%1'>%1</a>").arg(expert);
-  QString text = links.join(QStringLiteral(", "));
-  if (named < experts.size())
-    text += QStringLiteral(" <a href='more'>%1</a>").arg(QString("and %1 more").arg(experts.size() - named));
-  if (all && experts.size() > max_named) text += QStringLiteral(" <a href='more'>%1</a>").arg("(fewer)");
-  return text;
+  QString text = listOfLinks("expert", QString::fromStdString(listed(experts, all ? experts.size() : max_named)));
+  static const QRegularExpression more(QStringLiteral(" (and \\d+ more)$"));
+  if (!all) return text.replace(more, QStringLiteral(" <a href='more'>\\1</a>"));
+  return experts.size() > max_named ? text + QStringLiteral(" <a href='more'>(fewer)</a>") : text;
 }
 
 }  // namespace
@@ -45,8 +42,8 @@ QString expertLinks(std::span<const int> experts, std::size_t max_named, bool al
 QString withLinks(const QString& sentence) {
   static const QRegularExpression place(
       QStringLiteral("(?<one>\\b(?<kind>layer|expert|step) (?<number>\\d[\\d,]*\\d|\\d))"
-                     "|(?<=experts )(?<experts>\\d+(, \\d+)*( and \\d+( more)?)?)"
-                     "|(?<= \\()(?<layers>\\d+(, \\d+)*( and \\d+( more)?)?)(?=\\)\\. Worst)"),
+                     "|(?<=experts )(?<experts>\\d+( to \\d+)?(, \\d+( to \\d+)?)*( and \\d+( to \\d+| more)?)?)"
+                     "|(?<= \\()(?<layers>\\d+( to \\d+)?(, \\d+( to \\d+)?)*( and \\d+( to \\d+| more)?)?)(?=\\)\\. Worst)"),
       QRegularExpression::CaseInsensitiveOption);
   QString out;
   qsizetype done = 0;

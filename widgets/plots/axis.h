@@ -65,7 +65,7 @@ QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
 // Returns the text of a number with minus signs in place of hyphens, also in the exponent.
 QString withMinus(QString number);
 // Returns a text of core/, which is written for any terminal, with the signs of print: plus-minus and minus signs, and
-// superscripts as far as Unicode has them: 2^-6, 2^k, 2^(k + 1).
+// superscripts as far as Unicode has them: 2^-6, 2^k, 2^(k + 1); "1.25x" becomes "1.25 ×".
 QString inPrint(const QString& text);
 
 }  // namespace moescope

@@ -33,10 +33,7 @@ class TimeAxisPlot : public PlotFrame {
   virtual void clickedAt(QPoint position) { selection_->setStep(stepAt(position.x())); }
 
   QMargins margins() const override;
-  QRect bandAbove() const {  // area above the plot, for the legend
-    const QRect plot = plotRect();
-    return {plot.left(), 0, plot.width(), plot.top()};
-  }
+  QRect bandAbove() const { return {0, 0, width(), plotRect().top()}; }  // area above the plot, for the legend
   int legendRow() const { return fontMetrics().height(); }
   bool isLow() const;  // true if the curves need the whole height
   void paintMarks(QPainter& painter) override;

@@ -39,15 +39,43 @@ std::string grouped(std::int64_t value) {
   return digits;
 }
 
-std::string listed(std::span<const int> numbers, std::size_t max_named) {
+namespace {
+
+// Joins the first `max_named` items: "3, 7, 9 and 12 more".
+std::string joined_names(const std::vector<std::string>& items, std::size_t max_named) {
   std::string text;
-  const std::size_t named = numbers.size() <= max_named ? numbers.size() : max_named;
+  const std::size_t named = std::min(items.size(), max_named);
   for (std::size_t i = 0; i < named; ++i) {
-    if (i > 0) text += i + 1 == numbers.size() ? " and " : ", ";
-    text += std::to_string(numbers[i]);
+    if (i > 0) text += i + 1 == items.size() ? " and " : ", ";
+    text += items[i];
   }
-  if (named < numbers.size()) text += " and " + std::to_string(numbers.size() - named) + " more";
+  if (named < items.size()) text += " and " + std::to_string(items.size() - named) + " more";
   return text;
+}
+
+// "100 to 139": three or more neighbours become one item.
+std::vector<std::string> ranges_of(std::vector<int> numbers) {
+  std::ranges::sort(numbers);
+  std::vector<std::string> ranges;
+  for (std::size_t first = 0; first < numbers.size();) {
+    std::size_t last = first;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (last < first + 2) last = first;
+    ranges.push_back(std::to_string(numbers[first]) + (last > first ? " to " + std::to_string(numbers[last]) : ""));
+    first = last + 1;
+  }
+  return ranges;
+}
+
+}  // namespace
+
+std::string listed(std::span<const int> numbers, std::size_t max_named) {
+  if (numbers.size() > max_named)
+    if (const auto ranges = ranges_of({numbers.begin(), numbers.end()}); ranges.size() <= max_named)
+      return joined_names(ranges, max_named);
+  std::vector<std::string> names;
+  for (const int number : numbers) names.push_back(std::to_string(number));
+  return joined_names(names, max_named);
 }
 
 std::string steps_in_words(std::int64_t first, std::int64_t last) {
