@@ -3,8 +3,8 @@
 #include <QApplication>
 #include <QHeaderView>
 #include <QStyledItemDelegate>
+#include <algorithm>
 
-#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kFormsRole = Qt::UserRole;
 
-QString fittingForm(const QModelIndex& index, const QFontMetrics& metrics, int width) {
-  return fittingText(index.data(kFormsRole).toStringList(), metrics, width - 2 * kSpace4);
-}
-
 class FormsDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
@@ -24,7 +20,7 @@ class FormsDelegate : public QStyledItemDelegate {
  protected:
   void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override {
     QStyledItemDelegate::initStyleOption(option, index);
-    option->text = fittingForm(index, QFontMetrics(option->font), option->rect.width());
+    option->text = static_cast<const FigureTable*>(parent())->shownText(index.row(), index.column());
     option->textElideMode = Qt::ElideNone;
   }
 };
@@ -62,8 +58,20 @@ void FigureTable::setFigure(int row, int column, const QStringList& forms, const
 }
 
 QString FigureTable::shownText(int row, int column) const {
-  const QTableWidgetItem* at = item(row, column);
-  return at ? fittingForm(model()->index(row, column), QFontMetrics(at->font()), columnWidth(column)) : QString();
+  const auto text = [this](int row, int column, qsizetype form) {
+    const QTableWidgetItem* at = item(row, column);
+    const QStringList forms = at ? at->data(kFormsRole).toStringList() : QStringList();
+    return forms.value(std::min(form, forms.size() - 1));
+  };
+  const auto fits = [&](int row, int column, qsizetype form) {
+    const QTableWidgetItem* at = item(row, column);
+    return !at || QFontMetrics(at->font()).horizontalAdvance(text(row, column, form)) <= columnWidth(column) - kSpace8;
+  };
+  qsizetype form = 0;
+  for (int r = 0; r < rowCount(); ++r)
+    for (int c = 0; c < columnCount(); ++c)
+      if (!fits(r, c, 0)) form = 1;
+  return fits(row, column, form) ? text(row, column, form) : QString();
 }
 
 }  // namespace moescope

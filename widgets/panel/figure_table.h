@@ -1,5 +1,5 @@
-// A table of figures without a grid; headers and cells are right-aligned. Each cell shows the longest of its forms that
-// fits, so that no number is ever cut.
+// A table of figures without a grid; headers and cells are right-aligned. All cells show the first of their two
+// forms if all have room for it, else the second; a cell without room for it is empty, so that no number is ever cut.
 #pragma once
 
 #include <QTableWidget>

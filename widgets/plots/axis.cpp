@@ -235,7 +235,7 @@ QString inPrint(const QString& text) {
   // Matches a hyphen that is a minus sign, not one in a range.
   static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(*])-(?=\d))"));
   // Matches "1.25x" and "16 x 16", not the operand of "35 % of x" or "w1 x".
-  static const QRegularExpression kTimes(QStringLiteral(R"((?<=\d)(?:x\b(?!\w)| x (?=\d)))"));
+  static const QRegularExpression kBetween(QStringLiteral(R"((?<=\d) x (?=\d))")), kTimes(QStringLiteral(R"((?<=\d)x\b)"));
   QString printed;
   qsizetype done = 0;
   for (auto powers = kPower.globalMatch(text); powers.hasNext();) {
@@ -246,11 +246,8 @@ QString inPrint(const QString& text) {
     done = power.capturedEnd();
   }
   printed.append(QStringView(text).mid(done));
-  printed.replace(QStringLiteral("+-"), QChar(0xb1)).replace(kMinus, QChar(0x2212));
-  for (auto times = kTimes.match(printed); times.hasMatch(); times = kTimes.match(printed))
-    printed.replace(times.capturedStart(), times.capturedLength(),
-                    times.captured().endsWith(QLatin1Char(' ')) ? QStringLiteral(" \u00d7 ") : QStringLiteral(" \u00d7"));
-  return printed;
+  printed.replace(kBetween, QStringLiteral(" \u00d7 ")).replace(kTimes, QStringLiteral(" \u00d7"));
+  return printed.replace(QStringLiteral("+-"), QChar(0xb1)).replace(kMinus, QChar(0x2212));
 }
 
 }  // namespace moescope
