@@ -125,7 +125,8 @@ const History& CaptureActions::shownRun() const {
 }
 
 void CaptureActions::recompute(std::int64_t step) {
-  withKernelsAsked(workspaces_->microscaling(), shownRun().info().kernels, session_->paths(), [this, step] { startRecompute(step); });
+  withKernelsAsked(workspaces_->microscaling(), shownRun().info().kernels, session_->paths(),
+                   [this, step] { startRecompute(step); });
 }
 
 void CaptureActions::startRecompute(std::int64_t step) {

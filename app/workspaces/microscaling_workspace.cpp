@@ -76,7 +76,7 @@ void MicroscalingWorkspace::bringUpError() {
 }
 
 void MicroscalingWorkspace::setDefaultSizes() {
-  const int left = static_cast<int>(kErrorShare * width()), upper = static_cast<int>(kErrorHeightShare * height());
+  const int left = kErrorShare * width(), upper = kErrorHeightShare * height();
   resizeDocks({error_, scales_}, {left, width() - left}, Qt::Horizontal);
   resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
 }

@@ -17,7 +17,7 @@ class MicroscalingWorkspace : public Workspace {
   void arrange() override;
   void setDefaultSizes() override;
   TensorLab* tensorLab() const { return tensor_lab_; }
-  void showTensors();     // brings the list of tensors and the map of block scales to the front
+  void showTensors();  // brings the list of tensors and the map of block scales to the front
   void showMicroscope();
 
  private:

@@ -129,9 +129,9 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   finding.title += ": " + counted(std::ssize(starved), "starved expert", "starved experts");
   const std::string names = listed(starved) + load.on_ranks(starved);
   finding.brief = (one ? "expert " : "experts ") + names + (one ? " gets" : " get") + " almost no tokens";
-  finding.observation = (one ? "Expert " : "Experts ") + names + (one ? " has" : " have") +
-                        " got less than " + percent(kStarvedShare) + " of the fair share " +
-                        (one ? "" : "(the longest of them) ") + load.seen_text(load.loads_since(longest)) + ".";
+  finding.observation = (one ? "Expert " : "Experts ") + names + (one ? " has" : " have") + " got less than " +
+                        percent(kStarvedShare) + " of the fair share " + (one ? "" : "(the longest of them) ") +
+                        load.seen_text(load.loads_since(longest)) + ".";
   finding.observation += silence.loads > 0 ? " The longest time without a token was " + loads_text(silence) + "."
                                            : " None of them was ever without a token.";
   finding.why =

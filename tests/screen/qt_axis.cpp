@@ -292,7 +292,8 @@ class AxisTest : public QObject {
     int captions = 0;
     for (const double high : {1.0, 7.0, 15.0, 249.0, 299.0, 1180.0, 123456.0})
       for (int width = 90; width < 700; width += 7)
-        for (const QString& caption : {QStringLiteral("step"), QStringLiteral("expert"), QStringLiteral("share, log")}) {
+        for (const QString& caption :
+             {QStringLiteral("step"), QStringLiteral("expert"), QStringLiteral("share, log")}) {
           plot.high = high;
           plot.ticks = integerTicks(0, high, std::max(2, width / 60));
           plot.captions = {caption + QStringLiteral(" (mean of 12 per column)"), caption};

@@ -14,9 +14,9 @@ namespace moescope {
 namespace {
 
 constexpr int kMinMatrix = 110, kMinBars = 32, kMaxBars = 90;  // pixels at the usual font size
-constexpr int kLow = 150;  // height below which the plot has no heading, and a line for each figure
-constexpr double kMaxCellRatio = 1.5;                          // width over height of a cell
-constexpr double kThinBar = 4;                                 // pixels; thinner bars have no gap between them
+constexpr int kLow = 150;              // height below which the plot has no heading, and a line for each figure
+constexpr double kMaxCellRatio = 1.5;  // width over height of a cell
+constexpr double kThinBar = 4;         // pixels; thinner bars have no gap between them
 
 QFont figureType() {
   return typeFont(QApplication::font(), Type::figure, true);
@@ -44,10 +44,8 @@ void RankMatrix::setBytes(int ranks, std::vector<double> bytes_RR, double top) {
     codes.push_back(own || !(top > 0) ? kNoDataCode : scaleCode(bytes_[i] / top));
   }
   setCells(ranks, ranks, std::move(codes));
-  LegendScale legend{.lut = matrixLut(isDark(palette())),
-                     .low = "0",
-                     .high = shortNumber(top / unit_bytes_),
-                     .caption = kUnits[unit]};
+  LegendScale legend{
+      .lut = matrixLut(isDark(palette())), .low = "0", .high = shortNumber(top / unit_bytes_), .caption = kUnits[unit]};
   legend.swatches = {{QColor(legend.lut[kNoDataCode]), "own rank"}};
   setLegend(legend);
 }

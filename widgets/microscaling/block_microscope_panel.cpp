@@ -95,8 +95,8 @@ void BlockMicroscopePanel::makeControls() {
   });
   reset_button->setToolTip("Restores the block as it was opened");
   connect(reset_button, &QPushButton::clicked, this, [this] { change(original_, "reset"); });
-  steps_ = makeSteps("Previous block by loss", "Next block by loss",
-                     [this](int direction) { emit stepped(direction); });
+  steps_ =
+      makeSteps("Previous block by loss", "Next block by loss", [this](int direction) { emit stepped(direction); });
   steps_->hide();
   addControl(inOneRow({format_, rule_, rounding_}));
   addControl(steps_);

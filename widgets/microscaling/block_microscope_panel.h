@@ -42,7 +42,7 @@ class BlockMicroscopePanel : public Panel {
   void selectElement(int element);
 
   const BlockAnatomy& block() const { return block_; }
-  CaptureBar* captureBar() const { return bar_; }  // the origin of the block; hidden by default
+  CaptureBar* captureBar() const { return bar_; }                       // the origin of the block; hidden by default
   void setSteppable(bool steppable) { steps_->setVisible(steppable); }  // shows the buttons of stepped()
 
   ValueTable table() const override;

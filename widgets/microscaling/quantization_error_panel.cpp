@@ -112,7 +112,8 @@ LegendScale QuantizationErrorPanel::legend() const {
   LegendScale legend = sqnrLegend(isDark(palette()));
   const QuantFrame* worst = summary().most_underflow;
   if (worst && worst->underflow >= kToldShare)
-    legend.swatches = {{QColor(colors(palette()).strong_bar), QString("%1 or more to zero").arg(formatPercent(kToldShare))}};
+    legend.swatches = {
+        {QColor(colors(palette()).strong_bar), QString("%1 or more to zero").arg(formatPercent(kToldShare))}};
   return legend;
 }
 
@@ -289,9 +290,9 @@ std::vector<QuantizationErrorPanel::Heading> QuantizationErrorPanel::headings(in
     if (continues)
       headings.back().last = column;
     else
-      headings.push_back({column, column,
-                          line == 0 ? QStringList{QString::fromLatin1(gemm_name(place.gemm))}
-                                    : directionForms(place.direction)});
+      headings.push_back(
+          {column, column,
+           line == 0 ? QStringList{QString::fromLatin1(gemm_name(place.gemm))} : directionForms(place.direction)});
   }
   return headings;
 }
@@ -320,7 +321,8 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
     }
     const int high = QFontMetrics(usual).height();
     for (const Heading& heading : row) {
-      const QRectF above(span(heading).left(), cells.top() - groupHeight() + line * high - 1, span(heading).width(), high);
+      const QRectF above(span(heading).left(), cells.top() - groupHeight() + line * high - 1, span(heading).width(),
+                         high);
       painter.setPen(line == 0 ? palette().text().color() : mutedText(palette()));
       painter.drawText(above, Qt::AlignCenter, heading.forms[form]);
       if (line == 0 && heading.first > 0)

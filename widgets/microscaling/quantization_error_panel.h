@@ -42,7 +42,7 @@ class QuantizationErrorPanel : public Panel {
   int groupHeight() const { return 2 * view_->fontMetrics().height() + 2; }
   void paintCell(QPainter& painter, const QRectF& box, const QuantFrame& quant, QRgb ground) const;
   struct Heading {
-    int first, last;     // columns
+    int first, last;    // columns
     QStringList forms;  // long to short
   };
   std::vector<Heading> headings(int line) const;

@@ -55,9 +55,7 @@ void TensorLab::connectPanels() {
   connect(map_, &BlockScaleMapPanel::axisChosen, this, turn);
   connect(microscope_, &BlockMicroscopePanel::axisChosen, this, turn);
   connect(microscope_, &BlockMicroscopePanel::stepped, this, [this](int direction) {
-    const auto blocks = static_cast<std::ptrdiff_t>(ranked_.size());
-    if (blocks > 0)
-      openRanked(static_cast<std::size_t>((static_cast<std::ptrdiff_t>(rank_) + direction + blocks) % blocks));
+    if (!ranked_.empty()) openRanked((rank_ + ranked_.size() + direction) % ranked_.size());
   });
   connect(microscope_, &BlockMicroscopePanel::elementChosen, this, [this](int element) { element_ = element; });
   connect(microscope_, &BlockMicroscopePanel::formatChosen, this,
@@ -186,7 +184,7 @@ void TensorLab::openTensor(const TensorSource& source, std::size_t slice) {
 }
 
 std::vector<TensorLab::RankedBlock> TensorLab::rankedBlocks() const {
-  const auto size = static_cast<std::size_t>(block_size(format_));
+  const std::size_t size = block_size(format_);
   const bool along_rows = axis_ == BlockAxis::row;
   const std::size_t lines = along_rows ? source_.rows() : source_.cols();
   const std::size_t blocks = along_rows ? (source_.cols() + size - 1) / size : source_.blocksDown(size);
@@ -194,9 +192,8 @@ std::vector<TensorLab::RankedBlock> TensorLab::rankedBlocks() const {
   std::vector<RankedBlock> ranked;
   for (std::size_t at = 0; at < lines * blocks; at += stride) {
     const std::size_t line = at / blocks, block = at % blocks;
-    const BlockAnatomy anatomy =
-        block_anatomy(format_, source_.readBlock(slice_, along_rows, line, block, size), 0,
-                      source_.sharedAmax(slice_, format_, axis_, line, block));
+    const BlockAnatomy anatomy = block_anatomy(format_, source_.readBlock(slice_, along_rows, line, block, size), 0,
+                                               source_.sharedAmax(slice_, format_, axis_, line, block));
     ranked.push_back({line, block, anatomy.sums.underflow + anatomy.sums.clipped, anatomy.sums.sqnr_db()});
   }
   std::ranges::stable_sort(ranked, [](const RankedBlock& a, const RankedBlock& b) {
@@ -260,8 +257,9 @@ void TensorLab::openElement(Element at) {
 }
 
 void TensorLab::askForFile() {
-  const QString path = QFileDialog::getOpenFileName(
-      browser_->window(), "Open tensors", {}, "Tensors (*.safetensors *.npy *.npz *.pt *.pth *.index.json);;All files (*)");
+  const QString path =
+      QFileDialog::getOpenFileName(browser_->window(), "Open tensors", {},
+                                   "Tensors (*.safetensors *.npy *.npz *.pt *.pth *.index.json);;All files (*)");
   if (!path.isEmpty()) openFile(path);
 }
 

@@ -181,7 +181,8 @@ QStringList HealthBanner::sentences() const {
   if (!judged_) return {"Reading the run"};
   QStringList forms = QStringList{QString::fromStdString(health_.sentence)} + textsOf(health_.shorter);
   if (!selection_->following() && health_.upto >= 0 && health_.upto != selection_->step())
-    for (QString& form : forms) form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.upto, health_.upto})));
+    for (QString& form : forms)
+      form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.upto, health_.upto})));
   return forms;
 }
 

@@ -41,9 +41,10 @@ QString expertLinks(std::span<const int> experts, std::size_t max_named, bool al
 
 QString withLinks(const QString& sentence) {
   static const QRegularExpression place(
-      QStringLiteral("(?<one>\\b(?<kind>layer|expert|step) (?<number>\\d[\\d,]*\\d|\\d))"
-                     "|(?<=experts )(?<experts>\\d+( to \\d+)?(, \\d+( to \\d+)?)*( and \\d+( to \\d+| more)?)?)"
-                     "|(?<= \\()(?<layers>\\d+( to \\d+)?(, \\d+( to \\d+)?)*( and \\d+( to \\d+| more)?)?)(?=\\)\\. Worst)"),
+      QStringLiteral(
+          "(?<one>\\b(?<kind>layer|expert|step) (?<number>\\d[\\d,]*\\d|\\d))"
+          "|(?<=experts )(?<experts>\\d+( to \\d+)?(, \\d+( to \\d+)?)*( and \\d+( to \\d+| more)?)?)"
+          "|(?<= \\()(?<layers>\\d+( to \\d+)?(, \\d+( to \\d+)?)*( and \\d+( to \\d+| more)?)?)(?=\\)\\. Worst)"),
       QRegularExpression::CaseInsensitiveOption);
   QString out;
   qsizetype done = 0;

@@ -235,7 +235,8 @@ QString inPrint(const QString& text) {
   // Matches a hyphen that is a minus sign, not one in a range.
   static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(*])-(?=\d))"));
   // Matches "1.25x" and "16 x 16", not the operand of "35 % of x" or "w1 x".
-  static const QRegularExpression kBetween(QStringLiteral(R"((?<=\d) x (?=\d))")), kTimes(QStringLiteral(R"((?<=\d)x\b)"));
+  static const QRegularExpression kBetween(QStringLiteral(R"((?<=\d) x (?=\d))")),
+      kTimes(QStringLiteral(R"((?<=\d)x\b)"));
   QString printed;
   qsizetype done = 0;
   for (auto powers = kPower.globalMatch(text); powers.hasNext();) {

@@ -231,10 +231,8 @@ void ExpertLoadPanel::refillStack() {
     const bool by_number = sort_->currentIndex() == ExpertOrders::by_id || !router;
     orders.push_back(by_number ? std::vector<int>{} : orderOf(*router, experts));
   }
-  QString source = QStringLiteral("%1:%2:%3")
-                       .arg(reinterpret_cast<quintptr>(&history))
-                       .arg(summary_->currentIndex())
-                       .arg(limit());
+  QString source =
+      QStringLiteral("%1:%2:%3").arg(reinterpret_cast<quintptr>(&history)).arg(summary_->currentIndex()).arg(limit());
   for (const int layer : layers) source += QStringLiteral(",%1").arg(layer);
   stack_->setLayers(std::move(layers), experts, orders);
   stack_->setWindow(&window());

@@ -96,10 +96,10 @@ void GateMassAgainstLoadPanel::refill() {
                  divergingCode(0.5 + bias / (2 * limit))};
   }
   const LegendScale legend{.lut = utilisationLut(isDark(palette())),
-                     .low = formatValue(-limit, 2),
-                     .high = QStringLiteral("+") + formatValue(limit, 2),
-                     .caption = QString("bias") + biasUnit(*history, selection_->step()),
-                     .first_code = 2};
+                           .low = formatValue(-limit, 2),
+                           .high = QStringLiteral("+") + formatValue(limit, 2),
+                           .caption = QString("bias") + biasUnit(*history, selection_->step()),
+                           .first_code = 2};
   plot_->setLegend(legend);
   plot_->setAxes("assignment load, \u00d7 fair share, log", QString("%1, \u00d7 fair share").arg(mass_->currentText()));
   plot_->setPoints(std::move(points));
