@@ -157,16 +157,16 @@ class CompareTest : public QObject {
     const auto ranked = operand_costs(*frame);
     const auto cell = [&](int row, int column) { return table->model()->index(row, column).data().toString(); };
     QVERIFY2(cell(0, 0).endsWith(tensorName(*ranked.front().operand)), qPrintable(cell(0, 0)));
-    QCOMPARE(cell(0, 1), formatValue(ranked.front().operand->sqnr_db, 3));
-    QCOMPARE(cell(0, 2), formatPercent(ranked.front().operand->underflow));
-    QCOMPARE(cell(0, 3), formatPercent(ranked.front().share));
+    QCOMPARE(cell(0, 1), formatPercent(ranked.front().share));
+    QCOMPARE(cell(0, 2), formatValue(ranked.front().operand->sqnr_db, 3));
+    QCOMPARE(cell(0, 3), formatPercent(ranked.front().operand->underflow));
     QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) +
                                                      " has the largest rounding error in B"));
     w.window.selection()->setTensor(*ranked.back().operand);  // the Overview does this, too, when it gets its data
     QCOMPARE(table->verticalScrollBar()->value(), 0);
-    table->sortByColumn(1, Qt::AscendingOrder);
+    table->sortByColumn(2, Qt::AscendingOrder);
     const auto least = std::ranges::min_element(frame->quants, {}, &QuantFrame::sqnr_db);
-    QCOMPARE(cell(0, 1), formatValue(least->sqnr_db, 3));
+    QCOMPARE(cell(0, 2), formatValue(least->sqnr_db, 3));
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualRect(table->model()->index(0, 0)).center());
     QCOMPARE(w.window.selection()->tensor(), static_cast<const OperandPlace&>(*least));
     QCOMPARE(costs->csv().count('\n'), static_cast<int>(frame->quants.size()) + 1);

@@ -1,13 +1,10 @@
 #include "widgets/microscaling/operand_costs_panel.h"
 
-#include <QAbstractTableModel>
 #include <QHeaderView>
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "core/frame/frame.h"
-#include "core/frame/operand_costs.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
@@ -40,6 +37,42 @@ QString briefName(const OperandEffect& effect) {
          QLatin1Char(' ') + QLatin1String(direction_name(effect.gemm));
 }
 
+constexpr int kPlaceRole = Qt::UserRole + 2;  // index of the operand of a modelled row
+enum CostColumn { kSqnrColumn = kBarColumn + 1, kFlushedColumn, kClippedColumn, kFormatColumn };
+
+// A missing figure is sorted below all others.
+QStandardItem* costItem(const QString& text, float figure) {
+  return figureItem(text, is_missing(figure) ? -1 : figure);
+}
+
+void fillCosts(QStandardItemModel& model, const std::vector<OperandCost>& costs) {
+  model.setRowCount(0);
+  model.setSortRole(Qt::UserRole);
+  model.setHorizontalHeaderLabels(
+      {"Layer, operand", "Share of error", "SQNR, dB", "Flushed to zero", "Clipped", "Format"});
+  const char* const tips[] = {"Layer, class, weight and operand of the GEMM",
+                              "Share of all operands' rounding error, modelled: squares of their relative errors are "
+                              "added as if independent, with equal weight for all GEMMs",
+                              "Signal-to-quantization-noise ratio, measured",
+                              "Share of non-zero values that became zero, measured",
+                              "Share of values beyond the format's maximum, measured",
+                              "Element format and how its scale is chosen"};
+  for (int column = 0; column < model.columnCount(); ++column)
+    model.horizontalHeaderItem(column)->setToolTip(tips[column]);
+  const float largest = costs.empty() ? 0 : costs.front().share;  // the costs are sorted, the largest first
+  for (const OperandCost& cost : costs) {
+    const QuantFrame& quant = *cost.operand;
+    const QString sqnr = std::isinf(quant.sqnr_db) ? QString("exact") : formatValue(quant.sqnr_db, 3);
+    appendOperand(
+        model,
+        {textItem(briefName(quant), placeName(quant)), costItem(formatPercent(cost.share), cost.share),
+         costItem(sqnr, quant.sqnr_db), costItem(formatPercent(quant.underflow), quant.underflow),
+         costItem(formatPercent(quant.clipped), quant.clipped), textItem(QString::fromStdString(quant.format.name))},
+        largest > 0 && cost.share > 0 ? cost.share / largest : 0);
+    model.item(model.rowCount() - 1)->setData(model.rowCount() - 1, kPlaceRole);
+  }
+}
+
 void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
   model.clear();
   model.setSortRole(Qt::UserRole);
@@ -65,112 +98,9 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
 
 }  // namespace
 
-class OperandCostsModel : public QAbstractTableModel {
- public:
-  enum Column { kOperand, kSqnr, kFlushed, kShare, kClipped, kFormat, kColumns };
-  struct Row {
-    OperandPlace place;
-    QString format;
-    float sqnr_db, flushed, clipped, share;
-  };
-  using QAbstractTableModel::QAbstractTableModel;
-
-  // Sets the rows, the costliest first, then sorts them by the column that the user chose.
-  void setRows(std::vector<Row> rows) {
-    beginResetModel();
-    rows_ = std::move(rows);
-    arrange();
-    endResetModel();
-  }
-  const std::vector<Row>& rows() const { return rows_; }
-  bool anyClipped() const {
-    return std::ranges::any_of(rows_, [](const Row& row) { return row.clipped > 0; });
-  }
-  QString onlyFormat() const {  // the format, if all operands have the same one; else empty
-    const bool one =
-        !rows_.empty() && std::ranges::all_of(rows_, [this](const Row& row) { return row.format == rows_[0].format; });
-    return one ? rows_[0].format : QString();
-  }
-  int rowOf(const OperandPlace& place) const {
-    const auto found = std::ranges::find(rows_, place, &Row::place);
-    return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
-  }
-
-  int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : std::ssize(rows_); }
-  int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : kColumns; }
-
-  QVariant data(const QModelIndex& index, int role) const override {
-    const Row& row = rows_[index.row()];
-    if (role == Qt::TextAlignmentRole && index.column() != kOperand && index.column() != kFormat)
-      return QVariant(Qt::AlignRight | Qt::AlignVCenter);
-    if (role == Qt::ToolTipRole) return placeName(row.place);
-    if (role == kShareRole) return shareOfMost(row);
-    if (role != Qt::DisplayRole) return {};
-    if (index.column() == kOperand) return briefName(row.place);
-    if (index.column() == kFormat) return row.format;
-    const float figure = row.*kFigures[index.column()];
-    if (index.column() != kSqnr) return formatPercent(figure);
-    return std::isinf(figure) ? QString("exact") : formatValue(figure, 3);
-  }
-
-  QVariant headerData(int section, Qt::Orientation orientation, int role) const override {
-    if (orientation == Qt::Vertical) return role == Qt::DisplayRole ? QVariant(section + 1) : QVariant();
-    static const char* const kNames[kColumns] = {"Layer, operand", "SQNR, dB", "Flushed to zero",
-                                                 "Share of error", "Clipped",  "Format"};
-    static const char* const kTips[kColumns] = {
-        "Layer, class, weight and operand of the GEMM",
-        "Signal-to-quantization-noise ratio, measured",
-        "Share of non-zero values that became zero, measured",
-        ("Share of all operands' rounding error, modelled: squares of their relative errors are added as if "
-         "independent, with equal weight for all GEMMs"),
-        "Share of values beyond the format's maximum, measured",
-        "Element format and how its scale is chosen"};
-    if (role == Qt::DisplayRole) return QString(kNames[section]);
-    return role == Qt::ToolTipRole ? QString(kTips[section]) : QVariant();
-  }
-
-  void sort(int column, Qt::SortOrder order) override {
-    column_ = column;
-    order_ = order;
-    beginResetModel();
-    arrange();
-    endResetModel();
-  }
-
- private:
-  // The figure of each column; nullptr if the column is a text.
-  static constexpr float Row::*kFigures[kColumns] = {nullptr,     &Row::sqnr_db, &Row::flushed,
-                                                     &Row::share, &Row::clipped, nullptr};
-
-  double shareOfMost(const Row& row) const {
-    double largest_share = 0;
-    for (const Row& row : rows_)
-      if (std::isfinite(row.share)) largest_share = std::max(largest_share, static_cast<double>(row.share));
-    return largest_share > 0 && std::isfinite(row.share) ? row.share / largest_share : 0;
-  }
-  // Sorts the rows; rows without a value stay last.
-  void arrange() {
-    std::ranges::stable_sort(rows_, [this](const Row& a, const Row& b) {
-      const bool up = order_ == Qt::AscendingOrder;
-      if (column_ == kOperand || column_ == kFormat) {
-        const QString of_a = column_ == kFormat ? a.format : placeName(a.place);
-        const QString of_b = column_ == kFormat ? b.format : placeName(b.place);
-        return up ? of_a < of_b : of_b < of_a;
-      }
-      const float of_a = a.*kFigures[column_], of_b = b.*kFigures[column_];
-      if (std::isnan(of_a) || std::isnan(of_b)) return !std::isnan(of_a) && std::isnan(of_b);
-      return up ? of_a < of_b : of_a > of_b;
-    });
-  }
-
-  std::vector<Row> rows_;
-  int column_ = kShare;
-  Qt::SortOrder order_ = Qt::DescendingOrder;
-};
-
 OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* parent)
     : Panel(selection, "Operand costs", Provenance::measured_here, parent), of_(of) {
-  model_ = new OperandCostsModel(this);
+  costs_table_ = new QStandardItemModel(this);
   effects_ = new QStandardItemModel(this);
   twins_table_ = new QStandardItemModel(this);
   basis_row_ = new QWidget(this);
@@ -204,9 +134,9 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   connect(recipe_, &QComboBox::currentIndexChanged, this, &OperandCostsPanel::fill);
   addControl(recipe_);
   view_ = new QTableView(this);
-  view_->setModel(model_);
+  view_->setModel(costs_table_);
   view_->setSortingEnabled(true);
-  view_->sortByColumn(OperandCostsModel::kShare, Qt::DescendingOrder);
+  view_->sortByColumn(kBarColumn, Qt::DescendingOrder);
   makePlain(view_, "Operands by quantization error");
   view_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
@@ -269,29 +199,22 @@ OperandCostsPanel::Contents OperandCostsPanel::contents() const {
   return basis() == kMeasured ? Contents::effects : Contents::modelled;
 }
 
-int OperandCostsPanel::barColumn() const {
-  return contents() == Contents::modelled ? int{OperandCostsModel::kShare} : kBarColumn;
-}
-
 void OperandCostsPanel::showTable() {
   const Contents contents = this->contents();
   if (std::exchange(shown_contents_, contents) == contents) return;
   basis_row_->setVisible(contents != Contents::twins);
   recipe_->setVisible(contents == Contents::twins);
-  for (int column = 0; column < OperandCostsModel::kColumns; ++column) {
-    QAbstractItemDelegate* before = view_->itemDelegateForColumn(column);
-    view_->setItemDelegateForColumn(column, nullptr);  // else Qt would call the deleted delegate
-    delete before;
-  }
+  QAbstractItemDelegate* before = view_->itemDelegateForColumn(kBarColumn);
+  view_->setItemDelegateForColumn(kBarColumn, nullptr);  // else Qt would call the deleted delegate
+  delete before;
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  QAbstractItemModel* const models[] = {model_, effects_, twins_table_};
+  QAbstractItemModel* const models[] = {costs_table_, effects_, twins_table_};
   view_->setModel(models[static_cast<int>(contents)]);
   const QString longest = contents == Contents::twins ? QString(kLongestDivergence) : QStringLiteral("0.0000 %");
-  view_->setItemDelegateForColumn(barColumn(), new ShareDelegate(longest, view_));
-  for (const int column : {int{OperandCostsModel::kClipped}, int{OperandCostsModel::kFormat}})
-    view_->setColumnHidden(column, false);
+  view_->setItemDelegateForColumn(kBarColumn, new ShareDelegate(longest, view_));
+  for (const int column : {kClippedColumn, kFormatColumn}) view_->setColumnHidden(column, false);
   stretchBars();
-  view_->sortByColumn(barColumn(), Qt::DescendingOrder);
+  view_->sortByColumn(kBarColumn, Qt::DescendingOrder);
   frame_.reset();
 }
 
@@ -337,7 +260,7 @@ void OperandCostsPanel::showTwins(std::shared_ptr<const MeasuredTwins> twins) {
 // The bars fill the room that other columns leave; new columns are as wide as their contents.
 void OperandCostsPanel::stretchBars() {
   QHeaderView* header = view_->horizontalHeader();
-  if (barColumn() < header->count()) header->setSectionResizeMode(barColumn(), QHeaderView::Stretch);
+  if (kBarColumn < header->count()) header->setSectionResizeMode(kBarColumn, QHeaderView::Stretch);
 }
 
 void OperandCostsPanel::showRefused(const QString& reason) {
@@ -404,52 +327,64 @@ void OperandCostsPanel::fill() {
   const auto frame = frameOf(shownRun());
   if (frame != frame_) {
     frame_ = frame;
-    std::vector<OperandCostsModel::Row> rows;
-    if (frame_)
-      for (const OperandCost& cost : operand_costs(*frame_))
-        rows.push_back({*cost.operand, QString::fromStdString(cost.operand->format.name), cost.operand->sqnr_db,
-                        cost.operand->underflow, cost.operand->clipped, cost.share});
-    model_->setRows(std::move(rows));
+    costs_ = frame_ ? operand_costs(*frame_) : std::vector<OperandCost>();
+    fillCosts(*costs_table_, costs_);
+    stretchBars();
+    costs_table_->sort(view_->horizontalHeader()->sortIndicatorSection(),
+                       view_->horizontalHeader()->sortIndicatorOrder());
     // Hides the column if all formats are equal, because the header then names the format.
-    view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());
-    view_->setColumnHidden(OperandCostsModel::kClipped, !model_->anyClipped());
+    view_->setColumnHidden(kFormatColumn, !onlyFormat().isEmpty());
+    view_->setColumnHidden(kClippedColumn, std::ranges::none_of(costs_, [](const OperandCost& cost) {
+                             return cost.operand->clipped > 0;
+                           }));
   }
   // The table opens at its top. It scrolls to an operand that another panel chose; in Compare, no other panel chooses
   // one.
   const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
   view_->setAutoScroll(chosen && was_filled_ && of_ != Of::compared_run);
-  if (const int current = model_->rowOf(selection_->tensor()); current >= 0) view_->selectRow(current);
+  for (int row = 0; row < costs_table_->rowCount(); ++row)
+    if (placeAt(row) == selection_->tensor()) view_->selectRow(row);
   view_->setAutoScroll(true);
   was_filled_ = was_filled_ || frame_;
 }
 
+OperandPlace OperandCostsPanel::placeAt(int row) const {
+  return *costs_[costs_table_->item(row)->data(kPlaceRole).toInt()].operand;
+}
+
+// Returns the format, if all operands have the same one; else an empty text.
+QString OperandCostsPanel::onlyFormat() const {
+  const bool one = !costs_.empty() && std::ranges::all_of(costs_, [this](const OperandCost& cost) {
+    return cost.operand->format.name == costs_[0].operand->format.name;
+  });
+  return one ? QString::fromStdString(costs_[0].operand->format.name) : QString();
+}
+
 Panel::Answer OperandCostsPanel::costliest() const {
-  const auto& rows = model_->rows();
-  const auto worst = std::ranges::max_element(
-      rows, {}, [](const OperandCostsModel::Row& row) { return std::isnan(row.share) ? -1.0f : row.share; });
-  if (worst == rows.end()) return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
-  if (std::isnan(worst->share)) return {{}, {"The relative errors of the operands are not in this log"}};
-  if (!(worst->share > 0)) return {{}, {"No operand has a rounding error"}};
+  if (costs_.empty()) return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
+  const OperandCost& worst = costs_.front();
+  if (std::isnan(worst.share)) return {{}, {"The relative errors of the operands are not in this log"}};
+  if (!(worst.share > 0)) return {{}, {"No operand has a rounding error"}};
   const QString letter = runLetter(*selection_, shownRun());
-  const QString operand = QString("%1 has the largest rounding error in %2").arg(placeName(worst->place), letter);
-  const QString share = formatPercent(worst->share);
+  const QString operand = QString("%1 has the largest rounding error in %2").arg(placeName(*worst.operand), letter);
+  const QString share = formatPercent(worst.share);
   return {{},
           {QString("%1: %2 of the error of all %3 operands, SQNR %4 dB")
                .arg(operand, share)
-               .arg(rows.size())
-               .arg(formatValue(worst->sqnr_db, 3)),
+               .arg(costs_.size())
+               .arg(formatValue(worst.operand->sqnr_db, 3)),
            QString("%1: %2 of the error").arg(operand, share), operand}};
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
   if (contents() != Contents::modelled) return;  // a measured row is about a class of operands, not one tensor
-  selection_->setTensor(model_->rows()[index.row()].place);
+  selection_->setTensor(placeAt(index.row()));
 }
 
 // Makes the shown run active, since tensors are captured from the active run.
 void OperandCostsPanel::open(const QModelIndex& index) {
   if (contents() != Contents::modelled) return;
-  const OperandPlace place = model_->rows()[index.row()].place;
+  const OperandPlace place = placeAt(index.row());
   const std::int64_t step = frame_->step;
   selection_->setRun(shownRun());
   selection_->setTensor(place);
@@ -474,7 +409,7 @@ QString OperandCostsPanel::status() const {
   if (!frame_) return {};
   // Begins with "modelled", so that a narrow panel shows it as well.
   QStringList parts{"modelled", runLabel(*selection_, shownRun()), timeStatus(frame_->step, true)};
-  if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << QString("all in %1").arg(format);
+  if (const QString format = onlyFormat(); !format.isEmpty()) parts << QString("all in %1").arg(format);
   return parts.join(QStringLiteral(", "));
 }
 

@@ -17,8 +17,6 @@
 
 namespace moescope {
 
-class OperandCostsModel;
-
 struct MeasuredOperands {
   QString run;  // letter and name of the run
   std::int64_t step = 0;
@@ -62,7 +60,6 @@ class OperandCostsPanel : public Panel {
   enum class Contents : std::uint8_t { modelled, effects, twins };
   Contents contents() const;
   void showTable();
-  int barColumn() const;
   void stretchBars();
   bool ofCheckpoint() const;
   Recipe recipe() const { return static_cast<Recipe>(recipe_->currentData().toInt()); }  // the chosen recipe
@@ -77,17 +74,19 @@ class OperandCostsPanel : public Panel {
   void choose(const QModelIndex& index);
   void open(const QModelIndex& index);
   Answer costliest() const;
+  OperandPlace placeAt(int row) const;
+  QString onlyFormat() const;
 
   Of of_;
   std::array<QToolButton*, 2> bases_{};  // buttons by Basis
   QWidget* basis_row_;
   QComboBox* recipe_;  // for a checkpoint
   QPushButton* measure_;
-  OperandCostsModel* model_;
-  QStandardItemModel *effects_, *twins_table_;
+  QStandardItemModel *costs_table_, *effects_, *twins_table_;
   std::optional<Contents> shown_contents_;
   QTableView* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
+  std::vector<OperandCost> costs_;  // of frame_, the largest first
   std::shared_ptr<const MeasuredOperands> measured_;
   std::shared_ptr<const MeasuredTwins> twins_;
   QString progress_, refused_;          // progress of a measurement, and why it was refused; empty: none
