@@ -154,6 +154,14 @@ class QtHealth : public QObject {
     banner.show();
     selection.setHistories({sample("unbalanced_bf16")});
     QTRY_VERIFY(banner.text().contains("Unhealthy"));
+    // While the cursor is elsewhere, the sentence names the step of which it speaks.
+    const StepRange all = selection.history()->steps();
+    QVERIFY(!banner.text().contains("At step"));
+    selection.setStep(all.first + 100);
+    QVERIFY2(banner.text().contains(QString("At step %1: ").arg(formatCount(all.last))), qPrintable(banner.text()));
+    selection.setStep(all.last);
+    QVERIFY(!banner.text().contains("At step"));
+    QCOMPARE(withLinks("Experts 4 to 11, 13 and 15 to 19 get no token").count("expert:"), 5);
     auto* words = banner.findChild<QLabel*>("health_words");
     emit words->linkActivated("expert:7");
     QCOMPARE(selection.expert(), 7);

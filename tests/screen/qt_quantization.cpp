@@ -1,14 +1,17 @@
 // Panels of the quantization of a run: Quantization error with the block scales, Operand costs.
 #include <QTableView>
 #include <QTest>
+#include <map>
 #include <set>
 
+#include "tests/support/drawn_texts.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
+#include "widgets/plots/matrix_plot.h"
 #include "widgets/plots/time_heat_map.h"
 
 using namespace moescope;
@@ -86,6 +89,52 @@ class QuantizationTest : public QObject {
     QVERIFY2(said.contains(name), qPrintable(said + name));
     Selection none;
     QVERIFY(QuantizationErrorPanel(&none).answerText().isEmpty());
+  }
+
+  // The names above the cells have one size of type in each line, for every width; all are long or all are short.
+  void aHeaderRowHasOneTypeSize() {
+    QuantizationErrorPanel panel(selection_.get());
+    panel.setMinimumWidth(1);
+    for (int width = 200; width < 1300; width += 30) {
+      show(&panel, {width, 300});
+      std::map<int, std::set<int>> heights;
+      for (const DrawnText& drawn : textsDrawnBy(panel.findChild<MatrixPlot*>()))
+        for (const char* name : {"forward", "fwd", "f", "dgrad", "d", "wgrad", "w", "w1", "w2", "w3"})
+          if (drawn.text == QLatin1String(name) && drawn.place.bottom() < 80)
+            heights[static_cast<int>(drawn.place.center().y())].insert(static_cast<int>(drawn.place.height()));
+      for (const auto& [y, sizes] : heights)
+        QVERIFY2(sizes.size() == 1, qPrintable(QString("%1 pixels wide, at %2").arg(width).arg(y)));
+    }
+  }
+
+  // SQNR hides small values that become zero: the share has a mark of its own, which the legend explains.
+  void valuesLostToZeroAreMarked() {
+    const auto markedPixels = [](float underflow) {
+      TelemetryFrame frame;
+      QuantFrame quant;
+      quant.layer = 1;
+      quant.format = quant_format("mxfp8_e4m3_rceil");
+      quant.sqnr_db = 31;
+      quant.underflow = underflow;
+      frame.quants = {quant};
+      RunInfo info;
+      info.n_layers = 2, info.moe_layers = {1}, info.n_experts = 8, info.top_k = 2;
+      const auto history = std::make_shared<History>(info);
+      history->append(std::make_shared<const TelemetryFrame>(frame));
+      Selection selection;
+      selection.setHistories({history});
+      selection.setTensor(quant);
+      QuantizationErrorPanel panel(&selection);
+      show(&panel, {800, 300});
+      const QImage picture = panel.grab().toImage();
+      int pixels = 0;
+      for (int y = 0; y < picture.height(); ++y)
+        for (int x = 0; x < picture.width(); ++x)
+          pixels += picture.pixel(x, y) == colors(isDark(panel.palette())).strong_bar;
+      return pixels;
+    };
+    QCOMPARE(markedPixels(0.009f), 0);
+    QVERIFY(markedPixels(0.11f) > 100);
   }
 
   // A matrix has a legend only if its cells are too small for numbers.

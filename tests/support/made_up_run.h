@@ -44,7 +44,7 @@ class MadeUp {
   static constexpr int kExperts = 16, kTopK = 2, kTokens = 1024;
   using Shares = std::array<double, kExperts>;
 
-  explicit MadeUp(std::string config = {}) {
+  explicit MadeUp(std::string config = {}, int ranks = 0) {
     RunInfo info;
     info.config_toml = std::move(config);
     info.name = "made up";
@@ -54,6 +54,7 @@ class MadeUp {
     info.top_k = kTopK;
     info.tokens_per_step = kTokens;
     info.window = 50;
+    info.ranks = ranks;
     history_ = std::make_shared<History>(info);
   }
   static Shares even() {

@@ -308,23 +308,20 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
       return view_->cellRect(0, heading.first).united(view_->cellRect(0, heading.last));
     };
     const QFont normal = line == 0 ? semibold(usual) : usual;
-    qsizetype form = -1;
-    for (bool fits = false; !fits && form + 1 < (line == 0 ? 1 : 3);) {
-      ++form;
-      for (const double size : {1.0, kSmallLabel}) {
-        painter.setFont(scaledFont(normal, size));
-        fits = std::ranges::all_of(row, [&](const Heading& heading) {
-          return painter.fontMetrics().horizontalAdvance(heading.forms[form]) <= span(heading).width();
-        });
-        if (fits) break;
-      }
-    }
+    qsizetype form = 0;
+    const auto fits = [&](double size) {
+      painter.setFont(scaledFont(normal, size));
+      return std::ranges::all_of(row, [&](const Heading& heading) {
+        return painter.fontMetrics().horizontalAdvance(heading.forms.value(form)) <= span(heading).width();
+      });
+    };
+    while (!fits(1) && !fits(kSmallLabel)) ++form;  // beyond the last form the texts are empty
     const int high = QFontMetrics(usual).height();
     for (const Heading& heading : row) {
       const QRectF above(span(heading).left(), cells.top() - groupHeight() + line * high - 1, span(heading).width(),
                          high);
       painter.setPen(line == 0 ? palette().text().color() : mutedText(palette()));
-      painter.drawText(above, Qt::AlignCenter, heading.forms[form]);
+      painter.drawText(above, Qt::AlignCenter, heading.forms.value(form));
       if (line == 0 && heading.first > 0)
         painter.fillRect(QRectF(above.left() - kGroupGap / 2, cells.top(), kGroupGap, cells.height() + 1),
                          palette().base());

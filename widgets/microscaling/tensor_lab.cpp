@@ -194,7 +194,10 @@ std::vector<TensorLab::RankedBlock> TensorLab::rankedBlocks() const {
     const std::size_t line = at / blocks, block = at % blocks;
     const BlockAnatomy anatomy = block_anatomy(format_, source_.readBlock(slice_, along_rows, line, block, size), 0,
                                                source_.sharedAmax(slice_, format_, axis_, line, block));
-    ranked.push_back({line, block, anatomy.sums.underflow + anatomy.sums.clipped, anatomy.sums.sqnr_db()});
+    if (anatomy.is_nan())
+      ranked.push_back({line, block, size, -HUGE_VAL});
+    else
+      ranked.push_back({line, block, anatomy.sums.underflow + anatomy.sums.clipped, anatomy.sums.sqnr_db()});
   }
   std::ranges::stable_sort(ranked, [](const RankedBlock& a, const RankedBlock& b) {
     return a.lost != b.lost ? a.lost > b.lost : a.sqnr_db < b.sqnr_db;
@@ -236,6 +239,8 @@ void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
   map_->setFormat(format_, axis_);
   what_if_->setChoice(format_, axis_);
   browser_->setFormat(format_, axis_);
+  if (!ranked_.empty()) ranked_ = rankedBlocks();
+  rank_ = 0;
   if (other && source_.valid()) return openElement(at);
   microscope_->setFormat(format_);
 }

@@ -242,6 +242,22 @@ TEST(Findings, AnExpertWithoutATokenInAllOfAShortLogIsDead) {
       << findings[0].observation;
 }
 
+// Experts that are placed in order are named with their ranks.
+TEST(Findings, DeadExpertsOfWholeRanksAreNamedAsARange) {
+  for (const char* const config : {"", "placement = \"contiguous\"", "placement = \"balanced:1\""}) {
+    MadeUp run(config, 4);
+    MadeUp::Shares dead = MadeUp::even();
+    std::fill_n(dead.begin() + 4, 8, 0.0);
+    run.steps(250, dead, MadeUp::even());
+    const auto findings = of_kind(find_all(run.history()), FindingKind::dead);
+    ASSERT_EQ(findings.size(), 1u);
+    const bool in_order = std::string_view(config).find("balanced") == std::string_view::npos;
+    const std::string names = in_order ? "xperts 4 to 11 on ranks 1 and 2 at EP 4 " : "xperts 4 to 11 ";
+    EXPECT_EQ(findings[0].observation.find("E" + names + "have had no token"), 0u) << findings[0].observation;
+    EXPECT_EQ(findings[0].brief, "e" + names + "get no token");
+  }
+}
+
 TEST(Findings, DeadAndStarvedExperts) {
   MadeUp run;
   MadeUp::Shares dead = MadeUp::even(), starved = MadeUp::even();
