@@ -22,7 +22,7 @@ std::int64_t rounded_down(double tokens) {
 
 // True if neighbouring experts are on one rank, as far as the run says.
 bool are_in_order(const RunInfo& info) {
-  return info.config_toml.empty() || info.config_toml.find("placement = \"contiguous\"") != std::string::npos;
+  return info.config_toml.find("placement = ") == info.config_toml.find("placement = \"contiguous\"");
 }
 
 }  // namespace

@@ -187,15 +187,25 @@ class QtNoCutNumbers : public QObject {
  private:
   QTemporaryDir home_;
 
+  // A recording of five runs, the most that are shown together.
   QString recording() {
     const QString path = home_.filePath("run.moescope");
     if (QFile::exists(path)) return path;
-    SyntheticRun run({.layers = 5, .experts = 16, .specialise_every = 20});
     RecordingWriter writer(path.toStdString());
-    writer.add_run(run.history()->info());
-    std::vector<std::shared_ptr<const TelemetryFrame>> frames;
-    for (int step = 0; step < 240; ++step) frames.push_back(run.next());
-    writer.write(frames);
+    for (int place = 0; place < kMaxRuns; ++place) {
+      SyntheticRun run({.layers = 5, .experts = 16, .specialise_every = 20});
+      RunInfo info = run.history()->info();
+      info.run = place;
+      info.name = "mxfp8_rceil_" + std::to_string(place);
+      writer.add_run(info);
+      std::vector<std::shared_ptr<const TelemetryFrame>> frames;
+      for (int step = 0; step < 240; ++step) {
+        TelemetryFrame frame = *run.next();
+        frame.run = place;
+        frames.push_back(std::make_shared<const TelemetryFrame>(std::move(frame)));
+      }
+      writer.write(frames);
+    }
     return path;
   }
 
@@ -301,6 +311,8 @@ class QtNoCutNumbers : public QObject {
   void onScreensOfManyDots_data() {
     QTest::addColumn<QString>("scale");
     QTest::addColumn<QString>("size");
+    QTest::newRow("1.25") << "1.25"
+                          << "1152x720";
     QTest::newRow("1.5") << "1.5"
                          << "1280x720";
     QTest::newRow("2") << "2"

@@ -1,5 +1,7 @@
 // Every workspace, panel, plot and saved layout at every size, also where nothing fits: it is painted, and ends.
 #include <QDockWidget>
+#include <QScrollArea>
+#include <QScrollBar>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -94,6 +96,28 @@ class WindowSizesTest : public QObject {
         }
     }
     QVERIFY(plots > 40 * kSizes.size());
+  }
+
+  // Nothing has to be scrolled on a small screen, but for the long answers of Cluster.
+  void everyWorkspaceFitsOnASmallScreen() {
+    for (const QSize size : {QSize(1024, 700), QSize(1152, 720), QSize(1280, 800)}) {
+      SmallWindow small(false);
+      small.window.resize(size);
+      small.show();
+      small.showEveryWorkspace();
+      for (Workspace* workspace : small.window.workspaces()->all()) {
+        if (workspace->name() == "Cluster") continue;
+        small.window.workspaces()->bringUp(workspace);
+        QTest::qWait(50);
+        const auto* scroll = qobject_cast<QScrollArea*>(workspace->parentWidget()->parentWidget());
+        QVERIFY2(scroll->verticalScrollBar()->maximum() == 0,
+                 qPrintable(QString("%1 x %2, %3: %4 pixels more")
+                                .arg(size.width())
+                                .arg(size.height())
+                                .arg(workspace->name())
+                                .arg(scroll->verticalScrollBar()->maximum())));
+      }
+    }
   }
 
   // A layout that was saved by a narrow window, with all panels below one another, is no layout for a wide one.
