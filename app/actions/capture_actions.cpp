@@ -1,6 +1,7 @@
 #include "app/actions/capture_actions.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "app/session/kernel_question.h"
 #include "app/session/run_session.h"
@@ -17,6 +18,16 @@ namespace {
 
 constexpr int kCapturePollMs = 20;
 
+// Returns the operand with the lowest SQNR of the same layer and class of GEMMs; nullptr if there is none.
+const QuantFrame* worstBeside(const TelemetryFrame& frame, const OperandPlace& place) {
+  const QuantFrame* worst = nullptr;
+  for (const QuantFrame& quant : frame.quants)
+    if (quant.layer == place.layer && quant.gemm_class() == place.gemm_class() &&
+        (!worst || quant.sqnr_db < worst->sqnr_db))
+      worst = &quant;
+  return worst;
+}
+
 }  // namespace
 
 CaptureActions::CaptureActions(const Context& context)
@@ -24,7 +35,8 @@ CaptureActions::CaptureActions(const Context& context)
   timer_.setInterval(kCapturePollMs);
   connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
   connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
-  connect(selection_, &Selection::dataChanged, this, &CaptureActions::openFirst);
+  for (auto signal : {&Selection::dataChanged, &Selection::focusChanged})
+    connect(selection_, signal, this, &CaptureActions::openFirst);
   connect(workspaces_, &QStackedWidget::currentChanged, this, &CaptureActions::openFirst);
   connect(tensor_lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::again);
   connect(tensor_lab_->captureBar(), &CaptureBar::saveRequested, this, &CaptureActions::askAndSave);
@@ -52,22 +64,21 @@ void CaptureActions::onOpened() {
 }
 
 // Opens the operand of the selected layer with the lowest SQNR when Microscaling first shows the operands of a run that
-// trains or was recorded. A paused run would have to compute a step for it.
+// trains; a paused run would have to compute a step for it. For a recording offers to compute the selected operand.
 void CaptureActions::openFirst() {
   const History* history = selection_->history();
   const auto frame = selection_->quantFrame();
   const bool is_shown = workspaces_->current() == workspaces_->microscaling();
-  if (!is_shown || !frame || first_of_ == history || !tensor_lab_->tensorName().isEmpty()) return;
-  if (history->info().config_toml.empty() || (session_->live() && !session_->live()->status().running)) return;
-  const OperandPlace chosen = selection_->tensor();
-  const QuantFrame* worst = nullptr;
-  for (const QuantFrame& quant : frame->quants)
-    if (quant.layer == chosen.layer && quant.gemm_class() == chosen.gemm_class() &&
-        (!worst || quant.sqnr_db < worst->sqnr_db))
-      worst = &quant;
-  if (!worst) return;
-  first_of_ = history;
-  place_ = *worst;
+  if (!is_shown || !frame || !tensor_lab_->tensorName().isEmpty() || recompute_ || capture_) return;
+  const LiveRuns* live = session_->live();
+  if (history->info().config_toml.empty() || (live && !live->status().running)) return;
+  OperandPlace place = selection_->tensor();
+  if (std::exchange(first_of_, history) == history) {
+    if (live || place == place_) return;
+  } else if (const QuantFrame* worst = worstBeside(*frame, place)) {
+    place = *worst;
+  }
+  place_ = place;
   element_.reset();
   wanted_step_ = frame->step;
   selection_->setTensor(place_);
@@ -81,6 +92,7 @@ void CaptureActions::cancel() {
 }
 
 void CaptureActions::bringUp(const OperandPlace& place, std::int64_t step) {
+  first_of_ = selection_->history();
   place_ = place;
   element_.reset();
   wanted_step_ = step;

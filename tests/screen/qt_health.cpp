@@ -501,7 +501,13 @@ class QtHealth : public QObject {
   void theLoadScaleReachesTheData() {
     QCOMPARE(utilisationCode(16, 16), 255);
     QCOMPARE(utilisationCode(64, 64), 255);
-    QCOMPARE(utilisationCode(4, 16), utilisationCode(2));  // in the middle of both scales
+    for (const double load : {0.5, 0.7, 1.0, 1.3, 2.0}) QCOMPARE(utilisationCode(load, 64), utilisationCode(load));
+    QVERIFY(utilisationCode(4, 16) < utilisationCode(4) && utilisationCode(4, 64) < utilisationCode(16, 64));
+    const auto weights =
+        utilisationWeights(64);  // of cells that share a pixel, the one with the largest weight is drawn
+    QVERIFY(weights[utilisationCode(16, 64)] > weights[kZeroLoadCode]);
+    QVERIFY(weights[utilisationCode(3, 64)] < weights[kZeroLoadCode]);
+    QVERIFY(weights[utilisationCode(1 / 64.0, 64)] < weights[kZeroLoadCode]);
     QCOMPARE(utilisationCode(1, 64), utilisationCode(1));
     QCOMPARE(utilisationCode(0, 64), kZeroLoadCode);
     QCOMPARE(utilisationCode(NAN, 16), kNoDataCode);

@@ -14,6 +14,7 @@ namespace moescope {
 namespace {
 
 constexpr double kToldShare = 0.01;   // share of lost values above which the answer names the operand
+constexpr int kNameGap = 2;           // pixels between the names of two operands
 constexpr double kGroupGap = 4;       // pixels between the columns of two weights
 constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
 
@@ -312,7 +313,7 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
     const auto fits = [&](double size) {
       painter.setFont(scaledFont(normal, size));
       return std::ranges::all_of(row, [&](const Heading& heading) {
-        return painter.fontMetrics().horizontalAdvance(heading.forms.value(form)) <= span(heading).width();
+        return painter.fontMetrics().horizontalAdvance(heading.forms.value(form)) + kGroupGap <= span(heading).width();
       });
     };
     while (!fits(1) && !fits(kSmallLabel)) ++form;  // beyond the last form the texts are empty
@@ -338,12 +339,12 @@ void QuantizationErrorPanel::paintOperands(QPainter& painter) const {
   const auto name = [&](int column) { return QString::fromLatin1(operand_name(tensors_[column].operand)); };
   for (int column = 0; column < view_->columns(); ++column)
     widest = std::max(widest, painter.fontMetrics().horizontalAdvance(name(column)));
-  if (widest > room) painter.setFont(scaledFont(usual, kSmallLabel));
+  if (widest + kNameGap > room) painter.setFont(scaledFont(usual, kSmallLabel));
   const QFontMetrics metrics(painter.font());
   const double top = view_->cellsRect().bottom() + kSpace4;
   painter.setPen(mutedText(palette()));
   for (int column = 0; column < view_->columns(); ++column)
-    if (metrics.horizontalAdvance(name(column)) <= room)
+    if (metrics.horizontalAdvance(name(column)) + kNameGap <= room)
       painter.drawText(QRectF(view_->cellRect(0, column).left(), top, room, metrics.height()), Qt::AlignCenter,
                        name(column));
   painter.setFont(usual);

@@ -62,7 +62,10 @@ int loadLimit(double largest_load) {
 }
 
 std::uint8_t utilisationCode(double utilisation, int limit) {
-  return utilisation <= 0 ? kZeroLoadCode : divergingCode((1 + std::log2(utilisation) / std::log2(limit)) / 2);
+  if (utilisation <= 0) return kZeroLoadCode;
+  const double octaves = std::log2(utilisation), distance = std::abs(octaves);
+  const double from_fair = distance <= 1 ? distance / 2 : 0.5 + (distance - 1) / (std::log2(limit) - 1) / 2;
+  return divergingCode(0.5 + std::copysign(from_fair, octaves) / 2);
 }
 
 std::uint8_t divergingCode(double position) {

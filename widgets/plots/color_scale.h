@@ -34,8 +34,8 @@ Lut matrixLut(bool dark);
 // hatched.
 inline constexpr std::uint8_t kZeroLoadCode = 1;
 Lut utilisationLut(bool dark);
-// The scale of utilisation ends at `limit` times the fair share and at 1 / limit of it; 4, or with the same colours the
-// smallest of 16, 64 and 256 that reaches the largest load.
+// The scale of utilisation ends at `limit` times the fair share and at 1 / limit of it: 4, or the smallest of 16, 64
+// and 256 that reaches the largest load. From half to twice the fair share all scales have the same colours.
 int loadLimit(double largest_load);
 std::uint8_t utilisationCode(double utilisation, int limit = 4);
 // Code of a position 0..1 on the same colours, for another quantity; 1/2 is neutral; NaN gives kNoDataCode.

@@ -225,12 +225,12 @@ QSizeF MatrixPlot::sizeFor(const QString& widest, const QSize& margin) const {
   return {metrics.horizontalAdvance(widest) + margin.width() + 0.0, metrics.height() + margin.height() + 0.0};
 }
 
-std::array<std::uint8_t, 256> utilisationWeights() {
+std::array<std::uint8_t, 256> utilisationWeights(int limit) {
   std::array<std::uint8_t, 256> weights{};
-  const int neutral = utilisationCode(1.0);
-  for (int code = 2; code < 256; ++code) weights[code] = static_cast<std::uint8_t>(1 + std::abs(code - neutral));
-  weights[255] = 255;
-  weights[kZeroLoadCode] = 254;
+  const int neutral = utilisationCode(1.0), hot = utilisationCode(4, limit);
+  for (int code = 2; code < hot; ++code) weights[code] = std::min(1 + std::abs(code - neutral), hot - 2);
+  weights[kZeroLoadCode] = hot - 1;
+  for (int code = hot; code < 256; ++code) weights[code] = code;
   return weights;
 }
 

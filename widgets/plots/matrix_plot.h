@@ -88,8 +88,9 @@ class MatrixPlot : public PlotFrame {
 };
 
 // Weights for setWeights(). On a diverging scale the value farthest from neutral has the largest weight, and "no token"
-// outweighs all but the highest load, so that it does not vanish; on a sequential scale the largest value does.
-std::array<std::uint8_t, 256> utilisationWeights();
+// outweighs all but loads of four fair shares or more, so that it does not vanish; on a sequential scale the largest
+// value does.
+std::array<std::uint8_t, 256> utilisationWeights(int limit = 4);
 std::array<std::uint8_t, 256> sequentialWeights();
 
 }  // namespace moescope

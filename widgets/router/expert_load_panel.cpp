@@ -88,7 +88,6 @@ void ExpertLoadPanel::buildStack() {
     return FigureTarget{
         .key = "utilisation", .layer = stack_->layerAt(row), .expert = stack_->expertAt(row), .step = step};
   };
-  stack_->setWeights(utilisationWeights());
   stack_->setHatched(kZeroLoadCode);
   connect(stack_, &TimeHeatMap::rowClicked, this, [this](int row) {
     if (stack_->layerAt(row) < 0) return;
@@ -116,7 +115,6 @@ void ExpertLoadPanel::buildMatrix() {
     paintMaxVio(painter);
   };
   matrix_->setLegendElsewhere();
-  matrix_->setWeights(utilisationWeights());
   matrix_->setHatched(kZeroLoadCode);
   connect(matrix_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
     selection_->setLayer(routerAt(row).layer);
@@ -237,6 +235,7 @@ void ExpertLoadPanel::refillStack() {
   stack_->setLayers(std::move(layers), experts, orders);
   stack_->setWindow(&window());
   stack_->setLegend(utilisationLegend(isDark(palette()), limit()));
+  stack_->setWeights(utilisationWeights(limit()));
   stack_->setSource(source, stack_->rowCount());
   stack_->setHeld(history.count() < history.steps().size());  // for logs that have a load at some steps only
   noteColumns(stack_, summary_->currentText());
@@ -266,6 +265,7 @@ void ExpertLoadPanel::refillMatrix() {
   }
   matrix_->setCells(rows, columns, std::move(codes));
   matrix_->setLegend(utilisationLegend(isDark(palette()), limit));
+  matrix_->setWeights(utilisationWeights(limit));
   matrix_->setExtraMargins(
       {0, 0, matrix_->width() >= withType(kMinWidthOfBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0,
        0});
@@ -400,7 +400,7 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
                                   : QString();
   return {"Who gets the tokens?",
           {expert_text + uneven_text + none, expert_text + uneven_text, expert_text,
-           QString("Expert %1 of layer %2").arg(fullest).arg(layer)}};
+           QString("Expert %1 of layer %2: %3 \u00d7").arg(fullest).arg(layer).arg(formatValue(largest + 1, 3))}};
 }
 
 // "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.
