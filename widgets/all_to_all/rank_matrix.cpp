@@ -96,7 +96,7 @@ int RankMatrix::figureHeight() const {
 
 RankMatrix::Parts RankMatrix::parts() const {
   const int gap = withType(kSpace16), least = withType(kMinMatrix);
-  const int top = isLow() ? 0 : fontMetrics().height() + kSpace8;
+  const int top = isLow() ? fontMetrics().height() / 2 : fontMetrics().height() + kSpace8;
   const QRect room = rect().adjusted(leftMargin(), top, -1, -bottomMargin());
   const int bars = std::clamp(room.height() / 4, withType(kMinBars), withType(kMaxBars));
   const bool has_bars = room.height() - bars - kSpace8 >= least;
