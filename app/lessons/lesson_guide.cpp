@@ -10,7 +10,6 @@
 #include "app/session/run_session.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/plots/axis.h"

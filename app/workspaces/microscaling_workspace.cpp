@@ -85,8 +85,4 @@ void MicroscalingWorkspace::showTensors() {
   for (QDockWidget* dock : {tensors_, map_, microscope_}) bringIntoView(dock);
 }
 
-void MicroscalingWorkspace::showMicroscope() {
-  bringIntoView(microscope_);
-}
-
 }  // namespace moescope

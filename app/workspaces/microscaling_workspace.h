@@ -18,7 +18,7 @@ class MicroscalingWorkspace : public Workspace {
   void setDefaultSizes() override;
   TensorLab* tensorLab() const { return tensor_lab_; }
   void showTensors();  // brings the list of tensors and the map of block scales to the front
-  void showMicroscope();
+  void showMicroscope() { bringIntoView(microscope_); }
 
  private:
   void bringUpError();

@@ -5,7 +5,6 @@
 #include <QVBoxLayout>
 #include <cmath>
 
-#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"

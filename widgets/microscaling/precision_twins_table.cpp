@@ -55,7 +55,6 @@ QString fitText(const PrecisionScan& scan) {
              : QString("Published recipes %1 and %2 stay %3").arg(within.join(QStringLiteral(", ")), last, target);
 }
 
-// Returns two cells of CSV: mean and interval.
 bool toldApart(const FigureOfPieces& behind) {
   return behind.mean > behind.interval;  // false if the interval is NaN
 }

@@ -235,7 +235,6 @@ void QuantizationErrorPanel::markCurrent() {
 }
 
 bool QuantizationErrorPanel::holds(const QString& text, int lines) const {
-  if (view_->columns() == 0) return true;
   const QFontMetricsF metrics(view_->font());
   const QRectF cell = view_->cellRect(0, 0);
   return cell.width() >= metrics.horizontalAdvance(text) + 2 &&

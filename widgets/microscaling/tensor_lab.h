@@ -70,13 +70,12 @@ class TensorLab : public QObject {
   struct Element {
     std::size_t row, col;
   };
-  // Samples the blocks of a captured operand.
   struct RankedBlock {
     std::size_t line, block;
     std::uint64_t lost;  // values that become zero or are clipped
     double sqnr_db;
   };
-  std::vector<RankedBlock> rankedBlocks() const;  // those that lose most first
+  std::vector<RankedBlock> rankedBlocks() const;  // a sample, those that lose most first
   void openRanked(std::size_t rank);
   Element elementAt(std::size_t block_size) const;
   void openElement(Element at);
