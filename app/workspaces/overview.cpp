@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kLeastRow = 146, kLeastRowOfColumn = 240;  // least height of a row of panels
 constexpr double kLeftShare = 0.33;                      // share of the width
-constexpr std::array kLeftShares{0.35, 0.31, 0.34};      // shares of the height: loss, all-to-all, quantization error
+constexpr std::array kLeftShares{0.37, 0.31, 0.32};      // shares of the height: loss, all-to-all, quantization error
 // Shares of the height in one column; the second panel is the expert load.
 constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};
 
