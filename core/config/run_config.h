@@ -88,9 +88,9 @@ struct RouterConfig {
   bool force_balance = false;  // round-robin, as in the published throughput runs
   TokenDrop token_drop = TokenDrop::none;
   double capacity_factor = 0.0;  // largest load of an expert, in fair shares; 0: off. token_drop none counts the excess
-  int n_hash_layers = 0;    // first MoE layers, in which a table gives each byte its experts (model/moe/router.h)
-  double gate_noise = 0.0;  // standard deviation of the noise on the logits that choose experts; 0: none
-  bool frozen = false;      // gate and expert_bias do not change
+  int n_hash_layers = 0;         // first MoE layers, in which a table gives each byte its experts (model/moe/router.h)
+  double gate_noise = 0.0;       // standard deviation of the noise on the logits that choose experts; 0: none
+  bool frozen = false;           // gate and expert_bias do not change
   std::string killed_experts = {};  // experts that cannot be chosen; core/config/expert_list.h, also for the next two
   std::string pinned_bias = {};     // expert_bias fixed to these values
   std::string initial_bias = {};    // expert_bias before the first step
@@ -102,7 +102,7 @@ struct RouterConfig {
   bool replay = false;         // a twin uses the experts that run A chose, at every token (R3)
 };
 
-// core/model/muon.h describes Muon and its scales.
+// core/model/optimizer.h describes Muon and its scales.
 enum class OptimizerName : std::uint8_t { adamw, muon };
 enum class MuonScale : std::uint8_t { match_rms_adamw, original, spectral };
 
@@ -123,13 +123,14 @@ struct OptimizerConfig {
   bool muon_nesterov = true;
   MuonScale muon_scale = MuonScale::match_rms_adamw;
   bool muon_bf16 = false;  // operands and results of Muon's matrix products are rounded to BF16
-  // Formats in which weights and moments are stored between two steps (core/model/stored_state.h).
+  // Formats in which weights and moments are stored between two steps (core/model/optimizer.h).
   StoredFormat master_format = StoredFormat::fp32;
   StoredFormat moment1_format = StoredFormat::fp32, moment2_format = StoredFormat::fp32;
   std::string fault_missing_experts = {};  // experts whose weights the optimizer does not have
   double fault_expert_gradient = 1;        // factor of the gradients of routed experts
   bool update_stochastic = false;          // rounds weights in BF16 up or down at random
-  double qk_clip = 0;  // attention score to which heads with larger ones are scaled down (core/model/qk_clip.h); 0: off
+  double qk_clip =
+      0;  // attention score to which heads with larger ones are scaled down (core/model/optimizer.h); 0: off
 };
 
 // 4over6 of NVFP4 (core/numerics/scale_rules.h). mae, mse: the error by which one of two scales of a block is chosen.

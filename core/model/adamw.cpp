@@ -1,4 +1,4 @@
-#include "core/model/adamw.h"
+#include "core/model/optimizer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,10 +5,8 @@
 #include <string>
 
 #include "core/config/expert_list.h"
-#include "core/model/adamw.h"
 #include "core/model/moe/bias_rules.h"
-#include "core/model/qk_clip.h"
-#include "core/model/stored_state.h"
+#include "core/model/optimizer.h"
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/size.h"
 

@@ -13,7 +13,7 @@
 #include "core/config/run_config.h"
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/phase_clock.h"
-#include "core/model/muon.h"
+#include "core/model/optimizer.h"
 #include "core/model/text/dataset.h"
 #include "core/model/transformer.h"
 

@@ -1,4 +1,4 @@
-#include "core/model/muon.h"
+#include "core/model/optimizer.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/model/muon.cpp"
@@ -26,24 +26,21 @@ HWY_INLINE Lanes<T> between(Lanes<T> start, Lanes<T> end, T weight) {
 }
 
 template <class T>
-HWY_INLINE void prepare_body(T momentum, bool nesterov, T gradient_scale, std::size_t count, const T* gradients,
-                             T* moment, T* prepared, T take) {
+HWY_INLINE void prepare_body(const MuonFactors<T>& k, std::size_t count, const T* gradients, T* moment, T* prepared) {
   for (std::size_t i = 0; i < count; i += kLanes<T>) {
     const std::size_t n = count - i;
-    const Lanes<T> g = load_first(gradients + i, n) * gradient_scale;
-    const Lanes<T> m = between(load_first(moment + i, n), g, take);
+    const Lanes<T> g = load_first(gradients + i, n) * k.gradient_scale;
+    const Lanes<T> m = between(load_first(moment + i, n), g, k.take);
     store_first(moment + i, m, n);
-    store_first(prepared + i, nesterov ? between(g, m, momentum) : m, n);
+    store_first(prepared + i, k.nesterov ? between(g, m, k.momentum) : m, n);
   }
 }
 
-void prepare_float(float momentum, bool nesterov, float gradient_scale, std::size_t count, const float* gradients,
-                   float* moment, float* prepared, float take) {
-  prepare_body(momentum, nesterov, gradient_scale, count, gradients, moment, prepared, take);
+void prepare_float(const MuonFactors<float>& k, std::size_t count, const float* g, float* m, float* u) {
+  prepare_body(k, count, g, m, u);
 }
-void prepare_double(double momentum, bool nesterov, double gradient_scale, std::size_t count, const double* gradients,
-                    double* moment, double* prepared, double take) {
-  prepare_body(momentum, nesterov, gradient_scale, count, gradients, moment, prepared, take);
+void prepare_double(const MuonFactors<double>& k, std::size_t count, const double* g, double* m, double* u) {
+  prepare_body(k, count, g, m, u);
 }
 
 }  // namespace
@@ -57,14 +54,6 @@ namespace {
 
 HWY_EXPORT(prepare_float);
 HWY_EXPORT(prepare_double);
-
-void prepare(float mu, bool nesterov, float scale, std::size_t count, const float* g, float* m, float* u, float take) {
-  HWY_DYNAMIC_DISPATCH(prepare_float)(mu, nesterov, scale, count, g, m, u, take);
-}
-void prepare(double mu, bool nesterov, double scale, std::size_t count, const double* g, double* m, double* u,
-             double take) {
-  HWY_DYNAMIC_DISPATCH(prepare_double)(mu, nesterov, scale, count, g, m, u, take);
-}
 
 constexpr int kIterations = 5;
 constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kMinNorm = 1e-7;
@@ -181,12 +170,11 @@ double muon_ratio(MuonScale scale, int rows, int cols) {
   return 1;
 }
 
-template <class T>
-void muon_prepare(const OptimizerConfig& config, double gradient_scale, std::size_t count, const T* gradients,
-                  T* momentum, T* prepared) {
-  const T scale = static_cast<T>(gradient_scale), mu = static_cast<T>(config.muon_momentum),
-          take = static_cast<T>(1 - config.muon_momentum);
-  prepare(mu, config.muon_nesterov, scale, count, gradients, momentum, prepared, take);
+void muon_prepare(const MuonFactors<float>& factors, std::size_t count, const float* g, float* m, float* u) {
+  HWY_DYNAMIC_DISPATCH(prepare_float)(factors, count, g, m, u);
+}
+void muon_prepare(const MuonFactors<double>& factors, std::size_t count, const double* g, double* m, double* u) {
+  HWY_DYNAMIC_DISPATCH(prepare_double)(factors, count, g, m, u);
 }
 
 template <class T>
@@ -198,22 +186,22 @@ template <class T>
 void muon_update(const OptimizerConfig& config, double lr, double gradient_scale, std::span<const MuonMatrix> matrices,
                  const T* gradients, T* weights, T* momentum) {
   const T decay = static_cast<T>(1 - lr * config.weight_decay);
+  const MuonFactors<T> factors(config, gradient_scale);
   parallel_for(static_cast<int>(matrices.size()), [&](int i) {
     const MuonMatrix& m = matrices[i];
     const Matrix<T> w(weights + m.offset, m.rows, m.cols);
     const Index count = w.size();
     const Matrix<T> prepared(thread_scratch<T>(2 * count + steps_scratch(w)), m.rows, m.cols);
     const Matrix<T> direction(prepared.data + count, m.rows, m.cols);
-    muon_prepare(config, gradient_scale, count, gradients + m.offset, momentum + m.offset, prepared.data);
+    muon_prepare(factors, count, gradients + m.offset, momentum + m.offset, prepared.data);
     orthogonalise_in<T>(config.muon_bf16, prepared, direction, direction.data + count);
     const T step = static_cast<T>(lr * muon_ratio(config.muon_scale, m.rows, m.cols));
     for (Index k = 0; k < count; ++k) w.data[k] = w.data[k] * decay - step * direction.data[k];
   });
 }
 
-#define INSTANTIATE(T)                                                                          \
-  template void muon_prepare<T>(const OptimizerConfig&, double, std::size_t, const T*, T*, T*); \
-  template void orthogonalise<T>(bool, ConstMatrix<T>, Matrix<T>);                              \
+#define INSTANTIATE(T)                                             \
+  template void orthogonalise<T>(bool, ConstMatrix<T>, Matrix<T>); \
   template void muon_update<T>(const OptimizerConfig&, double, double, std::span<const MuonMatrix>, const T*, T*, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -1,9 +1,8 @@
-#include "core/model/qk_clip.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/model/optimizer.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

@@ -1,7 +1,6 @@
-#include "core/model/stored_state.h"
-
 #include <bit>
 
+#include "core/model/optimizer.h"
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/threads.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/files/tensors/safetensors.h"
-#include "core/model/muon.h"
+#include "core/model/optimizer.h"
 #include "core/numerics/size.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"
@@ -170,7 +170,7 @@ void check_case(const Case& c) {
   for (std::size_t s = 0; s < c.steps; ++s) {
     const Floats gradient = c.step("grad", s), before = momentum, weight_before = weight;
     Floats prepared(momentum.size());
-    muon_prepare(c.config, 1, momentum.size(), gradient.data(), momentum.data(), prepared.data());
+    muon_prepare(MuonFactors<float>(c.config, 1), momentum.size(), gradient.data(), momentum.data(), prepared.data());
     all_within(momenta, momentum, c.step("momentum", s), 0, 1e-6);
     all_within(prepared_tally, prepared, c.step("prepared", s), 0, 1e-6);
     const Floats f32 = directions<float>(c, false, prepared), bf16 = directions<float>(c, true, prepared);

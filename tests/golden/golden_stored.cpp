@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "core/files/tensors/safetensors.h"
-#include "core/model/adamw.h"
 #include "core/model/layers/linear.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/model/moe/bias_rules.h"
-#include "core/model/stored_state.h"
+#include "core/model/optimizer.h"
 #include "core/numerics/bf16_rounding.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"

@@ -28,31 +28,31 @@ HWY_INLINE void forward_row(const T* x, std::size_t dim, const T* weight, T eps,
 }
 
 template <class T>
-HWY_INLINE void backward_row(const T* dy, const T* x, T inv, std::size_t dim, const T* weight, T* dx, bool accumulate,
-                             T* dweight) {
+HWY_INLINE void backward_row(ConstMatrix<T> dy, const RmsNorm<T>& norm, Index r, T* dx, bool accumulate, T* dweight) {
+  const T *g = dy.row(r), *x = norm.x.row(r), *weight = norm.weight, inv = norm.inv[r];
+  const std::size_t dim = dy.cols;
   Lanes<T> sum = zero<T>();
   for (std::size_t i = 0; i < dim; i += kLanes<T>) {
     const std::size_t n = dim - i;
-    sum = fused(load_first(dy + i, n) * load_first(weight + i, n), load_first(x + i, n), sum);
+    sum = fused(load_first(g + i, n) * load_first(weight + i, n), load_first(x + i, n), sum);
   }
   const T pull = sum_of(sum) * inv * inv * inv / static_cast<T>(dim);
   for (std::size_t i = 0; i < dim; i += kLanes<T>) {
     const std::size_t n = dim - i;
-    const Lanes<T> d = load_first(dy + i, n), v = load_first(x + i, n), w = load_first(weight + i, n);
+    const Lanes<T> d = load_first(g + i, n), v = load_first(x + i, n), w = load_first(weight + i, n);
     const Lanes<T> gradient = fused(w * inv, d, -(v * pull));
     store_first(dx + i, accumulate ? load_first(dx + i, n) + gradient : gradient, n);
     store_first(dweight + i, fused(d * v, splat(inv), load_first(dweight + i, n)), n);
   }
 }
 
-#define MOESCOPE_ROWS(T)                                                                                     \
-  void forward_rows_##T(const Matrix<const T>& x, const T* weight, T eps, const Matrix<T>& y, T* inv) {      \
-    for (Index r = 0; r < x.rows; ++r) forward_row(x.row(r), x.cols, weight, eps, y.row(r), inv + r);        \
-  }                                                                                                          \
-  void backward_rows_##T(const Matrix<const T>& dy, const Matrix<const T>& x, const T* weight, const T* inv, \
-                         const Matrix<T>& dx, bool accumulate, T* dweight) {                                 \
-    for (Index r = 0; r < x.rows; ++r)                                                                       \
-      backward_row(dy.row(r), x.row(r), inv[r], x.cols, weight, dx.row(r), accumulate, dweight);             \
+#define MOESCOPE_ROWS(T)                                                                                          \
+  void forward_rows_##T(const Matrix<const T>& x, const T* weight, T eps, const Matrix<T>& y, T* inv) {           \
+    for (Index r = 0; r < x.rows; ++r) forward_row(x.row(r), x.cols, weight, eps, y.row(r), inv + r);             \
+  }                                                                                                               \
+  void backward_rows_##T(const Matrix<const T>& dy, const RmsNorm<T>& norm, const Matrix<T>& dx, bool accumulate, \
+                         T* dweight) {                                                                            \
+    for (Index r = 0; r < dy.rows; ++r) backward_row<T>(dy, norm, r, dx.row(r), accumulate, dweight);             \
   }
 MOESCOPE_ROWS(float)
 MOESCOPE_ROWS(double)
@@ -112,7 +112,7 @@ void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, 
     const Index count = last - first;
     T* slice_dgain = partial.row(first / kSliceRows);
     std::fill_n(slice_dgain, dim, T{0});
-    backward_rows<T>()(dy.row_block(first, count), norm.x.row_block(first, count), norm.weight, norm.inv + first,
+    backward_rows<T>()(dy.row_block(first, count), {norm.x.row_block(first, count), norm.weight, norm.inv + first},
                        dx.row_block(first, count), accumulate, slice_dgain);
   });
   const Index shards = gradient.shard_rows > 0 ? rows / gradient.shard_rows : 1;

@@ -1,13 +1,11 @@
-#include "core/model/tokenizer/decoder.h"
-
 #include <charconv>
 #include <optional>
 #include <utility>
 
 #include "core/files/text/text_encoding.h"
 #include "core/model/tokenizer/characters.h"
-#include "core/model/tokenizer/metaspace.h"
 #include "core/model/tokenizer/pattern.h"
+#include "core/model/tokenizer/text_steps.h"
 
 namespace moescope {
 namespace {

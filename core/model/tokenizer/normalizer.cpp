@@ -1,4 +1,4 @@
-#include "core/model/tokenizer/normalizer.h"
+#include "core/model/tokenizer/text_steps.h"
 
 #include <unicode/brkiter.h>
 #include <unicode/bytestream.h>

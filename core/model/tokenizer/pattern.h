@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/model/tokenizer/json_place.h"
-#include "core/model/tokenizer/text_budget.h"
+#include "core/model/tokenizer/text_steps.h"
 
 U_NAMESPACE_BEGIN
 class RegexMatcher;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/model/tokenizer/json_place.h"
-#include "core/model/tokenizer/text_budget.h"
+#include "core/model/tokenizer/text_steps.h"
 
 namespace moescope {
 

@@ -1,23 +1,167 @@
 #include "core/model/tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/files/input_file.h"
 #include "core/files/text/json_line.h"
-#include "core/model/tokenizer/added_tokens.h"
 #include "core/model/tokenizer/characters.h"
-#include "core/model/tokenizer/decoder.h"
+#include "core/model/tokenizer/flat_table.h"
 #include "core/model/tokenizer/json_place.h"
-#include "core/model/tokenizer/normalizer.h"
-#include "core/model/tokenizer/pre_tokenizer.h"
+#include "core/model/tokenizer/text_steps.h"
 #include "core/model/tokenizer/token_model.h"
 
 namespace moescope {
 namespace {
+
+constexpr std::size_t kMaxAdded = 100'000;
+constexpr std::size_t kLongestAdded = 1000;  // bytes; limited because the search starts at every byte of a text
+
+// True if neither the character before `begin` nor the character at `end` is a word character.
+bool is_single_word(std::string_view text, std::size_t begin, std::size_t end) {
+  if (begin > 0 && is_word_character(previous_character(text, begin))) return false;
+  return end == text.size() || !is_word_character(next_character(text, end));
+}
+
+std::size_t blanks_begin_before(std::string_view text, std::size_t at) {
+  for (std::size_t before = at; at > 0; at = before)
+    if (!is_white_space(previous_character(text, before))) break;
+  return at;
+}
+
+std::size_t blanks_end_behind(std::string_view text, std::size_t at) {
+  for (std::size_t behind = at; at < text.size(); at = behind)
+    if (!is_white_space(next_character(text, behind))) break;
+  return at;
+}
+
+// Tokens that are found in a text before it is cut into pieces: the "added_tokens" of tokenizer.json, such as
+// "<|endoftext|>".
+struct AddedToken {
+  std::string content;
+  std::string found_as;                          // the content, normalized if `normalized`
+  bool single_word = false;                      // matches only if no word character is next to it
+  bool left_strip = false, right_strip = false;  // a match includes the white space before it, after it
+  bool normalized = false;                       // is searched for in the normalized text, not in the original one
+  bool special = false;                          // left out when ids are decoded without special tokens
+};
+
+class AddedTokens {
+ public:
+  // A part of a text: an added token, or the text between two of them.
+  struct Part {
+    std::size_t begin = 0, end = 0;
+    std::optional<TokenId> id;  // nullopt for text between added tokens
+  };
+
+  // Reads the list. A token whose content is in the model's vocabulary keeps its id there. The other tokens get the
+  // ids after those of the vocabulary, in the order of the list, as in the `tokenizers` package. `normalized(text)`
+  // returns the normalized text. Throws Unreadable naming the key.
+  AddedTokens(const std::optional<JsonPlace>& list, const Vocabulary& model,
+              const std::function<std::string(std::string_view)>& normalized);
+
+  // Returns the parts of `text` in order, split at the tokens whose AddedToken::normalized is `normalized`; the longest
+  // match wins.
+  std::vector<Part> split(std::string_view text, bool normalized) const;
+  const AddedToken* find(TokenId id) const {  // nullptr if no added token has this id
+    const auto found = tokens_.find(id);
+    return found != tokens_.end() ? &found->second : nullptr;
+  }
+  std::optional<TokenId> id_of(std::string_view content) const {
+    const auto found = ids_.find(std::string(content));
+    return found != ids_.end() ? std::optional(found->second) : std::nullopt;
+  }
+  TokenId end() const { return end_; }  // one more than the largest id; 0 without added tokens
+
+ private:
+  void read(const JsonPlace& place, const Vocabulary& model,
+            const std::function<std::string(std::string_view)>& normalized);
+  void build_tries();
+
+  std::unordered_map<TokenId, AddedToken> tokens_;
+  std::unordered_map<std::string, TokenId> ids_;  // by content
+  ByteTrie as_written_{0}, as_normalized_{0};
+  TokenId end_ = 0;
+};
+
+AddedTokens::AddedTokens(const std::optional<JsonPlace>& list, const Vocabulary& model,
+                         const std::function<std::string(std::string_view)>& normalized) {
+  if (!list) return;
+  std::unordered_set<std::int64_t> ids;
+  for (const JsonPlace& place : list->items(kMaxAdded)) {
+    const JsonPlace id = place.at("id");
+    if (!ids.insert(id.whole(0, kMaxTokens - 1)).second) id.fail("is that of another added token");
+    read(place, model, normalized);
+  }
+  build_tries();
+}
+
+void AddedTokens::read(const JsonPlace& place, const Vocabulary& model,
+                       const std::function<std::string(std::string_view)>& normalized) {
+  AddedToken token;
+  token.content = place.at("content").text();
+  if (token.content.empty()) return;
+  if (token.content.size() > kLongestAdded)
+    place.at("content").fail("has more than " + std::to_string(kLongestAdded) + " bytes");
+  token.single_word = place.flag("single_word", false);
+  token.left_strip = place.flag("lstrip", false);
+  token.right_strip = place.flag("rstrip", false);
+  token.special = place.flag("special", false);
+  token.normalized = place.flag("normalized", !token.special);
+  token.found_as = token.normalized ? normalized(token.content) : token.content;
+
+  std::optional<TokenId> id = id_of(token.content);
+  if (!id) id = model.id_of(token.content);
+  if (!id) id = std::max(end_, static_cast<TokenId>(model.distinct()));
+  if (*id >= kMaxTokens) place.fail("there are more than " + std::to_string(kMaxTokens) + " tokens");
+  end_ = std::max(end_, *id + 1);
+  ids_[token.content] = *id;
+  tokens_[*id] = std::move(token);
+}
+
+void AddedTokens::build_tries() {
+  std::size_t written = 0, normalized = 0;
+  for (const auto& [id, token] : tokens_) (token.normalized ? normalized : written) += token.found_as.size();
+  as_written_ = ByteTrie(written);
+  as_normalized_ = ByteTrie(normalized);
+  std::vector<TokenId> in_order;
+  for (const auto& [id, token] : tokens_) in_order.push_back(id);
+  std::ranges::sort(in_order);
+  for (const TokenId id : in_order) {
+    const AddedToken& token = tokens_.at(id);
+    if (!token.found_as.empty()) (token.normalized ? as_normalized_ : as_written_).add(token.found_as, id);
+  }
+}
+
+std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool normalized) const {
+  const ByteTrie& trie = normalized ? as_normalized_ : as_written_;
+  std::vector<Part> parts;
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    Part found{at, at, std::nullopt};
+    trie.each_prefix(text.substr(at), [&](std::size_t length, TokenId id) { found = {at, at + length, id}; });
+    if (!found.id) {
+      ++at;
+      continue;
+    }
+    at = found.end;
+    const AddedToken& token = tokens_.at(*found.id);
+    if (token.single_word && !is_single_word(text, found.begin, found.end)) continue;
+    if (token.left_strip) found.begin = std::max(blanks_begin_before(text, found.begin), done);
+    if (token.right_strip) found.end = blanks_end_behind(text, found.end);
+    if (done < found.begin) parts.push_back({done, found.begin, std::nullopt});
+    parts.push_back(found);
+    done = found.end;
+  }
+  if (done < text.size()) parts.push_back({done, text.size(), std::nullopt});
+  return parts;
+}
 
 // A cache of the tokens of pieces, because most words of a text occur again.
 class WordCache {

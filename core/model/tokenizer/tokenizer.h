@@ -36,7 +36,7 @@ class Tokenizer {
 
   // May be called from any thread. Bytes that are not UTF-8 are read as U+FFFD. Throws std::runtime_error "PATH: why"
   // if the vocabulary lacks a character and has no token for unknown ones, or if the text takes more work or memory
-  // than a text of its length should (text_budget.h).
+  // than a text of its length should (TextBudget).
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokenUse use = SpecialTokenUse::with) const;
   // Ids without a token are left out. Throws std::runtime_error "PATH: why" if a regular expression takes too long.
   std::string decode(std::span<const std::int32_t> ids, SpecialTokenUse use = SpecialTokenUse::without) const;

@@ -139,8 +139,9 @@ Tile decoded(const Tile& t, const auto& convert) {
 }
 
 // Adds the statistics of a converted batch. block_at(tile, i) returns block i of `tile`, which has decoded values.
-void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sums, const Tile& t, const auto& convert,
-               const auto& block_at, ScaleCounts& counts, QuantSums& sums) {
+void add_batch(const Scaling& s, const BlockBatch& b, const Tile& t, const auto& convert, const auto& block_at,
+               ScaleCounts& counts, QuantSums& sums) {
+  const BatchSums batch_sums = convert(t);
   if (b.top_code < 255) {
     const BlockSums blocks = sum_blocks(b, batch_sums.unit);
     if (squares_hold(b, batch_sums, blocks.x2)) {
@@ -223,7 +224,7 @@ void quantize_row_batch(const Scaling& s, const Tile& t, Index width, ScaleCount
     for (Index i = 0; i < b.count; ++i) note_scale(t, i / per_row, i % per_row * width, b.decode[i]);
   const auto convert = [&](const Tile& tile) { return convert_rows(s, tile, width, b); };
   add_batch(
-      s, b, convert(t), t, convert,
+      s, b, t, convert,
       [&](const Tile& whole, Index i) { return whole.block(i / per_row, i % per_row * width, 1, width); }, counts,
       sums);
 }
@@ -250,8 +251,7 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
     return all;
   };
   add_batch(
-      s, b, convert(t), t, convert, [](const Tile& whole, Index i) { return whole.block(0, i, whole.in.rows, 1); },
-      counts, sums);
+      s, b, t, convert, [](const Tile& whole, Index i) { return whole.block(0, i, whole.in.rows, 1); }, counts, sums);
 }
 
 // Quantizes a row of squares, each of which is a block of the batch. Squares are converted as rows of sixteen values.
@@ -286,8 +286,7 @@ void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
     for (Index i = 0; i < rows.count; ++i) squares.x2[i % per_row] += rows.x2[i];
     return converted;
   };
-  const BatchSums converted = convert(t);
-  add_batch(s, squares, converted, t, convert, square_of, counts, sums);
+  add_batch(s, squares, t, convert, square_of, counts, sums);
 }
 
 }  // namespace

@@ -4,10 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "core/model/adamw.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/model/layers/swiglu.h"
-#include "core/model/muon.h"
+#include "core/model/optimizer.h"
 #include "tests/support/processors.h"
 #include "tests/support/sample_matrices.h"
 
@@ -70,7 +69,7 @@ Bits muon_results() {
     for (const double momentum : {0.95, 0.3}) {
       config.muon_nesterov = nesterov, config.muon_momentum = momentum;
       std::vector<T> moment = numbers<T>(kSize, 2), prepared(kSize);
-      muon_prepare(config, 0.9, kSize, numbers<T>(kSize, 1).data(), moment.data(), prepared.data());
+      muon_prepare(MuonFactors<T>(config, 0.9), kSize, numbers<T>(kSize, 1).data(), moment.data(), prepared.data());
       append(bits, moment);
       append(bits, prepared);
     }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/model/learner.h"
-#include "core/model/muon.h"
+#include "core/model/optimizer.h"
 
 namespace moescope {
 namespace {

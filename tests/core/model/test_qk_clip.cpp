@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/model/learner.h"
-#include "core/model/qk_clip.h"
+#include "core/model/optimizer.h"
 #include "core/model/text/dataset.h"
 #include "tests/support/small_run.h"
 

@@ -10,7 +10,7 @@
 
 #include "core/model/learner.h"
 #include "core/model/moe/bias_rules.h"
-#include "core/model/stored_state.h"
+#include "core/model/optimizer.h"
 #include "core/numerics/bf16_rounding.h"
 #include "tests/support/small_run.h"
 
