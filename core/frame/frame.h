@@ -249,7 +249,7 @@ const RouterFrame* find_router(const TelemetryFrame* frame, int layer);
 // imported run, as a JSON object, at its first step. kProgramMarker: the name of the program that wrote the log.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char *kSettingsMarker = "settings", *kProgramMarker = "program";
-// Kinds of markers that hold measurements of a model, as JSON (precision_scan.h, expert_scan.h).
+// Kinds of markers that hold measurements of a model, as JSON (model_scans.h).
 inline constexpr const char *kOperandsMarker = "operands", *kExpertsMarker = "experts",
                             *kSimilarityMarker = "similarity";
 // True if markers of this kind hold data of the run instead of marking a step on the timeline.

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/frame/expert_scan.h"
-#include "core/frame/precision_scan.h"
+#include "core/frame/model_scans.h"
 #include "core/recording/recording.h"
 #include "tests/support/cli_fixture.h"
 

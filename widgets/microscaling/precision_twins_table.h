@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/files/text/value_table.h"
-#include "core/frame/precision_scan.h"
+#include "core/frame/model_scans.h"
 
 namespace moescope {
 

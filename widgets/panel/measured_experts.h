@@ -8,8 +8,8 @@
 #include <map>
 #include <memory>
 
-#include "core/frame/expert_scan.h"
 #include "core/frame/frame.h"
+#include "core/frame/model_scans.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"
 

@@ -9,8 +9,7 @@
 
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/text_sources.h"
-#include "core/frame/expert_scan.h"
-#include "core/frame/precision_scan.h"
+#include "core/frame/model_scans.h"
 
 namespace moescope {
 

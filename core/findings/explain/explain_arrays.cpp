@@ -5,7 +5,7 @@
 
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
-#include "core/frame/expert_scan.h"
+#include "core/frame/model_scans.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
 

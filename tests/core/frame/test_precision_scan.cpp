@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/frame/precision_scan.h"
+#include "core/frame/model_scans.h"
 
 namespace moescope {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/config/config_check.h"
-#include "core/frame/expert_scan.h"
+#include "core/frame/model_scans.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
 #include "tests/support/live_steps.h"
