@@ -69,7 +69,9 @@ void CaptureActions::openFirst() {
   const History* history = selection_->history();
   const auto frame = selection_->quantFrame();
   const bool is_shown = workspaces_->current() == workspaces_->microscaling();
-  if (!is_shown || !frame || !tensor_lab_->tensorName().isEmpty() || recompute_ || capture_) return;
+  const bool is_open =
+      std::ranges::any_of(session_->histories(), [&](const auto& run) { return run.get() == history; });
+  if (!is_shown || !is_open || !frame || !tensor_lab_->tensorName().isEmpty() || recompute_ || capture_) return;
   const LiveRuns* live = session_->live();
   if (history->info().config_toml.empty() || (live && !live->status().running)) return;
   OperandPlace place = selection_->tensor();

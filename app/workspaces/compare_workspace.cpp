@@ -1,6 +1,7 @@
 #include "app/workspaces/compare_workspace.h"
 
 #include <QAction>
+#include <QTimer>
 #include <algorithm>
 #include <utility>
 
@@ -46,6 +47,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   connect(operand_costs_->toggleViewAction(), &QAction::triggered, this, [this] { costs_chosen_ = true; });
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::followOrigin);
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::fitTable);
+  followFont(this, [this] { QTimer::singleShot(0, this, &CompareWorkspace::keepRows); });  // after the table's type
   setEssential({table_, gap_});
   arrange();
   foldPanels();
@@ -128,15 +130,21 @@ void CompareWorkspace::fitTable() {
     applySizes();
 }
 
+// Keeps all rows of the table visible, also with the larger type of the projector view. Returns their height.
+int CompareWorkspace::keepRows() {
+  const int table = std::min(verdicts_->heightWanted(), height() * 3 / 5);
+  verdicts_->setMinimumHeight(table);
+  verdicts_->setMaximumHeight(verdicts_->heightWanted());
+  return table;
+}
+
 void CompareWorkspace::setDefaultSizes() {
   const int across = width(), down = height();
   const bool wide = across >= withType(kWideWorkspace, fontMetrics());
   if (!costs_chosen_ && !wide) operand_costs_->hide();
   if (!costs_chosen_ && wide && !of_checkpoints_ && operand_costs_->isHidden() && !flips_->isHidden())
     operand_costs_->show();
-  const int table = std::min(verdicts_->heightWanted(), down * 2 / 5);
-  verdicts_->setMinimumHeight(table);
-  verdicts_->setMaximumHeight(verdicts_->heightWanted());
+  const int table = keepRows();
   resizeDocks({table_, gap_}, {table, down - table}, Qt::Vertical);
   if (flips_->isHidden() && !load_difference_->isHidden())
     resizeDocks({gap_, load_difference_}, QList<int>(2, across / 2), Qt::Horizontal);

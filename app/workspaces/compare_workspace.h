@@ -33,6 +33,7 @@ class CompareWorkspace : public Workspace {
  private:
   void foldPanels();
   void fitTable();
+  int keepRows();
   JudgedRuns* judged_;
   VerdictStrip* strip_;
   VerdictsPanel* verdicts_;

@@ -180,7 +180,7 @@ void BlockMicroscopePanel::makeBody() {
   both->addWidget(left_side);
   both->addWidget(right);
   both->setStretchFactor(0, 1);
-  both->setSizes({620, 660});
+  both->setSizes({520, 760});
   addBody(bar_, 0);
   addBody(cards_, 0);
   addBody(both);
