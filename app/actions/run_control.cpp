@@ -175,7 +175,7 @@ void RunControl::addPresetsTo(QMenu* menu) {
         ->setToolTip(QString::fromStdString(preset_about(name)).trimmed());
   };
   for (const std::string& name : preset_names()) add(name);
-  presets->addAction("Real models side by side...", this, [this] {
+  presets->addAction("Miniatures of real models...", this, [this] {
     auto* dialog = new ModelPresetsDialog("Start %1", bar_->window());
     connect(dialog, &ModelPresetsDialog::chosen, this, &RunControl::startPreset);
     dialog->show();

@@ -31,7 +31,7 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
     : QDialog(parent), action_(action), table_(new QTableWidget), about_(new QPlainTextEdit), take_(new QPushButton) {
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("model_presets_dialog");
-  setWindowTitle("Real models in miniature");
+  setWindowTitle("Miniatures of real models");
   auto* words = quietText(
       "Routers and experts of published models at a size that trains here. The table has every setting of model and "
       "router in which these presets differ; a dash: the setting has no effect in that model. Click a column to read "
@@ -54,7 +54,7 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
     emit chosen(current());
     accept();
   });
-  auto* column = dialogColumn(this, "Real models in miniature");
+  auto* column = dialogColumn(this, "Miniatures of real models");
   column->addWidget(words);
   column->addWidget(table_, 3);
   column->addWidget(about_, 2);

@@ -263,7 +263,7 @@ QLayout* SetupForm::makeTop() {
   presets_->setFocusPolicy(Qt::StrongFocus);
   for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
   presets_->insertSeparator(presets_->count());
-  presets_->addItem("Real models side by side...");
+  presets_->addItem("Miniatures of real models...");
   connect(presets_, &QComboBox::activated, this, [this](int index) {
     index == presets_->count() - 1 ? comparePresets() : emit presetRequested(presets_->itemText(index));
     choosePreset();

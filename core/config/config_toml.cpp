@@ -334,7 +334,8 @@ bool has_effect(const RunConfig& config, Setting setting) {
 }  // namespace
 
 std::vector<std::string> model_preset_names() {
-  return {"OLMoE", "DeepSeek-V3", "gpt-oss", "Qwen3-Next", "Nemotron-3-Super", "DeepSeek-V4", "Kimi-K3"};
+  return {"mini-OLMoE",       "mini-DeepSeek-V3", "mini-gpt-oss", "mini-Qwen3-Next", "mini-Nemotron-3-Super",
+          "mini-DeepSeek-V4", "mini-Kimi-K3"};
 }
 
 std::vector<PresetSetting> model_preset_table() {

@@ -64,14 +64,14 @@ class SetupFormTest : public QObject {
     auto* table = dialog->findChild<QTableWidget*>();
     QTableWidgetItem* column = nullptr;
     for (int c = 0; c < table->columnCount(); ++c)
-      if (table->horizontalHeaderItem(c)->text() == "Kimi-K3") column = table->item(0, c);
+      if (table->horizontalHeaderItem(c)->text() == "mini-Kimi-K3") column = table->item(0, c);
     QVERIFY(column);
     table->setCurrentItem(column);
     QVERIFY(dialog->findChild<QPlainTextEdit*>()->toPlainText().contains("896, 16"));
     for (QPushButton* button : dialog->findChildren<QPushButton*>())
       if (button->text() == "Fill the form with Kimi-K3") button->click();
     QCOMPARE(wanted.size(), 1);
-    QCOMPARE(wanted[0][0].toString(), QString("Kimi-K3"));
+    QCOMPARE(wanted[0][0].toString(), QString("mini-Kimi-K3"));
   }
 
   void rowsThatCannotMatterAreAway() {

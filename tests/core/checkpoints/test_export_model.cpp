@@ -162,9 +162,10 @@ TEST(ExportModel, settings_that_count_only_with_others_are_refused_or_noted) {
 }
 
 TEST(ExportModel, what_no_class_holds_says_why) {
-  for (const char* preset : {"nano", "small", "mini-v3", "DeepSeek-V3"})
+  for (const char* preset : {"nano", "small", "mini-v3", "mini-DeepSeek-V3"})
     EXPECT_EQ(why_not_in_transformers(load_preset(preset).config), "") << preset;
-  for (const char* preset : {"DeepSeek-V4", "Kimi-K3", "Nemotron-3-Super", "Qwen3-Next", "gpt-oss"})
+  for (const char* preset :
+       {"mini-DeepSeek-V4", "mini-Kimi-K3", "mini-Nemotron-3-Super", "mini-Qwen3-Next", "mini-gpt-oss"})
     EXPECT_NE(why_not_in_transformers(load_preset(preset).config), "") << preset;
   const TestFolder folder("export");
   RunConfig config = small_run();

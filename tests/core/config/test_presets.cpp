@@ -61,11 +61,12 @@ TEST(Presets, AreWhatTheyArePromisedToBe) {
 // The routers are those of the sources that the presets name.
 TEST(Presets, RealModelsHaveTheirRouters) {
   const auto config = [](const char* name) { return load_preset(name).config; };
-  EXPECT_EQ(config("DeepSeek-V3").router.n_limited_groups, 4);
-  EXPECT_EQ(config("DeepSeek-V4").router.score_func, ScoreFunc::sqrtsoftplus);
-  EXPECT_GT(config("DeepSeek-V4").router.n_hash_layers, 0);
-  EXPECT_EQ(config("DeepSeek-V4").model.n_dense_layers, 0);
-  const RunConfig k3 = config("Kimi-K3"), super = config("Nemotron-3-Super"), qwen = config("Qwen3-Next");
+  EXPECT_EQ(config("mini-DeepSeek-V3").router.n_limited_groups, 4);
+  EXPECT_EQ(config("mini-DeepSeek-V4").router.score_func, ScoreFunc::sqrtsoftplus);
+  EXPECT_GT(config("mini-DeepSeek-V4").router.n_hash_layers, 0);
+  EXPECT_EQ(config("mini-DeepSeek-V4").model.n_dense_layers, 0);
+  const RunConfig k3 = config("mini-Kimi-K3"), super = config("mini-Nemotron-3-Super"),
+                  qwen = config("mini-Qwen3-Next");
   EXPECT_EQ(k3.model.n_experts / k3.router.top_k, 896 / 16);
   EXPECT_EQ(k3.model.dim / k3.model.latent_dim, 7168 / 3584);
   EXPECT_TRUE(k3.model.latent_norm);
@@ -74,8 +75,8 @@ TEST(Presets, RealModelsHaveTheirRouters) {
   EXPECT_FALSE(super.model.latent_norm);
   EXPECT_TRUE(qwen.model.shared_expert_gate);
   EXPECT_EQ(qwen.router.aux_mode, AuxMode::batch);
-  EXPECT_FALSE(config("OLMoE").router.route_norm);
-  for (const char* name : {"gpt-oss", "OLMoE"}) EXPECT_EQ(config(name).model.n_shared, 0) << name;
+  EXPECT_FALSE(config("mini-OLMoE").router.route_norm);
+  for (const char* name : {"mini-gpt-oss", "mini-OLMoE"}) EXPECT_EQ(config(name).model.n_shared, 0) << name;
   for (const std::string& name : model_preset_names())
     EXPECT_NE(preset_about(name).find("Not here:"), std::string::npos) << name << ": what the program cannot do";
 }
@@ -83,7 +84,7 @@ TEST(Presets, RealModelsHaveTheirRouters) {
 // The table has the settings that differ; a setting without effect is left empty.
 TEST(Presets, TableOfRealModels) {
   const std::vector<std::string> names = model_preset_names();
-  const auto column = static_cast<std::size_t>(std::ranges::find(names, "Kimi-K3") - names.begin());
+  const auto column = static_cast<std::size_t>(std::ranges::find(names, "mini-Kimi-K3") - names.begin());
   std::map<std::string, std::string> of_k3;
   for (const PresetSetting& row : model_preset_table()) {
     ASSERT_EQ(row.values.size(), names.size()) << row.setting.key();
@@ -173,7 +174,7 @@ TEST(Presets, StoreWhatTheirSourcesStore) {
     EXPECT_EQ(run.precision.operands, "router_gate.W=bf16") << name;
     EXPECT_EQ(all_text(validate(run)), "") << name;
   }
-  const OptimizerConfig v3 = config("DeepSeek-V3").optimizer;
+  const OptimizerConfig v3 = config("mini-DeepSeek-V3").optimizer;
   EXPECT_EQ(v3.moment1_format, StoredFormat::bf16);
   EXPECT_EQ(v3.moment2_format, StoredFormat::bf16);
   EXPECT_EQ(v3.master_format, StoredFormat::fp32);
@@ -187,8 +188,8 @@ TEST(Presets, StoreWhatTheirSourcesStore) {
 TEST(Presets, UnknownOneNamesTheKnown) {
   EXPECT_EQ(all_text(load_preset("tiny").problems),
             "preset: is \"tiny\"; allowed: nano, nano-facts, long-context, small, small-fp32, mini-v3, 16B-like, "
-            "OLMoE, DeepSeek-V3, "
-            "gpt-oss, Qwen3-Next, Nemotron-3-Super, DeepSeek-V4, Kimi-K3, precisions, convergence-check, "
+            "mini-OLMoE, mini-DeepSeek-V3, mini-gpt-oss, mini-Qwen3-Next, mini-Nemotron-3-Super, mini-DeepSeek-V4, "
+            "mini-Kimi-K3, precisions, convergence-check, "
             "mxfp4-everywhere, mini-v3-formats, fp4-study\n");
 }
 

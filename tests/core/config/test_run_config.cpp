@@ -221,7 +221,7 @@ TEST(Difference, TwinsAreNamedAfterWhatDiffers) {
 }
 
 TEST(DenseTwin, HasAsManyWeightsAsItSays) {
-  for (const char* preset : {"nano", "small", "mini-v3", "Qwen3-Next", "Nemotron-3-Super"}) {
+  for (const char* preset : {"nano", "small", "mini-v3", "mini-Qwen3-Next", "mini-Nemotron-3-Super"}) {
     const RunConfig first = load_preset(preset).config;
     const double rounding = 16 * 3.0 * first.model.dim * first.model.n_layers;
     // A model with as many experts as a token uses has exactly the weights that it multiplies, except rows of the gate.
