@@ -104,7 +104,7 @@ class Parts {
     std::string how =
         formatted("%.1f GFLOP x %g passes at %s, fullest rank %.3f of the mean", flops.routed_experts / 1e9,
                   passes.gemm, rate_text(hw_, hw_.grouped_gemm_bf16).c_str(), fullest);
-    if (time_.duplication > 1) how += formatted(", computed %g times (H2)", time_.duplication);
+    if (time_.duplication > 1) how += formatted(", computed on %g tensor-parallel ranks (assumed)", time_.duplication);
     std::string fitted = fitted_slowdown(hw_);
     if (c_.mxfp8) {
       const double total = bf16 / p_.mxfp8_speedup, quantize = total * hw_.mxfp8_quantize_share.value;

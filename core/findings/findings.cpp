@@ -475,7 +475,7 @@ constexpr VerdictText kVerdictTexts[] = {
     {Verdict::equal, ": no difference that matters", "A loss gap that matters would exceed the noise of equal runs."},
     {Verdict::unclear, ": not told apart",
      "Equal runs differ by as much (noise), and this noise is larger than a gap that matters. More noise twins or more "
-     "steps would narrow the interval."},
+     "steps make the interval narrower."},
     {Verdict::worse, ": worse", kBeyondNoise, Severity::warning},
     {Verdict::better, ": better", kBeyondNoise}};
 

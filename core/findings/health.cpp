@@ -295,7 +295,7 @@ class Judge {
     };
     std::string head, rule, figures = load ? fullest(*load, health) + in_window(*load) : std::string();
     if (settles) {
-      head = layer + " has been settling" + since;
+      head = layer + " has been uneven" + since + ", but less than before";
     } else if (silent) {
       health.experts = begun.experts;
       head = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since;

@@ -22,10 +22,10 @@ Forms auxiliary_forms(const RouterBalance& balance) {
   return {"auxiliary loss " + decimal(*balance.aux_coeff), "auxiliary " + decimal(*balance.aux_coeff)};
 }
 
-// Returns "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0."
+// Returns "No balancing: bias_update_rate = 0, aux_coeff = 0."
 std::string nothing_text(const RouterBalance& balance) {
   if (balance.stated.empty()) return {};
-  return "Nothing balances this router: " + joined(balance.stated, ", ") + "." +
+  return "No balancing: " + joined(balance.stated, ", ") + "." +
          (balance.drops ? " Copies beyond the capacity are dropped: " + joined(balance.stated_drops, ", ") + "." : "");
 }
 
@@ -33,7 +33,7 @@ std::string nothing_text(const RouterBalance& balance) {
 
 Forms balance_text(const RouterBalance& balance) {
   if (balance.is_forced) return {"Balance: forced, whatever the scores", "Balance: forced"};
-  if (balance.is_nothing) return {"Nothing balances: bias update rate 0, no auxiliary loss", "Nothing balances"};
+  if (balance.is_nothing) return {"No balancing: bias update rate 0, no auxiliary loss", "No balancing"};
   std::array<std::string, 2> forms;
   for (const Forms& words : {bias_forms(balance), auxiliary_forms(balance)})
     for (std::size_t form = 0; form < words.size(); ++form)

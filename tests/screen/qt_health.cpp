@@ -72,7 +72,7 @@ class QtHealth : public QObject {
     QVERIFY(banner->isVisible());
     const QString text = banner->text();
     QVERIFY2(text.contains("3 of 8 MoE layers have collapsed (1, 2 and 3)"), qPrintable(text));
-    QVERIFY2(banner->shownBalance().startsWith("Nothing balances"), qPrintable(banner->shownBalance()));
+    QVERIFY2(banner->shownBalance().startsWith("No balancing"), qPrintable(banner->shownBalance()));
     Selection* selection = window.selection();
     const int worst = least_even_layer(*selection->history(), INT64_MAX).layer;
     QVERIFY(worst != 8);

@@ -133,17 +133,19 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
     case Settlement::How::first_twin:
       return {"A noise twin of A would show how large a gap chance causes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
-      const QString what = (found.settled.empty() ? QString("One more noise twin would narrow %1")
-                                                  : QString("One more noise twin would settle %1"))
-                               .arg(runsOf(found));
-      return {QString("%1: noise down to ±%2").arg(what).arg(found.half, 0, 'g', 2), what};
+      const QString runs = runsOf(found), interval = QString::number(found.half, 'g', 2);
+      if (found.settled.empty())
+        return {QString("One more noise twin: gap of %1 known to ±%2").arg(runs, interval),
+                QString("One more noise twin: %1 known to ±%2").arg(runs, interval), "One more noise twin"};
+      return {QString("One more noise twin: verdict on %1, gap known to ±%2").arg(runs, interval),
+              QString("One more noise twin: verdict on %1").arg(runs)};
     }
     case Settlement::How::more_steps:
       break;
   }
   if (found.lacking == 0)
-    return {QString("Training to about step %1 would settle %2").arg(formatCount(found.step), runsOf(found)),
-            QString("More steps would settle %1").arg(runsOf(found))};
+    return {QString("Training to about step %1: verdict on %2").arg(formatCount(found.step), runsOf(found)),
+            QString("More steps: verdict on %1").arg(runsOf(found))};
   const QString verdict = found.lacking == 1 ? QString("Verdict in 1 step")
                                              : QString("Verdict in %1 steps").arg(formatCount(found.lacking));
   const float seconds = judged_->secondsPerStep();

@@ -122,7 +122,8 @@ std::string of_texts(const Conclusion& c) {
   const std::string run_name = who_text(c);
   const std::string batches =
       std::to_string(c.common_steps) + (c.common_steps == 1 ? " batch" : " batches") + " of text";
-  if (c.verdict == Verdict::too_short) return run_name + "not judged: " + batches + " give no interval";
+  if (c.verdict == Verdict::too_short)
+    return run_name + "not judged: " + batches + (c.common_steps == 1 ? " gives" : " give") + " no interval";
   if (c.verdict == Verdict::identical) return run_name + "the same losses to the bit over " + batches;
   const std::string gap =
       "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + batches;
@@ -131,7 +132,7 @@ std::string of_texts(const Conclusion& c) {
     return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
   if (c.verdict == Verdict::unclear)
     return run_name + "not told apart: " + gap + ", target " + two_digits(c.matters) + allowing +
-           "; more text would narrow the interval";
+           "; more text makes the interval narrower";
   return run_name + (c.verdict == Verdict::worse ? "worse: " : "better: ") + gap + against_what_matters(c) + allowing;
 }
 

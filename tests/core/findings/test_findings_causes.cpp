@@ -323,7 +323,7 @@ TEST(Found, ALayerThatStaysUnevenBelowFourTimes) {
   log.steps(450, uneven, MadeUp::even());
   const auto found = of_kind(find_all(log.history()), FindingKind::uneven);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(log.history()));
-  EXPECT_TRUE(tells(found[0], "Nothing balances this router: bias_update_rate = 0, aux_mode = none"));
+  EXPECT_TRUE(tells(found[0], "No balancing: bias_update_rate = 0, aux_mode = none"));
 }
 
 // --- what a person did himself ---
