@@ -99,7 +99,7 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
 }
 
 void FileActions::addOpenActionTo(QMenu* menu) {
-  menu->addAction("&Open...", QKeySequence::Open, this, &FileActions::askOpen)
+  menu->addAction("&Open...", QKeySequence::Open, this, [this] { askOpen({}); })
       ->setWhatsThis("Open a recording, log, checkpoint, config, lesson, tensor file, or a folder of them");
 }
 
@@ -204,7 +204,10 @@ void FileActions::runTexts(const CheckpointTexts& texts) {
       new ProgressJob("Running texts through " + name, messages_->window(),
                       [texts, recording](const auto& progress) { return runCheckpoint(texts, recording, progress); });
   job->setCancelButtonText("Stop and show");
-  connect(job, &ProgressJob::workDone, this, [this, recording] { open({recording}); });
+  connect(job, &ProgressJob::workDone, this, [this, recording] {
+    workspaces_->bringUp(workspaces_->overview());  // the result; two checkpoints open in Compare
+    open({recording});
+  });
   connect(job, &ProgressJob::failed, this, [this](const QString& problem) { messages_->warn(problem); });
 }
 
@@ -301,11 +304,16 @@ bool FileActions::loadConfigIntoForm(const QString& path) {
   return true;
 }
 
-void FileActions::askOpen() {
-  auto* dialog = new OpenDialog(messages_->window());
+void FileActions::askOpen(const QString& kind) {
+  auto* dialog = new OpenDialog(kind, messages_->window());
   connect(dialog, &OpenDialog::chosen, this,
           [this](const QStringList& paths, bool follow) { follow ? open(paths) : openSnapshot(paths); });
   dialog->open();
+}
+
+void FileActions::askOpenCheckpoint() {
+  const QString folder = QFileDialog::getExistingDirectory(messages_->window(), "Open a checkpoint");
+  if (!folder.isEmpty()) open({folder});
 }
 
 // Opens a snapshot of the runs in the files. Files without runs are opened as usual, since they never get new steps.

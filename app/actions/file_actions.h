@@ -32,7 +32,8 @@ class FileActions : public Actions {
   void open(const QStringList& paths);
   void openRecent(const QString& path);  // opens an entry of the list of recent files, and removes it from the list if
                                          // the file is gone
-  void askOpen();
+  void askOpen(const QString& kind = {});      // `kind`: beginning of a filter's name in the dialog; empty: all files
+  void askOpenCheckpoint();                    // asks for a folder
   void openSamples(const QStringList& names);  // opens logs of assets/samples by name
   void askOpenConfig();                        // asks for a file of settings and loads it into the set-up form
 

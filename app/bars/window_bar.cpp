@@ -194,6 +194,7 @@ void WindowBar::takeTabs(QTabBar* tabs) {
   tab_list_->setFont(semibold(tab_list_->font()));
   connect(tabs, &QTabBar::currentChanged, tab_list_, &QComboBox::setCurrentIndex);
   connect(tab_list_, &QComboBox::activated, tabs, &QTabBar::setCurrentIndex);
+  connect(tab_list_, &QComboBox::activated, tabs, &QTabBar::tabBarClicked);
 }
 
 void WindowBar::makeLayout() {
@@ -249,6 +250,7 @@ void WindowBar::openMenu() {
 
 void WindowBar::openLive() {
   if (open_ != Open::training) return;
+  if (setup_->isChecked()) setup_->trigger();  // closes the drawer
   live_popover_->openUnder(live_button_);
 }
 

@@ -36,13 +36,6 @@ int numberOf(const std::string& name) {  // number of a built-in lesson, from 0;
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
 }
 
-// Returns the number with its mnemonic: the keys 1 to 9 and, for the tenth lesson, 0. Later numbers have none, since
-// two entries with the same key would both wait for Return.
-QString mnemonic(int number) {
-  QString text = QString::number(number);
-  return text.insert(number == 10 ? 1 : 0, number <= 10 ? "&" : "");
-}
-
 // Gives the page the same margin to the window's edges as the panels have to each other.
 QWidget* inFrame(QWidget* page) {
   auto* around = new QWidget;
@@ -55,9 +48,7 @@ QWidget* inFrame(QWidget* page) {
   return around;
 }
 
-QString scoreKey(const QString& lesson) {
-  return "lessons/" + lesson;
-}
+constexpr char kScores[] = "lessons";  // group of the settings: the score of each finished lesson
 
 }  // namespace
 
@@ -65,15 +56,20 @@ LessonActions::LessonActions(const Context& context, QMainWindow* window, Lesson
                              WindowLayout* layout, bool keeps_scores)
     : Actions(context), window_(window), guide_(guide), pane_(pane), layout_(layout), keeps_scores_(keeps_scores) {
   makeDock();
+  if (keeps_scores_) {
+    QSettings store = settings();
+    store.beginGroup(kScores);
+    finished_ = store.childKeys();
+  }
   connect(pane_, &LessonPane::leaveRequested, this, &LessonActions::leave);
-  connect(pane_, &LessonPane::lessonsRequested, this, [this](QWidget* button) {
-    fillMenu();
-    menu_->popup(button->mapToGlobal(QPoint(0, button->height())));
-  });
+  connect(pane_, &LessonPane::lessonsRequested, this, &LessonActions::pageRequested);
+  connect(pane_, &LessonPane::lessonRequested, this, [this](const QString& name) { start(name); });
   connect(guide_, &LessonGuide::left, this, &LessonActions::giveWindowBack);
   connect(guide_, &LessonGuide::finished, this, [this](const QString& lesson, int right, int questions) {
-    if (keeps_scores_ && !lesson.isEmpty())
-      settings().setValue(scoreKey(lesson), QString("%1 of %2").arg(right).arg(questions));
+    if (lesson.isEmpty()) return;
+    if (!finished_.contains(lesson)) finished_ << lesson;
+    if (keeps_scores_)
+      settings().setValue(QString("%1/%2").arg(kScores, lesson), QString("%1 of %2").arg(right).arg(questions));
   });
   connect(guide_, &LessonGuide::nextLessonRequested, this, &LessonActions::startNext);
 }
@@ -90,55 +86,37 @@ void LessonActions::makeDock() {
 }
 
 void LessonActions::addMenuTo(QMenuBar* bar) {
-  menu_ = bar->addMenu("&Lessons");
-  menu_->setProperty("fills_itself", true);
-  connect(menu_, &QMenu::aboutToShow, this, &LessonActions::fillMenu);
-  const auto key = [this](const QKeySequence& keys, const QString& what, auto act) {
-    auto* action = new QAction(what, window_);
-    action->setShortcut(keys);
-    connect(action, &QAction::triggered, this, [this, act] {
-      if (guide_->active()) act();
-    });
-    window_->addAction(action);
+  QMenu* menu = bar->addMenu("L&essons");
+  menu->addAction("&All lessons", QKeySequence("Alt+L"), this, &LessonActions::pageRequested)
+      ->setWhatsThis("All lessons: what each teaches, and which are done");
+  menu->addAction("&Published claims", this, [this] { showClaims(window_); });
+  menu->addAction("&Open a lesson file...", this, &LessonActions::askFile);
+  menu->addSeparator();
+  const auto in_lesson = [this, menu](const QString& what, const QKeySequence& keys, auto act) {
+    QAction* action = menu->addAction(what, keys, this, act);
+    action->setEnabled(false);
+    connect(this, &LessonActions::started, action, [action] { action->setEnabled(true); });
+    connect(guide_, &LessonGuide::left, action, [action] { action->setEnabled(false); });
   };
-  key(QKeySequence("Ctrl+Return"), "Lesson: next action", [this] { pane_->goOn(); });
-  key(QKeySequence("Alt+Right"), "Lesson: next step", [this] { guide_->next(); });
-  key(QKeySequence("Alt+Left"), "Lesson: step before", [this] { guide_->back(); });
+  in_lesson("&Next action", QKeySequence("Ctrl+Return"), [this] { pane_->goOn(); });
+  in_lesson("Next &step", QKeySequence("Alt+Right"), [this] { guide_->next(); });
+  in_lesson("Step &before", QKeySequence("Alt+Left"), [this] { guide_->back(); });
+  in_lesson("&Restart this lesson", {}, [this] { guide_->reset(); });
+  in_lesson("&Leave the lesson", {}, [this] { leave(); });
 }
 
-void LessonActions::fillMenu() {
-  qDeleteAll(menu_->findChildren<QMenu*>(Qt::FindDirectChildrenOnly));
-  menu_->clear();
-  const QSettings store = settings();
-  int number = 0;
-  for (const std::string& name : lesson_names()) {
-    const QString lesson = QString::fromStdString(name);
-    const Lesson about = find_lesson(name).lesson;
-    const QString score = store.value(scoreKey(lesson)).toString();
-    QAction* action = menu_->addAction(QString("%1  %2, %3 min%4")
-                                           .arg(mnemonic(++number), QString::fromStdString(about.title))
-                                           .arg(about.minutes)
-                                           .arg(score.isEmpty() ? QString() : QString("  \u2714 %1").arg(score)),
-                                       this, [this, lesson] { start(lesson); });
-    action->setToolTip(QString::fromStdString(about.teaches));
-  }
-  QMenu* faults = menu_->addMenu("&Faults of real trainings");
-  for (const std::string& name : exhibit_names()) {
-    const Lesson about = find_lesson(name).lesson;
-    QAction* action = faults->addAction(QString::fromStdString(about.title), this,
-                                        [this, name] { start(QString::fromStdString(name)); });
-    action->setToolTip(QString::fromStdString(about.teaches));
-  }
-  for (QMenu* menu : {menu_, faults}) menu->setToolTipsVisible(true);
-  menu_->addAction("&Published claims", this, [this] { showClaims(window_); })
-      ->setToolTip("Claims of papers and threads about MoE training, tested on small models");
-  menu_->addSeparator();
-  menu_->addAction("&Open a lesson file...", this, [this] {
-    const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");
-    if (!path.isEmpty()) start(path);
-  });
-  menu_->addAction("&Restart this lesson", guide_, &LessonGuide::reset)->setEnabled(guide_->active());
-  menu_->addAction("&Leave the lesson", this, &LessonActions::leave)->setEnabled(guide_->active());
+void LessonActions::askFile() {
+  const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");
+  if (!path.isEmpty()) start(path);
+}
+
+bool LessonProgress::isDone(const Lesson& lesson) const {
+  return finished.contains(QString::fromStdString(lesson.name));
+}
+
+LessonProgress LessonActions::progress() const {
+  if (!active()) return {finished_, {}, {}};
+  return {finished_, QString::fromStdString(guide_->lesson().name), guide_->place()};
 }
 
 void LessonActions::start(const QString& name_or_path, Ask ask) {
@@ -203,11 +181,12 @@ void LessonActions::showPane() {
 void LessonActions::giveWindowBack() {
   layout_->takeBack();
   dock_->hide();
+  emit left();
 }
 
 void LessonActions::startNext() {
   const int next = numberOf(guide_->lesson().name) + 1;
-  if (next <= 0 || next >= static_cast<int>(lesson_names().size())) return leave();
+  if (next <= 0 || next >= static_cast<int>(lesson_names().size())) return emit pageRequested();
   start(QString::number(next + 1));
 }
 

@@ -2,19 +2,29 @@
 #pragma once
 
 #include <QString>
+#include <QStringList>
 
 #include "app/actions/actions.h"
 
 class QDockWidget;
 class QMainWindow;
-class QMenu;
 class QMenuBar;
 
 namespace moescope {
 
+struct Lesson;
 class LessonGuide;
 class LessonPane;
 class WindowLayout;
+
+// Which lessons and exhibits were taken to their end, and the one that is open.
+struct LessonProgress {
+  QStringList finished;  // names
+  QString open_lesson;   // name; empty: none
+  QString place;         // in the open lesson: "step 2 of 3"
+
+  bool isDone(const Lesson& lesson) const;
+};
 
 class LessonActions : public Actions {
   Q_OBJECT
@@ -30,15 +40,18 @@ class LessonActions : public Actions {
   void start(const QString& name_or_path, Ask ask = Ask::before_replacing);
   void leave();
   bool active() const;
+  LessonProgress progress() const;
+  void askFile();  // asks for a lesson file and starts it
   LessonGuide* guide() const { return guide_; }
 
  signals:
   void started();
+  void left();
+  void pageRequested();  // the page of all lessons
   void goOnRequested();  // the user kept the run, which was paused for the question
 
  private:
   void makeDock();
-  void fillMenu();
   void begin(const QString& name_or_path);
   void showPane();
   void startNext();
@@ -49,8 +62,8 @@ class LessonActions : public Actions {
   LessonPane* pane_;
   WindowLayout* layout_;
   QDockWidget* dock_;
-  QMenu* menu_ = nullptr;
   const bool keeps_scores_;
+  QStringList finished_;
 };
 
 }  // namespace moescope

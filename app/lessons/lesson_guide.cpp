@@ -226,6 +226,20 @@ void LessonGuide::showStep() {
   if (state().revealed) showReveal();
 }
 
+QString LessonGuide::place() const {
+  return QString("step %1 of %2").arg(step_ + 1).arg(lesson_.steps.size());
+}
+
+// Returns links to the exhibits that the lesson explains.
+QString LessonGuide::faultLinks() const {
+  QStringList links;
+  for (const std::string& name : exhibit_names())
+    if (const Lesson exhibit = find_lesson(name).lesson; exhibit.explained_by == lesson_.name)
+      links << QString("[%1](%2)").arg(words(exhibit.title), q(name));
+  return links.isEmpty() ? QString()
+                         : "\n\nFaults of real trainings that this lesson explains: " + links.join(", ") + '.';
+}
+
 void LessonGuide::showEnd() {
   at_end_ = true;
   const int right = std::ranges::count(states_, std::optional(true), &StepState::right);
@@ -242,13 +256,14 @@ void LessonGuide::showEnd() {
             .arg(questions);
   if (questions > 0 && right == questions) page.text = page.text.section(" Look again", 0, 0);
   page.text +=
+      faultLinks() +
       "\n\nYou can go on with these runs: every change can be undone. **Leave** restores your own arrangement of "
       "panels.";
   page.step = static_cast<int>(lesson_.steps.size()) - 1;
   page.steps = page.step + 1;
   page.end = true;
   pane_->showPage(page);
-  pane_->setNext(true, number_ >= 0 && number_ + 1 < lessons_ ? QString("Next lesson") : QString("Leave"));
+  pane_->setNext(true, number_ >= 0 && number_ + 1 < lessons_ ? QString("Next lesson") : QString("All lessons"));
   emit finished(q(lesson_.name), right, questions);
 }
 

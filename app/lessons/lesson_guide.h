@@ -35,6 +35,7 @@ class LessonGuide : public QObject {
   void leave();
   bool active() const { return active_; }
   const Lesson& lesson() const { return lesson_; }
+  QString place() const;  // "step 2 of 3"
   // Whether the open runs belong to a lesson, so that another lesson may replace them without asking.
   bool runsAreOurs() const { return tasks_.runsAreOurs(); }
   // Performs the next action of the present step without a prediction, for pictures. Returns true once all tasks of the
@@ -71,6 +72,7 @@ class LessonGuide : public QObject {
   void begin();
   void showStep();
   void showEnd();
+  QString faultLinks() const;
   void predict(std::optional<int> choice, const QString& number = {}, double value = 0);
   void keepBeginning();  // keeps a checkpoint for resetStep()
   void arrange();

@@ -5,8 +5,6 @@
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
-#include <QStyleOptionToolButton>
-#include <QStylePainter>
 #include <QTimer>
 #include <QToolButton>
 #include <algorithm>
@@ -26,25 +24,8 @@ namespace {
 constexpr int kLessonPaneWidth = 400, kPaneLeastWidth = 330, kPaneHeight = 640;
 constexpr int kUntilLaidOutMs = 50;  // delay after which the layout knows the heights of new texts
 
-// A tool button with a menu and a chevron after its text.
-class MenuToolButton : public QToolButton {
- public:
-  QSize sizeHint() const override { return QToolButton::sizeHint() + QSize(withType(kMarkSize, fontMetrics()), 0); }
-
- protected:
-  void paintEvent(QPaintEvent*) override {
-    QStylePainter painter(this);
-    QStyleOptionToolButton option;
-    initStyleOption(&option);
-    const int mark = withType(kMarkSize, fontMetrics());
-    style()->drawPrimitive(QStyle::PE_PanelButtonTool, &option, &painter, this);
-    option.rect.adjust(0, 0, -mark, 0);
-    style()->drawControl(QStyle::CE_ToolButtonLabel, &option, &painter, this);
-    drawChevron(painter, {width() - mark - kSpace4, 0, mark, height()}, QColor(colors(palette()).ink2));
-  }
-};
-
-QToolButton* flatButton(const QString& text, const QString& tip, QToolButton* button = new QToolButton) {
+QToolButton* flatButton(const QString& text, const QString& tip) {
+  auto* button = new QToolButton;
   button->setText(text);
   button->setToolTip(tip);
   button->setFocusPolicy(Qt::StrongFocus);
@@ -87,8 +68,9 @@ void LessonPane::makeHead(QBoxLayout* column) {
   place_->setObjectName("lesson_place");
   setType(place_, Type::secondary);
   place_->setForegroundRole(QPalette::PlaceholderText);
-  QToolButton* lessons = flatButton("Lessons", "All lessons (Alt+L)", new MenuToolButton);
-  connect(lessons, &QToolButton::clicked, this, [this, lessons] { emit lessonsRequested(lessons); });
+  QToolButton* lessons = flatButton("All lessons", "All lessons (Alt+L)");
+  lessons->setObjectName("lesson_all");
+  connect(lessons, &QToolButton::clicked, this, &LessonPane::lessonsRequested);
   QToolButton* leave = flatButton("Leave", "Ends the lesson and restores your own arrangement of panels");
   leave->setObjectName("lesson_leave");
   connect(leave, &QToolButton::clicked, this, &LessonPane::leaveRequested);
@@ -120,6 +102,9 @@ void LessonPane::makePage(QBoxLayout* column) {
   setType(step_title_, Type::body, true);
   words->addWidget(step_title_);
   text_ = addLessonText(words);
+  text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::LinksAccessibleByMouse |
+                                 Qt::LinksAccessibleByKeyboard);
+  connect(text_, &QLabel::linkActivated, this, &LessonPane::lessonRequested);
   hint_ = flatButton("Hint", "A hint for the prediction");
   hint_->setCheckable(true);
   words->addWidget(hint_, 0, Qt::AlignLeft);

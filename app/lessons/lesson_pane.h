@@ -61,7 +61,8 @@ class LessonPane : public QWidget {
   void nextRequested();
   void backRequested();
   void resetRequested();
-  void lessonsRequested(QWidget* button);
+  void lessonsRequested();
+  void lessonRequested(QString name);  // a link in the text of the last page
   void leaveRequested();
 
  private:

@@ -135,12 +135,8 @@ QList<ShortcutGroup> shortcutGroups(QMainWindow* window) {
     if (top->menu()) takeMenu(top->menu(), group, listed_actions);
     groups << group;
   }
-  ShortcutGroup other_actions{"Window", {}}, lessons{"Lessons", {}};
-  for (QAction* action : window->findChildren<QAction*>())
-    take(action, action->text().startsWith("Lesson") ? lessons : other_actions, listed_actions);
-  for (QPair<QString, QString>& entry : lessons.entries) entry.second.remove("Lesson: ");
-  for (ShortcutGroup& group : groups)
-    if (group.name == lessons.name) group.entries << lessons.entries;
+  ShortcutGroup other_actions{"Window", {}};
+  for (QAction* action : window->findChildren<QAction*>()) take(action, other_actions, listed_actions);
   groups << other_actions << plotGroup();
   groups.removeIf([](const ShortcutGroup& group) { return group.entries.isEmpty(); });
   return groups;

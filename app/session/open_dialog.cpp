@@ -21,13 +21,15 @@ constexpr char kOpenFilters[] =
 }  // namespace
 
 // Uses Qt's dialog, since the desktop's dialog has no room for the check box.
-OpenDialog::OpenDialog(QWidget* parent)
+OpenDialog::OpenDialog(const QString& kind, QWidget* parent)
     : QFileDialog(parent, "Open"), follow_(new QCheckBox("&Follow: read new steps while another program writes them")) {
   setObjectName("open_dialog");
   setAttribute(Qt::WA_DeleteOnClose);
   setOption(QFileDialog::DontUseNativeDialog);
   setFileMode(QFileDialog::ExistingFiles);
   setNameFilters(QString(kOpenFilters).split(";;"));
+  for (const QString& filter : nameFilters())
+    if (!kind.isEmpty() && filter.startsWith(kind)) selectNameFilter(filter);
   follow_->setObjectName("follow_files");
   follow_->setChecked(true);
   auto* folder = new QPushButton("Open this f&older");

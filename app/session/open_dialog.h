@@ -11,7 +11,9 @@ class OpenDialog : public QFileDialog {
   Q_OBJECT
 
  public:
-  explicit OpenDialog(QWidget* parent);  // deletes itself when closed
+  // `kind`: beginning of the name of the filter that is chosen first; empty: all that can be opened. The dialog deletes
+  // itself when closed.
+  OpenDialog(const QString& kind, QWidget* parent);
   QCheckBox* follow() const { return follow_; }
 
  signals:

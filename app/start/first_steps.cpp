@@ -3,21 +3,27 @@
 #include <QEvent>
 #include <QFileInfo>
 #include <QLabel>
+#include <QMenu>
 #include <QPushButton>
+#include <QTabBar>
 #include <algorithm>
 #include <functional>
 #include <utility>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
+#include "app/lessons/claims_window.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/look/keep_keys.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
+#include "app/start/lessons_page.h"
 #include "app/start/start_page.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
+#include "widgets/look/style.h"
+#include "widgets/overview/timeline_bar.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {
@@ -90,21 +96,33 @@ class EmptyPanelButton : public QObject {
 
 }  // namespace
 
-FirstSteps::FirstSteps(StartPage* page, RunSession* session, Selection* selection, WorkspaceTabs* workspaces,
-                       bool remembers)
-    : QObject(page), page_(page), session_(session), workspaces_(workspaces), remembers_(remembers) {
+FirstSteps::FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* session, Selection* selection,
+                       WorkspaceTabs* workspaces, bool remembers)
+    : QObject(page),
+      page_(page),
+      lessons_page_(lessons_page),
+      session_(session),
+      selection_(selection),
+      workspaces_(workspaces),
+      remembers_(remembers) {
   connect(session_, &RunSession::opened, this, &FirstSteps::onOpened);
   connect(session_, &RunSession::failed, this, &FirstSteps::look, Qt::QueuedConnection);
-  connect(workspaces_, &QStackedWidget::currentChanged, this, &FirstSteps::look);
+  connect(selection_, &Selection::dataChanged, this, &FirstSteps::showTimeline);
+  connect(workspaces_, &WorkspaceTabs::broughtUp, this, [this] { ask(nullptr); });
+  for (FullPage* full_page : pages()) {
+    connect(full_page, &FullPage::left, this, [this] { ask(nullptr); });
+    connect(full_page, &FullPage::shown, this, &FirstSteps::showProgress);
+  }
   for (const Workspace* workspace : workspaces_->all())
     for (Panel* panel : workspace->panels()) new EmptyPanelButton(panel, session_, selection, [this] { showPage(); });
+  look();
 }
 
 void FirstSteps::connectTo(RunControl* control, FileActions* files, LessonActions* lessons) {
-  lessons_ = lessons;
-  connect(lessons, &LessonActions::started, this, &FirstSteps::look);
-  connect(page_, &StartPage::lessonRequested, lessons, [lessons] { lessons->start("1"); });
-  connect(page_, &StartPage::openRequested, files, &FileActions::askOpen);
+  connectPages(lessons);
+  connect(page_, &StartPage::logRequested, files, [files] { files->askOpen("Training logs"); });
+  connect(page_, &StartPage::recordingRequested, files, [files] { files->askOpen("Recordings"); });
+  connect(page_, &StartPage::checkpointRequested, files, &FileActions::askOpenCheckpoint);
   connect(page_, &StartPage::compareRequested, control, [control] { control->startAll(load_preset("precisions")); });
   connect(page_, &StartPage::trainRequested, control,
           [control](const QString& preset) { control->startAll(load_preset(preset.toStdString())); });
@@ -112,29 +130,84 @@ void FirstSteps::connectTo(RunControl* control, FileActions* files, LessonAction
   connect(page_, &StartPage::lastRequested, files, &FileActions::open);
 }
 
+// Connects what is asked for on the pages about lessons. A lesson that is open is shown again as it is.
+void FirstSteps::connectPages(LessonActions* lessons) {
+  lessons_ = lessons;
+  const auto start = [this, lessons](const QString& name) {
+    name == lessons->progress().open_lesson ? ask(nullptr) : lessons->start(name);
+  };
+  connect(page_, &StartPage::lessonRequested, this, start);
+  connect(lessons_page_, &LessonsPage::chosen, this, start);
+  connect(page_, &StartPage::lessonsRequested, this, &FirstSteps::showLessons);
+  connect(lessons, &LessonActions::pageRequested, this, &FirstSteps::showLessons);
+  connect(lessons_page_, &LessonsPage::startPageRequested, this, &FirstSteps::showPage);
+  connect(lessons_page_, &LessonsPage::fileRequested, lessons, &LessonActions::askFile);
+  connect(lessons_page_, &LessonsPage::claimsRequested, this, [this] { showClaims(page_->window()); });
+  connect(lessons, &LessonActions::started, this, [this] { ask(nullptr); });
+  connect(lessons, &LessonActions::left, this, &FirstSteps::look);
+}
+
+void FirstSteps::addActionsTo(QMenu* menu) {
+  menu->addAction("&Start page", QKeySequence("Alt+Home"), this, &FirstSteps::showPage)
+      ->setWhatsThis("Start page: lessons, presets, logs, recordings and checkpoints");
+}
+
+QList<FullPage*> FirstSteps::pages() const {
+  return {page_, lessons_page_};
+}
+
 void FirstSteps::offerPage() {
   wanted_ = true;
-  page_->showLast(lastRun());
   look();
 }
 
 void FirstSteps::showPage() {
-  workspaces_->bringUp(workspaces_->overview());
-  offerPage();
+  wanted_ = true;
+  ask(page_);
 }
 
-// Shows or hides the page. It stays while the first run is being opened, so that no empty panels are shown in between.
+void FirstSteps::showLessons() {
+  ask(lessons_page_);
+}
+
+void FirstSteps::ask(FullPage* page) {
+  asked_ = page;
+  look();
+  if (page) page->setFocus(Qt::OtherFocusReason);
+}
+
+// Shows the page that was asked for; without one, the start page on the Overview while nothing is open. The page stays
+// while the first run is being opened, so that no empty panels are shown in between.
 void FirstSteps::look() {
   const bool busy = session_->opening() && page_->isHidden();
-  const bool shown = wanted_ && session_->histories().empty() && !session_->isFollowing() && !busy &&
-                     workspaces_->current() == workspaces_->overview() && !(lessons_ && lessons_->active());
-  page_->setVisible(shown);
-  workspaces_->setVisible(!shown);
+  const bool is_empty = session_->histories().empty() && !session_->isFollowing() && !(lessons_ && lessons_->active());
+  const bool offers = wanted_ && is_empty && !busy && workspaces_->current() == workspaces_->overview();
+  const FullPage* page = asked_ ? asked_ : offers ? page_ : nullptr;
+  for (FullPage* full_page : pages()) {
+    full_page->setBack(offers ? QString() : workspaces_->current()->name());
+    full_page->setVisible(full_page == page);
+  }
+  workspaces_->setVisible(!page);
+  workspaces_->tabs()->setProperty(kNoneChosenProperty, asked_ != nullptr);
+  workspaces_->tabs()->update();
+  showTimeline();
+}
+
+void FirstSteps::showTimeline() {
+  workspaces_->timeline()->setVisible(!workspaces_->isHidden() && selection_->history());
+}
+
+// Called whenever a page is shown.
+void FirstSteps::showProgress() {
+  page_->showLast(session_->histories().empty() ? lastRun() : QStringList());
+  if (!lessons_) return;
+  page_->showProgress(lessons_->progress());
+  lessons_page_->showProgress(lessons_->progress());
 }
 
 void FirstSteps::onOpened() {
   keepLastRun();
-  look();
+  ask(nullptr);
 }
 
 // Stores the last run as soon as it is opened, since the program may crash. A run in memory only cannot be opened

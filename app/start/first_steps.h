@@ -1,14 +1,18 @@
-// Shows the start page on the Overview while nothing is open, and a button for it on panels without a run. After a
-// restart the page offers the last opened run.
+// Shows the start page on the Overview while nothing is open, and a button for it on panels without a run; shows this
+// page and the page of all lessons on request. After a restart the start page offers the last opened run.
 #pragma once
 
 #include <QObject>
 #include <QStringList>
 
+class QMenu;
+
 namespace moescope {
 
 class FileActions;
+class FullPage;
 class LessonActions;
+class LessonsPage;
 class RunControl;
 class RunSession;
 class Selection;
@@ -20,25 +24,39 @@ class FirstSteps : public QObject {
 
  public:
   // `remembers`: whether the last opened run is stored.
-  FirstSteps(StartPage* page, RunSession* session, Selection* selection, WorkspaceTabs* workspaces, bool remembers);
+  FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* session, Selection* selection,
+             WorkspaceTabs* workspaces, bool remembers);
   void connectTo(RunControl* control, FileActions* files, LessonActions* lessons);
+  void addActionsTo(QMenu* menu);
 
-  void offerPage();  // from this call on, shows the page on the Overview whenever nothing is open
-  void showPage();   // calls offerPage() and brings the Overview to the front
+  void offerPage();  // from this call on, shows the start page on the Overview whenever nothing is open
+  // Show a page in place of the workspaces, until a workspace is asked for. showPage() also offers the page from then
+  // on.
+  void showPage();
+  void showLessons();
   StartPage* page() const { return page_; }
+  LessonsPage* lessonsPage() const { return lessons_page_; }
 
  private:
+  QList<FullPage*> pages() const;
+  void connectPages(LessonActions* lessons);
+  void ask(FullPage* page);
   void look();
+  void showTimeline();
   void onOpened();
+  void showProgress();
   void keepLastRun() const;
   QStringList lastRun() const;  // files of the last opened run that still exist
 
   StartPage* page_;
+  LessonsPage* lessons_page_;
   RunSession* session_;
+  Selection* selection_;
   WorkspaceTabs* workspaces_;
   LessonActions* lessons_ = nullptr;
   const bool remembers_;
   bool wanted_ = false;
+  FullPage* asked_ = nullptr;  // the page that was asked for; nullptr: none
 };
 
 }  // namespace moescope

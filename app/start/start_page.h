@@ -1,20 +1,21 @@
-// The page of the Overview while nothing is open: three ways to begin, a training, the questions that the Overview
-// answers, and sample logs.
+// The first page: one row for each way to begin (a lesson, a preset, a comparison, a log, a recording, a checkpoint),
+// and all lessons.
 #pragma once
 
-#include <QScrollArea>
 #include <QStringList>
 #include <functional>
 
-class QBoxLayout;
+#include "app/start/full_page.h"
+
 class QComboBox;
-class QPushButton;
 
 namespace moescope {
 
 class FittedLabel;
+class LessonList;
+struct LessonProgress;
 
-class StartPage : public QScrollArea {
+class StartPage : public FullPage {
   Q_OBJECT
 
  public:
@@ -23,31 +24,34 @@ class StartPage : public QScrollArea {
   // Sets the function that returns one-line descriptions of the cost of a preset, the longest first.
   void setCost(std::function<QStringList(const QString& preset)> cost);
   void showLast(const QStringList& files);  // offers the files that were open last; empty: offers none
+  void showProgress(const LessonProgress& progress);
+  void setBack(const QString& workspace) override;
 
  signals:
-  void lessonRequested();
-  void openRequested();
+  void lessonRequested(QString name);
+  void lessonsRequested();  // the page of all lessons
+  void logRequested();
+  void recordingRequested();
+  void checkpointRequested();
   void compareRequested();
   void trainRequested(QString preset);
   void setupRequested();
   void sampleRequested(QString name);
   void lastRequested(QStringList files);
 
- protected:
-  void showEvent(QShowEvent* event) override;
-
  private:
-  void makeHead(QBoxLayout* column);
-  void makeDoors(QBoxLayout* column);
-  void makeTraining(QBoxLayout* column);
-  void makeExamples(QBoxLayout* column);
-  void makeSamples(QBoxLayout* column);
+  QBoxLayout* addRow(const QString& name, QWidget* content, QPushButton* button);
+  void addLesson();
+  void addPreset();
+  void addFiles();
   void showCost();
 
-  QWidget* page_;
   QComboBox* presets_;
   FittedLabel* cost_;
-  QPushButton* last_;
+  QLabel* next_about_;
+  QPushButton *next_, *last_;
+  LessonList* lessons_;
+  QString next_lesson_;
   QStringList last_files_;
   std::function<QStringList(const QString&)> costOf_;
 };

@@ -41,6 +41,7 @@
 #include "app/setup/setup_drawer.h"
 #include "app/setup/setup_form.h"
 #include "app/start/first_steps.h"
+#include "app/start/lessons_page.h"
 #include "app/start/start_page.h"
 #include "app/window/commands.h"
 #include "app/window/menu_key.h"
@@ -130,10 +131,12 @@ void MainWindow::buildWorkspaces() {
   messages_->keepInputs([this] { return session_.inputPaths(); });
   notice_ = new NoticeBar(central);
   auto* start = new StartPage(central);
+  auto* lessons_page = new LessonsPage(central);
   workspaces_ = new WorkspaceTabs(&selection_, &findings_, &compared_, messages_, central);
   auto* column = plainColumn(central, 0);
   column->addWidget(notice_);
   column->addWidget(start, 1);
+  column->addWidget(lessons_page, 1);
   column->addWidget(workspaces_, 1);
   auto* below = new QHBoxLayout;
   below->setContentsMargins(kSpace8, kSpace8, kSpace8, 0);
@@ -145,7 +148,7 @@ void MainWindow::buildWorkspaces() {
   setStatusBar(status_);
   form_ = new SetupForm;
   drawer_ = new SetupDrawer(form_, bar_->setupAction(), this);
-  first_steps_ = new FirstSteps(start, &session_, &selection_, workspaces_, remembers_);
+  first_steps_ = new FirstSteps(start, lessons_page, &session_, &selection_, workspaces_, remembers_);
 }
 
 void MainWindow::buildDocks() {
@@ -202,6 +205,7 @@ void MainWindow::buildMenus(const QStringList& about) {
   buildActionsMenu();
   QMenu* view = menuBar()->addMenu("&View");
   view->addActions({bar_->setupAction(), bar_->liveAction()});
+  first_steps_->addActionsTo(view);
   fillViewMenu(view, workspaces_, layout_, projector_, &selection_);
   lessons_->addMenuTo(menuBar());
   fillHelpMenu(menuBar()->addMenu("&Help"), workspaces_, files_, about);
@@ -300,6 +304,7 @@ void MainWindow::connectForm() {
   connect(settings_, &LiveSettings::formWanted, drawer_, &SetupDrawer::open);
   connect(settings_, &LiveSettings::popoverWanted, bar_, &WindowBar::openLive);
   connect(bar_->live(), &LivePopover::allSettingsRequested, drawer_, &SetupDrawer::open);
+  connect(drawer_, &SetupDrawer::opened, bar_->live(), &QWidget::hide);
   connect(form_, &SetupForm::compareRequested, comparison_, &CompareActions::askForTwin);
   connect(form_, &SetupForm::twinRequested, comparison_, &CompareActions::addTwin);
   connect(form_, &SetupForm::valueTwinRequested, comparison_, &CompareActions::addTwinWith);
@@ -320,9 +325,6 @@ void MainWindow::connectPanels() {
     connect(workspace, &Workspace::accountWanted, accounts_, &AccountActions::showAccount);
   }
   connect(workspaces_->timeline()->track(), &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
-  const auto show_timeline = [this] { workspaces_->timeline()->setVisible(selection_.history() != nullptr); };
-  connect(&selection_, &Selection::dataChanged, this, show_timeline);
-  show_timeline();
   connect(&findings_, &FindingsWatch::changed, this, &MainWindow::showFindings);
   connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
   TensorsPanel* tensors = workspaces_->microscaling()->tensorLab()->browser();

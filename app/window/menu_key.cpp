@@ -32,6 +32,9 @@ bool MenuKey::eventFilter(QObject* watched, QEvent* event) {
         emit pressed();
       break;
     }
+    case QEvent::ShortcutOverride:  // Alt and a letter may be a shortcut, which no widget gets as a key
+      if (static_cast<const QKeyEvent*>(event)->key() != Qt::Key_Alt) alt_alone_ = false;
+      break;
     case QEvent::MouseButtonPress:
     case QEvent::Wheel:
     case QEvent::WindowDeactivate:

@@ -73,11 +73,10 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
     workspace->setMessages(messages);
   }
   timeline_ = new TimelineBar(selection, parent);
-  connect(overview_, &Workspace::findingWanted, this, [this](const QString& id) {
-    bringUp(router_);
-    router_->openFinding(id);
-  });
+  connect(overview_, &Workspace::findingWanted, this, &WorkspaceTabs::openFinding);
   connect(tabs_, &QTabBar::currentChanged, this, &QStackedWidget::setCurrentIndex);
+  connect(tabs_, &QTabBar::currentChanged, this, &WorkspaceTabs::broughtUp);
+  connect(tabs_, &QTabBar::tabBarClicked, this, &WorkspaceTabs::broughtUp);
 }
 
 QList<Workspace*> WorkspaceTabs::all() const {
@@ -90,6 +89,7 @@ Workspace* WorkspaceTabs::current() const {
 
 void WorkspaceTabs::bringUp(Workspace* workspace) {
   tabs_->setCurrentIndex(all().indexOf(workspace));
+  emit broughtUp();
 }
 
 Workspace* WorkspaceTabs::named(const QString& name) const {
@@ -108,6 +108,11 @@ void WorkspaceTabs::bringUp(Workspace* workspace, moescope::Panel* panel) {
   bringUp(workspace);
   for (QDockWidget* dock : workspace->docks())
     if (dock->isAncestorOf(panel)) workspace->bringIntoView(dock);
+}
+
+void WorkspaceTabs::openFinding(const QString& id) {
+  bringUp(router_);
+  router_->openFinding(id);
 }
 
 void WorkspaceTabs::bringUpFindings() {

@@ -37,7 +37,8 @@ class WorkspaceTabs : public QStackedWidget {
   bool bringUp(const QString& name);  // ignores case; returns false if there is no such workspace
   // Brings up a workspace with the panel in front of its tabs. (moescope::Panel, since QFrame::Panel hides the name.)
   void bringUp(Workspace* workspace, moescope::Panel* panel);
-  void bringUpFindings();  // brings up the findings, in the visible workspace if it lists them
+  void openFinding(const QString& id);  // brings up the Router workspace with the finding of this finding_id() open
+  void bringUpFindings();               // brings up the findings, in the visible workspace if it lists them
 
   Overview* overview() const { return overview_; }
   RouterWorkspace* router() const { return router_; }
@@ -46,6 +47,9 @@ class WorkspaceTabs : public QStackedWidget {
   CompareWorkspace* compare() const { return compare_; }
   ClusterWorkspace* cluster() const { return cluster_; }
   TextWorkspace* text() const { return text_; }
+
+ signals:
+  void broughtUp();  // a workspace was asked for, possibly the current one
 
  private:
   QTabBar* tabs_;

@@ -151,6 +151,8 @@ struct LessonStep {
 struct Lesson {
   std::string name;  // file name without number and suffix
   std::string title, teaches;
+  std::string group;         // heading under which a list shows the lesson; empty in other lessons than built-in ones
+  std::string explained_by;  // of an exhibit: name of the lesson that explains its fault
   int minutes = 0;
   std::vector<RunConfig> runs;  // A first; empty if the lesson is about tensors alone
   std::vector<LessonTensor> tensors;

@@ -62,6 +62,8 @@ class LessonParser {
       TomlSection root(*table, "", problems_);
       lesson_.title = root.required_text("title");
       lesson_.teaches = root.required_text("teaches");
+      lesson_.group = root.text("group");
+      lesson_.explained_by = root.text("lesson");
       lesson_.minutes = root.integer("minutes", 5, 1, 120);
       root.for_each_section("tensor", [this](TomlSection& tensor) { read_tensor(tensor); });
       root.inside("runs", [this](TomlSection& runs) { lesson_.runs = read_runs(runs, seed_); });

@@ -1,9 +1,13 @@
-// The first start of the program: the start page, what can be started from it, and the buttons of empty panels that
-// lead back to it.
+// The start page and the page of all lessons: what can be started from them, the ways to them and back, and the buttons
+// of empty panels that lead to the start page.
+#include <QAbstractButton>
 #include <QComboBox>
+#include <QFileDialog>
 #include <QLabel>
 #include <QPushButton>
+#include <QScrollBar>
 #include <QSignalSpy>
+#include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
@@ -12,10 +16,13 @@
 #include "app/look/theme.h"
 #include "app/setup/setup_drawer.h"
 #include "app/start/first_steps.h"
+#include "app/start/lesson_list.h"
+#include "app/start/lessons_page.h"
 #include "app/start/start_page.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_difference.h"
+#include "core/lessons/lesson.h"
 #include "tests/support/open_window.h"
 #include "widgets/look/fitted_text.h"
 
@@ -33,6 +40,10 @@ struct EmptyWindow {
     if (!QTest::qWaitForWindowExposed(&window)) qFatal("no window");
   }
   StartPage* page() { return window.firstSteps()->page(); }
+  LessonsPage* lessonsPage() { return window.firstSteps()->lessonsPage(); }
+  void key(Qt::Key key, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
+    QTest::keyClick(QApplication::focusWidget() ? QApplication::focusWidget() : &window, key, modifiers);
+  }
   QPushButton* button(const char* name) { return page()->findChild<QPushButton*>(name); }
 };
 
@@ -90,7 +101,8 @@ class FirstStartTest : public QObject {
     EmptyWindow w;
     w.window.firstSteps()->showPage();
     QSignalSpy opened(w.window.session(), &RunSession::opened);
-    w.button("start_lesson_1")->click();
+    QCOMPARE(w.button("start_lesson")->text(), QString("Start lesson 1"));
+    w.button("start_lesson")->click();
     QVERIFY(w.window.lessons()->active());
     QVERIFY(w.page()->isHidden());
     QVERIFY(opened.wait(kWaitMs));
@@ -123,9 +135,11 @@ class FirstStartTest : public QObject {
     EmptyWindow w;
     w.window.firstSteps()->showPage();
     QSignalSpy opened(w.window.session(), &RunSession::opened);
-    const auto links = w.page()->findChildren<QLabel*>("start_sample");
-    QCOMPARE(links.size(), 2);
-    emit links[1]->linkActivated("domain_shift.jsonl");
+    QLabel* samples = nullptr;
+    for (QLabel* label : w.page()->findChildren<QLabel*>())
+      if (label->text().contains("domain_shift.jsonl")) samples = label;
+    QVERIFY(samples);
+    emit samples->linkActivated("domain_shift.jsonl");
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY(w.window.session()->path().endsWith("domain_shift.jsonl"));
     QCOMPARE(w.window.session()->histories().size(), std::size_t{1});
@@ -173,9 +187,101 @@ class FirstStartTest : public QObject {
       QTest::keyClick(&w.window, Qt::Key_Tab);
       if (const QWidget* focused = QApplication::focusWidget()) reached << focused->objectName();
     }
-    for (const char* name : {"start_lesson_1", "start_open", "start_compare", "start_presets", "start_train",
-                             "start_setup", "start_sample"})
+    for (const char* name : {"start_lesson", "start_lessons", "start_compare", "start_presets", "start_train",
+                             "start_setup", "start_log", "start_recording", "start_checkpoint", "lesson_row"})
       QVERIFY2(reached.contains(name), name);
+  }
+
+  void eachKindOfFileHasARow() {
+    EmptyWindow w;
+    w.window.firstSteps()->showPage();
+    for (const auto& [name, filter] : {std::pair{"start_log", "Training logs"}, {"start_recording", "Recordings"}}) {
+      w.button(name)->click();
+      auto* dialog = w.window.findChild<QFileDialog*>("open_dialog");
+      QVERIFY2(dialog && dialog->selectedNameFilter().startsWith(filter), name);
+      dialog->close();
+      QTRY_VERIFY(!w.window.findChild<QFileDialog*>("open_dialog"));
+    }
+    QVERIFY(w.button("start_checkpoint")->isVisible());
+  }
+
+  void thePagesAreReachedFromEverywhereAndLeadBack() {
+    EmptyWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.runControl()->start(nano(), RunControl::Start::paused);
+    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY(!w.window.findChild<QProgressDialog*>());
+    QVERIFY(takesKeys(&w.window));
+    QTabBar* tabs = w.window.workspaces()->tabs();
+    for (Workspace* workspace : w.window.workspaces()->all()) {
+      w.window.workspaces()->bringUp(workspace);
+      w.key(Qt::Key_Home, Qt::AltModifier);
+      QVERIFY2(w.page()->isVisible() && !w.window.workspaces()->isVisible(), qPrintable(workspace->name()));
+      w.key(Qt::Key_L, Qt::AltModifier);
+      QVERIFY2(w.lessonsPage()->isVisible() && !w.page()->isVisible(), qPrintable(workspace->name()));
+      w.key(Qt::Key_Escape);
+      QVERIFY2(w.window.workspaces()->isVisible(), qPrintable(workspace->name()));
+      QCOMPARE(w.window.workspaces()->current(), workspace);
+    }
+    w.window.firstSteps()->showPage();  // a click on the tab of the current workspace leads back, too
+    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(tabs->currentIndex()).center());
+    QVERIFY(w.page()->isHidden() && w.window.workspaces()->isVisible());
+    w.window.firstSteps()->showLessons();
+    w.lessonsPage()->findChild<QToolButton*>("lessons_start_page")->click();
+    QVERIFY(w.page()->isVisible());
+    w.page()->findChild<QToolButton*>("page_back")->click();
+    QVERIFY(w.window.workspaces()->isVisible());
+  }
+
+  void allLessonsAreInSight_data() {
+    QTest::addColumn<QSize>("size");
+    QTest::newRow("1024x700") << QSize(1024, 700);
+    QTest::newRow("1280x800") << QSize(1280, 800);
+    QTest::newRow("1920x1080") << QSize(1920, 1080);
+  }
+  void allLessonsAreInSight() {
+    QFETCH(QSize, size);
+    EmptyWindow w;
+    w.window.resize(size);
+    w.window.firstSteps()->showLessons();
+    QCOMPARE(w.lessonsPage()->findChildren<QAbstractButton*>("lesson_row").size(),
+             static_cast<qsizetype>(lesson_names().size() + exhibit_names().size()));
+    QTRY_COMPARE(w.lessonsPage()->verticalScrollBar()->maximum(), 0);
+    w.window.firstSteps()->showPage();
+    QCOMPARE(w.page()->findChildren<QAbstractButton*>("lesson_row").size(),
+             static_cast<qsizetype>(lesson_names().size()));
+    QTRY_COMPARE(w.page()->verticalScrollBar()->maximum(), 0);
+  }
+
+  void aTypedNumberAndReturnStartALesson() {
+    EmptyWindow w;
+    QVERIFY(takesKeys(&w.window));
+    w.key(Qt::Key_L, Qt::AltModifier);
+    QVERIFY(w.lessonsPage()->isVisible());
+    w.key(Qt::Key_1);
+    w.key(Qt::Key_2);
+    const QString row = QApplication::focusWidget()->accessibleName();
+    QVERIFY2(row.startsWith("Lesson 12: ") && row.endsWith("not done"), qPrintable(row));
+    w.key(Qt::Key_Return);
+    QVERIFY(w.window.lessons()->active() && w.lessonsPage()->isHidden());
+    QCOMPARE(w.window.lessons()->progress().open_lesson, QString("fp4-gemms"));
+  }
+
+  void aPageShowsWhatIsDoneAndGoesOnWithTheRest() {
+    EmptyWindow w;
+    w.window.lessons()->start("mx-block");
+    w.window.firstSteps()->showLessons();
+    auto* next = w.lessonsPage()->findChild<QPushButton*>("lessons_next");
+    QCOMPARE(next->text(), QString("Continue with lesson 4"));
+    QCOMPARE(w.window.lessons()->progress().place, QString("step 1 of 3"));
+    next->click();  // the open lesson is shown again as it is
+    QVERIFY(w.lessonsPage()->isHidden() && w.window.lessons()->active());
+    LessonProgress progress{{"rich-get-richer", "stale-bias", "mx-block"}, {}, {}};
+    QCOMPARE(nextLesson(progress).button, QString("Continue with lesson 2"));
+    QCOMPARE(progressText(progress), QString("2 of 12 done, 1 of 12 faults seen; 68 of 85 minutes left"));
+    for (const std::string& name : lesson_names()) progress.finished << QString::fromStdString(name);
+    QCOMPARE(nextLesson(progress).button, QString("Start lesson 1"));
+    QCOMPARE(nextLesson({}).about, QString("lesson 1, Rich get richer, 11 minutes"));
   }
 };
 

@@ -2,7 +2,6 @@
 #include <QDockWidget>
 #include <QLabel>
 #include <QLineEdit>
-#include <QMenuBar>
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QTemporaryDir>
@@ -15,6 +14,8 @@
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
 #include "app/look/theme.h"
+#include "app/start/first_steps.h"
+#include "app/start/lessons_page.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
@@ -288,21 +289,22 @@ class LessonTest : public QObject {
     }
   }
 
-  void everyLessonInTheMenuHasAKeyOfItsOwn() {
+  // The last page of a lesson leads to the exhibits that it explains and to all lessons.
+  void theEndOfALessonLeadsOn() {
     LessonWindow open;
-    QMenu* menu = nullptr;
-    for (const QAction* top : open.window.menuBar()->actions())
-      if (top->text() == "&Lessons") menu = top->menu();
-    QVERIFY(menu);
-    emit menu->aboutToShow();
-    QStringList keys;
-    QVERIFY(menu->actions()[1]->text().endsWith("The bias thermostat, 6 min"));
-    for (int i = 0; i < static_cast<int>(lesson_names().size()); ++i) {
-      const QString text = menu->actions()[i]->text();
-      QVERIFY2(QString(text).remove('&').startsWith(QString("%1 ").arg(i + 1)), qPrintable(text));
-      keys << text.section('&', 1).left(1);
-    }
-    QCOMPARE(keys.mid(0, 10).join(' '), QString("1 2 3 4 5 6 7 8 9 0"));
+    open.open("hidden-loss");
+    for (int step = 0; step < 3; ++step) open.guide()->next();
+    QVERIFY2(open.pageText().contains("[A bias in BF16](bias-in-bf16), [Counts in BF16](counts-in-bf16)."),
+             qPrintable(open.pageText()));
+    QCOMPARE(open.window.lessons()->progress().finished, QStringList{"hidden-loss"});
+    open.pane()->findChild<QToolButton*>("lesson_all")->click();
+    QVERIFY(open.window.firstSteps()->lessonsPage()->isVisible());
+    emit open.pane()->lessonRequested("bias-in-bf16");
+    QCOMPARE(open.window.lessons()->progress().open_lesson, QString("bias-in-bf16"));
+    open.guide()->next();
+    QCOMPARE(open.next()->text(), QString("All lessons"));
+    open.next()->click();
+    QVERIFY(open.window.firstSteps()->lessonsPage()->isVisible());
   }
 
   void theStepOfATrainingIsShownWhileItRuns() {

@@ -257,8 +257,11 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
     case CE_ProgressBarGroove:
       return;
     case CE_TabBarTabLabel:
-      if (const auto* tab = qstyleoption_cast<const QStyleOptionTab*>(option))
-        return drawTab(*painter, *tab, c, widget ? widget->font() : painter->font());
+      if (const auto* tab = qstyleoption_cast<const QStyleOptionTab*>(option)) {
+        QStyleOptionTab shown(*tab);
+        shown.state.setFlag(State_Selected, (tab->state & State_Selected) && !has(widget, kNoneChosenProperty));
+        return drawTab(*painter, shown, c, widget ? widget->font() : painter->font());
+      }
       break;
     case CE_HeaderSection:
     case CE_HeaderEmptyArea:

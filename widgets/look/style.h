@@ -6,11 +6,12 @@
 namespace moescope {
 
 // Properties of widgets that the style reads.
-inline constexpr char kFlatProperty[] = "flat";         // QComboBox: text and a chevron without a frame
-inline constexpr char kPrimaryProperty[] = "primary";   // QPushButton: the most likely choice
-inline constexpr char kSwitchProperty[] = "switch";     // QToolButton: one of several exclusive choices
-inline constexpr char kChipProperty[] = "chip";         // QToolButton: an open run
-inline constexpr char kBarTabsProperty[] = "bar_tabs";  // QTabBar: as high as the bar
+inline constexpr char kFlatProperty[] = "flat";               // QComboBox: text and a chevron without a frame
+inline constexpr char kPrimaryProperty[] = "primary";         // QPushButton: the most likely choice
+inline constexpr char kSwitchProperty[] = "switch";           // QToolButton: one of several exclusive choices
+inline constexpr char kChipProperty[] = "chip";               // QToolButton: an open run
+inline constexpr char kBarTabsProperty[] = "bar_tabs";        // QTabBar: as high as the bar
+inline constexpr char kNoneChosenProperty[] = "none_chosen";  // QTabBar: no tab is drawn as the current one
 
 class WindowStyle : public QProxyStyle {
  public:

@@ -52,11 +52,13 @@ INSTANTIATE_TEST_SUITE_P(All, Exhibits, testing::ValuesIn(exhibit_cases()), exhi
 // says how to look for the fault in one's own training.
 TEST(ExhibitList, EachIsAPairWithASourceAndACheckOfOnesOwn) {
   EXPECT_EQ(exhibit_names().size(), 12u);
+  const std::vector<std::string> lessons = lesson_names();
   for (const std::string& name : exhibit_names()) {
     SCOPED_TRACE(name);
     const ParsedLesson parsed = find_lesson(name);
     ASSERT_TRUE(parsed.problems.empty()) << parsed.problems.front().text();
     const Lesson& exhibit = parsed.lesson;
+    EXPECT_NE(std::ranges::find(lessons, exhibit.explained_by), lessons.end()) << exhibit.explained_by;
     ASSERT_EQ(exhibit.runs.size(), 2u);
     EXPECT_EQ(exhibit.runs[0].name, "right");
     EXPECT_EQ(exhibit.runs[1].name, "wrong");

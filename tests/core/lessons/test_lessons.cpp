@@ -61,6 +61,7 @@ TEST(LessonList, HasAllOfTheCourse) {
 TEST(LessonList, EveryStepThatAsksCanBeAnswered) {
   for (const std::string& name : lesson_names()) {
     const Lesson lesson = find_lesson(name).lesson;
+    EXPECT_FALSE(lesson.group.empty()) << name;
     int calls = 0;
     for (const LessonStep& step : lesson.steps) {
       if (!step.prediction) continue;

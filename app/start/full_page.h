@@ -1,0 +1,45 @@
+// A page in place of the workspaces: a centred column with a heading, which scrolls if the window is too low.
+#pragma once
+
+#include <QBoxLayout>
+#include <QLabel>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QToolButton>
+
+#include "widgets/look/tokens.h"
+
+namespace moescope {
+
+class FullPage : public QScrollArea {
+  Q_OBJECT
+
+ public:
+  FullPage(const char* name, const QString& title, QWidget* parent);
+  // Offers the way back to a workspace; an empty name: there is nothing to show in it.
+  virtual void setBack(const QString& workspace);
+
+ signals:
+  void left();  // the way back, or Escape
+  void shown();
+
+ protected:
+  QBoxLayout* column() const { return column_; }
+  QBoxLayout* headRow() const { return head_; }  // row of the heading, for what stands at its right
+  void setHeading(const QString& heading, const QString& about);
+
+  void keyPressEvent(QKeyEvent* event) override;
+  void showEvent(QShowEvent* event) override;
+
+  static QLabel* pageText(const QString& text, Type type = Type::body, bool muted = false);
+  static QPushButton* pageButton(const QString& text, const char* name, bool primary = false);
+  static QToolButton* flatButton(const QString& text, const char* name);
+
+ private:
+  QLabel *heading_, *about_;
+  QToolButton* back_;
+  QHBoxLayout* head_;
+  QVBoxLayout* column_;
+};
+
+}  // namespace moescope

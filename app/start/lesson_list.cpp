@@ -1,0 +1,201 @@
+#include "app/start/lesson_list.h"
+
+#include <QAbstractButton>
+#include <QBoxLayout>
+#include <QPainter>
+#include <algorithm>
+
+#include "app/lessons/lesson_marks.h"
+#include "app/lessons/lesson_text.h"
+#include "app/look/keep_keys.h"
+#include "core/lessons/lesson.h"
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/layouts.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kOneColumn = 720;  // width below which the groups are below each other
+
+std::vector<Lesson> read(const std::vector<std::string>& names) {
+  std::vector<Lesson> lessons;
+  for (const std::string& name : names) lessons.push_back(find_lesson(name).lesson);
+  return lessons;
+}
+
+// Read once, since the pages are shown often.
+const std::vector<Lesson>& lessons() {
+  static const std::vector<Lesson> all = read(lesson_names());
+  return all;
+}
+
+const std::vector<Lesson>& exhibits() {
+  static const std::vector<Lesson> all = read(exhibit_names());
+  return all;
+}
+
+QString printedText(const std::string& text) {
+  return inPrint(QString::fromStdString(text));
+}
+
+qsizetype doneCount(const std::vector<Lesson>& some, const LessonProgress& progress) {
+  return std::ranges::count_if(some, [&](const Lesson& lesson) { return progress.isDone(lesson); });
+}
+
+}  // namespace
+
+// One lesson, or an exhibit, which has no number and stands below its lesson.
+class LessonRow : public QAbstractButton {
+ public:
+  LessonRow(const Lesson& lesson, int number, bool is_whole)
+      : lesson_(&lesson),
+        number_(number),
+        about_(is_whole && number > 0 ? printedText(lesson.teaches).section(". ", 0, 0) : QString()) {
+    if (!about_.isEmpty() && !about_.endsWith('.')) about_ += '.';
+    setText(printedText(lesson.title));
+    setToolTip(printedText(lesson.teaches));
+    setObjectName("lesson_row");
+    setFocusPolicy(Qt::StrongFocus);
+    setAttribute(Qt::WA_Hover);
+    setCursor(Qt::PointingHandCursor);
+    keepKeys(this);
+    QSizePolicy policy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    policy.setHeightForWidth(true);
+    setSizePolicy(policy);
+  }
+
+  const Lesson& lesson() const { return *lesson_; }
+  int number() const { return number_; }
+
+  void showProgress(const LessonProgress& progress) {
+    is_open_ = progress.open_lesson == QString::fromStdString(lesson_->name);
+    mark_ = is_open_ ? LessonMark::running : progress.isDone(*lesson_) ? LessonMark::done : LessonMark::waiting;
+    note_ = is_open_ ? progress.place : number_ > 0 ? QString("%1 min").arg(lesson_->minutes) : QString("fault");
+    const QString name = number_ > 0 ? QString("Lesson %1: %2").arg(number_).arg(text()) : "Fault: " + text();
+    setAccessibleName(QString("%1, %2, %3").arg(name, note_, mark_ == LessonMark::done ? "done" : "not done"));
+    update();
+  }
+
+  QSize sizeHint() const override { return {0, heightForWidth(width())}; }
+  int heightForWidth(int width) const override {
+    const int line = titleMetrics().height() + (number_ > 0 ? kSpace8 : kSpace4);
+    if (about_.isEmpty()) return line;
+    const QRect room(0, 0, std::max(1, width - indent() - kSpace8), 1000);
+    return line + aboutMetrics().boundingRect(room, Qt::TextWordWrap, about_).height();
+  }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const Colors& c = colors(palette());
+    if (is_open_ || underMouse())
+      drawRounded(painter, rect(), kRadiusControl, QColor(is_open_ ? c.accent_soft : c.neutral_soft), Qt::transparent);
+    if (showsFocus(*this)) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), 2);
+    const int mark = withType(kMarkSize, fontMetrics()), line = titleMetrics().height();
+    QRect room(indent() - mark - kSpace8, number_ > 0 ? kSpace4 : 2, width() - indent() + mark, line);
+    paintLessonMark(painter, QRectF(room.left(), room.top() + (line - mark) / 2, mark, mark), mark_, palette());
+    room.setLeft(indent());
+    painter.setPen(QColor(c.ink2));
+    painter.setFont(typeFont(font(), Type::secondary));
+    painter.drawText(room, Qt::AlignRight | Qt::AlignVCenter, note_);
+    painter.drawText(QRect(room.left(), room.bottom() + 1, room.width(), height()), Qt::TextWordWrap, about_);
+    room.setRight(room.right() - aboutMetrics().horizontalAdvance(note_) - kSpace8);
+    painter.setFont(font());
+    if (number_ > 0) painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, QString::number(number_));
+    if (number_ > 0) room.setLeft(room.left() + fontMetrics().horizontalAdvance("12") + kSpace4);
+    painter.setPen(QColor(c.ink));
+    painter.setFont(titleFont());
+    painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, elidedWords(text(), titleMetrics(), room.width()));
+  }
+
+ private:
+  int indent() const { return (number_ > 0 ? 1 : 2) * (withType(kMarkSize, fontMetrics()) + kSpace8) + kSpace8; }
+  QFont titleFont() const { return number_ > 0 ? semibold(font()) : typeFont(font(), Type::secondary); }
+  QFontMetrics titleMetrics() const { return QFontMetrics(titleFont()); }
+  QFontMetrics aboutMetrics() const { return QFontMetrics(typeFont(font(), Type::secondary)); }
+
+  const Lesson* lesson_;
+  const int number_;  // from 1; 0: an exhibit
+  QString about_, note_;
+  LessonMark mark_ = LessonMark::waiting;
+  bool is_open_ = false;
+};
+
+NextLesson nextLesson(const LessonProgress& progress) {
+  const std::vector<Lesson>& all = lessons();
+  auto next = std::ranges::find(all, progress.open_lesson.toStdString(), &Lesson::name);
+  if (next == all.end())
+    next = std::ranges::find_if(all, [&](const Lesson& lesson) { return !progress.isDone(lesson); });
+  if (next == all.end()) next = all.begin();
+  const auto number = next - all.begin() + 1;
+  return {QString::fromStdString(next->name),
+          QString(next != all.begin() ? "Continue with lesson %1" : "Start lesson %1").arg(number),
+          QString("lesson %1, %2, %3 minutes").arg(number).arg(printedText(next->title)).arg(next->minutes)};
+}
+
+QString progressText(const LessonProgress& progress) {
+  int minutes = 0, minutes_left = 0;
+  for (const Lesson& lesson : lessons()) {
+    minutes += lesson.minutes;
+    minutes_left += progress.isDone(lesson) ? 0 : lesson.minutes;
+  }
+  return QString("%1 of %2 done, %3 of %4 faults seen; %5 of %6 minutes left")
+      .arg(doneCount(lessons(), progress))
+      .arg(lessons().size())
+      .arg(doneCount(exhibits(), progress))
+      .arg(exhibits().size())
+      .arg(minutes_left)
+      .arg(minutes);
+}
+
+LessonList::LessonList(Form form, QWidget* parent) : QWidget(parent), form_(form), groups_(plainRow(this, kSpace8)) {
+  std::vector<std::string> names;
+  for (const Lesson& lesson : lessons())
+    if (std::ranges::find(names, lesson.group) == names.end()) names.push_back(lesson.group);
+  for (const std::string& name : names) {
+    auto* column = plainColumn(nullptr);
+    auto* card = new LessonCard(QString::fromStdString(name), column);
+    card->inside()->setContentsMargins(kSpace4, kSpace8, kSpace4, kSpace8);
+    card->headRow()->setContentsMargins(kSpace8, 0, kSpace8, 0);
+    card->inside()->setSpacing(form == Form::whole ? kSpace4 : 0);
+    groups_->addLayout(column, 1);
+    int number = 0;
+    for (const Lesson& lesson : lessons()) {
+      ++number;
+      if (lesson.group != name) continue;
+      addRow(card->inside(), lesson, number);
+      for (const Lesson& exhibit : exhibits())
+        if (form == Form::whole && exhibit.explained_by == lesson.name) addRow(card->inside(), exhibit, 0);
+    }
+    column->addStretch(1);
+  }
+}
+
+void LessonList::addRow(QBoxLayout* column, const Lesson& lesson, int number) {
+  auto* row = new LessonRow(lesson, number, form_ == Form::whole);
+  connect(row, &QAbstractButton::clicked, this,
+          [this, row] { emit chosen(QString::fromStdString(row->lesson().name)); });
+  column->addWidget(row);
+  rows_ << row;
+}
+
+void LessonList::showProgress(const LessonProgress& progress) {
+  for (LessonRow* row : rows_) row->showProgress(progress);
+}
+
+void LessonList::focusRow(int number) {
+  for (LessonRow* row : rows_)
+    if (row->number() == number) row->setFocus(Qt::ShortcutFocusReason);
+}
+
+void LessonList::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  const bool is_narrow = width() < withType(kOneColumn, fontMetrics());
+  groups_->setDirection(is_narrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
+}
+
+}  // namespace moescope
