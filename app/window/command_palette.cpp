@@ -8,6 +8,8 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "core/files/assets.h"
+#include "core/files/text/words.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -19,6 +21,9 @@ namespace {
 
 constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 96;
 constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kEntryGap = -1;
+constexpr std::size_t kMostLoose = 3;  // one letter of so many may stand alone
+constexpr int kOtherName = 40;         // a match of another name counts less by this
+constexpr int kShortestBeginning = 3;  // letters of a synonym that are enough
 
 // Paints a command's name and other name, with the matched letters in bold, and at the right its keys and its group.
 class CommandDelegate : public QStyledItemDelegate {
@@ -107,28 +112,87 @@ std::optional<int> fuzzyScore(const QString& query, const QString& text, std::ve
   return score * 8 - static_cast<int>(text.size()) / 4;
 }
 
+namespace {
+
+// True if many of the matched letters neither begin a word nor follow the matched letter before.
+bool isScattered(const QString& text, const std::vector<int>& matched) {
+  std::size_t loose = 0;
+  for (std::size_t i = 0; i < matched.size(); ++i) {
+    const int at = matched[i];
+    const bool begins = at == 0 || !text[at - 1].isLetterOrNumber();
+    if (!begins && (i == 0 || at != matched[i - 1] + 1)) ++loose;
+  }
+  return kMostLoose * loose > matched.size();
+}
+
+}  // namespace
+
+QStringList synonymsOf(const QString& query) {
+  static const QString kAll = QString::fromStdString(std::string(asset("palette/synonyms.txt")));
+  QStringList words;
+  const QString typed = query.simplified().toLower();
+  for (const QString& line : kAll.split('\n')) {
+    const QString word = line.section('=', 0, 0).trimmed();
+    if (line.startsWith('#') || word.isEmpty()) continue;
+    if (typed == word || (typed.size() >= kShortestBeginning && word.startsWith(typed)))
+      for (const QString& synonym : line.section('=', 1).split(',')) words << synonym.trimmed();
+  }
+  return words;
+}
+
 CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
     : QAbstractListModel(parent), commands_(std::move(commands)) {
   setQuery({});
 }
 
+// Matches the title letter by letter, and other names and the group by whole parts of words.
+std::optional<CommandList::Shown> CommandList::match(std::size_t command, const QString& query) const {
+  const PaletteCommand& candidate = commands_[command];
+  Shown shown{command, 0, {}};
+  const auto score = fuzzyScore(query, candidate.title, &shown.matched);
+  if (score && !isScattered(candidate.title, shown.matched)) {
+    shown.score = *score;
+    return shown;
+  }
+  shown.matched.clear();
+  const QString names = candidate.group + ' ' + candidate.title + ' ' + candidate.also;
+  for (const QString& word : query.split(' ', Qt::SkipEmptyParts))
+    if (!names.contains(word, Qt::CaseInsensitive)) return std::nullopt;
+  shown.score = *fuzzyScore(query, names) - kOtherName;
+  return shown;
+}
+
 void CommandList::setQuery(const QString& query) {
   beginResetModel();
   shown_.clear();
+  const QString typed = query.simplified();
+  const bool has_number = std::ranges::any_of(typed, [](QChar letter) { return letter.isDigit(); });
+  QStringList queries{typed};
+  queries += synonymsOf(typed);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
-    Shown shown{i, 0, {}};
-    auto score = fuzzyScore(query, commands_[i].title, &shown.matched);
-    if (!score) {
-      shown.matched.clear();
-      score = fuzzyScore(query, commands_[i].group + ' ' + commands_[i].title + ' ' + commands_[i].also);
-      if (score) *score -= 40;
-    }
-    if (!score) continue;
-    shown.score = *score;
-    shown_.push_back(std::move(shown));
+    if (commands_[i].needs_number && !has_number) continue;
+    std::optional<Shown> best;
+    for (const QString& candidate : queries)
+      if (auto shown = match(i, candidate); shown && (!best || shown->score > best->score)) best = std::move(shown);
+    if (best) shown_.push_back(std::move(*best));
   }
-  if (!query.trimmed().isEmpty()) std::ranges::stable_sort(shown_, std::greater{}, &Shown::score);
+  has_match_ = !shown_.empty();
+  if (!has_match_) listSimilar(typed.toLower());
+  if (!typed.isEmpty()) std::ranges::stable_sort(shown_, std::greater{}, &Shown::score);
   endResetModel();
+}
+
+// Lists the commands of which a word differs from `query` by few letters.
+void CommandList::listSimilar(const QString& query) {
+  const std::string typed = query.toStdString();
+  const std::size_t most = std::max<std::size_t>(2, typed.size() / 3);
+  for (std::size_t i = 0; i < commands_.size(); ++i) {
+    if (commands_[i].needs_number) continue;
+    std::size_t distance = most + 1;
+    for (const QString& word : (commands_[i].title + ' ' + commands_[i].also).toLower().split(' '))
+      distance = std::min(distance, edit_distance(typed, word.toStdString()));
+    if (distance <= most && distance < typed.size()) shown_.push_back({i, -static_cast<int>(distance), {}});
+  }
 }
 
 int CommandList::rowCount(const QModelIndex& parent) const {
@@ -165,7 +229,7 @@ CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* wi
   setAttribute(Qt::WA_DeleteOnClose);
   setModal(true);
   query_ = new QLineEdit;
-  query_->setPlaceholderText("Find an action, panel, metric, setting, lesson or file");
+  query_->setPlaceholderText("Find an action, panel, metric, setting, format, expert, finding, lesson, page or file");
   query_->setAccessibleName("Command");
   query_->setClearButtonEnabled(true);
   commands_ = new CommandList(std::move(commands), this);
@@ -178,7 +242,7 @@ CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* wi
   list_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(8, 8, 8, 8);
-  nothing_found_ = new QLabel("No action, panel, metric, setting, lesson or file matches");
+  nothing_found_ = new QLabel;
   nothing_found_->setMargin(kSpace8);
   column->addWidget(query_);
   column->addWidget(nothing_found_);
@@ -195,7 +259,10 @@ CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* wi
 
 void CommandPalette::search(const QString& text) {
   commands_->setQuery(text);
-  nothing_found_->setVisible(commands_->rowCount() == 0);
+  nothing_found_->setVisible(!commands_->hasMatch());
+  nothing_found_->setText(QString(commands_->rowCount() > 0 ? "Nothing is called \"%1\". Similar names:"
+                                                            : "Nothing is called \"%1\", and no name is similar")
+                              .arg(text.simplified()));
   list_->setCurrentIndex(commands_->index(0));
   list_->scrollToTop();
 }

@@ -1,4 +1,5 @@
-// Ctrl+K: finds actions, panels, metrics, settings, lessons and files by a few letters of their names.
+// Ctrl+K: finds what the window has (actions, panels, metrics, settings, formats, experts, layers, findings, lessons,
+// pages of the manual, files) by a few letters of its name or by another word for it (assets/palette/synonyms.txt).
 #pragma once
 
 #include <QAbstractListModel>
@@ -17,12 +18,15 @@ struct PaletteCommand {
   QString group;  // "Run", "Lesson", "Metric", "Setting": shown at the right; the search matches it
   QString keys;   // "Ctrl+O"; empty: none
   std::function<void()> run;
-  QString also;  // another name, which the search matches: "router.bias_update_rate"
+  QString also;               // another name, which the search matches: "router.bias_update_rate"
+  bool needs_number = false;  // listed only if the search has a digit, as one of many experts
 };
 
 // Returns the score of a match if the letters of `query` occur in `text` in this order, ignoring case and spaces;
 // nullopt if they do not. Beginnings of words and runs of letters count most. `matched` gets the places of the letters.
 std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched = nullptr);
+// Returns the words of the screen for what is typed; empty if no synonym is known.
+QStringList synonymsOf(const QString& query);
 
 class CommandList : public QAbstractListModel {
   Q_OBJECT
@@ -30,7 +34,10 @@ class CommandList : public QAbstractListModel {
  public:
   enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso };
   explicit CommandList(std::vector<PaletteCommand> commands, QObject* parent);
-  void setQuery(const QString& query);  // lists the best match first; empty: lists all commands in their order
+  // Lists the best match first; without a match, the commands with the most similar names. An empty query lists all
+  // commands in their order.
+  void setQuery(const QString& query);
+  bool hasMatch() const { return has_match_; }
   const PaletteCommand& at(int row) const { return commands_[shown_[row].command]; }
   int rowCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
@@ -41,8 +48,12 @@ class CommandList : public QAbstractListModel {
     int score;
     std::vector<int> matched;
   };
+  std::optional<Shown> match(std::size_t command, const QString& query) const;
+  void listSimilar(const QString& query);
+
   std::vector<PaletteCommand> commands_;
   std::vector<Shown> shown_;
+  bool has_match_ = true;
 };
 
 class CommandPalette : public QDialog {

@@ -13,13 +13,17 @@
 #include "app/look/shortcut_sheet.h"
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
+#include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/lessons/lesson.h"
+#include "widgets/microscaling/format_card.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/axis.h"
+#include "widgets/router/expert_panel.h"
 
 namespace moescope {
 
@@ -47,6 +51,9 @@ class Collector {
     takeMetrics();
     takeSettings();
     takeLessons();
+    takeFormats();
+    takeFindings();
+    takePlaces();
     for (const QString& path : recentFiles())
       add(
           "Open " + QFileInfo(path).fileName(), "Recent file",
@@ -55,9 +62,9 @@ class Collector {
   }
 
  private:
-  void add(const QString& title, const QString& group, std::function<void()> run, const QString& keys = {},
-           const QString& also = {}) {
-    commands_.push_back({title, group, keys, std::move(run), also});
+  PaletteCommand& add(const QString& title, const QString& group, std::function<void()> run, const QString& keys = {},
+                      const QString& also = {}) {
+    return commands_.emplace_back(PaletteCommand{title, group, keys, std::move(run), also});
   }
 
   void takeMenu(QMenu* menu, const QString& group, const QString& prefix) {
@@ -138,6 +145,46 @@ class Collector {
       add(QString("Lesson %1: %2").arg(++number).arg(QString::fromStdString(lesson.title)), "Lesson",
           [window = window_, name] { window->lessons()->start(QString::fromStdString(name)); });
     }
+  }
+
+  // Adds the number formats with scales. Their commands open their cards.
+  void takeFormats() {
+    for (const NamedFormat& named : named_formats()) {
+      const QString title = operandFormatLabel(named.format), card = formatCard(named.format);
+      if (card.isEmpty()) continue;
+      add(
+          title, "Format",
+          [window = window_, title, card] {
+            ExplainCard::open(window, window->mapToGlobal(window->rect().center()), title, [card] { return card; });
+          },
+          {}, named.name);
+    }
+  }
+
+  void takeFindings() {
+    for (const Finding& finding : window_->findings()->findings())
+      add("Finding: " + inPrint(QString::fromStdString(finding.title)), "Finding",
+          [window = window_, id = QString::fromStdString(finding_id(finding))] {
+            window->workspaces()->openFinding(id);
+          });
+  }
+
+  // Adds the MoE layers of the active run, and the experts of the selected layer.
+  void takePlaces() {
+    Selection* selection = window_->selection();
+    if (!selection->history()) return;
+    const RunInfo& run = selection->history()->info();
+    for (const int layer : run.moe_layers)
+      add(QString("Layer %1").arg(layer), "Layer", [selection, layer] { selection->setLayer(layer); }).needs_number =
+          true;
+    for (int expert = 0; expert < run.n_experts; ++expert)
+      add(QString("Expert %1 of layer %2").arg(expert).arg(selection->layer()), "Expert",
+          [window = window_, selection, expert] {
+            selection->setExpert(expert);
+            RouterWorkspace* router = window->workspaces()->router();
+            goTo(window, router, router->findChild<ExpertPanel*>());
+          })
+          .needs_number = true;
   }
 
   MainWindow* window_;

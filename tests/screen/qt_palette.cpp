@@ -34,6 +34,7 @@
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "core/files/assets.h"
 #include "core/lessons/lesson.h"
 #include "core/recording/recording.h"
 #include "tests/support/takes_keys.h"
@@ -131,6 +132,71 @@ class PaletteTest : public QObject {
     QCOMPARE(list.at(0).also, QString("router.bias_update_rate"));
   }
 
+  static QStringList found(CommandList& list, const QString& query) {
+    list.setQuery(query);
+    QStringList titles;
+    for (int row = 0; row < list.rowCount(); ++row) titles << list.at(row).title;
+    return titles;
+  }
+
+  // Every word of the screen that a synonym stands for names something, and the synonym leads to it.
+  void everySynonymLeadsToItsWords() {
+    MainWindow window(false);
+    CommandList list(commandsOf(&window), nullptr);
+    QStringList astray;
+    for (const QString& line : QString::fromStdString(std::string(asset("palette/synonyms.txt"))).split('\n')) {
+      if (line.startsWith('#') || line.isEmpty()) continue;
+      const QString word = line.section('=', 0, 0).trimmed();
+      const QStringList led_to = found(list, word);
+      for (const QString& synonym : synonymsOf(word)) {
+        const QStringList named = found(list, synonym);
+        if (!list.hasMatch() || !led_to.contains(named.front())) astray << line + ": " + synonym;
+      }
+    }
+    QVERIFY2(astray.isEmpty(), qPrintable(astray.join('\n')));
+    for (const auto& [word, title] : {std::pair{"home", "Start page"},
+                                      {"dead", "Unused experts"},
+                                      {"uneven", "Panel: Balance"},
+                                      {"tuto", "All lessons"}})
+      QVERIFY2(found(list, word).mid(0, 2).contains(title), qPrintable(found(list, word).mid(0, 5).join("; ")));
+    QVERIFY(found(list, "fp8").front().contains("FP8"));
+  }
+
+  void formatsExpertsLayersAndFindingsAreFound() {
+    MainWindow window(false);
+    window.show();
+    window.files()->open({QStringLiteral(MOESCOPE_TEST_DATA "/../assets/samples/unbalanced_bf16.jsonl")});
+    QTRY_VERIFY_WITH_TIMEOUT(window.findings()->ready() && !window.findings()->findings().empty(), 60000);
+    CommandList list(commandsOf(&window), nullptr);
+    const auto run = [&](const QString& query) {
+      list.setQuery(query);
+      list.at(0).run();
+    };
+    run("expert 42");
+    QCOMPARE(window.selection()->expert(), 42);
+    QCOMPARE(window.workspaces()->current()->name(), QString("Router"));
+    const int layer = window.selection()->history()->info().moe_layers.back();
+    run(QString("layer %1").arg(layer));
+    QCOMPARE(window.selection()->layer(), layer);
+    QVERIFY(!found(list, "expert").join(' ').contains("Expert 42"));  // single experts need a number
+    QVERIFY2(found(list, "mxfp4 e2m1").front().startsWith("MXFP4 E2M1"), qPrintable(list.at(0).title));
+    list.at(0).run();
+    QVERIFY(window.findChild<ExplainCard*>()->text().contains("E2M1"));
+    window.workspaces()->bringUp("overview");
+    const QString title = QString::fromStdString(window.findings()->findings().front().title);
+    QVERIFY2(found(list, "finding " + title).front().startsWith("Finding: "), qPrintable(list.at(0).title));
+    list.at(0).run();
+    QCOMPARE(window.workspaces()->current()->name(), QString("Router"));
+  }
+
+  void aMisspeltNameListsSimilarOnes() {
+    MainWindow window(false);
+    CommandList list(commandsOf(&window), nullptr);
+    QVERIFY2(found(list, "glosary").contains("Glossary"), "a letter is missing");
+    QVERIFY2(found(list, "glossery").contains("Glossary") && !list.hasMatch(), "a letter is wrong");
+    QVERIFY(found(list, "qqzzxx").isEmpty() && !list.hasMatch());
+  }
+
   void theSheetOfShortcutsIsGroupedAndFits() {
     MainWindow window(false);
     window.resize(1024, 700);
@@ -219,7 +285,7 @@ class PaletteTest : public QObject {
     auto* none = paletteOf(window)->findChild<QLabel*>();
     QVERIFY(!none->isVisible());
     QTest::keyClicks(paletteOf(window)->findChild<QLineEdit*>(), "qqzzxx");
-    QVERIFY(none->isVisible() && none->text().endsWith("matches"));
+    QVERIFY(none->isVisible() && none->text().endsWith("no name is similar"));
     QTest::keyClick(paletteOf(window)->findChild<QLineEdit*>(), Qt::Key_Escape);
     QTRY_VERIFY(!paletteOf(window));
   }
