@@ -8,6 +8,7 @@
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
@@ -24,7 +25,7 @@ void CheckpointActions::addActionsTo(QMenu* menu) {
       if (const auto step = checkpointAtOrBefore(selection_->step()))
         (this->*act)(*step);
       else
-        messages_->say("No checkpoint is kept (telemetry.checkpoint_every)", 6000);
+        messages_->say(withSettingLabels("No checkpoint is kept (telemetry.checkpoint_every)"), 6000);
     };
   };
   QAction* keep =

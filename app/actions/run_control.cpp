@@ -13,6 +13,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
+#include "widgets/look/setting_labels.h"
 
 namespace moescope {
 
@@ -160,10 +161,11 @@ void RunControl::pauseBeforeTheDiskIsFull() {
   if (recordingBytes(session_->path()) < pause_at_bytes_) return;
   pause_at_bytes_ += kPauseAfterBytes;
   pause();
-  messages_->warn(QString("Paused: the recording %1 has grown by %2 GB. Space continues the training; a larger "
-                          "telemetry.every makes recordings smaller.")
-                      .arg(session_->path())
-                      .arg(kPauseAfterBytes / 1e9));
+  messages_->warn(
+      withSettingLabels("Paused: the recording %1 has grown by %2 GB. Space continues the training; a larger "
+                        "telemetry.every makes recordings smaller.")
+          .arg(session_->path())
+          .arg(kPauseAfterBytes / 1e9));
 }
 
 void RunControl::addPresetsTo(QMenu* menu) {

@@ -11,6 +11,7 @@
 
 #include "core/config/config_difference.h"
 #include "core/findings/comparison/verdict_words.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
@@ -297,7 +298,9 @@ QString OutcomesTable::notMeasured() const {
   if (!isMeasured(kGradientColumn)) keys << QStringLiteral("gradient error (telemetry.gradient_every)");
   if (!isMeasured(kFlipsColumn)) keys << QStringLiteral("flips (telemetry.flips_every)");
   const bool begun = std::ranges::any_of(outcomes_, [](const Outcome& o) { return !o.waits && o.figures.steps > 1; });
-  return keys.isEmpty() || !begun ? QString() : QString("Not measured in run A's settings: %1. ").arg(keys.join(", "));
+  return keys.isEmpty() || !begun
+             ? QString()
+             : QString("Not measured in run A's settings: %1. ").arg(withSettingLabels(keys.join(", ")));
 }
 
 }  // namespace moescope

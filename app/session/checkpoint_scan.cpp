@@ -44,7 +44,7 @@ std::vector<LabelledText> heldOutTexts(const RunConfig& config) {
       texts.push_back({domain < data->domains().size() ? data->domains()[domain] : std::string("text"),
                        {first, first + batch.length}});
     }
-  if (texts.empty()) throw std::runtime_error("no text is held out (data.held_out)");
+  if (texts.empty()) throw std::runtime_error("no text is held out: \"Held-out share\" in Set-up is 0");
   return texts;
 }
 

@@ -53,7 +53,7 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
     return QString("<p>Not used: only with %1 = %2.</p>").arg(QString::fromStdString(other.key()), value);
   };
   if (setting == &ModelConfig::vocab && config.data.tokenizer.empty() && config.model.vocab == 256)
-    return "<p>Fixed: without a tokenizer (data.tokenizer) tokens are bytes.</p>";
+    return "<p>Fixed: without a tokenizer tokens are bytes.</p>";
   const bool of_muon = setting.is_in<OptimizerConfig>() && field.name().starts_with("muon_");
   if (of_muon && config.optimizer.name != OptimizerName::muon) return only_with(&OptimizerConfig::name, "muon");
   const bool of_rotation = setting == &PrecisionConfig::hadamard_gemms || setting == &PrecisionConfig::hadamard_signs;

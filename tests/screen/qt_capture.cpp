@@ -12,6 +12,7 @@
 #include <cmath>
 #include <span>
 
+#include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/microscaling_workspace.h"
@@ -163,6 +164,35 @@ class CaptureTest : public QObject {
     }
     for (int i = 0; i < 20; ++i) emit microscope->stepped(-1);
     QCOMPARE(lost(), most);
+  }
+
+  // A recording has no tensors: a click on a cell leads to a button that computes its step again.
+  void aCellOfARecordingLeadsToAButton() {
+    QString recording;
+    {
+      OpenWindow trained;
+      trained.window.runControl()->setRecorded(true);
+      QSignalSpy opened(trained.window.session(), &RunSession::opened);
+      trained.window.runControl()->start(quantizedNano(), RunControl::Start::paused);
+      QVERIFY(opened.wait(kWaitMs));
+      trained.trainTo(3);
+      recording = trained.window.session()->path();
+    }
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({recording});
+    QVERIFY(opened.wait(kWaitMs));
+    w.window.workspaces()->bringUp("overview");
+    QTRY_VERIFY_WITH_TIMEOUT(w.window.selection()->quantFrame(), kWaitMs);
+    const OperandPlace place{1, Gemm::expert_w1, OperandRole::dy, Direction::dgrad};
+    w.click(place);
+    auto* button = w.tensors()->captureBar()->findChild<QPushButton*>("recompute");
+    QTRY_VERIFY(button->isVisible());
+    QCOMPARE(button->text(), QString("Compute step 2 again"));
+    button->click();
+    w.waitForCapture();
+    QVERIFY(w.tensors()->captured() && w.tensors()->captured()->place == place);
+    QVERIFY(!button->isVisible());
   }
 
   // showElement() counts rows from the first row of the expert. For a whole row (column -1) it shows the block of the

@@ -328,7 +328,7 @@ std::optional<Provenance> BlockMicroscopePanel::kind() const {
 }
 
 QString BlockMicroscopePanel::status() const {
-  QStringList parts{origin_.place.isEmpty() ? QString("example block") : origin_.place};
+  QStringList parts{origin_.place.isEmpty() ? QString("example, invented values") : origin_.place};
   if (undo_.canUndo() && state_.values != original_.values) parts << QString("edited");
   parts << figures();
   if (!origin_.tensor.isEmpty()) parts << origin_.tensor;

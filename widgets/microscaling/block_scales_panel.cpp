@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "widgets/look/layouts.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/matrix_plot.h"
@@ -193,8 +194,8 @@ QString BlockScalesPanel::status() const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
   return QString("%1, %2, NaN blocks %3, amax %4")
-      .arg(timeStatus(frame->step, true), QString::fromStdString(quant->format.name),
-           formatCount(quant->e8m0_blocks[kNanByte]), formatValue(quant->amax, 3));
+      .arg(timeStatus(frame->step, true), formatLabel(quant->format), formatCount(quant->e8m0_blocks[kNanByte]),
+           formatValue(quant->amax, 3));
 }
 
 ValueTable BlockScalesPanel::table() const {

@@ -74,7 +74,8 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   row->setSpacing(kSpace8);
   row->addWidget(head_);
   row->addWidget(details_, 1);
-  for (QToolButton* button : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(button);
+  for (QAbstractButton* button : std::initializer_list<QAbstractButton*>{cancel_, rotated_, recompute_, again_, save_})
+    row->addWidget(button);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, kSpace8);
   column->setSpacing(kSpace4);
@@ -94,9 +95,12 @@ void CaptureBar::makeButtons() {
   again_ = button("Capture again", "The same operand of the step that the run takes now (T)");
   again_->setShortcut(Qt::Key_T);
   save_ = button("Save...", "Save the captured tensor as a .safetensors file");
-  recompute_ = button({},
-                      "Train a copy of the run from its beginning up to that step and capture the operand "
-                      "there; the open run is not affected");
+  recompute_ = new QPushButton(this);
+  recompute_->setObjectName("recompute");
+  recompute_->setProperty(kPrimaryProperty, true);
+  recompute_->setToolTip(
+      "Trains a copy of the run from its beginning up to that step and captures the operand there; the open run is not "
+      "affected");
   cancel_ = button("Cancel", "Stop computing");
   rotated_ = button("Rotated", "Show the values after the rotation, as they are quantized, or before it");
   rotated_->setCheckable(true);
@@ -105,7 +109,7 @@ void CaptureBar::makeButtons() {
   connect(again_, &QToolButton::clicked, this, &CaptureBar::againRequested);
   connect(save_, &QToolButton::clicked, this, &CaptureBar::saveRequested);
   connect(cancel_, &QToolButton::clicked, this, &CaptureBar::cancelRequested);
-  connect(recompute_, &QToolButton::clicked, this, [this] { emit recomputeRequested(offered_step_); });
+  connect(recompute_, &QPushButton::clicked, this, [this] { emit recomputeRequested(offered_step_); });
 }
 
 void CaptureBar::setSource(Source source) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QLabel>
+#include <QPushButton>
 #include <QToolButton>
 #include <QWidget>
 
@@ -50,7 +51,8 @@ class CaptureBar : public QWidget {
   bool news_ = false;
   QLabel *head_, *note_;
   FittedLabel* details_;
-  QToolButton *again_, *save_, *recompute_, *cancel_, *rotated_;
+  QToolButton *again_, *save_, *cancel_, *rotated_;
+  QPushButton* recompute_;
 };
 
 }  // namespace moescope

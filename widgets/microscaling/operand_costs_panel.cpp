@@ -9,6 +9,7 @@
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/tables.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/panel/whole_rows.h"
 #include "widgets/selection/compared_runs.h"
@@ -63,12 +64,11 @@ void fillCosts(QStandardItemModel& model, const std::vector<OperandCost>& costs)
   for (const OperandCost& cost : costs) {
     const QuantFrame& quant = *cost.operand;
     const QString sqnr = std::isinf(quant.sqnr_db) ? QString("exact") : formatValue(quant.sqnr_db, 3);
-    appendOperand(
-        model,
-        {textItem(briefName(quant), placeName(quant)), costItem(formatPercent(cost.share), cost.share),
-         costItem(sqnr, quant.sqnr_db), costItem(formatPercent(quant.underflow), quant.underflow),
-         costItem(formatPercent(quant.clipped), quant.clipped), textItem(QString::fromStdString(quant.format.name))},
-        largest > 0 && cost.share > 0 ? cost.share / largest : 0);
+    appendOperand(model,
+                  {textItem(briefName(quant), placeName(quant)), costItem(formatPercent(cost.share), cost.share),
+                   costItem(sqnr, quant.sqnr_db), costItem(formatPercent(quant.underflow), quant.underflow),
+                   costItem(formatPercent(quant.clipped), quant.clipped), textItem(formatLabel(quant.format))},
+                  largest > 0 && cost.share > 0 ? cost.share / largest : 0);
     model.item(model.rowCount() - 1)->setData(model.rowCount() - 1, kPlaceRole);
   }
 }
@@ -357,7 +357,7 @@ QString OperandCostsPanel::onlyFormat() const {
   const bool one = !costs_.empty() && std::ranges::all_of(costs_, [this](const OperandCost& cost) {
     return cost.operand->format.name == costs_[0].operand->format.name;
   });
-  return one ? QString::fromStdString(costs_[0].operand->format.name) : QString();
+  return one ? formatLabel(costs_[0].operand->format) : QString();
 }
 
 Panel::Answer OperandCostsPanel::costliest() const {

@@ -7,6 +7,7 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/sqnr_scale.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -43,7 +44,7 @@ QStringList directionForms(Direction direction) {
 QString formatsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   QStringList formats;
   for (const QuantFrame& quant : frame.quants)
-    if (quant.gemm_class() == gemm_class) formats << QString::fromStdString(quant.format.name);
+    if (quant.gemm_class() == gemm_class) formats << formatLabel(quant.format);
   formats.removeDuplicates();
   return formats.join(QLatin1Char('/'));
 }
@@ -352,8 +353,7 @@ void QuantizationErrorPanel::paintOperands(QPainter& painter) const {
 QStringList QuantizationErrorPanel::describe(int row, int column) const {
   const QuantFrame* quant = quantAt(row, column);
   if (!quant) return {};
-  return QStringList{
-             QString("%1, %2").arg(placeName(placeAt(row, column)), QString::fromStdString(quant->format.name))} +
+  return QStringList{QString("%1, %2").arg(placeName(placeAt(row, column)), formatLabel(quant->format))} +
          readout(operandKeys(frame_->step, *quant)).mid(1);
 }
 

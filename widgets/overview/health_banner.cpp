@@ -9,6 +9,7 @@
 
 #include "core/findings/health.h"
 #include "core/frame/frame.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -309,7 +310,8 @@ void HealthBanner::changeEvent(QEvent* event) {
 }
 
 QString HealthBanner::advice() const {
-  QString html = QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.help).toHtmlEscaped());
+  QString html =
+      QStringLiteral("<p>%1</p>").arg(withSettingLabels(QString::fromStdString(health_.help)).toHtmlEscaped());
   if (!health_.balance.empty())
     html += QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.balance.front()).toHtmlEscaped());
   return html + QString("<p>Every change while a run trains is marked on the timeline.</p>");

@@ -96,6 +96,12 @@ QString operandFormatLabel(const OperandFormat& format) {
   return text;
 }
 
+// The usual blocks of 32 are not named.
+QString formatLabel(const QuantFormat& format) {
+  if (!format.operand) return QString::fromStdString(format.name);
+  return operandFormatLabel(*format.operand).remove(QStringLiteral(", blocks of 32"));
+}
+
 QString shortFormatLabel(const OperandFormat& format) {
   if (format.scheme == QuantScheme::fp8)
     return QStringLiteral("FP8 ") + QString::fromLatin1(granularity_name(format.granularity));

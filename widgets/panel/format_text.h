@@ -6,6 +6,7 @@
 #include <QPalette>
 #include <QString>
 
+#include "core/numerics/number_format.h"
 #include "core/numerics/quantize.h"
 
 namespace moescope {
@@ -14,6 +15,7 @@ QString elementFormatLabel(ElementFormat format);         // "E4M3"
 QString scaleRuleLabel(ScaleRule rule);                   // "RCEIL"
 QString blockAxisLabel(BlockAxis axis);                   // "along rows"
 QString operandFormatLabel(const OperandFormat& format);  // "MXFP8 E4M3, RCEIL, blocks of 32"
+QString formatLabel(const QuantFormat& format);           // "MXFP8 E4M3, RCEIL"; the name in the log if it is not known
 QString shortFormatLabel(const OperandFormat& format);    // "E4M3" in MX, "NVFP4", "FP8 1x128"
 
 // Fills a combo box with the formats that have scales: MX by element format, then the others.

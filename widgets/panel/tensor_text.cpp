@@ -93,11 +93,11 @@ QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, G
   if (info.config_toml.empty() && (!frame || frame->quants.empty()))
     return notInLogNotice(info, "quantization statistics");
   if (gemm_class == GemmClass::payload)
-    return QString("This run sends its token payload in FP32. Set precision.payload to bf16 or mxfp8 in the set-up.");
+    return QString("This run sends its token payload in FP32. Set precision.payload to BF16 or MXFP8 in Set-up (F2).");
   const QString how =
       QString(
-          "Set precision.%1 to mxfp8_rceil or another recipe, in the set-up or, while it runs, in the "
-          "live settings%2.")
+          "Set precision.%1 to a recipe of MXFP8 or another format, in Set-up (F2) or, while it runs, in the "
+          "live settings (F4)%2.")
           .arg(QLatin1String(gemm_class_name(gemm_class)),
                frame && !frame->quants.empty() ? QString("; or choose another class above") : QString());
   return QString("This run does not quantize its %1: they compute in full precision. ")

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/findings/explain/explain.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/throttle.h"
 
@@ -36,7 +37,7 @@ class PlotFrame : public QWidget {
   std::function<void()> refill;
   void markDirty();
   // Sets the reason why there is nothing to show; empty if there is something.
-  void setNotice(const QString& notice) { notice_ = notice; }
+  void setNotice(const QString& notice) { notice_ = withSettingLabels(notice); }
   const QString& notice() const { return notice_; }
   // Text of a link under a notice; empty: none. A click, and the key Enter, emit linkFollowed().
   std::function<QString(const QString& notice)> linkUnder;
