@@ -46,17 +46,17 @@ void LivePopover::addFoot() {
   auto* all = new QLabel("<a href=\"#\">All settings</a>");
   all->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
   all->setFocusPolicy(Qt::TabFocus);
-  connect(all, &QLabel::linkActivated, this, [this] {
-    hide();
-    emit allSettingsRequested();
-  });
+  connect(all, &QLabel::linkActivated, this, &LivePopover::allSettingsRequested);
   column()->addWidget(all);
 }
 
-// Handles the keys of undo and redo, which the window does not receive while a popup is open.
+// Handles the keys of undo and redo, of the set-up and its own key, which the window does not receive while a popup is
+// open.
 void LivePopover::keyPressEvent(QKeyEvent* event) {
   if (event->matches(QKeySequence::Undo)) return emit undoRequested();
   if (event->matches(QKeySequence::Redo)) return emit redoRequested();
+  if (event->key() == Qt::Key_F2) return emit allSettingsRequested();
+  if (event->key() == Qt::Key_F4) return hide();
   Popover::keyPressEvent(event);
 }
 

@@ -34,6 +34,7 @@ void SetupDrawer::open() {
   show();
   raise();
   form_->takeFocus();
+  emit opened();
 }
 
 // Closes the drawer and returns the keyboard focus to the panels.

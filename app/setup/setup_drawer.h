@@ -21,6 +21,9 @@ class SetupDrawer : public QFrame {
   void open();
   void close();
 
+ signals:
+  void opened();
+
  protected:
   void keyPressEvent(QKeyEvent* event) override;
   void paintEvent(QPaintEvent* event) override;

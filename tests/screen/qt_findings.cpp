@@ -122,6 +122,26 @@ class QtFindings : public QObject {
   }
 
   // A log of another program has no settings that could be opened here: the finding cites what the log says.
+  // An opened finding says to which steps it zooms; its link leads back to the steps before, also after a second
+  // finding.
+  void aFindingSaysItsStepsAndLeadsBack() {
+    ShownPanel p;
+    p.open();
+    const StepRange all = p.selection.range();
+    const bool following = p.selection.following();
+    for (const int place : {2, 1}) {
+      click(rows(p.panel)[place]);
+      const QString text = rows(p.panel)[place]->findChild<QLabel*>("words")->text();
+      QVERIFY2(text.contains("Zoomed to " + p.selection.rangeText(p.selection.range())), qPrintable(text));
+      QVERIFY2(text.contains("Back to " + p.selection.rangeText(all)), qPrintable(text));
+    }
+    QVERIFY(p.selection.range() != all);
+    emit rows(p.panel)[1]->findChild<QLabel*>("words")->linkActivated("back");
+    QCOMPARE(p.selection.range(), all);
+    QCOMPARE(p.selection.following(), following);
+    QVERIFY(!rows(p.panel)[1]->findChild<QLabel*>("words")->text().contains("Zoomed"));
+  }
+
   void theSettingsOfALogAreCited() {
     ShownPanel shown;
     shown.open();

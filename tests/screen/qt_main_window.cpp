@@ -24,6 +24,7 @@
 #include "app/look/messages.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/number_edit.h"
+#include "app/setup/setup_drawer.h"
 #include "app/setup/setup_form.h"
 #include "app/window/frame_clock.h"
 #include "app/workspaces/compare_workspace.h"
@@ -189,6 +190,18 @@ class MainWindowTest : public QObject {
     QCOMPARE(w.live()->config(0).router.bias_update_rate, before);
     QTest::keyClick(live, Qt::Key_Escape);
     QVERIFY(!live->isVisible());
+  }
+
+  void setUpAndLiveSettingsCloseEachOther() {
+    OpenWindow w;
+    auto* live = w.window.findChild<LivePopover*>();
+    auto* drawer = w.window.findChild<SetupDrawer*>();
+    w.key(Qt::Key_F2);
+    QVERIFY(drawer->isVisible());
+    w.key(Qt::Key_F4);
+    QVERIFY(live->isVisible() && !drawer->isVisible());
+    QTest::keyClick(live, Qt::Key_F2);
+    QVERIFY(drawer->isVisible() && !live->isVisible());
   }
 
   void theBarHasNothingThatALogCanNeverUse() {

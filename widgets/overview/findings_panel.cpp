@@ -8,6 +8,7 @@
 
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -37,8 +38,9 @@ QStringList stepsTexts(const Finding& finding) {
 }
 
 QString wordsText(const Finding& finding, bool all_experts) {
-  return withExpertLinks(inPrint(QString::fromStdString(finding.observation)), finding.experts, all_experts) +
-         QLatin1Char(' ') + inPrint(QString::fromStdString(finding.why)).toHtmlEscaped();
+  const auto printed = [](const std::string& text) { return withSettingLabels(inPrint(QString::fromStdString(text))); };
+  return withExpertLinks(printed(finding.observation), finding.experts, all_experts) + QLatin1Char(' ') +
+         printed(finding.why).toHtmlEscaped();
 }
 
 }  // namespace
@@ -181,11 +183,17 @@ void FindingRow::paintEvent(QPaintEvent*) {
 }
 
 void FindingRow::showWords() {
-  const QString text = wordsText(finding_, all_experts_);
+  const QString text = zoom_ + wordsText(finding_, all_experts_);
   if (words_->text() != text) words_->setText(text);
 }
 
+void FindingRow::showZoom(const QString& html) {
+  zoom_ = html;
+  showWords();
+}
+
 void FindingRow::follow(const QString& link) {
+  if (link == QLatin1String("back")) return emit backRequested();
   if (link.startsWith(QLatin1String("expert:"))) return emit expertChosen(link.section(QLatin1Char(':'), 1).toInt());
   all_experts_ = !all_experts_;
   showWords();
@@ -263,6 +271,7 @@ std::vector<const Finding*> FindingsPanel::listed() const {
 void FindingsPanel::fill() {
   std::vector<const Finding*> shown = listed(), hidden;
   const auto chosen = std::ranges::find(shown, chosen_, [](const Finding* finding) { return finding_id(*finding); });
+  if (chosen == shown.end()) before_.reset();
   if (chosen != shown.end() && chosen - shown.begin() >= kFirstRows) all_shown_ = true;
   if (!all_shown_ && shown.size() > kFirstRows + 1) {
     hidden.assign(shown.begin() + kFirstRows, shown.end());
@@ -273,7 +282,9 @@ void FindingsPanel::fill() {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int place = watch_->placeOf(*shown[i]);
     const QString letter = several && place >= 0 ? runLetter(*selection_, place) : QString();
-    rows_[i]->show(*shown[i], letter, watch_->isMuted(*shown[i]), finding_id(*shown[i]) == chosen_);
+    const bool is_chosen = finding_id(*shown[i]) == chosen_;
+    rows_[i]->show(*shown[i], letter, watch_->isMuted(*shown[i]), is_chosen);
+    rows_[i]->showZoom(is_chosen ? zoom_ : QString());
     if (place >= 0) rows_[i]->showSettings(*selection_->histories()[place]->settings_at(shown[i]->steps.last));
   }
   showMore(hidden);
@@ -309,6 +320,7 @@ void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
       selection_->setLayer(findingAt(place).layers.front());
       selection_->setExpert(expert);
     });
+    connect(row, &FindingRow::backRequested, this, &FindingsPanel::showEarlierSteps);
     connect(row, &FindingRow::muteRequested, this,
             [this, place](bool muted) { watch_->setMuted(findingAt(place), muted); });
   }
@@ -350,9 +362,12 @@ int FindingsPanel::rowOf(const std::string& id) const {
 
 void FindingsPanel::choose(int row) {
   chosen_ = row >= 0 && row < rows() ? finding_id(findingAt(row)) : std::string();
-  if (!chosen_.empty()) showEvidence(findingAt(row));
+  if (chosen_.empty()) {
+    before_.reset();
+    return fill();
+  }
+  showEvidence(findingAt(row));
   fill();
-  if (chosen_.empty()) return;
   FindingRow* chosen = rows_[row];
   QMetaObject::invokeMethod(
       this,
@@ -379,10 +394,16 @@ void FindingsPanel::showEvidence(const Finding& finding) {
   selection_->setRun(place);
   const StepRange all = selection_->history()->steps();
   const std::int64_t margin = std::max<std::int64_t>(20, finding.steps.size() / 5);
+  if (!before_)
+    before_ = View{selection_->range(), selection_->step(), selection_->following(), selection_->range() == all};
   if (!finding.ongoing) selection_->setStep(finding.steps.last);
   const StepRange range{std::max(all.first, finding.steps.first - margin),
                         std::min(all.last, finding.steps.last + margin)};
   selection_->setRange(range);
+  zoom_ = selection_->range() == before_->range
+              ? QString()
+              : QString("<p>Zoomed to %1. <a href='back'>Back to %2</a></p>")
+                    .arg(selection_->rangeText(selection_->range()), selection_->rangeText(before_->range));
   if (!finding.layers.empty()) selection_->setLayer(finding.layers.front());
   if (!finding.experts.empty()) selection_->setExpert(finding.experts.front());
   if (!finding.operands.empty()) {
@@ -395,6 +416,16 @@ void FindingsPanel::showEvidence(const Finding& finding) {
     tensor.layer = selection_->layer();
     selection_->setTensor(tensor);
   }
+}
+
+void FindingsPanel::showEarlierSteps() {
+  if (!before_) return;
+  before_->is_whole ? selection_->fitRange() : selection_->setRange(before_->range);
+  if (!before_->following) selection_->setStep(before_->step);
+  selection_->setFollowing(before_->following);
+  before_.reset();
+  zoom_.clear();
+  fill();
 }
 
 void FindingsPanel::keyPressEvent(QKeyEvent* event) {

@@ -49,6 +49,7 @@ class FindingsPanel : public Panel {
   const Finding& findingAt(int place) const;
   int rowOf(const std::string& id) const;  // row of the finding with this finding_id(); -1: it is not listed
   void showEvidence(const Finding& finding);
+  void showEarlierSteps();
   void showHealthy();
 
   FindingsWatch* watch_;
@@ -59,6 +60,13 @@ class FindingsPanel : public Panel {
   QComboBox* layers_;
   std::vector<FindingRow*> rows_;
   std::string chosen_;  // finding_id() of the open finding
+  struct View {
+    StepRange range;
+    std::int64_t step;
+    bool following, is_whole;
+  };
+  std::optional<View> before_;  // what was shown before a finding was opened
+  QString zoom_;                // says to which steps the open finding has zoomed; empty: it shows the same steps
   QAction* show_muted_;
   bool all_shown_ = false;
 };
@@ -74,6 +82,7 @@ class FindingRow : public QFrame {
   // Shows where the settings that affect the finding can be changed, or, for a run of another program, what its log
   // says about them.
   void showSettings(const RunSettings& settings);
+  void showZoom(const QString& html);  // text above that of the finding, with the link "back"
   const Finding& finding() const { return finding_; }
 
  signals:
@@ -82,6 +91,7 @@ class FindingRow : public QFrame {
   void elementOpened(const OperandElement& element);
   void muteRequested(bool muted);
   void expertChosen(int expert);  // an expert of the finding's first layer was clicked
+  void backRequested();           // to the steps before the zoom
 
  protected:
   void mousePressEvent(QMouseEvent* event) override;
@@ -95,6 +105,7 @@ class FindingRow : public QFrame {
 
   bool all_experts_ = false;  // all experts are named in the text
   Finding finding_;
+  QString zoom_;
   SignLabel* sign_;
   QLabel *title_, *words_, *stated_;
   FittedLabel* steps_;
