@@ -122,8 +122,8 @@ void QueueActions::offerQueueOfOpened() {
                              .arg(state.finished)
                              .arg(groups);
     const QString before = notice_->isVisible() ? notice_->text() + '\n' : QString();
-    notice_->offer(before + text, done ? "Show their outcomes" : "Train the others",
-                   [this, queue] { continueQueue(queue); });
+    notice_->offer(before + text,
+                   {{done ? "Show their outcomes" : "Train the others", [this, queue] { continueQueue(queue); }}});
   } catch (const std::runtime_error&) {
     return;  // without a readable queue file the recording is opened on its own
   }

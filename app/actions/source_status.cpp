@@ -7,6 +7,13 @@
 #include "app/bars/notice_bar.h"
 #include "app/bars/status_line.h"
 #include "app/session/run_session.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/text_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "core/frame/frame.h"
+#include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/text/specialisation_panel.h"
+#include "widgets/text/tokens_and_sample_panel.h"
 
 namespace moescope {
 
@@ -44,6 +51,7 @@ void SourceStatus::onOpened() {
     begin("First step");
     return beat();
   }
+  if (run_origin(session_->histories().front()->info()) == RunOrigin::checkpoint) offerQuestions();
   if (session_->isSnapshot()) {
     offerToFollow();
     status_->showState("Snapshot, not following");
@@ -53,11 +61,25 @@ void SourceStatus::onOpened() {
   showSkippedLines();
 }
 
+// Offers what can be asked about a checkpoint after texts were run through it.
+void SourceStatus::offerQuestions() {
+  const auto ask = [this](Workspace* workspace, Panel* panel) {
+    return [this, workspace, panel] { workspaces_->bringUp(workspace, panel); };
+  };
+  TextWorkspace* text = workspaces_->text();
+  MicroscalingWorkspace* formats = workspaces_->microscaling();
+  const QString before = notice_->isVisible() ? notice_->text() + '\n' : QString();
+  notice_->offer(before + "The texts were run through the model. What can be asked next:",
+                 {{"Experts of each token", ask(text, text->findChild<TokensAndSamplePanel*>())},
+                  {"Experts that can be removed", ask(text, text->findChild<SpecialisationPanel*>())},
+                  {"Costs of number formats", ask(formats, formats->findChild<OperandCostsPanel*>())}});
+}
+
 void SourceStatus::offerToFollow() {
   QStringList names;
   for (const QString& path : session_->paths()) names << QFileInfo(path).fileName();
-  notice_->offer("Snapshot, not following: " + names.join(", "), "Follow",
-                 [this] { session_->open(QStringList(session_->paths())); });
+  notice_->offer("Snapshot, not following: " + names.join(", "),
+                 {{"Follow", [this] { session_->open(QStringList(session_->paths())); }}});
 }
 
 // Called when the open runs have changed, for example when a large recording has been read to its end.

@@ -29,6 +29,7 @@ class SourceStatus : public Actions {
  private:
   void onOpened();
   void offerToFollow();
+  void offerQuestions();
   void onRunsChanged();
   void onGrowingEnded(const QString& reason);
   void showSkippedLines();

@@ -2,7 +2,6 @@
 
 #include <QPainter>
 #include <QToolButton>
-#include <utility>
 
 #include "app/look/icons.h"
 #include "widgets/look/layouts.h"
@@ -11,17 +10,11 @@
 
 namespace moescope {
 
-NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel(this)), button_(new QToolButton(this)) {
+NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel(this)), buttons_(plainRow(kSpace8)) {
   setObjectName("notice_bar");
   text_->setWordWrap(true);
   text_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   text_->setAccessibleName("Notice");
-  button_->setObjectName("notice_action");
-  button_->setFocusPolicy(Qt::TabFocus);
-  connect(button_, &QToolButton::clicked, this, [this] {
-    hide();
-    if (const auto action = action_) action();  // the action may show another notice
-  });
   auto* close = new QToolButton(this);
   close->setAccessibleName("Close the notice");
   close->setToolTip("Close");
@@ -31,33 +24,44 @@ NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel(this)),
   auto* row = plainRow(this, kSpace8);
   row->setContentsMargins(kSpace16, kSpace8 + kSpace4, kSpace12 + kSpace4, kSpace4);
   row->addWidget(text_, 1);
-  row->addWidget(button_);
+  row->addLayout(buttons_);
   row->addWidget(close);
   followPalette(this, [this, close] { close->setIcon(picture(Picture::close, palette())); });
   hide();
 }
 
 void NoticeBar::showNotice(const QString& text) {
-  action_ = {};
-  text_->setText(text);
-  button_->hide();
-  update();
-  setVisible(!text.isEmpty());
+  offer(text, {});
 }
 
-void NoticeBar::offer(const QString& text, const QString& button, std::function<void()> action) {
-  showNotice(text);
-  action_ = std::move(action);
-  button_->setText(button);
-  button_->show();
+void NoticeBar::offer(const QString& text, const QList<Offer>& offers) {
+  text_->setText(text);
+  while (QLayoutItem* item = buttons_->takeAt(0)) {
+    item->widget()->deleteLater();  // it may be the button that was clicked
+    delete item;
+  }
+  for (const Offer& offered : offers) {
+    auto* button = new QToolButton(this);
+    button->setObjectName("notice_action");
+    button->setFocusPolicy(Qt::TabFocus);
+    button->setText(offered.button);
+    connect(button, &QToolButton::clicked, this, [this, action = offered.action] {
+      hide();
+      action();  // may show another notice
+    });
+    buttons_->addWidget(button);
+  }
+  update();
+  setVisible(!text.isEmpty());
 }
 
 // Paints warnings in the attention color and offers in the accent color.
 void NoticeBar::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
+  const bool has_offers = buttons_->count() > 0;
   drawRounded(painter, rect().adjusted(kSpace8, kSpace8, -kSpace8, 0), kRadiusPanel,
-              QColor(action_ ? c.accent_soft : c.attention_soft), QColor(action_ ? c.accent : c.attention));
+              QColor(has_offers ? c.accent_soft : c.attention_soft), QColor(has_offers ? c.accent : c.attention));
 }
 
 }  // namespace moescope

@@ -5,7 +5,7 @@
 #include <QLabel>
 #include <functional>
 
-class QToolButton;
+class QHBoxLayout;
 
 namespace moescope {
 
@@ -15,8 +15,12 @@ class NoticeBar : public QFrame {
  public:
   explicit NoticeBar(QWidget* parent = nullptr);
   void showNotice(const QString& text);  // shows a warning; an empty text hides the line
-  // Shows an offer with a button that calls `action` and hides the line.
-  void offer(const QString& text, const QString& button, std::function<void()> action);
+  struct Offer {
+    QString button;
+    std::function<void()> action;
+  };
+  // Shows offers, each with a button that calls its action and hides the line.
+  void offer(const QString& text, const QList<Offer>& offers);
   QString text() const { return text_->text(); }
 
  protected:
@@ -24,8 +28,7 @@ class NoticeBar : public QFrame {
 
  private:
   QLabel* text_;
-  QToolButton* button_;
-  std::function<void()> action_;
+  QHBoxLayout* buttons_;
 };
 
 }  // namespace moescope

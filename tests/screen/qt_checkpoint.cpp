@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "app/actions/file_actions.h"
+#include "app/bars/notice_bar.h"
 #include "app/setup/checkpoint_dialog.h"
 #include "app/setup/folder_runs_dialog.h"
 #include "app/setup/setup_form.h"
@@ -121,6 +122,23 @@ class CheckpointTest : public QObject {
 
   // At most four clicks each show which experts take a domain, whether the router is healthy on one domain alone, and
   // which operand is most sensitive to MXFP4. The test uses the window by these clicks only.
+  // The window goes to the result and offers what can be asked next.
+  void theResultSaysWhatCanBeAskedNext() {
+    OpenWindow w;
+    w.window.workspaces()->bringUp(w.window.workspaces()->microscaling());
+    runTexts(w);
+    QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->overview());
+    auto* notice = w.window.findChild<NoticeBar*>();
+    QVERIFY(notice->isVisible());
+    QStringList asked;
+    for (const QToolButton* button : notice->findChildren<QToolButton*>("notice_action")) asked << button->text();
+    QCOMPARE(asked, (QStringList{"Experts of each token", "Experts that can be removed", "Costs of number formats"}));
+    notice->findChildren<QToolButton*>("notice_action")[1]->click();
+    QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->text());
+    QTRY_VERIFY(w.window.workspaces()->text()->findChild<SpecialisationPanel*>()->isVisible());
+    QVERIFY(!notice->isVisible());
+  }
+
   void threeAnswersInFourClicksEach() {
     OpenWindow w;
     runTexts(w);
