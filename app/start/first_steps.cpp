@@ -1,98 +1,30 @@
 #include "app/start/first_steps.h"
 
-#include <QEvent>
 #include <QFileInfo>
-#include <QLabel>
 #include <QMenu>
-#include <QPushButton>
 #include <QTabBar>
 #include <algorithm>
-#include <functional>
-#include <utility>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
 #include "app/lessons/claims_window.h"
 #include "app/lessons/lesson_actions.h"
-#include "app/look/keep_keys.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/start/lessons_page.h"
 #include "app/start/start_page.h"
-#include "app/workspaces/overview.h"
+#include "app/workspaces/cluster_workspace.h"
+#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
 #include "widgets/look/style.h"
 #include "widgets/overview/timeline_bar.h"
-#include "widgets/panel/panel.h"
 
 namespace moescope {
 
 namespace {
 
 constexpr char kLastRunKey[] = "last_run";
-
-// A button under the sentence of a panel that has no run to show; it opens the start page. The panel owns it.
-class EmptyPanelButton : public QObject {
- public:
-  EmptyPanelButton(Panel* panel, RunSession* session, Selection* selection, std::function<void()> pressed)
-      : QObject(panel),
-        panel_(panel),
-        session_(session),
-        selection_(selection),
-        button_(new QPushButton("Start page", panel)) {
-    button_->setObjectName("empty_panel_button");
-    button_->setToolTip("Ways to train or to open a run");
-    keepKeys(button_);
-    button_->hide();
-    connect(button_, &QPushButton::clicked, this, std::move(pressed));
-    panel_->installEventFilter(this);
-    // Watches the plots, which set their notice while they paint.
-    for (PlotFrame* plot : panel_->findChildren<PlotFrame*>()) plot->installEventFilter(this);
-    connect(selection_, &Selection::dataChanged, this, &EmptyPanelButton::look);
-    connect(session_, &RunSession::openingStarted, this, &EmptyPanelButton::look);
-    connect(session_, &RunSession::failed, this, &EmptyPanelButton::look, Qt::QueuedConnection);
-  }
-
- protected:
-  bool eventFilter(QObject* watched, QEvent* event) override {
-    const bool of_panel = watched == panel_;
-    const bool news = of_panel ? event->type() == QEvent::Resize || event->type() == QEvent::Show
-                               : event->type() == QEvent::Paint && !selection_->history() && button_->isHidden();
-    if (news) QMetaObject::invokeMethod(this, &EmptyPanelButton::look, Qt::QueuedConnection);
-    return false;
-  }
-
- private:
-  // Returns the widget that shows that there is no run; nullptr if none does.
-  const QWidget* notice() const {
-    const QString notice = noRunNotice();
-    for (const PlotFrame* plot : panel_->findChildren<PlotFrame*>())
-      if (plot->isVisible() && plot->notice() == notice) return plot;
-    for (const QLabel* label : panel_->findChildren<QLabel*>())
-      if (label->isVisible() && label->text().contains(notice)) return label;
-    return nullptr;
-  }
-
-  // Places the button under the notice in the middle of its plot, or hides it if there is no room.
-  void look() {
-    const QWidget* says = selection_->history() || session_->opening() ? nullptr : notice();
-    const QSize size = button_->sizeHint();
-    if (!says || size.width() > panel_->width()) return button_->hide();
-    const QRect room(says->mapTo(panel_, QPoint(0, 0)), says->size());
-    const int under = room.center().y() + panel_->fontMetrics().height();
-    button_->setGeometry({{room.left() + std::max(0, (room.width() - size.width()) / 2),
-                           std::max(0, std::min(under, panel_->height() - size.height()))},
-                          size});
-    button_->show();
-    button_->raise();
-  }
-
-  Panel* panel_;
-  RunSession* session_;
-  Selection* selection_;
-  QPushButton* button_;
-};
 
 }  // namespace
 
@@ -113,8 +45,6 @@ FirstSteps::FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* s
     connect(full_page, &FullPage::left, this, [this] { ask(nullptr); });
     connect(full_page, &FullPage::shown, this, &FirstSteps::showProgress);
   }
-  for (const Workspace* workspace : workspaces_->all())
-    for (Panel* panel : workspace->panels()) new EmptyPanelButton(panel, session_, selection, [this] { showPage(); });
   look();
 }
 
@@ -158,6 +88,7 @@ QList<FullPage*> FirstSteps::pages() const {
 
 void FirstSteps::offerPage() {
   wanted_ = true;
+  showProgress();
   look();
 }
 
@@ -172,16 +103,19 @@ void FirstSteps::showLessons() {
 
 void FirstSteps::ask(FullPage* page) {
   asked_ = page;
+  if (page) showProgress();
   look();
   if (page) page->setFocus(Qt::OtherFocusReason);
 }
 
-// Shows the page that was asked for; without one, the start page on the Overview while nothing is open. The page stays
-// while the first run is being opened, so that no empty panels are shown in between.
+// Shows the page that was asked for; without one, the start page in workspaces that need a run while none is open. The
+// page stays while the first run is being opened, so that no empty panels are shown in between.
 void FirstSteps::look() {
   const bool busy = session_->opening() && page_->isHidden();
   const bool is_empty = session_->histories().empty() && !session_->isFollowing() && !(lessons_ && lessons_->active());
-  const bool offers = wanted_ && is_empty && !busy && workspaces_->current() == workspaces_->overview();
+  const Workspace* workspace = workspaces_->current();
+  const bool needs_run = workspace != workspaces_->microscaling() && workspace != workspaces_->cluster();
+  const bool offers = wanted_ && is_empty && !busy && needs_run;
   const FullPage* page = asked_ ? asked_ : offers ? page_ : nullptr;
   for (FullPage* full_page : pages()) {
     full_page->setBack(offers ? QString() : workspaces_->current()->name());

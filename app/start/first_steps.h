@@ -1,5 +1,5 @@
-// Shows the start page on the Overview while nothing is open, and a button for it on panels without a run; shows this
-// page and the page of all lessons on request. After a restart the start page offers the last opened run.
+// Shows the start page in the workspaces that need a run while none is open; shows this page and the page of all
+// lessons on request. After a restart the start page offers the last opened run.
 #pragma once
 
 #include <QObject>
@@ -29,7 +29,7 @@ class FirstSteps : public QObject {
   void connectTo(RunControl* control, FileActions* files, LessonActions* lessons);
   void addActionsTo(QMenu* menu);
 
-  void offerPage();  // from this call on, shows the start page on the Overview whenever nothing is open
+  void offerPage();  // from this call on, shows the start page whenever nothing is open
   // Show a page in place of the workspaces, until a workspace is asked for. showPage() also offers the page from then
   // on.
   void showPage();
