@@ -8,6 +8,7 @@
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/overview/timeline_bar.h"
 
@@ -49,8 +50,9 @@ void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
   for (const KeptCheckpoint& checkpoint : checkpoints)
     if (std::abs(checkpoint.step - step) < std::abs(nearest - step)) nearest = checkpoint.step;
   const qint64 newest_step = session_->live()->status().step;
-  menu->addAction(QString("&Rewind to step %1 (deletes %2 steps)").arg(nearest).arg(newest_step - nearest), this,
-                  [this, nearest] { rewind(nearest); })
+  menu->addAction(
+          QString("&Rewind to step %1 (deletes %2)").arg(nearest).arg(countedText(newest_step - nearest, "step")), this,
+          [this, nearest] { rewind(nearest); })
       ->setToolTip("All runs go back to this checkpoint");
   menu->addAction(QString("&Branch off from step %1...").arg(nearest), this, [this, nearest] { askForBranch(nearest); })
       ->setToolTip("Train a twin from this step on, with another setting; the run itself does not change");

@@ -20,6 +20,7 @@
 #include "core/config/config_difference.h"
 #include "core/training/engine/queue_file.h"
 #include "widgets/compare/verdicts_panel.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
@@ -117,10 +118,10 @@ void QueueActions::offerQueueOfOpened() {
     const QueueState state = load_queue(queue.toStdString());
     const int groups = candidate_groups(state.runs).size();
     const bool done = state.finished >= groups;
-    const QString text = QString("A group of %1 candidates that train in turn; trained so far: %2 of %3 groups.")
-                             .arg(state.runs.size() - 1)
+    const QString text = QString("A group of %1, trained in turn; so far: %2 of %3.")
+                             .arg(countedText(state.runs.size() - 1, "candidate"))
                              .arg(state.finished)
-                             .arg(groups);
+                             .arg(countedText(groups, "group"));
     const QString before = notice_->isVisible() ? notice_->text() + '\n' : QString();
     notice_->offer(before + text,
                    {{done ? "Show their outcomes" : "Train the others", [this, queue] { continueQueue(queue); }}});

@@ -6,6 +6,7 @@
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/training/engine/run_groups.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
@@ -19,10 +20,9 @@ constexpr int kSamples = 12;              // samples for the first figure; each 
 QString modelText(const RunConfig& config) {
   const int layers = config.model.n_layers - config.model.n_dense_layers;
   const QString recipe = QString::fromStdString(to_string(Setting(&PrecisionConfig::experts).field().get(config)));
-  return QString("%1 experts in %2 layers, %3")
-      .arg(config.model.n_experts)
-      .arg(layers)
-      .arg(recipe.section('_', 0, 0).toUpper());
+  return QString("%1 in %2, %3")
+      .arg(countedText(config.model.n_experts, "expert"), countedText(layers, "layer"),
+           recipe.section('_', 0, 0).toUpper());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "app/session/settings.h"
 #include "core/frame/frame.h"
 #include "core/recording/history/step_axis.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -34,8 +35,7 @@ QString bytes(qint64 size) {
 // Returns for example "200 steps", "70 logged steps" for a log that left steps out, or "7 batches" for a checkpoint.
 QString stepsText(const History& history) {
   if (run_origin(history.info()) != RunOrigin::checkpoint) return QString::fromStdString(steps_text(history));
-  const qlonglong batches = history.count();
-  return grouped(batches) + (batches == 1 ? " batch" : " batches");
+  return countedText(history.count(), "batch");
 }
 
 QString rateText(double per_s) {
@@ -212,7 +212,7 @@ void StatusLine::showRecording(const QString& path, bool training, const History
 void StatusLine::showFindings(int severe, int warnings, bool ready) {
   QStringList parts;
   if (severe) parts << QString("%1 severe").arg(severe);
-  if (warnings) parts << QString("%1 %2").arg(warnings).arg(warnings == 1 ? "warning" : "warnings");
+  if (warnings) parts << countedText(warnings, "warning");
   const Colors& c = colors(palette());
   std::optional<QRgb> dot;
   if (severe || warnings) dot = severe ? c.bad : c.attention;
@@ -225,9 +225,9 @@ void StatusLine::showFindings(int severe, int warnings, bool ready) {
 void StatusLine::showAccount(int to_confirm, int left_out, bool is_log) {
   QStringList forms;
   if (to_confirm > 0)
-    forms << QString(to_confirm == 1 ? "%1 pattern to confirm" : "%1 patterns to confirm").arg(to_confirm);
+    forms << countedText(to_confirm, "pattern") + " to confirm";
   else if (left_out > 0)
-    forms << QString(left_out == 1 ? "%1 pattern not read" : "%1 patterns not read").arg(left_out);
+    forms << countedText(left_out, "pattern") + " not read";
   else if (is_log)
     forms << "All names read";
   const Colors& c = colors(palette());

@@ -14,6 +14,7 @@
 #include "app/look/grouped.h"
 #include "app/session/settings.h"
 #include "core/training/engine/queue_file.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -37,12 +38,11 @@ QString queueText(const QString& path) {
   const QString name = QFileInfo(path).completeBaseName();
   try {
     const QueueState state = load_queue(path.toStdString());
-    return QString("%1: %2 of %3 groups done, %4 candidates, %5 steps")
+    return QString("%1: %2 of %3 done, %4, %5")
         .arg(name)
         .arg(state.finished)
-        .arg(candidate_groups(state.runs).size())
-        .arg(state.runs.size() - 1)
-        .arg(grouped(state.steps));
+        .arg(countedText(candidate_groups(state.runs).size(), "group"), countedText(state.runs.size() - 1, "candidate"),
+             countedText(state.steps, "step"));
   } catch (const std::runtime_error&) {
     return name + ": cannot be read";  // opening the queue shows why
   }

@@ -31,6 +31,7 @@
 #include "core/training/checkpoint_folder.h"
 #include "widgets/cluster/layer_lanes.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
+#include "widgets/look/counted_text.h"
 
 namespace moescope {
 
@@ -139,7 +140,7 @@ void ExportActions::exportWeights() {
         from = files.at(std::min(static_cast<std::size_t>(place), files.size() - 1));
       }
       const int tensors = export_weights(from, path.toStdString());
-      messages_->say(QString("saved %1 tensors in %2").arg(tensors).arg(path), 8000);
+      messages_->say(QString("saved %1 in %2").arg(countedText(tensors, "tensor"), path), 8000);
     });
   });
 }

@@ -9,6 +9,7 @@
 #include "app/session/settings.h"
 #include "core/config/config_field.h"
 #include "core/training/run_cost.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -113,14 +114,15 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   const RunCost cost = costOfAll(runs);
   const int steps = runs.front().optimizer.total_steps;
   QString text = runs.size() > 1 ? QString("%1 runs, ").arg(runs.size()) : QString();
-  text += QString("%1 parameters, %2, %3 steps").arg(millions(cost.parameters), megabytes(cost.bytes), grouped(steps));
+  text += QString("%1 parameters, %2, %3")
+              .arg(millions(cost.parameters), megabytes(cost.bytes), countedText(steps, "step"));
   const auto speed = of(runs);
   return speed ? text + " in " + aboutDuration(steps * speed->seconds_per_step) : text;
 }
 
 QString RunSpeeds::shortText(const RunConfig& run) const {
   const int steps = run.optimizer.total_steps;
-  const QString text = QString("%1, %2 steps").arg(megabytes(run_cost(run).bytes), grouped(steps));
+  const QString text = QString("%1, %2").arg(megabytes(run_cost(run).bytes), countedText(steps, "step"));
   const auto speed = of(run);
   if (!speed) return text + "; time known after 20 steps";
   return text + QString(" in %1 (%2)")

@@ -19,6 +19,7 @@
 #include "app/workspaces/picture.h"
 #include "core/files/whole_file.h"
 #include "core/frame/frame.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
@@ -270,7 +271,7 @@ void Workspace::fold() {
   const bool is_log = run_origin(folded_for_->info()) == RunOrigin::log;
   const QString source = is_log ? "log" : "run";
   read_->setVisible(is_log);
-  const QString hidden = names.size() == 1 ? QString("1 panel hidden") : QString("%1 panels hidden").arg(names.size());
+  const QString hidden = countedText(names.size(), "panel") + " hidden";
   lacking_->setTexts({QString("Not in this %1: %2. %3").arg(source, missing_data.join(", "), hidden), hidden});
   lacking_->setToolTip("Hidden: " + names.join(", "));
   showFoldLine(true);

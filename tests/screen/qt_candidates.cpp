@@ -275,7 +275,7 @@ class CandidatesTest : public QObject {
     QVERIFY(opened.wait(kWaitMs));
     auto* notice = w.window.findChild<NoticeBar*>();
     QVERIFY(notice->isVisible());
-    QVERIFY2(notice->text().contains("7 candidates that train in turn; trained so far: 1 of 3 groups"),
+    QVERIFY2(notice->text().contains("7 candidates, trained in turn; so far: 1 of 3 groups"),
              qPrintable(notice->text()));
     QTest::mouseClick(notice->findChild<QToolButton*>("notice_action"), Qt::LeftButton);
     QVERIFY(!notice->isVisible());

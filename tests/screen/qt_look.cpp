@@ -5,7 +5,10 @@
 #include <QTest>
 
 #include "app/look/theme.h"
+#include "core/config/config_field.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -20,6 +23,23 @@ class LookTest : public QObject {
 
  private slots:
   void init() { applyTheme(Theme::light); }
+
+  void numbersHaveTheirNouns() {
+    QCOMPARE(countedText(1, "piece of text"), QString("1 piece of text"));
+    QCOMPARE(countedText(8, "piece of text"), QString("8 pieces of text"));
+    QCOMPARE(countedText(0, "step"), QString("0 steps"));
+    QCOMPARE(countedText(1284, "outlier channel"), QString("1,284 outlier channels"));
+    QCOMPARE(countedText(2, "batch"), QString("2 batches"));
+    QCOMPARE(countedText(2, "copy of its own tokens"), QString("2 copies of its own tokens"));
+    QCOMPARE(countedText(2, "day"), QString("2 days"));
+  }
+
+  void settingsAreNamedByTheirLabels() {
+    const QString label = QString::fromStdString(find_field("router.top_k")->label);
+    QCOMPARE(withSettingLabels("router.top_k is 1 (router.top_k). See run.toml."),
+             QString("\"%1\" is 1 (\"%1\"). See run.toml.").arg(label));
+    QCOMPARE(withSettingLabels("no key"), QString("no key"));
+  }
 
   void textIsLegible_data() {
     QTest::addColumn<bool>("dark");

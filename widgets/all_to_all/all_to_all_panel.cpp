@@ -6,6 +6,7 @@
 
 #include "widgets/all_to_all/rank_matrix.h"
 #include "widgets/all_to_all/saving_view.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -231,8 +232,8 @@ QStringList AllToAllPanel::describeReceived(int rank) const {
   const double mean = dispatch_totals(*volume, deduplicated()).received / volume->ranks;
   return {
       QString("rank %1 receives %2 \u00d7 the mean").arg(rank).arg(mean > 0 ? all / mean : 0, 0, 'f', 2),
-      QString("%1 copies from other ranks, %2").arg(formatCount(all - own), formatBytes((all - own) * bytesPerCopy())),
-      QString("%1 copies of its own tokens").arg(formatCount(own))};
+      QString("%1 from other ranks, %2").arg(countedText(all - own, "copy"), formatBytes((all - own) * bytesPerCopy())),
+      countedText(own, "copy of its own tokens")};
 }
 
 FigureTarget AllToAllPanel::figure(FigureKey key) const {

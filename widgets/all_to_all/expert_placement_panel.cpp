@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/cluster/ranks/placement.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -173,14 +174,14 @@ int PlacementStrip::rankAt(QPoint position) const {
 QStringList PlacementStrip::describe(const Block& block) const {
   const double load = rank_load_[block.rank];
   const std::size_t replicas = ranksOf(placement_, block.expert).size();
-  QStringList lines{QString("expert %1 on rank %2: %3 copies")
+  QStringList lines{QString("expert %1 on rank %2: %3")
                         .arg(block.expert)
                         .arg(block.rank)
-                        .arg(block.to - block.from, 0, 'f', 0)};
+                        .arg(countedText(std::llround(block.to - block.from), "copy"))};
   if (replicas > 1) lines << QString("one of %1 replicas, which take its tokens in turn").arg(replicas);
-  lines << QString("rank %1: %2 copies, %3 \u00d7 the mean")
+  lines << QString("rank %1: %2, %3 \u00d7 the mean")
                .arg(block.rank)
-               .arg(load, 0, 'f', 0)
+               .arg(countedText(std::llround(load), "copy"))
                .arg(mean_ > 0 ? load / mean_ : 0, 0, 'f', 2);
   return lines;
 }
@@ -333,9 +334,8 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
     return expert > 0 ? QString(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
   };
   const int gradients = gradients_sent(now);
-  QString text = QString("Replicas send the gradients of %1 experts to their ranks in each step%2")
-                     .arg(gradients)
-                     .arg(bytes(gradients));
+  QString text = QString("Replicas send the gradients of %1 to their ranks in each step%2")
+                     .arg(countedText(gradients, "expert"), bytes(gradients));
   if (choice.replan_every == 0) return text + QLatin1Char('.');
   const std::int64_t planned_at = frame_->step / choice.replan_every * choice.replan_every;
   const int sent = experts_sent(placed(choice, planned_at - 1, own_load), now);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "widgets/look/counted_text.h"
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
@@ -267,9 +268,9 @@ std::shared_ptr<const TelemetryFrame> GradientErrorPanel::frame() const {
 
 QString GradientErrorPanel::status() const {
   if (onTheSameTexts(*selection_))
-    return QString("%1, 95 % interval over %2 batches of text")
-        .arg(runLabel(*selection_, comparedRun(*selection_)))
-        .arg(selection_->histories().front()->count());
+    return QString("%1, 95 % interval over %2")
+        .arg(runLabel(*selection_, comparedRun(*selection_)),
+             countedText(selection_->histories().front()->count(), "batch of text"));
   const auto current = frame();
   if (!current) return {};
   if (ofPredictions()) return timeStatus(current->step, false);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "widgets/compare/verdict_table.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -146,8 +147,7 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
   if (found.lacking == 0)
     return {QString("Training to about step %1: verdict on %2").arg(formatCount(found.step), runsOf(found)),
             QString("More steps: verdict on %1").arg(runsOf(found))};
-  const QString verdict = found.lacking == 1 ? QString("Verdict in 1 step")
-                                             : QString("Verdict in %1 steps").arg(formatCount(found.lacking));
+  const QString verdict = "Verdict in " + countedText(found.lacking, "step");
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {verdict};
   const double wait = seconds * static_cast<double>(found.lacking);

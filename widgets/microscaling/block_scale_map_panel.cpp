@@ -9,6 +9,7 @@
 
 #include "core/files/text/words.h"
 #include "core/numerics/block_anatomy.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -335,10 +336,9 @@ Panel::Answer BlockScaleMapPanel::answer() const {
             .answers = {QString("No outlier channels; %1").arg(range) + drawn, "No outlier channels" + drawn}};
   const QString places =
       axis_ == BlockAxis::row ? QString("Outlier channels in blocks %1") : QString("Outlier channels %1");
-  const QString count =
-      outliers_.size() == 1 ? QString("1 outlier channel") : QString("%1 outlier channels").arg(outliers_.size());
+  const QString count = countedText(outliers_.size(), "outlier channel");
   const QString channels =
-      axis_ == BlockAxis::row ? QString("Outlier channels in %1 blocks").arg(outliers_.size()) : count;
+      axis_ == BlockAxis::row ? "Outlier channels in " + countedText(outliers_.size(), "block") : count;
   Answer answer;
   answer.answers << places.arg(QString::fromStdString(listed(outliers_))) + drawn
                  << places.arg(QString::fromStdString(listed(outliers_, 2))) << channels;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/operand_combos.h"
@@ -165,7 +166,7 @@ QStringList BlockScalesPanel::describe(int byte, std::int64_t step) const {
   if (!quant) return {"not measured at this step"};
   const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
   return {QString("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
-          QString("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
+          QString("%1, %2").arg(countedText(std::llround(blocks), "block"), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
 // Leaves out zero and NaN.

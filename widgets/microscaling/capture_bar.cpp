@@ -5,6 +5,7 @@
 #include <QVBoxLayout>
 #include <cmath>
 
+#include "widgets/look/counted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
@@ -193,7 +194,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   if (captured.place.gemm_class() != GemmClass::payload)
     details << (captured.axis == BlockAxis::row ? QString("contracted along rows")
                                                 : QString("contracted down columns"));
-  if (!captured.expert_rows.empty()) details << QString("%1 experts").arg(captured.expert_rows.size() - 1);
+  if (!captured.expert_rows.empty()) details << countedText(captured.expert_rows.size() - 1, "expert");
   QStringList notes = differences(captured.format);
   const bool other_step = wanted_step >= 0 && wanted_step != captured.step;
   if (captured.ahead)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
@@ -399,10 +400,9 @@ std::optional<Provenance> OperandCostsPanel::kind() const {
 
 QString OperandCostsPanel::status() const {
   if (contents() == Contents::twins)
-    return twins_ ? QString("%1, %2 pieces of text, %3")
-                        .arg(QLatin1String(recipe_info(twins_->scan.recipe).name))
-                        .arg(twins_->scan.pieces)
-                        .arg(twins_->run)
+    return twins_ ? QString("%1, %2, %3")
+                        .arg(QLatin1String(recipe_info(twins_->scan.recipe).name),
+                             countedText(twins_->scan.pieces, "piece of text"), twins_->run)
                   : QString();
   if (basis() == kMeasured)
     return measured_ ? QString("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();

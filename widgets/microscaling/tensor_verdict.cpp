@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "widgets/look/counted_text.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/axis.h"
 
@@ -77,8 +78,7 @@ double leastSqnr(const std::vector<const TensorEntry*>& tensors, std::size_t fro
 QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) {
   const TensorEntry& worst = *scan.known.front();
   if (worst.nan_blocks > 0)
-    return {QString("holds NaN or infinity in %1 blocks").arg(formatCount(worst.nan_blocks)),
-            QString("holds NaN or infinity")};
+    return {"holds NaN or infinity in " + countedText(worst.nan_blocks, "block"), QString("holds NaN or infinity")};
   const QString head =
       QString("keeps %1 in %2 and loses %3 of its values to zero")
           .arg(verdictDecibels(worst.sqnr_db), verdictFormat(format), formatPercent(worst.underflow_share));

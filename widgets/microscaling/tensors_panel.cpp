@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
@@ -333,7 +334,7 @@ std::optional<Provenance> TensorsPanel::kind() const {
 QString TensorsPanel::status() const {
   if (!error_.isEmpty() || model_.entries().empty()) return {};
   const std::size_t count = model_.entries().size();
-  QString text = count == 1 ? QString("1 tensor") : QString("%1 tensors").arg(formatCount(count));
+  QString text = countedText(count, "tensor");
   const auto unread = std::ranges::count_if(
       model_.entries(), [](const TensorEntry& entry) { return !entry.usable && !entry.note.isEmpty(); });
   if (unread > 0) text += QString(", %1 not read (see their tool tips)").arg(unread);

@@ -10,6 +10,7 @@
 
 #include "core/frame/frame.h"
 #include "core/frame/model_scans.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -68,8 +69,8 @@ inline QString lossChangeText(const FigureOfPieces& figure) {
 // Describes what was measured of the active run: "95 % intervals over 8 pieces of text, A nano, weights in FP32 before
 // step 20".
 inline QString measuredText(const Selection& selection, int pieces, std::int64_t step) {
-  const QString text =
-      QString("95 % intervals over %1 pieces of text, %2").arg(pieces).arg(runLabel(selection, selection.run()));
+  const QString text = QString("95 % intervals over %1, %2")
+                           .arg(countedText(pieces, "piece of text"), runLabel(selection, selection.run()));
   return run_origin(selection.history()->info()) == RunOrigin::checkpoint
              ? text
              : QString("%1, weights in FP32 before step %2").arg(text).arg(step);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/frame/router_stats.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/panel/table_text.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/load_maps.h"
@@ -182,7 +183,7 @@ void BalancePanel::refillLines() {
   if (!lines_->notice().isEmpty()) return;
   const auto& active = selection_->histories()[selection_->run()];
   const RunInfo& info = active->info();
-  lines_->setCaption(window() ? QString("MaxVio, last %1 steps").arg(info.window) : QString("MaxVio of the batch"));
+  lines_->setCaption(window() ? "MaxVio, last " + countedText(info.window, "step") : QString("MaxVio of the batch"));
   std::vector<ReferenceLine> references;
   const double floor = chance_max_vio(info, window() ? info.window : 1);
   if (!std::isnan(floor)) {

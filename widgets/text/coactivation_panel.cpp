@@ -7,6 +7,7 @@
 
 #include "core/frame/expert_map.h"
 #include "core/frame/specialisation.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/text/specialisation_panel.h"
@@ -252,11 +253,11 @@ QStringList CoactivationPanel::describePair(int i, int j) const {
   const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
   if (!specialisation) return {};
   const auto at = [&](int a, int b) { return a * specialisation->n_experts() + b; };
-  if (i == j) return {QString("expert %1: %2 tokens").arg(i).arg(formatCount(specialisation->together_EE[at(i, i)]))};
+  if (i == j) return {QString("expert %1: %2").arg(i).arg(countedText(specialisation->together_EE[at(i, i)], "token"))};
   return {QString("%1 of expert %2's tokens go to expert %3, too").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
           QString("by chance alone: %1; the measured share is %2 times that")
               .arg(formatPercent(baseline_), formatValue(share_[at(i, j)] / baseline_, 3)),
-          QString("%1 tokens").arg(formatCount(specialisation->together_EE[at(i, j)]))};
+          countedText(specialisation->together_EE[at(i, j)], "token")};
 }
 
 void CoactivationPanel::refillMap() {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/counted_text.h"
+
 namespace moescope {
 
 double ExpertGrid::largest() const {
@@ -127,7 +129,7 @@ QStringList similarityAnswers(const LayerSimilarity& layer) {
 QStringList pruningAnswers(const ExpertScan& scan) {
   if (scan.pruning.empty()) return {};
   const PrunedModel& last = scan.pruning.back();
-  const QString which = QString("Without %1 experts of every layer").arg(last.removed);
+  const QString which = "Without " + countedText(last.removed, "expert of every layer");
   const QString best = QString("%1: loss %2 nats/token by divergence").arg(which, lossChangeText(last.by_divergence));
   return {QString("%1, %2 by saliency, %3 at random")
               .arg(best, lossChangeText(last.by_saliency), lossChangeText(last.random)),

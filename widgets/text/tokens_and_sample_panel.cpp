@@ -12,6 +12,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/frame/expert_map.h"
 #include "core/frame/specialisation.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/byte_text.h"
@@ -264,8 +265,9 @@ void TokensAndSamplePanel::applyEdit() {
   escaped.replace(QLatin1Char('\n'), QStringLiteral("\\n")).replace(QLatin1Char('\t'), QStringLiteral("\\t"));
   const auto bytes = unescape_bytes(escaped.toStdString());
   if (!bytes || bytes->size() > kMaxProbeBytes) {
-    problem_->setText(bytes ? QString("%1 bytes, at most %2 can be routed").arg(bytes->size()).arg(kMaxProbeBytes)
-                            : QString("After a backslash: n, t, x41 or another backslash"));
+    problem_->setText(
+        bytes ? QString("%1, at most %2 can be routed").arg(countedText(bytes->size(), "byte")).arg(kMaxProbeBytes)
+              : QString("After a backslash: n, t, x41 or another backslash"));
     return;
   }
   what_->setCurrentIndex(0);

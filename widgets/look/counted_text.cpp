@@ -1,0 +1,26 @@
+#include "widgets/look/counted_text.h"
+
+#include "core/files/text/words.h"
+
+namespace moescope {
+namespace {
+
+// Plural of a regular English noun: "batch" becomes "batches", "copy" becomes "copies".
+QString pluralOf(QString noun) {
+  for (const char* hiss : {"s", "x", "ch", "sh"})
+    if (noun.endsWith(QLatin1String(hiss))) return noun + "es";
+  const bool of_vowel = noun.size() > 1 && QStringLiteral("aeiou").contains(noun[noun.size() - 2]);
+  if (noun.endsWith('y') && !of_vowel) return noun.chopped(1) + "ies";
+  return noun + 's';
+}
+
+}  // namespace
+
+QString countedText(qint64 count, const QString& noun) {
+  const QString number = QString::fromStdString(grouped(count)) + ' ';
+  if (count == 1) return number + noun;
+  const qsizetype end = noun.indexOf(QStringLiteral(" of "));
+  return end < 0 ? number + pluralOf(noun) : number + pluralOf(noun.left(end)) + noun.mid(end);
+}
+
+}  // namespace moescope

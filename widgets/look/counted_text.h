@@ -1,0 +1,11 @@
+// Numbers with their nouns in texts of the screen.
+#pragma once
+
+#include <QString>
+
+namespace moescope {
+
+// "1 step", "1,284 steps", "8 pieces of text": the plural is that of the word before " of ", else of the last word.
+QString countedText(qint64 count, const QString& noun);
+
+}  // namespace moescope
