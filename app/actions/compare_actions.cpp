@@ -2,6 +2,7 @@
 
 #include <QAction>
 #include <QMenu>
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -23,6 +24,7 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kPaceSteps = 20;
+constexpr int kMostSeeds = 3;  // runs that one click adds
 
 QString settingsText(const std::vector<ConfigDifference>& differences) {
   QStringList texts;
@@ -49,6 +51,20 @@ std::vector<ComparedRun> comparedConfigs(const std::vector<RunConfig>& configs,
     compared.push_back(std::move(run));
   }
   return compared;
+}
+
+std::vector<RunConfig> withForcedBalance(std::vector<RunConfig> configs) {
+  for (RunConfig& config : configs) {
+    config.router.force_balance = true;
+    config.router.replay = false;
+  }
+  return configs;
+}
+
+// True if the runs can train with forced balance, which they do not have yet.
+bool canForceBalance(const std::vector<RunConfig>& configs) {
+  const auto is_valid = [](const RunConfig& config) { return first_problem(config).empty(); };
+  return !configs.front().router.force_balance && std::ranges::all_of(withForcedBalance(configs), is_valid);
 }
 
 // Returns the settings of each log, which its first lines state.
@@ -83,10 +99,13 @@ CompareActions::CompareActions(const Context& context, ComparedRuns* compared, R
     : Actions(context), compared_(compared), chips_(chips) {
   connect(chips_, &RunChips::activated, selection_, &Selection::setRun);
   connect(chips_, &RunChips::menuWanted, this, &CompareActions::fillMenu);
+  connect(chips_, &RunChips::chipMenuWanted, this, &CompareActions::openChipMenu);
   connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
   connect(workspaces_->compare()->strip(), &VerdictStrip::twinRequested, this, &CompareActions::addNoiseTwin);
   connect(workspaces_->compare()->strip(), &VerdictStrip::stepsRequested, this, &CompareActions::stepsRequested);
+  connect(workspaces_->compare()->strip(), &VerdictStrip::forcedBalanceRequested, this,
+          [this] { emit startRequested(withForcedBalance(session_->configs())); });
 }
 
 void CompareActions::addActionsTo(QMenu* menu) {
@@ -115,7 +134,12 @@ void CompareActions::fillMenu(QMenu* menu) {
   menu->clear();
   const int runs = session_->histories().size();
   const bool room = runs < kMaxRuns;
+  const int seeds = std::clamp(kMaxRuns - runs, 1, kMostSeeds);
   menu->addAction("&Noise twin: run A with its weights perturbed", this, &CompareActions::addNoiseTwin)
+      ->setEnabled(room);
+  const QString times = seeds == 1 ? QString("once") : QString("%1 times").arg(seeds);
+  menu->addAction(QString("Other &seeds: run A %1 more").arg(times), this,
+                  [this, seeds] { addTwins(seeds, noise_twin); })
       ->setEnabled(room);
   QMenu* dense = menu->addMenu("&Dense twin: the model without experts");
   dense->setEnabled(room);
@@ -124,11 +148,14 @@ void CompareActions::fillMenu(QMenu* menu) {
   dense->addAction("as many weights &in all", this, [this] { addDenseTwin(DenseSize::total); });
   QMenu* formats = menu->addMenu("Experts in another number &format");
   formats->setEnabled(room);
+  formats->setToolTipsVisible(true);
   const ConfigField& field = Setting(&PrecisionConfig::experts).field();
   for (const std::string& choice : field.choices)
     if (choice != to_string(field.get(session_->config())))
-      formats->addAction(QString::fromStdString(choice), this,
-                         [this, choice] { addTwinWith(&PrecisionConfig::experts, choice); });
+      formats
+          ->addAction(valueWords(QString::fromStdString(choice)), this,
+                      [this, choice] { addTwinWith(&PrecisionConfig::experts, choice); })
+          ->setToolTip(QString::fromStdString(choice));
   menu->addAction("Another value of a &setting...", this, [this] { askForTwin({}); })->setEnabled(room);
   if (!room) menu->addAction(QString("%1 runs are open, more cannot be compared").arg(kMaxRuns))->setEnabled(false);
   if (runs < 2) return;
@@ -136,6 +163,20 @@ void CompareActions::fillMenu(QMenu* menu) {
   for (int run = 1; run < runs; ++run)
     menu->addAction(QString("Remove run %1, %2").arg(runLetter(*selection_, run), runName(*selection_, run)), this,
                     [this, run] { removeRun(run); });
+}
+
+void CompareActions::openChipMenu(int run, QPoint at) {
+  auto* menu = new QMenu(chips_);
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  if (session_->isLive()) fillMenu(menu);
+  auto* against = new QAction(QString("Compare the others with &%1").arg(runLetter(*selection_, run)), menu);
+  connect(against, &QAction::triggered, this, [this, run] {
+    workspaces_->compare()->judged()->setBaseline(run);
+    workspaces_->bringUp(workspaces_->compare());
+  });
+  against->setEnabled(session_->histories().size() > 1 && !selection_->isNoiseTwin(run));
+  menu->insertAction(menu->actions().value(0), against);
+  menu->popup(at);
 }
 
 void CompareActions::updateRunLetters() {
@@ -185,17 +226,17 @@ void CompareActions::addDenseTwin(DenseSize size) {
   addTwin(twin);
 }
 
-void CompareActions::addNoiseTwin() {
+void CompareActions::addTwins(int count, RunConfig (*next)(const RunConfig&)) {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
-  RunConfig twin = perturbed_twin(session_->config());
-  const auto open = [&] {
-    for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place)
-      if (session_->config(place).seed == twin.seed && session_->config(place).perturbation == twin.perturbation)
-        return is_noise_twin(session_->config(), session_->config(place));
-    return false;
+  RunConfig twin = session_->config();
+  const auto is_open = [&] {
+    return std::ranges::any_of(session_->configs(),
+                               [&](const RunConfig& open) { return difference(open, twin).empty(); });
   };
-  while (open()) twin = perturbed_twin(twin);
-  addTwin(twin);
+  for (int added = 0; added < count; ++added) {
+    while (is_open()) twin = next(twin);
+    addTwin(twin);
+  }
 }
 
 void CompareActions::removeRun(int place) {
@@ -226,6 +267,7 @@ void CompareActions::showDifferences() {
   compared_->set(std::move(compared), preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
   workspaces_->compare()->judged()->setLive(session_->isLive());
+  workspaces_->compare()->judged()->setCanForce(session_->isLive() && canForceBalance(configs));
   workspaces_->compare()->judged()->setRoom(session_->isLive() && session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
   showChips();

@@ -42,14 +42,17 @@ class CompareActions : public Actions {
  signals:
   // Requests that run A and its candidates, which do not all fit beside it, train in groups, `steps` steps each.
   void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);
-  void stepsRequested(qint64 step);  // requests that all open runs train up to `step`
+  void stepsRequested(qint64 step);                                   // requests that all open runs train up to `step`
+  void startRequested(const std::vector<moescope::RunConfig>& runs);  // requests that these runs replace the open runs
 
  private:
-  // Adds run A with its first weights perturbed as in no open run.
-  void addNoiseTwin();
+  void addNoiseTwin() { addTwins(1, perturbed_twin); }
+  // Adds `count` noise twins of run A, each the `next` one of which no equal run is open.
+  void addTwins(int count, RunConfig (*next)(const RunConfig&));
   void addDenseTwin(DenseSize size);
   void fillMenu(QMenu* menu);  // fills the menu of the chips
-  void updateRunLetters();     // updates the letters of the runs in the entries that choose the active run
+  void openChipMenu(int run, QPoint at);
+  void updateRunLetters();  // updates the letters of the runs in the entries that choose the active run
   void removeRun(int place);
   void measureGradients(int interval);
   float secondsPerStep(const LiveStatus& status);

@@ -30,9 +30,8 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
     chip->setCheckable(true);
     chip->setIconSize({kChipSize, kChipSize});
     chip->setContextMenuPolicy(Qt::CustomContextMenu);  // not actions of the widget, which would add a menu arrow
-    connect(chip, &QToolButton::customContextMenuRequested, this, [this, chip](QPoint at) {
-      if (live_) menu_->popup(chip->mapToGlobal(at));
-    });
+    connect(chip, &QToolButton::customContextMenuRequested, this,
+            [this, chip, run](QPoint at) { emit chipMenuWanted(run, chip->mapToGlobal(at)); });
     connect(chip, &QToolButton::clicked, this, [this, run] {
       chips_[run]->setChecked(run == active_);  // the selection sets it
       emit activated(run);

@@ -41,6 +41,7 @@ class RunChips : public QWidget {
   void activated(int run);
   void fileActivated();
   void menuWanted(QMenu* menu);  // requests that the menu be filled with the entries that add and remove runs
+  void chipMenuWanted(int run, QPoint at);  // requests a menu for one run at a global position
 
  private:
   void drawChips();

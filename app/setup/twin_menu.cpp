@@ -4,6 +4,8 @@
 #include <QWidget>
 #include <cmath>
 
+#include "widgets/selection/compared_runs.h"
+
 namespace moescope {
 namespace {
 
@@ -40,7 +42,7 @@ void fillTwinMenu(QMenu* menu, const ConfigField& field, const TwinOffers& offer
       ->setEnabled(false);
   const bool possible = offers.possible();
   for (const ConfigValue& value : twinValues(field, offers.now()))
-    menu->addAction("  " + QString::fromStdString(to_string(value)), menu,
+    menu->addAction("  " + valueWords(QString::fromStdString(to_string(value))), menu,
                     [chosen = offers.chosen, value] { chosen(value); })
         ->setEnabled(possible);
   menu->addAction("  another value...", menu, offers.other)->setEnabled(possible);

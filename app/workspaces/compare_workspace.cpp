@@ -36,7 +36,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
     if (isVisible()) applySizes();
   });
   table_ = addDock(verdicts_, "dock_compare_table");
-  gap_ = addDock(new LossGapPanel(selection_, runs, judged_), "dock_compare_gap");
+  gap_ = addDock(new LossGapPanel(selection_, judged_), "dock_compare_gap");
   loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");
   flips_ = addDock(new RoutingFlipsPanel(selection_), "dock_compare_flips");
   gradient_panel_ = new GradientErrorPanel(selection_);

@@ -39,6 +39,7 @@ inline constexpr int kNumRecipes = 15;
 struct RecipeInfo {
   Recipe recipe;
   const char* name;         // name in configs: "mxfp8_rceil"
+  const char* words;        // name on the screen: "MXFP8, scales rounded up"
   OperandFormat format;     // format of the operands, with the exceptions in recipe_format()
   const char* description;  // one line: what it is and who uses it
   const char* source;       // source of the definition

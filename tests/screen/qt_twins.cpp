@@ -183,13 +183,47 @@ class TwinsTest : public QObject {
         if (action->text().trimmed() == text) return action->trigger();
       QFAIL(text);
     };
-    choose("precision.router_gate", "mxfp4");
+    choose("precision.router_gate", "MXFP4");
     choose("optimizer.lr", "0.002");
     choose("precision.hadamard", "true");
     QCOMPARE(w.window.session()->histories().size(), 4u);
     QCOMPARE(w.window.session()->config(1).precision.router_gate, Recipe::mxfp4);
     QCOMPARE(w.window.session()->config(2).optimizer.lr, 0.002);
     QVERIFY(w.window.session()->config(3).precision.hadamard);
+  }
+
+  void severalSeedsAreAddedInOneClick() {
+    CompareWindow w;
+    QMenu menu;
+    emit w.chips()->menuWanted(&menu);
+    const auto actions = menu.actions();
+    const auto seeds = std::ranges::find_if(
+        actions, [](const QAction* action) { return action->text() == "Other &seeds: run A 3 times more"; });
+    QVERIFY(seeds != actions.end());
+    (*seeds)->trigger();
+    QCOMPARE(w.window.session()->histories().size(), 4u);
+    for (int place = 1; place < 4; ++place) {
+      QCOMPARE(w.window.session()->config(place).seed, w.window.session()->config().seed + place);
+      QCOMPARE(w.row(place).letter.front(), QLatin1Char('N'));
+    }
+    emit w.chips()->menuWanted(&menu);  // there is room for one more run
+    QCOMPARE(std::ranges::count_if(menu.actions(),
+                                   [](const QAction* action) { return action->text().contains("run A once more"); }),
+             1);
+  }
+
+  void aChipOffersItsRunAsTheBaseline() {
+    CompareWindow w;
+    w.addFormat("mxfp8_rceil");
+    w.addFormat("mxfp4");
+    emit w.chips()->chipMenuWanted(1, QPoint(0, 0));
+    auto* menu = w.chips()->findChild<QMenu*>(QString(), Qt::FindDirectChildrenOnly);
+    QVERIFY(menu);
+    QCOMPARE(menu->actions().front()->text(), QString("Compare the others with &B"));
+    menu->actions().front()->trigger();
+    menu->close();
+    QCOMPARE(w.window.workspaces()->compare()->judged()->baseline(), 1);
+    QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
   }
 
   void resetStartsAllRunsOver() {

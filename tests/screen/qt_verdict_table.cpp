@@ -3,6 +3,7 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include "tests/support/made_up_losses.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_table.h"
@@ -30,11 +31,14 @@ VerdictRow verdictRow(const char* letter, const char* name, std::optional<Verdic
 }
 
 std::vector<VerdictRow> fiveRows() {
-  return {verdictRow("A", "bf16", {}, "baseline of the other runs", 0, kNoValue),
-          verdictRow("B", "mxfp8_rceil", VerdictWord::good_enough, "less than what matters", 0.0004f, 0.0012f),
-          verdictRow("C", "nvfp4", VerdictWord::not_told_apart, "gaps below 0.0031 may be chance", 0.0023f, 0.0031f),
-          verdictRow("D", "mxfp4", VerdictWord::worse, "nine times what matters", 0.0172f, 0.0042f),
-          verdictRow("N", "seed 2", {}, "effect of chance alone", -0.0003f, 0.0011f)};
+  std::vector<VerdictRow> rows = {
+      verdictRow("A", "bf16", {}, "baseline of the other runs", 0, kNoValue),
+      verdictRow("B", "mxfp8_rceil", VerdictWord::good_enough, "less than what matters", 0.0004f, 0.0012f),
+      verdictRow("C", "nvfp4", VerdictWord::not_told_apart, "gaps below 0.0031 may be chance", 0.0023f, 0.0031f),
+      verdictRow("D", "mxfp4", VerdictWord::worse, "nine times what matters", 0.0172f, 0.0042f),
+      verdictRow("N", "seed 2", {}, "effect of chance alone", -0.0003f, 0.0011f)};
+  rows.front().baseline = rows.back().noise = true;
+  return rows;
 }
 
 bool hasDigit(const QString& text) {
@@ -131,6 +135,73 @@ class VerdictTableTest : public QObject {
     QCOMPARE(chosen.size(), 3);
     QTest::keyClick(&table, Qt::Key_Up);
     QCOMPARE(chosen[3][0].toInt(), 3);
+  }
+
+  void theCircleBeforeARunAndReturnMakeItTheBaseline() {
+    VerdictTable table;
+    table.setRows(fiveRows(), 0.0019f, "0.25 %");
+    table.resize(1264, table.heightFor(5));
+    QSignalSpy baseline(&table, &VerdictTable::baselineChosen), row(&table, &VerdictTable::rowChosen);
+    const int line = table.heightFor(6) - table.heightFor(5), first = table.height() / 2 - 2 * line;
+    QTest::mouseClick(&table, Qt::LeftButton, {}, QPoint(10, first + 2 * line));
+    QCOMPARE(baseline.size(), 1);
+    QCOMPARE(baseline[0][0].toInt(), 2);
+    QCOMPARE(row.size(), 0);
+    QTest::mouseClick(&table, Qt::LeftButton, {}, QPoint(10, first + 4 * line));
+    QCOMPARE(baseline.size(), 1);  // a noise twin has no circle
+    table.setActive(3);
+    QTest::keyClick(&table, Qt::Key_Return);
+    QCOMPARE(baseline.size(), 2);
+    QCOMPARE(baseline[1][0].toInt(), 3);
+    // With one candidate there is nothing to choose.
+    std::vector<VerdictRow> two = fiveRows();
+    two.resize(2);
+    table.setRows(two, 0.0019f, "0.25 %");
+    QTest::mouseClick(&table, Qt::LeftButton, {}, QPoint(10, table.height() - 2 * line));
+    QCOMPARE(baseline.size(), 2);
+  }
+
+  // Two candidates are compared with each other; the places of the others stay.
+  void anyRunCanBeTheBaseline() {
+    std::vector<HistoryPtr> histories;
+    for (const double gap : {0.0, 0.01, 0.02, 0.0001}) {
+      std::vector<double> losses(200, 2 + gap);
+      const std::size_t stride = histories.size() + 3;
+      for (std::size_t step = 0; step < losses.size(); ++step)
+        losses[step] += 1e-5 * static_cast<double>(step * stride % 7);
+      histories.push_back(with_losses("run", losses));
+    }
+    Selection selection;
+    selection.setHistories(histories);
+    selection.setNoiseTwins({false, false, false, true});
+    selection.fitRange();
+    ComparedRuns runs;
+    const auto setting = [](const char* key, const char* value) { return SettingDifference{key, "a", value}; };
+    ComparedRun b, c, twin;
+    b.settings = {setting("precision.experts", "mxfp8_rceil")};
+    c.settings = {setting("precision.experts", "mxfp4")};
+    twin.noise_twin = true;
+    runs.set({{}, b, c, twin});
+    JudgedRuns judged(&selection, &runs);
+    judged.setBaseline(1);
+    QCOMPARE(judged.update(), QString());
+    QCOMPARE(judged.baselineLetter(), QStringLiteral("B"));
+    QCOMPARE(judged.candidates(), (std::vector<int>{0, 2}));
+    QVERIFY(std::abs(judged.conclusion(0).gap + 0.01f) < 1e-3f);
+    QVERIFY(std::abs(judged.conclusion(2).gap - 0.01f) < 1e-3f);
+    QVERIFY(std::abs(judged.conclusion(3).gap) < 1e-3f);  // a noise twin is compared with its own run
+    QCOMPARE(judged.conclusion(2).verdict, Verdict::worse);
+    // The twin shows nothing about two runs that share a difference from run A.
+    b.settings = {setting("router.top_k", "4")};
+    c.settings = {setting("precision.experts", "mxfp4"), setting("router.top_k", "4")};
+    runs.set({{}, b, c, twin});
+    QCOMPARE(judged.update(), QString());
+    QCOMPARE(judged.conclusion(2).verdict, Verdict::no_twin);
+    QCOMPARE(judged.conclusion(0).verdict, Verdict::better);
+    judged.setBaseline(3);
+    QCOMPARE(judged.baselineLetter(), QStringLiteral("B"));
+    selection.setHistories({histories[0]});
+    QVERIFY(judged.candidates().empty());
   }
 };
 

@@ -27,7 +27,7 @@ class VerdictsTest : public QObject {
     w.addFormat("mxfp4");
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Not judged: B mxfp4"));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Not judged: B MXFP4"));
     QCOMPARE(w.reason(1), QStringLiteral("no noise twin to compare with"));
     // The gap is shown without an interval, and no sentence on the band is without the reason.
     QVERIFY(w.row(1).figures[VerdictRow::kGap].text.contains(QRegularExpression("\\d")));
@@ -73,7 +73,7 @@ class VerdictsTest : public QObject {
     w.addTwin(perturbed_twin(w.window.session()->config()));
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Too early to tell: B mxfp4"));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Too early to tell: B MXFP4"));
     QVERIFY2(w.reason(1).startsWith("in about "), qPrintable(w.reason(1)));
     QVERIFY(w.row(1).figures[VerdictRow::kGap].below.isEmpty());
   }
@@ -105,7 +105,7 @@ class VerdictsTest : public QObject {
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
     w.panel<VerdictsPanel>()->restoreState({{"matters", 0.5}});
-    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Good enough: B mxfp8_floor"));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Good enough: B MXFP8, scales rounded down"));
     QCOMPARE(w.reason(1), QStringLiteral("less than what matters"));
     QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Gap that matters")->currentText(),
              QStringLiteral("50 % matters"));
@@ -145,17 +145,29 @@ class VerdictsTest : public QObject {
     QCOMPARE(w.row(2).color, kNoiseSeries);
     QCOMPARE(w.row(3).color, 2);
     for (const QString& letter : letters) QVERIFY(w.chip(letter) && w.chip(letter)->isVisible());
-    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Too early to tell: B mxfp8_rceil, C mxfp8_floor, D mxfp4"));
+    QTRY_COMPARE(
+        w.strip()->text(),
+        QStringLiteral("Too early to tell: B MXFP8, scales rounded up, C MXFP8, scales rounded down, D MXFP4"));
     QVERIFY2(w.strip()->settlementText().startsWith("Verdict in 46 steps"), qPrintable(w.strip()->settlementText()));
 
     // A click on a row chooses the active run.
     auto* table = w.panel<VerdictsPanel>()->verdictTable();
-    QTest::mouseClick(table, Qt::LeftButton, {}, QPoint(60, table->heightFor(0) - 20 + 2 * 38));
+    QTest::mouseClick(table, Qt::LeftButton, {}, QPoint(100, table->heightFor(0) - 20 + 2 * 38));
     const int chosen = w.window.selection()->run();
     QVERIFY(chosen > 0);
     QTest::keyClick(table, Qt::Key_Down);
     QCOMPARE(w.window.selection()->run(), chosen + 1);
     QVERIFY2(table->valueText().contains(w.row(chosen + 1).name), qPrintable(table->valueText()));
+
+    // Return makes it the baseline; then run A has a verdict, too.
+    QTest::keyClick(table, Qt::Key_Down);
+    QTest::keyClick(table, Qt::Key_Return);
+    const int baseline = w.window.workspaces()->compare()->judged()->baseline();
+    QCOMPARE(baseline, chosen + 2);
+    QVERIFY(w.row(baseline).baseline && !w.row(baseline).word);
+    QVERIFY(w.row(0).word);
+    QTRY_VERIFY2(w.strip()->text().contains("A nano"), qPrintable(w.strip()->text()));
+    QVERIFY(w.panel<LossGapPanel>()->csv().contains("A nano minus " + w.row(baseline).letter));
   }
 };
 

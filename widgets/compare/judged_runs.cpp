@@ -39,7 +39,8 @@ QString JudgedRuns::update() {
   if (const History* lossless = runWithoutLoss(histories))
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
   const Judging judging = runs_->judging(*selection_, share_);
-  const auto other_runs = runs_->others(*selection_), twins = runs_->twins(*selection_);
+  if (baseline_ >= std::ssize(histories) || selection_->isNoiseTwin(baseline_)) baseline_ = 0;
+  const auto other_runs = runs_->others(*selection_, baseline_), twins = runs_->twins(*selection_);
   training_.set(histories.front(), other_runs, twins, judging);
   validation_.set(histories.front(), other_runs, twins, judging);
   return {};
@@ -48,20 +49,25 @@ QString JudgedRuns::update() {
 Metric JudgedRuns::judgedLoss(int place) const {
   if (loss_ != Loss::deciding) return loss_ == Loss::training ? Metric::ce_loss : Metric::val_loss;
   const auto& histories = selection_->histories();
-  return deciding_loss(*histories.front(), *histories[place]);
+  return deciding_loss(*histories[selection_->isNoiseTwin(place) ? 0 : baseline_], *histories[place]);
+}
+
+void JudgedRuns::setBaseline(int place) {
+  if (!selection_->isNoiseTwin(place) && std::exchange(baseline_, place) != place) emit changed();
 }
 
 // A run whose loss is NaN or infinite is judged by its training loss, which shows this first.
 const Conclusion& JudgedRuns::conclusion(int place) const {
-  const Conclusion& training = training_.conclusion(place);
+  const Conclusion& training = training_.conclusion(pairOf(place));
   const bool by_training = judgedLoss(place) == Metric::ce_loss || training.verdict == Verdict::lost;
-  return by_training ? training : validation_.conclusion(place);
+  return by_training ? training : validation_.conclusion(pairOf(place));
 }
 
 std::vector<int> JudgedRuns::candidates() const {
   std::vector<int> places;
-  for (int place = 1; place <= judged(); ++place)
-    if (!selection_->isNoiseTwin(place)) places.push_back(place);
+  const int baseline = baseline_ <= judged() ? baseline_ : 0;
+  for (int place = 0; place <= judged(); ++place)
+    if (place != baseline && !selection_->isNoiseTwin(place)) places.push_back(place);
   return places;
 }
 
@@ -75,7 +81,7 @@ Settlement JudgedRuns::settlement() const {
   if (onTheSameTexts(*selection_)) return {};
   std::vector<Conclusion> conclusions;
   for (const int place : candidates()) conclusions.push_back(conclusion(place));
-  return what_settles(conclusions, room_);
+  return what_settles(conclusions, room_, can_force_);
 }
 
 }  // namespace moescope

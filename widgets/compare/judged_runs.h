@@ -30,10 +30,15 @@ class JudgedRuns : public QObject {
 
   // Reads new steps. Returns why there is nothing to judge; empty if each run except run A has a conclusion.
   QString update();
-  const RunGaps& gaps() const { return training_; }  // gaps of the training loss
+  const GapTrack& track(int place) const { return training_.track(pairOf(place)); }  // gaps of the training loss
   const Conclusion& conclusion(int place) const;
   std::vector<int> candidates() const;  // places of the runs that are judged
-  float matters() const;                // gap that matters, nats/token; kNoValue: no run was compared yet
+
+  int baseline() const { return baseline_; }  // place of the run that the others are compared with
+  QString baselineLetter() const { return runLetter(*selection_, baseline_); }
+  // Noise twins cannot be the baseline. The baseline is run A again if the run is closed.
+  void setBaseline(int place);
+  float matters() const;  // gap that matters, nats/token; kNoValue: no run was compared yet
   // Returns what would settle open verdicts, with indices of candidates().
   Settlement settlement() const;
 
@@ -48,6 +53,11 @@ class JudgedRuns : public QObject {
   bool room() const { return room_; }  // true if another run can train beside the open runs
   void setRoom(bool room) {
     if (std::exchange(room_, room) != room) emit changed();
+  }
+  // True if the open runs can start again with forced balance.
+  bool canForce() const { return can_force_; }
+  void setCanForce(bool can_force) {
+    if (std::exchange(can_force_, can_force) != can_force) emit changed();
   }
   bool live() const { return live_; }
   void setLive(bool live) {
@@ -65,13 +75,16 @@ class JudgedRuns : public QObject {
   // next update().
   int judged() const { return std::min(training_.runs(), static_cast<int>(selection_->histories().size()) - 1); }
   Metric judgedLoss(int place) const;
+  // Index of the run in ComparedRuns::others(), counted from 1.
+  int pairOf(int place) const { return place == 0 ? baseline_ : place; }
 
   Selection* selection_;
   const ComparedRuns* runs_;
   RunGaps training_, validation_{Metric::val_loss};
   double share_ = kMatters;
   Loss loss_ = Loss::deciding;
-  bool room_ = false, live_ = false;
+  bool room_ = false, live_ = false, can_force_ = false;
+  int baseline_ = 0;
   float seconds_per_step_ = kNoValue;
 };
 

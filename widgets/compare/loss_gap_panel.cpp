@@ -33,15 +33,15 @@ int GapPlot::bins() const {
   return std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels));
 }
 
-void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, Gaps drawn) {
+void GapPlot::setSeries(std::vector<GapSeries> series, const Ground& ground, Gaps drawn) {
   series_ = std::move(series);
   ground_ = ground;
   drawn_ = drawn;
   chooseEnds();  // done first, since the width of the plot depends on it
   for (GapSeries& curve : series_) {
-    if (drawn != Gaps::smoothed) curve.raw = gaps.track(curve.place).series(slice_edges(range(), bins()));
+    if (drawn != Gaps::smoothed) curve.raw = curve.track->series(slice_edges(range(), bins()));
     if (drawn != Gaps::each_step) {
-      curve.values = gaps.track(curve.place).smoothed(slice_edges(range(), bins()));
+      curve.values = curve.track->smoothed(slice_edges(range(), bins()));
       continue;
     }
     for (const PyramidBin& bin : curve.raw) curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
@@ -251,8 +251,8 @@ QStringList GapPlot::readoutAt(QPoint position) const {
   return lines;
 }
 
-LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent)
-    : Panel(selection, "Loss gap", Provenance::measured_here, parent), runs_(runs), judged_(judged) {
+LossGapPanel::LossGapPanel(Selection* selection, JudgedRuns* judged, QWidget* parent)
+    : Panel(selection, "Loss gap", Provenance::measured_here, parent), judged_(judged) {
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
   connect(judged_, &JudgedRuns::changed, plot_, &PlotFrame::markDirty);
@@ -281,10 +281,13 @@ void LossGapPanel::refill() {
   plot_->setCaption(onTheSameTexts(*selection_)
                         ? QString("nats/token, by batch of text")
                         : QString("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
+  shown_->setItemText(0, QString("minus %1").arg(judged_->baselineLetter()));
   std::vector<GapSeries> series;
-  for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
-    series.push_back({run, runLetter(*selection_, run), runName(*selection_, run), runColor(*selection_, run)});
-  plot_->setSeries(std::move(series), judged_->gaps(), {judged_->matters(), judgedSteps()},
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run)
+    if (run != judged_->baseline())
+      series.push_back(
+          {&judged_->track(run), runLetter(*selection_, run), runName(*selection_, run), runColor(*selection_, run)});
+  plot_->setSeries(std::move(series), {judged_->matters(), judgedSteps()},
                    onTheSameTexts(*selection_)   ? GapPlot::Gaps::each_step
                    : shown_->currentIndex() == 1 ? GapPlot::Gaps::both
                                                  : GapPlot::Gaps::smoothed);
@@ -323,7 +326,7 @@ Panel::Answer LossGapPanel::answer() const {
   if (!plot_->notice().isEmpty() || is_missing(band)) return {};
   QStringList sentences, outside, inside;
   for (const int place : judged_->candidates()) {
-    const auto first_step = judged_->gaps().track(place).out_since(band);
+    const auto first_step = judged_->track(place).out_since(band);
     const QString letter = runLetter(*selection_, place);
     (first_step ? outside : inside) << (first_step ? letter + reservation(place, true) : letter);
     if (first_step)
@@ -344,39 +347,37 @@ Panel::Answer LossGapPanel::answer() const {
 }
 
 ValueTable LossGapPanel::table() const {
-  const auto& histories = selection_->histories();
-  const std::vector<std::int64_t> steps =
-      histories.empty() ? std::vector<std::int64_t>() : histories[0]->steps_in(selection_->range());
   std::vector<ValueColumn> columns{{"step"}};
+  if (!judged_->update().isEmpty()) return ValueTable(std::move(columns));
+  const auto& histories = selection_->histories();
+  const std::vector<std::int64_t> steps = histories[0]->steps_in(selection_->range());
   if (steps.empty()) return ValueTable(std::move(columns));
   const std::vector<std::int64_t> edges = edges_of(steps);
-  const auto name = [this](std::size_t run) { return runLabel(*selection_, run).toStdString(); };
-  std::vector<std::vector<PyramidBin>> gaps;
-  std::vector<std::vector<float>> smoothed_gaps;
-  for (std::size_t run = 1; run < histories.size(); ++run) {
-    columns.push_back({name(run) + " minus A, cross-entropy", "nats/token"});
-    columns.push_back({name(run) + " minus A, smoothed", "nats/token"});
-    GapTrack gap(histories[0], histories[run]);
-    gap.update();
-    gaps.push_back(gap.series(edges));
-    smoothed_gaps.push_back(gap.smoothed(edges));
-  }
-  std::vector<Conclusion> conclusions;
-  for (const PairedRun& other : runs_->others(*selection_)) {
-    conclusions.push_back(moescope::conclude(histories[0], other, runs_->twins(*selection_),
-                                             runs_->judging(*selection_, judged_->share())));
-    const std::string run = name(conclusions.size()), loss = loss_words(conclusions.back().loss);
-    columns.push_back({run + " minus A, mean " + loss + " of the judged steps", "nats/token"});
+  struct RunColumns {
+    std::vector<PyramidBin> gaps;
+    std::vector<float> smoothed_gaps;
+    const Conclusion* conclusion;
+  };
+  std::vector<RunColumns> runs;
+  for (int place = 0; place < std::ssize(histories); ++place) {
+    if (place == judged_->baseline()) continue;
+    const GapTrack& track = judged_->track(place);
+    runs.push_back({track.series(edges), track.smoothed(edges), &judged_->conclusion(place)});
+    const std::string run = runLabel(*selection_, place).toStdString(), loss = loss_words(runs.back().conclusion->loss),
+                      gap = run + " minus " +
+                            (selection_->isNoiseTwin(place) ? "A" : judged_->baselineLetter().toStdString());
+    columns.push_back({gap + ", cross-entropy", "nats/token"});
+    columns.push_back({gap + ", smoothed", "nats/token"});
+    columns.push_back({gap + ", mean " + loss + " of the judged steps", "nats/token"});
     columns.push_back({run + ", half width of its 95 % interval", "nats/token"});
   }
   ValueTable table(std::move(columns));
-  for (std::size_t i = 0; i < steps.size() && !gaps.empty(); ++i) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<TableValue> row{steps[i]};
-    for (std::size_t run = 0; run < gaps.size(); ++run)
-      row.insert(row.end(), {table_value(gaps[run][i]), unless_nan(smoothed_gaps[run][i])});
-    for (const Conclusion& conclusion : conclusions) {
-      const bool judged = steps[i] >= conclusion.steps.first && steps[i] <= conclusion.steps.last;
-      row.insert(row.end(), {unless_nan(judged ? conclusion.gap : NAN), unless_nan(judged ? conclusion.half : NAN)});
+    for (const auto& [gaps, smoothed_gaps, conclusion] : runs) {
+      const bool judged = steps[i] >= conclusion->steps.first && steps[i] <= conclusion->steps.last;
+      row.insert(row.end(), {table_value(gaps[i]), unless_nan(smoothed_gaps[i]),
+                             unless_nan(judged ? conclusion->gap : NAN), unless_nan(judged ? conclusion->half : NAN)});
     }
     table.add_row(row);
   }

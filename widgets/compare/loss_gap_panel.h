@@ -1,4 +1,4 @@
-// Gaps of the runs to run A over the steps, and the band that is too small to matter.
+// Gaps of the runs to the baseline over the steps, and the band that is too small to matter.
 #pragma once
 
 #include <QComboBox>
@@ -12,15 +12,15 @@
 namespace moescope {
 
 struct GapSeries {
-  int place = 1;  // place of the run among the open runs
+  const GapTrack* track;
   QString letter, name;
   int color = 0;
   std::vector<PyramidBin> raw{};  // gaps behind the curve; empty: none
   std::vector<float> values{};    // gaps of the curve
 };
 
-// Gaps of runs to run A over steps, with the band that is too small to matter and the steps that are judged. The curves
-// are named at their ends, with their values at the crosshair or the cursor.
+// Gaps of runs to the baseline over steps, with the band that is too small to matter and the steps that are judged. The
+// curves are named at their ends, with their values at the crosshair or the cursor.
 class GapPlot : public TimeAxisPlot {
   Q_OBJECT
 
@@ -34,7 +34,7 @@ class GapPlot : public TimeAxisPlot {
   // Gaps that are drawn as curves. `both`: smoothed gaps, with the gap of each step faintly behind them.
   enum class Gaps { smoothed, both, each_step };
   // Called in refill().
-  void setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, Gaps drawn);
+  void setSeries(std::vector<GapSeries> series, const Ground& ground, Gaps drawn);
   void setCaption(const QString& caption) { caption_ = caption; }
 
  protected:
@@ -71,7 +71,7 @@ class LossGapPanel : public Panel {
   Q_OBJECT
 
  public:
-  LossGapPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
+  LossGapPanel(Selection* selection, JudgedRuns* judged, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override;
 
@@ -85,7 +85,6 @@ class LossGapPanel : public Panel {
   QString reservation(int place, bool brief) const;
   StepRange judgedSteps() const;  // judged steps of the first candidate
 
-  const ComparedRuns* runs_;
   JudgedRuns* judged_;
   GapPlot* plot_;
   QComboBox* shown_;

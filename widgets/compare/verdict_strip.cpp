@@ -42,7 +42,7 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   button_->hide();
   connect(button_, &QPushButton::clicked, this, [this] {
     if (step_ > 0) return emit stepsRequested(step_);
-    emit twinRequested();
+    force_ ? emit forcedBalanceRequested() : emit twinRequested();
   });
   explain_ = new QToolButton(this);
   explain_->setText(QStringLiteral("?"));
@@ -113,7 +113,7 @@ QStringList VerdictStrip::textForms(const Conclusion& c) const {
   return {QString("%1; 95 % interval over the batches of text").arg(target), target, gap};
 }
 
-// For open verdicts that neither a twin nor more steps would settle, and for checkpoints.
+// For checkpoints, for open verdicts that nothing would settle, and for what the verdicts leave out.
 QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
@@ -124,7 +124,9 @@ QStringList VerdictStrip::undetectedForms() const {
                 .arg(c.matters, 0, 'g', 2),
             "No difference detected"};
   }
-  return {};
+  const auto forced = [this](int place) { return judged_->conclusion(place).forced_balance; };
+  if (!std::ranges::any_of(judged_->candidates(), forced)) return {};
+  return {"Balance is forced: effects of the formats on the routing are not judged", "Balance is forced"};
 }
 
 QStringList VerdictStrip::settlementForms(const Settlement& found) const {
@@ -141,6 +143,9 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
       return {QString("One more noise twin: verdict on %1, gap known to ±%2").arg(runs, interval),
               QString("One more noise twin: verdict on %1").arg(runs)};
     }
+    case Settlement::How::forced_balance:
+      return {QString("Chance by routing hides %1: forced balance removes it").arg(runsOf(found)),
+              QString("Chance by routing hides %1").arg(runsOf(found))};
     case Settlement::How::more_steps:
       break;
   }
@@ -159,15 +164,25 @@ void VerdictStrip::fillSettlement() {
   settle_->setTexts(instead_.isEmpty() ? settlementForms(found) : QStringList());
   const bool steps = found.how == Settlement::How::more_steps;
   const bool runs_anyway = steps && found.lacking > 0 && !is_missing(judged_->secondsPerStep());
-  const bool offered =
-      found.how != Settlement::How::nothing && (steps ? judged_->live() && !runs_anyway : judged_->room());
+  const bool offered = found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway));
   step_ = steps ? found.step : 0;
-  const QString words = steps ? QString("Train to step %1").arg(formatCount(found.step)) : QString("+ Noise twin");
+  force_ = found.how == Settlement::How::forced_balance;
+  QString words = "+ Noise twin",
+          tip =
+              "Trains run A once more beside the open runs, its first weights perturbed in the last place: this noise "
+              "twin shows how large a gap chance alone causes (N)";
+  if (steps) {
+    words = QString("Train to step %1").arg(formatCount(found.step));
+    tip = "Trains all open runs up to this step";
+  } else if (force_) {
+    words = "Force balance";
+    tip =
+        "Starts all open runs again with router.force_balance, which gives each token its experts in turn: the "
+        "verdicts are then about arithmetic alone, not about effects on the routing";
+  }
   if (button_->text() == words && button_->isHidden() != offered) return place();
   button_->setText(words);
-  button_->setToolTip(steps ? QString("Trains all open runs up to this step")
-                            : QString("Trains run A once more beside the open runs, its first weights perturbed in the "
-                                      "last place: this noise twin shows how large a gap chance alone causes (N)"));
+  button_->setToolTip(tip);
   button_->setVisible(offered);
   place();
 }

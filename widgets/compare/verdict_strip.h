@@ -24,6 +24,7 @@ class VerdictStrip : public QWidget {
 
  signals:
   void twinRequested();                  // requests a noise twin
+  void forcedBalanceRequested();         // requests that all runs start again with forced balance
   void stepsRequested(qint64 step);      // requests training up to `step`
   void explanationRequested(QPoint at);  // global position
 
@@ -53,9 +54,9 @@ class VerdictStrip : public QWidget {
   Selection* selection_;
   JudgedRuns* judged_;
   std::vector<Item> items_;
-  QStringList instead_;    // why there is no verdict, from long to short
-  std::int64_t step_ = 0;  // step to which the button trains; 0: the button adds a twin
-  bool names_ = true;
+  QStringList instead_;                // why there is no verdict, from long to short
+  std::int64_t step_ = 0;              // step to which the button trains; 0: the button adds a twin
+  bool names_ = true, force_ = false;  // force_: the button starts the runs with forced balance
   FittedLabel* settle_;
   QPushButton* button_;
   QToolButton* explain_;

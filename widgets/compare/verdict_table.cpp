@@ -1,7 +1,9 @@
 #include "widgets/compare/verdict_table.h"
 
 #include <QApplication>
+#include <QContextMenuEvent>
 #include <QKeyEvent>
+#include <QMenu>
 #include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
@@ -19,6 +21,8 @@ constexpr int kMinPlot = 140, kUsualPlot = 250;  // width of the interval plot
 constexpr int kDot = 5, kCap = 4;
 constexpr int kLowRow = 22;
 constexpr int kEdge = kSpace4;  // margin in addition to that of the panel
+constexpr int kCircle = 14;     // diameter of the circles that choose the baseline
+constexpr char kBaseline[] = "Baseline";
 
 struct ColumnHead {
   const char *first, *second;
@@ -71,7 +75,8 @@ void paintChip(QPainter& painter, const QRect& place, const QString& letter, con
 }
 
 QStringList VerdictRow::spoken() const {
-  QStringList parts{letter + QLatin1Char(' ') + name + (note.isEmpty() ? QString() : QStringLiteral(", ") + note)};
+  QStringList parts{letter + QLatin1Char(' ') + name + (note.isEmpty() ? QString() : QStringLiteral(", ") + note) +
+                    (note_tip.isEmpty() ? QString() : QStringLiteral(" (%1)").arg(note_tip))};
   if (word)
     parts << QLatin1String(to_text(*word)) + (reasons.isEmpty() ? QString() : QStringLiteral(", ") + reasons.front());
   const QStringList names = VerdictTable::columnNames();
@@ -172,7 +177,8 @@ VerdictTable::Layout VerdictTable::layOut() const {
   at.header = 2 * caption + kSpace8;
   at.row = std::clamp((height() - at.header - caption - kSpace8) / count, withType(kLowRow), withType(kTableRowHeight));
   at.two_lines = at.row >= QFontMetrics(strongType()).height() + caption;
-  at.name = kEdge + withType(kChipSize) + kSpace8;
+  at.chip = kEdge + (choosesBaseline() ? widthOf(captionType(), kBaseline) + kSpace12 : 0);
+  at.name = at.chip + withType(kChipSize) + kSpace8;
   for (int column = 0; column < VerdictRow::kColumns; ++column)
     if (hasColumn(column)) at.columns.push_back(column);
   const auto figures = [&] {
@@ -187,6 +193,10 @@ VerdictTable::Layout VerdictTable::layOut() const {
   };
   at.notes = at.two_lines && left_for_plot() >= withType(kUsualPlot);
   if (left_for_plot() < withType(kMinPlot)) short_reasons = true;
+  if (left_for_plot() < withType(kMinPlot)) {
+    at.name -= at.chip - kEdge;
+    at.chip = kEdge;
+  }
   while (left_for_plot() < withType(kMinPlot) && at.columns.size() > 1) at.columns.pop_back();
   const int spare = left_for_plot();
   // Room beyond twice the usual width of the plot is shared with the spaces between the columns.
@@ -219,6 +229,19 @@ int VerdictTable::rowAt(int y) const {
   return row < static_cast<int>(rows_.size()) ? row : -1;
 }
 
+QString VerdictTable::baselineLetter() const {
+  const auto found = std::ranges::find_if(rows_, &VerdictRow::baseline);
+  return found == rows_.end() ? QStringLiteral("A") : found->letter;
+}
+
+bool VerdictTable::choosesBaseline() const {
+  return std::ranges::count(rows_, false, &VerdictRow::noise) > 2 || (!rows_.empty() && !rows_.front().baseline);
+}
+
+void VerdictTable::chooseBaseline(int row) {
+  if (row >= 0 && !rows_[row].noise) emit baselineChosen(row);
+}
+
 void VerdictTable::paintData(QPainter& painter) {
   const Layout at = layOut();
   const Colors& c = colors(palette());
@@ -249,7 +272,8 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   const QFontMetrics metrics(painter.font());
   const int line = metrics.height();
   painter.setPen(QColor(c.ink2));
-  painter.drawText(QRect(kEdge, 0, at.mark - kEdge, line), Qt::AlignLeft, "Run");
+  if (at.chip > kEdge) painter.drawText(QRect(kEdge, 0, at.chip - kEdge, line), Qt::AlignLeft, kBaseline);
+  painter.drawText(QRect(at.chip, 0, at.mark - at.chip, line), Qt::AlignLeft, "Run");
   painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, "Verdict");
   for (const int column : at.columns) {
     const ColumnHead& head = kHeads[column];
@@ -258,7 +282,8 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
     painter.drawText(QRect(0, line, right, line), Qt::AlignRight, QString::fromUtf8(head.second));
   }
   if (at.plot_width == 0) return;
-  const QString title = fittingText({"Loss gap to A, nats/token", "Gap, nats/token", "Gap"}, metrics, at.plot_width);
+  const QString title = fittingText(
+      {QString("Loss gap to %1, nats/token").arg(baselineLetter()), "Gap, nats/token", "Gap"}, metrics, at.plot_width);
   painter.drawText(QRect(at.plot, 0, at.plot_width, line), Qt::AlignLeft, title);
   const int swatch = metrics.ascent();
   const int used = metrics.horizontalAdvance(title) + kSpace16;
@@ -334,8 +359,9 @@ void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) con
   const Colors& c = colors(palette());
   const VerdictRow& row = rows_[number];
   const QRect line(0, at.header + number * at.row, width(), at.row);
+  if (at.chip > kEdge && !row.noise) paintCircle(painter, at, number);
   const int chip = withType(kChipSize);
-  paintChip(painter, {kEdge, line.top() + (line.height() - chip) / 2, chip, chip}, row.letter,
+  paintChip(painter, {at.chip, line.top() + (line.height() - chip) / 2, chip, chip}, row.letter,
             seriesColor(row.color, dark()));
   painter.setFont(strongType());
   painter.setPen(QColor(c.ink));
@@ -351,6 +377,20 @@ void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) con
                at.two_lines ? figure.below : QString(), Qt::AlignRight);
   }
   painter.setFont(captionType());
+}
+
+void VerdictTable::paintCircle(QPainter& painter, const Layout& at, int number) const {
+  const Colors& c = colors(palette());
+  const bool is_baseline = rows_[number].baseline;
+  const double radius = withType(kCircle) / 2.0;
+  const QPointF centre(kEdge + radius, at.header + (number + 0.5) * at.row);
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(QPen(QColor(is_baseline ? c.accent : c.field_border), is_baseline ? radius / 1.5 : 1));
+  painter.setBrush(QColor(c.surface));
+  const double inner = is_baseline ? radius - radius / 3 : radius;
+  painter.drawEllipse(centre, inner, inner);
+  painter.restore();
 }
 
 void VerdictTable::paintInterval(QPainter& painter, const Layout& at, int number) const {
@@ -405,7 +445,11 @@ std::optional<FigureTarget> VerdictTable::figureAt(QPoint position) const {
 
 QStringList VerdictTable::readoutAt(QPoint position) const {
   const int row = rowAt(position.y());
-  return row < 0 ? QStringList() : rows_[row].spoken();
+  if (row < 0) return {};
+  const Layout at = layOut();
+  if (at.chip > kEdge && position.x() < at.chip && !rows_[row].noise)
+    return {QString("Compare the other runs with %1").arg(rows_[row].letter)};
+  return rows_[row].spoken();
 }
 
 QPoint VerdictTable::cursorPosition() const {
@@ -415,7 +459,10 @@ QPoint VerdictTable::cursorPosition() const {
 
 void VerdictTable::mousePressEvent(QMouseEvent* event) {
   const int row = event->button() == Qt::LeftButton ? rowAt(event->pos().y()) : -1;
-  if (row >= 0) {
+  const Layout at = layOut();
+  if (row >= 0 && at.chip > kEdge && event->pos().x() < at.chip) {
+    chooseBaseline(row);
+  } else if (row >= 0) {
     emit rowChosen(row);
     active_ = row;
     markDirty();
@@ -423,7 +470,20 @@ void VerdictTable::mousePressEvent(QMouseEvent* event) {
   PlotFrame::mousePressEvent(event);
 }
 
+// The figures of a row keep the menu of the panel, which explains them.
+void VerdictTable::contextMenuEvent(QContextMenuEvent* event) {
+  const int row = rowAt(event->pos().y());
+  if (row < 0 || rows_[row].noise || event->pos().x() >= layOut().mark) return event->ignore();
+  auto* menu = new QMenu(this);
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  menu->addAction(QString("Compare the others with %1").arg(rows_[row].letter), this,
+                  [this, row] { chooseBaseline(row); })
+      ->setEnabled(!rows_[row].baseline);
+  menu->popup(event->globalPos());
+}
+
 void VerdictTable::keyPressEvent(QKeyEvent* event) {
+  if (event->key() == Qt::Key_Return && active_ < std::ssize(rows_)) return chooseBaseline(active_);
   const int direction = arrowOf(event).y();
   if (direction == 0) return PlotFrame::keyPressEvent(event);
   const int row = std::clamp(active_ + direction, 0, std::max(0, static_cast<int>(rows_.size()) - 1));

@@ -1,6 +1,7 @@
 // A table with a row for each run: verdict and reason, the gap to run A as an interval against the band that is too
 // small to matter, and figures. A narrow table hides notes and reasons first, then whole columns from the right; no
-// number is cut. A click or the Up and Down keys select a run.
+// number is cut. A click or the Up and Down keys select a run. The circle before a run, Return, or its menu make it the
+// baseline, with which the others are compared.
 #pragma once
 
 #include <array>
@@ -25,7 +26,8 @@ struct VerdictRow {
   QString letter, name;
   int color = 0;                    // index of seriesColor
   bool noise = false;               // the run is a noise twin
-  QString note;                     // setting that differs from run A
+  bool baseline = false;            // the others are compared with the run
+  QString note, note_tip;           // setting that differs from run A, in words and by its key
   std::optional<VerdictWord> word;  // verdict; none for run A and noise twins
   QStringList reasons;              // long to short
   float gap = kNoValue, half = kNoValue;
@@ -56,6 +58,7 @@ class VerdictTable : public PlotFrame {
 
  signals:
   void rowChosen(int row);
+  void baselineChosen(int row);
 
  protected:
   QMargins margins() const override { return {}; }
@@ -64,13 +67,14 @@ class VerdictTable : public PlotFrame {
   QPoint cursorPosition() const override;
   void mousePressEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
+  void contextMenuEvent(QContextMenuEvent* event) override;
 
  private:
   struct Layout {
     bool notes = true, two_lines = true;
     int reasons = 0;                                // width of the reasons
     std::vector<int> columns;                       // shown columns, from the left
-    int name = 0, mark = 0, word = 0;               // left edges
+    int chip = 0, name = 0, mark = 0, word = 0;     // left edges; circles are left of `chip` if it is above kEdge
     int plot = 0, plot_width = 0;                   // 0: no plot
     std::array<int, VerdictRow::kColumns> right{};  // right edges
     int header = 0, row = 0;                        // heights
@@ -81,6 +85,10 @@ class VerdictTable : public PlotFrame {
   int columnWidth(int column) const;
   bool hasColumn(int column) const;
   int rowAt(int y) const;  // -1: none
+  QString baselineLetter() const;
+  bool choosesBaseline() const;  // true if there is a choice of baselines
+  void chooseBaseline(int row);
+  void paintCircle(QPainter& painter, const Layout& at, int row) const;
   Axis gapAxis(const Layout& at) const;
   QStringList bandForms() const;
   void paintHeader(QPainter& painter, const Layout& at) const;

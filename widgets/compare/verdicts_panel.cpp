@@ -17,27 +17,22 @@ namespace {
 constexpr double kMuchFlushed = 0.05;  // limit above which findings report underflow
 constexpr std::array<double, 5> kShares = {0.001, 0.0025, 0.005, 0.01, 0.02};
 
-// "MXFP8, scales rounded up".
-QString formatWords(const QString& recipe) {
-  const QString format = recipe.section(QLatin1Char('_'), 0, 0).toUpper(), rule = recipe.section(QLatin1Char('_'), 1);
-  if (rule.isEmpty()) return format;
-  if (rule == QLatin1String("rceil")) return format + QString(", scales rounded up");
-  if (rule == QLatin1String("floor")) return format + QString(", scales rounded down");
-  return format + QLatin1Char(' ') + QString(rule).replace(QLatin1Char('_'), QLatin1Char(' '));
-}
-
-bool isFormat(const QString& value) {
-  return value.startsWith(QLatin1String("mx")) || value.startsWith(QLatin1String("nv")) ||
-         value.startsWith(QLatin1String("fp")) || value.startsWith(QLatin1String("bf"));
-}
-
 // "experts in MXFP4", "lr 0.002".
 QString settingWords(const SettingDifference& setting) {
   const QString name = setting.key.section(QLatin1Char('.'), -1).replace(QLatin1Char('_'), QLatin1Char(' '));
   if (setting.of_this == QLatin1String("true")) return QString("with %1").arg(name);
   if (setting.of_this == QLatin1String("false")) return QString("without %1").arg(name);
-  return isFormat(setting.of_this) ? QString("%1 in %2").arg(name, formatWords(setting.of_this))
-                                   : name + QLatin1Char(' ') + setting.of_this;
+  return recipe_named(setting.of_this.toStdString()) ? QString("%1 in %2").arg(name, valueWords(setting.of_this))
+                                                     : name + QLatin1Char(' ') + setting.of_this;
+}
+
+// "linear layers in MXFP4" if several classes of layers have the same recipe and nothing else differs; else empty.
+QString sharedRecipeWords(const std::vector<SettingDifference>& settings) {
+  const auto has_recipe = [&](const SettingDifference& setting) {
+    return setting.key.startsWith(QLatin1String("precision.")) && setting.of_this == settings.front().of_this;
+  };
+  if (settings.size() < 3 || !std::ranges::all_of(settings, has_recipe)) return {};
+  return QString("linear layers in %1").arg(valueWords(settings.front().of_this));
 }
 
 QString dash() {
@@ -72,6 +67,7 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   followSelection(table_);
   connect(judged_, &JudgedRuns::changed, table_, &PlotFrame::markDirty);
   connect(table_, &VerdictTable::rowChosen, selection_, &Selection::setRun);
+  connect(table_, &VerdictTable::baselineChosen, judged_, &JudgedRuns::setBaseline);
 
   auto* choices = new QWidget(this);
   auto* row = plainRow(choices, kSpace8);
@@ -168,7 +164,9 @@ VerdictRow VerdictsPanel::row(int place) const {
   row.name = runName(*selection_, place);
   row.color = runColor(*selection_, place);
   row.noise = selection_->isNoiseTwin(place);
+  row.baseline = place == judged_->baseline();
   row.note = note(place);
+  row.note_tip = settingsOf(place).join(QStringLiteral(", "));
   addGap(row, place);
   addCosts(row, place);
   return row;
@@ -176,7 +174,7 @@ VerdictRow VerdictsPanel::row(int place) const {
 
 void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   VerdictFigure& gap = row.figures[VerdictRow::kGap];
-  if (place == 0) {
+  if (row.baseline) {
     row.reasons = {"baseline of the other runs", "baseline"};
     row.gap = 0;
     gap.text = QStringLiteral("0");
@@ -233,12 +231,20 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
       .tip = QString::fromStdString(multiplied_by(history.info().kernels))};
 }
 
+// "precision.experts=mxfp4", one text for each setting that differs from run A.
+QStringList VerdictsPanel::settingsOf(int place) const {
+  QStringList settings;
+  if (place < std::ssize(runs_->runs()))
+    for (const SettingDifference& setting : runs_->runs()[place].settings)
+      settings << setting.key + QLatin1Char('=') + setting.of_this;
+  return settings;
+}
+
 QString VerdictsPanel::note(int place) const {
   const History& history = *selection_->histories()[place];
   if (place == 0) {
     const auto experts = history.settings_at_start()->text(&PrecisionConfig::experts);
-    return experts ? QString("baseline: experts in %1").arg(formatWords(QString::fromStdString(*experts)))
-                   : QString("baseline");
+    return experts ? QString("experts in %1").arg(valueWords(QString::fromStdString(*experts))) : QString();
   }
   if (place >= std::ssize(runs_->runs())) return {};
   const ComparedRun& run = runs_->runs()[place];
@@ -247,6 +253,7 @@ QString VerdictsPanel::note(int place) const {
         run.same_start ? QString("noise twin: A, weights perturbed") : QString("noise twin: A with another seed");
     return run.twin_until ? kind + QString(", up to step %1").arg(formatCount(run.twin_until->steps().last)) : kind;
   }
+  if (QString shared = sharedRecipeWords(run.settings); !shared.isEmpty()) return shared;
   QStringList words;
   for (const SettingDifference& setting : run.settings) words << settingWords(setting);
   if (words.size() > 2) words = {words.front(), QString("%1 more settings").arg(words.size() - 1)};
@@ -295,7 +302,7 @@ ValueTable VerdictsPanel::tableOfRuns() const {
                     {"judged loss"},
                     {"first judged step"},
                     {"last judged step"},
-                    {"gap to A", "nats/token"},
+                    {"gap to " + judged_->baselineLetter().toStdString(), "nats/token"},
                     {"half width of its 95 % interval", "nats/token"},
                     {"gap that matters", "nats/token"},
                     {"noise twins"},
@@ -316,24 +323,20 @@ ValueTable VerdictsPanel::tableOfRuns() const {
   for (int place = 0; place < static_cast<int>(table_->rows().size()); ++place) {
     const VerdictRow& row = table_->rows()[place];
     const History& history = *selection_->histories()[place];
-    const Conclusion c = place > 0 ? judged_->conclusion(place) : Conclusion{};
+    const Conclusion c = row.baseline ? Conclusion{} : judged_->conclusion(place);
     const FormatCosts costs = format_costs(history, selection_->step());
     const RunFigures figures = run_figures(history, window_);
     const OperandSqnr& sqnr = sqnr_[place];
-    QStringList settings;
-    if (place < std::ssize(runs_->runs()))
-      for (const SettingDifference& setting : runs_->runs()[place].settings)
-        settings << setting.key + QLatin1Char('=') + setting.of_this;
-    const auto if_judged = [judged = place > 0 && !c.steps.empty()](auto value) {
+    const auto if_judged = [judged = !c.steps.empty()](auto value) {
       return judged ? table_value(value) : TableValue();
     };
     table.add(row.letter.toStdString(), row.name.toStdString(), std::string(row.noise ? "yes" : "no"),
               row.note.toStdString(), std::string(row.word ? to_text(*row.word) : ""),
               row.reasons.value(0).toStdString(), if_judged(std::string(loss_words(c.loss))), if_judged(c.steps.first),
-              if_judged(c.steps.last), place > 0 ? c.gap : 0.0f, c.half, c.matters, if_judged(c.twins),
+              if_judged(c.steps.last), row.baseline ? 0.0f : c.gap, c.half, c.matters, if_judged(c.twins),
               if_judged(c.candidates), sqnr.worst_db, sqnr.mean_db, costs.flushed, costs.flips, figures.flip_rate,
               costs.gradient_error, figures.gradient_cosine, figures.tokens_per_s, figures.final_loss,
-              figures.mean_loss, figures.max_vio, settings.join(QStringLiteral("; ")).toStdString());
+              figures.mean_loss, figures.max_vio, settingsOf(place).join(QStringLiteral("; ")).toStdString());
   }
   return table;
 }

@@ -1,6 +1,9 @@
 #include "widgets/selection/compared_runs.h"
 
+#include <algorithm>
+
 #include "core/findings/comparison/comparison.h"
+#include "core/numerics/recipes.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {
@@ -11,12 +14,27 @@ void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
   emit changed();
 }
 
-std::vector<PairedRun> ComparedRuns::others(const Selection& selection) const {
+std::vector<PairedRun> ComparedRuns::others(const Selection& selection, int baseline) const {
   const auto& histories = selection.histories();
   std::vector<PairedRun> other_runs;
-  for (std::size_t run = 1; run < histories.size(); ++run)
-    other_runs.push_back({histories[run], run >= runs_.size() || runs_[run].same_start});
+  for (int place = 1; place < std::ssize(histories); ++place) {
+    const int run = place == baseline ? 0 : place;
+    if (baseline == 0 || selection.isNoiseTwin(run))
+      other_runs.push_back({histories[run], startsLikeA(run)});
+    else
+      other_runs.push_back(
+          {histories[run], startsLikeA(run) && startsLikeA(baseline), histories[baseline], twinsServe(run, baseline)});
+  }
   return other_runs;
+}
+
+// The noise twins of run A serve a baseline that differs from run A in nothing but what is compared: every setting in
+// which it differs has another value in the run at `place`.
+bool ComparedRuns::twinsServe(int place, int baseline) const {
+  if (std::max(place, baseline) >= std::ssize(runs_)) return true;
+  return std::ranges::none_of(runs_[baseline].settings, [&](const SettingDifference& setting) {
+    return std::ranges::find(runs_[place].settings, setting) != runs_[place].settings.end();
+  });
 }
 
 std::vector<PairedRun> ComparedRuns::twins(const Selection& selection) const {
@@ -46,7 +64,12 @@ QString runName(const Selection& selection, int place) {
   const auto& histories = selection.histories();
   const QString first = QString::fromStdString(histories.front()->info().name) + QLatin1Char('+');
   const QString name = QString::fromStdString(histories[place]->info().name);
-  return name.startsWith(first) ? name.mid(first.size()) : name;
+  return valueWords(name.startsWith(first) ? name.mid(first.size()) : name);
+}
+
+QString valueWords(const QString& value) {
+  const auto recipe = recipe_named(value.toStdString());
+  return recipe ? QLatin1String(recipe_info(*recipe).words) : value;
 }
 
 QString runLabel(const Selection& selection, int place) {

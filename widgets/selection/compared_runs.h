@@ -12,6 +12,7 @@ namespace moescope {
 
 struct SettingDifference {
   QString key, of_a, of_this;
+  bool operator==(const SettingDifference&) const = default;
 };
 
 // The settings in which an open run differs from run A; empty for run A itself.
@@ -32,23 +33,29 @@ class ComparedRuns : public QObject {
   void set(std::vector<ComparedRun> runs, const QString& about = {});
   const QString& about() const { return about_; }  // expected results, if documented; plain text
   const std::vector<ComparedRun>& runs() const { return runs_; }
-  std::vector<PairedRun> others(const Selection& selection) const;  // all runs but run A
-  std::vector<PairedRun> twins(const Selection& selection) const;   // noise twins of run A
+  // All runs but run A, compared with the run at `baseline`; the place of the baseline holds run A. Noise twins are
+  // compared with run A.
+  std::vector<PairedRun> others(const Selection& selection, int baseline = 0) const;
+  std::vector<PairedRun> twins(const Selection& selection) const;  // noise twins of run A
   Judging judging(const Selection& selection, double matters = kMatters) const;
 
  signals:
   void changed();
 
  private:
+  bool startsLikeA(int place) const { return place >= std::ssize(runs_) || runs_[place].same_start; }
+  bool twinsServe(int place, int baseline) const;
+
   std::vector<ComparedRun> runs_;
   QString about_;
 };
 
 // Letter of the run at `place`: A, B, C, ... for run A and the candidates in their order; N, N2, ... for noise twins.
 QString runLetter(const Selection& selection, int place);
-int runColor(const Selection& selection, int place);      // index of seriesColor; kNoiseSeries for noise twins
-QString runName(const Selection& selection, int place);   // "nano"; for a twin the difference from A: "mxfp8_rceil"
-QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil"
+int runColor(const Selection& selection, int place);     // index of seriesColor; kNoiseSeries for noise twins
+QString runName(const Selection& selection, int place);  // "nano"; for a twin the difference from A: "MXFP4"
+QString valueWords(const QString& value);  // "MXFP8, scales rounded up" for "mxfp8_rceil"; other values as they are
+QString runLabel(const Selection& selection, int place);  // "A nano", "B MXFP4"
 // The run that panels show beside run A if only one fits: the active run, or run B if run A is active; -1 if only one
 // run is open.
 int comparedRun(const Selection& selection);

@@ -119,10 +119,14 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, con
     std::vector<PairedTrack> tracks;
     bool same = old.size() == runs.size();  // true if the runs and their order are the same as before
     for (const PairedRun& run : runs) {
-      const auto kept = std::ranges::find_if(
-          old, [&](const PairedTrack& pair) { return pair.track.a() == a && pair.track.b() == run.run; });
-      same &= kept != old.end() && kept - old.begin() == std::ssize(tracks) && kept->same_start == run.same_start;
-      tracks.push_back({kept == old.end() ? GapTrack(a, run.run, loss_) : std::move(kept->track), run.same_start});
+      PairedTrack track = paired_track(a, run, loss_);
+      const auto kept = std::ranges::find_if(old, [&](const PairedTrack& pair) {
+        return pair.track.a() == track.track.a() && pair.track.b() == track.track.b();
+      });
+      same &= kept != old.end() && kept - old.begin() == std::ssize(tracks) && kept->same_start == run.same_start &&
+              kept->has_twins == run.has_twins;
+      if (kept != old.end()) track.track = std::move(kept->track);
+      tracks.push_back(std::move(track));
     }
     old = std::move(tracks);
     return same;

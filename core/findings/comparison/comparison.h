@@ -65,7 +65,8 @@ std::string to_text(const RoutingOverlap& routing);
 class RunGaps {
  public:
   explicit RunGaps(Metric loss = Metric::ce_loss) : loss_(loss) {}
-  // Compares `others` with `a` and judges them by `twins`. Keeps the results of pairs that were set before.
+  // Compares `others` with `a`, or with their own baselines, and judges them by `twins`, which are noise twins of `a`.
+  // Keeps the results of pairs that were set before.
   void set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
            const Judging& judging = {});
   void update();                             // adds the new steps

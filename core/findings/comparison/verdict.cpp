@@ -70,10 +70,11 @@ double least_lasting(double equal_runs) {
 }
 
 // Returns the variance of the gap, in units of the variance of one run's mean. Run A is one of the k runs that give
-// this variance, so that its own luck widens the interval already (verdict.h). Twins that start from other weights than
-// the run get the full variance of a difference, because the run may share the luck of run A's start.
-double variance_factor(double equal_runs, bool same_start) {
-  return same_start ? 2 - 1 / equal_runs : 2;
+// this variance, so that its own luck widens the interval already (verdict.h). The full variance of a difference is due
+// if the runs are compared with another baseline, or start from other weights, because the run may share the luck of
+// run A's start.
+double variance_factor(double equal_runs, bool is_against_a) {
+  return is_against_a ? 2 - 1 / equal_runs : 2;
 }
 
 // Returns the factor by which chance moves the run more than its twins, which have drifted less.
@@ -147,17 +148,17 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
 }
 
 // Returns the mean drift over the steps at which flips were counted, and over the runs.
-float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
+float drift_of(const std::vector<HistoryPtr>& runs, StepRange steps) {
   double sum = 0;
   int known = 0;
-  for (const GapTrack* run : runs)
-    for (const float share : run->b()->values_in(Metric::flip_rate, kWholeRun, steps))
+  for (const HistoryPtr& run : runs)
+    for (const float share : run->values_in(Metric::flip_rate, kWholeRun, steps))
       if (std::isfinite(share)) sum += share, ++known;
   return known ? static_cast<float>(sum / known) : kNoValue;
 }
 
 // Returns the growth of the drift from the first half of the steps to the second; kNoValue if there is no drift yet.
-float growth_of(std::span<const GapTrack* const> runs, StepRange steps) {
+float growth_of(const std::vector<HistoryPtr>& runs, StepRange steps) {
   constexpr float kMost = 100;
   const std::int64_t middle = slice_begin(steps, 2, 1);
   const float early = drift_of(runs, {steps.first, middle - 1}), late = drift_of(runs, {middle, steps.last});
@@ -194,10 +195,11 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   if (c.twins == 0 || (same_start && twins_are_near(c))) return true;
   const double by_drift = same_start ? wider_by_drift(c) : 1;
   c.widened = by_drift >= kMinWidening;
+  const bool is_against_a = same_start && twins.front()->a() == run.a();
   const auto half_of = [&](double runs) {
     const Chance chance = chance_of(equal, least_lasting(runs));
     return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * chance.deviation *
-                              by_drift * std::sqrt(variance_factor(runs, same_start)));
+                              by_drift * std::sqrt(variance_factor(runs, is_against_a)));
   };
   const auto own_half_width = static_cast<float>(own_half(*gap));
   c.half = std::max(own_half_width, half_of(k));
@@ -207,6 +209,7 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
 
 std::vector<const GapTrack*> twins_for(const PairedTrack& run, std::span<const PairedTrack> twins, bool same_start) {
   std::vector<const GapTrack*> fitting;
+  if (!run.has_twins) return fitting;
   for (const PairedTrack& twin : twins)
     if (twin.track.b() != run.track.b() && twin.same_start == same_start) fitting.push_back(&twin.track);
   return fitting;
@@ -228,11 +231,8 @@ std::int64_t lacking_losses(const GapTrack& run) {
   return std::max<std::int64_t>(1, least_steps(interval) - steps_taken);
 }
 
-// True if the run replays a routing of run A that follows from the weights. With forced balance, the routing of equal
-// runs is the same anyway.
-bool replays_freely(const GapTrack& run) {
-  return run.b()->settings_at_start()->holds(&RouterConfig::replay) &&
-         !run.a()->settings_at_start()->holds(&RouterConfig::force_balance);
+bool holds(const HistoryPtr& run, bool RouterConfig::*setting) {
+  return run->settings_at_start()->holds(setting);
 }
 
 void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
@@ -242,25 +242,30 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
   if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
   const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
   c.steps = judged_steps(run.track, fitting);
-  const GapTrack* const itself[] = {&run.track};
+  const HistoryPtr& a = run.track.a();
+  std::vector<HistoryPtr> twin_runs;
+  for (const GapTrack* twin : fitting) twin_runs.push_back(twin->b());
   if (same_start) {
-    c.replays = replays_freely(run.track);
-    c.drift = c.replays ? kNoValue : drift_of(itself, c.steps);
-    c.drift_of_twins = drift_of(fitting, c.steps);
+    // With forced balance, the routing of equal runs is the same anyway.
+    c.replays = !holds(a, &RouterConfig::force_balance) &&
+                (holds(a, &RouterConfig::replay) || holds(run.track.b(), &RouterConfig::replay));
+    // The drift is that from run A, which has none. Of two other runs, the larger one counts.
+    if (!c.replays) c.drift = std::fmax(drift_of({a}, c.steps), drift_of({run.track.b()}, c.steps));
+    c.drift_of_twins = drift_of(twin_runs, c.steps);
     c.drift_unknown = !fitting.empty() && (is_missing(c.drift) || is_missing(c.drift_of_twins));
-    c.growth = growth_of(fitting, c.steps);
+    c.growth = growth_of(twin_runs, c.steps);
   }
+  c.forced_balance = holds(a, &RouterConfig::force_balance) && holds(run.track.b(), &RouterConfig::force_balance);
   c.candidates = judging.candidates;
   if (!measure(run.track, same_start, fitting, c)) {
     c.lacking = lacking_losses(run.track);
     return;
   }
-  const HistoryPtr& a = run.track.a();
   c.matters = static_cast<float>(judging.matters) * a->series(c.loss, kWholeRun, c.steps, 1)[0].mean();
   c.verdict = verdict_of(c);
   if (c.verdict == Verdict::no_twin) c.lacking = twins_lack;
   if (c.verdict == Verdict::twins_near)
-    c.lacking = steps_until_apart(run.track, c, drift_of(fitting, {slice_begin(c.steps, 2, 1), c.steps.last}));
+    c.lacking = steps_until_apart(run.track, c, drift_of(twin_runs, {slice_begin(c.steps, 2, 1), c.steps.last}));
 }
 
 // True if the run measures its validation loss from the start and chooses experts there as in training. It must then
@@ -284,6 +289,10 @@ bool on_the_same_texts(const History& a, const History& b) {
   // score_func describes the model, all other settings describe the texts.
   for (LogSettings* settings : {&of_a, &of_b}) settings->erase("score_func");
   return of_a == of_b && a.info().domains == b.info().domains;
+}
+
+PairedTrack paired_track(const HistoryPtr& a, const PairedRun& run, Metric loss) {
+  return {GapTrack(run.baseline ? run.baseline : a, run.run, loss), run.same_start, run.has_twins};
 }
 
 Metric deciding_loss(const History& a, const History& run) {
@@ -322,15 +331,16 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
 
 Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins, const Judging& judging,
                     std::optional<Metric> loss) {
-  Metric judged = loss.value_or(deciding_loss(*a, *run.run));
+  const HistoryPtr& baseline = run.baseline ? run.baseline : a;
+  Metric judged = loss.value_or(deciding_loss(*baseline, *run.run));
   const auto track_of = [&](const PairedRun& other) {
-    PairedTrack paired{GapTrack(a, other.run, judged), other.same_start};
+    PairedTrack paired = paired_track(a, other, judged);
     paired.track.update();
     return paired;
   };
   // The training loss of a diverged run is the first to be NaN or infinite.
   if (!loss && judged != Metric::ce_loss) {
-    GapTrack training(a, run.run);
+    GapTrack training(baseline, run.run);
     training.update();
     if (training.lost()) judged = Metric::ce_loss;
   }

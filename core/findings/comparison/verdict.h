@@ -15,7 +15,7 @@
 // of the gap's own four batch means, since a run may fluctuate more than run A. The variance of the gap is 2 s^2, but
 // the luck of run A is part of s, too: an unlucky run A widens the interval. With 2 - 1/k, of equal runs that differ by
 // lasting luck alone 5.0 % are called different beside one twin, 4.3 % beside two and 4.0 % beside three; with 2 it
-// would be 4.4, 3.6 and 3.3 %.
+// would be 4.4, 3.6 and 3.3 %. Of two runs other than run A it is 2, since run A's luck is not part of their gap.
 //
 // Four batches of two runs are too few to estimate rho well, and luck lasts in every real training. Of 120 pairs of
 // equal runs (small, 600 steps, one twin), a lower limit of 0 for rho called 13 different by the validation loss and 10
@@ -88,6 +88,8 @@ struct PairedRun {
   // True if the run starts from run A's weights, up to one unit in the last place. Such twins show chaos alone; other
   // twins also show luck at the start. A run is judged by twins of its own kind of start.
   bool same_start = true;
+  HistoryPtr baseline = {};  // the run that it is compared with; nullptr: run A
+  bool has_twins = true;     // false: the noise twins of run A do not show what chance does to this pair
 };
 
 enum class Verdict {
@@ -121,10 +123,11 @@ struct Conclusion {
   int candidates = 1;  // number of candidates that the interval allows for
   // Share of tokens with other experts than in run A over these steps; kNoValue: not measured, or the run replays.
   float drift = kNoValue, drift_of_twins = kNoValue;
-  bool replays = false;        // the run uses run A's routing, so that it has no drift that shows how far it has come
-  bool lost_is_a = false;      // lost: run A's loss is the one that is not finite
-  bool drift_unknown = false;  // the drift of the run or of its twins is not known: the interval may be too narrow
-  bool widened = false;        // the smaller drift of the twins widened the interval noticeably
+  bool replays = false;         // the run uses run A's routing, so that it has no drift that shows how far it has come
+  bool forced_balance = false;  // both runs have it: what the run does to the routing is not part of the gap
+  bool lost_is_a = false;       // lost: run A's loss is the one that is not finite
+  bool drift_unknown = false;   // the drift of the run or of its twins is not known: the interval may be too narrow
+  bool widened = false;         // the smaller drift of the twins widened the interval noticeably
   // Growth of the twins' drift from the first half of the judged steps to the second; kNoValue: no drift yet.
   float growth = kNoValue;
   // Further steps needed for a verdict. too_short: until there are enough losses; no_twin: until a twin has kMinSteps
@@ -136,8 +139,10 @@ struct Conclusion {
 // A run or a noise twin with its gap to run A.
 struct PairedTrack {
   GapTrack track;
-  bool same_start = true;
+  bool same_start = true, has_twins = true;  // as in PairedRun
 };
+// Returns the track of `run` against its baseline, which is `a` unless the run names another.
+PairedTrack paired_track(const HistoryPtr& a, const PairedRun& run, Metric loss);
 
 struct Judging {
   double matters = kMatters;  // share of run A's loss

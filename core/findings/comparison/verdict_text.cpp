@@ -40,6 +40,7 @@ std::string of_tokens(float share) {
 
 // Returns "; allowing for ..." if the smaller drift of the twins widened the interval noticeably.
 std::string drift_text(const Conclusion& c) {
+  if (c.forced_balance) return "; balance is forced, so that effects on the routing are not part of the gap";
   if (c.replays && c.twins > 0)
     return "; this run replays run A's routing, so that it is not known whether the noise twins have drifted from run "
            "A as far as this run";

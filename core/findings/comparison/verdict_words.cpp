@@ -71,6 +71,17 @@ Settlement with_another_twin(std::span<const Conclusion> candidates) {
   return found;
 }
 
+// Most of the interval is chance by routing if the routing of the noise twins differs from run A's.
+Settlement with_forced_balance(std::span<const Conclusion> candidates) {
+  Settlement found;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    if (candidates[i].verdict == Verdict::unclear && candidates[i].drift_of_twins >= kMinDrift) {
+      found.how = Settlement::How::forced_balance;
+      found.settled.push_back(i);
+    }
+  return found;
+}
+
 Settlement with_more_steps(std::span<const Conclusion> candidates) {
   Settlement found;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -146,7 +157,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
   return {};
 }
 
-Settlement what_settles(std::span<const Conclusion> candidates, bool room) {
+Settlement what_settles(std::span<const Conclusion> candidates, bool room, bool can_force) {
   const auto none = [](const Conclusion& c) { return c.verdict == Verdict::no_twin && c.lacking == 0; };
   if (room && std::ranges::any_of(candidates, none)) return {.how = Settlement::How::first_twin, .settled = {}};
   Settlement later;
@@ -159,9 +170,10 @@ Settlement what_settles(std::span<const Conclusion> candidates, bool room) {
     later.step = std::max(later.step, c.steps.last + 1 + c.lacking);
   }
   if (later.how != Settlement::How::nothing) return later;
-  if (room)
-    if (Settlement twin = with_another_twin(candidates); twin.how != Settlement::How::nothing) return twin;
-  return with_more_steps(candidates);
+  const Settlement twin = room ? with_another_twin(candidates) : Settlement{};
+  if (twin.settled.empty() && can_force)
+    if (Settlement forced = with_forced_balance(candidates); forced.how != Settlement::How::nothing) return forced;
+  return twin.how != Settlement::How::nothing ? twin : with_more_steps(candidates);
 }
 
 }  // namespace moescope

@@ -31,10 +31,11 @@ std::vector<std::string> verdict_reasons(const Conclusion& c);
 // What would settle the open verdicts: another noise twin, or more steps.
 struct Settlement {
   enum class How {
-    nothing,       // all are settled, or nothing known would settle them
-    first_twin,    // the first noise twin: there is none yet
-    another_twin,  // one more noise twin, which narrows the interval
-    more_steps     // up to `step`
+    nothing,         // all are settled, or nothing known would settle them
+    first_twin,      // the first noise twin: there is none yet
+    another_twin,    // one more noise twin, which narrows the interval
+    forced_balance,  // all runs again with forced balance, which removes chance by routing
+    more_steps       // up to `step`
   };
   How how = How::nothing;
   std::vector<std::size_t> settled;  // indices of candidates that are settled; empty: the twin only narrows an interval
@@ -43,8 +44,8 @@ struct Settlement {
   std::int64_t step = 0;             // more_steps
   std::int64_t lacking = 0;          // more_steps: steps until the first verdict; 0: `step` is an estimate
 };
-// `room`: true if a run can be added. Assumes that the interval shrinks with the root of the number of steps; does not
-// suggest more than twenty times as many steps.
-Settlement what_settles(std::span<const Conclusion> candidates, bool room);
+// `room`: true if a run can be added. `can_force`: true if the runs can start again with forced balance. Assumes that
+// the interval shrinks with the root of the number of steps; does not suggest more than twenty times as many steps.
+Settlement what_settles(std::span<const Conclusion> candidates, bool room, bool can_force = false);
 
 }  // namespace moescope

@@ -270,6 +270,31 @@ TEST(Verdict, MeasuresTheGapToRunA) {
   }
 }
 
+// The noise twins are those of run A, also if two other runs are compared.
+TEST(Verdict, AnyRunCanBeTheBaseline) {
+  const auto a = made_up("A", 600, noise(1, 0.02)), b = made_up("B", 600, noise(3, 0.02, 0, 0.01)),
+             c = made_up("C", 600, noise(4, 0.02, 0, 0.04));
+  const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.02))}};
+  const Conclusion against_a = conclude(a, {c}, twins), against_b = conclude(a, {c, true, b}, twins);
+  EXPECT_NEAR(against_a.gap, 0.04, 0.006);
+  EXPECT_NEAR(against_b.gap, 0.03, 0.006);
+  EXPECT_EQ(against_b.verdict, Verdict::worse) << verdict_sentence(against_b);
+  EXPECT_EQ(verdict_sentence(against_b).rfind("C against B: worse", 0), 0u) << verdict_sentence(against_b);
+  EXPECT_NEAR(conclude(a, {a, true, b}, twins).gap, -conclude(a, {b}, twins).gap, 1e-6);
+  // Twins that do not show what chance does to a pair give it no interval.
+  const Conclusion alone = conclude(a, {c, true, b, false}, twins);
+  EXPECT_EQ(alone.verdict, Verdict::no_twin);
+  EXPECT_NEAR(alone.gap, against_b.gap, 1e-9);
+}
+
+// Run A's luck is part of the interval of run A's own gaps, so that the interval between two other runs is wider.
+TEST(Verdict, AnotherBaselineHasAWiderInterval) {
+  const auto run = [](const char* name, double loss) { return with_losses(name, std::vector<double>(400, loss)); };
+  const HistoryPtr a = run("A", 2), b = run("B", 2.01), c = run("C", 2.04);
+  const PairedRun twins[] = {{run("N", 2.001)}};
+  EXPECT_NEAR(conclude(a, {c, true, b}, twins).half / conclude(a, {c}, twins).half, std::sqrt(2 / 1.5), 1e-3);
+}
+
 TEST(Verdict, FindsAGapThatStandsOutAndSaysWhichWay) {
   const auto a = made_up("A", 600, noise(1, 0.02));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.02))}};

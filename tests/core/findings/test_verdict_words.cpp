@@ -84,6 +84,21 @@ TEST(VerdictWords, AnotherTwinSettlesWhatItsIntervalWouldDecide) {
   EXPECT_EQ(what_settles(std::span(runs).first(1), true).how, Settlement::How::nothing);
 }
 
+// Chance by routing is what another twin or more steps would not remove.
+TEST(VerdictWords, ForcedBalanceIsOfferedWhereChanceComesFromTheRouting) {
+  std::vector<Conclusion> runs = {judged(Verdict::worse, 0.0172f, 0.0042f), judged(Verdict::unclear, 0.002f, 0.04f)};
+  runs[1].half_with_another = 0.02f;
+  runs[1].drift_of_twins = 0.5f;
+  EXPECT_EQ(what_settles(runs, true).how, Settlement::How::another_twin);
+  const Settlement found = what_settles(runs, true, true);
+  EXPECT_EQ(found.how, Settlement::How::forced_balance);
+  EXPECT_EQ(found.settled, std::vector<std::size_t>{1});
+  runs[1].half_with_another = 0.001f;  // another twin would do
+  EXPECT_EQ(what_settles(runs, true, true).how, Settlement::How::another_twin);
+  runs[1].drift_of_twins = 0;
+  EXPECT_EQ(what_settles(runs, false, true).how, Settlement::How::nothing);
+}
+
 TEST(VerdictWords, WithoutRoomForATwinItTakesSteps) {
   std::vector<Conclusion> runs = {judged(Verdict::unclear, 0.002f, 0.004f)};
   runs[0].half_with_another = 0.001f;
