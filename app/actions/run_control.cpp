@@ -4,8 +4,10 @@
 #include <QMenu>
 #include <utility>
 
+#include "app/bars/notice_bar.h"
 #include "app/bars/pace_popover.h"
 #include "app/bars/window_bar.h"
+#include "app/look/grouped.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
@@ -17,8 +19,8 @@
 
 namespace moescope {
 
-RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar)
-    : Actions(context), replay_(replay), bar_(bar) {
+RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar, NoticeBar* notice)
+    : Actions(context), replay_(replay), bar_(bar), notice_(notice) {
   connect(bar_, &WindowBar::runRequested, this, [this](bool run) {
     run ? goOn() : pause();
     if (LiveRuns* live = session_->live()) bar_->showStatus(live->status());  // does not wait for the next tick
@@ -41,21 +43,9 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
     if (const auto problems = validate(config); !problems.empty()) return messages_->warn(linesOf(problems));
   if (configs.size() > kMaxRuns) return emit groupsRequested(configs, configs.front().optimizer.total_steps);
   run_when_open_ = start == Start::running;
-  setEndOf(configs);
+  ends_with_schedule_ = true;
   const QString name = QString::fromStdString(configs.front().name);
   session_->start(std::move(configs), recorded_ ? recordingPlace(name) : QString());
-}
-
-// Sets the end of the next runs. A built-in comparison pauses at the end of its schedule, unless the user has set
-// another end for it. The next run does not keep an end that a comparison or a task of a lesson has set, but it keeps
-// an end that the user has set.
-void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
-  comparison_ = comparison_preset_of(configs);
-  if (comparison_ != comparison_with_user_end_) comparison_with_user_end_.clear();
-  const bool has_end = !comparison_.empty() && comparison_with_user_end_.empty();
-  if (LiveRuns* live = session_->live(); live && (has_end || end_is_of_run_)) live->pause();
-  if (std::exchange(end_is_of_run_, has_end) || has_end)
-    endAt(has_end ? std::optional<qint64>(configs.front().optimizer.total_steps) : std::nullopt);
 }
 
 void RunControl::startAll(const ParsedConfig& parsed) {
@@ -64,8 +54,8 @@ void RunControl::startAll(const ParsedConfig& parsed) {
 }
 
 void RunControl::startForLesson(const std::vector<RunConfig>& configs) {
-  comparison_.clear();
-  endAt({});
+  ends_with_schedule_ = false;
+  until_.reset();
   run_when_open_ = false;
   session_->start(configs, QString());
 }
@@ -73,11 +63,12 @@ void RunControl::startForLesson(const std::vector<RunConfig>& configs) {
 void RunControl::onOpened() {
   replay_->pause();
   pause_at_bytes_ = kPauseAfterBytes;
+  end_of_run_.reset();
+  was_running_ = false;
+  sayThatItHasEnded(false);
+  bar_->showUntil(until_);
   LiveRuns* live = session_->live();
-  if (!live) {
-    if (std::exchange(end_is_of_run_, false)) endAt({});
-    return;
-  }
+  if (!live) return;
   live->set_max_steps_per_s(speed_limit_);
   if (std::exchange(run_when_open_, true)) goOn();
 }
@@ -88,34 +79,38 @@ void RunControl::startOver() {
   startAll(session_->configs(), session_->live()->status().running ? Start::running : Start::paused);
 }
 
-// The requested end applies until it is reached. A run that is continued from there has no end.
+// Returns the step before which the training pauses: the one that was requested for the open runs, the one that the
+// user has set for all runs, or the end of run A's schedule.
+std::optional<qint64> RunControl::end() const {
+  if (end_of_run_) return end_of_run_;
+  if (until_ || !ends_with_schedule_) return until_;
+  return session_->config().optimizer.total_steps;
+}
+
+// An end applies until it is reached. A run that is continued from there has no end.
 void RunControl::goOn() {
   if (session_->showsLog()) return replay_->play();
   LiveRuns* live = session_->live();
   if (!live) return;
-  if (until_ && *until_ > live->status().step)
-    live->run_until(*until_);
+  was_running_ = true;  // a short training may end before the next status
+  if (const auto step = end(); step && *step > live->status().step)
+    live->run_until(*step);
   else
     live->run();
 }
 
 void RunControl::setUntil(std::optional<qint64> step) {
-  if (step == until_) return;
-  comparison_with_user_end_ = comparison_;
-  end_is_of_run_ = false;
-  endAt(step);
-}
-
-void RunControl::endAt(std::optional<qint64> step) {
+  if (step == until_ && !end_of_run_) return;
   until_ = step;
+  end_of_run_.reset();
   bar_->showUntil(step);
   if (session_->isLive() && session_->live()->status().running) goOn();
 }
 
 void RunControl::runUntil(qint64 step) {
   if (!session_->isLive()) return;
-  end_is_of_run_ = true;
-  endAt(step);
+  end_of_run_ = step;
+  bar_->showUntil(step);
   goOn();
 }
 
@@ -154,7 +149,26 @@ void RunControl::showOpen() {
 
 void RunControl::showStatus(const LiveStatus& status) {
   bar_->showStatus(status);
-  if (status.running) pauseBeforeTheDiskIsFull();
+  const bool has_stopped = was_running_ && !status.running && status.error.empty();
+  was_running_ = status.running;
+  if (status.running) {
+    sayThatItHasEnded(false);
+    pauseBeforeTheDiskIsFull();
+  } else if (has_stopped && ends_with_schedule_ && status.step == session_->config().optimizer.total_steps) {
+    sayThatItHasEnded(true);
+  }
+}
+
+void RunControl::sayThatItHasEnded(bool ended) {
+  if (ended)
+    notice_->offer(
+        QString("Training has reached step %1, the end of its schedule. Further steps have the last learning "
+                "rate.")
+            .arg(grouped(session_->config().optimizer.total_steps)),
+        {{"Go on", [this] { goOn(); }}});
+  else if (says_end_)
+    notice_->showNotice({});
+  says_end_ = ended;
 }
 
 void RunControl::pauseBeforeTheDiskIsFull() {

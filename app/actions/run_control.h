@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "app/actions/actions.h"
@@ -15,6 +14,7 @@ class QMenu;
 
 namespace moescope {
 
+class NoticeBar;
 class Replay;
 class WindowBar;
 
@@ -22,7 +22,7 @@ class RunControl : public Actions {
   Q_OBJECT
 
  public:
-  RunControl(const Context& context, Replay* replay, WindowBar* bar);
+  RunControl(const Context& context, Replay* replay, WindowBar* bar, NoticeBar* notice);
 
   enum class Start { running, paused };
   void start(const RunConfig& config, Start start = Start::running) { startAll({config}, start); }
@@ -32,8 +32,9 @@ class RunControl : public Actions {
   // Starts the runs paused, without a recording and without an end.
   void startForLesson(const std::vector<RunConfig>& configs);
   void setRecorded(bool recorded) { recorded_ = recorded; }  // false: runs stay in memory only
-  void setUntil(std::optional<qint64> step);  // sets the step before which the user wants a pause; nullopt: no end
-  void runUntil(qint64 step);
+  // Sets the step before which these and later runs pause; nullopt: at the end of their schedule.
+  void setUntil(std::optional<qint64> step);
+  void runUntil(qint64 step);  // the open runs only
   void startOver();
   void goOn();
 
@@ -46,8 +47,8 @@ class RunControl : public Actions {
 
  private:
   void onOpened();
-  void setEndOf(const std::vector<RunConfig>& configs);
-  void endAt(std::optional<qint64> step);
+  std::optional<qint64> end() const;
+  void sayThatItHasEnded(bool ended);
   void pause();
   void stepOnce();
   void startPreset(const QString& name) { startAll(load_preset(name.toStdString())); }
@@ -57,13 +58,13 @@ class RunControl : public Actions {
 
   Replay* replay_;
   WindowBar* bar_;
+  NoticeBar* notice_;
   double speed_limit_ = 0;
-  std::optional<qint64> until_;
+  std::optional<qint64> until_, end_of_run_;
+  bool ends_with_schedule_ = true;  // false: a lesson
+  bool was_running_ = false, says_end_ = false;
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
-  std::string comparison_;                // name of the built-in comparison that was started last; empty: another run
-  std::string comparison_with_user_end_;  // name of the built-in comparison whose end the user replaced
-  bool end_is_of_run_ = false;            // true: the end belongs to the run; false: the user set it for any run
 };
 
 }  // namespace moescope

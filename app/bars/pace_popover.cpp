@@ -17,7 +17,7 @@ PacePopover::PacePopover(QWidget* parent) : Popover("Pace", parent), speed_(new 
   for (double limit : {60.0, 10.0, 1.0}) speed_->addItem(QString("%1 steps/s").arg(limit), limit);
   connect(speed_, &QComboBox::activated, this, [this] { emit speedRequested(speed_->currentData().toDouble()); });
   addRow("Speed", speed_);
-  until_->setPlaceholderText("no end");
+  until_->setPlaceholderText("end of the schedule");
   until_->setValidator(new QIntValidator(0, std::numeric_limits<int>::max(), until_));
   connect(until_, &QLineEdit::editingFinished, this, &PacePopover::onUntilEdited);
   connect(until_, &QLineEdit::returnPressed, this, &QWidget::hide);
@@ -29,9 +29,9 @@ PacePopover::PacePopover(QWidget* parent) : Popover("Pace", parent), speed_(new 
 
 void PacePopover::setTraining(bool training) {
   for (QWidget* part : {static_cast<QWidget*>(until_), static_cast<QWidget*>(until_name_)}) part->setVisible(training);
-  words_->setText(
-      training ? "Training pauses before this step. If no step is set, training continues past the end of the schedule."
-               : "At \"as fast as possible\" a recording is replayed in 10 s.");
+  words_->setText(training
+                      ? "Training pauses before this step. If no step is set, it pauses at the end of the schedule."
+                      : "At \"as fast as possible\" a recording is replayed in 10 s.");
 }
 
 void PacePopover::onUntilEdited() {

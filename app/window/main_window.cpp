@@ -171,7 +171,7 @@ void MainWindow::buildDocks() {
 void MainWindow::buildActions() {
   const Actions::Context context{&session_, &selection_, workspaces_, messages_};
   settings_ = new LiveSettings(context, &undo_, form_, bar_->live(), actions_dock_);
-  control_ = new RunControl(context, &replay_, bar_);
+  control_ = new RunControl(context, &replay_, bar_, notice_);
   files_ = new FileActions(context, control_, form_);
   source_status_ = new SourceStatus(context, status_, notice_);
   accounts_ = new AccountActions(context, status_);
@@ -300,6 +300,8 @@ void MainWindow::connectForm() {
   connect(control_, &RunControl::groupsRequested, candidates_, &QueueActions::start);
   connect(comparison_, &CompareActions::groupsRequested, candidates_, &QueueActions::start);
   connect(comparison_, &CompareActions::stepsRequested, control_, &RunControl::runUntil);
+  connect(comparison_, &CompareActions::startRequested, control_,
+          [this](const std::vector<RunConfig>& runs) { control_->startAll(runs, RunControl::Start::running); });
   connect(files_, &FileActions::formWanted, drawer_, &SetupDrawer::open);
   connect(settings_, &LiveSettings::formWanted, drawer_, &SetupDrawer::open);
   connect(settings_, &LiveSettings::popoverWanted, bar_, &WindowBar::openLive);

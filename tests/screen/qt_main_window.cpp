@@ -18,6 +18,8 @@
 #include "app/actions/file_actions.h"
 #include "app/actions/source_status.h"
 #include "app/bars/live_popover.h"
+#include "app/bars/notice_bar.h"
+#include "app/bars/pace_popover.h"
 #include "app/bars/run_chips.h"
 #include "app/bars/status_line.h"
 #include "app/bars/window_bar.h"
@@ -445,33 +447,49 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY(!status->findChild<QTimer*>("beats")->isActive());
   }
 
-  void aComparisonPresetStopsAtTheEndOfItsSchedule() {
+  void aTrainingStopsAtTheEndOfItsScheduleAndGoesOnIfAsked() {
     MainWindow window(false);
     window.runControl()->setRecorded(false);
-    QLineEdit* until = nullptr;
-    for (QLineEdit* line : window.findChildren<QLineEdit*>())
-      if (line->placeholderText() == "no end") until = line;
-    QVERIFY(until);
+    window.show();
+    RunConfig config = nano();
+    config.optimizer.total_steps = 5;
+    config.optimizer.warmup_steps = 1;
+    window.runControl()->start(config);
+    const auto has_stopped_at = [&](std::int64_t step) {
+      const LiveRuns* live = window.session()->live();
+      return live && live->status().step == step && !live->status().running;
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(has_stopped_at(5), kWaitMs);
+    auto* notice = window.findChild<NoticeBar*>();
+    QTRY_VERIFY_WITH_TIMEOUT(notice->isVisible(), kWaitMs);
+    QVERIFY2(notice->text().contains("step 5, the end of its schedule"), qPrintable(notice->text()));
+    auto* go_on = notice->findChild<QToolButton*>("notice_action");
+    QCOMPARE(go_on->text(), QString("Go on"));
+    go_on->click();
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->live()->status().step > 6, kWaitMs);
+    QTRY_VERIFY(notice->isHidden());
+  }
+
+  // An end that was requested for the open runs does not hold for the next; one that the user has set does.
+  void anEndOfTheUserHoldsForLaterRuns() {
+    MainWindow window(false);
+    window.runControl()->setRecorded(false);
+    auto* until = window.findChild<PacePopover*>()->findChild<QLineEdit*>();
     const auto start = [&](const char* preset) {
       QSignalSpy opened(window.session(), &RunSession::opened);
       window.runControl()->startAll(all_runs(load_preset(preset)), RunControl::Start::paused);
       return opened.wait(kWaitMs);
     };
-    QVERIFY(start("convergence-check"));
-    QCOMPARE(until->text(), QString("1500"));
-    QVERIFY(start("nano"));  // the end of a preset's schedule does not apply to the next preset
+    QVERIFY(start("nano"));
     QCOMPARE(until->text(), QString());
-    window.runControl()->setUntil(7);
+    window.runControl()->runUntil(3);
+    QCOMPARE(until->text(), QString("3"));
     QVERIFY(start("nano"));
-    QCOMPARE(until->text(), QString("7"));  // set by the user
-    QVERIFY(start("convergence-check"));
-    QCOMPARE(until->text(), QString("1500"));
-    until->setText("20");  // replaces the preset's end
+    QCOMPARE(until->text(), QString());
+    until->setText("7");
     QVERIFY(QMetaObject::invokeMethod(until, "editingFinished"));
-    QVERIFY(start("convergence-check"));
-    QCOMPARE(until->text(), QString("20"));
-    QVERIFY(start("nano"));
-    QCOMPARE(until->text(), QString("20"));
+    QVERIFY(start("precisions"));
+    QCOMPARE(until->text(), QString("7"));
   }
 };
 
