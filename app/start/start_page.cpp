@@ -26,8 +26,9 @@ StartPage::StartPage(QWidget* parent) : FullPage("start_page", "Start page", par
   QPushButton* compare = pageButton("Start the comparison", "start_compare");
   connect(compare, &QPushButton::clicked, this, &StartPage::compareRequested);
   addRow("Comparison",
-         pageText("BF16, MXFP8 and MXFP4: three runs on the same batches and a noise twin. A verdict after 300 to 600 "
-                  "steps.",
+         pageText("BF16, MXFP8, NVFP4 and MXFP4 with forced balance, on the same batches, and a noise twin. Expected "
+                  "(modelled): verdicts on NVFP4 and MXFP4 by step 100, in half a minute on two cores; MXFP8 may stay "
+                  "open.",
                   Type::body, true),
          compare);
   addFiles();

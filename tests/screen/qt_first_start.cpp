@@ -117,9 +117,11 @@ class FirstStartTest : public QObject {
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.button("start_compare")->click();
     QVERIFY(opened.wait(kWaitMs));
-    QCOMPARE(w.window.session()->histories().size(), std::size_t{4});
-    QCOMPARE(w.window.session()->config(2).precision.experts, Recipe::mxfp4);
-    QVERIFY(is_noise_twin(w.window.session()->config(), w.window.session()->config(3)));  // for a verdict
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{5});
+    QCOMPARE(w.window.session()->config(2).precision.experts, Recipe::nvfp4);
+    QCOMPARE(w.window.session()->config(3).precision.experts, Recipe::mxfp4);
+    QVERIFY(is_noise_twin(w.window.session()->config(), w.window.session()->config(4)));  // for a verdict
+    QVERIFY(w.window.session()->config().router.force_balance);
     QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
     QVERIFY(w.page()->isHidden());
   }
