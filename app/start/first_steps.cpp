@@ -116,7 +116,8 @@ void FirstSteps::look() {
   const Workspace* workspace = workspaces_->current();
   const bool needs_run = workspace != workspaces_->microscaling() && workspace != workspaces_->cluster();
   const bool offers = wanted_ && is_empty && !busy && needs_run;
-  const FullPage* page = asked_ ? asked_ : offers ? page_ : nullptr;
+  const FullPage* page = asked_;
+  if (!page && offers) page = page_;
   for (FullPage* full_page : pages()) {
     full_page->setBack(offers ? QString() : workspaces_->current()->name());
     full_page->setVisible(full_page == page);

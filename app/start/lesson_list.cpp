@@ -73,8 +73,12 @@ class LessonRow : public QAbstractButton {
 
   void showProgress(const LessonProgress& progress) {
     is_open_ = progress.open_lesson == QString::fromStdString(lesson_->name);
-    mark_ = is_open_ ? LessonMark::running : progress.isDone(*lesson_) ? LessonMark::done : LessonMark::waiting;
-    note_ = is_open_ ? progress.place : number_ > 0 ? QString("%1 min").arg(lesson_->minutes) : QString("fault");
+    mark_ = progress.isDone(*lesson_) ? LessonMark::done : LessonMark::waiting;
+    note_ = number_ > 0 ? QString("%1 min").arg(lesson_->minutes) : QString("fault");
+    if (is_open_) {
+      mark_ = LessonMark::running;
+      note_ = progress.place;
+    }
     const QString name = number_ > 0 ? QString("Lesson %1: %2").arg(number_).arg(text()) : "Fault: " + text();
     setAccessibleName(QString("%1, %2, %3").arg(name, note_, mark_ == LessonMark::done ? "done" : "not done"));
     update();
