@@ -87,6 +87,7 @@ void TensorLabTest::labLeadsFromFileToBlock() {
   TensorLab& lab = *page.tensorLab();
   page.resize(1280, 800);
   page.show();
+  page.showTensors();
   QVERIFY(QTest::qWaitForWindowExposed(&page));
   QVERIFY(lab.openFile(path_));
   auto* list = lab.browser()->findChild<QTableView*>();
@@ -171,6 +172,7 @@ void TensorLabTest::aFileThatBecomesShorterSaysSo() {
   TensorLab& lab = *page.tensorLab();
   page.resize(1280, 800);
   page.show();
+  page.showTensors();
   QVERIFY(QTest::qWaitForWindowExposed(&page));
   QVERIFY(lab.openFile(path));
   std::filesystem::resize_file(path.toStdString(), 300000);
@@ -304,6 +306,7 @@ void TensorLabTest::fp8IsChosenFromStripAndList() {
   TensorLab& lab = *page.tensorLab();
   lab.setTensor(QStringLiteral("w"), 256, 192, structured(256, 192));
   page.show();
+  page.showTensors();
   QVERIFY(QTest::qWaitForWindowExposed(&page));
   auto* table = page.findChild<WhatIfTable*>();
   QTRY_VERIFY_WITH_TIMEOUT(!table->schemes().empty(), kPatience);
@@ -334,6 +337,7 @@ void TensorLabTest::verdictNamesTheTensorThatLosesMost() {
   TensorLab& lab = *page.tensorLab();
   page.resize(1280, 800);
   page.show();
+  page.showTensors();
   QVERIFY(QTest::qWaitForWindowExposed(&page));
   QVERIFY(!lab.verdict()->isVisible());
   QVERIFY(lab.openFile(path));
