@@ -15,6 +15,9 @@
 #include "core/config/config_difference.h"
 #include "tests/support/compare_window.h"
 #include "tests/support/controls.h"
+#include "widgets/look/tokens.h"
+#include "widgets/overview/timeline_bar.h"
+#include "widgets/plots/color_scale.h"
 
 using namespace moescope;
 
@@ -69,6 +72,17 @@ class TwinsTest : public QObject {
     QTest::mouseClick(w.chip("B"), Qt::LeftButton);
     QCOMPARE(w.window.selection()->run(), 1);
     QVERIFY(w.chip("B")->isChecked());
+    // The timeline has the loss of B, in the colour of B.
+    QWidget* track = w.window.workspaces()->timeline()->track();
+    const auto draws = [track](int run) {
+      const QImage picture = track->grab().toImage();
+      const QRgb color = seriesColor(run, isDark(track->palette())).rgb();
+      for (int y = 0; y < picture.height(); ++y)
+        for (int x = 0; x < picture.width(); ++x)
+          if (picture.pixel(x, y) == color) return true;
+      return false;
+    };
+    QTRY_VERIFY(draws(1) && !draws(0));
     const double rate_of_a = w.window.session()->config(0).optimizer.lr;
     auto* line = w.window.findChild<SetupForm*>()->editor("optimizer.lr")->findChild<QLineEdit*>();
     line->setFocus();

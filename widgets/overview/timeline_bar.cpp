@@ -21,6 +21,7 @@
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -234,11 +235,12 @@ void TimelineTrack::paintData(QPainter& painter) {
     if (loss_[i].finite == 1) continue;
     spans.emplace_back(x, axis.toPixel(scaled(loss_[i].max)), x, axis.toPixel(scaled(loss_[i].min)));
   }
-  QColor faint = seriesColor(0, dark());
+  const QColor color = seriesColor(runColor(*selection_, selection_->run()), dark());
+  QColor faint = color;
   faint.setAlpha(110);
   painter.setPen(QPen(faint, 0));
   painter.drawLines(spans.data(), static_cast<int>(spans.size()));
-  painter.setPen(QPen(seriesColor(0, dark()), 0));
+  painter.setPen(QPen(color, 0));
   painter.drawPolyline(points.data(), static_cast<int>(points.size()));
 }
 

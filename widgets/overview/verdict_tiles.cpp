@@ -14,6 +14,7 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -143,7 +144,7 @@ void VerdictTile::paintCurve(QPainter& painter, const QRectF& place) const {
     painter.setPen(QPen(QColor(c.axis), 1, Qt::DashLine));
     painter.drawLine(QPointF(place.left(), y(content_.chance)), QPointF(place.right(), y(content_.chance)));
   }
-  const QColor ink = seriesColor(0, isDark(palette()));
+  const QColor ink = seriesColor(content_.color, isDark(palette()));
   QPolygonF line;
   for (std::size_t i = 0; i < content_.curve.size(); ++i)
     if (std::isfinite(content_.curve[i])) line << QPointF(x(i), y(content_.curve[i]));
@@ -208,7 +209,10 @@ void VerdictTiles::fill() {
       contents = {worstContent(overload, window, *history), worstContent(spread, window, *history),
                   entropyContent(window, *history), deadContent(window, *history)};
     if (!window.layers.empty())
-      for (TileContent& content : contents) content.steps = selection_->rangeText(window.steps);
+      for (TileContent& content : contents) {
+        content.steps = selection_->rangeText(window.steps);
+        content.color = runColor(*selection_, selection_->run());
+      }
   }
   for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i]->setContent(std::move(contents[i]));
   place();

@@ -20,6 +20,7 @@ struct TileContent {
   QString steps = {};              // steps of the window
   QStringList context = {};        // place and value of chance, from long to short
   std::vector<double> curve = {};  // values of the curve; NaN: no value
+  int color = 0;                   // colour of the curve: that of the run, an index of seriesColor
   double chance = kNoValue;        // value of chance, a dashed line; NaN: none
 };
 
