@@ -446,11 +446,12 @@ void LessonGuide::showReveal() {
     return reader_.judge(check).state == LessonJudgement::State::holds;
   });
   if (holds) judgePrediction();
-  const QString verdict_text = holds ? verdict(state())
-                                     : QString(
-                                           "**This run differs from the lesson.** See the figure marked \"not as "
-                                           "expected\": a setting is different, or the seed was unlucky. **Lessons > "
-                                           "Restart this lesson** trains new runs.");
+  const QString verdict_text =
+      holds ? verdict(state())
+            : QString(
+                  "**This run differs from the lesson.** See the figure marked \"not as "
+                  "expected\": a setting is different, or chance had a larger effect than usual. **Lessons > "
+                  "Restart this lesson** trains new runs.");
   pane_->showReveal(verdict_text, words(reader_.fill_in(now().reveal, now().values)));
 }
 
