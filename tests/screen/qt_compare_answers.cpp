@@ -191,7 +191,7 @@ class CompareAnswersTest : public QObject {
     int outside = 0, inside = 0;
     forAll([&](Comparison& of) {
       JudgedRuns judged(&of.selection, &of.compared);
-      Answering<LossGapPanel> panel(&of.selection, &of.compared, &judged);
+      Answering<LossGapPanel> panel(&of.selection, &judged);
       const QStringList answers = panel.answers();
       if (answers.isEmpty()) return;
       const StepRange newest_half = judged.conclusion(1).steps;
@@ -226,7 +226,7 @@ class CompareAnswersTest : public QObject {
     for (int seed = 1; seed <= kSeeds; ++seed) {
       Checkpoints of(seed);
       JudgedRuns judged(&of.selection, &of.compared);
-      Answering<LossGapPanel> panel(&of.selection, &of.compared, &judged);
+      Answering<LossGapPanel> panel(&of.selection, &judged);
       const QString sentence = panel.answers().value(0);
       const auto parts = match("^B: (\\S+) \u00b1 (\\S+) nats/token, mean over the batches of text$", sentence);
       QVERIFY2(says(parts.captured(1), mean(of.gaps)), qPrintable(sentence));

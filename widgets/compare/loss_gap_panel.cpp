@@ -359,6 +359,7 @@ ValueTable LossGapPanel::table() const {
     const Conclusion* conclusion;
   };
   std::vector<RunColumns> runs;
+  std::vector<ValueColumn> judged_columns;
   for (int place = 0; place < std::ssize(histories); ++place) {
     if (place == judged_->baseline()) continue;
     const GapTrack& track = judged_->track(place);
@@ -368,16 +369,19 @@ ValueTable LossGapPanel::table() const {
                             (selection_->isNoiseTwin(place) ? "A" : judged_->baselineLetter().toStdString());
     columns.push_back({gap + ", cross-entropy", "nats/token"});
     columns.push_back({gap + ", smoothed", "nats/token"});
-    columns.push_back({gap + ", mean " + loss + " of the judged steps", "nats/token"});
-    columns.push_back({run + ", half width of its 95 % interval", "nats/token"});
+    judged_columns.push_back({gap + ", mean " + loss + " of the judged steps", "nats/token"});
+    judged_columns.push_back({run + ", half width of its 95 % interval", "nats/token"});
   }
+  columns.insert(columns.end(), judged_columns.begin(), judged_columns.end());
   ValueTable table(std::move(columns));
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<TableValue> row{steps[i]};
-    for (const auto& [gaps, smoothed_gaps, conclusion] : runs) {
-      const bool judged = steps[i] >= conclusion->steps.first && steps[i] <= conclusion->steps.last;
-      row.insert(row.end(), {table_value(gaps[i]), unless_nan(smoothed_gaps[i]),
-                             unless_nan(judged ? conclusion->gap : NAN), unless_nan(judged ? conclusion->half : NAN)});
+    for (const RunColumns& run : runs)
+      row.insert(row.end(), {table_value(run.gaps[i]), unless_nan(run.smoothed_gaps[i])});
+    for (const RunColumns& run : runs) {
+      const Conclusion& c = *run.conclusion;
+      const bool judged = steps[i] >= c.steps.first && steps[i] <= c.steps.last;
+      row.insert(row.end(), {unless_nan(judged ? c.gap : NAN), unless_nan(judged ? c.half : NAN)});
     }
     table.add_row(row);
   }
