@@ -24,7 +24,7 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kPaceSteps = 20;
-constexpr int kMostSeeds = 3;  // runs that one click adds
+constexpr int kSeedsAtOnce = 3;  // runs that one click adds
 
 QString settingsText(const std::vector<ConfigDifference>& differences) {
   QStringList texts;
@@ -134,7 +134,7 @@ void CompareActions::fillMenu(QMenu* menu) {
   menu->clear();
   const int runs = session_->histories().size();
   const bool room = runs < kMaxRuns;
-  const int seeds = std::clamp(kMaxRuns - runs, 1, kMostSeeds);
+  const int seeds = std::clamp(kMaxRuns - runs, 1, kSeedsAtOnce);
   menu->addAction("&Noise twin: run A with its weights perturbed", this, &CompareActions::addNoiseTwin)
       ->setEnabled(room);
   const QString times = seeds == 1 ? QString("once") : QString("%1 times").arg(seeds);

@@ -61,8 +61,8 @@ struct PowerPlace {
 };
 
 struct PowerOutcome {
-  double gap, half;  // shares of the loss; NaN: no interval
-  bool settled;      // a verdict other than "not told apart"
+  double gap, half_width;  // shares of the loss; NaN: no interval
+  bool settled;            // a verdict other than "not told apart"
 };
 using PowerOutcomes = std::map<PowerPlace, std::vector<PowerOutcome>>;
 
@@ -180,15 +180,15 @@ class VerdictPower {
 
   void judge(const PowerRuns& runs, const PowerCandidate& candidate, const std::vector<std::size_t>& twins,
              std::int64_t steps) {
-    std::vector<PairedRun> beside;
+    std::vector<PairedRun> judging_twins;
     for (const std::size_t twin : twins) {
-      beside.push_back({runs[twin], candidate.kind != PowerKind::seed});
+      judging_twins.push_back({runs[twin], candidate.kind != PowerKind::seed});
       const Conclusion c =
-          conclude(runs[0], {runs[candidate.run]}, beside, {.candidates = request_.candidates}, Metric::ce_loss);
+          conclude(runs[0], {runs[candidate.run]}, judging_twins, {.candidates = request_.candidates}, Metric::ce_loss);
       const double loss = static_cast<double>(c.matters) / kMatters;
       const bool settled = c.verdict == Verdict::equal || c.verdict == Verdict::worse || c.verdict == Verdict::better;
       const std::lock_guard guard(lock_);
-      outcomes_[{candidate.kind, candidate.recipe, steps, static_cast<int>(beside.size())}].push_back(
+      outcomes_[{candidate.kind, candidate.recipe, steps, static_cast<int>(judging_twins.size())}].push_back(
           {static_cast<double>(c.gap) / loss, static_cast<double>(c.half) / loss, settled});
     }
   }
@@ -232,20 +232,22 @@ class VerdictPower {
     for (int twins = 1; twins <= kPowerTwins; ++twins) {
       std::vector<double> halves;
       for (const PowerOutcome& outcome : at({kind, recipe, request_.steps.back(), twins}))
-        halves.push_back(std::isfinite(outcome.half) ? 100 * outcome.half : INFINITY);
+        halves.push_back(std::isfinite(outcome.half_width) ? 100 * outcome.half_width : INFINITY);
       std::printf(twins > 1 ? " / %.2f" : " ±%.2f", median(halves));
     }
     for (const double difference : kPowerDifferences)
       std::printf(" | %s", steps_for(kind, recipe, [difference](const PowerOutcome& outcome) {
-                             return outcome.half < difference;
+                             return outcome.half_width < difference;
                            }).c_str());
     const auto is_settled = [](const PowerOutcome& outcome) { return outcome.settled; };
     std::printf(" | %s |", steps_for(kind, recipe, is_settled).c_str());
     const auto count = [&outcomes](auto counts) { return static_cast<int>(std::ranges::count_if(outcomes, counts)); };
-    std::printf(
-        " %d / %d / %d |\n", count([](const PowerOutcome& outcome) { return outcome.gap > outcome.half; }),
-        count([](const PowerOutcome& outcome) { return -outcome.gap > outcome.half; }),
-        count([](const PowerOutcome& outcome) { return outcome.settled && std::fabs(outcome.gap) <= outcome.half; }));
+    std::printf(" %d / %d / %d |\n",
+                count([](const PowerOutcome& outcome) { return outcome.gap > outcome.half_width; }),
+                count([](const PowerOutcome& outcome) { return -outcome.gap > outcome.half_width; }),
+                count([](const PowerOutcome& outcome) {
+                  return outcome.settled && std::fabs(outcome.gap) <= outcome.half_width;
+                }));
   }
 
   void print_rows() const {
@@ -254,7 +256,7 @@ class VerdictPower {
       for (const PowerOutcome& outcome : outcomes)
         std::printf("%s,%s,%lld,%d,%.6f,%.6f,%d\n", kPowerKinds[static_cast<std::size_t>(place.kind)],
                     recipe_info(place.recipe).name, static_cast<long long>(place.steps), place.twins, outcome.gap,
-                    outcome.half, outcome.settled);
+                    outcome.half_width, outcome.settled);
   }
 
   const PowerRequest request_;

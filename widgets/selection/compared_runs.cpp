@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/config/run_config.h"
 #include "core/findings/comparison/comparison.h"
-#include "core/numerics/recipes.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {

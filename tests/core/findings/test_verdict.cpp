@@ -282,9 +282,9 @@ TEST(Verdict, AnyRunCanBeTheBaseline) {
   EXPECT_EQ(verdict_sentence(against_b).rfind("C against B: worse", 0), 0u) << verdict_sentence(against_b);
   EXPECT_NEAR(conclude(a, {a, true, b}, twins).gap, -conclude(a, {b}, twins).gap, 1e-6);
   // Twins that do not show what chance does to a pair give it no interval.
-  const Conclusion alone = conclude(a, {c, true, b, false}, twins);
-  EXPECT_EQ(alone.verdict, Verdict::no_twin);
-  EXPECT_NEAR(alone.gap, against_b.gap, 1e-9);
+  const Conclusion without_twins = conclude(a, {c, true, b, false}, twins);
+  EXPECT_EQ(without_twins.verdict, Verdict::no_twin);
+  EXPECT_NEAR(without_twins.gap, against_b.gap, 1e-9);
 }
 
 // Run A's luck is part of the interval of run A's own gaps, so that the interval between two other runs is wider.
