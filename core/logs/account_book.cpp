@@ -358,11 +358,13 @@ ImportAccount AccountBook::account(const char* unit) const {
   return account;
 }
 
-std::set<std::string> AccountBook::not_shown() const {
+std::set<std::string> AccountBook::not_shown(bool only_unknown) const {
   std::set<std::string> names;
   for (const NameCounts& counts : rows_) {
-    const bool is_ignored = counts.rule_ && !is_shown(counts.rule_->means) && counts.reason_.empty();
-    if (!counts.is_shown_ && !is_ignored) names.insert(counts.names_ > 1 ? counts.pattern_ : counts.first_);
+    const bool is_ignored =
+        counts.rule_ && (counts.values_ == 0 || (!is_shown(counts.rule_->means) && counts.reason_.empty()));
+    if (!counts.is_shown_ && !is_ignored && !(only_unknown && counts.rule_))
+      names.insert(counts.names_ > 1 ? counts.pattern_ : counts.first_);
   }
   return names;
 }

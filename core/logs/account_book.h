@@ -77,13 +77,13 @@ class AccountBook {
   static void take_text(const Name& name, std::int64_t step, std::string_view text);  // a value that is no number
   // Notes why the values of a name are not shown; the first reason counts.
   static void leave_out(const Name& name, std::string reason);
-  static void show(const Name& name) { name.counts->is_shown_ = true; }
+  static void show(const Name& name, bool is_shown) { name.counts->is_shown_ = is_shown; }
   void leave_out(std::string what, std::string reason);
 
   // `unit`: "line", "record": what a place counts.
   ImportAccount account(const char* unit) const;
-  // Names with values that are not shown, other than those that a rule ignores.
-  std::set<std::string> not_shown() const;
+  // Names with values that are not shown, other than those that a rule ignores; `only_unknown`: without a rule.
+  std::set<std::string> not_shown(bool only_unknown) const;
 
  private:
   AccountRow row(const NameCounts& counts, const char* unit) const;

@@ -52,9 +52,7 @@ void add_loads(const RouterFrame& router, RouterFrame& more) {
 void join_routers(RouterFrame& router, RouterFrame&& more, bool is_part) {
   if (is_part && !more.tokens_per_expert.empty()) {
     add_loads(router, more);
-    for (auto figure : {&RouterFrame::max_vio, &RouterFrame::max_vio_window, &RouterFrame::cv,
-                        &RouterFrame::entropy_norm, &RouterFrame::dead_fraction, &RouterFrame::padding_fraction})
-      router.*figure = more.*figure = kNoValue;
+    for (const auto figure : kFiguresOfLoads) router.*figure = more.*figure = kNoValue;
   }
   for (const auto& figure : kRouterFigures)
     if (!is_missing(more.*figure.member)) router.*figure.member = more.*figure.member;
@@ -85,6 +83,7 @@ void join_frames(TelemetryFrame& frame, TelemetryFrame&& more, bool is_part) {
     if (!is_missing(more.phase_ms[phase])) frame.phase_ms[phase] = more.phase_ms[phase];
   frame.wall_s = std::max(frame.wall_s, more.wall_s);
   frame.tokens = std::max(frame.tokens, more.tokens);
+  if (frame.routers.empty()) frame.routers = std::exchange(more.routers, {});
   for (RouterFrame& router : more.routers) {
     const auto place = std::ranges::lower_bound(frame.routers, router.layer, {}, &RouterFrame::layer);
     if (place != frame.routers.end() && place->layer == router.layer)
@@ -187,7 +186,7 @@ std::string not_shown_text(const std::set<std::string>& names) {
 std::string no_known_names(const std::set<std::string>& names) {
   if (names.empty()) return "its steps have no values";
   return "none of its names is known: " + first_names(names) +
-         ". A mapping file, --tags FILE.toml, defines what names mean";
+         ". A mapping file, --tags FILE.toml or moescope-tags.toml beside the log, defines what names mean";
 }
 
 void append_marker(History& history, const ImportOptions& options, const Marker& marker) {
@@ -318,7 +317,12 @@ void ImportedRun::publish(std::shared_ptr<const TelemetryFrame> frame) {
 void ImportedRun::add(TelemetryFrame frame) {
   require_experts(frame, info());
   drop_placeholders(frame);
-  if (frame.step <= last_step_) drop({frame.step, last_step_});
+  if (const Restart restart{frame.step, last_step_}; frame.step <= last_step_) {
+    const std::size_t dropped = drop_from(frame.step);
+    if (++restarts_ <= kMarkedRestarts)
+      add(Marker{info().run, frame.step, "event",
+                 restart_text(restart) + " (" + counted(dropped, "step)", "logged steps)")});
+  }
   const std::int64_t positions = std::min(frame.step - last_step_, kLongestGap);  // as in findings (step_axis.h)
   for (RouterFrame& router : frame.routers)
     if (!router.tokens_per_expert.empty()) judge(router, positions);
@@ -356,19 +360,16 @@ bool ImportedRun::join(TelemetryFrame more, bool is_part) {
   return true;
 }
 
-std::string ImportedRun::drop(const Restart& restart) {
-  const auto first = std::ranges::lower_bound(kept_, restart.step);
+std::size_t ImportedRun::drop_from(std::int64_t step) {
+  const auto first = std::ranges::lower_bound(kept_, step);
   const auto dropped = kept_.end() - first;
-  if (dropped == 0) return {};
+  if (dropped == 0) return 0;
   kept_.erase(first, kept_.end());
-  std::erase_if(recent_, [&](const auto& frame) { return frame->step >= restart.step; });
+  std::erase_if(recent_, [&](const auto& frame) { return frame->step >= step; });
   windows_.clear();
   last_step_ = kept_.empty() ? -1 : kept_.back();
-  history_->forget_from(restart.step);
-  const std::string text =
-      restart_text(restart) + " (" + std::to_string(dropped) + (dropped == 1 ? " step)" : " logged steps)");
-  if (++restarts_ <= kMarkedRestarts) add(Marker{info().run, restart.step, "event", text});
-  return text;
+  history_->forget_from(step);
+  return static_cast<std::size_t>(dropped);
 }
 
 ImportAccount ImportedRun::found(const RunInfo& stated) const {

@@ -5,6 +5,7 @@
 // recording. Values that a file does not have are missing, never 0.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -113,13 +114,10 @@ class ImportedRun {
   // Adds further values to an earlier step, or adds the step if it is missing; later steps stay. Returns false if too
   // many steps followed, so that its place is no longer in memory.
   bool join(TelemetryFrame more, bool is_part = false);  // is_part: as of join_frames()
-  // Drops the steps of an earlier attempt and adds a marker. Returns restart_text() with the number of dropped steps;
-  // empty if there were none.
-  std::string drop(const Restart& restart);
+  std::size_t drop_from(std::int64_t step);              // drops this step and all later ones; returns their number
   const std::shared_ptr<History>& history() const { return history_; }
   const RunInfo& info() const { return history_->info(); }
   std::int64_t steps() const { return steps_; }  // all that were added, also those dropped later
-  std::size_t kept_steps() const { return kept_.size(); }
   bool has(std::int64_t step) const;
   std::vector<std::string> remarks() const;  // on values that cannot be right
   // Returns an account without rows: the numbers of the run, and where they were found. `stated`: what the log states.
@@ -167,6 +165,11 @@ std::string no_known_names(const std::set<std::string>& names);
 // rank has none. `is_part`: the loads of both are parts of those of the step, of two ranks or microbatches, and are
 // added.
 void join_frames(TelemetryFrame& frame, TelemetryFrame&& more, bool is_part = false);
+
+// Figures of a router that its loads give.
+inline constexpr std::array kFiguresOfLoads = {
+    &RouterFrame::max_vio,      &RouterFrame::max_vio_window, &RouterFrame::cv,
+    &RouterFrame::entropy_norm, &RouterFrame::dead_fraction,  &RouterFrame::padding_fraction};
 
 struct Imported {
   std::vector<std::shared_ptr<History>> runs;  // empty if cancelled

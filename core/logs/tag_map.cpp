@@ -150,6 +150,14 @@ void add_rules(TomlSection& section, std::vector<TagRule>& rules) {
   }
 }
 
+// The names of this program's own lines (jsonl.h) are those of the columns of figures.
+std::string rules_of_columns() {
+  std::string rules;
+  for (const auto& figure : kFrameFigures) rules += tag_rule(figure.column, figure.column);
+  for (const auto& figure : kRouterFigures) rules += tag_rule(figure.column, figure.column);
+  return rules;
+}
+
 }  // namespace
 
 std::string spelled_alike(std::string_view name) {
@@ -255,10 +263,13 @@ const TagMap& TagMap::built_in() {
       std::erase_if(from.rules_, is_ignored);
       return ignored;
     };
+    TagMap columns = parse(rules_of_columns(), "the columns of figures");
+    for (TagRule& rule : columns.rules_) rule.certainty = Certainty::known_name;
     const TagMap statistics = take_ignored(names), other = take_ignored(all);
     map.add_below(statistics);
     map.add_below(all);
     map.add_below(names);
+    map.add_below(columns);
     map.add_below(other);
     // A name that several files have does not tell of a program.
     std::map<std::string, std::set<std::string>> programs;

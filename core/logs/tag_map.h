@@ -61,6 +61,11 @@ inline bool is_list(const TagMatch& match) {
   return match.rule->means <= TagMeaning::expert_bias && match.expert < 0;
 }
 
+// True if the name is for one number, not for values by expert.
+inline bool is_figure(const TagMatch& match) {
+  return match.rule->means == TagMeaning::router_figure || match.rule->means == TagMeaning::step_figure;
+}
+
 // True for a figure of the routers over all layers.
 inline bool is_of_all_layers(const TagMatch& match) {
   return match.rule->means == TagMeaning::router_figure && match.layer < 0;

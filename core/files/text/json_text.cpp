@@ -43,6 +43,10 @@ nlohmann::json parse_json(std::string_view text, const std::string& path) {
   }
 }
 
+std::string json_text(const nlohmann::json& json) {
+  return json.is_null() ? std::string() : json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
 std::string json_string(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

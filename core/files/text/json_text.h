@@ -19,7 +19,8 @@ nlohmann::json parse_json(std::string_view text, const std::string& path);  // t
 // "[json.exception.parse_error.101] parse error at ..." becomes "parse error at ...".
 std::string without_json_error_numbers(std::string text);
 
-std::string json_string(std::string_view text);  // quoted; invalid UTF-8 is replaced
-std::string json_number(double value);           // "2.5", "NaN", "-Infinity", as Python's json writes it
+std::string json_text(const nlohmann::json& json);  // in ASCII, on one line; empty for null
+std::string json_string(std::string_view text);     // quoted; invalid UTF-8 is replaced
+std::string json_number(double value);              // "2.5", "NaN", "-Infinity", as Python's json writes it
 
 }  // namespace moescope

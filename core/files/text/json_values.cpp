@@ -9,17 +9,6 @@
 namespace moescope {
 namespace {
 
-// Returns a number, or the number that is the whole of a text, such as "2.5", "NaN" or "-Infinity"; nullopt for others.
-std::optional<double> number_of(JsonValue value) {
-  double number = 0;
-  if (value.get(number) == simdjson::SUCCESS) return number;
-  std::string_view text;
-  if (value.get(text) != simdjson::SUCCESS) return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
-}
-
 bool is_whole(std::optional<double> number, double lowest, double highest) {
   return number && *number >= lowest && *number <= highest && *number == std::floor(*number);
 }
@@ -32,6 +21,16 @@ std::string shown(JsonValue value) {
 }
 
 }  // namespace
+
+std::optional<double> to_number(JsonValue value) {
+  double number = 0;
+  if (value.get(number) == simdjson::SUCCESS) return number;
+  std::string_view text;
+  if (value.get(text) != simdjson::SUCCESS) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
+}
 
 JsonFields::JsonFields(simdjson::dom::object object) {
   fields_.reserve(object.size());
@@ -70,12 +69,12 @@ const JsonValue* member(const JsonFields& fields, std::initializer_list<const ch
 }
 
 bool holds_number(JsonValue value) {
-  return number_of(value).has_value();
+  return to_number(value).has_value();
 }
 
 float to_float(JsonValue value, const char* key) {
   if (value.is_null()) return kNoValue;
-  if (const auto number = number_of(value)) return static_cast<float>(*number);
+  if (const auto number = to_number(value)) return static_cast<float>(*number);
   std::string_view text;
   const bool has_comma = value.get(text) == simdjson::SUCCESS && text.find(',') != std::string_view::npos;
   throw Unreadable(std::string(key) + ": " + shown(value) + " is not a number" +
@@ -83,7 +82,7 @@ float to_float(JsonValue value, const char* key) {
 }
 
 std::int64_t to_count(JsonValue value, const char* key, double limit) {
-  const auto number = number_of(value);
+  const auto number = to_number(value);
   if (!is_whole(number, 0, limit)) {
     const bool too_large = number && *number > limit;
     throw Unreadable(std::string(key) + ": " + shown(value) +
@@ -93,24 +92,8 @@ std::int64_t to_count(JsonValue value, const char* key, double limit) {
   return static_cast<std::int64_t>(*number);
 }
 
-std::int64_t to_step(JsonValue value, double limit) {
-  std::string_view text;
-  if (value.get(text) == simdjson::SUCCESS && text.find('/') != std::string_view::npos) {
-    constexpr std::string_view kDigits = "0123456789";
-    const std::string_view step = text.substr(0, text.find('/')), all = text.substr(step.size() + 1);
-    const bool are_numbers = !step.empty() && !all.empty() &&
-                             step.find_first_not_of(kDigits) == std::string_view::npos &&
-                             all.find_first_not_of(kDigits) == std::string_view::npos;
-    std::int64_t number = 0;
-    if (are_numbers && std::from_chars(step.data(), step.data() + step.size(), number).ec == std::errc() &&
-        number <= limit)
-      return number;
-  }
-  return to_count(value, "step", limit);
-}
-
 int to_index(JsonValue value, const char* key, int lowest, int highest) {
-  const auto number = number_of(value);
+  const auto number = to_number(value);
   if (!is_whole(number, lowest, highest))
     throw Unreadable(std::string(key) + ": not a whole number from " + std::to_string(lowest) + " to " +
                      std::to_string(highest));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,10 @@ JsonFields fields_of(JsonValue value, const char* key, const char* reason = "not
 const JsonValue* member(const JsonFields& fields, std::initializer_list<const char*> keys);
 
 // Numbers may be quoted: "2.5", "NaN", "-Infinity".
+std::optional<double> to_number(JsonValue value);                       // nullopt: it is none
 float to_float(JsonValue value, const char* key);                       // kNoValue for null
 std::int64_t to_count(JsonValue value, const char* key, double limit);  // 0 to limit
 bool holds_number(JsonValue value);                                     // also for a number in quotes
-// Returns the number of a step. "5/100", step 5 of 100, is 5.
-std::int64_t to_step(JsonValue value, double limit);
 int to_index(JsonValue value, const char* key, int lowest, int highest);
 std::string to_text(JsonValue value, const char* key);
 JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what);  // size 0: any size

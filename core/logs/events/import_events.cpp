@@ -6,7 +6,6 @@
 #include <deque>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 
@@ -17,8 +16,8 @@
 #include "core/files/unreadable.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/expert_buckets.h"
-#include "core/logs/events/tagged_run.h"
 #include "core/logs/run_choice.h"
+#include "core/logs/runs/log_runs.h"
 #include "tensorboard.pb.h"
 
 namespace moescope {
@@ -130,46 +129,37 @@ std::vector<ExpertBucket> buckets_of(const std::vector<std::size_t>& shape, cons
 }
 
 // Reads the events of one run.
-class Run {
+class EventReader {
  public:
-  Run(const TagMap& tags, AccountBook& book, std::string source) : tagged_(tags, book, std::move(source)) {}
+  explicit EventReader(RunBuilder& run) : run_(&run) {}
 
   // `label`: prefix of each reason in `bad`. `progress` is called with the number of bytes that are left.
   void read_file(std::string_view bytes, const std::string& label, BadLines& bad,
                  const std::function<bool(std::size_t)>& progress);
   bool cancelled() const { return cancelled_; }
   std::int64_t records() const { return records_; }
-  TaggedRun& tagged() { return tagged_; }
 
  private:
-  // The values of one tag at one step and their shape: [] for one value, [E], [L, E].
-  struct Values {
-    std::vector<std::size_t> shape;
-    std::vector<double> values;
-  };
   void take(const pb::Event& event);
-  void take(const pb::Event& event, const pb::Summary::Value& value);
-  void take(const pb::Event& event, const pb::Summary::Value& value, Tag& tag, const std::string& plugin);
+  void set(const pb::Summary::Value& value, NamedValue& to);
+  void set_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match, NamedValue& to);
   const std::string& plugin_of(const std::string& tag, const pb::Summary::Value& value);
-  void count(const pb::Event& event, const pb::Summary::Value& value, const Tag& tag, const std::string& plugin);
-  static Values of_histogram(const pb::Histogram& histogram, const TagMatch& match);
-  static Values of_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match);
 
-  TaggedRun tagged_;
+  RunBuilder* run_;
   std::map<std::string, std::string> plugins_;  // name of the plugin of each known tag
   std::int64_t records_ = 0;
   bool cancelled_ = false;
 };
 
-void Run::read_file(std::string_view bytes, const std::string& label, BadLines& bad,
-                    const std::function<bool(std::size_t)>& progress) {
+void EventReader::read_file(std::string_view bytes, const std::string& label, BadLines& bad,
+                            const std::function<bool(std::size_t)>& progress) {
   for (std::int64_t number = 1; !bytes.empty(); ++number) {
     std::string_view record;
     const std::size_t before = bytes.size();
     const RecordState state = take_record(bytes, record);
     if (state == RecordState::cut_off) return;  // the file is still being written
     ++records_;
-    tagged_.has_read(before - bytes.size());
+    run_->has_read(before - bytes.size());
     if (state == RecordState::bad_header)
       return bad.add(number, label + "wrong checksum of its length: the rest of the file cannot be read");
     try {
@@ -179,7 +169,7 @@ void Run::read_file(std::string_view bytes, const std::string& label, BadLines& 
         throw Unreadable("no event");
       take(event);
     } catch (const Unreadable& unreadable) {
-      bad.add(number, label + unreadable.what());
+      bad.add(number, label + unreadable.what(), is_in_part(unreadable));
     }
     if (number % 1024 == 0 && progress && !progress(bytes.size())) {
       cancelled_ = true;
@@ -188,84 +178,68 @@ void Run::read_file(std::string_view bytes, const std::string& label, BadLines& 
   }
 }
 
-void Run::take(const pb::Event& event) {
+void EventReader::take(const pb::Event& event) {
   const bool starts = event.has_session_log() && event.session_log().status() == kSessionStart;
   if (!starts && !event.has_summary()) return;
   if (event.step() < 0 || event.step() > 1'000'000'000'000'000) throw Unreadable("step: not from 0 to 10^15");
-  if (starts) return tagged_.go_back_to(event.step());
-  std::string problem;
+  if (starts) return run_->go_back_to(event.step());
+  LogRecord record;
+  record.place = records_;
+  record.step = event.step();
+  record.wall_s = event.wall_time();
   for (const auto& value : event.summary().value()) {
+    NamedValue& added = record.add(value.tag().empty() ? value.node_name() : value.tag());
     try {
-      take(event, value);
-    } catch (const Unreadable& unreadable) {  // the other values of the record are read
-      problem = printable(value.tag().substr(0, 200)) + ": " + unreadable.what();  // a zero byte would end the text
+      set(value, added);
+    } catch (const Unreadable& unreadable) {
+      added.problem = record.keep(unreadable.what());
     }
   }
-  if (!problem.empty()) throw Unreadable(problem);
+  run_->take(record);
 }
 
-const std::string& Run::plugin_of(const std::string& tag, const pb::Summary::Value& value) {
+const std::string& EventReader::plugin_of(const std::string& tag, const pb::Summary::Value& value) {
   return plugins_.try_emplace(tag, value.metadata().plugin_data().plugin_name()).first->second;
 }
 
-Run::Values Run::of_histogram(const pb::Histogram& histogram, const TagMatch& match) {
-  if (is_figure(match)) return {{}, {histogram.num() > 0 ? histogram.sum() / histogram.num() : std::nan("")}};
-  if (match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
-    throw Unreadable("a histogram, which does not give the load of each expert");
-  return {{}, counts_of(buckets_of(histogram))};
+void EventReader::set(const pb::Summary::Value& value, NamedValue& to) {
+  const std::string& plugin = plugin_of(std::string(to.name), value);
+  const TagMatch& match = run_->match_of(to.name, records_);
+  const bool are_loads = match.rule && match.rule->means == TagMeaning::tokens_per_expert && match.expert < 0;
+  if (value.has_simple_value()) {
+    to.numbers = {static_cast<double>(value.simple_value())};
+  } else if (value.has_histo() && match.rule && is_figure(match)) {
+    to.numbers = {value.histo().num() > 0 ? value.histo().sum() / value.histo().num() : std::nan("")};
+  } else if (value.has_histo()) {
+    if (!are_loads) throw Unreadable("a histogram, which does not give the load of each expert");
+    to.numbers = counts_of(buckets_of(value.histo()));
+    to.is_list = true;
+  } else if (value.has_tensor()) {
+    set_tensor(value.tensor(), plugin, match, to);
+  } else {
+    throw Unreadable("neither a number nor a histogram nor a tensor");
+  }
 }
 
-Run::Values Run::of_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match) {
+void EventReader::set_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match,
+                             NamedValue& to) {
   if (std::ranges::find(kPluginsWithoutNumbers, plugin) != kPluginsWithoutNumbers.end())
     throw Unreadable("data of TensorBoard's plugin " + plugin + ", which have no values by step");
   std::vector<std::size_t> shape = shape_of(tensor);
   std::size_t elements = 1;
   for (const std::size_t extent : shape) elements *= extent;
-  std::vector<double> values = values_of(tensor, elements);
-  if (plugin != "histograms") return {std::move(shape), std::move(values)};
-  if (match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
-    throw Unreadable("a histogram of buckets, which gives neither a mean nor the load of each expert");
-  return {{}, counts_of(buckets_of(shape, values))};
-}
-
-// Counts a value that is not shown, for the account.
-void Run::count(const pb::Event& event, const pb::Summary::Value& value, const Tag& tag, const std::string& plugin) {
-  try {
-    if (value.has_histo() || plugin == "histograms") throw Unreadable("a histogram of its values");
-    if (value.has_simple_value())
-      return TaggedRun::count(tag, event.step(), {}, {static_cast<double>(value.simple_value())});
-    if (!value.has_tensor()) throw Unreadable("neither a number nor a tensor");
-    const Values values = of_tensor(value.tensor(), plugin, tag.match);
-    TaggedRun::count(tag, event.step(), values.shape, values.values);
-  } catch (const Unreadable& unreadable) {
-    AccountBook::leave_out(tag.counts, unreadable.what());
+  to.numbers = values_of(tensor, elements);
+  if (plugin == "histograms") {
+    if (!match.rule || match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
+      throw Unreadable("a histogram of buckets, which gives neither a mean nor the load of each expert");
+    to.numbers = counts_of(buckets_of(shape, to.numbers));
+    shape = {to.numbers.size()};
   }
-}
-
-void Run::take(const pb::Event& event, const pb::Summary::Value& value) {
-  const std::string& name = value.tag().empty() ? value.node_name() : value.tag();
-  Tag& tag = tagged_.find(name, records_);
-  const std::string& plugin = plugin_of(name, value);
-  if (!tag.shown) return count(event, value, tag, plugin);
-  try {
-    take(event, value, tag, plugin);
-  } catch (const Unreadable& unreadable) {
-    AccountBook::leave_out(tag.counts, unreadable.what());
-    throw;
-  }
-}
-
-void Run::take(const pb::Event& event, const pb::Summary::Value& value, Tag& tag, const std::string& plugin) {
-  Values found;
-  if (value.has_histo())
-    found = of_histogram(value.histo(), tag.match);
-  else if (value.has_tensor())
-    found = of_tensor(value.tensor(), plugin, tag.match);
-  else if (value.has_simple_value())
-    found.values = {static_cast<double>(value.simple_value())};
-  else
-    throw Unreadable("neither a number nor a histogram nor a tensor");
-  tagged_.take(event.step(), event.wall_time(), tag, std::move(found.shape), std::move(found.values));
+  std::erase(shape, std::size_t{1});
+  to.is_list = !shape.empty();
+  if (shape.size() > 2)
+    throw Unreadable("a tensor of " + std::to_string(shape.size()) + " dimensions, not layers by experts");
+  if (shape.size() == 2) to.rows.assign(shape[0], shape[1]);
 }
 
 // Returns the event files of each folder; a folder is a run.
@@ -337,28 +311,34 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
   ImportOptions chosen = options;
   chosen.most_runs = SIZE_MAX;  // folders without a known tag, such as those of hyperparameters, are not runs
   check_choice(path, names, chosen);
-  Imported imported;
-  imported.bad = BadLines("record");
+  LogRuns runs(path, options, true, "record");
   Progress progress(by_folder, options);
-  std::deque<TagMap> maps;  // the book refers to their rules
-  AccountBook book;
+  std::deque<TagMap> maps;  // the runs refer to their rules
+  std::int64_t records = 0;
+  int shown = 0;
   for (const auto& [folder, files] : by_folder) {
     const std::string name = name_of(folder);
     if (!is_wanted(options, name)) continue;
-    Run run(maps.emplace_back(TagMap::of_log(options, folder.string())), book, folder.string());
+    RunBuilder& run = runs.run(name, &maps.emplace_back(TagMap::of_log(options, folder.string())));
+    EventReader reader(run);
     for (const fs::path& file : files) {
-      const std::string bytes = bytes_of_event_file(file, files.size() > 1, imported.bad);
+      BadLines& bad = runs.context().bad;
+      const std::string bytes = bytes_of_event_file(file, files.size() > 1, bad);
       const std::string label = files.size() > 1 ? "of " + file.filename().string() + ": " : "";
-      run.read_file(bytes, label, imported.bad, [&](std::size_t unread) { return progress(bytes.size() - unread); });
+      reader.read_file(bytes, label, bad, [&](std::size_t unread) { return progress(bytes.size() - unread); });
       progress.add(bytes.size());
-      if (run.cancelled()) return {};
+      if (reader.cancelled()) return {};
     }
-    imported.lines += run.records();
-    if (!run.tagged().understood()) continue;
-    if (imported.runs.size() == options.most_runs) throw TooManyRuns(path, names, options.most_runs);
-    run.tagged().add_to(imported, name, path, options, nlohmann::json());
+    records += reader.records();
+    if (run.has_steps() && static_cast<std::size_t>(shown) == options.most_runs)
+      throw TooManyRuns(path, names, options.most_runs);
+    runs.end(run);
+    shown += run.has_steps();
   }
-  return finished(std::move(imported), path, book, options);
+  Imported imported = runs.finish();
+  imported.lines = records;
+  if (options.progress) options.progress(1);
+  return imported;
 }
 
 }  // namespace moescope

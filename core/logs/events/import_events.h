@@ -3,7 +3,7 @@
 //
 // A path is one event file, or a folder. The folder and each folder below it is a run if it has event files. The files
 // of a run are read in the order of their names, which begin with their time. A record with a wrong checksum is counted
-// and skipped. After a damaged header the rest of the file cannot be read, which is counted as well. tagged_run.h
+// and skipped. After a damaged header the rest of the file cannot be read, which is counted as well. run_builder.h
 // describes repeated steps and loads.
 //
 // Fields of the format (tensorflow/tensorboard, tensorboard/compat/proto/event.proto and summary.proto), and whether

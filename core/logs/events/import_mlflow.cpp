@@ -14,8 +14,8 @@
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/logs/events/import_trackio.h"
-#include "core/logs/events/tagged_run.h"
 #include "core/logs/run_choice.h"
+#include "core/logs/runs/log_runs.h"
 
 namespace moescope {
 
@@ -33,9 +33,14 @@ struct LoggedValue {
 };
 
 // Throws Unreadable if the value cannot be used.
-void take_value(TaggedRun& run, Tag& tag, const LoggedValue& value) {
+void take_value(RunBuilder& run, std::string_view key, std::int64_t place, const LoggedValue& value) {
   if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
-  run.take(value.step, value.wall_s, tag, {}, {value.value});
+  LogRecord record;
+  record.place = place;
+  record.step = value.step;
+  record.wall_s = value.wall_s;
+  record.add(key, value.value);
+  run.take(record);
 }
 
 template <class Number>
@@ -96,79 +101,80 @@ std::string name_of(const fs::path& folder) {
   return folder.filename().string();
 }
 
-// One line of a file in metrics/.
-struct FolderValue {
-  std::size_t tag = 0;  // index among the known tags
-  std::int64_t line = 0;
-  LoggedValue value;
-};
-
 // Merges the files of all keys by time, because each key has its own file.
 class FolderValues {
  public:
-  FolderValues(TaggedRun& run, Imported& imported) : run_(&run), imported_(&imported) {}
+  FolderValues(RunBuilder& run, BadLines& bad) : run_(&run), bad_(&bad) {}
 
   void read(const std::string& key, const fs::path& path) {
-    Tag& tag = run_->find(key);
-    tags_.push_back(&tag);
+    keys_.push_back(key);
     InputFile file(path.string());
     std::int64_t number = 0;
     for (std::string line; file.read_line(line, kLongestMetricLine);) {
-      ++number, ++imported_->lines;
       run_->has_read(line.size() + 1);
+      ++number, ++lines_;
       try {
-        const LoggedValue value = value_of(line);
-        if (tag.shown)
-          values_.push_back({tags_.size() - 1, number, value});
-        else
-          TaggedRun::count(tag, value.step, {}, {value.value});
+        values_.push_back({keys_.size() - 1, number, value_of(line)});
       } catch (const Unreadable& unreadable) {
-        report(tags_.size() - 1, number, unreadable.what());
+        report(keys_.size() - 1, number, unreadable.what());
       }
     }
   }
   void give() {
-    std::ranges::stable_sort(values_, {}, [](const FolderValue& folder_value) {
-      return std::pair(folder_value.value.wall_s, folder_value.line);
-    });
-    for (const FolderValue& folder_value : values_) {
+    std::ranges::stable_sort(values_, {},
+                             [](const KeyValue& value) { return std::pair(value.value.wall_s, value.line); });
+    for (const KeyValue& value : values_) {
       try {
-        take_value(*run_, *tags_[folder_value.tag], folder_value.value);
+        take_value(*run_, keys_[value.key], value.line, value.value);
       } catch (const Unreadable& unreadable) {
-        report(folder_value.tag, folder_value.line, unreadable.what());
+        report(value.key, value.line, unreadable.what());
       }
     }
   }
+  std::int64_t lines() const { return lines_; }
 
  private:
-  void report(std::size_t tag, std::int64_t line, const char* reason) {
-    imported_->bad.add(line, "of metrics/" + printable(tags_[tag]->name) + ": " + reason);
+  struct KeyValue {
+    std::size_t key = 0;  // index in keys_
+    std::int64_t line = 0;
+    LoggedValue value;
+  };
+  void report(std::size_t key, std::int64_t line, const char* reason) {
+    bad_->add(line, "of metrics/" + printable(keys_[key]) + ": " + reason);
   }
-  TaggedRun* run_;
-  Imported* imported_;
-  std::vector<Tag*> tags_;
-  std::vector<FolderValue> values_;
+  RunBuilder* run_;
+  BadLines* bad_;
+  std::vector<std::string> keys_;
+  std::vector<KeyValue> values_;
+  std::int64_t lines_ = 0;
 };
 
-Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportOptions& options) {
-  Imported imported;
-  AccountBook book;
-  TaggedRun run(tags, book, folder.string());
-  FolderValues values(run, imported);
+// Ends the log of all runs.
+Imported finished(LogRuns& runs, std::int64_t lines, const ImportOptions& options) {
+  Imported imported = runs.finish();
+  imported.lines = lines;
+  if (options.progress) options.progress(1);
+  return imported;
+}
+
+Imported import_folder(const fs::path& folder, const ImportOptions& options) {
+  const std::string name = name_of(folder);
+  LogRuns runs(folder.string(), options, true, "line");
+  RunBuilder& run = runs.run(name);
+  FolderValues values(run, runs.context().bad);
   const auto metrics = keys_in(folder, "metrics");
   for (std::size_t i = 0; i < metrics.size(); ++i) {
-    if (options.progress && !options.progress(i / static_cast<double>(metrics.size()))) return {};
+    if (options.progress && !options.progress(static_cast<double>(i) / metrics.size())) return {};
     values.read(metrics[i].first, metrics[i].second);
   }
   values.give();
-  if (!run.understood()) throw no_known_tags(folder.string(), book, imported.bad);
-  nlohmann::json settings = nlohmann::json::object();
+  nlohmann::json settings;
   for (const auto& [key, path] : keys_in(folder, "params"))
     settings[key] = text_of(folder, path.lexically_relative(folder));
-  const std::string name = name_of(folder);
-  check_choice(folder.string(), {name}, options);
-  run.add_to(imported, name, folder.string(), options, settings);
-  return finished(std::move(imported), folder.string(), book, options);
+  run.stated.settings = json_text(settings);
+  if (run.has_steps()) check_choice(folder.string(), {name}, options);
+  runs.end(run);
+  return finished(runs, values.lines(), options);
 }
 
 struct DatabaseRun {
@@ -188,25 +194,23 @@ std::vector<DatabaseRun> runs_in(Connection& database) {
   return runs;
 }
 
-bool has_known_key(Connection& database, const TagMap& tags, const std::string& id, AccountBook& book) {
+bool has_known_key(Connection& database, const std::string& id, RunBuilder& run) {
   Statement keys(database, "SELECT DISTINCT key FROM metrics WHERE run_uuid = ?");
   keys.bind(id);
-  TaggedRun run(tags, book, {});
   bool known = false;
-  while (keys.next()) known |= run.find(keys.get_text("a key")).shown;
+  while (keys.next()) known |= run.is_known(keys.get_text("a key"));
   return known;
 }
 
 // Reads the metrics of a run in the order in which they were logged.
-void read_metrics(Connection& database, const std::string& id, TaggedRun& run, Imported& imported) {
+void read_metrics(Connection& database, const std::string& id, RunBuilder& run, BadLines& bad, std::int64_t& lines) {
   Statement rows(
       database, "SELECT key, timestamp, is_nan, value, step FROM metrics WHERE run_uuid = ? ORDER BY timestamp, rowid");
   rows.bind(id);
   while (rows.next()) {
-    ++imported.lines;
+    ++lines;
     const std::string key = rows.get_text("a key");
     run.has_read(key.size() + sizeof(LoggedValue));
-    Tag& tag = run.find(key);
     try {
       LoggedValue value;
       std::int64_t ms = 0;
@@ -216,35 +220,30 @@ void read_metrics(Connection& database, const std::string& id, TaggedRun& run, I
       if (!rows.get_number(value.value) && !is_nan) throw Unreadable("value: not a number");
       if (is_nan) value.value = std::nan("");
       if (!rows.get_whole(value.step)) throw Unreadable("step: not a whole number");
-      if (tag.shown)
-        take_value(run, tag, value);
-      else
-        TaggedRun::count(tag, value.step, {}, {value.value});
+      take_value(run, key, lines, value);
     } catch (const Unreadable& unreadable) {
-      imported.bad.add(imported.lines, printable(key) + ": " + unreadable.what());
+      bad.add(lines, printable(key) + ": " + unreadable.what());
     }
   }
 }
 
-nlohmann::json params_of(Connection& database, const std::string& id) {
-  nlohmann::json settings = nlohmann::json::object();
+std::string params_of(Connection& database, const std::string& id) {
+  nlohmann::json settings;
   Statement params(database, "SELECT key, value FROM params WHERE run_uuid = ?");
   params.bind(id);
   while (params.next()) {
     const std::string key = params.get_text("a key");
     settings[key] = params.get_text("a value", kMaxParamBytes);
   }
-  return settings;
+  return json_text(settings);
 }
 
-Imported read_database(Connection& database, const TagMap& tags, const ImportOptions& options) {
+Imported read_database(Connection& database, const ImportOptions& options) {
   const std::string& path = database.path();
-  Imported imported;
-  imported.bad = BadLines("row");
-  AccountBook book, of_all_runs;
+  LogRuns log(path, options, true, "row"), all_runs(path, options, true, "row");
   std::vector<DatabaseRun> runs = runs_in(database);
-  std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, tags, run.id, of_all_runs); });
-  if (runs.empty()) throw no_known_tags(path, of_all_runs, imported.bad);
+  std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, run.id, all_runs.run(run.name)); });
+  if (runs.empty()) return all_runs.finish();  // refuses it
   ImportOptions chosen = options;
   for (std::string& chosen_run : chosen.only)
     for (const DatabaseRun& run : runs)
@@ -252,16 +251,18 @@ Imported read_database(Connection& database, const TagMap& tags, const ImportOpt
   std::vector<std::string> names;
   for (const DatabaseRun& run : runs) names.push_back(run.name);
   check_choice(path, names, chosen);
+  std::int64_t lines = 0;
   for (const auto& [id, name] : runs) {
     if (!is_wanted(chosen, name)) continue;
-    TaggedRun run(tags, book, path);
-    read_metrics(database, id, run, imported);
-    if (run.understood()) run.add_to(imported, name, path, options, params_of(database, id));
+    RunBuilder& run = log.run(name);
+    read_metrics(database, id, run, log.context().bad, lines);
+    run.stated.settings = params_of(database, id);
+    log.end(run);
   }
-  return finished(std::move(imported), path, book, options);
+  return finished(log, lines, options);
 }
 
-Imported import_database(const std::string& path, const TagMap& tags, const ImportOptions& options) {
+Imported import_database(const std::string& path, const ImportOptions& options) {
   Connection database(path, SQLITE_OPEN_READONLY);
   bool cancelled = false;
   if (options.progress)
@@ -270,10 +271,9 @@ Imported import_database(const std::string& path, const TagMap& tags, const Impo
       return !cancelled;
     });
   try {
-    return is_trackio(database) ? import_trackio(database, options) : read_database(database, tags, options);
+    return is_trackio(database) ? import_trackio(database, options) : read_database(database, options);
   } catch (const TooManyRuns&) {
     throw;
-
   } catch (const std::runtime_error&) {
     if (cancelled) return {};
     throw;
@@ -288,8 +288,7 @@ bool is_mlflow_run(const fs::path& folder) {
 }
 
 Imported import_mlflow(const std::string& path, const ImportOptions& options) {
-  const TagMap tags = TagMap::of_log(options, path);
-  return fs::is_directory(path) ? import_folder(path, tags, options) : import_database(path, tags, options);
+  return fs::is_directory(path) ? import_folder(path, options) : import_database(path, options);
 }
 
 }  // namespace moescope

@@ -6,7 +6,6 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/log_reader.h"
-#include "core/logs/run_choice.h"
 
 namespace moescope {
 
@@ -56,14 +55,7 @@ Imported import_trackio(Connection& database, const ImportOptions& options) {
     else
       read_object(run, ",\"step\":" + std::to_string(step), rows.get_text("metrics", kLongestRow), reader);
   }
-  Imported imported = reader.finish();
-  if (!reader.run_names().empty()) check_choice(database.path(), reader.run_names(), options);
-  if (imported.runs.empty())
-    throw RefusedLog(database.path(), "holds no training step" + reader.bad().first_reason(),
-                     std::move(imported.account));
-  if (const std::string refusal = reader.refusal(); !refusal.empty())
-    throw RefusedLog(database.path(), refusal, std::move(imported.account));
-  return imported;
+  return reader.finish();
 }
 
 }  // namespace moescope

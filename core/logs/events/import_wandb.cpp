@@ -17,8 +17,8 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/logs/events/expert_buckets.h"
-#include "core/logs/events/tagged_run.h"
 #include "core/logs/events/wandb_log.h"
+#include "core/logs/lines/json_record.h"
 #include "core/logs/run_choice.h"
 #include "wandb.pb.h"
 
@@ -73,109 +73,59 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{8} << 30;
 constexpr double kMaxStep = 1e15;
 constexpr std::int64_t kRecordsBetweenProgress = 256;
-constexpr int kDeepestKey = 8;  // nesting of objects
-
-// The values of one key at one step and their shape: [] for one value, [E] or [L][E].
-struct Values {
-  std::vector<std::size_t> shape;
-  std::vector<double> values;
-};
-
-// Reads a number. NaN and Infinity are strings.
-double number_in(JsonValue value) {
-  double number = 0;
-  return value.get(number) == simdjson::SUCCESS ? number : static_cast<double>(to_float(value, "value"));
-}
-
-void add(JsonValue value, std::size_t depth, Values& to) {
-  if (!value.is_array()) {
-    if (depth != to.shape.size()) throw Unreadable("lists of different depth");
-    to.values.push_back(number_in(value));
-    return;
-  }
-  const JsonList list = list_of(value, "value", 0, "");
-  if (depth == to.shape.size()) to.shape.push_back(list.size());
-  if (depth > 1) throw Unreadable("lists deeper than layers and experts");
-  if (list.size() != to.shape[depth]) throw Unreadable("lists of different length");
-  if (to.values.size() + list.size() > kMaxImportedLoads) throw Unreadable("too many values");
-  for (const JsonValue item : list) add(item, depth + 1, to);
-}
 
 std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
   std::vector<double> numbers;
   const JsonValue* list = fields.find(key);
   if (!list) throw Unreadable(std::string(key) + ": is missing");
-  for (const JsonValue item : list_of(*list, key, 0, "")) numbers.push_back(number_in(item));
+  for (const JsonValue item : list_of(*list, key, 0, "")) numbers.push_back(to_number(item).value_or(std::nan("")));
   return numbers;
 }
 
 // Reads a wandb.Histogram. It has one more limit (`bins`) than counts (`values`).
-Values loads_of_object(const JsonFields& object, const TagMatch& match) {
+std::vector<double> loads_of_object(const JsonFields& object, const TagMatch* match) {
   const JsonValue* type = object.find("_type");
   if (!type || to_text(*type, "_type") != "histogram") throw Unreadable("neither a number nor a list nor a histogram");
-  if (!match.rule || match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
+  if (!match || match->rule->means != TagMeaning::tokens_per_expert || match->expert >= 0)
     throw Unreadable("a histogram, which does not give the load of each expert");
   const std::vector<double> limits = numbers_of(object, "bins"), counts = numbers_of(object, "values");
   if (limits.size() != counts.size() + 1) throw Unreadable("histogram: buckets without limits");
   std::vector<ExpertBucket> buckets;
   for (std::size_t i = 0; i < counts.size(); ++i)
     buckets.push_back(bucket_between(limits[i], limits[i + 1], counts[i], i + 1 == counts.size()));
-  return {{}, counts_of(buckets)};
+  return counts_of(buckets);
 }
 
-using HistoryRow = std::map<std::string, std::string>;  // JSON by key
-
-// Adds a key for each member of an object. Objects with a `_type`, which W&B made of other values, stay whole.
-void add_keys(const std::string& key, JsonValue value, int depth, HistoryRow& row) {
-  simdjson::dom::object object;
-  const bool is_object = value.get(object) == simdjson::SUCCESS;
-  if (!is_object || depth == kDeepestKey || object["_type"].error() == simdjson::SUCCESS) {
-    row[key] = simdjson::minify(value);
-    return;
-  }
-  for (const auto& [name, item] : object) add_keys(key + "." + std::string(name), item, depth + 1, row);
-}
-
-// Parses the values of the history, which are JSON texts.
-class HistoryValues {
+// Takes rows of the history apart, whose values are JSON texts.
+class HistoryRows {
  public:
-  HistoryRow row_of(const wandb::History& history) {
-    HistoryRow row;
-    for (const wandb::Item& item : history.item()) {
-      const std::string key = key_of(item);
-      try {
-        if (item.value_json().starts_with('{'))
-          add_keys(key, value_of(item.value_json()), 0, row);
-        else
-          row[key] = item.value_json();
-      } catch (const Unreadable&) {
-        row[key] = item.value_json();  // reported when the value is used
-      }
-    }
-    return row;
-  }
-  Values parsed(const std::string& json, const TagMatch& match) {
-    const JsonValue value = value_of(json);
-    if (value.is_object()) return loads_of_object(fields_of(value, "value"), match);
-    Values values;
-    add(value, 0, values);
-    if (values.values.empty()) throw Unreadable("an empty list");
-    return values;
-  }
-  double number(const std::string& json) { return number_in(value_of(json)); }
-  // Returns nullopt if the value is not a whole number from 0 on.
-  std::optional<std::int64_t> step(const std::string& json) {
-    try {
-      return to_count(value_of(json), "_step", kMaxStep);
-    } catch (const Unreadable&) {
-      return std::nullopt;
-    }
+  explicit HistoryRows(LogRuns& runs) : runs_(&runs), json_(runs) {}
+  LogRecord record_of(const wandb::History& history) {
+    LogRecord record;
+    for (const wandb::Item& item : history.item()) add(record.keep(key_of(item)), item.value_json(), record);
+    return record;
   }
 
  private:
-  // The returned value is valid until the next call.
-  JsonValue value_of(const std::string& json) { return *lines_.parse("{\"value\":" + json + "}").find("value"); }
+  // Objects with a `_type`, which W&B made of other values, stay whole.
+  void add(std::string_view key, const std::string& json, LogRecord& record) {
+    const std::size_t before = record.values.size();
+    try {
+      const JsonValue value = *lines_.parse("{\"value\":" + json + "}").find("value");
+      simdjson::dom::object object;
+      if (value.get(object) != simdjson::SUCCESS || object["_type"].error() != simdjson::SUCCESS)
+        return json_.add(key, value, record);
+      NamedValue& loads = record.add(key);
+      loads.is_list = true;
+      loads.numbers = loads_of_object(JsonFields(object), runs_->find(key));
+    } catch (const Unreadable& unreadable) {
+      record.values.resize(before);
+      record.add(key).problem = record.keep(unreadable.what());
+    }
+  }
 
+  LogRuns* runs_;
+  JsonRecords json_;
   JsonLines lines_;
 };
 
@@ -201,7 +151,7 @@ std::string WandbHead::main_axis() const {
 
 class HeadReader {
  public:
-  HeadReader(const TagMap& tags, WandbHead& head) : tags_(&tags), head_(&head) {}
+  HeadReader(LogRuns& runs, WandbHead& head) : runs_(&runs), rows_(runs), head_(&head) {}
   void take(const wandb::Record& record) {
     if (record.has_metric()) head_->axes.define(record.metric());
     if (record.has_config()) settle(record.config());
@@ -218,53 +168,51 @@ class HeadReader {
     for (const wandb::Item& item : config.remove()) head_->config.erase(key_of(item));
   }
   void look_at(const wandb::History& history) {
-    for (const auto& [key, json] : values_.row_of(history)) {
-      if (head_->axes.is_axis(key) && !values_.step(json)) head_->fractional_axes.insert(key);
-      if (!seen_.insert(key).second) continue;
-      const auto match = tags_->find(key);
+    for (const NamedValue& value : rows_.record_of(history).values) {
+      const std::string key(value.name);
+      if (head_->axes.is_axis(key) && !step_number(value)) head_->fractional_axes.insert(key);
+      if (!known_.insert(key).second) continue;
+      const TagMatch* match = runs_->find(key);
       if (!match) continue;
       head_->keys.insert(key);
       if (head_->loss_key.empty() && match->rule->step == &TelemetryFrame::ce_loss) head_->loss_key = key;
     }
   }
-  const TagMap* tags_;
+  LogRuns* runs_;
+  HistoryRows rows_;
   WandbHead* head_;
-  HistoryValues values_;
-  std::set<std::string> seen_;
+  std::set<std::string> known_;
 };
 
 // Reads the rows of the history of all parts of a run, in their order.
 class WandbRows {
  public:
-  WandbRows(const TagMap& tags, AccountBook& book, const std::string& source, const WandbHead& head)
-      : tagged_(tags, book, source), run_id_(head.run_id), axis_(head.main_axis()) {
+  WandbRows(LogRuns& runs, RunBuilder& run, const WandbHead& head)
+      : rows_(runs), run_(&run), run_id_(head.run_id), axis_(head.main_axis()) {
     if (head.fractional_axes.contains(axis_))
-      tagged_.note("Steps are calls of log(): " + std::exchange(axis_, {}) +
-                   ", the step metric of the run, is not a whole number everywhere");
+      run_->note("Steps are calls of log(): " + std::exchange(axis_, {}) +
+                 ", the step metric of the run, is not a whole number everywhere");
     else if (!axis_.empty())
-      tagged_.note("Steps are the values of " + axis_ + ", the step metric of the run");
+      run_->note("Steps are the values of " + axis_ + ", the step metric of the run");
   }
   // Reads all values that can be read before it throws Unreadable for another one.
-  void take(const wandb::Record& record) {
+  void take(const wandb::Record& record, std::size_t size) {
+    ++records_;
+    run_->has_read(size);
     if (record.has_run()) begin_part(record.run());
     if (record.has_history()) take(record.history());
   }
-  TaggedRun& tagged() { return tagged_; }
 
  private:
   void begin_part(const wandb::Run& run);
   void take(const wandb::History& history);
   // Returns nullopt if the axis has no value yet.
-  std::optional<std::int64_t> step_of(const wandb::History& history, const std::string* of_row,
-                                      const std::string* on_axis);
-  double wall_of(const std::string* timestamp, const std::string* runtime);
-  Values parsed(const std::string& json, const Tag& tag);
-  void count(const std::string& json, const Tag& tag, std::int64_t step);
+  std::optional<std::int64_t> step_of(const wandb::History& history, const LogRecord& record);
 
-  HistoryValues values_;
-  TaggedRun tagged_;
+  HistoryRows rows_;
+  RunBuilder* run_;
   std::string run_id_, axis_;
-  std::int64_t last_row_ = -1;
+  std::int64_t last_row_ = -1, records_ = 0;
   std::optional<std::int64_t> last_step_;
 };
 
@@ -273,78 +221,41 @@ void WandbRows::begin_part(const wandb::Run& run) {
   const wandb::BranchPoint& from = run.branch_point();
   const bool rewound = from.run() == run_id_ && !run_id_.empty() && from.metric() == "_step" && axis_.empty();
   if (rewound && from.value() >= 0 && from.value() < kMaxStep)
-    tagged_.go_back_to(static_cast<std::int64_t>(from.value()) + 1);
+    run_->go_back_to(static_cast<std::int64_t>(from.value()) + 1);
 }
 
-std::optional<std::int64_t> WandbRows::step_of(const wandb::History& history, const std::string* of_row,
-                                               const std::string* on_axis) {
+std::optional<std::int64_t> WandbRows::step_of(const wandb::History& history, const LogRecord& record) {
   std::optional<std::int64_t> row = last_row_ + 1;
-  if (of_row)
-    row = values_.step(*of_row);
+  if (const NamedValue* of_row = find_value(record, "_step"))
+    row = step_number(*of_row);
   else if (history.has_step())
     row = history.step().num();
   if (!row || *row < 0 || *row > kMaxStep) throw Unreadable("_step: not a whole number from 0 on");
   last_row_ = *row;
   if (axis_.empty()) return last_step_ = *row;
-  if (const auto step = on_axis ? values_.step(*on_axis) : std::nullopt) last_step_ = *step;
+  const NamedValue* on_axis = find_value(record, axis_);
+  if (const auto step = on_axis ? step_number(*on_axis) : std::nullopt) last_step_ = *step;
   return last_step_;
 }
 
-double WandbRows::wall_of(const std::string* timestamp, const std::string* runtime) {
-  for (const std::string* json : {timestamp, runtime})
-    if (json) return values_.number(*json);
-  return 0;
-}
-
-Values WandbRows::parsed(const std::string& json, const Tag& tag) {
-  try {
-    return values_.parsed(json, tag.match);
-  } catch (const Unreadable& unreadable) {
-    AccountBook::leave_out(tag.counts, unreadable.what());
-    throw;
-  }
-}
-
-// Counts a value that is not shown, for the account.
-void WandbRows::count(const std::string& json, const Tag& tag, std::int64_t step) {
-  try {
-    const Values values = values_.parsed(json, tag.match);
-    TaggedRun::count(tag, step, values.shape, values.values);
-  } catch (const Unreadable& unreadable) {
-    AccountBook::take_text(tag.counts, step, json);
-    if (json.starts_with('{')) AccountBook::leave_out(tag.counts, unreadable.what());
-  }
-}
-
 void WandbRows::take(const wandb::History& history) {
-  const HistoryRow row = values_.row_of(history);
-  const auto json_of = [&](const std::string& key) -> const std::string* {
-    const auto found = row.find(key);
-    return found == row.end() ? nullptr : &found->second;
-  };
-  const auto step = step_of(history, json_of("_step"), json_of(axis_));
-  const double wall = wall_of(json_of("_timestamp"), json_of("_runtime"));
-  std::string problem;
-  for (const auto& [key, json] : row) {
-    if (key.starts_with('_')) continue;
-    try {
-      Tag& tag = tagged_.find(key);
-      if (!tag.shown) {
-        count(json, tag, step.value_or(-1));
-        continue;
-      }
-      if (!step) throw Unreadable("comes before the first value of " + axis_);
-      Values values = parsed(json, tag);
-      tagged_.take(*step, wall, tag, std::move(values.shape), std::move(values.values));
-    } catch (const Unreadable& unreadable) {  // the other values of the step are read
-      problem = printable(key.substr(0, 200)) + ": " + unreadable.what();
-    }
-  }
-  if (!problem.empty()) throw Unreadable("history: " + problem);
+  LogRecord record = rows_.record_of(history);
+  record.place = records_;
+  record.step = step_of(history, record);
+  for (const char* key : {"_runtime", "_timestamp"})
+    if (const NamedValue* time = find_value(record, key); time && is_number(*time)) record.wall_s = time->numbers[0];
+  std::erase_if(record.values, [](const NamedValue& value) { return value.name.starts_with('_'); });
+  if (record.step) return run_->take(record);
+  run_->count(record);
+  for (const NamedValue& value : record.values)
+    if (run_->is_known(value.name))
+      throw Unreadable(printable(std::string(value.name.substr(0, 200))) + ": comes before the first value of " +
+                       axis_);
 }
 
-nlohmann::json settings_of(const WandbHead& head) {
-  nlohmann::json settings = nlohmann::json::object();
+// Returns a JSON object; empty if there are no settings.
+std::string settings_of(const WandbHead& head) {
+  nlohmann::json settings;
   for (const auto& [key, text] : head.config) {
     if (key.starts_with("_wandb")) continue;  // settings of the library
     try {
@@ -353,7 +264,7 @@ nlohmann::json settings_of(const WandbHead& head) {
       settings[key] = text;
     }
   }
-  return settings;
+  return json_text(settings);
 }
 
 std::string wandb_bytes(const std::string& path) {
@@ -426,24 +337,26 @@ std::vector<std::vector<std::string>> runs_at(const std::string& path) {
 // All parts of a run, read as one file.
 class WandbRun {
  public:
-  WandbRun(std::vector<std::string> files, const TagMap& tags, AccountBook& book)
-      : files_(std::move(files)), tags_(&tags), book_(&book) {}
+  WandbRun(std::vector<std::string> files, LogRuns& runs) : files_(std::move(files)), runs_(&runs) {}
 
   // Returns false if cancelled. Does not count bad records, because read_rows() counts them.
   bool read_head(const std::function<bool(double)>& progress) {
     BadLines second_bad("record");
-    HeadReader reader(*tags_, head_);
+    HeadReader reader(*runs_, head_);
     return read(second_bad, 0, progress, [&](const wandb::Record& record, std::size_t) { reader.take(record); });
   }
-  bool read_rows(BadLines& bad, const std::function<bool(double)>& progress) {
-    rows_ = std::make_unique<WandbRows>(*tags_, *book_, files_.front(), head_);
+  bool read_rows(const std::string& name, const std::function<bool(double)>& progress) {
+    RunBuilder& run = runs_->run(name);
+    run.stated.settings = settings_of(head_);
+    run.stated.info.source = files_.front();
+    WandbRows rows(*runs_, run, head_);
     if (files_.size() > 1)
-      rows_->tagged().note("The run has " + std::to_string(files_.size()) + " parts, of which the first is " +
-                           fs::path(files_.front()).parent_path().filename().string());
-    return read(bad, 0.5, progress, [&](const wandb::Record& record, std::size_t size) {
-      rows_->tagged().has_read(size);
-      rows_->take(record);
-    });
+      run.note("The run has " + std::to_string(files_.size()) + " parts, of which the first is " +
+               fs::path(files_.front()).parent_path().filename().string());
+    const bool is_whole = read(runs_->context().bad, 0.5, progress,
+                               [&](const wandb::Record& record, std::size_t size) { rows.take(record, size); });
+    if (is_whole) runs_->end(run);
+    return is_whole;
   }
   std::string name() const {
     const std::string name = !head_.name.empty() ? head_.name : fs::path(files_.front()).stem().string();
@@ -451,10 +364,6 @@ class WandbRun {
   }
   const std::string& run_id() const { return head_.run_id; }
   std::int64_t records() const { return records_; }
-  TaggedRun& tagged() { return rows_->tagged(); }
-  void add_to(Imported& imported, const std::string& name, const ImportOptions& options) {
-    tagged().add_to(imported, name, files_.front(), options, settings_of(head_));
-  }
 
  private:
   template <class Take>
@@ -475,10 +384,8 @@ class WandbRun {
     return !stopped;
   }
   std::vector<std::string> files_;
-  const TagMap* tags_;
-  AccountBook* book_;
+  LogRuns* runs_;
   WandbHead head_;
-  std::unique_ptr<WandbRows> rows_;
   std::int64_t records_ = 0;
 };
 
@@ -503,10 +410,9 @@ bool holds_wandb_runs(const std::string& folder) {
 }
 
 Imported import_wandb(const std::string& path, const ImportOptions& options) {
-  const TagMap tags = TagMap::of_log(options, path);
-  AccountBook book;
+  LogRuns log(path, options, true, "record");
   std::vector<WandbRun> runs;
-  for (auto& files : runs_at(path)) runs.emplace_back(std::move(files), tags, book);
+  for (auto& files : runs_at(path)) runs.emplace_back(std::move(files), log);
   const auto share = [&](double of_run, std::size_t i) {
     return !options.progress || options.progress((i + of_run) / runs.size());
   };
@@ -517,15 +423,16 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
     names.push_back(twice ? runs[i].name() + " (" + runs[i].run_id() + ")" : runs[i].name());
   }
   check_choice(path, names, options);
-  Imported imported;
-  imported.bad = BadLines("record");
+  std::int64_t records = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!is_wanted(options, names[i])) continue;
-    if (!runs[i].read_rows(imported.bad, [&](double of_run) { return share(of_run, i); })) return {};
-    imported.lines += runs[i].records();
-    if (runs[i].tagged().understood()) runs[i].add_to(imported, names[i], options);
+    if (!runs[i].read_rows(names[i], [&](double of_run) { return share(of_run, i); })) return {};
+    records += runs[i].records();
   }
-  return finished(std::move(imported), path, book, options);
+  Imported imported = log.finish();
+  imported.lines = records;
+  if (options.progress) options.progress(1);
+  return imported;
 }
 
 }  // namespace moescope

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/files/unreadable.h"
+#include "core/logs/runs/run_builder.h"
 #include "wandb.pb.h"
 
 namespace moescope {
@@ -110,7 +110,7 @@ std::int64_t read_wandb(std::string_view bytes, BadLines& bad, const WandbHandle
       if (!problem.empty()) throw Unreadable(problem);
       if (!handler(parsed, record->size(), records.left())) break;
     } catch (const Unreadable& unreadable) {
-      bad.add(number, unreadable.what());
+      bad.add(number, unreadable.what(), is_in_part(unreadable));
     }
   }
   return number;

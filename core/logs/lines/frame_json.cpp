@@ -21,17 +21,6 @@ constexpr double kMaxRanks = 4096;
 constexpr std::size_t kMaxStepBytes = std::size_t{256} << 20, kBytesOfAnyLine = std::size_t{4} << 20, kBytesAByte = 64;
 constexpr std::size_t kMaxRows = 65535;  // rows of one kind in a frame; the recording's id has 16 bits for their index
 
-// Reads the figures of the step. In a line of one layer, "aux_loss" and "z_loss" are figures of the layer.
-void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
-  const bool of_layer = json.find("layer") != nullptr;
-  for (const auto& figure : kFrameFigures) {
-    const std::string_view name = figure.column;
-    if (of_layer && std::ranges::any_of(kRouterFigures, [&](const auto& figure) { return name == figure.column; }))
-      continue;
-    if (const JsonValue* found = json.find(name)) frame.*figure.member = to_float(*found, figure.column);
-  }
-}
-
 // Reads a list of objects, if the line has one: each object by read(fields, row).
 template <class Row, class Read>
 void get_rows(const JsonFields& json, const char* key, std::vector<Row>& rows, LineBudget& budget, Read read) {
@@ -272,6 +261,24 @@ void read_phases(const JsonFields& json, TelemetryFrame& frame) {
   }
 }
 
+void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) {
+  const JsonValue* table = member(json, {"domain_expert"});
+  if (!table || info.domains.empty() || info.n_experts == 0) return;
+  const JsonFields by_domain = fields_of(*table, "domain_expert", "not an object of lists");
+  SpecialisationFrame special;
+  const JsonValue* layer = member(json, {"domain_expert_layer"});
+  if (!layer) throw Unreadable("domain_expert without domain_expert_layer");
+  special.layer = to_index(*layer, "domain_expert_layer", 0, kLastImportedLayer);
+  special.experts = info.n_experts;
+  const std::size_t n_experts = info.n_experts;
+  for (const std::string& domain : info.domains) {
+    const JsonValue* found = by_domain.find(domain);
+    const auto counts = found ? to_counts(*found, "domain_expert", n_experts) : std::vector<std::uint32_t>(n_experts);
+    special.domain_DE.insert(special.domain_DE.end(), counts.begin(), counts.end());
+  }
+  frame.specialisation.push_back(std::move(special));
+}
+
 }  // namespace
 
 LineBudget::LineBudget(std::size_t line_bytes)
@@ -288,16 +295,8 @@ RouterFrame router_from_json(const JsonFields& json, const RunInfo& info, LineBu
   return router;
 }
 
-TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget,
-                               const RouterNames& names) {
-  TelemetryFrame frame;
-  const JsonValue* step = member(json, {"step"});
-  if (!step) throw Unreadable("no step");
-  frame.step = to_step(*step, 1e15);
-  // Values that the log does not have are missing, not 0.
-  frame.aux_loss = kNoValue;
-  frame.z_loss = kNoValue;
-  get_step_figures(json, frame);
+void add_own_values(const JsonFields& json, const RunInfo& info, LineBudget& budget, const RouterNames& names,
+                    TelemetryFrame& frame) {
   if (const JsonValue* wall = member(json, {"wall_s"}); wall && wall->is_number())
     frame.wall_s = wall->get_double().value_unsafe();
   if (const JsonValue* tokens = member(json, {"tokens"})) frame.tokens = to_count(*tokens, "tokens", 9e15);
@@ -316,7 +315,7 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
       });
     }
   });
-  return frame;
+  read_domains(json, info, frame);
 }
 
 int setting(const JsonFields& json, std::string_view key, int limit) {

@@ -18,12 +18,12 @@ class LineBudget {
   std::size_t left_;
 };
 
-// Reads a line with names of the table (line_names.h), except lists with an entry for each layer (step_fields.h).
-// Throws Unreadable if a value has the wrong kind or size. `info` gives the number of experts and domains. `names`
-// translates the names of an entry of "routers" into those of the table; empty: no translation.
+// Reads the rows of a step into `frame`, and its time and tokens. Throws Unreadable if a value has the wrong kind or
+// size. `info` gives the number of experts and domains. `names` translates the names of an entry of "routers" into
+// those of the table.
 using RouterNames = std::function<JsonFields(const JsonFields& entry)>;
-TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget,
-                               const RouterNames& names = {});
+void add_own_values(const JsonFields& json, const RunInfo& info, LineBudget& budget, const RouterNames& names,
+                    TelemetryFrame& frame);
 // Reads the router of one layer: an element of "routers", or a line with its own "layer".
 RouterFrame router_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget);
 // Returns a setting under any name that a program gives it (core/config/run_settings.h); 0 if there is none.

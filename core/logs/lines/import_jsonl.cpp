@@ -5,7 +5,6 @@
 
 #include "core/files/input_file.h"
 #include "core/files/text/text_encoding.h"
-#include "core/logs/run_choice.h"
 
 namespace moescope {
 
@@ -68,13 +67,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};
   }
   if (lines.holds_part()) lines.finish(reader);
-  Imported imported = reader.finish();
-  if (!reader.run_names().empty()) check_choice(path, reader.run_names(), options);
-  if (imported.runs.empty())
-    throw RefusedLog(path, "holds no training step" + reader.bad().first_reason(), std::move(imported.account));
-  if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
-    throw RefusedLog(path, refusal, std::move(imported.account));
-  return imported;
+  return reader.finish();
 }
 
 }  // namespace moescope

@@ -24,7 +24,7 @@
 // if a line does not have them. NaN and Infinity, as Python writes them, are values.
 //
 // Further lines of a step are joined to it; a repeated step is a restart (restart_rule.h). A line may have the name and
-// the value of one figure (split_step.h). If a line has "val" or "eval" under split, phase, mode, ..., its loss is that
+// the value of one figure. If a line has "val" or "eval" under split, phase, mode, ..., its loss is that
 // of a validation and its other values are not read; if it has "test" there, none of its values are read. A line that
 // cannot be read is skipped and counted with its number and the reason. If only the loads of a line cannot be read, it
 // is counted, too, but its figures are read. After the first step, a line without a step and without figures, such as

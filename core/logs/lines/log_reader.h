@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/files/text/json_values.h"
 #include "core/logs/import.h"
 
 namespace moescope {
@@ -18,13 +19,16 @@ class LogReader {
   ~LogReader();
   LogReader(LogReader&&) noexcept;
 
-  void read_line(std::string_view line);  // without its newline; never throws
-  void refuse_line(std::string why);      // counts a bad line that is not passed to read_line()
+  void read_line(std::string_view line);       // without its newline; never throws
+  void read_object(const JsonFields& object);  // reads an object as a line
+  void refuse_line(std::string why);           // counts a bad line that is not passed to read_line()
   // Adds the current step to its run even if further layers of it may follow, and the steps that are held until the
   // first load gives the number of layers. More lines may follow.
   void finish_step();
   std::shared_ptr<History> history() const;  // first run; nullptr before its first step
-  Imported finish();                         // calls finish_step() and returns the runs, lines and remarks
+  // Returns the runs, lines and remarks; to be called once, after the last line. Throws RefusedLog if there is no run,
+  // or if there is a refusal() and options.growing is not set; TooManyRuns.
+  Imported finish();
   std::vector<std::shared_ptr<History>> histories() const;
   std::vector<std::string> run_names() const;  // names of all runs with steps, also of those that were not read
   std::int64_t lines() const;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/files/text/json_text.h"
 #include "core/files/text/words.h"
 
 namespace moescope {
@@ -49,7 +48,7 @@ std::optional<std::string> without_groups(std::string_view text) {
 
 }  // namespace
 
-std::optional<std::string> json_number(std::string_view text) {
+std::optional<double> printed_number(std::string_view text) {
   text = trimmed(text, kBlanks);
   if (text.size() > kMaxDigits) return std::nullopt;
   const std::optional<std::string> plain = without_groups(text);
@@ -59,7 +58,7 @@ std::optional<std::string> json_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (digits.empty() || end != digits.data() + digits.size() || error != std::errc()) return std::nullopt;
-  return json_number(value);
+  return value;
 }
 
 bool may_have_decimal_comma(std::string_view text) {
@@ -73,11 +72,6 @@ bool is_like_number(std::string_view text) {
     return std::string_view("0123456789.,'_+-eE").find(c) != std::string_view::npos || (c & '\x80') != 0;
   };
   return begins && std::ranges::all_of(plain, is_of_number);
-}
-
-bool may_hold_number(JsonValue value) {
-  std::string_view text;
-  return holds_number(value) || (value.get(text) == simdjson::SUCCESS && is_like_number(text));
 }
 
 }  // namespace moescope

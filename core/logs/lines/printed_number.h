@@ -5,13 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "core/files/text/json_values.h"
-
 namespace moescope {
 
-// Returns a number as JSON: "+2.5", "1e-05", "nan", "-Infinity". Commas are dropped only between groups of three
+// Returns the number of a text: "+2.5", "1e-05", "nan", "-Infinity". Commas are dropped only between groups of three
 // digits: "72,914" is 72914. Returns nullopt for any other text, such as "3,5".
-std::optional<std::string> json_number(std::string_view text);
+std::optional<double> printed_number(std::string_view text);
 
 // True for "2,345", which is 2345 in groups of digits and 2.345 with a decimal comma. A second group or a decimal point
 // would tell.
@@ -20,6 +18,5 @@ bool may_have_decimal_comma(std::string_view text);
 // True for a text of digits, signs, separators and an exponent, whether or not it is a number: "3,5", "1.234,5",
 // "2026-07-17".
 bool is_like_number(std::string_view text);
-bool may_hold_number(JsonValue value);  // true for a number, and for a text that is_like_number()
 
 }  // namespace moescope

@@ -59,8 +59,8 @@ class DictReader {
     if (c == '\'' || c == '"') {
       std::string text;
       if (!read_string(text)) return false;
-      const auto number = may_have_decimal_comma(text) ? std::nullopt : json_number(text);
-      json_ += number ? *number : json_string(text);
+      const auto number = may_have_decimal_comma(text) ? std::nullopt : printed_number(text);
+      json_ += number ? json_number(*number) : json_string(text);
       return true;
     }
     return read_word(depth);
@@ -79,8 +79,8 @@ class DictReader {
       at_ = end + 1;
       return true;
     }
-    const auto number = json_number(word);
-    json_ += number                               ? *number
+    const auto number = printed_number(word);
+    json_ += number                               ? json_number(*number)
              : word == "True" || word == "true"   ? "true"
              : word == "False" || word == "false" ? "false"
              : word == "None" || word == "null"   ? "null"

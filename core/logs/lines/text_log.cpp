@@ -75,7 +75,7 @@ std::string_view rank_of(std::string_view line) {
 
 struct StepPlace {
   std::string_view word;
-  std::string number;              // as JSON; a text that LogReader reports if its commas may mean something else
+  std::string_view number;         // as it is printed
   std::size_t begin = 0, end = 0;  // begin of the word; end of the number and its total
 };
 
@@ -108,7 +108,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       const std::size_t end = digits + number.size();
       if (number.empty() || std::ranges::count_if(number, is_digit) > kMaxDigitsOfStep) continue;
       if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
-      StepPlace place{word, json_number(number).value_or(json_string(number)), at, end};
+      StepPlace place{word, number, at, end};
       const std::size_t slash = line.find_first_not_of(' ', end);
       if (slash != std::string_view::npos && line[slash] == '/') {  // the total follows
         const std::size_t total = line.find_first_not_of(' ', slash + 1);
@@ -121,23 +121,19 @@ std::optional<StepPlace> find_step(std::string_view line) {
   return std::nullopt;
 }
 
-// A value is a number as it is printed, or a list as JSON.
 struct Pair {
-  std::string name, number;
-  bool is_list = false;
+  std::string name, number;  // the number as it is printed
+  NamedValue list;           // or a list of numbers
 };
 
-// Returns the number of "32.8K" or "2.1M" as JSON; nullopt for other texts.
-std::optional<std::string> with_factor(std::string_view text) {
+// Returns the number of "32.8K" or "2.1M"; nullopt for other texts.
+std::optional<double> with_factor(std::string_view text) {
   constexpr std::string_view kFactors = "KMGBT";
   constexpr std::array<double, 5> kValues = {1e3, 1e6, 1e9, 1e9, 1e12};
   const std::size_t factor = text.empty() ? std::string_view::npos : kFactors.find(text.back());
-  if (factor == std::string_view::npos) return std::nullopt;
-  text.remove_suffix(1);
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return json_number(number * kValues[factor]);
+  if (factor == std::string_view::npos || !read_number(text.substr(0, text.size() - 1), number)) return std::nullopt;
+  return number * kValues[factor];
 }
 
 // Returns the length of the number with which the text begins, without commas at its end; also of a text such as "3,5",
@@ -149,18 +145,37 @@ std::size_t number_length(std::string_view text) {
   std::string_view word = text.substr(0, end);
   if (word.size() == kLongestNumber) return 0;
   while (word.ends_with(',')) word.remove_suffix(1);
-  return json_number(word) || with_factor(word) || is_like_number(word) ? word.size() : 0;
+  return printed_number(word) || with_factor(word) || is_like_number(word) ? word.size() : 0;
 }
 
-// Returns the number of a pair as JSON. Returns it as a text, which LogReader reports, if it is no number or its comma
-// may be a decimal point: "2,345" is 2345 if it is a number of tokens, but no program prints a loss so.
-std::string json_of(const Pair& pair, const TagMatch& match) {
-  const TagRule& rule = *match.rule;
-  const bool is_count = rule.means == TagMeaning::step_number || rule.means == TagMeaning::tokens_per_expert ||
-                        rule.step == &TelemetryFrame::tokens_per_s;
-  const bool is_clear = is_count || !may_have_decimal_comma(pair.number);
-  const auto number = is_clear ? json_number(pair.number) : std::nullopt;
-  return number ? *number : with_factor(pair.number).value_or(json_string(pair.number));
+// Sets a printed number, which stays a text if it is no number or its comma may be a decimal point: "2,345" is 2345 if
+// it is a count, but no program prints a loss so.
+void set_printed(std::string_view number, bool is_count, NamedValue& value, LogRecord& record) {
+  auto read = is_count || !may_have_decimal_comma(number) ? printed_number(number) : std::nullopt;
+  if (!read) read = with_factor(number);
+  if (read) {
+    value.numbers = {*read};
+    return;
+  }
+  value.text = record.keep(std::string(number));
+  value.is_text = true;
+}
+
+// Adds a value of the record. Returns the rule of its name; nullptr if it is not known.
+const TagRule* add_pair(const Pair& pair, const TagMap& tags, LogRecord& record) {
+  const auto found = tags.find(pair.name);
+  const TagRule* rule = found ? found->rule : nullptr;
+  NamedValue& value = record.add(record.keep(pair.name));
+  if (pair.list.is_list) {
+    const std::string_view name = value.name;
+    value = pair.list;
+    value.name = name;
+  } else {
+    const bool is_count = !rule || rule->means == TagMeaning::step_number ||
+                          rule->means == TagMeaning::tokens_per_expert || rule->step == &TelemetryFrame::tokens_per_s;
+    set_printed(pair.number, is_count, value, record);
+  }
+  return rule;
 }
 
 // Splits a line at "|", ";", two blanks, tabs, " - " and commas before a blank.
@@ -195,8 +210,7 @@ std::string_view first_of_list(std::string_view list) {
 void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
     name = trimmed(name, " \t:=,-");
-    if (!name.empty() && name.size() <= kLongestFigure)
-      pairs.push_back({std::string(name), std::string(number), false});
+    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), std::string(number), {}});
   };
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
@@ -248,7 +262,7 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
     const std::size_t size = text[i] == '[' ? list_end(text.substr(i)) : 0;
     const std::string_view list = text.substr(i, size);
     const std::string_view before = trimmed(outside, kBlank);
-    std::string json;
+    NamedValue value;
     if (size > 2 && list.find_first_of(", []", 1) == size - 1) {  // a list of one number
       outside += list.substr(1, size - 2);
       i += size - 1;
@@ -256,8 +270,8 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
     }
     if (size > 0 && list.find_first_of(", ") != std::string_view::npos && !before.ends_with("lr=") &&
         !before.ends_with("lr:"))
-      append_json_value(list, json);
-    if (!json.starts_with('[') || pairs.size() == kMostPairs) {
+      set_value(list, value);
+    if (!value.is_list || pairs.size() == kMostPairs) {
       outside += text[i];
       continue;
     }
@@ -267,7 +281,8 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
       name.remove_prefix(name.find_last_of("|;,\t") == std::string_view::npos ? 0 : name.find_last_of("|;,\t") + 1);
       name = trimmed(name, kBlank);
     }
-    pairs.push_back({name.empty() ? "unnamed list " + std::to_string(++unnamed) : std::string(name), json, true});
+    pairs.push_back(
+        {name.empty() ? "unnamed list " + std::to_string(++unnamed) : std::string(name), {}, std::move(value)});
     i += size - 1;
   }
   return outside;
@@ -339,39 +354,43 @@ bool TextLogReader::is_wanted_rank(std::string_view rank, bool has_loss) {
   return false;
 }
 
-void TextLogReader::give(TextLog log, const std::string& json, const TakeJson& take) {
+void TextLogReader::count(TextLog log) {
   if (!log_ || *log_ == TextLog::other) log_ = log;
   ++taken_;
-  take(json);
 }
 
-bool TextLogReader::read_step(std::string_view piece, std::string_view rank, const TakeJson& take) {
+bool TextLogReader::read_step(std::string_view piece, std::string_view rank, const Takers& take) {
   piece = trimmed(piece, kBlank);
   if (piece.starts_with(rank)) piece = trimmed(piece.substr(rank.size()), kBlank);
   auto place = find_step(piece);
+  std::string printed_step_text;
   if (const auto printed = printed_step(piece, tags_->printed_steps()))
-    place = StepPlace{"step", std::to_string(printed->step), printed->begin, printed->end};
+    place = StepPlace{"step", printed_step_text = std::to_string(printed->step), printed->begin, printed->end};
   if (!place) return false;
-  if (place->begin > 0 && piece[place->begin - 1] == '[') open_step_ = place->number;
+  if (place->begin > 0 && piece[place->begin - 1] == '[') open_step_ = std::string(place->number);
   const Text text = text_of_line(piece, *place);
-  std::string json = "{\"" + std::string(place->word) + "\":" + place->number;
+  LogRecord record;
+  record.is_validation = text == Text::validation;
+  set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
   for (Pair& pair : pairs_of(trimmed(piece.substr(place->end), " \t:=,|-"))) {
     if (pair.name.ends_with(" value")) pair.name.resize(pair.name.size() - 6);
     nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
-    const auto found = tags_->find(pair.name);
-    const bool is_loss = found && (found->rule->column == "ce_loss" || found->rule->column == "val_loss");
-    if (text != Text::training && !is_loss) continue;
-    if (text == Text::validation) pair.name = "val_loss";
-    known = known || (found && is_shown(found->rule->means));
-    has_loss = has_loss || (is_loss && json_number(pair.number) != json_number("-1"));  // -1: this rank has none
-    const std::string value = pair.is_list ? pair.number : found ? json_of(pair, *found) : json_string(pair.number);
-    json += ',' + json_string(pair.name) + ':' + value;
+    const TagRule* rule = add_pair(pair, *tags_, record);
+    const bool is_loss = rule && (rule->column == "ce_loss" || rule->column == "val_loss");
+    if (text != Text::training && !is_loss) {
+      record.values.pop_back();
+      continue;
+    }
+    known = known || (rule && is_shown(rule->means));
+    has_loss = has_loss || (is_loss && printed_number(pair.number) != -1);  // -1: this rank has none
   }
   // Megatron-LM prints a loss only if it is above 0, which NaN is not.
-  if (nan_iterations && !has_loss) json += ",\"lm loss\":NaN", known = true;
+  if (nan_iterations && !has_loss) record.add("lm loss", std::nan("")), known = true;
   if (!known || text == Text::test) return false;
-  if (is_wanted_rank(rank, has_loss)) give(log_of(piece, *place), json + '}', take);
+  if (!is_wanted_rank(rank, has_loss)) return true;
+  count(log_of(piece, *place));
+  take.record(record);
   return true;
 }
 
@@ -397,7 +416,8 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
       if (!found) continue;
       keys.has_step = keys.has_step || found->rule->means == TagMeaning::step_number;
       keys.shows = keys.shows || is_shown(found->rule->means);
-      if (!may_hold_number(field.value)) continue;
+      if (!(holds_number(field.value) || (field.value.is_string() && is_like_number(to_text(field.value, "")))))
+        continue;
       keys.trains = keys.trains || (found->rule->column == "ce_loss" && !closing);
       keys.validates = keys.validates || found->rule->column == "val_loss";
     }
@@ -406,7 +426,7 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
   return keys;
 }
 
-bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, const TakeJson& take) {
+bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, const Takers& take) {
   std::size_t tried = 0;
   bool found = false;
   for (std::size_t at = piece.find('{'); at != std::string_view::npos && tried < kMaxBraces;
@@ -419,10 +439,11 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
     if (!is_wanted_rank(rank, keys.trains)) return true;
     std::string json = dict->json;
     const auto before = keys.has_step ? std::nullopt : find_step(piece.substr(0, at));  // "step 3: {'loss': 2.5}"
-    if (before) json = "{\"step\":" + before->number + ',' + json.substr(1);
+    if (before) json = "{\"step\":" + json_string(before->number) + ',' + json.substr(1);
     if (!keys.has_step && !before)
       json = "{\"step\":" + std::to_string(number_of(keys.trains, keys.epoch)) + ',' + json.substr(1);
-    give(keys.has_step || before || std::isnan(keys.epoch) ? TextLog::other : TextLog::trainer, json, take);
+    count(keys.has_step || before || std::isnan(keys.epoch) ? TextLog::other : TextLog::trainer);
+    take.dict(json);
     found = true;
     tried = 0;
     at += dict->size - 1;  // further dicts may follow
@@ -431,17 +452,19 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
 }
 
 // Reads a line "    train/CE loss=2.5", which follows a line with the step.
-bool TextLogReader::read_value_of_step(std::string_view piece, const TakeJson& take) {
+bool TextLogReader::read_value_of_step(std::string_view piece, const Takers& take) {
   std::vector<Pair> pairs;
   add_pairs(trimmed(without_colours(piece), kBlank), pairs);
   if (pairs.size() != 1) return false;
-  const auto found = tags_->find(pairs.front().name);
-  const std::string value = found ? json_of(pairs.front(), *found) : json_string(pairs.front().number);
-  give(TextLog::other, "{\"step\":" + open_step_ + ',' + json_string(pairs.front().name) + ':' + value + '}', take);
-  return found && is_shown(found->rule->means);
+  LogRecord record;
+  set_printed(open_step_, true, record.add("step"), record);
+  const TagRule* rule = add_pair(pairs.front(), *tags_, record);
+  count(TextLog::other);
+  take.record(record);
+  return rule && is_shown(rule->means);
 }
 
-bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {
+bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   if (piece.size() > kLongestPiece) return false;
   if (!open_step_.empty() && piece.starts_with("  ") && has(piece, "=")) return read_value_of_step(piece, take);
   open_step_.clear();
@@ -471,10 +494,10 @@ std::optional<std::string> TextLogReader::wrapped_text(std::string_view line) co
 
 bool TextLogReader::wraps_text(std::string_view line) const {
   const auto text = wrapped_text(line);
-  return text && TextLogReader(tags_).read(*text, [](std::string_view) {});
+  return text && TextLogReader(tags_).read(*text);
 }
 
-bool TextLogReader::read(std::string_view line, const TakeJson& take) {
+bool TextLogReader::read(std::string_view line, const Takers& take) {
   if (const auto text = wrapped_text(line); text && !text->starts_with('{')) return read(*text, take);
   bool found = false;
   while (!line.empty())  // a progress bar returns to the beginning of its line
@@ -485,7 +508,7 @@ bool TextLogReader::read(std::string_view line, const TakeJson& take) {
 std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags) {
   TextLogReader reader(&tags);
   while (!beginning.empty()) {
-    reader.read(take_until(beginning, '\n'), [](std::string_view) {});
+    reader.read(take_until(beginning, '\n'));
     if (reader.log() && (*reader.log() != TextLog::other || reader.taken() > 1)) return reader.log();
   }
   return std::nullopt;

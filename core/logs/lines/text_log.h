@@ -1,4 +1,4 @@
-// Reads printed logs: converts lines with a step and named numbers, among other output, to JSON lines (import_jsonl.h).
+// Reads printed logs: the named numbers of lines with a step, among other output.
 //
 //   [rank0]:[titan] 2026-07-17 12:05:20 - root - INFO - step:  1  loss:  8.1000  grad_norm:  3.6  tps: 72,914
 //    [2025-10-02 10:00:00] iteration  100/ 250000 | learning rate: 1.3E-05 | lm loss: 9.2E+00 | grad norm: 0.2 |
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "core/files/text/json_line.h"
+#include "core/logs/runs/log_record.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {
@@ -33,12 +34,14 @@ const char* text_log_name(TextLog log);  // "stdout of TorchTitan"
 
 class TextLogReader {
  public:
-  using TakeJson = std::function<void(std::string_view json)>;
+  struct Takers {
+    std::function<void(std::string_view json)> dict;  // a dict as JSON (import_jsonl.h)
+    std::function<void(LogRecord&)> record;
+  };
 
   explicit TextLogReader(const TagMap* tags) : tags_(tags) {}
-  // Calls `take` with a line of JSON for every step, or part of a step, in the line. Returns false if the line has
-  // none.
-  bool read(std::string_view line, const TakeJson& take);
+  // Gives every step, or part of a step, in the line to `take`. Returns false if the line has none.
+  bool read(std::string_view line, const Takers& take = {[](std::string_view) {}, [](LogRecord&) {}});
 
   // True if the line is a JSON object of a container's log that contains a printed line with a step: {"log": "step: 1
   // loss: 2.5"}.
@@ -56,13 +59,13 @@ class TextLogReader {
     double epoch = std::numeric_limits<double>::quiet_NaN();
   };
   DictKeys keys_of(const std::string& json);
-  bool read_piece(std::string_view piece, const TakeJson& take);
+  bool read_piece(std::string_view piece, const Takers& take);
   std::optional<std::string> wrapped_text(std::string_view line) const;
-  bool read_value_of_step(std::string_view piece, const TakeJson& take);
-  bool read_step(std::string_view piece, std::string_view rank, const TakeJson& take);
-  bool read_dict(std::string_view piece, std::string_view rank, const TakeJson& take);
+  bool read_value_of_step(std::string_view piece, const Takers& take);
+  bool read_step(std::string_view piece, std::string_view rank, const Takers& take);
+  bool read_dict(std::string_view piece, std::string_view rank, const Takers& take);
   bool is_wanted_rank(std::string_view rank, bool has_loss);
-  void give(TextLog log, const std::string& json, const TakeJson& take);
+  void count(TextLog log);
   std::int64_t number_of(bool trains, double epoch);
 
   const TagMap* tags_;

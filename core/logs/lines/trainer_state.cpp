@@ -23,11 +23,9 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
   const JsonValue* history = member(state, {"log_history"});
   if (!history) throw Unreadable("no log_history");
   LogReader reader(path, options);
-  for (const JsonValue entry : list_of(*history, "log_history", 0, "")) reader.read_line(simdjson::minify(entry));
-  Imported imported = reader.finish();
-  if (const std::string refusal = reader.refusal(); !refusal.empty())
-    throw RefusedLog(path, refusal, std::move(imported.account));
-  return imported;
+  for (const JsonValue entry : list_of(*history, "log_history", 0, ""))
+    reader.read_object(fields_of(entry, "log_history", "not a list of objects"));
+  return reader.finish();
 }
 
 }  // namespace
@@ -47,7 +45,6 @@ Imported import_trainer_state(const std::string& path, const ImportOptions& opti
   const std::string bytes = read_file(path, kMaxStateBytes, "trainer_state.json");
   try {
     Imported imported = read_trainer_state(without_byte_order_mark(bytes), path, options);
-    if (imported.runs.empty()) throw Unreadable("log_history holds no training step" + imported.bad.also());
     if (options.progress && !options.progress(1)) return {};
     return imported;
   } catch (const Unreadable& unreadable) {

@@ -1,7 +1,7 @@
 #include "core/logs/table/import_table.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -12,12 +12,10 @@
 #include <vector>
 
 #include "core/files/input_file.h"
-#include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
-#include "core/logs/lines/import_jsonl.h"
-#include "core/logs/run_choice.h"
+#include "core/logs/runs/log_runs.h"
 #include "core/logs/table/csv_rows.h"
 #include "core/logs/table/table_cells.h"
 #include "core/logs/table/table_form.h"
@@ -41,80 +39,41 @@ std::string tag_of_file(const std::string& path) {
   return tag == std::string::npos ? stem : stem.substr(tag + 5);
 }
 
-// Converts each row of a table of figures to lines of JSON, because their reader (import_jsonl.h) knows the names of
-// all logs.
+// Keeps the rows of a table of figures until all are read, because their order is known only then.
 class TableFigures {
  public:
   TableFigures(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {
     if (form_.value >= 0 && form_.name < 0) form_.figures = {{form_.value, tag_of_file(path_), {}}};
     has_runs_ = !form_.figures.empty() && !form_.figures.front().run.empty();
-    for (const FigureColumn& figure : form_.figures) names_.push_back(',' + json_string(figure.name) + ':');
   }
 
   // Throws Unreadable if the row has no step; std::runtime_error if the table takes more than kMaxTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
-  bool empty() const { return lines_.empty(); }
+  bool empty() const { return rows_.empty(); }
   // Throws std::runtime_error if no row has a known figure, or if the order of the rows does not tell which rows count.
   void build(const ImportOptions& options, Imported& imported);
 
  private:
-  struct Line {
-    std::int64_t step, number;
-    std::size_t first, end;  // range in text_: the beginning of a JSON object, then its values
+  struct Row {
+    std::int64_t step, line;
+    std::size_t first;  // in text_: its cells, each of which ends with a zero byte
+    std::size_t cells;
   };
   static std::string_view cell_at(std::span<const std::string_view> cells, int column) {
-    return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[column] : std::string_view();
+    return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[static_cast<std::size_t>(column)]
+                                                                          : std::string_view();
   }
-  void begin_line(std::int64_t step, std::int64_t number, std::string_view layer, std::string_view run);
-  void add_value(std::size_t figure, std::string_view cell);
-  void add_loads(std::span<const std::string_view> cells);
-  void end_line();
-  std::string_view json_of(const Line& line);
   void sort();
+  LogRecord record_of(const Row& row, std::span<const std::string_view> cells, std::string_view run) const;
+  void take(const Row& row, LogRuns& runs, std::vector<std::string_view>& cells) const;
 
   std::string path_;
   TableForm form_;
-  bool has_runs_ = false;           // the names of the columns of figures contain their runs
-  std::vector<std::string> names_;  // names of the columns of figures, as JSON: ,"loss":
+  bool has_runs_ = false;  // the names of the columns of figures contain their runs
   TableOrder order_;
-  std::string text_, json_;
-  std::vector<Line> lines_;
+  std::string text_;
+  std::vector<Row> rows_;
 };
-
-// Appends a value as "\n3 2.5". The number of its figure, 3, stands for the name, which may be much longer than the
-// value.
-void TableFigures::add_value(std::size_t figure, std::string_view cell) {
-  if (is_no_value(cell)) return;
-  text_ += '\n' + std::to_string(figure) + ' ';
-  append_json_value(cell, text_);
-}
-
-void TableFigures::add_loads(std::span<const std::string_view> cells) {
-  const auto has_value = [&](int column) { return !is_no_value(cell_at(cells, column)); };
-  if (std::ranges::none_of(form_.expert_loads, has_value)) return;
-  text_ += ",\"tokens_per_expert\":[";
-  for (const int column : form_.expert_loads) {
-    if (column != form_.expert_loads.front()) text_ += ',';
-    append_json_value(cell_at(cells, column), text_);
-  }
-  text_ += ']';
-}
-
-void TableFigures::begin_line(std::int64_t step, std::int64_t number, std::string_view layer, std::string_view run) {
-  lines_.push_back({step, number, text_.size(), 0});
-  text_ += "{\"step\":" + std::to_string(step);
-  if (!layer.empty()) text_ += ",\"layer\":" + std::to_string(number_in_name(layer, kLastImportedLayer, "layer"));
-  if (!run.empty()) text_ += ",\"run\":", append_json_value(run, text_);
-}
-
-void TableFigures::end_line() {
-  Line& line = lines_.back();
-  line.end = text_.size();
-  const bool has_value = std::string_view(text_).substr(line.first).find('\n') != std::string_view::npos;
-  if (has_value || !has_runs_) return;  // the run has no value at this step, and other runs may have one
-  text_.resize(line.first);
-  lines_.pop_back();
-}
 
 void TableFigures::add(std::span<const std::string_view> cells, std::int64_t line) {
   const std::string_view step_cell = cell_at(cells, form_.step);
@@ -123,80 +82,97 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
   const std::int64_t step = whole_number(step_cell, kMaxFigureStep, "step");
   const std::string_view layer = cell_at(cells, form_.layer), name = cell_at(cells, form_.name);
   if (!layer.empty()) number_in_name(layer, kLastImportedLayer, "layer");
-  std::string_view run = form_.run_is_name ? cell_at(cells, form_.run) : std::string_view();
+  const std::string_view run = form_.run_is_name ? cell_at(cells, form_.run) : std::string_view();
   const std::size_t series = std::hash<std::string_view>()(run) * 31 + std::hash<std::string_view>()(name);
-  const auto of_layer = std::hash<std::string_view>()(layer) % (1u << 12);
-  if (has_runs_) run = form_.figures.front().run;
-  begin_line(step, line, layer, run);
-  add_loads(cells);
-  if (form_.name >= 0 && !name.empty() && !is_no_value(cell_at(cells, form_.value))) {
-    text_ += ',' + json_string(name) + ':';
-    append_json_value(cell_at(cells, form_.value), text_);
-  }
-  for (std::size_t i = 0; i < form_.figures.size(); ++i) {
-    const FigureColumn& figure = form_.figures[i];
-    if (has_runs_ && figure.run != run) end_line(), begin_line(step, line, layer, run = figure.run);
-    if (figure.column != form_.run || !form_.run_is_name) add_value(i, cell_at(cells, figure.column));
-  }
-  end_line();
-  order_.add(step, series % 0xFFFFFFFBu << 12 ^ of_layer, 0, line);
-  if (text_.size() + lines_.size() * sizeof(Line) + order_.bytes() > kMaxTableBytes)
+  rows_.push_back({step, line, text_.size(), cells.size()});
+  for (const std::string_view cell : cells) (text_ += cell) += '\0';
+  order_.add(step, series % 0xFFFFFFFBu << 12 ^ std::hash<std::string_view>()(layer) % (1u << 12), 0, line);
+  if (text_.size() + rows_.size() * sizeof(Row) + order_.bytes() > kMaxTableBytes)
     throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
                              std::to_string(kMaxTableBytes >> 30) +
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
-// Returns the line as a JSON object, with the names of its values.
-std::string_view TableFigures::json_of(const Line& line) {
-  std::string_view unread = std::string_view(text_).substr(line.first, line.end - line.first);
-  json_.assign(take_until(unread, '\n'));
-  while (!unread.empty()) {
-    std::string_view value = take_until(unread, '\n');
-    std::size_t figure = 0;
-    const std::string_view number = take_until(value, ' ');
-    std::from_chars(number.data(), number.data() + number.size(), figure);
-    json_ += names_[figure];
-    json_ += value;
+// Returns the values of a row for one run; `run`: empty if the columns do not name runs.
+LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_view> cells, std::string_view run) const {
+  LogRecord record;
+  record.place = row.line;
+  record.step = row.step;
+  record.add(form_.names[form_.step], row.step);
+  const std::string_view layer = cell_at(cells, form_.layer);
+  if (!layer.empty()) record.layer = number_in_name(layer, kLastImportedLayer, "layer");
+  if (form_.run_is_name && !has_runs_) run = cell_at(cells, form_.run);
+  if (!run.empty()) {
+    record.add_text("run", run);
+    record.values.back().is_own = true;
   }
-  return json_ += '}';
+  const auto add = [&](std::string_view name, std::string_view cell) {
+    if (!name.empty() && !is_no_value(cell)) set_value(cell, record.add(name));
+  };
+  if (std::ranges::any_of(form_.expert_loads, [&](int column) { return !is_no_value(cell_at(cells, column)); })) {
+    NamedValue loads;
+    loads.name = "tokens_per_expert";
+    loads.is_list = true;
+    for (const int column : form_.expert_loads) {
+      NamedValue load;
+      set_value(cell_at(cells, column), load);
+      loads.numbers.push_back(load.numbers.size() == 1 ? load.numbers[0] : std::nan(""));
+    }
+    record.values.push_back(std::move(loads));
+  }
+  if (form_.name >= 0) add(cell_at(cells, form_.name), cell_at(cells, form_.value));
+  for (const FigureColumn& figure : form_.figures)
+    if (figure.run == run || !has_runs_)
+      if (figure.column != form_.run || !form_.run_is_name) add(figure.name, cell_at(cells, figure.column));
+  return record;
 }
 
-// Reverses the lines if the newest is first. Sorts them by step if each layer or figure has its own row, because such
+// Reverses the rows if the newest is first. Sorts them by step if each layer or figure has its own row, because such
 // rows may be sorted by layer or name. Otherwise a late row, such as one of a validation, stays where it is.
 void TableFigures::sort() {
   const TableOrder::Kind kind = order_.kind();
   if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
-  if (kind == TableOrder::Kind::newest_first) std::ranges::reverse(lines_);
+  if (kind == TableOrder::Kind::newest_first) std::ranges::reverse(rows_);
   const bool is_row_a_part = form_.layer >= 0 || form_.name >= 0;
-  if (is_row_a_part && !order_.goes_back()) std::ranges::stable_sort(lines_, {}, &Line::step);
+  if (is_row_a_part && !order_.goes_back()) std::ranges::stable_sort(rows_, {}, &Row::step);
+}
+
+void TableFigures::take(const Row& row, LogRuns& runs, std::vector<std::string_view>& cells) const {
+  cells.clear();
+  std::string_view unread = std::string_view(text_).substr(row.first);
+  for (std::size_t i = 0; i < row.cells; ++i) cells.push_back(take_until(unread, '\0'));
+  std::string_view run = has_runs_ ? std::string_view(form_.figures.front().run) : std::string_view();
+  for (std::size_t i = 0;;) {
+    LogRecord record = record_of(row, cells, run);
+    const bool is_empty = has_runs_ && record.values.size() == 2;  // other runs may have a value at this step
+    try {
+      if (!is_empty) runs.take(record);
+    } catch (const Unreadable& unreadable) {
+      runs.count_bad(row.line, unreadable);
+    }
+    while (i < form_.figures.size() && form_.figures[i].run == run) ++i;
+    if (!has_runs_ || i == form_.figures.size()) return;
+    run = form_.figures[i].run;
+  }
 }
 
 void TableFigures::build(const ImportOptions& options, Imported& imported) {
   sort();
-  LogReader reader(path_, options);
-  for (std::size_t i = 0; i < lines_.size(); ++i) {
-    reader.read_line(json_of(lines_[i]));
-    if (options.progress && i % kLinesBetweenReports == 0 && !options.progress(0.5 + 0.5 * i / lines_.size())) return;
+  LogRuns runs(path_, options, false, "line");
+  runs.context().bad = std::move(imported.bad);
+  std::vector<std::string_view> cells;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    take(rows_[i], runs, cells);
+    if (options.progress && i % kLinesBetweenReports == 0 &&
+        !options.progress(0.5 + 0.5 * static_cast<double>(i) / rows_.size()))
+      return;
   }
-  Imported figures = reader.finish();
-  // The reader numbers the lines that it was given, not those of the table.
-  for (const BadLine& bad : figures.bad.first()) imported.bad.add(lines_[bad.number - 1].number, bad.why, bad.in_part);
-  for (std::int64_t more = std::ssize(figures.bad.first()); more < figures.bad.count(); ++more) imported.bad.add(0, {});
-  if (!reader.run_names().empty()) check_choice(path_, reader.run_names(), options);
-  imported.runs = std::move(figures.runs);
-  imported.remarks = std::move(figures.remarks);
-  imported.account = std::move(figures.account);
-  const bool is_named_by_file = form_.value >= 0 && form_.name < 0;
-  if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
-    throw RefusedLog(
-        path_,
-        refusal + (is_named_by_file ? ". The name of the file must name the column Value, as TensorBoard does: "
-                                      "run-RUN-tag-train_loss.csv"
-                                    : ""),
-        std::move(imported.account));
-  if (!imported.runs.empty()) return;
-  throw RefusedLog(path_, "none of its columns is a known figure" + imported.bad.first_reason(),
-                   std::move(imported.account));
+  const std::int64_t lines = imported.lines;
+  imported = runs.finish(form_.value >= 0 && form_.name < 0
+                             ? ". The name of the file must name the column Value, as TensorBoard does: "
+                               "run-RUN-tag-train_loss.csv"
+                             : "");
+  imported.lines = lines;
 }
 
 using TableRows = std::variant<TableLoads, TableFigures>;

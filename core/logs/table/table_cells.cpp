@@ -7,7 +7,6 @@
 #include <cmath>
 #include <optional>
 
-#include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/unreadable.h"
 
@@ -34,30 +33,32 @@ bool is_grouped(std::string_view cell) {
          cell.find_first_not_of("+-0123456789,. '_") == std::string_view::npos;
 }
 
-// Returns the cell as a JSON list; empty if it is not a list.
-std::string list_in(std::string_view cell) {
+// Adds the numbers of the cell if it is a list. Returns false if it is none.
+bool read_list(std::string_view cell, NamedValue& value) {
   const std::size_t begin = cell.find('['), end = cell.rfind(']');
   const bool is_printed = cell.starts_with("tensor(") || cell.starts_with("array(");
-  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return {};
-  if (!is_printed && (begin != 0 || end + 1 != cell.size())) return {};
-  std::string json;
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return false;
+  if (!is_printed && (begin != 0 || end + 1 != cell.size())) return false;
   int depth = 0;
+  std::size_t first_of_row = 0;
   for (std::string_view unread = cell.substr(begin, end + 1 - begin); !unread.empty();) {
     const char c = unread.front();
-    if (c == '[' && !json.empty() && json.back() != '[') json += ',';
-    if (c == '[' || c == ']') json += c;
-    depth += (c == '[') - (c == ']');
-    if (depth == 0 && unread.size() > 1) return {};
     std::size_t length = 1;
-    if (std::string_view("[], \t\r\n").find(c) == std::string_view::npos) {
+    if (c == '[') {
+      if (++depth > 2 || (depth == 2 && value.rows.empty() && !value.numbers.empty())) return false;
+      first_of_row = value.numbers.size();
+    } else if (c == ']') {
+      if (depth-- == 2) value.rows.push_back(value.numbers.size() - first_of_row);
+      if (depth == 0 && unread.size() > 1) return false;
+    } else if (std::string_view(", \t\r\n").find(c) == std::string_view::npos) {
       length = std::min(unread.find_first_of("[], \t\r\n"), unread.size());
       const std::optional<double> number = plain_number(unread.substr(0, length));
-      if (!number) return {};
-      json += (json.back() == '[' ? "" : ",") + json_number(*number);
+      if (!number || (depth == 1 && !value.rows.empty())) return false;
+      value.numbers.push_back(*number);
     }
     unread.remove_prefix(length);
   }
-  return depth == 0 ? json : std::string();
+  return depth == 0;
 }
 
 }  // namespace
@@ -97,13 +98,17 @@ bool is_no_value(std::string_view cell) {
   return std::ranges::find(kNone, cell) != kNone.end();
 }
 
-void append_json_value(std::string_view cell, std::string& json) {
-  if (const std::optional<double> value = plain_number(cell)) {
-    json += json_number(*value);
+void set_value(std::string_view cell, NamedValue& value) {
+  if (const std::optional<double> number = plain_number(cell)) {
+    value.numbers = {*number};
     return;
   }
-  const std::string list = list_in(cell);
-  json += list.empty() ? json_string(cell) : list;
+  value.is_list = read_list(cell, value);
+  if (value.is_list) return;
+  value.numbers.clear();
+  value.rows.clear();
+  value.text = cell;
+  value.is_text = true;
 }
 
 }  // namespace moescope

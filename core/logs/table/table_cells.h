@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/logs/runs/log_record.h"
+
 namespace moescope {
 
 // Returns a whole number from 0 to `most`; 12.0 and 1.2e3 are accepted. Throws Unreadable with `what` and the cell.
@@ -13,8 +15,8 @@ std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* 
 std::int64_t number_in_name(std::string_view cell, std::int64_t most, const char* what);
 // True for cells that stand for no value: empty, NA, null, None, ...
 bool is_no_value(std::string_view cell);
-// Appends the cell as a JSON value. Recognises numbers, NaN and infinity as Python writes them, and lists of numbers as
-// Python, NumPy and PyTorch print them ("[1, 2]", "[1 2]", "tensor([1, 2])"). Any other cell becomes a text.
-void append_json_value(std::string_view cell, std::string& json);
+// Reads the cell as a number, or as a list of numbers as Python, NumPy and PyTorch print them ("[1, 2]", "[1 2]",
+// "tensor([1, 2])"). Any other cell is a text.
+void set_value(std::string_view cell, NamedValue& value);
 
 }  // namespace moescope

@@ -41,7 +41,7 @@ class Accounts : public testing::Test {
   static std::string invented_names(int steps) {
     std::string text;
     for (int step = 0; step < steps; ++step) {
-      text += "{\"it\":" + std::to_string(step) + ",\"nll_bits\":" + std::to_string(3.0 - 0.001 * step);
+      text += "{\"tick\":" + std::to_string(step) + ",\"nll_bits\":" + std::to_string(3.0 - 0.001 * step);
       for (int layer = 0; layer < 2; ++layer)
         for (int expert = 0; expert < 4; ++expert)
           text += ",\"blk" + std::to_string(layer) + ".e" + std::to_string(expert) +
@@ -159,7 +159,7 @@ TEST_F(Accounts, LoadsByShapeAreAssumedUntilTheUserStatesThem) {
   const std::string path = write("run.jsonl", invented_names(3));
   EXPECT_NE(problem_of([&] { open(path); }).find("no step"), std::string::npos);
   ImportOptions options;
-  options.rules = {"[[tag]]\npattern = \"it\"\nmeans = \"step\"\n"};
+  options.rules = {"[[tag]]\npattern = \"tick\"\nmeans = \"step\"\n"};
   const OpenedRuns assumed = open(path, options);
   const ImportAccount& account = assumed.accounts.at(0);
   EXPECT_EQ(account.assumption(), "loads assumed from `blk{layer}.e{expert}.frac`: confirm");
@@ -179,12 +179,12 @@ TEST_F(Accounts, LoadsByShapeAreAssumedUntilTheUserStatesThem) {
 
 TEST_F(Accounts, AFileBesideTheLogIsReadForEveryFormat) {
   write("moescope-tags.toml",
-        "[[tag]]\npattern = \"it\"\nmeans = \"step\"\n[[tag]]\npattern = \"nll_bits\"\nmeans = \"ce_loss\"\n"
+        "[[tag]]\npattern = \"tick\"\nmeans = \"step\"\n[[tag]]\npattern = \"nll_bits\"\nmeans = \"ce_loss\"\n"
         "scale = 0.693147\n[[tag]]\npattern = \"blk{layer}.e{expert}.frac\"\nmeans = \"load_share\"\n");
   const std::string names[] = {
       write("run.jsonl", invented_names(3)),
       write("run.csv",
-            "it,nll_bits,blk0.e0.frac,blk0.e1.frac,blk0.e2.frac,blk0.e3.frac,blk1.e0.frac,blk1.e1.frac,"
+            "tick,nll_bits,blk0.e0.frac,blk0.e1.frac,blk0.e2.frac,blk0.e3.frac,blk1.e0.frac,blk1.e1.frac,"
             "blk1.e2.frac,blk1.e3.frac\n2,2.998,0.2,0.2,0.4,0.2,0.2,0.2,0.4,0.2\n")};
   for (const std::string& path : names) {
     const OpenedRuns opened = open(path);

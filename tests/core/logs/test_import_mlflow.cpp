@@ -108,7 +108,7 @@ TEST_F(Mlflow, SaysWhatIsMissing) {
   };
   write("empty/meta.yaml", "run_id: x\n");
   write("empty/metrics/gpu/power", "1 2 3\n");
-  EXPECT_NE(problem((root / "empty").string()).find("none of its tags is known: \"gpu/power\""), std::string::npos);
+  EXPECT_NE(problem((root / "empty").string()).find("none of its names is known: gpu/power"), std::string::npos);
   write("text.db", "no database");
   EXPECT_NE(problem((root / "text.db").string()).find("text.db: "), std::string::npos);
 }

@@ -148,6 +148,33 @@ TEST(ImportNames, OfTwoNamesForOneThingTheTablesFirstIsShown) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 2), 2.0f);
 }
 
+TEST(ImportNames, FiguresOverAllLayersStandBesideThoseOfTheLayers) {
+  const LogReader whole = log_of({R"({"step":0,"loss":3,"max_vio":0.5,"cv":0.25,"dead_fraction":0.125})"});
+  EXPECT_EQ(value(whole, Metric::max_vio, 0), 0.5f) << whole.bad().text();
+  EXPECT_EQ(value(whole, Metric::cv, 0), 0.25f);
+  EXPECT_EQ(value(whole, Metric::dead_fraction, 0), 0.125f);
+  EXPECT_TRUE(whole.history()->info().moe_layers.empty());
+  const LogReader layers =
+      log_of({R"({"step":0,"tokens_per_expert":[[1,3],[2,2]],"dropped_fraction":0.25,"max_vio":9})"});
+  EXPECT_EQ(value(layers, Metric::dropped_fraction, 0), 0.25f) << layers.bad().text();
+  EXPECT_EQ(value(layers, Metric::max_vio, 0), 0.25f) << "the mean over the layers, which their loads give";
+  EXPECT_EQ(value(layers, Metric::max_vio, 0, 0), 0.5f);
+}
+
+// Each value of a line is read for itself.
+TEST(ImportNames, AListThatCannotBeReadDoesNotCostTheOtherLayers) {
+  const LogReader reader = log_of({R"({"step":0,"layer_1/load":[1,3],"layer_2/load":[2,2]})",
+                                   R"({"step":1,"loss":4,"layer_1/load":[0.5,3],"layer_2/load":[3,5]})"});
+  ASSERT_EQ(reader.bad().in_part(), 1);
+  EXPECT_EQ(value(reader, Metric::ce_loss, 1), 4.0f);
+  EXPECT_EQ(value(reader, Metric::max_vio, 1, 2), 0.25f);
+  EXPECT_TRUE(is_missing(value(reader, Metric::max_vio, 1, 1)));
+}
+
+TEST(ImportNames, TheStepMayBeNamedIt) {
+  EXPECT_EQ(value(log_of({R"({"it":7,"loss":2.5})", R"({"it":8,"loss":2})"}), Metric::ce_loss, 8), 2.0f);
+}
+
 // Hugging Face's Trainer writes the validation of a step on its own line, and totals on the last line.
 TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
   const LogReader reader =
@@ -177,6 +204,16 @@ TEST(ImportNames, ALateValueJoinsItsStep) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 5), 0.5f);
   EXPECT_EQ(value(reader, Metric::max_vio, 1, 0), 0.5f);
   EXPECT_TRUE(reader.remarks().empty());
+}
+
+TEST(ImportNames, ALateValueOfANamedRunIsNoRestart) {
+  for (const char* run : {"\"run\":1", "\"run\":\"a\"", "\"rank\":0", "\"split\":\"train\"", "\"tokens\":5"}) {
+    const std::string begin = "{" + std::string(run) + ",\"step\":";
+    const LogReader reader = log_of({begin + "1,\"loss\":3}", begin + "2,\"loss\":2}", begin + "1,\"val_loss\":3.5}"});
+    EXPECT_EQ(reader.history()->steps(), (StepRange{1, 2})) << run;
+    EXPECT_EQ(value(reader, Metric::val_loss, 1), 3.5f) << run;
+    EXPECT_TRUE(reader.remarks().empty()) << run << reader.remarks()[0];
+  }
 }
 
 TEST(ImportNames, ARestartIsToldWithTheStepsThatItCost) {
@@ -369,7 +406,7 @@ TEST(ImportNames, AValueThatComesAgainAtItsStepIsTold) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 0), 2.0f);
   ASSERT_EQ(reader.remarks().size(), 1u);
   EXPECT_EQ(reader.remarks()[0],
-            "step 0: \"ce_loss\" was logged again (and 1 more such values): the last value of a step is shown");
+            "step 0: \"loss\" was logged again (and 1 more such values): the last value of a step is shown");
 }
 
 // In lines that are shuffled or in falling order, the steps that would be dropped were no earlier attempt.

@@ -1,0 +1,283 @@
+#include "core/logs/lines/json_record.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "core/files/text/json_text.h"
+#include "core/frame/figures.h"
+#include "core/logs/lines/frame_json.h"
+#include "core/logs/lines/printed_number.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kDeepestName = 8;               // nesting of objects
+constexpr std::ptrdiff_t kMostNames = 65536;  // in a line
+constexpr std::size_t kLongestExpert = 5, kMostRouterNames = 4096;
+constexpr double kLastMarker = 1e15, kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
+
+// Names of this program's own lines (jsonl.h), and of the rows among them.
+constexpr std::array<std::string_view, 15> kOwnRows = {
+    "routers",        "quants",       "flips",          "gradients",     "texts",
+    "specialisation", "wire",         "rounding_flips", "volume",        "score_mass",
+    "gate_mass",      "score_chosen", "score_rejected", "margin_tokens", "domain_expert"};
+constexpr std::array<std::string_view, 9> kOwnValues = {
+    "run", "wall_s", "tokens", "phase_ms", "markers", "layer", "config", "router_roundings", "domain_expert_layer"};
+
+bool is_row_of_step(std::string_view name) {
+  return std::ranges::find(kOwnRows, name) != kOwnRows.end() || name == "router_roundings";
+}
+
+bool is_router_value(std::string_view name) {
+  return is_row_of_step(name) || name == "layer" ||
+         std::ranges::any_of(kRouterFigures, [&](const auto& figure) { return name == figure.column; });
+}
+
+std::vector<Marker> markers_of(JsonValue json) {
+  std::vector<Marker> markers;
+  if (json.is_null()) return markers;
+  for (const JsonValue entry : list_of(json, "markers", 0, "entries")) {
+    const JsonFields fields = fields_of(entry, "markers", "not objects");
+    const auto text = [&](const char* key, const char* otherwise) {
+      const JsonValue* found = fields.find(key);
+      return found ? to_text(*found, key) : otherwise;
+    };
+    const JsonValue* step = member(fields, {"step"});
+    Marker marker{0,
+                  step ? to_count(*step, "markers: step", kLastMarker) : -1,
+                  text("kind", "event"),
+                  text("text", ""),
+                  text("key", ""),
+                  text("value", "")};
+    const bool is_taken_back = marker.kind == kNoteKind && marker.text.empty();
+    if (!is_taken_back) markers.push_back(std::move(marker));
+  }
+  return markers;
+}
+
+// True for names of objects that only enclose the figures of a step, so that the figures' names do not include them.
+bool is_wrapper(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kWrappers = {"metrics", "scalars", "values", "logs", "log", "data"};
+  return std::ranges::find(kWrappers, name) != kWrappers.end();
+}
+
+// Adds the numbers of a list. Returns false if it has other values.
+bool add_numbers(JsonList list, std::vector<double>& numbers) {
+  if (numbers.size() + list.size() > kMaxImportedLoads) return false;
+  for (const JsonValue entry : list) {
+    std::int64_t count = 0;  // type of nearly all values of long lists
+    if (entry.get(count) == simdjson::SUCCESS) {
+      numbers.push_back(count);
+      continue;
+    }
+    const auto number = entry.is_null() ? std::optional<double>(kNoValue) : to_number(entry);
+    if (!number) return false;
+    numbers.push_back(*number);
+  }
+  return true;
+}
+
+// Adds the numbers of a list, or of its lists, of which some may be null. Returns false if it has other values.
+bool add_list(JsonList list, NamedValue& to) {
+  const auto inner = std::ranges::find_if(list.begin(), list.end(), [](JsonValue entry) { return entry.is_array(); });
+  if (inner == list.end()) return add_numbers(list, to.numbers);
+  to.numbers.reserve(std::min(kMaxImportedLoads, list.size() * JsonList(*inner).size()));
+  for (const JsonValue entry : list) {
+    JsonList row;
+    const std::size_t before = to.numbers.size();
+    if (entry.get(row) != simdjson::SUCCESS ? !entry.is_null() : !add_numbers(row, to.numbers)) return false;
+    to.rows.push_back(to.numbers.size() - before);
+  }
+  return true;
+}
+
+}  // namespace
+
+void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogRecord& record) {
+  simdjson::dom::object object;
+  if (value.get(object) == simdjson::SUCCESS && depth < kDeepestName && add_object(name, object, depth, record)) return;
+  NamedValue& added = record.add(name);
+  JsonList list;
+  if (value.get(list) == simdjson::SUCCESS) {
+    added.is_list = true;
+    if (add_list(list, added)) return;
+    added.numbers.clear();
+    added.rows.clear();
+    added.text = "a list of other values";
+  } else if (std::string_view text; value.get(text) == simdjson::SUCCESS) {
+    added.text = record.keep(std::string(text));
+    added.is_text = true;
+    if (const auto number = to_number(value)) added.numbers = {*number};
+  } else if (double number = 0; value.get(number) == simdjson::SUCCESS) {
+    added.numbers = {number};
+    if (std::abs(number) >= kExactBelow && (value.is_int64() || value.is_uint64()))
+      added.text = record.keep(simdjson::minify(value));
+  } else if (!value.is_null()) {
+    added.text = record.keep(simdjson::minify(value));
+  }
+}
+
+// Adds the loads of an object by expert, {"3": 40, "0": 36}, under a name of loads. Returns false if it is none.
+bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object object, LogRecord& record) {
+  const TagMatch* match = runs_->find(name);
+  if (!match || !is_list(*match) || object.size() == 0) return false;
+  const std::size_t before = record.values.size();
+  for (const auto& [key, value] : object) {
+    NamedValue& load = record.add(name);
+    load.leaves_out_zeros = true;
+    double number = 0;
+    if (key.empty() || key.size() > kLongestExpert || key.find_first_not_of("0123456789") != std::string_view::npos ||
+        value.get(number) != simdjson::SUCCESS) {
+      record.values.resize(before);
+      return false;
+    }
+    load.numbers = {number};
+    std::from_chars(key.data(), key.data() + key.size(), load.expert);
+  }
+  return true;
+}
+
+// Adds the fields of an object, whose names are joined with dots: {"train": {"loss": 2}} is "train.loss". Returns
+// false, and adds nothing, if its own name has a meaning and none of the joined names has.
+bool JsonRecords::add_object(std::string_view name, simdjson::dom::object object, int depth, LogRecord& record) {
+  if (add_by_expert(name, object, record)) return true;
+  const std::size_t before = record.values.size();
+  for (const auto& [inner, value] : object)
+    add(is_wrapper(name) ? inner : record.keep(std::string(name) + '.' + std::string(inner)), value, depth + 1, record);
+  const auto is_known = [this](const NamedValue& value) { return runs_->find(value.name) != nullptr; };
+  const bool is_value = runs_->find(name) && std::none_of(record.values.begin() + static_cast<std::ptrdiff_t>(before),
+                                                          record.values.end(), is_known);
+  if (is_value) record.values.resize(before);
+  return !is_value;
+}
+
+// A line {"step": 7, "metric": "loss", "value": 2.5} has the value of "loss".
+void JsonRecords::name_value(LogRecord& record) {
+  constexpr std::array<std::string_view, 5> kNames = {"metric", "tag", "name", "key", "metric_name"};
+  const auto value = std::ranges::find(record.values, "value", &NamedValue::name);
+  if (value == record.values.end() || value->is_list) return;
+  if (value->numbers.empty() && !(value->is_text && is_like_number(value->text))) return;
+  for (const std::string_view key : kNames) {
+    const auto name = std::ranges::find(record.values, key, &NamedValue::name);
+    if (name == record.values.end() || !name->is_text) continue;
+    const TagMatch* match = runs_->find(name->text);
+    const bool may_be_other = key == "name" || key == "key";
+    if (match ? !is_shown(match->rule->means) : may_be_other) continue;
+    value->name = name->text;
+    record.values.erase(name);
+    return;
+  }
+}
+
+// "aux" has the auxiliary loss of each layer before its coefficient, which the settings state.
+void JsonRecords::scale_auxiliary_losses(LogRecord& record) {
+  const auto losses = std::ranges::find(record.values, "aux", &NamedValue::name);
+  if (losses == record.values.end() || !losses->is_list) return;
+  const float coefficient = runs_->stated_for(record).aux_coeff;
+  if (is_missing(coefficient)) return;
+  losses->name = "aux_loss";
+  for (double& loss : losses->numbers)
+    if (!is_missing(loss)) loss *= coefficient;
+}
+
+// Translates the names of an entry of "routers" into those of the table, and counts its values.
+JsonFields JsonRecords::router_fields(const JsonFields& entry, LogRecord& record) {
+  std::vector<JsonFields::Field> fields;
+  for (JsonFields::Field field : entry) {
+    if (router_names_.size() > kMostRouterNames) router_names_.clear();
+    const auto [known, is_new] = router_names_.try_emplace(std::string(field.key));
+    RouterName& name = known->second;
+    const std::string whole_name = "routers." + known->first;
+    if (is_new) {
+      const bool is_own = is_router_value(field.key);
+      const TagMatch* match = is_own ? nullptr : runs_->find(field.key);
+      const bool is_used = match && is_shown(match->rule->means) && match->layer < 0 && match->expert < 0;
+      name.rule = is_used ? match->rule : nullptr;
+      name.counts = runs_->context().book.add(whole_name, name.rule, record.place,
+                                              is_own ? "Values of MoEScope's own lines" : "");
+      if (is_used) AccountBook::show(name.counts, true);
+    }
+    if (double number = 0; field.value.get(number) == simdjson::SUCCESS) AccountBook::take(name.counts, -1, number);
+    if (JsonList list; name.rule && field.value.get(list) == simdjson::SUCCESS) {
+      std::vector<double> numbers;
+      if (name.rule->means == TagMeaning::tokens_per_expert)
+        record.own_loads = name.counts;
+      else if (add_numbers(list, numbers))
+        AccountBook::take(name.counts, -1, numbers);
+    }
+    if (name.rule)
+      field.key = name.rule->means == TagMeaning::load_share ? "utilization" : std::string_view(name.rule->column);
+    fields.push_back(field);
+  }
+  return JsonFields(std::move(fields));
+}
+
+void JsonRecords::add_own(const JsonFields& json, std::size_t bytes, LogRecord& record) {
+  RunInfo info = runs_->info_for(record);
+  if (info.n_experts == 0)  // a line of one layer
+    for (const NamedValue& value : record.values)
+      if (value.is_list && value.rows.empty() && record.layer >= 0)
+        if (const TagMatch* match = runs_->find(value.name); match && is_list(*match))
+          info.n_experts = static_cast<int>(std::min(value.numbers.size(), kMaxImportedExperts + 1));
+  TelemetryFrame& frame = record.own.emplace();
+  frame.aux_loss = frame.z_loss = kNoValue;
+  LineBudget budget(record.own_bytes = bytes);
+  try {
+    add_own_values(
+        json, info, budget, [&](const JsonFields& entry) { return router_fields(entry, record); }, frame);
+    if (record.layer >= 0) frame.routers.push_back(router_from_json(json, info, budget));
+    std::ranges::stable_sort(frame.routers, {}, &RouterFrame::layer);
+  } catch (const Unreadable& unreadable) {
+    record.own.reset();
+    record.problem = unreadable.what();
+  }
+}
+
+LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std::size_t bytes) {
+  if (json.end() - json.begin() > kMostNames) throw Unreadable("more than 65536 names");
+  LogRecord record;
+  record.place = place;
+  if (const JsonValue* layer = member(json, {"layer"}); layer && !json.find("routers"))
+    record.layer = to_index(*layer, "layer", 0, kLastImportedLayer);
+  std::vector<JsonFields::Field> own;
+  bool has_own = false;
+  for (const JsonFields::Field& field : json) {
+    const bool is_row = is_row_of_step(field.key);
+    if (!is_row && std::ranges::find(kOwnValues, field.key) == kOwnValues.end()) {
+      add(field.key, field.value, 0, record);
+      continue;
+    }
+    if (field.key == "run")
+      add(field.key, field.value, kDeepestName, record);
+    else
+      record.add(field.key);
+    record.values.back().is_own = true;
+    own.push_back(field);
+    has_own = has_own || is_row || field.key == "wall_s" || field.key == "tokens" || field.key == "phase_ms";
+    record.has_own_rows = record.has_own_rows || is_row;
+  }
+  name_value(record);
+  scale_auxiliary_losses(record);
+  if (has_own) add_own(JsonFields(std::move(own)), bytes, record);
+  if (const JsonValue* markers = json.find("markers")) record.markers = markers_of(*markers);
+  return record;
+}
+
+StatedRun JsonRecords::stated_run(const JsonFields& json) {
+  StatedRun stated;
+  stated.info = run_info_from_json(json);
+  if (const JsonValue* coeff = member(json, {"aux_coeff"})) stated.aux_coeff = to_float(*coeff, "aux_coeff");
+  stated.dense_layers = setting(json, "dense_layers", static_cast<int>(kMaxImportedLayers));
+  // This program's lines have the settings elsewhere: in `config` for its trainings, in a marker for imported runs.
+  const JsonValue* config = json.find("config");
+  if ((json.find("source") && json.find("moe_layers")) || (config && config->is_string())) return stated;
+  for (const auto& [key, value] : json)
+    stated.settings += (stated.settings.empty() ? "{" : ",") + json_string(key) + ':' + simdjson::minify(value);
+  stated.settings += stated.settings.empty() ? "" : "}";
+  return stated;
+}
+
+}  // namespace moescope

@@ -1,0 +1,41 @@
+// Takes a line of JSON apart: the fields of its objects become named values of a record, and the rows of this program's
+// own lines (jsonl.h) values of a frame. import_jsonl.h describes the forms.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/files/text/json_values.h"
+#include "core/logs/runs/log_runs.h"
+
+namespace moescope {
+
+class JsonRecords {
+ public:
+  explicit JsonRecords(LogRuns& runs) : runs_(&runs) {}
+  // The record refers to the text of the JSON. Throws Unreadable.
+  LogRecord record_of(const JsonFields& json, std::int64_t place, std::size_t bytes);
+  static StatedRun stated_run(const JsonFields& json);
+  // Adds a value under a name. The fields of an object have names of their own, which are joined with dots: {"train":
+  // {"loss": 2}} is "train.loss".
+  void add(std::string_view name, JsonValue value, LogRecord& record) { add(name, value, 0, record); }
+
+ private:
+  struct RouterName {
+    const TagRule* rule = nullptr;
+    AccountBook::Name counts;
+  };
+  void add(std::string_view name, JsonValue value, int depth, LogRecord& record);
+  bool add_object(std::string_view name, simdjson::dom::object object, int depth, LogRecord& record);
+  bool add_by_expert(std::string_view name, simdjson::dom::object object, LogRecord& record);
+  void name_value(LogRecord& record);
+  void scale_auxiliary_losses(LogRecord& record);
+  void add_own(const JsonFields& json, std::size_t bytes, LogRecord& record);
+  JsonFields router_fields(const JsonFields& entry, LogRecord& record);
+
+  LogRuns* runs_;
+  std::unordered_map<std::string, RouterName> router_names_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,65 @@
+#include "core/logs/runs/log_record.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/files/text/words.h"
+#include "core/logs/tag_map.h"
+
+namespace moescope {
+
+const NamedValue* find_value(const LogRecord& record, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      record.values, [&](const NamedValue& value) { return value.name == name && has_value(value); });
+  return found == record.values.end() ? nullptr : &*found;
+}
+
+std::string value_text(const NamedValue& value) {
+  constexpr std::size_t kLongestText = 40;
+  if (value.numbers.size() == 1 && value.text.empty()) return shortest(value.numbers[0]);
+  const std::string text(value.text.substr(0, kLongestText));
+  return value.is_text ? '"' + text + '"' : text;
+}
+
+std::optional<std::int64_t> step_number(const NamedValue& value) {
+  std::string_view unread = value.text;
+  const std::string_view before = take_until(unread, '/');
+  std::int64_t step = 0, all = 0;
+  if (value.is_text && read_number(before, step) && read_number(unread, all) && step >= 0 && all >= 0)
+    return static_cast<double>(step) <= kLastStep ? std::optional(step) : std::nullopt;
+  if (value.is_list || value.numbers.size() != 1) return std::nullopt;
+  const double number = value.numbers[0];
+  if (!(number >= 0 && number <= kLastStep && number == std::floor(number))) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+bool is_part_of_step(std::string_view name) {
+  constexpr std::array<std::string_view, 9> kParts = {"rank",        "global_rank",   "dp_rank",
+                                                      "ep_rank",     "process_index", "microbatch",
+                                                      "micro_batch", "micro_step",    "microstep"};
+  return std::ranges::find(kParts, name) != kParts.end();
+}
+
+int part_of(const LogRecord& record) {
+  for (const NamedValue& value : record.values)
+    if (is_number(value) && value.numbers[0] >= 0 && value.numbers[0] <= kLastStep && is_part_of_step(value.name))
+      return static_cast<int>(static_cast<std::int64_t>(value.numbers[0]) & INT32_MAX);
+  return -1;
+}
+
+MeasuredOn measured_on(const LogRecord& record) {
+  constexpr std::array<std::string_view, 7> kKeys = {"split", "phase", "mode", "stage", "type", "event", "kind"};
+  constexpr std::array<std::string_view, 7> kValidation = {"val",        "valid",      "validation", "eval",
+                                                           "evaluation", "validating", "dev"};
+  if (record.is_validation) return MeasuredOn::validation;
+  for (const NamedValue& value : record.values) {
+    if (!value.is_text || std::ranges::find(kKeys, value.name) == kKeys.end()) continue;
+    const std::string word = spelled_alike(value.text);
+    if (word == "test" || word == "testing") return MeasuredOn::test;
+    if (std::ranges::find(kValidation, word) != kValidation.end()) return MeasuredOn::validation;
+  }
+  return MeasuredOn::training;
+}
+
+}  // namespace moescope

@@ -1,0 +1,79 @@
+// What the readers of logs give, whatever the form of the file: the named values of a line, a row or an event. LogRuns
+// (log_runs.h) does everything else: meanings of names, steps and restarts, ranks, layers and experts.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/frame/frame.h"
+#include "core/logs/account_book.h"
+
+namespace moescope {
+
+struct NamedValue {
+  std::string_view name;        // as in the log; names of nested objects are joined with dots
+  std::vector<double> numbers;  // one number, or those of the list; kNoValue: null in a list
+  bool is_list = false;
+  std::vector<std::size_t> rows;  // sizes of the lists, if it is a list of lists
+  std::string_view text;          // the value, if it is a text or no number
+  bool is_text = false;           // the value is a text, which may contain a number
+  int layer = -1, expert = -1;    // if they stand beside the name; -1: they do not
+  bool leaves_out_zeros = false;  // experts without a value have no tokens
+  std::string_view problem;       // why the value could not be taken apart; empty: it could
+  bool is_own = false;            // a value of this program's own lines, which is in LogRecord::own
+};
+
+struct LogRecord {
+  std::int64_t place = 0;            // line or record, counted from 1
+  std::optional<std::int64_t> step;  // if the form gives it; else one of the values is the step
+  double wall_s = 0;
+  int layer = -1;              // of all values, if the record is of one layer
+  bool is_validation = false;  // its loss is that of a validation, and no other value counts
+  std::vector<NamedValue> values;
+  std::optional<TelemetryFrame> own;  // values of this program's own lines (jsonl.h)
+  std::size_t own_bytes = 0;          // length of its line
+  bool has_own_rows = false;          // `own` has rows
+  AccountBook::Name own_loads;        // name of the loads in its routers
+  std::vector<Marker> markers;        // step -1: the step of the record
+  std::string problem;                // why a part of the record could not be read; empty: all of it could
+  std::deque<std::string> texts;      // names and texts that the log does not have as they are
+
+  std::string_view keep(std::string text) { return texts.emplace_back(std::move(text)); }
+  NamedValue& add(std::string_view name) {
+    values.emplace_back().name = name;
+    return values.back();
+  }
+  void add(std::string_view name, double number) { add(name).numbers = {number}; }
+  void add_text(std::string_view name, std::string_view text) {
+    NamedValue& value = add(name);
+    value.text = text;
+    value.is_text = true;
+  }
+};
+
+inline bool has_value(const NamedValue& value) {  // false: null
+  return value.is_list || !value.numbers.empty() || !value.text.empty();
+}
+inline bool is_number(const NamedValue& value) {
+  return !value.is_list && value.numbers.size() == 1;
+}
+// Returns the value as error messages name it.
+std::string value_text(const NamedValue& value);
+const NamedValue* find_value(const LogRecord& record, std::string_view name);  // nullptr: absent, or null
+
+inline constexpr double kLastStep = 1e15;
+// Returns nullopt if the value is not the number of a step, such as -1 before the first step. "5/100" is step 5.
+std::optional<std::int64_t> step_number(const NamedValue& value);
+bool is_part_of_step(
+    std::string_view name);            // name of a rank or microbatch, whose values are a part of those of the step
+int part_of(const LogRecord& record);  // number of the rank or microbatch; -1: the record states none
+
+// Kind of text on which the values of a record were measured: validation for {"split": "val", "step": 7, "loss": 2.5}.
+enum class MeasuredOn { training, validation, test };
+MeasuredOn measured_on(const LogRecord& record);
+
+}  // namespace moescope

@@ -1,0 +1,558 @@
+#include "core/logs/runs/run_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
+#include "core/frame/figures.h"
+#include "core/logs/run_choice.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMaxHeldBytes = std::size_t{4} << 20;  // lines of which rows are kept
+constexpr std::size_t kMaxHeld = 64;                         // steps before the first load
+constexpr std::size_t kMaxNames = 65536;                     // names whose meaning is kept
+constexpr std::size_t kKeptRemarks = 100;
+constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
+constexpr std::uint64_t kWorkedBytes = std::uint64_t{1} << 30, kWorkedOfRead = 64;
+constexpr std::size_t kStepBytes = 1024;  // of a step in a map, without its lists
+constexpr std::size_t kLongestShownName = 100;
+constexpr double kMostTokens = std::numeric_limits<std::uint32_t>::max();
+constexpr const char* kOneNumber = "a single number is not the load of each expert";
+
+std::string in_quotes(const std::string& name) {
+  return '"' + printable(name.substr(0, kLongestShownName)) + '"';
+}
+
+[[noreturn]] void refuse_value(const std::string& column, const std::string& reason) {
+  throw Unreadable(column + ": " + reason);
+}
+
+std::string why_no_step(const NamedValue& value) {
+  const bool is_large = value.numbers.size() == 1 && value.numbers[0] > kLastStep;
+  return "step: " + value_text(value) +
+         (is_large ? " is more than " + shortest(kLastStep) : std::string(" is not a whole number from 0 on"));
+}
+
+bool is_loss(const TagRule& rule) {
+  return rule.step == &TelemetryFrame::ce_loss || rule.step == &TelemetryFrame::val_loss;
+}
+
+float RouterFrame::*router_figure(std::string_view column) {
+  for (const auto& figure : kRouterFigures)
+    if (column == figure.column) return figure.member;
+  return nullptr;
+}
+
+// Rows of this program's own lines whose repetition shows that a step was logged again.
+bool is_own_row(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kRows = {"routers", "quants", "gradients", "specialisation", "texts"};
+  return std::ranges::find(kRows, name) != kRows.end();
+}
+
+std::vector<double>& values_of(const TagRule& rule, auto& experts) {
+  return rule.means == TagMeaning::tokens_per_expert ? experts.counts
+         : rule.means == TagMeaning::expert_bias     ? experts.biases
+                                                     : experts.shares;
+}
+
+// Returns the load of an expert as the rule converts it. Throws Unreadable if it is none.
+double load_of(const TagRule& rule, double number) {
+  const double load = rule.figure_of(number);
+  if (rule.means == TagMeaning::expert_bias) return load;
+  const bool is_count = rule.means == TagMeaning::tokens_per_expert;
+  if (is_count && load > kMostTokens)
+    refuse_value(rule.column, shortest(number) + " is more than " + shortest(kMostTokens));
+  if (is_count && rule.is_as_logged() && !(load >= 0 && load == std::floor(load)))
+    refuse_value(rule.column, shortest(number) + " is not a whole number from 0 on");
+  if (!(load >= 0 && load <= kMostTokens)) refuse_value(rule.column, shortest(number) + " is not a share of the load");
+  return is_count ? std::round(load) : load;
+}
+
+std::vector<std::uint32_t> counts_of(const TagRule& rule, std::span<const double> numbers) {
+  std::vector<std::uint32_t> counts;
+  counts.reserve(numbers.size());
+  const bool is_as_logged = rule.is_as_logged();
+  for (const double number : numbers) {
+    const bool fits = is_as_logged && number >= 0 && number <= kMostTokens;
+    const auto count = static_cast<std::uint32_t>(fits ? number : load_of(rule, number));
+    if (fits && count != number) load_of(rule, number);  // refuses it
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+}  // namespace
+
+RunBuilder::RunBuilder(LogContext& log, const TagMap& tags, std::string name)
+    : log_(&log), tags_(&tags), name_(std::move(name)) {
+  stated.info.name = name_;
+}
+
+// A run without a name gets the name of the file, and its number if it is not 0.
+std::string RunBuilder::shown_name() const {
+  if (!stated.info.name.empty()) return stated.info.name;
+  const std::string stem = std::filesystem::path(log_->source).stem().string();
+  return number == 0 ? stem : stem + " run " + std::to_string(number);
+}
+
+RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own) {
+  if (const auto known = names_.find(name); known != names_.end()) return known->second;
+  Name found;
+  found.name = name;
+  if (!is_own) found.match = tags_->find(name).value_or(TagMatch{});
+  const TagRule* const rule = found.match.rule;
+  found.is_shown = rule && moescope::is_shown(rule->means);
+  found.counts = log_->book.add(name, rule, place_,
+                                is_part_of_step(name) ? "Part of a step: loads of parts are added"
+                                : is_own              ? "Values of MoEScope's own lines"
+                                                      : "");
+  if (names_.size() < kMaxNames) return names_.emplace(name, std::move(found)).first->second;
+  return overflow_ = std::move(found);
+}
+
+// Counts the numbers of a value. Long lists of counts are counted when they are read.
+void RunBuilder::count(const Name& name, const NamedValue& value, std::int64_t step) {
+  if (value.is_own) return;
+  if (!value.problem.empty()) return AccountBook::leave_out(name.counts, std::string(value.problem));
+  if (value.numbers.empty()) {
+    if (!value.text.empty()) AccountBook::take_text(name.counts, step, value.text);
+    return;
+  }
+  if (!value.is_list) return AccountBook::take(name.counts, step, value.numbers[0]);
+  if (name.is_shown && name.match.rule->means == TagMeaning::tokens_per_expert) return;
+  std::span<const double> unread(value.numbers);
+  for (const std::size_t size : value.rows) {
+    AccountBook::take(name.counts, step, unread.first(size));
+    unread = unread.subspan(size);
+  }
+  if (value.rows.empty()) AccountBook::take(name.counts, step, unread);
+}
+
+void RunBuilder::count(const LogRecord& record) {
+  place_ = record.place;
+  for (const NamedValue& value : record.values) count(find(value.name, value.is_own), value, -1);
+}
+
+// Returns the step of a record. Each record may have another name for it ("step", "global_step"), of which the first in
+// the table counts. But if a record has two different numbers (for example a step within the epoch), the name that does
+// not count cannot give the step of other records.
+std::int64_t RunBuilder::step_of(const LogRecord& record) {
+  std::vector<std::pair<Name*, const NamedValue*>> steps;
+  const NamedValue* first = nullptr;
+  for (const NamedValue& value : record.values) {
+    Name& name = find(value.name, value.is_own);
+    if (!name.match.rule || name.match.rule->means != TagMeaning::step_number) continue;
+    if (value.numbers.empty() && value.text.empty()) continue;
+    first = first ? first : &value;
+    if (step_number(value)) steps.emplace_back(&name, &value);
+  }
+  if (!first) throw Unreadable("no step");
+  if (steps.empty()) throw Unreadable(why_no_step(*first));
+  const auto place_in_table = [](const auto& candidate) { return candidate.first->match.rule->place; };
+  const auto& [best_name, best] = *std::ranges::min_element(steps, {}, place_in_table);
+  for (const auto& [name, value] : steps) {
+    if (name->match.rule->place == best_name->match.rule->place || step_number(*value) == step_number(*best)) continue;
+    other_steps_.try_emplace(name->match.rule->place, best_name->name);
+    AccountBook::leave_out(name->counts, "another number than " + best_name->name + ", which gives the step");
+  }
+  if (const auto differs = other_steps_.find(best_name->match.rule->place); differs != other_steps_.end())
+    throw Unreadable("no " + differs->second + ", and " + best_name->name + " differs from it in other lines");
+  return *step_number(*best);
+}
+
+// Detects steps that are counted within the epoch: they begin again in a later epoch. After a restart the epoch is not
+// a later one.
+void RunBuilder::watch_epoch(const LogRecord& record, std::int64_t step) {
+  if (first_step_ < 0) first_step_ = step;
+  const NamedValue* found = find_value(record, "epoch");
+  if (!found || !is_number(*found)) return;
+  const double epoch = found->numbers[0];
+  begins_anew_ = begins_anew_ || (step <= first_step_ && step < newest_ && epoch > epoch_);
+  epoch_ = epoch;
+  if (first_epoch_ < 0) first_epoch_ = epoch;
+}
+
+// Drops the steps of an earlier attempt if values of the record were logged before (RestartRule).
+void RunBuilder::go_back(const LogRecord& record, int part, std::int64_t step) {
+  std::optional<Restart> restart;
+  std::string key;
+  for (const NamedValue& value : record.values) {
+    const Name& name = find(value.name, value.is_own);
+    const bool has_figure = name.is_shown && (value.is_list || !value.numbers.empty());
+    if (!(value.is_own ? is_own_row(value.name) : has_figure)) continue;
+    key.assign(part < 0 ? "" : std::to_string(part) + ' ').append(value.name);
+    for (const auto& [of_what, index] :
+         {std::pair(" of layer ", std::max(record.layer, value.layer)), std::pair(" of expert ", value.expert)})
+      if (index >= 0) key.append(of_what).append(std::to_string(index));
+    if (const auto found = restarts_.take(key, step); found && !restart) restart = found;
+  }
+  if (restart) drop(*restart);
+}
+
+void RunBuilder::go_back_to(std::int64_t step) {
+  if (const auto restart = restarts_.go_back_to(step)) drop(*restart);
+}
+
+void RunBuilder::drop(const Restart& restart) {
+  if (!log_->is_collected && imported_) show_steps();
+  to_new_steps_ += !open_.contains(restart.step) && !(imported_ && imported_->has(restart.step));
+  const auto first = open_.lower_bound(restart.step);
+  std::size_t dropped = std::distance(first, open_.end());
+  for (auto step = first; step != open_.end(); ++step) {
+    kept_bytes_ -= kStepBytes;
+    for (const RouterFrame& router : step->second.frame.routers)
+      kept_bytes_ -= std::min(kept_bytes_, sizeof(std::uint32_t) * router.tokens_per_expert.size());
+    for (const auto& [layer, experts] : step->second.experts)
+      kept_bytes_ -= std::min(kept_bytes_,
+                              sizeof(double) * (experts.counts.size() + experts.shares.size() + experts.biases.size()));
+  }
+  open_.erase(first, open_.end());
+  if (imported_) dropped += imported_->drop_from(restart.step);
+  dropped_ += dropped;
+  newest_ = std::min(newest_, restart.step - 1);
+  if (dropped == 0) return;
+  note(restart_text(restart) + " (" + std::to_string(dropped) + (dropped == 1 ? " step)" : " logged steps)"),
+       restart.step);
+}
+
+void RunBuilder::note(std::string text, std::int64_t step) {
+  if (remarks_.size() >= kKeptRemarks) {
+    ++more_notes_;
+    return;
+  }
+  remarks_.push_back(text);
+  const std::int64_t newest = open_.empty() ? 0 : open_.rbegin()->first;
+  Marker marker{0, step >= 0 ? step : newest, "event", std::move(text)};
+  if (imported_ && !log_->is_collected)
+    imported_->add(std::move(marker));
+  else
+    markers_.push_back(std::move(marker));
+}
+
+// True if a record of another rank or microbatch came before at this step, so that their loads are added.
+bool RunBuilder::is_further_part(int part, int layer, std::int64_t step) {
+  if (part < 0) return false;
+  if (std::exchange(parts_step_, step) != step) parts_.clear();
+  const bool is_new = parts_.emplace(layer, part).second;
+  return is_new && std::ranges::count(parts_, layer, &std::pair<int, int>::first) > 1;
+}
+
+// Returns true if the values of the name are shown. Of several names of one meaning, that whose rule is first in the
+// table is shown.
+bool RunBuilder::choose(Name& name) {
+  if (std::exchange(name.has_value, true)) return name.is_shown;
+  AccountBook::show(name.counts, true);
+  const TagMatch& match = name.match;
+  const bool is_of_layers = match.layer >= 0 || match.rule->means <= TagMeaning::expert_bias;
+  (match.rule->layers_as_text ? layers_as_text_ : layers_as_numbers_) |= is_of_layers;
+  const auto [place, is_first] = shown_.try_emplace({match.rule->column, match.layer, match.expert}, &name);
+  Name& other = *place->second;
+  if (is_first || spelled_alike(other.name) == spelled_alike(name.name)) return true;
+  const bool is_better = match.rule->place < other.match.rule->place;
+  Name& worse = is_better ? other : name;
+  worse.is_shown = false;
+  AccountBook::show(worse.counts, false);
+  AccountBook::leave_out(worse.counts, "another name of the log has this meaning");
+  if (log_->is_collected)
+    note(in_quotes(worse.name) + " is not shown: " + in_quotes((is_better ? name : other).name) +
+         " has the same meaning");
+  if (!is_better) return false;
+  forget(other.match);
+  place->second = &name;
+  return true;
+}
+
+// Deletes the values of a name that is no longer shown.
+void RunBuilder::forget(const TagMatch& match) {
+  const TagRule& rule = *match.rule;
+  for (auto& [number, step] : open_) {
+    if (rule.step) step.frame.*rule.step = kNoValue;
+    for (RouterFrame& router : step.frame.routers) {
+      if (router.layer != match.layer && (match.layer >= 0 || rule.router)) continue;
+      if (rule.router) router.*rule.router = kNoValue;
+      if (rule.means == TagMeaning::tokens_per_expert && match.expert < 0) router.tokens_per_expert.clear();
+      if (rule.means == TagMeaning::expert_bias && match.expert < 0) router.expert_bias.clear();
+    }
+    for (auto& [layer, experts] : step.experts) {
+      if (is_figure(match) || (match.layer >= 0 && layer != match.layer)) continue;
+      std::vector<double>& values = values_of(rule, experts);
+      if (match.expert < 0)
+        values.clear();
+      else if (static_cast<std::size_t>(match.expert) < values.size())
+        values[static_cast<std::size_t>(match.expert)] = std::nan("");
+    }
+  }
+}
+
+// Limits the work separately from the memory: a tensor may claim a million equal values in a few bytes, and values that
+// replace earlier ones take no memory.
+void RunBuilder::work(std::size_t bytes) {
+  worked_bytes_ += bytes;
+  if (!log_->is_collected || worked_bytes_ <= kWorkedBytes + kWorkedOfRead * read_bytes_) return;
+  throw std::runtime_error(log_->source + ": the first " + std::to_string(read_bytes_) + " bytes of the file claim " +
+                           std::to_string(worked_bytes_ >> 20) + " MB of values: more than can be read");
+}
+
+void RunBuilder::keep(std::size_t bytes) {
+  kept_bytes_ += bytes;
+  if (kept_bytes_ <= kKeptBytes + kKeptOfRead * read_bytes_) return;
+  const std::string text = "its values take " + std::to_string(kept_bytes_ >> 20) + " MB";
+  if (!log_->is_collected) throw Unreadable(text + ": more than can be shown");
+  throw std::runtime_error(log_->source + ": " + text + ", of the first " + std::to_string(read_bytes_) +
+                           " bytes of the file: more than can be shown");
+}
+
+RunBuilder::Step& RunBuilder::step_at(std::int64_t step) {
+  if (const auto found = open_.find(step); found != open_.end()) return found->second;
+  Step& opened = open_[step];
+  opened.frame.wall_s = wall_s_;
+  opened.place = place_;
+  opened.is_late = imported_ && step <= newest_;
+  opened.is_added = is_added_;
+  logged_ += !(opened.is_late && imported_->has(step));
+  newest_ = std::max(newest_, step);
+  keep(kStepBytes);
+  return opened;
+}
+
+RouterFrame& RunBuilder::router_at(std::vector<RouterFrame>& routers, int layer) {
+  const auto place = std::ranges::lower_bound(routers, layer, {}, &RouterFrame::layer);
+  if (place != routers.end() && place->layer == layer) return *place;
+  const auto added = routers.insert(place, RouterFrame());
+  added->layer = layer;
+  return *added;
+}
+
+void RunBuilder::check_layer(int layer) const {
+  if (imported_ && !std::ranges::binary_search(imported_->info().moe_layers, layer))
+    throw Unreadable("layer " + std::to_string(layer) + " is not among the MoE layers of the first step");
+}
+
+// Returns the layers to which a list with `rows` entries belongs: the MoE layers that the log states, else the last of
+// its layers.
+std::vector<int> RunBuilder::layers_of(std::size_t rows, const std::string& column) const {
+  const RunInfo& info = imported_ ? imported_->info() : stated.info;
+  if (rows > kMaxImportedLayers) refuse_value(column, "too many layers");
+  if (rows == info.moe_layers.size()) return info.moe_layers;
+  if (imported_ && info.moe_layers.empty()) refuse_value(column, "the number of layers is not known");
+  if (imported_) refuse_value(column, std::to_string(rows) + " layers, not " + std::to_string(info.moe_layers.size()));
+  const int first = std::max(0, info.n_layers - static_cast<int>(rows));
+  std::vector<int> layers;
+  for (std::size_t i = 0; i < rows; ++i) layers.push_back(first + static_cast<int>(i));
+  return layers;
+}
+
+// Checks the number of entries of a list by expert.
+void RunBuilder::check_experts(std::size_t experts, const std::string& column) {
+  if (experts > kMaxImportedExperts) refuse_value(column, "too many experts");
+  if (log_->is_collected || experts == 0) return;
+  const std::size_t known = imported_ ? static_cast<std::size_t>(imported_->info().n_experts) : list_size_;
+  if (experts != known && (imported_ || known > 0))
+    refuse_value(column, std::to_string(experts) + " experts, not " + std::to_string(known));
+  list_size_ = experts;
+}
+
+bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step) {
+  if (name.is_shown && !value.problem.empty())
+    refuse_value(printable(name.name.substr(0, kLongestShownName)), std::string(value.problem));
+  if (value.is_own || !name.is_shown || (!value.is_list && value.numbers.empty() && value.text.empty())) return false;
+  work(sizeof(double) * value.numbers.size());
+  const TagMatch& match = name.match;
+  const int layer = record.layer >= 0 ? record.layer : value.layer >= 0 ? value.layer : match.layer;
+  const int expert = value.expert >= 0 ? value.expert : match.expert;
+  if (is_figure(match)) return add_figure(name, value, record, step);
+  if (expert >= 0) return add_expert(name, value, layer, expert, step);
+  if (value.is_list) return add_list(name, value, layer, step);
+  if (value.numbers.empty()) refuse_value(match.rule->column, value_text(value) + " is not a list");
+  // Another quantity of this name, such as a machine's load.
+  AccountBook::leave_out(name.counts, kOneNumber);
+  if (log_->is_collected && std::exchange(name.is_shown, false))
+    note(in_quotes(name.name) + " is not shown: " + kOneNumber);
+  return false;
+}
+
+bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step) {
+  const TagRule& rule = *name.match.rule;
+  const MeasuredOn text = measured_on(record);
+  if (text == MeasuredOn::test) return false;
+  const int layer = record.layer >= 0 ? record.layer : value.layer >= 0 ? value.layer : name.match.layer;
+  float RouterFrame::*router = rule.router;
+  if (!router && (record.layer >= 0 || value.is_list)) router = router_figure(rule.column);
+  const bool is_of_layers = router && layer < 0 && value.is_list && value.rows.empty() && !value.numbers.empty();
+  if (value.is_list && !is_of_layers)
+    refuse_value(rule.column, "is a single figure, but has " + std::to_string(value.numbers.size()) + " values");
+  if (value.numbers.empty())
+    refuse_value(rule.column, value_text(value) + " is not a number" +
+                                  (value.text.find(',') != std::string_view::npos
+                                       ? "; is its comma a decimal point? Write 3.5, not 3,5"
+                                       : ""));
+  const std::vector<int> layers = is_of_layers ? layers_of(value.numbers.size(), rule.column) : std::vector{layer};
+  if (router && layer >= 0) check_layer(layer);
+  if (!choose(name)) return false;
+  Step& target = step_at(step);
+  target.has_sums = target.has_sums || record.layer >= 0 || (is_of_layers && router == &RouterFrame::aux_loss);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const double number = value.numbers[i];
+    const bool is_none = is_missing(static_cast<float>(number));
+    const float figure = is_none ? kNoValue : static_cast<float>(rule.figure_of(number));
+    if (router) {
+      router_at(target.frame.routers, layers[i]).*router = figure;
+      continue;
+    }
+    float& place = target.frame.*(text == MeasuredOn::validation ? &TelemetryFrame::val_loss : rule.step);
+    const bool replaces = !(is_loss(rule) && figure == 0 && !is_missing(place));  // this rank has no loss
+    if (replaces && !is_none) place = figure;
+  }
+  return true;
+}
+
+bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step) {
+  const TagRule& rule = *name.match.rule;
+  if (value.is_list)
+    refuse_value(rule.column, "belongs to one expert, but has " + std::to_string(value.numbers.size()) + " values");
+  if (value.numbers.empty()) refuse_value(rule.column, value_text(value) + " is not a number");
+  layer = std::max(0, layer);
+  check_layer(layer);
+  if (imported_ && expert >= imported_->info().n_experts && !log_->is_collected)
+    refuse_value(rule.column, "more experts than in the first step");
+  const double load = load_of(rule, value.numbers[0]);
+  if (!choose(name)) return false;
+  Step& target = step_at(step);
+  target.is_part = target.is_part || !value.leaves_out_zeros;
+  if (value.leaves_out_zeros) highest_expert_ = std::max(highest_expert_, expert);
+  Experts& experts = target.experts[layer];
+  experts.leaves_out_zeros = experts.leaves_out_zeros || value.leaves_out_zeros;
+  std::vector<double>& values = values_of(rule, experts);
+  const auto index = static_cast<std::size_t>(expert);
+  if (index >= values.size()) {
+    keep(sizeof(double) * (index + 1 - values.size()));
+    values.resize(index + 1, std::nan(""));
+  }
+  values[index] = is_added_ && !std::isnan(values[index]) ? values[index] + load : load;
+  return true;
+}
+
+// Adds a list by expert, or a list of such lists by layer.
+bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::int64_t step) {
+  const TagRule& rule = *name.match.rule;
+  std::vector<std::size_t> rows = value.rows;
+  if (value.numbers.empty() && !value.text.empty())
+    refuse_value(rule.column, value_text(value) + " is not a list of numbers");
+  if (rows.empty()) rows = {value.numbers.size()};
+  if (layer >= 0 && rows.size() > 1) refuse_value(rule.column, "lists of several layers, not of one");
+  if (rows.size() * *std::ranges::max_element(rows) > kMaxImportedLoads) refuse_value(rule.column, "too many experts");
+  const std::vector<int> layers = layer >= 0 ? std::vector{layer} : layers_of(rows.size(), rule.column);
+  if (layer >= 0) check_layer(layer);
+  for (const std::size_t size : rows) check_experts(size, rule.column);
+  const bool are_counts = rule.means == TagMeaning::tokens_per_expert;
+  std::vector<std::uint32_t> counts;
+  std::vector<double> loads;
+  if (are_counts)
+    counts = counts_of(rule, value.numbers);
+  else
+    for (const double number : value.numbers) loads.push_back(load_of(rule, number));
+  if (!choose(name)) return false;
+  Step& target = step_at(step);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < rows.size(); first += rows[i++]) {
+    if (!are_counts) {
+      set_list(rule, layers[i], std::span(loads).subspan(first, rows[i]), target);
+      continue;
+    }
+    const std::span<const std::uint32_t> row = std::span(counts).subspan(first, rows[i]);
+    name.counts.counts->take_list(step, row);
+    set_counts(router_at(target.frame.routers, layers[i]), row);
+  }
+  return true;
+}
+
+void RunBuilder::set_counts(RouterFrame& router, std::span<const std::uint32_t> counts) {
+  std::vector<std::uint32_t>& of_router = router.tokens_per_expert;
+  if (counts.size() > of_router.size()) keep(sizeof(std::uint32_t) * (counts.size() - of_router.size()));
+  if (is_added_ && of_router.size() == counts.size())
+    for (std::size_t e = 0; e < counts.size(); ++e) of_router[e] += counts[e];
+  else
+    of_router.assign(counts.begin(), counts.end());
+}
+
+void RunBuilder::set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step) {
+  RouterFrame& router = router_at(step.frame.routers, layer);
+  if (rule.means == TagMeaning::expert_bias) {
+    router.expert_bias.assign(values.begin(), values.end());
+  } else if (!values.empty()) {
+    std::vector<double>& shares = step.experts[layer].shares;
+    keep(sizeof(double) * (std::max(values.size(), shares.size()) - shares.size()));
+    shares.assign(values.begin(), values.end());
+  }
+}
+
+void RunBuilder::take(LogRecord& record) {
+  place_ = record.place;
+  const std::int64_t step = record.step ? *record.step : step_of(record);
+  const int part = part_of(record);
+  const bool is_training = measured_on(record) == MeasuredOn::training;
+  std::string problem = record.problem;
+  bool has_taken = false;
+  watch_epoch(record, step);
+  go_back(record, part, step);
+  is_added_ = is_further_part(part, record.layer, step);
+  wall_s_ = std::isfinite(record.wall_s) ? record.wall_s : 0;
+  if (!log_->is_collected && !open_.contains(step) && (imported_ || open_.size() >= kMaxHeld || can_open()))
+    show_steps();  // the steps before it are complete
+  for (const NamedValue& value : record.values) {
+    Name& name = find(value.name, value.is_own);
+    count(name, value, step);
+    if (name.match.rule && name.match.rule->means == TagMeaning::step_number && step_number(value) == step)
+      AccountBook::show(name.counts, true);
+    if (!is_training && !(name.match.rule && is_loss(*name.match.rule))) continue;
+    try {
+      has_taken = add(name, value, record, step) || has_taken;
+    } catch (const Unreadable& unreadable) {
+      AccountBook::leave_out(name.counts, unreadable.what());
+      AccountBook::show(name.counts, true);
+      if (problem.empty()) problem = unreadable.what();
+    }
+  }
+  bool has_own = record.own.has_value();
+  try {
+    if (has_own)
+      for (const RouterFrame& router : record.own->routers)
+        if (router.layer >= 0) check_layer(router.layer);
+  } catch (const Unreadable& unreadable) {
+    has_own = false;
+    if (problem.empty()) problem = unreadable.what();
+  }
+  const bool has_values = has_taken || (has_own && record.has_own_rows);
+  has_values_ = has_values_ || has_values;
+  if (!has_values && !problem.empty()) throw Unreadable(problem);
+  if (!has_values && log_->is_collected) return;
+  Step& target = step_at(step);
+  target.is_part = target.is_part || record.layer >= 0;
+  if (has_own && is_training) {
+    if (record.own_loads.counts)
+      for (const RouterFrame& router : record.own->routers)
+        record.own_loads.counts->take_list(step, std::span<const std::uint32_t>(router.tokens_per_expert));
+    join_frames(target.frame, std::move(*record.own), is_added_);
+    held_bytes_ += record.own_bytes;
+  }
+  for (Marker& marker : record.markers) {
+    if (marker.step < 0) marker.step = step;
+    if (imported_)
+      imported_->add(std::move(marker));
+    else
+      markers_.push_back(std::move(marker));
+  }
+  if (!log_->is_collected && ((!target.is_part && !target.is_late && can_open()) || held_bytes_ > kMaxHeldBytes))
+    show_steps();
+  if (!problem.empty()) throw UnreadablePart(problem);
+}
+
+}  // namespace moescope

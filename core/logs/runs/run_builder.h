@@ -1,0 +1,184 @@
+// Builds a run from the records of its log (log_record.h), whatever the form of the file.
+//
+// A TagMap gives the meanings of names. If several names of a run have one meaning, the name whose rule is first in the
+// map is shown. Values of a step are joined, wherever they stand; restart_rule.h describes steps that are logged again.
+// The loads of a layer can be used only if all its experts have one. Loads of ranks and microbatches are added.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/files/unreadable.h"
+#include "core/logs/import.h"
+#include "core/logs/restart_rule.h"
+#include "core/logs/runs/log_record.h"
+#include "core/logs/tag_map.h"
+
+namespace moescope {
+
+// The other values of the record were taken.
+struct UnreadablePart : Unreadable {
+  using Unreadable::Unreadable;
+};
+
+inline bool is_in_part(const Unreadable& why) {
+  return dynamic_cast<const UnreadablePart*>(&why) != nullptr;
+}
+
+// What the runs of a log have in common.
+struct LogContext {
+  std::string source;  // the file, for messages
+  ImportOptions options;
+  TagMap tags;
+  // True: a value may belong to any earlier step, so that the steps are kept until all values are read. False: a step
+  // is shown when it is complete.
+  bool is_collected = false;
+  std::string form;  // form of the file, if it was recognised by its values: "stdout of TorchTitan"
+  AccountBook book;
+  BadLines bad;
+};
+
+// What a log states about a run before its first step.
+struct StatedRun {
+  RunInfo info;
+  float aux_coeff = kNoValue;
+  int dense_layers = 0;  // before the MoE layers
+  std::string settings;  // a JSON object; empty: there are none
+};
+
+class RunBuilder {
+ public:
+  RunBuilder(LogContext& log, const TagMap& tags, std::string name);
+
+  const std::string& name() const { return name_; }  // as in the log; empty: the log has one run without a name
+  std::string shown_name() const;
+  RunInfo info() const;  // as far as it is known
+  StatedRun stated;
+  bool is_stated = false;
+  std::optional<bool> is_read;  // decided at its first step
+  int number = 0;               // of the run in its log
+  int shown_number = 0;         // of the run among those that are opened
+
+  // Takes the values of a record, and empties it. Throws Unreadable if a value cannot be read: UnreadablePart if others
+  // could be. Throws std::runtime_error if there are more values than can be kept.
+  void take(LogRecord& record);
+  void count(const LogRecord& record);  // counts values of which nothing is shown, for the account
+  void go_back_to(std::int64_t step);   // to be called if the log says that the training goes on from `step`
+  void note(std::string text, std::int64_t step = -1);  // a remark, which becomes a marker of the run; -1: newest step
+  // Kept values may take kKeptBytes plus kKeptOfRead times the bytes that were read, so that a small file that claims
+  // large tensors cannot fill the memory. All values together, also those that are replaced or dropped later, may take
+  // kWorkedBytes plus kWorkedOfRead times these bytes, so that reading them takes a limited time.
+  void has_read(std::uint64_t bytes) { read_bytes_ += bytes; }
+  bool is_known(std::string_view name) { return find(name, false).is_shown; }  // true if its values are shown
+  // The meaning of a name that record `place` has; without a rule: not known.
+  const TagMatch& match_of(std::string_view name, std::int64_t place) {
+    place_ = place;
+    return find(name, false).match;
+  }
+  bool has_steps() const { return imported_ || !open_.empty(); }
+
+  // Adds the steps that are not shown yet, even if further values of them may follow.
+  void show_steps();
+  void finish();  // show_steps(), then the remarks on the whole run; to be called once, after its last record
+  const ImportedRun* imported() const { return imported_.get(); }  // nullptr: no step is shown
+  std::int64_t steps() const { return imported_ ? imported_->steps() : 0; }
+  std::vector<std::string> remarks() const;
+  std::string refusal() const;  // why the steps cannot be shown; empty: they can
+  bool has_values() const { return has_values_; }
+  double first_epoch() const { return first_epoch_; }
+  double last_epoch() const { return epoch_; }
+
+ private:
+  struct Name {
+    std::string name;
+    TagMatch match;  // without a rule if the meaning is not known
+    AccountBook::Name counts;
+    bool has_value = false, is_shown = true;
+  };
+  // Values of one layer that stand for one expert each; NaN: none. Shares stay until the step has no counts.
+  struct Experts {
+    std::vector<double> counts, shares, biases;
+    bool leaves_out_zeros = false;
+  };
+  struct Step {
+    Step() { frame.aux_loss = frame.z_loss = kNoValue; }
+    TelemetryFrame frame;
+    std::map<int, Experts> experts;          // by layer
+    std::int64_t place = 0;                  // of its first record
+    bool is_part = false;                    // further records of it may follow: it is given by layer or by expert
+    bool has_sums = false;                   // its losses are the sums over the layers
+    bool is_late = false, is_added = false;  // joins a step that is shown; its loads are added to those
+  };
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+
+  Name& find(std::string_view name, bool is_own);
+  void count(const Name& name, const NamedValue& value, std::int64_t step);
+  std::int64_t step_of(const LogRecord& record);
+  void watch_epoch(const LogRecord& record, std::int64_t step);
+  void go_back(const LogRecord& record, int part, std::int64_t step);
+  bool is_further_part(int part, int layer, std::int64_t step);
+  void drop(const Restart& restart);
+  bool choose(Name& name);
+  void forget(const TagMatch& match);
+  bool add(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step);
+  bool add_figure(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step);
+  bool add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step);
+  bool add_list(Name& name, const NamedValue& value, int layer, std::int64_t step);
+  void set_counts(RouterFrame& router, std::span<const std::uint32_t> counts);
+  void set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step);
+  Step& step_at(std::int64_t step);
+  static RouterFrame& router_at(std::vector<RouterFrame>& routers, int layer);
+  std::vector<int> layers_of(std::size_t rows, const std::string& column) const;
+  void check_layer(int layer) const;
+  void check_experts(std::size_t experts, const std::string& column);
+  void keep(std::size_t bytes);
+  void work(std::size_t bytes);
+  RunInfo info_of_steps() const;
+  bool can_open() const;
+  void open();
+  std::map<int, int> layers_of_model(const RunInfo& info);
+  TelemetryFrame frame_of(std::int64_t number, Step step);
+  bool add_experts(Experts& experts, RouterFrame& router) const;
+  void tell_incomplete(std::int64_t step, int layer, std::int64_t place);
+
+  LogContext* log_;
+  const TagMap* tags_;
+  std::string name_;
+  std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
+  Name overflow_;                                             // a name beyond those that are kept
+  std::map<std::tuple<std::string, int, int>, Name*> shown_;  // by column, layer and expert
+  std::map<int, std::string> other_steps_;  // names of the step that differed from an earlier one, which is the value
+  std::map<std::int64_t, Step> open_;       // steps that are not shown yet
+  std::unique_ptr<ImportedRun> imported_;
+  std::map<int, int> model_layers_;  // layer of the model by layer of the log, if they differ
+  RestartRule restarts_;
+  std::set<std::pair<int, int>> parts_;  // layer and rank of the records of the step parts_step_
+  std::int64_t place_ = 0, newest_ = -1, parts_step_ = -1, first_step_ = -1;
+  std::size_t to_new_steps_ = 0, logged_ = 0, dropped_ = 0;  // restarts to a step that was not logged before; steps
+  double first_epoch_ = -1, epoch_ = -1;
+  bool begins_anew_ = false, has_values_ = false, is_added_ = false;
+  bool layers_as_text_ = false, layers_as_numbers_ = false;
+  std::size_t list_size_ = 0;    // number of experts in the lists
+  int highest_expert_ = -1;      // of loads that leave out experts without tokens
+  std::int64_t incomplete_ = 0;  // pairs of step and layer with loads of only some experts
+  std::string first_incomplete_;
+  std::vector<std::string> remarks_;
+  std::vector<Marker> markers_;  // of the run, until it is opened
+  std::int64_t more_notes_ = 0;
+  double start_s_ = 0, wall_s_ = 0;
+  std::size_t held_bytes_ = 0;  // lines of the rows in open_
+  std::uint64_t read_bytes_ = 0, kept_bytes_ = 0, worked_bytes_ = 0;
+};
+
+}  // namespace moescope

@@ -1,0 +1,244 @@
+// Shows the steps of a run: its shape, and the frame of each step.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <stdexcept>
+
+#include "core/frame/figures.h"
+#include "core/logs/runs/run_builder.h"
+
+namespace moescope {
+
+namespace {
+
+bool is_complete(const std::vector<double>& values, std::size_t experts) {
+  return experts > 0 && values.size() == experts &&
+         std::ranges::none_of(values, [](double v) { return std::isnan(v); });
+}
+
+}  // namespace
+
+RunInfo RunBuilder::info() const {
+  if (imported_) return imported_->info();
+  RunInfo info = stated.info;
+  if (list_size_ > 0) info.n_experts = static_cast<int>(list_size_);
+  return info;
+}
+
+RunInfo RunBuilder::info_of_steps() const {
+  RunInfo info = stated.info;
+  std::set<int> layers;
+  std::size_t of_lists = list_size_, of_singles = 0;
+  for (const auto& [number, step] : open_) {
+    for (const RouterFrame& router : step.frame.routers) {
+      if (router.layer < 0) continue;
+      layers.insert(router.layer);
+      of_lists = std::max({of_lists, router.tokens_per_expert.size(), router.expert_bias.size()});
+    }
+    for (const auto& [layer, experts] : step.experts) {
+      layers.insert(layer);
+      of_singles = std::max({of_singles, experts.counts.size(), experts.shares.size(), experts.biases.size()});
+    }
+  }
+  const bool are_stated = std::ranges::includes(info.moe_layers, layers);
+  if (!layers.empty() && !are_stated) info.moe_layers.assign(layers.begin(), layers.end());
+  if (of_lists > 0) info.n_experts = static_cast<int>(of_lists);
+  info.n_experts = std::max({info.n_experts, static_cast<int>(of_singles), highest_expert_ + 1});
+  if (info.moe_layers.empty() && info.n_experts > 0)
+    for (int layer = std::max(0, stated.dense_layers); layer < info.n_layers; ++layer) info.moe_layers.push_back(layer);
+  if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
+  return info;
+}
+
+// True if the layers and experts of the run are known.
+bool RunBuilder::can_open() const {
+  if (imported_) return true;
+  if (highest_expert_ >= 0 && stated.info.n_experts == 0) return false;
+  const RunInfo info = info_of_steps();
+  return !info.moe_layers.empty() && info.n_experts > 0;
+}
+
+void RunBuilder::open() {
+  RunInfo info = info_of_steps();
+  if (log_->is_collected) {
+    model_layers_ = layers_of_model(info);
+    for (int& layer : info.moe_layers)
+      if (const auto moved = model_layers_.find(layer); moved != model_layers_.end()) layer = moved->second;
+    std::ranges::sort(info.moe_layers);
+    info.n_layers = info.moe_layers.empty() ? 0 : info.moe_layers.back() + 1;
+    start_s_ = open_.begin()->second.frame.wall_s;
+  }
+  info.name = shown_name().substr(0, kLongestImportedName);
+  if (info.source.empty()) info.source = log_->source;
+  info.run = log_->options.run + shown_number;
+  if (info.moe_layers.size() * static_cast<std::size_t>(std::max(1, info.n_experts)) > kMaxImportedLoads) {
+    const std::string text = std::to_string(info.moe_layers.size()) + " layers of " + std::to_string(info.n_experts) +
+                             " experts are more than can be shown";
+    if (!log_->is_collected) throw Unreadable(text);
+    throw std::runtime_error(log_->source + ": " + text);
+  }
+  imported_ = std::make_unique<ImportedRun>(std::move(info), log_->options);
+  if (!log_->form.empty()) imported_->add(Marker{0, open_.begin()->first, "event", "Read as " + log_->form});
+  if (!stated.settings.empty()) imported_->add(Marker{0, open_.begin()->first, kSettingsMarker, stated.settings});
+  if (!log_->is_collected)
+    for (Marker& marker : std::exchange(markers_, {})) imported_->add(std::move(marker));
+}
+
+// Returns the layers of the model by the layers of the log, if the log numbers them in the order of their names as
+// text.
+std::map<int, int> RunBuilder::layers_of_model(const RunInfo& info) {
+  const std::vector<int>& layers = info.moe_layers;
+  if (!layers_as_text_ || layers.empty()) return {};
+  const int first = tags_->layer_offset();
+  const bool are_all = layers.front() == 0 && layers.back() + 1 == std::ssize(layers);
+  const bool fit = first >= 0 && first + std::ssize(layers) <= static_cast<std::ptrdiff_t>(kMaxImportedLayers);
+  const std::string order = "The log numbers its layers in the alphabetical order of their names";
+  if (!are_all || layers_as_numbers_ || !fit) {
+    note(order + "; to which layers of the model they belong is not known");
+    return {};
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < std::ssize(layers); ++i) names.push_back(std::to_string(first + i));
+  std::ranges::sort(names);
+  std::map<int, int> of_model;
+  for (const int layer : layers) of_model.emplace(layer, std::stoi(names[static_cast<std::size_t>(layer)]));
+  note(order + " (0, 1, 10, 11, 2); they are shown as layers " + std::to_string(first) + " to " +
+       std::to_string(first + std::ssize(layers) - 1) +
+       " of the model. If the first MoE layer is another one, set layer_offset in a mapping file (--tags)");
+  return of_model;
+}
+
+// Adds the loads and biases of a layer that were given by expert. Returns false if not all experts have one.
+bool RunBuilder::add_experts(Experts& experts, RouterFrame& router) const {
+  const auto n_experts = static_cast<std::size_t>(imported_->info().n_experts);
+  if (experts.leaves_out_zeros) {
+    experts.counts.resize(n_experts, 0);
+    for (double& count : experts.counts) count = std::isnan(count) ? 0 : count;
+  }
+  if (is_complete(experts.biases, n_experts)) router.expert_bias.assign(experts.biases.begin(), experts.biases.end());
+  if (is_complete(experts.counts, n_experts))
+    router.tokens_per_expert.assign(experts.counts.begin(), experts.counts.end());
+  else if (router.tokens_per_expert.empty() && is_complete(experts.shares, n_experts))
+    router.tokens_per_expert = counts_of_ratios(std::vector<float>(experts.shares.begin(), experts.shares.end()));
+  return !router.tokens_per_expert.empty() || (experts.counts.empty() && experts.shares.empty());
+}
+
+void RunBuilder::tell_incomplete(std::int64_t step, int layer, std::int64_t place) {
+  if (!log_->is_collected)
+    log_->bad.add(place, "tokens_per_expert: does not have a value for each expert", true);
+  else if (incomplete_++ == 0)
+    first_incomplete_ = "step " + std::to_string(step) + ", layer " + std::to_string(layer) +
+                        ": loads without values for all " + std::to_string(imported_->info().n_experts) +
+                        " experts are not shown";
+}
+
+namespace {
+
+// Removes the figures over all layers that those of the layers give.
+void drop_figures_of_layers(TelemetryFrame& frame) {
+  if (frame.routers.empty() || frame.routers.front().layer >= 0 || frame.routers.size() == 1) return;
+  RouterFrame& whole = frame.routers.front();
+  const auto layers = std::span(frame.routers).subspan(1);
+  const bool has_loads = std::ranges::any_of(layers, [](const auto& r) { return !r.tokens_per_expert.empty(); });
+  bool is_empty = true;
+  for (const auto& figure : kRouterFigures) {
+    const bool is_derived = std::ranges::find(kFiguresOfLoads, figure.member) != kFiguresOfLoads.end();
+    if ((has_loads && is_derived) ||
+        std::ranges::any_of(layers, [&](const auto& r) { return !is_missing(r.*figure.member); }))
+      whole.*figure.member = kNoValue;
+    is_empty = is_empty && is_missing(whole.*figure.member);
+  }
+  if (is_empty) frame.routers.erase(frame.routers.begin());
+}
+
+// Computes the losses of a step that is given layer by layer: each is the sum over the layers.
+void sum_up(TelemetryFrame& frame) {
+  for (const auto& [figure, sum] :
+       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
+    if (!is_missing(*sum)) continue;
+    for (const RouterFrame& router : frame.routers)
+      if (!is_missing(router.*figure)) *sum = is_missing(*sum) ? router.*figure : *sum + router.*figure;
+  }
+}
+
+}  // namespace
+
+// Builds the frame of a step. Loads that are not those of all experts are left out.
+TelemetryFrame RunBuilder::frame_of(std::int64_t number, Step step) {
+  TelemetryFrame frame = std::move(step.frame);
+  frame.step = number;
+  frame.wall_s -= start_s_;
+  for (auto& [layer, experts] : step.experts)
+    if (!add_experts(experts, router_at(frame.routers, layer))) tell_incomplete(number, layer, step.place);
+  const auto n_experts = static_cast<std::size_t>(imported_->info().n_experts);
+  for (RouterFrame& router : frame.routers) {
+    if (log_->is_collected && !router.tokens_per_expert.empty() && router.tokens_per_expert.size() != n_experts) {
+      tell_incomplete(number, router.layer, step.place);
+      router.tokens_per_expert.clear();
+    }
+    if (router.expert_bias.size() != n_experts) router.expert_bias.clear();
+    if (const auto moved = model_layers_.find(router.layer); moved != model_layers_.end()) router.layer = moved->second;
+  }
+  if (!model_layers_.empty()) std::ranges::sort(frame.routers, {}, &RouterFrame::layer);
+  drop_figures_of_layers(frame);
+  if (step.has_sums) sum_up(frame);
+  return frame;
+}
+
+void RunBuilder::show_steps() {
+  try {
+    if (!open_.empty() && !imported_) open();
+  } catch (const Unreadable& unreadable) {
+    for (const auto& [number, step] : std::exchange(open_, {})) log_->bad.add(step.place, unreadable.what());
+  }
+  while (!open_.empty()) {  // each step is freed when its frame is built
+    auto node = open_.extract(open_.begin());
+    const std::int64_t number = node.key(), place = node.mapped().place;
+    const bool is_late = node.mapped().is_late, is_added = node.mapped().is_added;
+    try {
+      TelemetryFrame frame = frame_of(number, std::move(node.mapped()));
+      if (!is_late)
+        imported_->add(std::move(frame));
+      else if (!imported_->join(std::move(frame), is_added))
+        throw Unreadable("step " + std::to_string(number) + ": these values come after too many later steps");
+    } catch (const Unreadable& unreadable) {
+      log_->bad.add(place, unreadable.what());
+    }
+  }
+  kept_bytes_ = held_bytes_ = 0;
+}
+
+void RunBuilder::finish() {
+  show_steps();
+  if (!log_->is_collected || !imported_) return;
+  const std::string more = incomplete_ > 1 ? " (and " + std::to_string(incomplete_ - 1) + " more such places)" : "";
+  if (incomplete_ > 0) note(first_incomplete_ + more);
+  if (std::string again = restarts_.again_text(); !again.empty()) note(std::move(again));
+  for (std::string& remark : imported_->remarks()) note(std::move(remark));
+  if (more_notes_ > 0) remarks_.back() += ", and " + std::to_string(more_notes_) + " more notes";
+  const StepRange shown = imported_->history()->steps();
+  for (Marker& marker : std::exchange(markers_, {})) {
+    marker.step = std::clamp(marker.step, shown.first, shown.last);
+    imported_->add(std::move(marker));
+  }
+}
+
+std::vector<std::string> RunBuilder::remarks() const {
+  std::vector<std::string> remarks = remarks_;
+  if (log_->is_collected) return remarks;
+  if (imported_) std::ranges::copy(imported_->remarks(), std::back_inserter(remarks));
+  if (highest_expert_ >= 0 && stated.info.n_experts == 0) remarks.push_back(unknown_experts_text(highest_expert_ + 1));
+  if (std::string again = restarts_.again_text(); !again.empty()) remarks.push_back(std::move(again));
+  return remarks;
+}
+
+std::string RunBuilder::refusal() const {
+  if (is_shuffled(to_new_steps_, dropped_, logged_)) return no_order_text(to_new_steps_, dropped_, logged_);
+  if (begins_anew_)
+    return "its steps begin at " + std::to_string(first_step_) +
+           " again in every epoch, so that the step of the run is not known: log a step that never restarts, such as "
+           "global_step";
+  return {};
+}
+
+}  // namespace moescope
