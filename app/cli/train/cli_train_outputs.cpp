@@ -105,6 +105,10 @@ void TrainCheckpoints::find_removed() {
   newest_.clear();
 }
 
+bool continues_checkpoints(const TrainOptions& o) {
+  return !o.resume.empty() && fs::weakly_canonical(o.resume) == fs::weakly_canonical(o.checkpoint);
+}
+
 void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs) {
   const auto check_folder = [](const char* option, const std::string& path) {
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
@@ -128,8 +132,7 @@ void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs)
   if (fs::exists(o.checkpoint) && !fs::is_directory(o.checkpoint))
     throw std::runtime_error("--checkpoint " + o.checkpoint + ": is a file, expected a folder");
   const auto steps = checkpoint_steps(o.checkpoint);
-  if (steps.empty() || o.overwrite) return;
-  if (o.resume.empty() || fs::weakly_canonical(o.resume) != fs::weakly_canonical(o.checkpoint))
+  if (!steps.empty() && !o.overwrite && !continues_checkpoints(o))
     throw std::runtime_error(
         fmt::format("--checkpoint {}: holds checkpoints up to step {} of another training; choose another folder, "
                     "continue with --resume {}, or give --overwrite",
