@@ -207,7 +207,7 @@ TEST(ImportNames, ALateValueJoinsItsStep) {
 }
 
 TEST(ImportNames, ALateValueOfANamedRunIsNoRestart) {
-  for (const char* run : {"\"run\":1", "\"run\":\"a\"", "\"rank\":0", "\"split\":\"train\"", "\"tokens\":5"}) {
+  for (const char* run : {"\"run\":1", "\"run\":\"a\"", "\"rank\":0", "\"tokens\":5"}) {
     const std::string begin = "{" + std::string(run) + ",\"step\":";
     const LogReader reader = log_of({begin + "1,\"loss\":3}", begin + "2,\"loss\":2}", begin + "1,\"val_loss\":3.5}"});
     EXPECT_EQ(reader.history()->steps(), (StepRange{1, 2})) << run;
