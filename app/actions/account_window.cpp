@@ -232,8 +232,8 @@ void AccountTable::addRow(const AccountRow& row) {
   auto* item = new QTreeWidgetItem(this);
   item->setData(kNameColumn, Qt::UserRole, static_cast<int>(rows_.size()));
   item->setText(kNameColumn, QString::fromStdString(row.name));
-  item->setText(kNames, grouped(qlonglong{row.names}));
-  item->setText(kValues, grouped(qlonglong{row.values}));
+  item->setText(kNames, groupedText(qlonglong{row.names}));
+  item->setText(kValues, groupedText(qlonglong{row.values}));
   item->setText(kRange, QString::fromStdString(range_text(row)));
   item->setText(kLast, QString::fromStdString(row.example));
   item->setText(kTakenFor, row.is_shown ? QString::fromStdString(row.meaning) : QString("left out"));

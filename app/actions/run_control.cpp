@@ -164,7 +164,7 @@ void RunControl::sayThatItHasEnded(bool ended) {
     notice_->offer(
         QString("Training has reached step %1, the end of its schedule. Further steps have the last learning "
                 "rate.")
-            .arg(grouped(session_->config().optimizer.total_steps)),
+            .arg(groupedText(session_->config().optimizer.total_steps)),
         {{"Go on", [this] { goOn(); }}});
   else if (says_end_)
     notice_->showNotice({});

@@ -164,9 +164,10 @@ void StatusLine::fit() {
 void StatusLine::showTraining(const LiveStatus& status, int runs) {
   const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
-  if (!status.running) state = "Paused at step " + grouped(qlonglong{status.step});
+  if (!status.running) state = "Paused at step " + groupedText(qlonglong{status.step});
   if (!status.error.empty())
-    state = "Stopped at step " + grouped(qlonglong{status.step}) + ": " + inPrint(QString::fromStdString(status.error));
+    state =
+        "Stopped at step " + groupedText(qlonglong{status.step}) + ": " + inPrint(QString::fromStdString(status.error));
   const QString warning = inPrint(QString::fromStdString(status.warning));
   QStringList forms{state};
   if (!warning.isEmpty()) forms.prepend(state + ". " + warning);
@@ -175,7 +176,7 @@ void StatusLine::showTraining(const LiveStatus& status, int runs) {
   state_->setToolTip(status.error.empty() ? warning : state);
   const bool moves = status.running && status.steps_per_s > 0;
   speed_->setForms(moves ? QStringList{rateText(status.steps_per_s)} : QStringList());
-  tokens_->setForms(moves ? QStringList{grouped(std::llround(status.tokens_per_s)) + " tokens/s"} : QStringList());
+  tokens_->setForms(moves ? QStringList{groupedText(std::llround(status.tokens_per_s)) + " tokens/s"} : QStringList());
   fit();
 }
 

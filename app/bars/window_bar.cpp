@@ -82,7 +82,7 @@ class StepButton : public QToolButton {
     word_ = word;
     step_ = step;
     end_ = end;
-    setAccessibleName("Step: " + before() + grouped(step_) + after());
+    setAccessibleName("Step: " + before() + groupedText(step_) + after());
     if (sizeHint() != size) updateGeometry();
     update();
   }
@@ -95,7 +95,7 @@ class StepButton : public QToolButton {
   }
 
   QSize sizeHint() const override {
-    const QString longest = asNines(grouped(std::max(step_, end_.value_or(0))));
+    const QString longest = asNines(groupedText(std::max(step_, end_.value_or(0))));
     const QFontMetrics metrics(font());
     return {widthWith(longest) + 2 * kSpace8 + kSpace4 + withType(kStepChevron, metrics),
             withType(kFieldHeight, metrics)};
@@ -118,15 +118,15 @@ class StepButton : public QToolButton {
       painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, text);
       room.setLeft(room.left() + QFontMetrics(font).horizontalAdvance(text));
     };
-    room.setLeft(room.right() + 1 - widthWith(grouped(step_)));
-    write(before() + grouped(step_), font(), ink);
+    room.setLeft(room.right() + 1 - widthWith(groupedText(step_)));
+    write(before() + groupedText(step_), font(), ink);
     write(after(), typeFont(font(), Type::secondary), quiet);
     drawChevron(painter, QRect(rect().right() - kSpace4 - chevron, 0, chevron, height()), quiet);
   }
 
  private:
   QString before() const { return short_ || end_ ? QString() : word_ + QLatin1Char(' '); }
-  QString after() const { return short_ || !end_ ? QString() : " of " + grouped(*end_); }  // drawn in secondary ink
+  QString after() const { return short_ || !end_ ? QString() : " of " + groupedText(*end_); }  // drawn in secondary ink
   int widthWith(const QString& number) const {
     const QFontMetrics body(font()), secondary(typeFont(font(), Type::secondary));
     return body.horizontalAdvance(before()) + body.horizontalAdvance(number) + secondary.horizontalAdvance(after());

@@ -108,7 +108,7 @@ void NotesDock::fill() {
   shown_ = std::move(notes);
   list_->clear();
   for (const Marker& note : shown_)
-    list_->addItem("step " + grouped(note.step) + "   " + QString::fromStdString(note.text));
+    list_->addItem("step " + groupedText(note.step) + "   " + QString::fromStdString(note.text));
   edit_->setEnabled(false);
   remove_->setEnabled(false);
 }
@@ -124,7 +124,7 @@ void NotesDock::ask(qint64 step) {
   dialog->setObjectName("note");
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->setWindowTitle("Note");
-  dialog->setLabelText("Note at step " + grouped(step) + (hasNote(step) ? " (empty: delete it)" : ""));
+  dialog->setLabelText("Note at step " + groupedText(step) + (hasNote(step) ? " (empty: delete it)" : ""));
   dialog->setTextValue(QString::fromStdString(note_at(*history, step)));
   dialog->resize(480, dialog->sizeHint().height());
   connect(dialog, &QInputDialog::textValueSelected, this, [this, step](const QString& text) { pin(step, text); });

@@ -168,7 +168,7 @@ QString OutcomesView::progressText(const QueueStatus& status) const {
     text = QString("Group %1 of %2, step %3 of %4, %5")
                .arg(status.group + 1)
                .arg(groups)
-               .arg(grouped(status.step), grouped(queue_->steps()), timeLeft(status.seconds_left));
+               .arg(groupedText(status.step), groupedText(queue_->steps()), timeLeft(status.seconds_left));
   else if (status.done)
     text = QString("All %1 groups are done, each with the same run A to the bit").arg(groups);
   else if (!status.error.empty())

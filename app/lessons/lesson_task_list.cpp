@@ -122,7 +122,7 @@ void LessonTaskList::showProgress(const LessonTaskState* running) {
   bar_->setRange(0, running->until);
   const qint64 step = std::min(running->step, running->until);
   bar_->setValue(step);
-  amount_->setText(QString("%1 of %2").arg(grouped(step), grouped(running->until)));
+  amount_->setText(QString("%1 of %2").arg(groupedText(step), groupedText(running->until)));
 }
 
 }  // namespace moescope

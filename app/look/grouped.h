@@ -6,7 +6,7 @@
 namespace moescope {
 
 // Returns for example "1,284".
-inline QString grouped(qlonglong value) {
+inline QString groupedText(qlonglong value) {
   return QLocale(QLocale::English).toString(value);
 }
 

@@ -141,7 +141,7 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
   const auto speed = of(runs);
   if (!speed) return text + "The time is known after some steps on this machine.";
   return text + QString("%1 steps: %2 (%3).")
-                    .arg(grouped(steps), aboutDuration(steps * speed->seconds_per_step), originText(*speed));
+                    .arg(groupedText(steps), aboutDuration(steps * speed->seconds_per_step), originText(*speed));
 }
 
 QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const {
@@ -153,9 +153,9 @@ QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t s
   if (!speed) return text;
   if (step > 0)
     text += QString(twins.size() == 1 ? " It catches up %1 steps in %2." : " They catch up %1 steps in %2.")
-                .arg(grouped(step), aboutDuration(step * speed->seconds_per_step));
+                .arg(groupedText(step), aboutDuration(step * speed->seconds_per_step));
   return text + QString(" From then on each step of all runs takes %1 ms longer (%2).")
-                    .arg(grouped(std::llround(1000 * speed->seconds_per_step)), originText(*speed));
+                    .arg(groupedText(std::llround(1000 * speed->seconds_per_step)), originText(*speed));
 }
 
 QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t steps) const {
@@ -169,7 +169,7 @@ QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t 
                      "%1 runs of %2 steps in all. Memory: up to %3 at a time for weights, gradients and the "
                      "optimizer (counted; the batch and the runs' histories come on top).")
                      .arg(all.size())
-                     .arg(grouped(steps), megabytes(largest));
+                     .arg(groupedText(steps), megabytes(largest));
   const auto speed = of(all);
   if (!speed) return text + " The time is known after some steps on this machine.";
   return text + QString(" Time: %1 (%2).").arg(aboutDuration(steps * speed->seconds_per_step), originText(*speed));
