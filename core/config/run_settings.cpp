@@ -65,11 +65,11 @@ std::string program_of(const LogSettings& settings) {
   std::map<std::string, int> counts;
   for (const LogName& log_name : log_names())
     if (!log_name.program.empty() && settings.contains(log_name.name)) ++counts[log_name.program];
-  const auto most = std::ranges::max_element(counts, {}, [](const auto& program) { return program.second; });
-  const bool is_only = most != counts.end() && std::ranges::count(counts, most->second, [](const auto& program) {
-                                                 return program.second;
-                                               }) == 1;
-  return is_only ? most->first : std::string();
+  const auto best_known = std::ranges::max_element(counts, {}, [](const auto& program) { return program.second; });
+  const bool is_only =
+      best_known != counts.end() &&
+      std::ranges::count(counts, best_known->second, [](const auto& program) { return program.second; }) == 1;
+  return is_only ? best_known->first : std::string();
 }
 
 // "moe_aux_loss_coeff" as an option is "--moe-aux-loss-coeff".

@@ -22,8 +22,8 @@ WholeRouter::WholeRouter(const RouterActivations<float>& own_routing, const Batc
     : own_routing_(own_routing), part_(part) {
   if (!part.ranks) return;
   whole_ = own_routing;
-  const auto rows = [&](const Matrix<float>& own, std::vector<float>& all) {
-    return Matrix<float>(gather(own.data, own.cols, all), part.all_tokens, own.cols);
+  const auto rows = [&](const Matrix<float>& rank_rows, std::vector<float>& all_rows) {
+    return Matrix<float>(gather(rank_rows.data, rank_rows.cols, all_rows), part.all_tokens, rank_rows.cols);
   };
   whole_.logits = rows(own_routing.logits, logits_);
   whole_.scores = rows(own_routing.scores, scores_);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/model/transformer.h"
-#include "core/recording/history/thinning.h"
+#include "core/frame/thinning.h"
 
 namespace moescope {
 namespace {

@@ -228,12 +228,12 @@ QStringList AllToAllPanel::describeReceived(int rank) const {
   if (!volume || rank >= volume->ranks) return {};
   const auto& copies = copiesOf(*volume);
   const double all = receivedBy(copies, volume->ranks)[rank];
-  const double own = copies[static_cast<std::size_t>(rank) * volume->ranks + rank];
+  const double own_copies = copies[static_cast<std::size_t>(rank) * volume->ranks + rank];
   const double mean = dispatch_totals(*volume, deduplicated()).received / volume->ranks;
-  return {
-      QString("rank %1 receives %2 \u00d7 the mean").arg(rank).arg(mean > 0 ? all / mean : 0, 0, 'f', 2),
-      QString("%1 from other ranks, %2").arg(countedText(all - own, "copy"), formatBytes((all - own) * bytesPerCopy())),
-      countedText(own, "copy of its own tokens")};
+  return {QString("rank %1 receives %2 \u00d7 the mean").arg(rank).arg(mean > 0 ? all / mean : 0, 0, 'f', 2),
+          QString("%1 from other ranks, %2")
+              .arg(countedText(all - own_copies, "copy"), formatBytes((all - own_copies) * bytesPerCopy())),
+          countedText(own_copies, "copy of its own tokens")};
 }
 
 FigureTarget AllToAllPanel::figure(FigureKey key) const {

@@ -40,8 +40,8 @@ void RankMatrix::setBytes(int ranks, std::vector<double> bytes_RR, double top) {
   bytes_ = std::move(bytes_RR);
   std::vector<std::uint8_t> codes;
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
-    const bool own = i / ranks == i % static_cast<std::size_t>(ranks);
-    codes.push_back(own || !(top > 0) ? kNoDataCode : scaleCode(bytes_[i] / top));
+    const bool is_own_rank = i / ranks == i % static_cast<std::size_t>(ranks);
+    codes.push_back(is_own_rank || !(top > 0) ? kNoDataCode : scaleCode(bytes_[i] / top));
   }
   setCells(ranks, ranks, std::move(codes));
   LegendScale legend{
@@ -95,14 +95,14 @@ int RankMatrix::figureHeight() const {
 }
 
 RankMatrix::Parts RankMatrix::parts() const {
-  const int gap = withType(kSpace16), least = withType(kMinMatrix);
+  const int gap = withType(kSpace16), least_side = withType(kMinMatrix);
   const int top = isLow() ? fontMetrics().height() / 2 : fontMetrics().height() + kSpace8;
   const QRect room = rect().adjusted(leftMargin(), top, -1, -bottomMargin());
   const int bars = std::clamp(room.height() / 4, withType(kMinBars), withType(kMaxBars));
-  const bool has_bars = room.height() - bars - kSpace8 >= least;
+  const bool has_bars = room.height() - bars - kSpace8 >= least_side;
   const int height = std::max(1, has_bars ? room.height() - bars - kSpace8 : room.height());
   const int figures = figures_.empty() ? 0 : figuresWidth() + gap;
-  const bool has_figures = figures > 0 && room.width() - figures >= std::max(isLow() ? 0 : least, height * 3 / 4);
+  const bool has_figures = figures > 0 && room.width() - figures >= std::max(isLow() ? 0 : least_side, height * 3 / 4);
   const int width = std::min(room.width() - (has_figures ? figures : 0), static_cast<int>(kMaxCellRatio * height));
   Parts parts;
   parts.matrix = QRect(room.left(), room.bottom() + 1 - height, std::max(1, width), height);

@@ -90,7 +90,7 @@ SavingView::Saving SavingView::savingOf(const VolumeFrame& volume, int top_k) {
 void SavingView::setVolume(const VolumeFrame& volume, const TelemetryFrame& frame, const History& history,
                            Payload payload) {
   row_bytes_ = bytes_per_token(payload, history.info().dim);
-  now_ = savingOf(volume, history.info().top_k);
+  saving_ = savingOf(volume, history.info().top_k);
   wire_->setTexts(wireForms(frame, history));
   wire_->setVisible(!wire_->text().isEmpty());
   setNotice({});
@@ -119,14 +119,14 @@ void SavingView::model(const RunInfo& info, const VolumeFrame& volume) {
 
 void SavingView::fillLinks() {
   const auto bytes = [this](std::uint64_t copies) { return copies * row_bytes_; };
-  const double network = bytes(now_.standard.network_out), deep_ep_network = bytes(now_.deep_ep.network_out);
-  const double nvlink = bytes(now_.standard.nvlink_out), deep_ep_nvlink = bytes(now_.deep_ep.nvlink_out);
+  const double network = bytes(saving_.standard.network_out), deep_ep_network = bytes(saving_.deep_ep.network_out);
+  const double nvlink = bytes(saving_.standard.nvlink_out), deep_ep_nvlink = bytes(saving_.deep_ep.nvlink_out);
   std::vector<BandBars::Row> rows;
   if (network > 0) {
     rows.push_back(heading("Network, between nodes"));
     rows.push_back(bar("standard", network, formatBytes(network) + QLatin1Char('\t'), BandBars::kStrong));
     rows.push_back(bar("DeepEP", deep_ep_network,
-                       formatBytes(deep_ep_network) + QLatin1Char('\t') + savedText(now_.saved), BandBars::kStrong));
+                       formatBytes(deep_ep_network) + QLatin1Char('\t') + savedText(saving_.saved), BandBars::kStrong));
   } else {
     rows.push_back(heading("No network: one node"));
   }
@@ -144,13 +144,13 @@ void SavingView::fillModelled() {
   std::vector<BandBars::Row> rows;
   for (const Saving& saving : by_top_k_) {
     if (std::isnan(saving.saved)) continue;
-    const bool is_this_run = saving.top_k == now_.top_k;
+    const bool is_this_run = saving.top_k == saving_.top_k;
     rows.push_back(bar(QString("K = %1").arg(saving.top_k), saving.saved,
                        formatPercent(saving.saved) + QLatin1Char('\t') + (is_this_run ? "this run's K" : ""),
                        is_this_run ? kThisRunsColor : BandBars::kPlain));
     if (!is_this_run) continue;
-    rows.back().low = now_.saved;
-    rows.back().high = now_.saved;
+    rows.back().low = saving_.saved;
+    rows.back().high = saving_.saved;
   }
   modelled_->setVisible(!rows.empty());
   modelled_->setRows(std::move(rows));
@@ -170,7 +170,7 @@ ValueTable SavingView::table() const {
     table.add(routing, saving.top_k, bytes(saving.standard.network_out), bytes(saving.deep_ep.network_out),
               bytes(saving.standard.nvlink_out), bytes(saving.deep_ep.nvlink_out), saving.saved);
   };
-  if (row_bytes_ > 0) add("this step", now_);
+  if (row_bytes_ > 0) add("this step", saving_);
   for (const Saving& saving : by_top_k_) add(kModelled, saving);
   return table;
 }

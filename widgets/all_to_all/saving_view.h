@@ -38,7 +38,7 @@ class SavingView : public QWidget {
 
   BandBars *links_, *modelled_;
   FittedLabel* wire_;
-  Saving now_;
+  Saving saving_;
   std::vector<Saving> by_top_k_;     // with uniform routing, as many tokens as in a step
   std::vector<std::int64_t> shape_;  // experts, ranks, ranks of a node, tokens and top_k of `by_top_k_`
   double row_bytes_ = 0;             // bytes of a token's row

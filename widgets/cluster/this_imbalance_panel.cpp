@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastPauseMs = 3000;  // pause between two answers, each of which takes a core for a while
+constexpr int kAnswerPauseMs = 3000;  // pause between two answers, each of which takes a core for a while
 constexpr int kAnsweredEp = 32;
 constexpr double kLittle = 0.01;  // smallest share of the throughput that is named
 
@@ -55,7 +55,7 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] { renew(); });
   pause_.setSingleShot(true);
-  pause_.setInterval(kLeastPauseMs);
+  pause_.setInterval(kAnswerPauseMs);
   connect(&pause_, &QTimer::timeout, this, [this] { renew(); });
 }
 

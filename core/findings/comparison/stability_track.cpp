@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/frame/specialisation.h"
-#include "core/recording/history/thinning.h"
+#include "core/frame/thinning.h"
 
 namespace moescope {
 

@@ -16,7 +16,7 @@
 
 #include "core/frame/frame.h"
 #include "core/recording/history/frame_pack.h"
-#include "core/recording/history/thinning.h"
+#include "core/frame/thinning.h"
 
 namespace moescope {
 
