@@ -154,7 +154,7 @@ TEST_F(Acts, BiasesRestWithTheKilledAndBalanceAmongTheLiving) {
   std::vector<float> bias = {0, 0, 0, 0};
   const std::vector<std::uint32_t> load = {0, 8, 4, 0};
   const std::vector<std::uint8_t> killed = {1, 0, 0, 0};
-  move_expert_bias<float>(bias, bias_directions(load, killed.data()), 0.5, true, killed.data());
+  move_expert_bias<float>(bias, bias_directions(load, killed), 0.5, true, killed);
   EXPECT_EQ(bias, (std::vector<float>{0, -0.5f, 0, 0.5f})) << "the mean of the living is 4";
 }
 
@@ -257,7 +257,7 @@ TEST_F(Acts, GateNoiseChoosesButDoesNotWeigh) {
   const auto& router = learner.model().moe()[0].router;
   for (std::size_t t = 0; t < 192; ++t)
     for (std::size_t j = 0; j < 2; ++j)
-      EXPECT_DOUBLE_EQ(router.mix[t * 2 + j], router.scores[t * 8 + static_cast<std::size_t>(router.ids[t * 2 + j])]);
+      EXPECT_DOUBLE_EQ(router.mix.at(t, j), router.scores.at(t, router.ids[t * 2 + j]));
   for (const std::uint32_t n : router.tokens_per_expert) EXPECT_NEAR(n, 48, 30);
 }
 

@@ -19,9 +19,9 @@ TEST(MeanMaxVio, IsTheMeanOfThePartsOwn) {
   EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 2), 0.5f);
   EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4}, 1), 0.5f);  // loads 3, 3, 1, 1; mean 2
   const std::vector<std::uint8_t> padding = {1, 1, 0, 0};
-  EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4, padding.data()}, 2), 0) << "the first part counts for nothing";
+  EXPECT_FLOAT_EQ(mean_max_vio({ids, 2, 4, padding}, 2), 0) << "the first part counts for nothing";
   const std::vector<std::uint8_t> all = {1, 1, 1, 1};
-  EXPECT_TRUE(is_missing(mean_max_vio({ids, 2, 4, all.data()}, 2)));
+  EXPECT_TRUE(is_missing(mean_max_vio({ids, 2, 4, all}, 2)));
 }
 
 TEST(RouterStats, WorkedExample) {
