@@ -51,7 +51,9 @@ void SourceStatus::onOpened() {
     begin("First step");
     return beat();
   }
-  if (run_origin(session_->histories().front()->info()) == RunOrigin::checkpoint) offerQuestions();
+  // A followed log has no run before its first step.
+  const auto& histories = session_->histories();
+  if (!histories.empty() && run_origin(histories.front()->info()) == RunOrigin::checkpoint) offerQuestions();
   if (session_->isSnapshot()) {
     offerToFollow();
     status_->showState("Snapshot, not following");

@@ -178,13 +178,11 @@ class Collector {
       add(QString("Layer %1").arg(layer), "Layer", [selection, layer] { selection->setLayer(layer); }).needs_number =
           true;
     for (int expert = 0; expert < run.n_experts; ++expert)
-      add(QString("Expert %1 of layer %2").arg(expert).arg(selection->layer()), "Expert",
-          [window = window_, selection, expert] {
-            selection->setExpert(expert);
-            RouterWorkspace* router = window->workspaces()->router();
-            goTo(window, router, router->findChild<ExpertPanel*>());
-          })
-          .needs_number = true;
+      add(QString("Expert %1").arg(expert), "Expert", [window = window_, selection, expert] {
+        selection->setExpert(expert);
+        RouterWorkspace* router = window->workspaces()->router();
+        goTo(window, router, router->findChild<ExpertPanel*>());
+      }).needs_number = true;
   }
 
   MainWindow* window_;

@@ -43,7 +43,7 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   card_ = addDock(card_panel_, "dock_router_expert");
   addVerdict(findings);
   setEssential({load_, load_over_time_, bias_, balance_});
-  setLeastRow(168);  // three rows fit in a window of 1024 x 700
+  setLeastRow(177);  // three rows fit in a window of 1024 x 700
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
   foldWithout(confidence_, [](const History& run) {

@@ -323,11 +323,12 @@ class ClusterPanelsTest : public QObject {
       QVERIFY(matrix->barRect(rank).height() <= matrix->barRect(matrix->fullest()).height());
   }
 
-  // A narrow panel hides the figures, a low panel the bars. Nothing is drawn outside of the widget.
+  // A narrow panel hides the figures; a low panel hides the bars and lists the figures. Nothing is drawn outside of the
+  // widget.
   void aSmallMatrixDropsFiguresAndBars() {
     AllToAllPanel panel(selection_.get());
     for (const auto& [width, height, bars, figures] :
-         {std::tuple{640, 420, true, true}, std::tuple{300, 420, true, false}, std::tuple{300, 160, false, false}}) {
+         {std::tuple{640, 420, true, true}, std::tuple{300, 420, true, false}, std::tuple{300, 160, false, true}}) {
       panel.setMinimumSize(width, height);
       show(&panel, {width, height});
       const auto* matrix = panel.findChild<RankMatrix*>();

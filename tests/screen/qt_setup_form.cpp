@@ -69,7 +69,7 @@ class SetupFormTest : public QObject {
     table->setCurrentItem(column);
     QVERIFY(dialog->findChild<QPlainTextEdit*>()->toPlainText().contains("896, 16"));
     for (QPushButton* button : dialog->findChildren<QPushButton*>())
-      if (button->text() == "Fill the form with Kimi-K3") button->click();
+      if (button->text() == "Fill the form with mini-Kimi-K3") button->click();
     QCOMPARE(wanted.size(), 1);
     QCOMPARE(wanted[0][0].toString(), QString("mini-Kimi-K3"));
   }

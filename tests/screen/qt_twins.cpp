@@ -13,6 +13,7 @@
 #include "app/setup/setup_form.h"
 #include "app/setup/twin_menu.h"
 #include "core/config/config_difference.h"
+#include "core/findings/comparison/comparison.h"
 #include "tests/support/compare_window.h"
 #include "tests/support/controls.h"
 #include "widgets/look/tokens.h"
@@ -218,7 +219,7 @@ class TwinsTest : public QObject {
     QCOMPARE(w.window.session()->histories().size(), 4u);
     for (int place = 1; place < 4; ++place) {
       QCOMPARE(w.window.session()->config(place).seed, w.window.session()->config().seed + place);
-      QCOMPARE(w.row(place).letter.front(), QLatin1Char('N'));
+      QCOMPARE(run_letter(w.window.selection()->noiseTwins(), place).front(), 'N');
     }
     emit w.chips()->menuWanted(&menu);  // there is room for one more run
     QCOMPARE(std::ranges::count_if(menu.actions(),

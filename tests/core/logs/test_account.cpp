@@ -124,7 +124,7 @@ TEST_F(Accounts, AnUnknownNameOfALossIsAQuestion) {
       if (!row.question.empty()) asked += row.name + ' ' + row.means + ';';
     return asked;
   };
-  EXPECT_EQ(questions(R"("moe_aux":1,"nll_bits":3,"my_loss":2)"), "nll_bits ce_loss;");
+  EXPECT_EQ(questions(R"("moe_aux":1,"nll_bits":3,"my_loss":2)"), "my_loss ce_loss;");
   EXPECT_EQ(questions(R"("loss":2,"nll_bits":3)"), "");
   EXPECT_EQ(questions(R"("loss_scale":65536,"test_loss":2,"balancing_loss_x":1)"), "");
 }

@@ -90,7 +90,8 @@ TEST(TagMap, PatternsAndTheirProblems) {
            {"[[tag]]\npattern = \"x{layer}\"\nmeans = \"lr\"\n", "have no {layer}"},
            {"[[tag]]\nmeans = \"lr\"\n", "t.toml:1: tag 1.pattern: is missing"},
            {"[[tags]]\npattern = \"x\"\n",
-            "t.toml:1: tags: no such key; allowed: assumed_because, layer_offset, printed_steps, program, settings, "
+            "t.toml:1: tags: no such key; allowed: assumed_because, layer_offset, options, printed_steps, program, "
+            "settings, "
             "tag"},
            {"program = \"x\"\n", "holds no [[tag]]"},
            {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = \"2\"\n",
