@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 void require_trainable(const CheckpointConfig& c) {
   if (!c.latent)
     refuse_key(c, "model_type",
-           "is '" + std::string(c.architecture) +
-               "', whose attention has no latent keys; the trainer takes deepseek_v2 and deepseek_v3");
+               "is '" + std::string(c.architecture) +
+                   "', whose attention has no latent keys; the trainer takes deepseek_v2 and deepseek_v3");
   if (c.rope[0].kind != RopeSettings::Kind::plain)
     refuse_key(c, "rope_parameters.rope_type", "is not 'default'; the trainer rotates without scaling");
   if (!c.latent->interleaved) refuse_key(c, "rope_interleave", "is false; the trainer rotates neighbouring features");
@@ -43,7 +43,8 @@ void require_trainable(const CheckpointConfig& c) {
   if (std::any_of(first_moe, c.layers.end(), dense))
     refuse_key(c, "mlp_layer_types", "has a dense layer after one with experts; the trainer has dense layers first");
   for (const CheckpointLayer& layer : c.layers)
-    if (!layer.moe) refuse_key(c, "moe_layer_freq", "is above 1; in the trainer all layers after the first have experts");
+    if (!layer.moe)
+      refuse_key(c, "moe_layer_freq", "is above 1; in the trainer all layers after the first have experts");
 }
 
 std::string run_name(const std::string& folder) {

@@ -1,9 +1,9 @@
-#include "core/model/optimizer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>
+
+#include "core/model/optimizer.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/model/adamw.cpp"

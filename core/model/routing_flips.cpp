@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "core/model/transformer.h"
 #include "core/frame/thinning.h"
+#include "core/model/transformer.h"
 
 namespace moescope {
 namespace {

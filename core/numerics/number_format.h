@@ -1,8 +1,8 @@
 // Number formats that a tensor can be quantized to, and the table of formats with a name of their own.
 //
 // quantize.h defines their effect on a value; scale_rules.h defines their scales and the values that share one. A new
-// element format needs a row in float_formats.h and two in number_format.cpp, one of them with the figures that findings
-// expect of it; without it number_format.cpp does not compile.
+// element format needs a row in float_formats.h and two in number_format.cpp, one of them with the figures that
+// findings expect of it; without it number_format.cpp does not compile.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The markers of a run: marks, as time axes show them, each with a short title of the action at its step; and notes that
-// a user pins to steps, markers of the kind "note". A step of a run has at most one note; a later note replaces it, and
-// a note without text deletes it.
+// The markers of a run: marks, as time axes show them, each with a short title of the action at its step; and notes
+// that a user pins to steps, markers of the kind "note". A step of a run has at most one note; a later note replaces
+// it, and a note without text deletes it.
 #pragma once
 
 #include <cstdint>

@@ -114,8 +114,7 @@ LegendScale QuantizationErrorPanel::legend() const {
   LegendScale legend = sqnrLegend(isDark(palette()));
   const QuantFrame* worst = summary().most_underflow;
   if (worst && worst->underflow >= kToldShare)
-    legend.swatches = {
-        {QColor(colors(palette()).strong_bar), QString("%1 % or more to zero").arg(100 * kToldShare)}};
+    legend.swatches = {{QColor(colors(palette()).strong_bar), QString("%1 % or more to zero").arg(100 * kToldShare)}};
   return legend;
 }
 

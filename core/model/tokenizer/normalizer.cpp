@@ -1,5 +1,3 @@
-#include "core/model/tokenizer/text_steps.h"
-
 #include <unicode/brkiter.h>
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
@@ -17,6 +15,7 @@
 #include "core/files/text/base64.h"
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/pattern.h"
+#include "core/model/tokenizer/text_steps.h"
 
 namespace moescope {
 namespace {

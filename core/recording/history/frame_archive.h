@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "core/recording/history/frame_pack.h"
 #include "core/frame/thinning.h"
+#include "core/recording/history/frame_pack.h"
 
 namespace moescope {
 
