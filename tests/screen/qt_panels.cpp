@@ -551,7 +551,7 @@ class PanelsTest : public QObject {
     }
     QuantizationErrorPanel panel(&unquantized);
     show(&panel);
-    QVERIFY(panel.findChild<MatrixPlot*>()->notice().contains(QStringLiteral("mxfp8_rceil")));
+    QVERIFY(panel.findChild<MatrixPlot*>()->notice().contains(QStringLiteral("MXFP8")));
   }
 
   // A tile shows its whole name or its short name. A figure that the run cannot have has no tile.
