@@ -155,7 +155,7 @@ void MicroscopeTest::theKeyNamesTheBitsOfTheFormat() {
 
 void MicroscopeTest::clickingABarSelectsTheRow() {
   BlockMicroscopePanel microscope(&selection_);
-  microscope.resize(1000, 600);
+  microscope.resize(1400, 600);
   microscope.show();
   QVERIFY(QTest::qWaitForWindowExposed(&microscope));
   auto* bars = microscope.findChild<BlockBars*>();

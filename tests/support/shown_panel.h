@@ -1,9 +1,10 @@
-// Shows panels in a test and moves the mouse over them.
+// Shows panels in a test, moves the mouse over them and turns its wheel.
 #pragma once
 
 #include <QApplication>
 #include <QMouseEvent>
 #include <QTest>
+#include <QWheelEvent>
 #include <QWidget>
 
 namespace moescope {
@@ -19,6 +20,13 @@ inline void show(QWidget* widget, QSize size = {600, 320}) {
 // sends none if the cursor is already there.
 inline void move(QWidget* widget, QPoint at) {
   QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+  QApplication::sendEvent(widget, &event);
+}
+
+// Turns the wheel of the mouse at `at`; positive notches turn it away from the user.
+inline void wheel(QWidget* widget, QPoint at, int notches) {
+  QWheelEvent event(at, widget->mapToGlobal(at), {}, {0, 120 * notches}, Qt::NoButton, Qt::NoModifier,
+                    Qt::NoScrollPhase, false);
   QApplication::sendEvent(widget, &event);
 }
 
