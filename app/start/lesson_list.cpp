@@ -110,7 +110,7 @@ class LessonRow : public QAbstractButton {
     room.setRight(room.right() - aboutMetrics().horizontalAdvance(note_) - kSpace8);
     painter.setFont(font());
     if (number_ > 0) painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, QString::number(number_));
-    if (number_ > 0) room.setLeft(room.left() + fontMetrics().horizontalAdvance("12") + kSpace4);
+    if (number_ > 0) room.setLeft(room.left() + fontMetrics().horizontalAdvance("12") + kSpace8);
     painter.setPen(QColor(c.ink));
     painter.setFont(titleFont());
     painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, elidedWords(text(), titleMetrics(), room.width()));

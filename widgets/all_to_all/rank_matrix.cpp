@@ -193,6 +193,7 @@ void RankMatrix::paintNodes(QPainter& painter) const {
   if (nodes() < 2) return;
   const QRect cells = cellsRect();
   const int line = fontMetrics().height();
+  const double below_from = fromTop() + line;  // the word "from" stands above the name of the first node
   for (int node = 0; node < nodes(); ++node) {
     const int first = node * ranks_per_node_, last = std::min(rows(), first + ranks_per_node_) - 1;
     const QRectF ranks = cellRect(first, first).united(cellRect(last, last));
@@ -204,11 +205,15 @@ void RankMatrix::paintNodes(QPainter& painter) const {
     painter.setPen(mutedText(palette()));
     const QString name = QString("node %1").arg(node), number = QString::number(node);
     if (ranks.height() >= 2 * line)
-      painter.drawText(QRectF(0, ranks.center().y() - line / 2.0, leftMargin(), line), Qt::AlignLeft | Qt::AlignVCenter,
-                       name);
+      painter.drawText(QRectF(0, std::max(ranks.center().y() - line / 2.0, below_from), leftMargin(), line),
+                       Qt::AlignLeft | Qt::AlignVCenter, name);
     const QString below = fittingText({name, number}, fontMetrics(), static_cast<int>(ranks.width()) - kSpace4);
     painter.drawText(QRectF(ranks.left(), cells.bottom() + line, ranks.width(), line), Qt::AlignCenter, below);
   }
+}
+
+int RankMatrix::fromTop() const {
+  return parts().bars.isEmpty() ? cellsRect().top() : cellsRect().top() - kSpace4;
 }
 
 // Paints as many numbers of ranks as fit; that of the fullest rank is bold.
@@ -231,8 +236,7 @@ void RankMatrix::paintRanks(QPainter& painter) const {
   }
   painter.setFont(font());
   painter.setPen(mutedText(palette()));
-  const int top = parts().bars.isEmpty() ? cells.top() : cells.top() - kSpace4;
-  painter.drawText(QRect(0, top, cells.left(), line), Qt::AlignLeft | Qt::AlignTop, "from");
+  painter.drawText(QRect(0, fromTop(), cells.left(), line), Qt::AlignLeft | Qt::AlignTop, "from");
   painter.drawText(QRect(0, cells.bottom() + 1, cells.left() - kSpace4, line), Qt::AlignLeft | Qt::AlignVCenter,
                    fittingText({"to rank", "to"}, fontMetrics(), cells.left() - kSpace8));
 }

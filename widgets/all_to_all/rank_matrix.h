@@ -51,6 +51,7 @@ class RankMatrix : public MatrixPlot {
   double barScale() const;  // pixels for the mean
   QString cellText(int row, int column) const;
   void paintNodes(QPainter& painter) const;
+  int fromTop() const;  // y of the word "from"
   void paintRanks(QPainter& painter) const;
   void paintBars(QPainter& painter) const;
   void paintFigures(QPainter& painter) const;

@@ -423,7 +423,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const QString none = idle == 0 ? QString() : QString("%1 of %2 get none").arg(idle).arg(counts.size());
   const auto fullest = std::ranges::max_element(counts);
   const QString load = formatValue(*fullest / fair, 3);
-  QString first = QString("Expert %1 gets the most, %2 \u00d7 its fair share").arg(fullest - counts.begin()).arg(load);
+  QString first = QString("Expert %1 gets the most, %2").arg(fullest - counts.begin()).arg(sharesText(*fullest / fair));
   if (hot_experts > 1)
     first = QString("%1 experts take %2 of the assignments").arg(hot_experts).arg(formatPercent(hot_tokens / total));
   const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
