@@ -13,8 +13,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "strings.txt"
 SOURCES = ["widgets/**/*.cpp", "widgets/**/*.h", "app/**/*.cpp", "app/**/*.h", "core/frame/*.h",
-           "core/frame/*.cpp", "core/files/text/words.cpp", "core/numerics/quant_format.cpp", "core/numerics/kernel_names.cpp", "core/findings/*.cpp",
-           "core/findings/explain/*.cpp", "core/findings/comparison/*.cpp", "core/config/*_fields.cpp", "core/lessons/*.cpp"]
+           "core/frame/*.cpp", "core/files/text/words.cpp", "core/numerics/number_format.cpp", "core/numerics/processor.cpp",
+           "core/findings/*.cpp", "core/findings/explain/*.cpp", "core/findings/comparison/*.cpp",
+           "core/config/*_fields.cpp", "core/lessons/*.cpp"]
 ASSETS = ["assets/panels/*.html", "assets/lessons/*.toml", "assets/exhibits/*.toml", "assets/claims/[0-9]*.toml",
           "assets/presets/**/*.toml", "assets/recipes/*.toml"]
 NOT_SHOWN = ["app/cli/"]  # not on the screen; tests of the command line check these texts
@@ -64,7 +65,10 @@ def strings_of(path):
 def listing():
     lines = []
     for pattern in SOURCES + ASSETS:
-        for path in sorted(ROOT.glob(pattern)):
+        paths = sorted(ROOT.glob(pattern))
+        if not paths:
+            sys.exit(f"{pattern}: no such file; tests/strings.py lists the sources of the screen")
+        for path in paths:
             name = path.relative_to(ROOT).as_posix()
             if any(name.startswith(hidden) for hidden in NOT_SHOWN):
                 continue
