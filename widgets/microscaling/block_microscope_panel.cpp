@@ -179,8 +179,8 @@ void BlockMicroscopePanel::makeBody() {
   both->setHandleWidth(kSpace16);
   both->addWidget(left_side);
   both->addWidget(right);
-  both->setStretchFactor(0, 1);
-  both->setSizes({520, 760});
+  for (const int side : {0, 1}) both->setStretchFactor(side, 1);
+  both->setSizes({430, 820});
   addBody(bar_, 0);
   addBody(cards_, 0);
   addBody(both);
