@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/files/text/words.h"
+#include "core/findings/comparison/regression_gate.h"
+
+namespace moescope {
+namespace {
+
+std::string runs_in_words(std::size_t good_runs) {
+  return good_runs == 1 ? "the good run" : "the " + std::to_string(good_runs) + " good runs";
+}
+
+std::string problem_text(const GateReport& report) {
+  switch (report.problem) {
+    case GateProblem::no_common_steps:
+      return "The run and " + runs_in_words(report.good_names.size()) + " have no step in common.";
+    case GateProblem::few_steps:
+      return "The runs have " + counted(report.common_steps, "step", "steps") + " in common; a verdict needs " +
+             std::to_string(kMinGateSteps) + " with values.";
+    case GateProblem::no_common_figures:
+      return "The runs have no figure in common.";
+    case GateProblem::good_run_not_finite:
+      return "The loss of " + report.good_names[report.bad_good_run] +
+             " is NaN or infinite at a common step; a good run has a finite loss.";
+    case GateProblem::none:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+const char* gate_verdict_name(GateVerdict verdict) {
+  constexpr const char* kNames[] = {"same", "regressed", "better", "too early"};
+  return kNames[static_cast<std::size_t>(verdict)];
+}
+
+std::string figure_text(const GateFigure& figure) {
+  const std::string name = figure.info->name;
+  if (figure.operand) return name + ", " + place_text(*figure.operand);
+  return figure.layer == kWholeRun ? name : name + ", layer " + std::to_string(figure.layer);
+}
+
+std::string exit_text(const GateReport& report, const GateExit& exit) {
+  const GateFigure& figure = report.series[exit.series].figure;
+  std::string text = figure_text(figure) + ": ";
+  if (!exit.is_finite) return text + "not finite at step " + grouped(exit.first_step);
+  text += decimal(exit.value) + ", good runs " + decimal(exit.good);
+  text += exit.half_width > 0 ? " ± " + decimal(exit.half_width) : " without any spread";
+  text += exit.is_over ? ", outside in steps " + grouped(exit.first_step) + " to " + grouped(exit.last_step)
+                       : ", outside since step " + grouped(exit.first_step);
+  if (figure.worst && !exit.is_worse) text += ", better";
+  if (exit.expert >= 0)
+    text += "; expert " + std::to_string(exit.expert) + " gets " + decimal(exit.expert_load) + " times its fair share";
+  return text;
+}
+
+std::string setting_text(const GateSetting& setting) {
+  const bool is_equal = !setting.differs_among_good;
+  std::string text = setting.name + ": " + setting.value + ", good runs " +
+                     (is_equal ? setting.good.front() : joined(setting.good, ", "));
+  if (setting.since) text += ", since step " + grouped(*setting.since);
+  return is_equal ? text : text + " (differs between the good runs, too)";
+}
+
+std::string gate_sentence(const GateReport& report) {
+  if (report.verdict == GateVerdict::too_early) return problem_text(report);
+  if (report.verdict == GateVerdict::same)
+    return "All " + counted(std::ssize(report.series), "figure", "figures") + " stay in the band of " +
+           runs_in_words(report.good_names.size()) + ".";
+  // The first exit that decides: of a run that is better, any.
+  const auto decides = [&](const GateExit& exit) { return exit.is_worse || report.verdict == GateVerdict::better; };
+  const auto first = std::ranges::find_if(report.exits, decides);
+  return "First outside the band of " + runs_in_words(report.good_names.size()) + " at step " +
+         grouped(first->first_step) + ". " + exit_text(report, *first) + ".";
+}
+
+std::vector<std::string> gate_notes(const GateReport& report) {
+  std::vector<std::string> notes;
+  notes.push_back(std::string("Paired by ") +
+                  (report.by_tokens ? "tokens, because the runs have batches of different size" : "step") + ": " +
+                  counted(report.common_steps, "common step", "common steps") + ".");
+  if (report.verdict == GateVerdict::too_early) return notes;
+  notes.push_back("Of 20 comparisons of equal runs about 1 has a figure outside its band: the limit allows for all " +
+                  std::to_string(report.series.size()) + " figures and layers, on both sides.");
+  if (report.good_names.size() == 1)
+    notes.push_back(
+        "One good run does not show how far equal runs lie apart. The band is that of its own variation, "
+        "widened as in small models; a second good run would measure it.");
+  return notes;
+}
+
+}  // namespace moescope

@@ -1,0 +1,116 @@
+// Judges whether a training is as good as earlier good trainings: which figures left the band that chance explains,
+// where and when, and in which settings the trainings differ.
+//
+// The steps that all runs have are cut into blocks of equal length. x_j is the mean of a figure over block j in the
+// judged run, m_j the mean of the k good runs, and
+//   z_j = (x_j - m_j) / (s_j sqrt(1 + 1/k)).
+// s_j^2 = R_j w_j is the variance of one run's block. w_j is the variance within the good runs, from second differences
+// of neighbouring blocks. R_j says how much further equal runs lie apart than a run moves from block to block: the mean
+// of (variance between the good runs) / w_j over the blocks, of the layer, of all layers of the figure or of the blocks
+// nearby, the largest of these and 1. A figure leaves the band at block j if z_j and z_(j+1) are beyond +-limit on one
+// side, so that a single block is no regression.
+//
+// The limit is kWidening times Student's quantile for a family-wise error of 5 % over all figures, layers and blocks,
+// two-sided. With n blocks and the correlation rho of a good run's deviations in neighbouring blocks, n (1 - rho) / (1
+// + rho) blocks count as independent, and give k - 1 degrees of freedom each. One good run does not show how far equal
+// runs lie apart: w_j is then the largest variance over 1, 2, 4, ... blocks, and R_j = kSpreadOfOne. Both constants are
+// those with which 1 in 20 comparisons of equal runs gives an alarm; docs/regression-gate.md has the measurement.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/findings/comparison/gap_track.h"
+#include "core/frame/metrics.h"
+#include "core/numerics/gemm_operand.h"
+
+namespace moescope {
+
+enum class GateVerdict : std::uint8_t { same, regressed, better, too_early };
+const char* gate_verdict_name(GateVerdict verdict);  // "same", "regressed", "better", "too early"
+
+// Why there is no verdict: too_early.
+enum class GateProblem : std::uint8_t {
+  none,
+  no_common_steps,
+  few_steps,          // fewer than kMinGateSteps in common, or fewer blocks than kMinGateBlocks have a value
+  no_common_figures,  // no figure is in all runs
+  good_run_not_finite
+};
+
+inline constexpr std::int64_t kMinGateSteps = 40;
+inline constexpr double kGateError = 0.05;  // family-wise
+
+// A figure at its place: of the whole run, of a layer or of an operand.
+struct GateFigure {
+  const MetricInfo* info = nullptr;
+  int layer = kWholeRun;  // of an operand: its layer
+  std::optional<OperandPlace> operand{};
+  std::optional<Worst> worst{};  // nullopt: neither side is better
+};
+
+// A judged figure over the blocks, [blocks]; kNoValue where a run has no value.
+struct GateSeries {
+  GateFigure figure;
+  std::vector<float> value;       // of the judged run
+  std::vector<float> good;        // mean of the good runs
+  std::vector<float> half_width;  // of the band around it: limit times the standard error of the difference
+  std::vector<float> z;           // +-infinity: outside a band without width
+  float limit = kNoValue;         // of |z|
+};
+
+// A figure that left the band.
+struct GateExit {
+  std::size_t series = 0;       // index in GateReport::series
+  std::int64_t first_step = 0;  // of the judged run
+  std::int64_t last_step = 0;   // of the last block outside
+  bool is_over = false;         // it came back
+  bool is_worse = true;         // to its worse side, or neither side is better
+  bool is_finite = true;        // false: the judged run's value is NaN or infinite, those of the good runs are finite
+  float value = kNoValue, good = kNoValue, half_width = kNoValue;  // in the last block outside
+  float z = kNoValue;                                              // the farthest
+  // Of a figure of the load: the expert whose load is farthest from its fair share in these steps, and the load as a
+  // multiple of it; -1: not known.
+  int expert = -1;
+  float expert_load = kNoValue;
+};
+
+// A setting in which the judged run differs from at least one good run.
+struct GateSetting {
+  std::string name, value;              // "router.top_k", or the log's name; "not given" if the run does not state it
+  std::vector<std::string> good;        // of each good run
+  std::optional<std::int64_t> since{};  // step of the live change that set it
+  bool differs_among_good = false;      // so that it need not be the cause
+};
+
+struct GateReport {
+  std::string name;                     // of the judged run
+  std::vector<std::string> good_names;  // of the good runs
+  GateVerdict verdict = GateVerdict::too_early;
+  GateProblem problem = GateProblem::none;
+  std::size_t bad_good_run = 0;  // good_run_not_finite: its index
+  bool by_tokens = false;        // the runs are paired by tokens, not by steps
+  std::int64_t common_steps = 0;
+  StepRange steps;                        // of the judged run
+  std::vector<std::int64_t> block_steps;  // first step of each block in the judged run, and the step after the last
+  std::vector<GateSeries> series;         // of every judged figure
+  std::vector<GateExit> exits;            // by first step
+  std::vector<GateSetting> settings;      // those that do not differ among the good runs first
+  std::vector<std::string> not_in_all;  // figures and layers that not all runs have, such as "MaxVio (batch), layer 3"
+};
+
+// Compares `run` with 1 or more good runs.
+GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good);
+
+// The answer in words.
+std::string gate_sentence(const GateReport& report);  // "Regressed since step 1,240: layer 7, MaxVio (batch). ..."
+std::string exit_text(const GateReport& report, const GateExit& exit);
+std::string setting_text(const GateSetting& setting);
+std::string figure_text(const GateFigure& figure);  // "MaxVio (batch), layer 7"
+// What the runs cannot tell, how they were paired and which error the limit allows.
+std::vector<std::string> gate_notes(const GateReport& report);
+
+}  // namespace moescope
