@@ -108,11 +108,20 @@ void CaptureActions::openElement(const OperandElement& element, std::int64_t ste
   recompute(step);
 }
 
+// Shows the example in the microscope in the format of the operand.
+void CaptureActions::showExampleFormat() {
+  const auto frame = tensor_lab_->tensorName().isEmpty() ? shownRun().quant_frame_at(wanted_step_) : nullptr;
+  for (const QuantFrame& quant : frame ? frame->quants : std::vector<QuantFrame>{})
+    if (static_cast<const OperandPlace&>(quant) == place_ && quant.format.operand)
+      tensor_lab_->setFormatOf(*quant.format.operand, tensor_lab_->format().axis);
+}
+
 void CaptureActions::again() {
   CaptureBar* bar = tensor_lab_->captureBar();
   LiveRuns* live = session_->live();
   recompute_.reset();
   if (!live) {
+    showExampleFormat();
     const QString statistics = "Recordings and logs keep statistics, not tensors. ";
     try {
       session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if the step cannot be recomputed

@@ -35,6 +35,7 @@ class CaptureActions : public Actions {
   void openFirst();
   void bringUp(const OperandPlace& place, std::int64_t step);
   void again();
+  void showExampleFormat();
   void cancel();
   void recompute(std::int64_t step);  // recomputes the operand of open() at `step`
   void askAndSave();

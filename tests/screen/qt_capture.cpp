@@ -173,7 +173,9 @@ class CaptureTest : public QObject {
       OpenWindow trained;
       trained.window.runControl()->setRecorded(true);
       QSignalSpy opened(trained.window.session(), &RunSession::opened);
-      trained.window.runControl()->start(quantizedNano(), RunControl::Start::paused);
+      RunConfig config = quantizedNano();
+      config.precision.experts = Recipe::mxfp4;
+      trained.window.runControl()->start(config, RunControl::Start::paused);
       QVERIFY(opened.wait(kWaitMs));
       trained.trainTo(3);
       recording = trained.window.session()->path();
@@ -189,6 +191,8 @@ class CaptureTest : public QObject {
     auto* button = w.tensors()->captureBar()->findChild<QPushButton*>("recompute");
     QTRY_VERIFY(button->isVisible());
     QCOMPARE(button->text(), QString("Compute step 2 again"));
+    const BlockAnatomy& example = w.page()->findChild<BlockMicroscopePanel*>()->block();
+    QCOMPARE(example.format.element, ElementFormat::e2m1);  // the example has the format of the run
     button->click();
     w.waitForCapture();
     QVERIFY(w.tensors()->captured() && w.tensors()->captured()->place == place);

@@ -17,7 +17,6 @@
 #include "widgets/microscaling/block/block_cards.h"
 #include "widgets/microscaling/block/block_presets.h"
 #include "widgets/microscaling/block/block_table.h"
-#include "widgets/microscaling/block/number_line.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tables.h"
 #include "widgets/panel/flat_combo.h"
@@ -25,6 +24,7 @@
 #include "widgets/panel/whole_rows.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -53,8 +53,6 @@ BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent
   makeBody();
   makeActions();
   setBlock({}, blockPresets().front().values, mx_format(ElementFormat::e4m3), BlockAxis::row);
-  keepState(
-      "log", [this] { return log_->isChecked(); }, [this](const QVariant& state) { log_->setChecked(state.toBool()); });
   keepState(
       "rounding", [this] { return rounding_->currentIndex(); },
       [this](const QVariant& state) { setRounding(static_cast<Rounding>(std::clamp(state.toInt(), 0, 1))); });
@@ -102,7 +100,7 @@ void BlockMicroscopePanel::makeControls() {
   addControl(steps_);
   addControl(reset_button);
   addOption(presets_);
-  for (QAction* option : {turn_, draw_, log_}) addOption(option);
+  for (QAction* option : {turn_, draw_}) addOption(option);
 }
 
 // Joins combo boxes to one control of the header, so that they move to its menu together.
@@ -129,8 +127,6 @@ void BlockMicroscopePanel::makeOptions() {
   turn_->setShortcut(Qt::Key_X);
   connect(turn_, &QAction::triggered, this,
           [this] { emit axisChosen(axis_ == BlockAxis::row ? BlockAxis::column : BlockAxis::row); });
-  log_ = new QAction("Logarithmic number line", this);
-  log_->setCheckable(true);
   addAction(turn_);
 }
 
@@ -138,10 +134,6 @@ void BlockMicroscopePanel::makeBody() {
   bar_ = new CaptureBar(this);
   bar_->hide();
   bars_ = new BlockBars(this);
-  line_ = new NumberLine(this);
-  line_->setAccessibleName("Number line of the format with the block's scaled values");
-  line_->setMinimumHeight(90);
-  connect(log_, &QAction::toggled, line_, &NumberLine::setLog);
   cards_ = new BlockCards(this);
   bits_key_ = new QLabel(this);
   bits_key_->setTextFormat(Qt::RichText);
@@ -166,21 +158,16 @@ void BlockMicroscopePanel::makeBody() {
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& index) { selectElement(index.row()); });
 
-  auto* left_side = new QSplitter(Qt::Vertical, this);
-  left_side->addWidget(bars_);
-  left_side->addWidget(line_);
-  left_side->setStretchFactor(0, 3);
-  left_side->setStretchFactor(1, 2);
   auto* right = new QWidget(this);
   auto* column = plainColumn(right, kSpace4);
   column->addWidget(new WholeRows(table_), 1);
   column->addWidget(bits_key_);
   auto* both = new QSplitter(Qt::Horizontal, this);
   both->setHandleWidth(kSpace16);
-  both->addWidget(left_side);
+  both->addWidget(bars_);
   both->addWidget(right);
   for (const int side : {0, 1}) both->setStretchFactor(side, 1);
-  both->setSizes({430, 820});
+  both->setSizes({620, 620});
   addBody(bar_, 0);
   addBody(cards_, 0);
   addBody(both);
@@ -259,7 +246,6 @@ void BlockMicroscopePanel::apply(const State& state) {
 void BlockMicroscopePanel::selectElement(int element) {
   if (element < 0 || element >= static_cast<int>(block_.elements.size())) return;
   bars_->setCurrent(element);
-  line_->setCurrentMark(element);
   if (table_->currentIndex().row() != element) table_->setCurrentIndex(model_->index(element, BlockModel::kValue));
   emit elementChosen(element);
   emitReadout();
@@ -300,25 +286,9 @@ void BlockMicroscopePanel::refresh() {
 
   cards_->setBlock(block_);
   nameBits();
-  bars_->setBlock(&block_);
+  bars_->setBlock(&block_, runColor(*selection_, selection_->run()));
   model_->setBlock(&block_);
   table_->resizeColumnsToContents();
-
-  const ElementFormat format = state_.format.element;
-  line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
-  const QString numbers = QString("on the numbers of %1").arg(elementFormatLabel(format));
-  const bool power = state_.format.scheme == QuantScheme::mx;
-  line_->setCaption(
-      block_.is_nan()
-          ? QString("Numbers of %1").arg(elementFormatLabel(format))
-          : QString("value \u00f7 %1, %2; cross: flushed to zero or clipped")
-                .arg(power ? formatPowerOfTwo(block_.scale.code - 127) : formatValue(block_.scale.value, 3), numbers));
-  std::vector<NumberLine::Mark> marks;
-  for (std::size_t i = 0; i < block_.elements.size(); ++i) {
-    const ElementAnatomy& e = block_.elements[i];
-    marks.push_back({e.scaled, e.decoded, QString("element %1").arg(i), e.underflow || e.clipped});
-  }
-  line_->setMarks(std::move(marks));
   update();
 }
 

@@ -19,7 +19,6 @@ class BlockBars;
 class BlockCards;
 class CaptureBar;
 class BlockModel;
-class NumberLine;
 
 class BlockMicroscopePanel : public Panel {
   Q_OBJECT
@@ -91,13 +90,12 @@ class BlockMicroscopePanel : public Panel {
   QUndoStack undo_;
 
   QComboBox *presets_ = nullptr, *format_ = nullptr, *rule_ = nullptr, *rounding_ = nullptr;
-  QAction *draw_ = nullptr, *log_ = nullptr, *turn_ = nullptr;
+  QAction *draw_ = nullptr, *turn_ = nullptr;
   CaptureBar* bar_ = nullptr;
   QWidget* steps_ = nullptr;
   BlockCards* cards_ = nullptr;
   QLabel* bits_key_ = nullptr;
   BlockBars* bars_ = nullptr;
-  NumberLine* line_ = nullptr;
   BlockModel* model_ = nullptr;
   QTableView* table_ = nullptr;
 };

@@ -99,17 +99,21 @@ void TensorLab::showCaptured() {
   const bool turned = captured->format.hadamard > 0 && bar_->rotatedButton()->isChecked();
   if (turned) captured = std::make_shared<const CapturedOperand>(rotated(*captured));
   const OperandFormat& format = captured->format;
-  // An operand without scales is shown in blocks of the selected format; the bar says so.
-  OperandFormat blocks = is_scaled(format) ? format : format_;
-  blocks.rounding = Rounding::nearest;
-  blocks.hadamard = 0;
-  // Each block is shown alone, with the scale that it would have alone.
-  blocks.nvfp4 = {.rule = blocks.nvfp4.rule};
-  setFormat(blocks, captured->axis);
+  setFormatOf(format, captured->axis);
   const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place) +
                        (turned ? QString(", rotated") : QString());
   browser_->addTensor(TensorSource(name, std::move(captured)));
   if (format.rounding != microscope_->block().format.rounding) microscope_->setRounding(format.rounding);
+}
+
+// An operand without scales is shown in blocks of the selected format; the bar says so. Each block is shown alone, with
+// the scale that it would have alone.
+void TensorLab::setFormatOf(const OperandFormat& operand, BlockAxis axis) {
+  OperandFormat blocks = is_scaled(operand) ? operand : format_;
+  blocks.rounding = Rounding::nearest;
+  blocks.hadamard = 0;
+  blocks.nvfp4 = {.rule = blocks.nvfp4.rule};
+  setFormat(blocks, axis);
 }
 
 void TensorLab::openWhole(const TensorSource& source) {

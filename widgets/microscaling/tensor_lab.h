@@ -38,6 +38,9 @@ class TensorLab : public QObject {
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }
   void showExpert(int expert);  // shows the rows of one expert of a captured operand; -1: all rows
   void setFormat(const OperandFormat& format, BlockAxis axis);
+  // Shows blocks in the format of an operand of a run, without its rotation and its rounding; keeps the present format
+  // if the operand has no scales.
+  void setFormatOf(const OperandFormat& operand, BlockAxis axis);
   // Shows an open tensor in this format, with the block that contains one element in the microscope. Does nothing if
   // there is no tensor of that name.
   void showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
@@ -15,7 +16,10 @@ namespace {
 
 constexpr double kBarWidth = 0.84;  // share of an element's width
 constexpr float kChosenAlpha = 0.18F;
-constexpr int kLowBars = 84;  // height below which the widget is low
+constexpr int kLowBars = 100;                     // height below which the widget is low
+constexpr int kLevelRoom = 5;                     // least distance of the lines of two numbers
+constexpr int kOctavesBelow = 4;                  // octaves of the axis below the smallest number
+constexpr int kWideBars = 320, kLimitLabel = 84;  // width from which the limits are named, and the width of their names
 
 }  // namespace
 
@@ -23,10 +27,31 @@ BlockBars::BlockBars(QWidget* parent) : PlotFrame(parent) {
   setAccessibleName("Values of the block before and after quantization");
 }
 
-void BlockBars::setBlock(const BlockAnatomy* block) {
+void BlockBars::setBlock(const BlockAnatomy* block, int color) {
   block_ = block;
+  color_ = color;
   current_ = std::min(current_, static_cast<int>(block->elements.size()) - 1);
+  const FormatTraits& format = traits(block->format.element);
+  const bool has_scale = std::isfinite(block->scale.value) && block->scale.value > 0;
+  const double scale = has_scale ? static_cast<double>(block->scale.value) : 0;
+  largest_ = scale * format.max;
+  // Stochastic rounding may make any magnitude below the smallest number zero.
+  smallest_ = scale * format.min_subnormal * (block->format.rounding == Rounding::stochastic ? 1 : 0.5);
+  chooseRange();
   markDirty();
+}
+
+// Chooses an axis that contains both limits and all magnitudes, except magnitudes far below the smallest number.
+void BlockBars::chooseRange() {
+  double low = largest_ > 0 ? smallest_ : HUGE_VAL, high = largest_;
+  for (const ElementAnatomy& e : block_->elements)
+    if (const double magnitude = std::fabs(e.value); std::isfinite(magnitude) && magnitude > 0) {
+      low = std::min(low, magnitude);
+      high = std::max(high, magnitude);
+    }
+  low = std::max(low, std::ldexp(smallest_, -kOctavesBelow));
+  low_ = high > 0 ? static_cast<int>(std::floor(std::log2(low))) - 1 : -1;
+  high_ = high > 0 ? static_cast<int>(std::floor(std::log2(high))) + 1 : 1;
 }
 
 void BlockBars::setCurrent(int element) {
@@ -34,19 +59,15 @@ void BlockBars::setCurrent(int element) {
   update();
 }
 
-Axis BlockBars::valueAxis() const {
-  double low = 0, high = 0;
-  if (block_)
-    for (const ElementAnatomy& e : block_->elements)
-      for (const double v : {static_cast<double>(e.value), static_cast<double>(e.dequantized)}) {
-        if (!std::isfinite(v)) continue;
-        low = std::min(low, v);
-        high = std::max(high, v);
-      }
-  // niceRange() takes values of any size, subnormals included.
-  const ValueRange range = low == high ? ValueRange{-1, 1} : niceRange(low, high, false);
-  const QRect plot = plotRect();
-  return {range.low, range.high, plot.bottom() + 1.0, static_cast<double>(plot.top()), false};
+QMargins BlockBars::margins() const {
+  if (isLow()) return PlotFrame::margins();
+  const int right = width() < withType(kWideBars) ? kSpace12 : withType(kLimitLabel);
+  return {axisLabelWidth(), 8, right, axisLabelHeight() + fontMetrics().height()};
+}
+
+double BlockBars::yOf(double magnitude) const {
+  const Axis axis = exponentAxis();
+  return magnitude > 0 ? axis.toPixel(std::clamp<double>(std::log2(magnitude), low_, high_)) : axis.at_low;
 }
 
 QRectF BlockBars::slot(int element) const {
@@ -63,15 +84,55 @@ int BlockBars::elementAt(QPoint position) const {
 
 void BlockBars::paintStatic(QPainter& painter) {
   if (!block_) return;
-  const Axis axis = valueAxis();
-  paintLeftAxis(painter, axis, linearTicks(axis.low, axis.high, std::max(2, plotRect().height() / withType(28))),
-                isLow() ? QString() : QString("value"));
-  const int count = block_->elements.size();
   const QRect plot = plotRect();
+  if (largest_ > 0) {
+    const Colors& c = colors(dark());
+    const double top = yOf(largest_), bottom = yOf(smallest_);
+    const double left_x = plot.left(), width = plot.width();
+    paintLimit(painter, top, {left_x, plot.top() + 0.0, width, top - plot.top()}, c.attention_soft,
+               {QString("clipped above"), QString("clipped")});
+    paintLimit(painter, bottom, {left_x, bottom, width, plot.bottom() + 1 - bottom}, c.bad_soft,
+               {QString("zero below"), QString("zero")});
+  }
+  paintLevels(painter);
+  paintLeftAxis(painter, exponentAxis(), powerOfTwoTicks(low_, high_, std::max(2, plot.height() / withType(20))),
+                isLow() ? QString() : QString("magnitude"));
+  const int count = block_->elements.size();
   const Axis elements{
       .low = -0.5, .high = count - 0.5, .at_low = static_cast<double>(plot.left()), .at_high = plot.right() + 1.0};
-  paintBottomAxis(painter, elements, integerTicks(0, count - 1, std::max(2, plot.width() / withType(60))), {"element"});
-  if (!isLow()) paintKey(painter);
+  const int signs = isLow() ? 0 : fontMetrics().height();
+  paintBottomAxis(painter, elements, integerTicks(0, count - 1, std::max(2, plot.width() / withType(60))), {"element"},
+                  signs);
+  if (isLow()) return;
+  paintKey(painter);
+  painter.setPen(mutedText(palette()));
+  for (int i = 0; i < count; ++i)
+    painter.drawText(QRectF(slot(i).left(), plot.bottom() + 1, slot(i).width(), signs), Qt::AlignCenter,
+                     std::signbit(block_->elements[i].value) ? QStringLiteral("\u2212") : QStringLiteral("+"));
+}
+
+// Paints a line at each number of the format, if there is room between them.
+void BlockBars::paintLevels(QPainter& painter) const {
+  std::vector<double> levels;
+  for (const float number : representable_values(block_->format.element))
+    if (number > 0 && largest_ > 0) levels.push_back(yOf(number * largest_ / traits(block_->format.element).max));
+  if (static_cast<int>(levels.size()) * withType(kLevelRoom) > plotRect().height()) return;
+  painter.setPen(axisColor(palette()));
+  for (const double y : levels) painter.drawLine(QPointF(plotRect().left(), y), QPointF(plotRect().right(), y));
+}
+
+// Paints a dashed line at a limit of the format, named at its right end, and the band beyond it.
+void BlockBars::paintLimit(QPainter& painter, double y, const QRectF& band, QRgb ground,
+                           const QStringList& label) const {
+  const QRect plot = plotRect();
+  painter.fillRect(band, QColor(ground));
+  painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
+  painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
+  const QFontMetrics metrics(painter.font());
+  const QRectF place(plot.right() + kSpace8, y - metrics.height() / 2.0, width() - plot.right() - kSpace8,
+                     metrics.height());
+  painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter,
+                   fittingText(label, metrics, static_cast<int>(place.width())));
 }
 
 bool BlockBars::isLow() const {
@@ -89,8 +150,8 @@ void BlockBars::paintKey(QPainter& painter) const {
   int x = row.right() - wide;
   for (const bool filled : {false, true}) {
     const QRect square(x, row.center().y() - box / 2, box, box);
-    painter.fillRect(square, filled ? seriesColor(0, dark()) : palette().base().color());
-    painter.setPen(filled ? seriesColor(0, dark()) : palette().text().color());
+    painter.fillRect(square, filled ? seriesColor(color_, dark()) : palette().base().color());
+    painter.setPen(filled ? seriesColor(color_, dark()) : palette().text().color());
     painter.drawRect(square.adjusted(0, 0, -1, -1));
     x += box + gap;
     painter.setPen(mutedText(palette()));
@@ -102,18 +163,16 @@ void BlockBars::paintKey(QPainter& painter) const {
 
 void BlockBars::paintData(QPainter& painter) {
   if (!block_) return;
-  const Axis axis = valueAxis();
-  const double zero = axis.toPixel(0);
-  painter.setPen(mutedText(palette()));
-  painter.drawLine(QPointF(plotRect().left(), zero), QPointF(plotRect().right(), zero));
+  const double bottom = yOf(0);
   for (int i = 0; i < static_cast<int>(block_->elements.size()); ++i) {
     const ElementAnatomy& e = block_->elements[i];
     const QRectF place = slot(i);
     const double width = std::max(1.0, place.width() * kBarWidth), left_x = place.center().x() - width / 2;
-    const auto bar = [&](double value) {
-      return QRectF(QPointF(left_x, axis.toPixel(value)), QPointF(left_x + width, zero)).normalized();
+    const auto bar = [&](float value) {
+      return QRectF(QPointF(left_x, yOf(std::fabs(value))), QPointF(left_x + width, bottom));
     };
-    if (std::isfinite(e.dequantized)) painter.fillRect(bar(e.dequantized), seriesColor(0, dark()));
+    if (std::isfinite(e.dequantized))
+      painter.fillRect(bar(e.dequantized), e.clipped ? QColor(colors(dark()).strong_bar) : seriesColor(color_, dark()));
     if (std::isfinite(e.value)) {
       painter.setPen(palette().text().color());
       painter.drawRect(bar(e.value));

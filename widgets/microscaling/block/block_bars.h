@@ -1,4 +1,5 @@
-// The values of a block as pairs of bars: original and dequantized.
+// The magnitudes of a block's values on an axis of powers of two: outlines before and bars after quantization. Bands
+// mark magnitudes that are clipped and magnitudes that become zero; a row below the axis has the signs.
 #pragma once
 
 #include "core/numerics/block_anatomy.h"
@@ -11,13 +12,15 @@ class BlockBars : public PlotFrame {
 
  public:
   explicit BlockBars(QWidget* parent = nullptr);
-  void setBlock(const BlockAnatomy* block);  // owned by the caller
-  void setCurrent(int element);              // selected element; -1: none
+  // `block` is owned by the caller. `color`: index of seriesColor.
+  void setBlock(const BlockAnatomy* block, int color);
+  void setCurrent(int element);  // selected element; -1: none
 
  signals:
   void elementChosen(int element);
 
  protected:
+  QMargins margins() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
@@ -26,13 +29,20 @@ class BlockBars : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  Axis valueAxis() const;
-  bool isLow() const;  // true if the plot is too low for a row with caption and key
+  void chooseRange();
+  Axis exponentAxis() const { return axisUp(low_, high_); }
+  double yOf(double magnitude) const;  // lower edge of the plot for 0
+  bool isLow() const;                  // true if the plot is too low for captions, key and signs
+  void paintLevels(QPainter& painter) const;
+  void paintLimit(QPainter& painter, double y, const QRectF& band, QRgb ground, const QStringList& label) const;
   void paintKey(QPainter& painter) const;
   QRectF slot(int element) const;
   int elementAt(QPoint position) const;
 
   const BlockAnatomy* block_ = nullptr;
+  double largest_ = 0, smallest_ = 0;  // magnitudes above are clipped, magnitudes below become zero; 0: not known
+  int low_ = -1, high_ = 1;            // exponents of the ends of the axis
+  int color_ = 0;
   int current_ = -1;
 };
 
