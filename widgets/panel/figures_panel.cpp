@@ -7,6 +7,7 @@
 #include "widgets/look/layouts.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -186,7 +187,7 @@ void FiguresPanel::refill() {
   std::vector<LineSeries> series;
   std::vector<ReferenceLine> references;
   for (auto metric = figure.rbegin(); metric != figure.rend(); ++metric) {  // the first is drawn over the others
-    const int color = static_cast<int>(figure.rend() - metric) - 1;
+    const int color = curveColor(*selection_, static_cast<int>(figure.rend() - metric) - 1);
     const MetricInfo& curve = metric_info(*metric);
     const char* label = figure.size() > 1 ? curve.name : curve.short_name;
     series.push_back({active, *metric, layer, QString::fromUtf8(label), color, 0});

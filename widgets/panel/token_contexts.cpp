@@ -7,7 +7,6 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/byte_text.h"
-#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 
@@ -58,7 +57,7 @@ void TokenContexts::paintData(QPainter& painter) {
     if (y + step > height()) break;
     const int token_width = metrics.horizontalAdvance(line.token) + 2;
     const QRect token(middle - token_width / 2, y, token_width, step);
-    QColor ground = seriesColor(0, dark());
+    QColor ground(colors(palette()).plain_bar);
     ground.setAlphaF(static_cast<float>(0.25 + 0.6 * std::clamp(line.share, 0.0, 1.0)));
     painter.fillRect(token, ground);
     painter.setPen(palette().text().color());

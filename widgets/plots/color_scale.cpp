@@ -112,7 +112,9 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
   int width = swatches + ends + bar + caption;
   const bool with_caption = width <= area.width();
   if (!with_caption) width -= caption;
-  if (width > area.width()) return 0;
+  const bool with_scale = width <= area.width();
+  if (!with_scale) width = swatches - kSpace12;
+  if (width <= 0 || width > area.width()) return 0;
   int x = area.right() + 1 - width;
   const auto text = [&](const QString& words, const QColor& color) {
     painter.setPen(color);
@@ -128,6 +130,7 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
     text(swatch.label, mutedText(palette));
     x += kSpace12 - gap;
   }
+  if (!with_scale) return width;
   text(scale.low, mutedText(palette));
   const int codes = 256 - scale.first_code;
   QImage row(codes, 1, QImage::Format_RGB32);

@@ -85,7 +85,7 @@ struct LegendScale {
 };
 LegendScale utilisationLegend(bool dark, int limit = 4);  // the legend of utilisationLut()
 // Paints a legend on one line at the right of `area`: swatches, the scale with its ends, the caption. Without enough
-// room it leaves out the caption, or paints nothing. Returns the painted width.
+// room it leaves out the caption, then the scale, or paints nothing. Returns the painted width.
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
 }  // namespace moescope

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "widgets/plots/color_scale.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 
@@ -50,7 +50,7 @@ void Histogram::paintStatic(QPainter& painter) {
 
 void Histogram::paintData(QPainter& painter) {
   const QRect plot = plotRect();
-  const QColor color = seriesColor(0, dark());
+  const QColor color(colors(palette()).plain_bar);
   for (std::size_t i = 0; i < shares_.size(); ++i) {
     if (shares_[i] <= 0) continue;
     const double top = yOf(first_ + i + 1), bottom = yOf(first_ + i);

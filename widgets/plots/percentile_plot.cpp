@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "widgets/plots/color_scale.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 
@@ -60,7 +60,7 @@ void PercentilePlot::paintStatic(QPainter& painter) {
 
 void PercentilePlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
-  const QColor color = seriesColor(0, dark());
+  const QColor color(colors(palette()).plain_bar);
   QColor faint = color;
   faint.setAlpha(120);
   const Axis axis = valueAxis();

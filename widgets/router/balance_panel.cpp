@@ -8,6 +8,7 @@
 #include "widgets/panel/table_text.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/load_maps.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -191,9 +192,9 @@ void BalancePanel::refillLines() {
     lines_->setAtLeastShown(0, 1.2 * floor);
   }
   lines_->setReferences(std::move(references));
-  lines_->setSeries({{active, percentileMetric(2), kWholeRun, "worst", 1, 0},
-                     {active, percentileMetric(1), kWholeRun, "90 %", 3, 0},
-                     {active, percentileMetric(0), kWholeRun, "median", 0, 0}});
+  lines_->setSeries({{active, percentileMetric(2), kWholeRun, "worst", curveColor(*selection_, 1), 0},
+                     {active, percentileMetric(1), kWholeRun, "90 %", curveColor(*selection_, 3), 0},
+                     {active, percentileMetric(0), kWholeRun, "median", curveColor(*selection_), 0}});
 }
 
 std::vector<std::uint8_t> BalancePanel::fetchLayers(StepRange range, int bins) const {
@@ -244,10 +245,12 @@ void BalancePanel::refillCapacity() {
   const bool known = frame && !frame->routers.empty() && !frame->routers[0].tokens_per_expert.empty();
   capacity_->setNotice(known ? QString() : notInLogNotice(selection_->history()->info(), "tokens per expert"));
   if (!known) return;
-  CurvePlot::Curve worst{.label = "dropped, worst layer", .color = 1, .points = {}};
-  CurvePlot::Curve mean{.label = "dropped, mean of layers", .color = 0, .points = {}};
-  CurvePlot::Curve one{.label = QString("dropped, layer %1").arg(selection_->layer()), .color = 3, .points = {}};
-  CurvePlot::Curve filler{.label = "filler, mean of layers", .color = 2, .points = {}};
+  CurvePlot::Curve worst{.label = "dropped, worst layer", .color = curveColor(*selection_, 1), .points = {}};
+  CurvePlot::Curve mean{.label = "dropped, mean of layers", .color = curveColor(*selection_), .points = {}};
+  CurvePlot::Curve one{.label = QString("dropped, layer %1").arg(selection_->layer()),
+                       .color = curveColor(*selection_, 3),
+                       .points = {}};
+  CurvePlot::Curve filler{.label = "filler, mean of layers", .color = curveColor(*selection_, 2), .points = {}};
   for (double factor = kMinFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
     double dropped = 0, filled = 0, largest = 0;
     for (const RouterFrame& router : frame->routers) {

@@ -8,6 +8,7 @@
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/load_maps.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -159,13 +160,14 @@ void ExpertBiasOverTimePanel::refillLines() {
   const auto& active = selection_->histories()[selection_->run()];
   const auto series = [&](const QString& label, int color, double share, int expert) {
     return LineSeries{
-        .history = active, .label = label, .color = color, .fetch = [this, share, expert](StepRange range, int bins) {
-          return curve(range, bins, share, expert);
-        }};
+        .history = active,
+        .label = label,
+        .color = curveColor(*selection_, color),
+        .fetch = [this, share, expert](StepRange range, int bins) { return curve(range, bins, share, expert); }};
   };
-  std::vector<LineSeries> all = {series("highest", 1, 1, -1), series("median", 6, 0.5, -1), series("lowest", 0, 0, -1)};
+  std::vector<LineSeries> all = {series("highest", 1, 1, -1), series("median", 4, 0.5, -1), series("lowest", 2, 0, -1)};
   const int expert = selection_->expert();
-  if (expert >= 0) all.push_back(series(QString("expert %1").arg(expert), 3, 0, expert));
+  if (expert >= 0) all.push_back(series(QString("expert %1").arg(expert), 0, 0, expert));
   lines_->setAtLeastShown(0, 0);
   lines_->setCaption(QString("expert bias") + biasUnit(*active, selection_->step()));
   lines_->setSeries(std::move(all));

@@ -321,7 +321,8 @@ void ExpertPanel::refillCosts() {
     return out;
   };
   costs_->setAtLeastShown(0, 0);
-  costs_->setSeries({LineSeries{.history = active, .label = "loss without it", .color = 2, .fetch = fetch}});
+  costs_->setSeries(
+      {LineSeries{.history = active, .label = "loss without it", .color = curveColor(*selection_), .fetch = fetch}});
 }
 
 void ExpertPanel::showSimilarity(std::shared_ptr<const MeasuredSimilarity> measured) {
@@ -347,10 +348,12 @@ void ExpertPanel::refillLoad() {
   const int layer = selection_->layer(), expert = selection_->expert();
   load_->setReferences({{1, "fair"}});
   load_->setAtLeastShown(0, 1.2);
-  load_->setSeries({LineSeries{
-      .history = active, .label = "load", .color = 0, .fetch = [active, layer, expert](StepRange range, int bins) {
-        return active->expert_utilisation(layer, expert, range, bins);
-      }}});
+  load_->setSeries({LineSeries{.history = active,
+                               .label = "load",
+                               .color = curveColor(*selection_),
+                               .fetch = [active, layer, expert](StepRange range, int bins) {
+                                 return active->expert_utilisation(layer, expert, range, bins);
+                               }}});
 }
 
 void ExpertPanel::refillBias() {
@@ -359,17 +362,20 @@ void ExpertPanel::refillBias() {
   const auto& active = selection_->histories()[selection_->run()];
   const int layer = selection_->layer(), expert = selection_->expert();
   bias_->setAtLeastShown(0, 0);
-  bias_->setSeries({LineSeries{
-      .history = active, .label = "bias", .color = 1, .fetch = [active, layer, expert](StepRange range, int bins) {
-        const auto all = active->expert_bias(layer, range, bins);
-        std::vector<PyramidBin> out(bins);
-        const std::size_t experts = all.size() / out.size();
-        for (std::size_t b = 0; b < out.size(); ++b) {
-          const std::size_t at = b * experts + expert;
-          if (static_cast<std::size_t>(expert) < experts && !std::isnan(all[at])) out[b].add(all[at]);
-        }
-        return out;
-      }}});
+  bias_->setSeries({LineSeries{.history = active,
+                               .label = "bias",
+                               .color = curveColor(*selection_),
+                               .fetch = [active, layer, expert](StepRange range, int bins) {
+                                 const auto all = active->expert_bias(layer, range, bins);
+                                 std::vector<PyramidBin> out(bins);
+                                 const std::size_t experts = all.size() / out.size();
+                                 for (std::size_t b = 0; b < out.size(); ++b) {
+                                   const std::size_t at = b * experts + expert;
+                                   if (static_cast<std::size_t>(expert) < experts && !std::isnan(all[at]))
+                                     out[b].add(all[at]);
+                                 }
+                                 return out;
+                               }}});
 }
 
 void ExpertPanel::refillDomains() {

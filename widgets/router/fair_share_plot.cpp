@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "widgets/panel/metric_text.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -57,7 +58,7 @@ void FairSharePlot::fill() {
   setNotice(shown_ ? QString() : QString(kUnknown));
   if (!shown_) return;
   const auto shares = bias_shares(shown_->top_k, shown_->n_experts);
-  Curve curve{.label = QString("expert %1").arg(shown_->expert), .color = 0, .points = {}};
+  Curve curve{.label = QString("expert %1").arg(shown_->expert), .color = curveColor(*selection_), .points = {}};
   for (std::size_t q = 0; q < kBiasShares; ++q)
     curve.points.emplace_back(static_cast<double>(shown_->bias_for_share_Q[q]), shares[q]);
   double low = curve.points.front().x(), high = curve.points.back().x();
@@ -67,11 +68,13 @@ void FairSharePlot::fill() {
     const double bias = shown_->bias;
     low = std::min(low, bias);
     high = std::max(high, bias);
-    curves.push_back({QString("its bias %1").arg(biasText(bias)), 1, {{bias, 0}, {bias, 1}}});
+    curves.push_back({QString("its bias %1").arg(biasText(bias)), curveColor(*selection_, 1), {{bias, 0}, {bias, 1}}});
   }
+  curves.push_back({QString("bias of the fair share %1").arg(biasText(fair)),
+                    curveColor(*selection_, 2),
+                    {{fair, 0}, {fair, shares[kFairShare]}}});
   curves.push_back(
-      {QString("bias of the fair share %1").arg(biasText(fair)), 2, {{fair, 0}, {fair, shares[kFairShare]}}});
-  curves.push_back({"fair share K/E", 3, {{low, shares[kFairShare]}, {high, shares[kFairShare]}}});
+      {"fair share K/E", curveColor(*selection_, 3), {{low, shares[kFairShare]}, {high, shares[kFairShare]}}});
   curves.push_back(std::move(curve));
   const QString unit = biasUnit(*selection_->history(), shown_->step);
   setXAxis(QString("r%1: bias at which score + bias equals the cutoff").arg(unit), low, high);

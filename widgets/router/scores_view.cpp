@@ -5,6 +5,7 @@
 
 #include "widgets/look/layouts.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -30,7 +31,7 @@ ScoresView::ScoresView(Selection* selection, QWidget* parent) : QWidget(parent),
     scores_->setNotice(whyNothing());
     if (!scores_->notice().isEmpty()) return;
     const Counts current = counts();
-    scores_->setHistograms(current.rejected, current.chosen, 1);
+    scores_->setHistograms(current.rejected, current.chosen, curveColor(*selection_));
   };
   margins_ = new HalfOctavePlot(this);
   margins_->setAccessibleName("Tokens by margin");
@@ -45,7 +46,7 @@ ScoresView::ScoresView(Selection* selection, QWidget* parent) : QWidget(parent),
                         .back = "tokens",
                         .front = {},
                         .shares = true});
-    margins_->setHistograms(counts().margins, {}, 0);
+    margins_->setHistograms(counts().margins, {}, curveColor(*selection_));
   };
   for (HalfOctavePlot* plot : {scores_, margins_})
     plot->figureOf = [this,

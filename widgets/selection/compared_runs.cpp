@@ -60,6 +60,11 @@ int runColor(const Selection& selection, int place) {
   return selection.isNoiseTwin(place) ? kNoiseSeries : number_of_its_kind(selection.noiseTwins(), place);
 }
 
+int curveColor(const Selection& selection, int curve) {
+  const int color = runColor(selection, selection.run());
+  return color == kNoiseSeries && curve > 0 ? curve : color + curve;
+}
+
 QString runName(const Selection& selection, int place) {
   const auto& histories = selection.histories();
   const QString first = QString::fromStdString(histories.front()->info().name) + QLatin1Char('+');
@@ -92,9 +97,7 @@ QString listed(QStringList names) {
 }
 
 QString nothingToCompareNotice() {
-  return QString(
-      "Nothing to compare: \"Compare\" in the bar trains another run beside this one; logs and recordings are compared "
-      "when they are opened together");
+  return QString("Nothing to compare: the button + in the bar adds another run");
 }
 
 }  // namespace moescope

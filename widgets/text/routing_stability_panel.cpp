@@ -8,6 +8,7 @@
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -272,7 +273,7 @@ void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& hist
 LineSeries RoutingStabilityPanel::series(const QString& label, int color,
                                          std::function<float(const StabilityPoint&)> value,
                                          std::function<int(const StabilityPoint&)> layer) const {
-  LineSeries line{.history = active(), .label = label, .color = color};
+  LineSeries line{.history = active(), .label = label, .color = curveColor(*selection_, color)};
   line.fetch = [this, value](StepRange range, int bins) {
     std::vector<PyramidBin> slices(bins);
     if (range.size() == 1) {  // a single step has the newest value known at that step
