@@ -93,10 +93,12 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
   if (shown() == Shown::weights) return weightRows(run);
   std::vector<Row> rows;
   if (run < 0) return rows;
-  const auto b = selection_->histories()[run]->frame_at(selection_->step());
+  const History &run_a = *selection_->histories().front(), &run_b = *selection_->histories()[run];
+  const auto b = run_b.frame_at(selection_->stepOf(run_b, selection_->step()));
   if (!b) return rows;
-  const auto a = selection_->histories().front()->frame_at(b->step);
-  if (!a || a->step != b->step) return rows;
+  const std::int64_t step_of_a = step_by_tokens(run_b, b->step, run_a);
+  const auto a = run_a.frame_at(step_of_a);
+  if (!a || static_cast<double>(step_of_a - a->step) >= std::max(1.0, token_ratio(run_b, run_a))) return rows;
   for (const RouterFrame& router : b->routers) {
     const RouterFrame* other = find_router(a.get(), router.layer);
     if (!other) continue;
@@ -178,7 +180,8 @@ QString LoadDifferencePanel::status() const {
   const int run = comparedRun(*selection_);
   if (run < 0) return {};
   if (shown() == Shown::weights) return QString("weights of %1 against A").arg(runLabel(*selection_, run));
-  const auto frame = selection_->histories()[run]->frame_at(selection_->step());
+  const History& shown_run = *selection_->histories()[run];
+  const auto frame = shown_run.frame_at(selection_->stepOf(shown_run, selection_->step()));
   if (!frame) return {};
   const QString loads = shown() == Shown::difference ? QString("%1 minus A").arg(runLabel(*selection_, run))
                                                      : runLabel(*selection_, shown() == Shown::run ? run : 0);

@@ -35,13 +35,15 @@ int GapPlot::bins() const {
 
 void GapPlot::setSeries(std::vector<GapSeries> series, const Ground& ground, Gaps drawn) {
   series_ = std::move(series);
+  by_tokens_ = selection_->isByTokens();
   ground_ = ground;
   drawn_ = drawn;
   chooseEnds();  // done first, since the width of the plot depends on it
   for (GapSeries& curve : series_) {
-    if (drawn != Gaps::smoothed) curve.raw = curve.track->series(slice_edges(range(), bins()));
+    const std::vector<std::int64_t> edges = selection_->edgesOf(*curve.track->a(), slice_edges(range(), bins()));
+    if (drawn != Gaps::smoothed) curve.raw = curve.track->series(edges);
     if (drawn != Gaps::each_step) {
-      curve.values = curve.track->smoothed(slice_edges(range(), bins()));
+      curve.values = curve.track->smoothed(edges);
       continue;
     }
     for (const PyramidBin& bin : curve.raw) curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
@@ -238,7 +240,7 @@ void GapPlot::paintEnds(QPainter& painter) const {
 QStringList GapPlot::readoutAt(QPoint position) const {
   if (series_.empty() || range().empty()) return {};
   const std::int64_t step = stepAt(position.x());
-  QStringList lines{QString("%1 %2").arg(selection_->stepWord(), formatCount(step))};
+  QStringList lines{stepText(step)};
   for (const GapSeries& curve : series_) {
     QString line = QString("%1 %2: gap %3").arg(curve.letter, curve.name, signedGap(newestAt(curve.values, step)));
     if (drawn_ != Gaps::each_step) line += QString(", smoothed");

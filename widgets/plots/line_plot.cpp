@@ -28,10 +28,10 @@ std::vector<StepRange> octaves(StepRange range) {
 
 }  // namespace
 
-std::vector<PyramidBin> LineSeries::atSteps(const std::vector<std::int64_t>& steps) const {
-  if (!fetch) return history->series(metric, layer, edges_of(steps));
+std::vector<PyramidBin> LineSeries::inBins(const std::vector<std::int64_t>& edges) const {
+  if (!fetch) return history->series(metric, layer, edges);
   std::vector<PyramidBin> values;
-  for (const std::int64_t step : steps) values.push_back(fetch({step, step}, 1).front());
+  for (std::size_t bin = 0; bin + 1 < edges.size(); ++bin) values.push_back(fetch({edges[bin], edges[bin]}, 1).front());
   return values;
 }
 
@@ -57,6 +57,9 @@ LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selecti
 
 void LinePlot::setSeries(std::vector<LineSeries> series) {
   series_ = std::move(series);
+  by_tokens_ = selection_->isByTokens() && std::ranges::any_of(series_, [this](const LineSeries& line_series) {
+                 return line_series.history.get() != selection_->history();
+               });
   chooseEnds();  // done first, since the width of the plot depends on it
   columns_.clear();
   for (const LineSeries& line_series : series_) columns_.push_back(columnsOf(line_series));
@@ -76,11 +79,11 @@ std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) cons
     const double share = std::abs(xOf(part.last + 0.5) - xOf(part.first - 0.5)) / std::max(1, plotRect().width());
     const int room = std::max(1, static_cast<int>(std::ceil(share * width)));
     const int bins = std::min<std::int64_t>(part.size(), room);
+    const std::vector<std::int64_t> edges = selection_->edgesOf(*series.history, slice_edges(part, bins));
     const auto slices =
-        series.fetch ? series.fetch(part, bins) : series.history->series(series.metric, series.layer, part, bins);
+        series.fetch ? series.fetch(part, bins) : series.history->series(series.metric, series.layer, edges);
     std::vector<float> smooth(slices.size(), kNoValue);
-    if (series.smoothing > 0)
-      smooth = series.history->smoothed(series.metric, series.layer, part, bins, series.smoothing);
+    if (series.smoothing > 0) smooth = series.history->smoothed(series.metric, series.layer, edges, series.smoothing);
     const double per_bin = static_cast<double>(part.size()) / bins;
     for (std::size_t i = 0; i < slices.size(); ++i)
       columns.push_back({part.first - 0.5 + (i + 0.5) * per_bin, slices[i], smooth[i]});
@@ -215,7 +218,8 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
   for (const Column& column : columns) {
     if (column.bin.non_finite == 0) continue;
     const int x = std::lround(xOf(column.step));
-    const float value = exact_at_infinity_ ? series.valueAt(std::llround(column.step)) : kNoValue;
+    const float value =
+        exact_at_infinity_ ? series.valueAt(selection_->stepOf(*series.history, std::llround(column.step))) : kNoValue;
     if (value == std::numeric_limits<float>::infinity()) {
       painter.setPen(QPen(seriesColor(series.color, dark()), 0));
       painter.drawLine(x - 3, top + 1, x + 3, top + 1);
@@ -256,7 +260,8 @@ std::vector<LinePlot::Named> LinePlot::named() const {
   const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const LineSeries& line_series = series_[i];
-    const float value = line_series.history ? line_series.smoothedAt(step) : kNoValue;
+    const float value =
+        line_series.history ? line_series.smoothedAt(selection_->stepOf(*line_series.history, step)) : kNoValue;
     Named curve{.series = static_cast<int>(i),
                 .name = series_.size() > 1 ? line_series.label : QString(),
                 .value = percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3),
@@ -391,11 +396,12 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
 
 QStringList LinePlot::readoutAt(QPoint position) const {
   const std::int64_t step = stepAt(position.x());
-  QStringList lines{QString("%1 %2").arg(selection_->stepWord(), formatCount(step))};
-  for (std::size_t i = 0; i < series_.size(); ++i) {
-    if (!series_[i].history) continue;
-    QString line = series_[i].label + QStringLiteral(": ") + formatted(series_[i].valueAt(step));
-    if (series_[i].smoothing > 0) line += QString(", smoothed %1").arg(formatted(series_[i].smoothedAt(step)));
+  QStringList lines{stepText(step)};
+  for (const LineSeries& line_series : series_) {
+    if (!line_series.history) continue;
+    const std::int64_t step_of_run = selection_->stepOf(*line_series.history, step);
+    QString line = line_series.label + QStringLiteral(": ") + formatted(line_series.valueAt(step_of_run));
+    if (line_series.smoothing > 0) line += QString(", smoothed %1").arg(formatted(line_series.smoothedAt(step_of_run)));
     lines << line;
   }
   if (const QString last = note ? note(step) : QString(); !last.isEmpty()) lines << last;
@@ -419,8 +425,9 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
   return nearest;
 }
 
-// The steps that at least one of the runs has.
+// The steps that at least one of the runs has; by tokens, those of the active run.
 std::vector<std::int64_t> LinePlot::stepsOfAll() const {
+  if (by_tokens_) return selection_->history()->steps_in(range());
   std::vector<std::int64_t> all;
   for (const LineSeries& line_series : series_) {
     if (!line_series.history) continue;
@@ -442,8 +449,9 @@ ValueTable LinePlot::table() const {
     const bool smooth = series.smoothing > 0;
     columns.push_back({(series.label + QStringLiteral(", ") + caption_).toStdString()});
     if (smooth) columns.push_back({QString("%1, smoothed %2").arg(series.label).arg(series.smoothing).toStdString()});
-    values.push_back(series.atSteps(steps));
-    smoothed.push_back(smooth ? series.history->smoothed(series.metric, series.layer, edges, series.smoothing)
+    const std::vector<std::int64_t> edges_of_run = selection_->edgesOf(*series.history, edges);
+    values.push_back(series.inBins(edges_of_run));
+    smoothed.push_back(smooth ? series.history->smoothed(series.metric, series.layer, edges_of_run, series.smoothing)
                               : std::vector<float>{});
   }
   ValueTable table(std::move(columns));

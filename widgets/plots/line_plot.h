@@ -22,8 +22,8 @@ struct LineSeries {
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
   std::function<FigureTarget(std::int64_t step)> figure{};  // figure of a curve with `fetch`
   bool points = false;                                      // drawn as open circles, for values at a few steps
-  // Returns the values at these steps, one bin for each step.
-  std::vector<PyramidBin> atSteps(const std::vector<std::int64_t>& steps) const;
+  // Returns the values in the bins between these edges; of a curve with `fetch`, at the first step of each bin.
+  std::vector<PyramidBin> inBins(const std::vector<std::int64_t>& edges) const;
   float valueAt(std::int64_t step) const;
   float smoothedAt(std::int64_t step) const;  // value of the smoothed curve; without smoothing valueAt()
 };

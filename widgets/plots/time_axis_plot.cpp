@@ -13,6 +13,21 @@
 namespace moescope {
 namespace {
 
+struct TokenUnit {
+  double tokens;
+  const char* name;
+};
+// Returns the largest unit of which `tokens` are at least one.
+TokenUnit unitFor(double tokens) {
+  for (const TokenUnit unit : {TokenUnit{1e12, "trillion tokens"}, {1e9, "billion tokens"}, {1e6, "million tokens"}})
+    if (tokens >= unit.tokens) return unit;
+  return {1e3, "thousand tokens"};
+}
+
+double tokensAfter(const History& run, std::int64_t step) {
+  return static_cast<double>(run.info().tokens_per_step) * (step + 1);
+}
+
 constexpr int kDragThreshold = 4;
 constexpr int kLowPlot = 96;              // below this height the curves need the room of legend and caption
 constexpr std::int64_t kFewestSteps = 4;  // smallest range of zooming
@@ -57,6 +72,14 @@ void TimeAxisPlot::followPicture() {
 
 std::vector<Tick> TimeAxisPlot::stepTicks() const {
   const int max_ticks = std::max(3, plotRect().width() / withType(64));
+  if (by_tokens_) {
+    const double unit = unitFor(tokensAfter(*selection_->history(), range().last)).tokens;
+    const double per_step = selection_->history()->info().tokens_per_step / unit;
+    const double first = (range().first + 1) * per_step, last = (range().last + 1) * per_step;
+    std::vector<Tick> ticks = log_steps_ ? logTicks(first, last, max_ticks) : linearTicks(first, last, max_ticks);
+    for (Tick& tick : ticks) tick.value = tick.value / per_step - 1;
+    return ticks;
+  }
   if (!log_steps_) return integerTicks(range().first, range().last, max_ticks);
   return logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), max_ticks);
 }
@@ -74,7 +97,9 @@ std::int64_t TimeAxisPlot::stepAt(double x) const {
 }
 
 QStringList TimeAxisPlot::stepCaptions() const {
-  const QString word = selection_->stepWord(), axis = log_steps_ ? QString("%1, log").arg(word) : word;
+  const QString word = by_tokens_ ? QString(unitFor(tokensAfter(*selection_->history(), range().last)).name)
+                                  : selection_->stepWord(),
+                axis = log_steps_ ? QString("%1, log").arg(word) : word;
   QStringList captions;
   for (const QString& note : step_notes_) captions << QString("%1 (%2)").arg(axis, note);
   return captions << axis;
@@ -84,6 +109,14 @@ void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
   std::vector<Tick> ticks = stepTicks();
   for (Tick& tick : ticks) tick.value = xOf(tick.value);  // the axis is in pixels
   paintBottomAxis(painter, kPixels, ticks, stepCaptions());
+}
+
+QString TimeAxisPlot::stepText(std::int64_t step) const {
+  const QString text = QString("%1 %2").arg(selection_->stepWord(), formatCount(step));
+  if (!by_tokens_) return text;
+  const double tokens = tokensAfter(*selection_->history(), step);
+  const TokenUnit unit = unitFor(tokens);
+  return QString("%1, %2 %3").arg(text, formatValue(tokens / unit.tokens, 3), unit.name);
 }
 
 const std::vector<Mark>& TimeAxisPlot::marks() {

@@ -30,6 +30,7 @@ class TimeAxisPlot : public PlotFrame {
   double xOf(double step) const;        // centre of a step, widget pixels
   std::int64_t stepAt(double x) const;  // step at x, clamped to the range
   void paintStepAxis(QPainter& painter) const;
+  QString stepText(std::int64_t step) const;  // "step 480", "step 480, 11.8 million tokens"
   virtual void clickedAt(QPoint position) { selection_->setStep(stepAt(position.x())); }
 
   QMargins margins() const override;
@@ -52,6 +53,7 @@ class TimeAxisPlot : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
   Selection* selection_;
+  bool by_tokens_ = false;  // the axis counts tokens; set by plots of several runs
   int right_margin_ = 12;
   int legend_rows_ = 0;        // rows of text above the data; the last one has the caption
   bool marks_inside_ = false;  // markers are inside the plot, not above it

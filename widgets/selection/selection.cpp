@@ -1,9 +1,11 @@
 #include "widgets/selection/selection.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "core/files/text/words.h"
+#include "core/findings/comparison/gap_track.h"
 #include "core/frame/frame.h"
 
 namespace moescope {
@@ -98,6 +100,20 @@ void Selection::setFollowing(bool follow) {
   const StepRange all = history() ? history()->steps() : StepRange{};
   const bool moved = follow && moveTime(all.last, endingAt(range_, all.last, all));
   if (!moved) emit timeChanged();
+}
+
+bool Selection::isByTokens() const {
+  return std::ranges::any_of(histories_, [this](const auto& run) { return token_ratio(*history(), *run) != 1; });
+}
+
+std::int64_t Selection::stepOf(const History& run, std::int64_t step) const {
+  return step_by_tokens(*history(), step, run);
+}
+
+std::vector<std::int64_t> Selection::edgesOf(const History& run, std::vector<std::int64_t> edges) const {
+  if (const double ratio = token_ratio(*history(), run); ratio != 1)
+    for (std::int64_t& edge : edges) edge = static_cast<std::int64_t>(std::floor(edge * ratio));
+  return edges;
 }
 
 void Selection::setRange(StepRange range) {

@@ -40,6 +40,11 @@ class Selection : public QObject {
   QString stepWord() const;                  // "step"; "batch" for a checkpoint, whose steps are batches of text
   QString stepCount(int steps) const;        // "50 steps"; "50 batches" for a checkpoint
   QString rangeText(StepRange steps) const;  // "steps 951 to 1,000", "step 7"; "batches 0 to 6" for a checkpoint
+  // Runs whose numbers of tokens in a step differ are aligned by tokens (token_ratio() in gap_track.h). The steps of
+  // the selection are those of the active run; these give the places of another run.
+  bool isByTokens() const;
+  std::int64_t stepOf(const History& run, std::int64_t step) const;
+  std::vector<std::int64_t> edgesOf(const History& run, std::vector<std::int64_t> edges) const;  // edges of bins
   bool growing() const { return growing_; }  // whether new steps arrive
   void setGrowing(bool growing) {
     if (std::exchange(growing_, growing) != growing) emit timeChanged();

@@ -8,6 +8,16 @@ namespace moescope {
 
 constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // for each of the two series
 
+double token_ratio(const History& a, const History& b) {
+  const auto is_log = [](const History& run) { return run_origin(run.info()) == RunOrigin::log; };
+  const double of_a = a.info().tokens_per_step, of_b = b.info().tokens_per_step;
+  return of_a > 0 && of_b > 0 && (is_log(a) || is_log(b)) ? of_a / of_b : 1;
+}
+
+std::int64_t step_by_tokens(const History& a, std::int64_t step, const History& b) {
+  return std::llround((step + 1) * token_ratio(a, b)) - 1;
+}
+
 void GapTrack::Average::add(double value) {
   if (!std::isfinite(value)) return;
   sum_ = kGapFactor * sum_ + (1 - kGapFactor) * value;
@@ -27,22 +37,51 @@ bool GapTrack::update() {
   const StepRange of_a = a_->steps(), of_b = b_->steps();
   const StepRange both = of_a.empty() || of_b.empty()
                              ? StepRange{}
-                             : StepRange{std::max(of_a.first, of_b.first), std::min(of_a.last, of_b.last)};
+                             : StepRange{std::max(of_a.first, step_by_tokens(*b_, of_b.first, *a_)),
+                                         std::min(of_a.last, step_by_tokens(*b_, of_b.last, *a_))};
   if (truncations != truncations_ || both.empty() || both.first != read_.first) *this = GapTrack(a_, b_, metric_);
   seen_ = sequence;
   truncations_ = truncations;
   const StepRange news{read_.empty() ? both.first : read_.last + 1, both.last};
   if (news.empty()) return true;
   read_ = both;
-  std::vector<std::int64_t> steps;
-  std::ranges::set_intersection(a_->steps_in(news), b_->steps_in(news), std::back_inserter(steps));
-  const std::vector<float> values_a = a_->values_at(metric_, kWholeRun, steps),
-                           values_b = b_->values_at(metric_, kWholeRun, steps);
-  for (std::size_t i = 0; i < steps.size(); ++i) add(steps[i], values_a[i], values_b[i]);
+  std::vector<std::int64_t> places_a, places_b;
+  for (const StepPair& pair : pairs_in(news)) {
+    if (!steps_.empty() && pair.a <= steps_.back()) continue;  // was the nearest step of an earlier pair
+    places_a.push_back(pair.a);
+    places_b.push_back(pair.b);
+  }
+  const std::vector<float> values_a = a_->values_at(metric_, kWholeRun, places_a),
+                           values_b = b_->values_at(metric_, kWholeRun, places_b);
+  for (std::size_t i = 0; i < places_a.size(); ++i) add(places_a[i], values_a[i], values_b[i]);
   for (Pyramid* series : {&raw_, &smooth_})
     while (series->bytes() > kMaxBytes && series->forget_older_half()) {
     }
   return true;
+}
+
+// Pairs each step of the run with the larger batches with the nearest step of the other run, which may be off by half
+// a batch, or by one step.
+std::vector<GapTrack::StepPair> GapTrack::pairs_in(StepRange steps_of_a) const {
+  const double ratio = token_ratio(*a_, *b_);
+  const bool is_a_coarse = ratio >= 1;
+  const History &coarse = is_a_coarse ? *a_ : *b_, &fine = is_a_coarse ? *b_ : *a_;
+  const double tolerance = ratio == 1 ? 0 : std::max(1.0, std::max(ratio, 1 / ratio) / 2);
+  const StepRange steps_of_b{step_by_tokens(*a_, steps_of_a.first, *b_), step_by_tokens(*a_, steps_of_a.last, *b_)};
+  const std::vector<std::int64_t> coarse_steps = coarse.steps_in(is_a_coarse ? steps_of_a : steps_of_b);
+  const std::vector<std::int64_t> fine_steps = fine.steps_in(is_a_coarse ? steps_of_b : steps_of_a);
+  std::vector<StepPair> pairs;
+  for (const std::int64_t step : coarse_steps) {
+    const std::int64_t target_step = step_by_tokens(coarse, step, fine);
+    auto nearest = std::ranges::lower_bound(fine_steps, target_step);
+    const bool is_before = nearest != fine_steps.begin() &&
+                           (nearest == fine_steps.end() || target_step - *std::prev(nearest) <= *nearest - target_step);
+    if (is_before) --nearest;
+    if (nearest == fine_steps.end() || std::fabs(static_cast<double>(*nearest - target_step)) > tolerance) continue;
+    const StepPair pair = is_a_coarse ? StepPair{step, *nearest} : StepPair{*nearest, step};
+    if (pairs.empty() || (pair.a > pairs.back().a && pair.b > pairs.back().b)) pairs.push_back(pair);
+  }
+  return pairs;
 }
 
 void GapTrack::add(std::int64_t step, float of_a, float of_b) {

@@ -1,6 +1,8 @@
 // The gap of two runs, step by step; an update computes only the new steps.
 //
-// Gaps are b - a of one metric at the steps that both runs have. The smoothed gap is a bias-corrected exponential
+// Gaps are b - a of one metric at the steps that both runs have. Logs with other numbers of tokens in a step are paired
+// by tokens: a step of the log with fewer steps, and the step of the other that ends nearest to the same number of
+// tokens. Steps are then those of a. The smoothed gap is a bias-corrected exponential
 // moving average over all these steps from the first on, so that it does not depend on the visible range.
 #pragma once
 
@@ -16,6 +18,12 @@
 namespace moescope {
 
 using HistoryPtr = std::shared_ptr<const History>;
+
+// Steps of `b` that read as many tokens as one step of `a`. 1 if they are paired step by step: runs of one size of
+// batch, runs that are not logs of other programs, and logs that do not state their tokens.
+double token_ratio(const History& a, const History& b);
+// Step of `b` that ends nearest to the number of tokens after `step` of `a`.
+std::int64_t step_by_tokens(const History& a, std::int64_t step, const History& b);
 
 // Smoothing over about 50 steps.
 inline constexpr double kGapFactor = 0.98;
@@ -65,6 +73,10 @@ class GapTrack {
    private:
     double sum_ = 0, weight_ = 0;
   };
+  struct StepPair {
+    std::int64_t a, b;
+  };
+  std::vector<StepPair> pairs_in(StepRange steps_of_a) const;
   void add(std::int64_t step, float of_a, float of_b);
 
   HistoryPtr a_, b_;

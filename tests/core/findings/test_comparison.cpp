@@ -57,6 +57,55 @@ TEST(Gap, IsBMinusAOnStepsThatBothTook) {
   EXPECT_EQ(bins[3].finite + bins[3].missing + bins[3].non_finite, 0u);
 }
 
+// A history whose loss is that of the tokens read, with one line in every `interval` steps.
+std::shared_ptr<History> log_by_tokens(std::int64_t tokens_per_step, std::int64_t steps, std::int64_t interval = 1) {
+  RunInfo info;
+  info.tokens_per_step = tokens_per_step;
+  auto made = std::make_shared<History>(info);
+  for (std::int64_t step = 0; step < steps; step += interval) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = static_cast<float>(tokens_per_step * (step + 1));
+    made->append(std::move(frame));
+  }
+  return made;
+}
+
+TEST(Gap, LogsWithOtherBatchesArePairedByTokens) {
+  const auto a = log_by_tokens(100, 40);
+  for (const std::int64_t batch : {25, 50, 200, 400}) {
+    const auto b = log_by_tokens(batch, 4000 / batch);
+    for (const GapTrack& gap : {gap_of(a, b), gap_of(b, a)}) {
+      EXPECT_EQ(gap.count(), std::min<std::int64_t>(40, 4000 / batch)) << batch;
+      EXPECT_TRUE(gap.identical()) << batch;
+    }
+  }
+  EXPECT_EQ(gap_of(log_by_tokens(0, 40), log_by_tokens(200, 20)).count(), 20);  // unknown: paired by steps
+}
+
+TEST(Gap, PairsByTokensAreAtMostHalfABatchApart) {
+  const auto a = log_by_tokens(100, 400, 10), b = log_by_tokens(73, 500, 7);
+  const GapTrack gap = gap_of(a, b);
+  EXPECT_GT(gap.count(), 4);
+  for (std::int64_t place = 0; place < gap.count(); ++place) EXPECT_LE(std::fabs(gap.raw()[place]), 100.0f);
+}
+
+TEST(Gap, PairsByTokensGrowWithTheLogs) {
+  const auto a = log_by_tokens(100, 20), b = log_by_tokens(50, 20);
+  GapTrack gap(a, b);
+  gap.update();
+  EXPECT_EQ(gap.count(), 10);
+  for (std::int64_t step = 20; step < 40; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = static_cast<float>(50 * (step + 1));
+    b->append(std::move(frame));
+    gap.update();
+  }
+  EXPECT_EQ(gap.count(), 20);
+  EXPECT_TRUE(gap.identical());
+}
+
 TEST(Gap, StepsWithoutALossHaveNone) {
   const auto a = history("a", 4, falling);
   const auto b = history("b", 4, [](std::int64_t step) {
