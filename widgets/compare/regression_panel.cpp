@@ -1,0 +1,119 @@
+#include "widgets/compare/regression_panel.h"
+
+#include <QHeaderView>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/look/counted_text.h"
+#include "widgets/look/type_scale.h"
+#include "widgets/plots/axis.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+namespace {
+
+QString zText(float z) {
+  return std::isfinite(z) ? withMinus(QString::number(z, 'f', 1)) : QString("no spread");
+}
+
+}  // namespace
+
+RegressionPanel::RegressionPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, "Regression", Provenance::measured_here, parent) {
+  showAnswers();
+  figures_ = new FigureTable({"Figure", "since step", "value", "other runs", "z"}, this);
+  figures_->setAccessibleName("Figures that left the noise band");
+  figures_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+  settings_ = new FittedLabel(this);
+  addBody(figures_);
+  addBody(settings_, 0);
+  for (auto signal : {&Selection::dataChanged, &Selection::focusChanged})
+    connect(selection_, signal, this, &RegressionPanel::judge);
+}
+
+void RegressionPanel::showEvent(QShowEvent* event) {
+  Panel::showEvent(event);
+  judge();
+}
+
+void RegressionPanel::judge() {
+  const auto& histories = selection_->histories();
+  if (!isVisible() || histories.size() < 2) return;
+  std::uint64_t sequence = 0;
+  std::vector<HistoryPtr> good;
+  for (const HistoryPtr& run : histories) {
+    sequence += run->sequence();
+    if (run.get() != selection_->history()) good.push_back(run);
+  }
+  const bool is_same_run = std::exchange(judged_, selection_->history()) == selection_->history();
+  if (std::exchange(judged_sequence_, sequence) == sequence && is_same_run) return;
+  is_judged_ &= is_same_run;
+  worker_.start([this, run = histories[selection_->run()], good = std::move(good)](const std::stop_token& stop) {
+    GateReport report = judge_gate(run, good);
+    if (!stop.stop_requested())
+      QMetaObject::invokeMethod(
+          this, [this, report = std::move(report)]() mutable { show(std::move(report)); }, Qt::QueuedConnection);
+  });
+}
+
+void RegressionPanel::show(GateReport report) {
+  report_ = std::move(report);
+  is_judged_ = true;
+  figures_->setRowCount(static_cast<int>(report_.exits.size()));
+  for (int row = 0; row < figures_->rowCount(); ++row) {
+    const GateExit& exit = report_.exits[row];
+    const QString figure = QString::fromStdString(figure_text(report_.series[exit.series].figure));
+    const QString tip = inPrint(QString::fromStdString(exit_text(report_, exit)));
+    figures_->setFigure(row, 0, {figure}, tip, row == 0);
+    figures_->item(row, 0)->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+    figures_->setFigure(row, 1, {formatCount(exit.first_step)}, tip);
+    figures_->setFigure(row, 2, {formatValue(exit.value, 3)}, tip);
+    figures_->setFigure(
+        row, 3,
+        {QString("%1 ± %2").arg(formatValue(exit.good, 3), formatValue(exit.half_width, 2)), formatValue(exit.good, 3)},
+        tip);
+    figures_->setFigure(row, 4, {zText(exit.z)}, tip);
+  }
+  QStringList settings;
+  for (const GateSetting& setting : report_.settings) settings << QString::fromStdString(setting_text(setting));
+  const QString head = settings.isEmpty() ? QString() : "Settings that differ: ";
+  settings_->setTexts({head + settings.join(QStringLiteral("; ")), head + settings.value(0),
+                       settings.isEmpty() ? QString() : countedText(settings.size(), "setting") + " differ"});
+  settings_->setToolTip(settings.join('\n'));
+  update();
+}
+
+QString RegressionPanel::status() const {
+  if (!is_judged_ || selection_->histories().size() < 2 || report_.verdict == GateVerdict::too_early) return {};
+  return QString("%1 against the other runs, %2, %3")
+      .arg(runLetter(*selection_, selection_->run()), selection_->rangeText(report_.steps),
+           countedText(static_cast<int>(report_.series.size()), "figure"));
+}
+
+// "Regressed: first outside the band ...".
+Panel::Answer RegressionPanel::answer() const {
+  if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
+  if (!is_judged_) return {};
+  const QString verdict = QString::fromLatin1(gate_verdict_name(report_.verdict));
+  const QString word = verdict.left(1).toUpper() + verdict.mid(1);
+  const QString sentence = inPrint(QString::fromStdString(gate_sentence(report_)));
+  return {QString("Is %1 as good as the others?").arg(runLetter(*selection_, selection_->run())),
+          {word + QStringLiteral(": ") + sentence, word},
+          report_.verdict == GateVerdict::regressed};
+}
+
+ValueTable RegressionPanel::table() const {
+  ValueTable table({{"figure"},
+                    {"first step outside"},
+                    {"last step outside"},
+                    {"value"},
+                    {"other runs"},
+                    {"half width of the noise band"},
+                    {"z"}});
+  for (const GateExit& exit : report_.exits)
+    table.add(figure_text(report_.series[exit.series].figure), exit.first_step, exit.last_step, exit.value, exit.good,
+              exit.half_width, exit.z);
+  return table;
+}
+
+}  // namespace moescope

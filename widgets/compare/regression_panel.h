@@ -1,0 +1,41 @@
+// Whether the active run is as good as the other open runs: the figures that left the noise band of these runs, in
+// the order in which they left it, and the settings that differ (core/findings/comparison/regression_gate.h).
+#pragma once
+
+#include <memory>
+
+#include "core/findings/comparison/regression_gate.h"
+#include "widgets/look/fitted_text.h"
+#include "widgets/panel/figure_table.h"
+#include "widgets/panel/latest_worker.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class RegressionPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit RegressionPanel(Selection* selection, QWidget* parent = nullptr);
+  ValueTable table() const override;
+  QString explain() const override { return explanation(); }
+
+ protected:
+  QString status() const override;
+  Answer answer() const override;
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  void judge();  // judges new steps, or another run, in the background
+  void show(GateReport report);
+
+  GateReport report_;
+  bool is_judged_ = false;
+  const History* judged_ = nullptr;  // compared only
+  std::uint64_t judged_sequence_ = 0;
+  FigureTable* figures_;
+  FittedLabel* settings_;
+  LatestWorker worker_;
+};
+
+}  // namespace moescope
