@@ -268,7 +268,7 @@ void CompareActions::showDifferences() {
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
   workspaces_->compare()->judged()->setLive(session_->isLive());
   workspaces_->compare()->judged()->setCanForce(session_->isLive() && canForceBalance(configs));
-  workspaces_->compare()->judged()->setRoom(session_->isLive() && session_->histories().size() < kMaxRuns);
+  workspaces_->compare()->judged()->setRoom(session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
   showChips();
 }

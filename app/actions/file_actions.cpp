@@ -1,5 +1,6 @@
 #include "app/actions/file_actions.h"
 
+#include <QCheckBox>
 #include <QDialog>
 #include <QDialogButtonBox>
 #include <QDir>
@@ -38,10 +39,20 @@
 #include "core/frame/frame.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/import.h"
+#include "core/logs/runs_in_folder.h"
+#include "core/training/engine/lock_step.h"
+#include "widgets/compare/verdict_strip.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
+
+QString fileNames(const QStringList& paths) {
+  QStringList names;
+  for (const QString& path : paths) names << QFileInfo(path).fileName();
+  return listed(names);
+}
 
 // Asks for the shape that a file of routed experts does not state.
 class RoutedShapeDialog : public QDialog {
@@ -85,6 +96,7 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
           [form](const QString& name) { form->setDraft(load_preset(name.toStdString()).config); });
   connect(session_, &RunSession::routedShapeWanted, this, &FileActions::askRoutedShape);
   connect(session_, &RunSession::tooManyRuns, this, &FileActions::askWhichRun);
+  connect(workspaces_->compare()->strip(), &VerdictStrip::logWanted, this, &FileActions::askAddLog);
   connect(session_, &RunSession::opened, this, [this] {
     if (session_->isLive()) return;
     if (!session_->readsStandardInput())
@@ -101,6 +113,8 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
 void FileActions::addOpenActionTo(QMenu* menu) {
   menu->addAction("&Open...", QKeySequence::Open, this, [this] { askOpen({}); })
       ->setWhatsThis("Open a recording, log, checkpoint, config, lesson, tensor file, or a folder of them");
+  menu->addAction("&Add a log...", QKeySequence("Ctrl+Shift+O"), this, &FileActions::askAddLog)
+      ->setWhatsThis("Add a log: compare another log or recording with the open one");
 }
 
 void FileActions::addSaveActionsTo(QMenu* menu) {
@@ -135,6 +149,49 @@ void FileActions::open(const QStringList& paths) {
       lines << QString("%1: %2").arg(QFileInfo(paths[i]).fileName(), QString(file_kind_name(kinds[i])));
     messages_->warn(lines.join('\n'));
   });
+}
+
+void FileActions::add(const QStringList& paths) {
+  messages_->warnOfErrors([&] {
+    for (const QString& path : paths)
+      if (const FileKind kind = file_kind(path.toStdString()); !holds_runs(kind))
+        return messages_->warn(QString::fromStdString(no_runs_in(path.toStdString(), kind)));
+    session_->add(paths);
+    if (session_->isFollowing()) workspaces_->bringUp(workspaces_->compare());
+  });
+}
+
+void FileActions::askAddLog() {
+  if (!session_->showsLog())
+    return messages_->warn("A log is added beside an open log or recording: open one of them first.");
+  auto* dialog = new OpenDialog({}, messages_->window());
+  dialog->setWindowTitle("Add a log or recording");
+  dialog->follow()->hide();
+  connect(dialog, &OpenDialog::chosen, this, &FileActions::add);
+  dialog->open();
+}
+
+void FileActions::openDropped(const QStringList& paths) {
+  const bool can_add =
+      session_->showsLog() && session_->histories().size() < kMaxRuns && std::ranges::all_of(paths, [](auto& path) {
+        try {
+          return holds_runs(file_kind(path.toStdString()));
+        } catch (const std::runtime_error&) {
+          return false;  // open() says why it cannot be read
+        }
+      });
+  if (!can_add) return open(paths);
+  auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
+                              QString("Compare %1 with the open runs, or open it alone?").arg(fileNames(paths)),
+                              QMessageBox::Cancel, messages_->window());
+  box->setObjectName("dropped_log");
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  QPushButton* compare_button = box->addButton("Compare", QMessageBox::AcceptRole);
+  QPushButton* open_button = box->addButton("Open alone", QMessageBox::AcceptRole);
+  box->setDefaultButton(compare_button);
+  connect(compare_button, &QPushButton::clicked, this, [this, paths] { add(paths); });
+  connect(open_button, &QPushButton::clicked, this, [this, paths] { open(paths); });
+  box->open();
 }
 
 void FileActions::openOther(const QString& path) {

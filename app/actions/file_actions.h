@@ -30,10 +30,12 @@ class FileActions : public Actions {
   // same texts, the first as run A. For a folder with runs, asks which to open; for text of unknown kind, asks whether
   // to train on it. Also opens a single set-up link.
   void open(const QStringList& paths);
+  void openDropped(const QStringList& paths);  // asks whether files with runs are opened beside the open logs
   void openRecent(const QString& path);  // opens an entry of the list of recent files, and removes it from the list if
                                          // the file is gone
   void askOpen(const QString& kind = {});      // `kind`: beginning of a filter's name in the dialog; empty: all files
   void askOpenCheckpoint();                    // asks for a folder
+  void askAddLog();                            // asks for logs to open beside the open ones
   void openSamples(const QStringList& names);  // opens logs of assets/samples by name
   void askOpenConfig();                        // asks for a file of settings and loads it into the set-up form
 
@@ -48,6 +50,7 @@ class FileActions : public Actions {
  private:
   void openSnapshot(const QStringList& paths);
   void openOther(const QString& path);
+  void add(const QStringList& paths);  // opens files beside the open logs
   void askRoutedShape(const QStringList& paths, const QString& why);
   void askWhichRun(const QString& path, const QStringList& names);
   void trainFrom(const QString& checkpoint);

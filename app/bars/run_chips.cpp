@@ -43,12 +43,13 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
   file_->setObjectName("chip_file");
   connect(file_, &QToolButton::clicked, this, &RunChips::fileActivated);
   file_->hide();
-  compare_ = add_button(false);
-  compare_->setObjectName("compare_button");
-  compare_->setText("Compare");
-  compare_->setPopupMode(QToolButton::InstantPopup);
-  menu_ = new QMenu(compare_);
-  compare_->setMenu(menu_);
+  add_ = add_button(false);
+  add_->setObjectName("compare_button");
+  add_->setPopupMode(QToolButton::InstantPopup);
+  menu_ = new QMenu(add_);
+  connect(add_, &QToolButton::clicked, this, [this] {
+    if (!live_) emit logWanted();
+  });
   connect(menu_, &QMenu::aboutToShow, this, [this] { emit menuWanted(menu_); });
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Preferred);
   followPalette(this, [this] { drawChips(); });
@@ -57,8 +58,9 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
 
 void RunChips::setLive(bool live) {
   live_ = live;
-  compare_->setVisible(live);
-  compare_->setToolTip("Train a twin of run A beside it, on the same batches: another setting, number format or seed");
+  add_->setMenu(live ? menu_ : nullptr);
+  add_->setText(live ? "Compare" : "Log");
+  drawChips();
   emit changed();
 }
 
@@ -108,8 +110,15 @@ void RunChips::drawChips() {
   file_->setToolButtonStyle(parts_.names ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
   file_->setToolTip(QString("Tensors of %1\nClick: Microscaling shows them").arg(path_));
   file_->setAccessibleName("Tensors of " + file);
-  compare_->setIcon(picture(Picture::plus, palette()));
-  compare_->setToolButtonStyle(parts_.words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
+  const bool has_room = runs_.size() < kMaxRuns;
+  add_->setVisible(live_ || !runs_.empty());
+  add_->setEnabled(live_ || has_room);
+  add_->setToolTip(live_
+                       ? "Train a twin of run A beside it, on the same batches: another setting, number format or seed"
+                   : has_room ? "Open another log or recording beside this one and compare them (Ctrl+Shift+O)"
+                              : QString("%1 runs are open, more cannot be compared").arg(kMaxRuns));
+  add_->setIcon(picture(Picture::plus, palette()));
+  add_->setToolButtonStyle(parts_.words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
 }
 
 }  // namespace moescope

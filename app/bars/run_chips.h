@@ -29,10 +29,10 @@ class RunChips : public QWidget {
   void showRuns(const std::vector<Run>& runs, int active);
   struct Parts {
     bool names = true;  // show the names of the runs
-    bool words = true;  // show the word "Compare"
+    bool words = true;  // show the word beside the plus sign
   };
   void setShown(Parts parts);          // tool tips show the hidden parts
-  void setLive(bool live);             // whether runs can be added and removed
+  void setLive(bool live);             // true: twins can be added and removed; false: logs can be added
   void showFile(const QString& path);  // shows a chip for a file of tensors beside the runs; empty: hides it
   bool hasFile() const { return !path_.isEmpty(); }
 
@@ -40,6 +40,7 @@ class RunChips : public QWidget {
   void changed();  // the shown parts have changed, and with them the width
   void activated(int run);
   void fileActivated();
+  void logWanted();              // requests another log beside the open ones
   void menuWanted(QMenu* menu);  // requests that the menu be filled with the entries that add and remove runs
   void chipMenuWanted(int run, QPoint at);  // requests a menu for one run at a global position
 
@@ -53,7 +54,7 @@ class RunChips : public QWidget {
   std::vector<QToolButton*> chips_;
   QString path_;
   QToolButton* file_;
-  QToolButton* compare_;
+  QToolButton* add_;
   QMenu* menu_;
 };
 

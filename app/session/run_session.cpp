@@ -157,28 +157,46 @@ void RunSession::open(const QStringList& paths, const RoutedShape& routed, const
   if (paths.isEmpty()) return;
   auto result = std::make_shared<Opened>();
   result->paths = paths;
+  result->routed = routed;
   result->only = only;
   result->snapshot = snapshot;
-  openFiles(result, routed, {});
+  openFiles(result);
 }
 
 void RunSession::openStated(const QStringList& paths, const std::string& rules, const RoutedShape& stated) {
   if (paths.isEmpty()) return;
   auto result = std::make_shared<Opened>();
   result->paths = paths;
+  result->routed = stated;
+  result->rules = {rules};
   result->snapshot = true;
-  openFiles(result, stated, {rules});
+  openFiles(result);
 }
 
-void RunSession::openFiles(const std::shared_ptr<Opened>& result, const RoutedShape& routed,
-                           std::vector<std::string> rules) {
+void RunSession::add(const QStringList& paths) {
+  if (followers_.empty()) {
+    auto result = std::make_shared<Opened>();
+    result->paths = open_.paths + paths;
+    result->routed = open_.routed;
+    result->only = open_.only;
+    result->rules = open_.rules;
+    result->snapshot = open_.snapshot;
+    return openFiles(result);
+  }
+  for (const QString& path : paths) {
+    followers_.push_back(followerOf(path.toStdString(), static_cast<int>(open_.histories.size())));
+    open_.paths << path;
+  }
+}
+
+void RunSession::openFiles(const std::shared_ptr<Opened>& result) {
   QStringList names;
   for (const QString& path : result->paths) names << QFileInfo(path).fileName();
   result->path = result->paths.front();
-  launch("Reading " + names.join(", "), result, [this, routed, rules = std::move(rules)](Opened& opened) {
+  launch("Reading " + names.join(", "), result, [this](Opened& opened) {
     ImportOptions options;
-    options.routed = routed;
-    options.rules = rules;
+    options.routed = opened.routed;
+    options.rules = opened.rules;
     options.progress = [&](double share) {
       emit openingProgress(share);
       return !cancelled_.load();

@@ -48,6 +48,9 @@ class RunSession : public QObject {
   // `snapshot`: the files are not followed.
   void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {},
             bool snapshot = false);
+  // Opens files with runs beside the open logs and recordings, which keep what was stated about them and whether they
+  // are followed.
+  void add(const QStringList& paths);
   // Reads the logs `paths` with rules for their names, the text of a mapping file (core/logs/tag_map.h), and with
   // stated numbers. They are not followed, because a follower does not know what was stated.
   void openStated(const QStringList& paths, const std::string& rules, const RoutedShape& stated);
@@ -131,12 +134,14 @@ class RunSession : public QObject {
     std::vector<ImportAccount> accounts;
     QString path;
     QStringList paths, only, missing;
-    bool snapshot = false;  // true: the files are not followed
+    std::vector<std::string> rules;  // stated rules for the names of the logs
+    RoutedShape routed;              // stated shape
+    bool snapshot = false;           // true: the files are not followed
     bool reads_standard_input = false;
   };
   struct Opened;
   using Work = std::function<void(Opened&)>;
-  void openFiles(const std::shared_ptr<Opened>& result, const RoutedShape& routed, std::vector<std::string> rules);
+  void openFiles(const std::shared_ptr<Opened>& result);
   void launch(const QString& what, std::shared_ptr<Opened> result, Work work);
   void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);

@@ -194,7 +194,7 @@ void MainWindow::buildLessons() {
   connect(lessons_, &LessonActions::goOnRequested, control_, &RunControl::goOn);
   connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
   first_steps_->connectTo(control_, files_, lessons_);
-  first_steps_->page()->setCost([this](const QString& preset) { return costs_->presetTexts(preset); });
+  first_steps_->page()->setCosts(costs_);
   connect(first_steps_->page(), &StartPage::setupRequested, drawer_, &SetupDrawer::open);
 }
 
@@ -331,6 +331,7 @@ void MainWindow::connectPanels() {
   connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
   TensorsPanel* tensors = workspaces_->microscaling()->tensorLab()->browser();
   connect(tensors, &TensorsPanel::fileOpened, bar_->chips(), &RunChips::showFile);
+  connect(bar_->chips(), &RunChips::logWanted, files_, &FileActions::askAddLog);
   connect(bar_->chips(), &RunChips::fileActivated, this, [this] {
     workspaces_->bringUp(workspaces_->microscaling());
     workspaces_->microscaling()->showTensors();
@@ -487,7 +488,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
   const QStringList paths = whatCanBeOpened(event->mimeData());
   event->acceptProposedAction();
   QTimer::singleShot(0, this, [this, paths] {
-    files_->open(paths);
+    files_->openDropped(paths);
   });  // queued, since the program that the files come from waits until this event ends
 }
 

@@ -9,6 +9,7 @@
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
+#include "widgets/compare/regression_panel.h"
 #include "widgets/compare/routing_flips_panel.h"
 #include "widgets/compare/verdict_strip.h"
 #include "widgets/compare/verdicts_panel.h"
@@ -37,11 +38,13 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   });
   table_ = addDock(verdicts_, "dock_compare_table");
   gap_ = addDock(new LossGapPanel(selection_, judged_), "dock_compare_gap");
-  loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");
+  loss_panel_ = new LossPanel(selection_);
+  loss_ = addDock(loss_panel_, "dock_compare_loss");
   flips_ = addDock(new RoutingFlipsPanel(selection_), "dock_compare_flips");
   gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
   load_difference_ = addDock(new LoadDifferencePanel(selection_), "dock_compare_load_difference");
+  regression_ = addDock(new RegressionPanel(selection_), "dock_compare_regression");
   operand_costs_ =
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
   connect(operand_costs_->toggleViewAction(), &QAction::triggered, this, [this] { costs_chosen_ = true; });
@@ -81,8 +84,8 @@ void CompareWorkspace::foldPanels() {
   });
 }
 
-// Arranges the default layout: verdicts above, panels on the cause of differences below. Losses and the difference of
-// loads are hidden until they are asked for.
+// Arranges the default layout: verdicts above, panels on the cause of differences below. Losses, regression and the
+// difference of loads are hidden until they are asked for.
 void CompareWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, table_);
   splitDockWidget(table_, gap_, Qt::Vertical);
@@ -90,10 +93,10 @@ void CompareWorkspace::arrange() {
   splitDockWidget(flips_, operand_costs_, Qt::Vertical);
   splitDockWidget(flips_, gradient_, Qt::Horizontal);
   splitDockWidget(operand_costs_, load_difference_, Qt::Horizontal);
-  splitDockWidget(gap_, loss_, Qt::Horizontal);
+  splitDockWidget(gap_, loss_, Qt::Vertical);
+  splitDockWidget(flips_, regression_, Qt::Horizontal);
   for (QDockWidget* dock : docks()) dock->show();
-  loss_->hide();
-  load_difference_->hide();
+  for (QDockWidget* dock : {loss_, regression_, load_difference_}) dock->hide();
   costs_chosen_ = false;
 }
 
@@ -112,15 +115,20 @@ void CompareWorkspace::followOrigin() {
   if (isVisible()) applySizes();
 }
 
-// Shows the load difference for logs that have loads but no routing of single tokens.
+// Shows the load difference for logs that have loads but no routing of single tokens, and for several logs MaxVio and
+// whether one has regressed.
 bool CompareWorkspace::useRoomOfFolded() {
   const auto has_loads = [](const HistoryPtr& run) { return loadsMissing(*run).isEmpty(); };
   if (!flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads)) return false;
   load_difference_->show();
+  if (selection_->histories().size() < 2) return true;
+  loss_panel_->setMetric(Metric::max_vio);
+  for (QDockWidget* dock : {loss_, regression_}) dock->show();
   return true;
 }
 
 void CompareWorkspace::giveRoomBack() {
+  for (QDockWidget* dock : {loss_, regression_}) dock->hide();
   if (!of_checkpoints_) load_difference_->hide();
 }
 
@@ -150,6 +158,9 @@ void CompareWorkspace::setDefaultSizes() {
     resizeDocks({gap_, load_difference_}, QList<int>(2, across / 2), Qt::Horizontal);
   else
     resizeDocks({gap_, flips_, gradient_}, {across / 2, across / 4, across / 4}, Qt::Horizontal);
+  const QList<int> halves(2, (down - table) / 2);
+  if (!loss_->isHidden()) resizeDocks({gap_, loss_}, halves, Qt::Vertical);
+  if (!regression_->isHidden()) resizeDocks({regression_, load_difference_}, halves, Qt::Vertical);
   resizeDocks({flips_, operand_costs_}, {(down - table) * 55 / 100, (down - table) * 45 / 100}, Qt::Vertical);
 }
 

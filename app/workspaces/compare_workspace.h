@@ -9,6 +9,7 @@ namespace moescope {
 class ComparedRuns;
 class GradientErrorPanel;
 class JudgedRuns;
+class LossPanel;
 class VerdictStrip;
 class VerdictsPanel;
 
@@ -37,8 +38,9 @@ class CompareWorkspace : public Workspace {
   JudgedRuns* judged_;
   VerdictStrip* strip_;
   VerdictsPanel* verdicts_;
-  QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *operand_costs_;
+  QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *operand_costs_, *regression_;
   GradientErrorPanel* gradient_panel_;
+  LossPanel* loss_panel_;
   std::size_t rows_ = 0;  // number of rows for which the table has room
   void followOrigin();
   bool of_checkpoints_ = false;  // true: the runs are checkpoints on the same texts

@@ -42,6 +42,7 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   button_->hide();
   connect(button_, &QPushButton::clicked, this, [this] {
     if (step_ > 0) return emit stepsRequested(step_);
+    if (!judged_->live()) return emit logWanted();
     force_ ? emit forcedBalanceRequested() : emit twinRequested();
   });
   explain_ = new QToolButton(this);
@@ -134,6 +135,9 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
     case Settlement::How::nothing:
       return undetectedForms();
     case Settlement::How::first_twin:
+      if (!judged_->live())
+        return {"How large a gap chance causes is not known: another log with the settings of A would show it",
+                "Another log with the settings of A would show what chance causes", "Noise is not known"};
       return {"A noise twin of A would show how large a gap chance causes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
       const QString runs = runsOf(found), interval = QString::number(found.half, 'g', 2);
@@ -164,14 +168,21 @@ void VerdictStrip::fillSettlement() {
   settle_->setTexts(instead_.isEmpty() ? settlementForms(found) : QStringList());
   const bool steps = found.how == Settlement::How::more_steps;
   const bool runs_anyway = steps && found.lacking > 0 && !is_missing(judged_->secondsPerStep());
-  const bool offered = found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway));
+  const bool is_alone = !judged_->live() && selection_->histories().size() == 1;
+  const bool offered =
+      is_alone || (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway)));
   step_ = steps ? found.step : 0;
   force_ = found.how == Settlement::How::forced_balance;
   QString words = "+ Noise twin",
           tip =
               "Trains run A once more beside the open runs, its first weights perturbed in the last place: this noise "
               "twin shows how large a gap chance alone causes (N)";
-  if (steps) {
+  if (!judged_->live()) {
+    words = "+ Log";
+    tip =
+        "Opens another log or recording beside these. A log with the settings of run A is its noise twin: it shows how "
+        "large a gap chance alone causes";
+  } else if (steps) {
     words = QString("Train to step %1").arg(formatCount(found.step));
     tip = "Trains all open runs up to this step";
   } else if (force_) {

@@ -1,0 +1,111 @@
+// Logs that are opened beside other logs: "+ Log" in the bar, dropped files, followed logs, other batches.
+#include <QDropEvent>
+#include <QFile>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QToolButton>
+#include <cmath>
+
+#include "app/actions/file_actions.h"
+#include "app/session/open_dialog.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "tests/support/open_window.h"
+#include "widgets/compare/judged_runs.h"
+#include "widgets/compare/regression_panel.h"
+#include "widgets/compare/verdict_strip.h"
+
+using namespace moescope;
+
+class AddedLogsTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+  // Writes a log of steps with loads; `tokens`: tokens of a step.
+  QString loadLog(const QString& name, int tokens, int steps) {
+    QFile file(home_.filePath(name));
+    [&] { QVERIFY(file.open(QIODevice::WriteOnly)); }();
+    file.write(QString(R"({"run": "%1", "layers": 1, "experts": 2, "top_k": 1, "tokens_per_step": %2})")
+                   .arg(name)
+                   .arg(tokens)
+                   .toUtf8() +
+               '\n');
+    for (int step = 0; step < steps; ++step)
+      file.write(QString(R"({"step": %1, "loss": %2, "tokens_per_expert": [[%3, %3]]})")
+                     .arg(step)
+                     .arg(3 - 0.001 * tokens * (step + 1))
+                     .arg(tokens / 2)
+                     .toUtf8() +
+                 '\n');
+    return file.fileName();
+  }
+
+ private slots:
+  void initTestCase() { useFolderOfTest(home_); }
+  void init() { useSettingsOfTest(home_); }
+
+  // Runs with other batches are compared at the same number of tokens, and the axis says so.
+  void aLogIsAddedBesideTheOpenOne() {
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({loadLog("a.jsonl", 10, 80)});
+    QVERIFY(opened.wait(kWaitMs));
+    auto* add = w.window.findChild<QToolButton*>("compare_button");
+    QVERIFY(add->isVisible());
+    QCOMPARE(add->text(), QString("Log"));
+    add->click();
+    QPointer<OpenDialog> dialog = w.window.findChild<OpenDialog*>();
+    QVERIFY(dialog && dialog->isVisible());
+    emit dialog->filesSelected({loadLog("b.jsonl", 20, 40)});
+    dialog->close();
+    QVERIFY(opened.wait(kWaitMs));
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{2});
+    QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
+    const Selection& selection = *w.window.selection();
+    QVERIFY(selection.isByTokens());
+    QCOMPARE(selection.stepOf(*selection.histories()[1], 79), 39);
+    const GapTrack& gap = w.window.workspaces()->compare()->judged()->track(1);
+    QTRY_COMPARE_WITH_TIMEOUT(gap.count(), 40, kWaitMs);
+    QVERIFY(std::fabs(gap.raw()[39]) < 1e-6F);
+    const QString settles = w.window.workspaces()->compare()->strip()->settlementText();
+    QVERIFY2(settles.contains("another log with the settings of A"), qPrintable(settles));
+
+    auto* regression = w.window.workspaces()->compare()->findChild<RegressionPanel*>();
+    QTRY_VERIFY_WITH_TIMEOUT(regression->isVisible() && !regression->answerText().isEmpty(), kWaitMs);
+    QVERIFY2(regression->answerText().startsWith("Is A as good as the others? "), qPrintable(regression->answerText()));
+
+    QMimeData data;
+    data.setUrls({QUrl::fromLocalFile(loadLog("c.jsonl", 10, 80))});
+    QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+    QCoreApplication::sendEvent(&w.window, &event);
+    QPointer<QMessageBox> box;
+    QTRY_VERIFY_WITH_TIMEOUT(box = w.window.findChild<QMessageBox*>("dropped_log"), kWaitMs);
+    for (QAbstractButton* button : box->buttons())
+      if (button->text() == "Compare") button->click();
+    QVERIFY(opened.wait(kWaitMs));
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
+    QVERIFY(w.window.selection()->isNoiseTwin(2));  // it has the settings of A
+  }
+
+  void aLogIsAddedToOneThatIsFollowed() {
+    OpenWindow w;
+    w.window.session()->follow({loadLog("followed.jsonl", 10, 60)});
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->histories().size(), std::size_t{1}, kWaitMs);
+    w.window.session()->add({loadLog("second.jsonl", 10, 60)});
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->histories().size(), std::size_t{2}, kWaitMs);
+    QVERIFY(w.window.session()->isFollowing());
+    QFile file(home_.filePath("followed.jsonl"));
+    QVERIFY(file.open(QIODevice::Append));
+    file.write("{\"step\": 60, \"loss\": 2.5}\n");
+    file.close();
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->histories()[0]->steps().last, 60, kWaitMs);
+  }
+};
+
+QTEST_MAIN(AddedLogsTest)
+#include "qt_added_logs.moc"
