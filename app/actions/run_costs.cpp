@@ -65,6 +65,11 @@ QStringList RunCosts::presetTexts(const QString& preset) const {
           modelText(runs.front())};
 }
 
+QString RunCosts::timeText(const QString& preset, std::int64_t steps) const {
+  const auto estimate = speeds_.of(all_runs(load_preset(preset.toStdString())));
+  return estimate ? aboutDuration(estimate->seconds_per_step * static_cast<double>(steps)) : QString();
+}
+
 void RunCosts::measureAnew() {
   seconds_ = 0;
   samples_ = 0;

@@ -15,6 +15,7 @@
 #include "widgets/look/layouts.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -134,13 +135,18 @@ QWidget* FieldEditor::makeCheckBox() {
   return check_;
 }
 
+void addChoice(QComboBox* box, const QString& key, const QString& about) {
+  box->addItem(valueWords(key).replace(QLatin1Char('_'), QLatin1Char(' ')), key);
+  box->setItemData(box->count() - 1, about.isEmpty() ? key : key + QStringLiteral(": ") + about, Qt::ToolTipRole);
+}
+
 QWidget* FieldEditor::makeChoice() {
   choice_ = new QuietComboBox;
   choice_->setFocusPolicy(Qt::StrongFocus);
   choice_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   std::size_t longest = 0;
   for (const std::string& choice : field_.choices) {
-    choice_->addItem(QString::fromStdString(choice));
+    addChoice(choice_, QString::fromStdString(choice));
     longest = std::max(longest, choice.size());
   }
   choice_->setMinimumContentsLength(std::min(kShownLetters, static_cast<int>(longest)));
@@ -192,7 +198,7 @@ void FieldEditor::enterText(const QString& text) {
 
 void FieldEditor::setValue(const ConfigValue& value) {
   if (check_) check_->setChecked(std::get<bool>(value));
-  if (choice_) choice_->setCurrentText(QString::fromStdString(std::get<std::string>(value)));
+  if (choice_) choice_->setCurrentIndex(choice_->findData(QString::fromStdString(std::get<std::string>(value))));
   if (text_) text_->setText(QString::fromStdString(std::get<std::string>(value)));
   if (number_ && std::holds_alternative<std::int64_t>(value)) number_->setWhole(std::get<std::int64_t>(value));
   if (number_ && std::holds_alternative<double>(value)) number_->setNumber(std::get<double>(value));
@@ -217,7 +223,7 @@ void FieldEditor::clear() {
 
 std::optional<ConfigValue> FieldEditor::value() const {
   if (check_) return check_->isChecked();
-  if (choice_) return choice_->currentText().toStdString();
+  if (choice_) return choice_->currentData().toString().toStdString();
   if (text_) return text_->text().toStdString();
   if (std::holds_alternative<std::int64_t>(type_)) {
     const auto whole = number_->whole();

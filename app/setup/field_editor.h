@@ -16,6 +16,8 @@ namespace moescope {
 class NumberEdit;
 
 QString fieldToolTip(const ConfigField& field);  // rich text: key, help, range, default
+// Adds a choice in words: the data of the item is its key, and the tool tip has the key.
+void addChoice(QComboBox* box, const QString& key, const QString& about = {});
 
 class FieldEditor : public QWidget {
   Q_OBJECT

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "app/look/dialog_parts.h"
+#include "app/setup/field_editor.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -22,11 +23,8 @@ constexpr const char* kOperandTexts[] = {"Activations (x)", "Weights (W)", "Grad
 
 QComboBox* recipeChoice() {
   auto* box = new QComboBox;
-  box->addItem("inherit");
-  for (const RecipeInfo& info : recipes()) {
-    box->addItem(info.name);
-    box->setItemData(box->count() - 1, inPrint(QString::fromUtf8(info.description)), Qt::ToolTipRole);
-  }
+  box->addItem("as its class");
+  for (const RecipeInfo& info : recipes()) addChoice(box, info.name, inPrint(QString::fromUtf8(info.description)));
   return box;
 }
 

@@ -4,6 +4,7 @@
 #include <QFileInfo>
 #include <QWidget>
 
+#include "app/actions/run_costs.h"
 #include "app/look/card_frame.h"
 #include "app/look/icons.h"
 #include "app/look/theme.h"
@@ -17,6 +18,8 @@ namespace moescope {
 namespace {
 
 constexpr int kRowNameWidth = 104;
+// By this step most seeds have verdicts on the two formats (docs/comparing-runs.md, assets/presets/compare).
+constexpr int kVerdictStep = 100;
 
 }  // namespace
 
@@ -25,12 +28,8 @@ StartPage::StartPage(QWidget* parent) : FullPage("start_page", "Start page", par
   addPreset();
   QPushButton* compare = pageButton("Start the comparison", "start_compare");
   connect(compare, &QPushButton::clicked, this, &StartPage::compareRequested);
-  addRow("Comparison",
-         pageText("BF16, MXFP8, NVFP4 and MXFP4 with forced balance, on the same batches, and a noise twin. Expected "
-                  "(modelled): verdicts on NVFP4 and MXFP4 by step 100, in half a minute on two cores; MXFP8 may stay "
-                  "open.",
-                  Type::body, true),
-         compare);
+  comparison_ = pageText({}, Type::body, true);
+  addRow("Comparison", comparison_, compare);
   addFiles();
   lessons_ = new LessonList(LessonList::Form::titles);
   connect(lessons_, &LessonList::chosen, this, &StartPage::lessonRequested);
@@ -117,13 +116,19 @@ void StartPage::addFiles() {
       "Open a checkpoint...", "start_checkpoint", &StartPage::checkpointRequested);
 }
 
-void StartPage::setCost(std::function<QStringList(const QString&)> cost) {
-  costOf_ = std::move(cost);
+void StartPage::setCosts(const RunCosts* costs) {
+  costs_ = costs;
   showCost();
 }
 
 void StartPage::showCost() {
-  if (costOf_) cost_->setTexts(costOf_(presets_->currentText()));
+  if (!costs_) return;
+  cost_->setTexts(costs_->presetTexts(presets_->currentText()));
+  const QString time = costs_->timeText("precisions", kVerdictStep);
+  comparison_->setText(QString("BF16, MXFP8, NVFP4 and MXFP4 with forced balance, on the same batches, and a noise "
+                               "twin. Verdicts on NVFP4 and MXFP4 are expected by step %1%2; MXFP8 may stay open.")
+                           .arg(kVerdictStep)
+                           .arg(time.isEmpty() ? QString() : QString(" (%1 on this machine)").arg(time)));
 }
 
 void StartPage::showProgress(const LessonProgress& progress) {

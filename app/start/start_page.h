@@ -3,7 +3,6 @@
 #pragma once
 
 #include <QStringList>
-#include <functional>
 
 #include "app/start/full_page.h"
 
@@ -13,6 +12,7 @@ namespace moescope {
 
 class FittedLabel;
 class LessonList;
+class RunCosts;
 struct LessonProgress;
 
 class StartPage : public FullPage {
@@ -21,8 +21,7 @@ class StartPage : public FullPage {
  public:
   explicit StartPage(QWidget* parent = nullptr);
 
-  // Sets the function that returns one-line descriptions of the cost of a preset, the longest first.
-  void setCost(std::function<QStringList(const QString& preset)> cost);
+  void setCosts(const RunCosts* costs);     // the page shows the costs of presets
   void showLast(const QStringList& files);  // offers the files that were open last; empty: offers none
   void showProgress(const LessonProgress& progress);
   void setBack(const QString& workspace) override;
@@ -48,12 +47,12 @@ class StartPage : public FullPage {
 
   QComboBox* presets_;
   FittedLabel* cost_;
-  QLabel* next_about_;
+  QLabel *next_about_, *comparison_;
   QPushButton *next_, *last_;
   LessonList* lessons_;
   QString next_lesson_;
   QStringList last_files_;
-  std::function<QStringList(const QString&)> costOf_;
+  const RunCosts* costs_ = nullptr;
 };
 
 }  // namespace moescope

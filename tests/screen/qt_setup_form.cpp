@@ -134,8 +134,9 @@ class SetupFormTest : public QObject {
     f.form.editor("precision.operands")->findChild<QToolButton*>()->click();
     auto* table = f.form.window()->findChild<OperandsDialog*>("operands_dialog");
     QVERIFY(table);
-    QCOMPARE(table->choice(GemmClass::experts, OperandRole::w)->currentText(), QString("mxfp4"));
-    table->choice(GemmClass::attention, OperandRole::dy)->setCurrentText("mxfp8_e5m2_grad");
+    QCOMPARE(table->choice(GemmClass::experts, OperandRole::w)->currentData(), QVariant("mxfp4"));
+    QComboBox* gradients = table->choice(GemmClass::attention, OperandRole::dy);
+    gradients->setCurrentIndex(gradients->findData("mxfp8_e5m2_grad"));
     emit table->findChild<QDialogButtonBox*>()->accepted();
     QCOMPARE(f.form.draft().precision.operands, std::string("experts.W=mxfp4, attention.dY=mxfp8_e5m2_grad"));
     QCOMPARE(f.problemOf("precision.operands"), QString());
@@ -146,13 +147,13 @@ class SetupFormTest : public QObject {
     FormWithKeys f;
     const auto combo = [&](const char* key) { return f.form.editor(key)->findChild<QComboBox*>(); };
     const auto choose = [&](const char* key, const char* value) {
-      combo(key)->setCurrentText(value);
+      combo(key)->setCurrentIndex(combo(key)->findData(value));
       emit combo(key)->activated(combo(key)->currentIndex());
     };
-    QCOMPARE(combo("precision.published_recipe")->currentText(), QString("own"));
+    QCOMPARE(combo("precision.published_recipe")->currentData(), QVariant("own"));
     choose("precision.published_recipe", "nvfp4_nvidia");
-    QCOMPARE(combo("precision.experts")->currentText(), QString("nvfp4"));
-    QCOMPARE(combo("precision.nvfp4_rule")->currentText(), QString("transformer_engine"));
+    QCOMPARE(combo("precision.experts")->currentText(), QString("NVFP4"));
+    QCOMPARE(combo("precision.nvfp4_rule")->currentData(), QVariant("transformer_engine"));
     QCOMPARE(f.line("precision.layers_at_end_in_bf16")->text(), QString("1"));
     QCOMPARE(f.form.draft().precision.stochastic_operands, StochasticOperands::gradients);
     const auto words = [&] {
@@ -162,7 +163,7 @@ class SetupFormTest : public QObject {
     };
     QVERIFY(words().contains("arXiv:2509.25149"));
     choose("precision.attention", "mxfp8_rceil");
-    QCOMPARE(combo("precision.published_recipe")->currentText(), QString("own"));
+    QCOMPARE(combo("precision.published_recipe")->currentData(), QVariant("own"));
     QCOMPARE(f.form.draft().precision.experts, Recipe::nvfp4);
     QVERIFY(f.startEnabled());
   }
