@@ -14,7 +14,7 @@ std::vector<ConfigField> run_fields() {
       "The name of this run in legends, recordings and checkpoint files. Letters, digits and - _ . + only."));
   t.add(field<&RunConfig::seed>(
       "seed", "Seed", "", {0, kMaxSeed},
-      "Starts all random numbers: the initial weights and the order of the data. The same seed and settings give "
+      "Determines all random numbers: the initial weights and the order of the data. The same seed and settings give "
       "bit-identical losses with any number of threads. Two runs that differ only in the seed show how large noise is. "
       "Runs side by side all read run A's batches, so that only their initial weights differ."));
   t.add(field<&RunConfig::perturbation>(

@@ -102,8 +102,8 @@ std::vector<ConfigField> precision_fields() {
       "Recipe of the product that scores the experts. Training frameworks do not quantize it (TorchTitan: BF16 in its "
       "published runs, FP32 from March to September 2026, since then BF16 operands with sums and outputs in FP32; "
       "DeepSeek-V3: BF16 or FP32). It is 0.3 % of the arithmetic of the 671B model, but a rounding error that exceeds "
-      "the margin between the last chosen and the first rejected expert sends the token to another expert. Set it to "
-      "mxfp8_rceil or mxfp4 beside an fp32 twin and watch the routing flips.")));
+      "the margin between the last chosen and the first rejected expert sends the token to another expert. A twin "
+      "with mxfp8_rceil or mxfp4 beside a run with fp32 shows the routing flips.")));
   t.add(live(field<&PrecisionConfig::head>(
       "head", "Output head",
       "Recipe of the product that gives the logits. Real trainings keep it in high precision (DeepSeek-V3: BF16 or "
@@ -111,8 +111,9 @@ std::vector<ConfigField> precision_fields() {
   t.add(live(field<&PrecisionConfig::rounding>(
       "rounding", "Rounding",
       "Rounding of quantized operands (not of bf16). nearest: to the closer number, ties to even. stochastic: up or "
-      "down with a probability given by the distance, so that errors cancel on average and small gradients survive in "
-      "4-bit formats, at twice the squared error. Clipping errors do not cancel: the largest values of the blocks of "
+      "down with a probability given by the distance, so that errors cancel on average and small gradients are not "
+      "lost in 4-bit formats, at twice the squared error. Clipping errors do not cancel: the largest values of the "
+      "blocks of "
       "nvfp4 come out 1.1 % too small on average, those of mxfp8_floor 1.2 % (bell-shaped data). The random bits "
       "depend on seed, step and position only, so that a run repeats bit for bit.")));
   t.add(live(field<&PrecisionConfig::stochastic_operands>(

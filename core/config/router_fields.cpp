@@ -62,9 +62,10 @@ std::vector<ConfigField> router_fields() {
       "batch, computed from a histogram of 1000 bins (Kimi K3, TorchTitan's QuantileBalancer); needs sigmoid scores. "
       "quantile_microbatch: the exact quantile of each sequence on the router's outputs in place of the scores, "
       "averaged over the batch (Megatron-LM's qb_beta with the opposite sign; one sequence is one microbatch); biases, "
-      "margins and cutoffs are then in units of router outputs. quantile_sequence: from the scores of each token a "
-      "part of the score at which each expert would get its share of the earlier tokens of the sequence is subtracted, "
-      "then quantile_batch balances the result (moving quantile balancing, Su Jianlin, kexue.fm/archives/11760); needs "
+      "margins and cutoffs are then in units of router outputs. quantile_sequence: a part of the score at "
+      "which each expert would get its share of the earlier tokens of the sequence is subtracted from the scores of "
+      "each token, then quantile_batch balances the result (moving quantile balancing, Su Jianlin, "
+      "kexue.fm/archives/11760); needs "
       "sigmoid scores. The quantile rules do not work with expert groups, forced balance or gate noise.")));
   t.add(live(field<&RouterConfig::bias_soft_clamp>(
       "bias_soft_clamp", "Soft clamp", "", {0.01, 1000},
@@ -148,7 +149,7 @@ std::vector<ConfigField> router_fields() {
       "Experts that cannot be chosen from the next step on, as LAYER:EXPERT: 2:7 is expert 7 of layer 2, *:3 is expert "
       "3 of every MoE layer. Commas separate several. Their weights get no gradient, their bias does not change, and "
       "the other experts balance among themselves. This shows what the loss of a machine does to a model and how fast "
-      "the other experts take over. Remove an entry to revive the expert. Empty: none.")));
+      "the other experts take over. An expert can be chosen again after its entry is removed. Empty: none.")));
   t.add(live(field<&RouterConfig::pinned_bias>(
       "pinned_bias", "Pinned biases",
       "Holds expert_bias of single experts at a value, as LAYER:EXPERT=BIAS: 2:7=0.5, *:3=-1. Commas separate several. "
@@ -163,8 +164,8 @@ std::vector<ConfigField> router_fields() {
       "Standard deviation of Gaussian noise that is added to the router's outputs when experts are chosen in training; "
       "the mixing weights come from the scores without noise. The noisy gate of arXiv:1701.06538 differs (section 2.1, "
       "equations 3 and 4): there the standard deviation is computed per expert and token from learnt weights, and the "
-      "noise also enters the mixing weights. Router outputs are about 1 to 5 in size: 0.1 changes only narrow choices, "
-      "10 makes the choice random. The noise depends on seed, step and position only. 0: none.")));
+      "noise also enters the mixing weights. Router outputs are about 1 to 5 in size: 0.1 changes only choices with a "
+      "small margin, 10 makes the choice random. The noise depends on seed, step and position only. 0: none.")));
   t.add(field<&RouterConfig::initial_bias>(
       "initial_bias", "Initial biases",
       "expert_bias before the first step, as LAYER:EXPERT=BIAS: *:0=0.3. Commas separate several. An uneven start "
