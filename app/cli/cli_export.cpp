@@ -207,7 +207,7 @@ void add_export_command(CLI::App& app) {
       .option("--to", options->to,
               "png, svg: a picture for print, of a panel or a workspace, in the light theme\n"
               "csv: what a panel shows\n"
-              "jsonl: everything, a line a step\n"
+              "jsonl: everything, a line for each step\n"
               "tensorboard: the scalars as event files, OUT is a folder\n"
               "trace: the time of each part of a step (Chrome trace, Perfetto)\n"
               "safetensors: the weights of a kept checkpoint\n"

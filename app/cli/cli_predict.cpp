@@ -399,13 +399,13 @@ void add_options(Command& command, PredictOptions& o) {
   command.option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)").range(0, INT_MAX);
   command.option("--node-limited", o.node_limited, "With a recording: tokens stay within the model's limited groups");
   command.option("--placement", o.placement, "contiguous, random or balanced").shows_default();
-  command.option("--slots", o.slots, "Expert slots a rank for balanced").range(1, 1024);
+  command.option("--slots", o.slots, "Expert slots per rank with --placement balanced").range(1, 1024);
   command.option("--ep", o.ranks, "Expert-parallel ranks").range(1, 256).shows_default();
   command.option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink").range(1, 256).shows_default();
-  command.option("--gpus", o.gpus, "GPUs in all").range(1, kMax).shows_default();
+  command.option("--gpus", o.gpus, "Number of GPUs").range(1, kMax).shows_default();
   command.option("--tp", o.tp, "Tensor-parallel ranks (671B: 2, others: 1)").range(1, kMax);
   command.option("--pp", o.pp, "Pipeline stages (671B: 2, others: 1)").range(1, kMax);
-  command.option("--virtual-stages", o.virtual_stages, "Pipeline stages a rank").range(1, kMax);
+  command.option("--virtual-stages", o.virtual_stages, "Pipeline stages per rank").range(1, kMax);
   command.option("--microbatches", o.microbatches, "Microbatches of a step").range(1, kMax);
   command.option("--seq", o.seq, "Tokens of a sequence").range(1, 1 << 24).shows_default();
   command.option("--recompute", o.recompute, "none, selective or full").shows_default();

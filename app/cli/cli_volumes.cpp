@@ -311,9 +311,11 @@ void add_options(Command& command, VolumesOptions& o) {
       .option("--placement", o.placement,
               "contiguous, random or balanced (replicate and pack, as EPLB does for inference)")
       .shows_default();
-  command.option("--slots", o.slots, "Expert slots a rank for balanced; more than experts / ranks leaves replicas")
+  command
+      .option("--slots", o.slots,
+              "Expert slots per rank with --placement balanced; more than experts / ranks leaves replicas")
       .range(1, 1024);
-  command.option("--tokens-per-rank", o.tokens_per_rank, "Tokens a rank").range(1, 1 << 24).shows_default();
+  command.option("--tokens-per-rank", o.tokens_per_rank, "Tokens per rank").range(1, 1 << 24).shows_default();
   command.option("--payload", o.payload, "bf16, fp8 (DeepEP's FP8 dispatch) or mxfp8").shows_default();
   command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
   command.option("--no-recompute", o.no_recompute, "Four operations per layer instead of six");

@@ -92,7 +92,7 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(shown.problem.empty());
     // The model was fitted to this published run.
     QVERIFY(std::abs(shown.time.tokens_per_second - 651) < 0.5);
-    QVERIFY2(panel.answerText().contains("651 tokens/s a GPU"), qPrintable(panel.answerText()));
+    QVERIFY2(panel.answerText().contains("651 tokens/s per GPU"), qPrintable(panel.answerText()));
     double sum = 0;
     for (const BandBars::Row& row : panel.findChild<BandBars*>()->rows()) sum += row.parts.at(0).value;
     QVERIFY(std::abs(sum - shown.time.ms_per_token) < 1e-9);

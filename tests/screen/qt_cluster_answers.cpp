@@ -64,8 +64,8 @@ class ClusterAnswersTest : public QObject {
       const QString sentence = panel.answers().value(0);
       if (!panel.answered()->problem.empty()) continue;
       ++told;
-      const auto parts =
-          match("^([\\d,.]+k?) tokens/s a GPU, between ([\\d,.]+k?) and ([\\d,.]+k?); (\\S+) ms a token$", sentence);
+      const auto parts = match(
+          "^([\\d,.]+k?) tokens/s per GPU, between ([\\d,.]+k?) and ([\\d,.]+k?); (\\S+) ms per token$", sentence);
       const Rows rows(panel.csv());
       const Rows total = rows.where(0, QStringLiteral("step"));
       const double ms = rows.sum(1) - total.at(0, 1);

@@ -171,7 +171,7 @@ void MicroscopeTest::theCardOfAFormatStatesItsRange() {
     QVERIFY2(card.contains("up to " + exactText(traits(named.format.element).max) + '.'), qPrintable(card));
     QVERIFY2(!card.contains('%'), qPrintable(card));
   }
-  QVERIFY(formatCard(mx_format(ElementFormat::e4m3)).contains("8.25 bits a value. Range in a block 17.8 binades"));
+  QVERIFY(formatCard(mx_format(ElementFormat::e4m3)).contains("8.25 bits per value. Range in a block 17.8 binades"));
   BlockMicroscopePanel microscope(&selection_);
   microscope.setFormat(kNvfp4Format);
   QVERIFY(microscope.explain().contains("the tensor an FP32 scale"));

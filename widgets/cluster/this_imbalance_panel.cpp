@@ -134,7 +134,7 @@ void ThisImbalancePanel::fillRow(int row) {
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
   QString tip =
       QString(
-          "modelled %1 tokens/s a GPU, between %2 and %3\nexperts of the fullest rank: %4 \u00d7 the mean\n"
+          "modelled %1 tokens/s per GPU, between %2 and %3\nexperts of the fullest rank: %4 \u00d7 the mean\n"
           "%5 copies a token, %6 over the network")
           .arg(formatCount(std::round(cost.tokens_per_second)), formatCount(std::round(cost.band.low)),
                formatCount(std::round(cost.band.high)), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
@@ -149,7 +149,7 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
 }
 
 QStringList ThisImbalancePanel::noteForms() const {
-  const QString figures = "tokens/s a GPU and the change against forced balance";
+  const QString figures = "tokens/s per GPU and the change against forced balance";
   const QString how = figures + QString("; MXFP8 experts, DeepEP");
   const QString load =
       how + QString("; load %1, cost modelled with fitted numbers").arg(measuredWhere(selection_->history()));

@@ -67,7 +67,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   buildChoices();
   note_ = addNote();
   plot_ = new BandBars(this);
-  plot_->setCaption("ms a token and GPU");
+  plot_->setCaption("ms per token and GPU");
   plot_->setFormatter([](double value) { return formatValue(value, 2); });
   plot_->setLegend({{"compute", kComputeColor, Fill::solid, false},
                     {"communication", kCommunicationColor, Fill::solid, false},
@@ -309,11 +309,11 @@ Panel::Answer TimeOfAStepPanel::answer() const {
   if (!answer_) return {};
   if (!answer_->problem.empty()) return {{}, {QString::fromStdString(answer_->problem)}, true};
   if (showsLayer()) return {"How long do ranks wait?", lanes_->answers()};
-  const QString speed = QString("%1 tokens/s a GPU").arg(formatCount(std::round(answer_->time.tokens_per_second)));
+  const QString speed = QString("%1 tokens/s per GPU").arg(formatCount(std::round(answer_->time.tokens_per_second)));
   const QString band =
       speed + QString(", between %1 and %2")
                   .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
-  return {question, {band + QString("; %1 ms a token").arg(formatValue(answer_->time.ms_per_token, 3)), band, speed}};
+  return {question, {band + QString("; %1 ms per token").arg(formatValue(answer_->time.ms_per_token, 3)), band, speed}};
 }
 
 QString TimeOfAStepPanel::about() const {
@@ -357,7 +357,7 @@ ValueTable TimeOfAStepPanel::table() const {
   for (const StepPart& part : time.parts)
     table.add(std::string(part.name), part.ms, part.ms / time.ms_per_token, std::string(provenance_name(part.kind)),
               part.fitted, part.how);
-  const QString speed = QString("%1 tokens/s a GPU, between %2 and %3")
+  const QString speed = QString("%1 tokens/s per GPU, between %2 and %3")
                             .arg(time.tokens_per_second, 0, 'f', 2)
                             .arg(answer_->band.low, 0, 'f', 2)
                             .arg(answer_->band.high, 0, 'f', 2);

@@ -86,7 +86,7 @@ QString formatCard(const OperandFormat& format) {
   const QString bits =
       format.scheme == QuantScheme::fp8 ? QString("8 + 32 / n") : QString::number(bits_per_value(format));
   return elementText(format.element) +
-         QString("<p><b>%1</b>: %2. %3 bits a value. Range in a block %4, in a tensor %5. NaN or infinity: %6.</p>")
+         QString("<p><b>%1</b>: %2. %3 bits per value. Range in a block %4, in a tensor %5. NaN or infinity: %6.</p>")
              .arg(operandFormatLabel(format).section(QLatin1Char(','), 0, 0), scale.shared, bits,
                   binadesText(f.max, f.min_subnormal), scale.tensor_range, scale.not_finite);
 }

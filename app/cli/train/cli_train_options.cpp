@@ -32,7 +32,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
       .excludes(preset);
   const Option from =
       sub.option("--from", o.from,
-                 "Train on from a checkpoint of transformers (DeepSeek-V2 or -V3): a folder with config.json, which "
+                 "Start from the weights of a checkpoint of transformers (DeepSeek-V2 or -V3): a folder with "
+                 "config.json, which "
                  "gives the settings of the model, .safetensors, whose weights the run begins with, and "
                  "tokenizer.json, whose tokens it reads. Optimizer, schedule and steps begin anew")
           .excludes(preset);
@@ -78,7 +79,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
          fmt::format(
              "KEY=VALUE[,KEY=VALUE...]: train a twin with these settings changed, on the same batches, and report the "
              "difference at the end; may be repeated, up to {} twins. More than three train in groups, one after the "
-             "other, each beside run A; --out then names one recording a group, NAME-1.moescope, NAME-2.moescope, ...",
+             "other, each beside run A; --out then names a recording for each group, NAME-1.moescope, NAME-2.moescope, "
+             "...",
              kMaxCandidates))
       .repeatable();
   sub.option("--noise-twin", o.noise_twin,
