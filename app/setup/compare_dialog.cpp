@@ -30,6 +30,7 @@
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -256,7 +257,8 @@ void CompareDialog::onKeyChosen() {
     before = part;
   }
   setTabOrder(before, ok_);
-  now_->setText(QString::fromStdString(to_string(field->get(first_)) + " " + field->unit));
+  now_->setText(valueWords(QString::fromStdString(to_string(field->get(first_)))) + ' ' +
+                QString::fromStdString(field->unit));
   keys_->setToolTip(fieldToolTip(*field));
   check();
 }
