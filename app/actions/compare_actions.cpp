@@ -103,6 +103,9 @@ CompareActions::CompareActions(const Context& context, ComparedRuns* compared, R
   connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
   connect(workspaces_->compare()->strip(), &VerdictStrip::twinRequested, this, &CompareActions::addNoiseTwin);
+  connect(workspaces_->compare()->strip(), &VerdictStrip::runWanted, this, [this] {
+    if (session_->isLive()) askForTwin({});
+  });
   connect(workspaces_->compare()->strip(), &VerdictStrip::stepsRequested, this, &CompareActions::stepsRequested);
   connect(workspaces_->compare()->strip(), &VerdictStrip::forcedBalanceRequested, this,
           [this] { emit startRequested(withForcedBalance(session_->configs())); });

@@ -96,7 +96,9 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
           [form](const QString& name) { form->setDraft(load_preset(name.toStdString()).config); });
   connect(session_, &RunSession::routedShapeWanted, this, &FileActions::askRoutedShape);
   connect(session_, &RunSession::tooManyRuns, this, &FileActions::askWhichRun);
-  connect(workspaces_->compare()->strip(), &VerdictStrip::logWanted, this, &FileActions::askAddLog);
+  connect(workspaces_->compare()->strip(), &VerdictStrip::runWanted, this, [this] {
+    if (!session_->isLive()) askAddLog();
+  });
   connect(session_, &RunSession::opened, this, [this] {
     if (session_->isLive()) return;
     if (!session_->readsStandardInput())

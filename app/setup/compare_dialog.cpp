@@ -246,7 +246,10 @@ void CompareDialog::onKeyChosen() {
   if (!field) return;
   delete editor_;
   editor_ = new FieldEditor(*field);
-  editor_->setValue(field->get(first_));
+  // A choice starts with another value than that of run A; a number is typed.
+  const ConfigValue value = field->get(first_);
+  const std::vector<ConfigValue> values = twinValues(*field, value);
+  editor_->setValue(field->choices.empty() || values.empty() ? value : values.front());
   place_->insertWidget(0, editor_);
   connect(editor_, &FieldEditor::edited, this, &CompareDialog::check);
   // The editor follows the key list in the tab order, although it was made later.

@@ -238,6 +238,7 @@ CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* wi
   list_->setItemDelegate(new CommandDelegate(list_));
   list_->setUniformItemSizes(true);
   list_->setFocusPolicy(Qt::NoFocus);
+  list_->setFrameShape(QFrame::NoFrame);
   list_->setAccessibleName("Commands");
   list_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   auto* column = new QVBoxLayout(this);
@@ -250,9 +251,9 @@ CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* wi
   query_->installEventFilter(this);
   connect(query_, &QLineEdit::textChanged, this, &CommandPalette::search);
   connect(list_, &QListView::clicked, this, &CommandPalette::runCurrent);
-  search({});
   const int width = std::min(withType(kPaletteWidth, fontMetrics()), window->width() - 2 * kSpace24);
-  resize(width, kPaletteRows * list_->sizeHintForRow(0) + query_->sizeHint().height() + 34);
+  setFixedWidth(width);
+  search({});
   move(window->mapToGlobal(QPoint((window->width() - width) / 2, 60)));
   query_->setFocus();
 }
@@ -265,6 +266,16 @@ void CommandPalette::search(const QString& text) {
                               .arg(text.simplified()));
   list_->setCurrentIndex(commands_->index(0));
   list_->scrollToTop();
+  // Only as high as the commands that are listed.
+  list_->setFixedHeight(std::min(commands_->rowCount(), kPaletteRows) * std::max(1, list_->sizeHintForRow(0)));
+  adjustSize();
+}
+
+void CommandPalette::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  painter.fillRect(rect(), QColor(colors(palette()).popup));
+  painter.setPen(QColor(colors(palette()).field_border));
+  painter.drawRect(rect().adjusted(0, 0, -1, -1));
 }
 
 // Closes the palette before the command runs, which may open a dialog.

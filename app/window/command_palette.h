@@ -64,6 +64,7 @@ class CommandPalette : public QDialog {
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
 
  private:
   void search(const QString& text);

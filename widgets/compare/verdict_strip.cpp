@@ -42,7 +42,7 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   button_->hide();
   connect(button_, &QPushButton::clicked, this, [this] {
     if (step_ > 0) return emit stepsRequested(step_);
-    if (!judged_->live()) return emit logWanted();
+    if (!judged_->live() || selection_->histories().size() == 1) return emit runWanted();
     force_ ? emit forcedBalanceRequested() : emit twinRequested();
   });
   explain_ = new QToolButton(this);
@@ -168,7 +168,7 @@ void VerdictStrip::fillSettlement() {
   settle_->setTexts(instead_.isEmpty() ? settlementForms(found) : QStringList());
   const bool steps = found.how == Settlement::How::more_steps;
   const bool runs_anyway = steps && found.lacking > 0 && !is_missing(judged_->secondsPerStep());
-  const bool is_alone = !judged_->live() && selection_->histories().size() == 1;
+  const bool is_alone = selection_->histories().size() == 1;
   const bool offered =
       is_alone || (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway)));
   step_ = steps ? found.step : 0;
@@ -182,6 +182,9 @@ void VerdictStrip::fillSettlement() {
     tip =
         "Opens another log or recording beside these. A log with the settings of run A is its noise twin: it shows how "
         "large a gap chance alone causes";
+  } else if (is_alone) {
+    words = "Compare with...";
+    tip = "Trains a twin of run A with another value of a setting beside it (C)";
   } else if (steps) {
     words = QString("Train to step %1").arg(formatCount(found.step));
     tip = "Trains all open runs up to this step";

@@ -23,7 +23,7 @@ class VerdictStrip : public QWidget {
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
 
  signals:
-  void logWanted();                      // requests another log; a log with the settings of run A is its noise twin
+  void runWanted();                      // requests another run: a twin of a run in training, or another log
   void twinRequested();                  // requests a noise twin
   void forcedBalanceRequested();         // requests that all runs start again with forced balance
   void stepsRequested(qint64 step);      // requests training up to `step`
