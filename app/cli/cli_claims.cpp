@@ -6,7 +6,6 @@
 #include "app/cli/printing.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
-#include "core/files/whole_file.h"
 #include "core/lessons/claim_results.h"
 
 namespace moescope {
@@ -61,11 +60,7 @@ ClaimResults try_them(const ClaimsOptions& o, std::span<const Claim> claims) {
   const ClaimResults results = try_claims(claims, [&](int ended, int all) {
     if (!o.quiet) print_to(stderr, "{} of {} runs\n", ended, all);
   });
-  try {
-    write_whole_file(o.out, to_toml(results));
-  } catch (const std::runtime_error& problem) {
-    throw OutputError(problem.what());
-  }
+  write_output("", o.out, to_toml(results));
   return results;
 }
 

@@ -5,7 +5,17 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/files/whole_file.h"
+
 namespace moescope {
+
+void write_output(const std::string& option, const std::string& path, const std::string& text) {
+  try {
+    write_whole_file(path, text);
+  } catch (const std::runtime_error& problem) {
+    throw OutputError(option + (option.empty() ? "" : " ") + problem.what());
+  }
+}
 
 Option& Option::required() {
   option_->required();

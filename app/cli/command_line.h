@@ -25,6 +25,9 @@ struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Writes a file as a whole. Throws OutputError "OPTION PATH: why"; `option` may be empty.
+void write_output(const std::string& option, const std::string& path, const std::string& text);
+
 // Refers to an option of a command. --help shows the requirements that are set here.
 class Option {
  public:

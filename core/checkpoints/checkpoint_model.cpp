@@ -15,6 +15,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/unreadable.h"
 #include "core/model/decoder.h"
+#include "core/numerics/size.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -93,7 +94,7 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
       file_(open_tensors(weights_in(folder))),
       failure_(std::make_shared<ReadFailure>()),
       notes_(config_.notes),
-      roundings_(config_.layers.size() + 1) {
+      roundings_(config_.layers.size() + 1, Roundings(kNumGemmClasses + size(config_.experts))) {
   for (const std::string& file : file_.files()) require_inside(folder, file);
   if (!file_.skipped().empty()) {
     const SkippedEntry& entry = file_.skipped().front();
@@ -153,6 +154,11 @@ std::size_t CheckpointModel::working_bytes(Index tokens) const {
 void CheckpointModel::set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding) {
   Roundings& of_layer = layer < 0 ? roundings_.back() : roundings_.at(layer);
   of_layer[static_cast<std::size_t>(gemm_class)] = rounding;
+  if (gemm_class == GemmClass::experts) std::fill(of_layer.begin() + kNumGemmClasses, of_layer.end(), rounding);
+}
+
+void CheckpointModel::set_expert_rounding(int layer, int expert, const OperandRounding& rounding) {
+  roundings_.at(layer).at(kNumGemmClasses + size(expert)) = rounding;
 }
 
 void CheckpointModel::remove_expert(int layer, int expert) {

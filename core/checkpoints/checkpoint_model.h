@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -92,10 +91,14 @@ class CheckpointModel {
     forward(ids, std::vector<Index>(sequences, length), watch, cache);
   }
 
-  // Later passes round the operands of the products with all weights of one class in a layer; layer -1 is the head.
-  using Roundings = std::array<OperandRounding, kNumGemmClasses>;
+  // Later passes round the operands of the products with all weights of one class in a layer, or of one of its routed
+  // experts; layer -1 is the head.
+  using Roundings = std::vector<OperandRounding>;  // of the classes, then of the experts
   void set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding);
-  void round_nothing() { std::ranges::fill(roundings_, Roundings{}); }
+  void set_expert_rounding(int layer, int expert, const OperandRounding& rounding);
+  void round_nothing() {
+    for (Roundings& of_layer : roundings_) std::ranges::fill(of_layer, OperandRounding{});
+  }
   // In later passes no token chooses this expert, as if the model did not have it. At least top_k experts must remain.
   void remove_expert(int layer, int expert);
   void restore_experts() {

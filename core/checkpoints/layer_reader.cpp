@@ -52,7 +52,10 @@ class LayerReader {
   }
 
  private:
-  void begin(GemmClass gemm_class) { weights_.set_rounding(&roundings_[static_cast<std::size_t>(gemm_class)]); }
+  const OperandRounding* rounding_of(GemmClass gemm_class) const {
+    return &roundings_[static_cast<std::size_t>(gemm_class)];
+  }
+  void begin(GemmClass gemm_class) { weights_.set_rounding(rounding_of(gemm_class)); }
   std::string attention_name(const char* name) const { return prefix_ + "self_attn." + name; }
 
   float added_factor() const { return static_cast<float>(c_.residual_multiplier); }
@@ -130,10 +133,13 @@ class LayerReader {
     StoredExperts w;
     w.added_factor = added_factor();
     w.router.weight = weights_.matrix(prefix_ + names_.router + ".weight", c_.experts, c_.dim);
+    w.router.rounding = rounding_of(GemmClass::router_gate);
     if (c_.router.logit_bias) w.router.bias = weights_.vector(prefix_ + names_.router + ".bias", c_.experts);
     if (c_.router.choice_bias) w.choice_bias = weights_.vector(prefix_ + names_.router_bias, c_.experts);
-    begin(GemmClass::experts);
     w.experts = routed_experts();
+    for (std::size_t e = 0; e < w.experts.size(); ++e)
+      for (StoredLinear* linear : {&w.experts[e].gate, &w.experts[e].up, &w.experts[e].down})
+        linear->rounding = &roundings_[kNumGemmClasses + e];
     if (c_.shared_width > 0) w.shared = feed_forward(names_.shared, GemmClass::shared_experts, c_.shared_width);
     if (c_.shared_gate) w.shared_gate.weight = weights_.matrix(prefix_ + names_.shared_gate + ".weight", 1, c_.dim);
     return w;

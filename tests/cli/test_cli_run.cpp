@@ -103,6 +103,36 @@ TEST_F(CliRun, OperandsAreRankedByWhatARecipeDoes) {
             0u);
 }
 
+TEST_F(CliRun, APlanHasAFormatForEachClassAndExpert) {
+  const auto plan = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16", "--quiet"});
+    return run(run_model(more));
+  };
+  const Result result = plan({"--plan-bits", "6", "--plan-keep", "router_gate", "--write-plan", path("plan.json")});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("\nlayer 1, router_gate "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\nall weights in nvfp4 "), std::string::npos) << result.out;
+  const nlohmann::json written = nlohmann::json::parse(read("plan.json"));
+  EXPECT_LE(written["plan"]["bits_per_weight"], 6);
+  EXPECT_EQ(written["compressed_tensors"]["quant_method"], "compressed-tensors");
+  write("plan.toml", read("nano.toml") + written["moescope"].get<std::string>());
+  EXPECT_EQ(run({"train", "--config", path("plan.toml"), "--steps", "1", "--out", path("p.moescope")}).status, 0);
+  EXPECT_EQ(plan({"--plan-bits", "nan"}).status, 2);
+  EXPECT_EQ(
+      plan({"--plan-bits", "6", "--write-plan", path("plan.json")}).err.find("moescope-cli: error: --write-plan "), 0u);
+  EXPECT_EQ(plan({"--plan-bits", "4"}).err,
+            "moescope-cli: error: 4 bits per weight are too few: the smallest plan has 4.25, mxfp4 in all "
+            "weights\n");
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--plan-bits", "6", "--plan-keep", "router"},
+                                                {"--plan-keep", "router_gate"},
+                                                {"--write-plan", path("other.json")},
+                                                {"--plan-bits", "17"}}) {
+    const Result refused = plan(wrong);
+    EXPECT_EQ(refused.status, 2) << refused.err;
+    EXPECT_EQ(refused.err.find("moescope-cli: error: --"), 0u) << refused.err;
+  }
+}
+
 TEST_F(CliRun, ExpertsAreRankedByWhatTheirAbsenceDoes) {
   const Result result =
       run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16", "--without-each-expert",
@@ -154,7 +184,8 @@ TEST_F(CliRun, TwoCheckpointsAreComparedOnTheSameTexts) {
   EXPECT_NE(repeated.out.find("\ntext "), std::string::npos) << repeated.out << repeated.err;
   EXPECT_EQ(repeated.out.find("0.00000"), std::string::npos) << "no gap is 0, without a sign\n" << repeated.out;
   EXPECT_EQ(with({"--recipe", "mxfp4"}).err,
-            "moescope-cli: error: --with: cannot be combined with --write, --recipe or --without-each-expert\n");
+            "moescope-cli: error: --with: cannot be combined with --write, --recipe, --plan-bits or "
+            "--without-each-expert\n");
   std::string tokens = read("other/tokenizer.json");
   tokens.replace(tokens.find("\"A\""), 3, "\"\u0100\"");
   write("other/tokenizer.json", tokens);

@@ -5,7 +5,8 @@
 // S, V] or Plogits_lastN [N, V]; Phidden.I after layer I; Ploss [1]; Ptopk_index.L and Ptopk_weight.L [T, K] of layer
 // L; dequantized.TENSOR, equal to the bit. A model that the trainer can hold begins to train with these losses. Absent
 // keys are not compared; unknown keys are errors. Keys of cosines.safetensors, which make_cosines.py writes: Pcosine.L
-// [E, E]. Exit status: 0 if all agree, 1 if something differs, 2 if a file cannot be read.
+// [E, E]. A format plan is compared with the best of all assignments. Exit status: 0 if all agree, 1 if something
+// differs, 2 if a file cannot be read.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "core/checkpoints/ablation/scans.h"
+#include "core/checkpoints/ablation/format_plan.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/training_start.h"
 #include "core/files/tensors/safetensors.h"
@@ -194,8 +195,71 @@ void check_training(const std::string& folder, const SafetensorsFile& expected) 
   }
 }
 
+// Figures of the groups' formats on the pieces for which `counts` holds.
+PieceFigures figures_of(CheckpointModel& model, const std::vector<TextPiece>& pieces,
+                        const std::vector<WeightGroup>& groups, bool (*counts)(std::size_t, std::size_t)) {
+  PieceFigures figures;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (!counts(i, pieces.size())) continue;
+    model.round_nothing();
+    const Predictions exact = predict(model, pieces[i].ids);
+    round_weights(model, groups);
+    figures.add(exact, predict(model, pieces[i].ids));
+  }
+  model.round_nothing();
+  return figures;
+}
+
+double bits_of_plan(const std::vector<WeightGroup>& groups) {
+  double bits = 0, weights = 0;
+  for (const WeightGroup& group : groups) {
+    bits += group.weights * bits_of(group.format);
+    weights += group.weights;
+  }
+  return bits / weights;
+}
+
+// Compares a format plan of the attention of every layer with the best of all assignments of three formats: of those
+// within the budget, the one with the smallest divergence. Only for models that have several texts.
+void check_plan(CheckpointModel& model, const std::map<std::string, std::pair<Texts, Everything>>& passes) {
+  if (passes.size() < 2) return;
+  std::vector<LabelledText> texts;
+  for (const auto& [prefix, pass] : passes) texts.push_back({prefix, pass.first.ids});
+  const ComparedTexts which{.length = 64, .pieces = static_cast<int>(texts.size())};
+  const std::vector<TextPiece> pieces = pieces_of(texts, which);
+  PlanRequest request{.bits = 15.5, .formats = {Recipe::mxfp4, Recipe::mxfp8_rceil, Recipe::bf16}};
+  for (int i = 0; i < kNumGemmClasses; ++i)
+    if (i != static_cast<int>(GemmClass::attention)) request.kept_classes.push_back(static_cast<GemmClass>(i));
+  const FormatPlan plan = plan_formats(model, texts, which, request, [](int, int) { return true; });
+  std::vector<WeightGroup> groups = plan.groups, best;
+  std::vector<WeightGroup*> attention;
+  for (WeightGroup& group : groups)
+    if (group.gemm_class == GemmClass::attention) attention.push_back(&group);
+  double smallest = INFINITY;
+  const auto assignments = static_cast<int>(std::pow(3, attention.size()));
+  for (int assignment = 0; assignment < assignments; ++assignment) {
+    int digits = assignment;
+    for (WeightGroup* group : attention) {
+      group->format = request.formats[static_cast<std::size_t>(digits % 3)];
+      digits /= 3;
+    }
+    if (bits_of_plan(groups) > request.bits) continue;
+    const double divergence = figure_of_pieces(figures_of(model, pieces, groups, ranks).divergence).mean;
+    if (divergence < smallest) best = groups;
+    smallest = std::min(smallest, divergence);
+  }
+  std::vector<double> behind = figures_of(model, pieces, plan.groups, measures).loss_change;
+  const std::vector<double> of_best = figures_of(model, pieces, best, measures).loss_change;
+  for (std::size_t i = 0; i < behind.size(); ++i) behind[i] -= of_best[i];
+  const FigureOfPieces difference = figure_of_pieces(behind);
+  std::printf(
+      "  plan of attention: divergence %.3g, best of %d assignments %.3g; loss against that of the best %.2g +- %.2g\n",
+      plan.ranking_divergence.mean, assignments, smallest, difference.mean, difference.interval);
+  Tally("plan").within(0, std::max(0.0, difference.mean), 0, difference.interval);
+}
+
 void check(const std::string& folder) {
-  const CheckpointModel model(folder);
+  CheckpointModel model(folder);
   const SafetensorsFile expected((std::filesystem::path(folder) / "expected.safetensors").string());
   std::map<std::string, std::pair<Texts, Everything>> passes;  // by prefix
   for (const TensorView& tensor : expected.tensors())
@@ -220,6 +284,7 @@ void check(const std::string& folder) {
   }
   check_cosines(folder, model, expected);
   check_training(folder, expected);
+  check_plan(model, passes);
 }
 
 }  // namespace

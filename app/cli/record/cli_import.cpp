@@ -14,7 +14,6 @@
 #include "app/cli/train/cli_train_stop.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
-#include "core/files/whole_file.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/files_beside.h"
 #include "core/logs/open_runs.h"
@@ -79,12 +78,7 @@ void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLine
       print_to(stderr, "  ... --bad-lines FILE writes all\n");
     all += file.path + '\n' + file.bad.text();
   }
-  if (command.bad_lines.empty()) return;
-  try {
-    write_whole_file(command.bad_lines, all);
-  } catch (const std::runtime_error& error) {
-    throw OutputError(std::string("--bad-lines ") + error.what());
-  }
+  if (!command.bad_lines.empty()) write_output("--bad-lines", command.bad_lines, all);
 }
 
 // Returns for example "1401 steps" or "3 steps from 10 to 30".

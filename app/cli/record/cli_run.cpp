@@ -16,7 +16,7 @@
 #include "app/cli/record/recording_in_work.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
-#include "core/checkpoints/ablation/scans.h"
+#include "core/checkpoints/ablation/format_plan.h"
 #include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/checkpoint_run.h"
@@ -40,6 +40,9 @@ struct RunCommand {
   TextSources texts;
   int batch = 4, written = 0, twin_pieces = 8;
   bool overwrite = false, quiet = false, without_each = false;
+  double plan_bits = 0;  // 0: no plan
+  std::vector<std::string> plan_keep;
+  std::string plan_file;
 };
 
 std::optional<CheckpointTokenizer> tokenizer_of(const RunCommand& command) {
@@ -153,6 +156,52 @@ PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText
   print_out("{}", to_text(table));
   print_published(scan);
   return scan;
+}
+
+PlanRequest plan_request(const RunCommand& command) {
+  PlanRequest request{.bits = command.plan_bits};
+  for (int i = 0; i < kNumGemmClasses; ++i) {
+    const auto gemm_class = static_cast<GemmClass>(i);
+    if (std::ranges::find(command.plan_keep, gemm_class_name(gemm_class)) != command.plan_keep.end())
+      request.kept_classes.push_back(gemm_class);
+  }
+  return request;
+}
+
+std::string plan_row_name(const PlanRow& row) {
+  const std::string layer = row.layer < 0 ? "" : fmt::format("layer {}, ", row.layer);
+  const std::vector<int> experts = row.experts();
+  return layer + gemm_class_name(row.gemm_class) + (experts.empty() ? "" : " " + listed(experts, 1 << 16));
+}
+
+// Prints a format for each group of weights within the budget, and writes it as configs.
+void print_plan(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command) {
+  const FormatPlan plan = plan_formats(model, texts, {command.texts.length, command.twin_pieces}, plan_request(command),
+                                       shown_passes(command));
+  print_out("plan of {:.4g} bits per weight, activations not rounded:\n", plan.bits);
+  ValueTable rows({{"weights"}, {"format"}, {.name = "number", .unit = "million", .format = ".3f"}});
+  for (const PlanRow& row : plan_rows(plan))
+    rows.add(plan_row_name(row), recipe_info(row.format).name, row.weights() / kMega);
+  print_out("{}", to_text(rows));
+  print_out("chosen in {}: divergence {} measured, {:.3g} as the sum of single changes, 1e-3 nats/token\n",
+            counted(plan.rounds, "round", "rounds"), interval_text(plan.ranking_divergence, 1e3),
+            1e3 * plan.summed_divergence);
+  if (plan.unused_experts > 0)
+    print_out("{} got no token of these texts: no measurement supports the format\n",
+              counted(plan.unused_experts, "expert", "experts"));
+  print_out("against {:.5f} nats/token in FP32, on {} that had no part in the choice:\n", plan.loss,
+            counted(plan.pieces, "piece of text", "pieces of text"));
+  ValueTable effects({{"formats"},
+                      {.name = "bits per weight", .digits = 4},
+                      {"divergence, 1e-3 nats/token"},
+                      {"loss, 1e-3 nats/token"}});
+  const auto add = [&](const PublishedFit& fit, const std::string& name, double bits) {
+    effects.add(name, bits, interval_text(fit.divergence, 1e3), interval_text(fit.loss_change, 1e3));
+  };
+  add(plan.effect, "the plan", plan.bits);
+  for (const PublishedFit& fit : plan.uniform) add(fit, "all weights in " + fit.name, bits_of(*recipe_named(fit.name)));
+  print_out("{}", to_text(effects));
+  if (!command.plan_file.empty()) write_output("--write-plan", command.plan_file, plan_json(plan));
 }
 
 constexpr std::size_t kMostDomainColumns = 8;
@@ -270,8 +319,9 @@ void print_pair_losses(const CheckpointPair& pair) {
 }
 
 void require_alone(const RunCommand& command) {
-  const bool more = command.written > 0 || !command.recipe.empty() || command.without_each;
-  if (more) throw std::runtime_error("--with: cannot be combined with --write, --recipe or --without-each-expert");
+  const bool more = command.written > 0 || !command.recipe.empty() || command.without_each || command.plan_bits != 0;
+  if (more)
+    throw std::runtime_error("--with: cannot be combined with --write, --recipe, --plan-bits or --without-each-expert");
 }
 
 void begin_run(RecordingInWork& recording, const CheckpointRun& run, const std::vector<std::string>& notes) {
@@ -323,9 +373,10 @@ void run(RunCommand command) {
   inputs.insert(inputs.end(), command.texts.texts.begin(), command.texts.texts.end());
   inputs.push_back(command.folder);
   if (!command.with.empty()) inputs.push_back(command.with), require_alone(command);
-  guard_outputs(inputs, {{"--out", command.out}}, command.overwrite);
+  guard_outputs(inputs, {{"--out", command.out}, {"--write-plan", command.plan_file}}, command.overwrite);
   const std::optional<Recipe> recipe = recipe_option(command.recipe);
   CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
+  if (command.plan_bits != 0) require_plan(model, plan_request(command));
   const std::optional<CheckpointTokenizer> opened = tokenizer_of(command);
   const Tokenizer* tokenizer = opened ? &opened->tokenizer : nullptr;
   ReadTexts read = read_all(command.texts, tokenizer);
@@ -373,6 +424,7 @@ void run(RunCommand command) {
     }
   }
   if (recording) recording->finish();
+  if (command.plan_bits != 0) print_plan(model, texts, command);
 }
 
 }  // namespace
@@ -409,9 +461,25 @@ void add_run_command(CLI::App& app) {
   sub.option("--without-each-expert", command->without_each,
              "Leave out one expert at a time and rank the experts by the change of the predictions");
   sub.option("--twin-pieces", command->twin_pieces,
-             "Largest number of pieces of text for --recipe and --without-each-expert")
+             "Largest number of pieces of text for --recipe, --without-each-expert and --plan-bits")
       .range(1, 1 << 20)
       .shows_default();
+  const Option plan_bits =
+      sub.option("--plan-bits", command->plan_bits,
+                 "Choose a format for the weights of each layer, class and expert, so that all together take at most "
+                 "this number of bits per weight: mxfp4 4.25, nvfp4 4.5, mxfp8_rceil 8.25, bf16 16")
+          .range(1.0, 16.0);
+  sub.option(
+         "--plan-keep", command->plan_keep,
+         "Class that stays in BF16 in the plan: experts, shared_experts, dense_ffn, attention, router_gate or head; "
+         "may be repeated")
+      .one_of({"experts", "shared_experts", "dense_ffn", "attention", "router_gate", "head"})
+      .repeatable()
+      .needs(plan_bits);
+  sub.option("--write-plan", command->plan_file,
+             "JSON file for the plan and its configs for llm-compressor, Model-Optimizer, torchao and a training of "
+             "this program")
+      .needs(plan_bits);
   sub.option("--arithmetic", command->arithmetic,
              "Arithmetic of products with weights: fp32, or bf16, which rounds both operands and is faster on "
              "processors with matrix units")
@@ -427,6 +495,7 @@ perplexity of each text and the load of each expert.
 Examples:
   moescope-cli run olmoe --text german.txt --text python.txt -o olmoe.moescope
   moescope-cli run base --with tuned --text texts -o both.moescope
+  moescope-cli run olmoe --text texts --plan-bits 5 --plan-keep router_gate --write-plan plan.json
 Exit status: 0 done, 1 writing failed, 2 wrong input.)");
   sub.runs([command] { run(*command); });
 }

@@ -46,14 +46,6 @@ class OutputWatch : public Predictions {
   std::size_t layer_ = 0;
 };
 
-// Whether a piece is used to rank the experts, or to measure the loss of the models without several experts.
-bool ranks(std::size_t piece, std::size_t pieces) {
-  return pieces < 2 || piece % 2 == 0;
-}
-bool measures(std::size_t piece, std::size_t pieces) {
-  return pieces < 2 || piece % 2 == 1;
-}
-
 double saliency_of(const Seen& watched, const auto& counts) {
   double slots = 0, norms = 0;
   for (std::size_t piece = 0; piece < watched.slots.size(); ++piece)

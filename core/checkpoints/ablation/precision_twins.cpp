@@ -5,26 +5,12 @@
 #include "core/checkpoints/ablation/scans.h"
 #include "core/config/config_toml.h"
 #include "core/model/layers/precision.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
 constexpr GemmClass kClasses[] = {GemmClass::attention, GemmClass::dense_ffn, GemmClass::experts,
                                   GemmClass::shared_experts};
-
-double flips_of(const Predictions& exact, const Predictions& rounded) {
-  std::size_t flips = 0, tokens = 0;
-  for (std::size_t layer = 0; layer < exact.experts.size(); ++layer) {
-    const auto top_k = size(exact.top_k);
-    const std::vector<std::int32_t>&a = exact.experts[layer], &b = rounded.experts[layer];
-    for (std::size_t at = 0; at < a.size(); at += top_k, ++tokens)
-      if (!std::equal(a.begin() + static_cast<std::ptrdiff_t>(at), a.begin() + static_cast<std::ptrdiff_t>(at + top_k),
-                      b.begin() + static_cast<std::ptrdiff_t>(at)))
-        ++flips;
-  }
-  return tokens > 0 ? flips / static_cast<double>(tokens) : 0;
-}
 
 bool has_class(const CheckpointModel::Layer& layer, GemmClass gemm_class) {
   if (gemm_class == GemmClass::attention) return true;
@@ -83,16 +69,6 @@ void round(CheckpointModel& model, const PrecisionTwin& twin, Recipe recipe) {
       if (all || gemm_class == twin.gemm_class) model.set_rounding(i, gemm_class, rounding);
   if (all) model.set_rounding(-1, GemmClass::head, rounding);
 }
-
-// Figures of one twin for each piece of text.
-struct PieceFigures {
-  std::vector<double> loss_change, divergence, flips;
-  void add(const Predictions& exact, const Predictions& rounded) {
-    loss_change.push_back((rounded.loss - exact.loss) / exact.tokens());
-    divergence.push_back(divergence_of(exact, rounded) / exact.tokens());
-    flips.push_back(flips_of(exact, rounded));
-  }
-};
 
 // Sets PrecisionTwin::behind: the divergence of the costliest twin of the same scope minus that of the twin.
 void set_behind(std::vector<PrecisionTwin>& twins, const std::vector<PieceFigures>& figures) {

@@ -1,8 +1,27 @@
+#include <algorithm>
+
 #include "core/checkpoints/ablation/scans.h"
 #include "core/numerics/kernels/row_math.h"
+#include "core/numerics/size.h"
 #include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
+namespace {
+
+double flips_of(const Predictions& exact, const Predictions& rounded) {
+  std::size_t flips = 0, tokens = 0;
+  for (std::size_t layer = 0; layer < exact.experts.size(); ++layer) {
+    const auto top_k = size(exact.top_k);
+    const std::vector<std::int32_t>&a = exact.experts[layer], &b = rounded.experts[layer];
+    for (std::size_t at = 0; at < a.size(); at += top_k, ++tokens)
+      if (!std::equal(a.begin() + static_cast<std::ptrdiff_t>(at), a.begin() + static_cast<std::ptrdiff_t>(at + top_k),
+                      b.begin() + static_cast<std::ptrdiff_t>(at)))
+        ++flips;
+  }
+  return tokens > 0 ? flips / static_cast<double>(tokens) : 0;
+}
+
+}  // namespace
 
 void Predictions::routed(int, const RoutedTokens& tokens) {
   experts.push_back(tokens.ids);
@@ -32,6 +51,12 @@ double divergence_of(const Predictions& exact, const Predictions& other) {
   for (std::size_t first = 0; first < exact.log_p.size(); first += vocabulary)
     sum += kl_divergence({exact.log_p.data() + first}, {other.log_p.data() + first}, vocabulary);
   return sum;
+}
+
+void PieceFigures::add(const Predictions& exact, const Predictions& changed) {
+  loss_change.push_back((changed.loss - exact.loss) / exact.tokens());
+  divergence.push_back(divergence_of(exact, changed) / exact.tokens());
+  flips.push_back(flips_of(exact, changed));
 }
 
 }  // namespace moescope

@@ -34,6 +34,22 @@ Predictions predict(const CheckpointModel& model, std::span<const std::int32_t> 
 // Returns KL(exact || other) of the predictions in nats, the sum over the tokens.
 double divergence_of(const Predictions& exact, const Predictions& other);
 
+// Effects of a change of the model on its predictions, one value for each piece of text.
+struct PieceFigures {
+  std::vector<double> loss_change, divergence;  // nats per token
+  std::vector<double> flips;                    // share of tokens with other experts, mean over layers
+  void add(const Predictions& exact, const Predictions& changed);
+};
+
+// Whether a piece is used to make a choice, or to measure the loss of what was chosen: every second piece each, so that
+// no choice is judged by the text on which it was made. A single piece is used for both.
+constexpr bool ranks(std::size_t piece, std::size_t pieces) {
+  return pieces < 2 || piece % 2 == 0;
+}
+constexpr bool measures(std::size_t piece, std::size_t pieces) {
+  return pieces < 2 || piece % 2 == 1;
+}
+
 // Gets the number of finished passes and of all passes. If it returns false, the scan stops and its result is empty.
 using ScanProgress = std::function<bool(int done, int total)>;
 
