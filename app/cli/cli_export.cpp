@@ -23,6 +23,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/whole_file.h"
 #include "core/findings/comparison/gap_track.h"
+#include "core/findings/comparison/training_recipe.h"
 #include "core/findings/replay/replay_page.h"
 #include "core/logs/events/export_events.h"
 #include "core/logs/file_kind.h"
@@ -99,9 +100,8 @@ std::string setup_of(const OpenedRuns& opened) {
   return setup_link(setup);
 }
 
-// Writes a page that plays the runs in a browser. The settings show which runs are noise twins of the first.
-void export_replay(const std::vector<std::string>& files, const std::string& out) {
-  const OpenedRuns opened = open_runs(files, ImportOptions{}, kMaxRuns);
+// The settings show which runs are noise twins of the first.
+std::vector<ReplayRun> replay_runs(const OpenedRuns& opened) {
   std::vector<ReplayRun> runs;
   for (const auto& history : opened.histories) {
     const History& first = *opened.histories.front();
@@ -113,9 +113,17 @@ void export_replay(const std::vector<std::string>& files, const std::string& out
       runs.push_back(trained_run(first, history));
   }
   if (!runs.empty()) runs.front().setup = setup_of(opened);
-  const std::string page = replay_page(runs);
-  write_whole_file(out, page);
-  print_out("{}: {} runs, {:.1f} MB\n", printable(out), runs.size(), 1e-6 * page.size());
+  return runs;
+}
+
+// Writes a page that plays the runs in a browser, or the training recipes of the runs with the verdicts on them.
+void export_compared(const ExportOptions& options) {
+  std::vector<std::string> files = {options.in};
+  if (!options.with.empty()) files.push_back(options.with);
+  const std::vector<ReplayRun> runs = replay_runs(open_runs(files, ImportOptions{}, kMaxRuns));
+  const std::string text = options.to == "recipe" ? compared_recipes(runs) : replay_page(runs);
+  write_whole_file(options.out, text);
+  print_out("{}: {} runs, {:.3g} MB\n", printable(options.out), runs.size(), 1e-6 * text.size());
 }
 
 void export_all_events(const ExportOptions& options) {
@@ -161,13 +169,17 @@ void export_tensors(const ExportOptions& options) {
   for (const std::string& note : exported.notes) print_out("{}\n", printable(note));
 }
 
+bool is_comparison(const ExportOptions& options) {
+  return options.to == "replay" || options.to == "recipe";
+}
+
 void check(const ExportOptions& options) {
   if (!fs::exists(options.in)) throw std::runtime_error(options.in + ": no such file");
   const bool of_panels = options.to == "png" || options.to == "svg" || options.to == "csv";
   if (!options.panel.empty() && !of_panels) throw std::runtime_error("--panel needs --to png, svg or csv");
   if (!options.workspace.empty() && options.to != "png" && options.to != "svg")
     throw std::runtime_error("--workspace needs --to png or svg");
-  if (!options.with.empty() && options.to != "replay") throw std::runtime_error("--with needs --to replay");
+  if (!options.with.empty() && !is_comparison(options)) throw std::runtime_error("--with needs --to replay or recipe");
   if (!options.with.empty() && !fs::exists(options.with)) throw std::runtime_error(options.with + ": no such file");
   if (options.to == "csv" && options.panel.empty())
     throw std::runtime_error("--to csv needs --panel NAME; --panel list prints the titles");
@@ -185,8 +197,8 @@ void export_run(const ExportOptions& options) {
     export_trace(options.in, options.out);
   else if (options.to == "tensorboard")
     export_all_events(options);
-  else if (options.to == "replay")
-    export_replay(options.with.empty() ? std::vector{options.in} : std::vector{options.in, options.with}, options.out);
+  else if (is_comparison(options))
+    export_compared(options);
   else if (options.to == "safetensors" || options.to == "checkpoint")
     export_tensors(options);
   else
@@ -213,9 +225,12 @@ void add_export_command(CLI::App& app) {
               "safetensors: the weights of a kept checkpoint\n"
               "checkpoint: the same as a folder that Hugging Face's transformers opens\n"
               "html: a report of the runs and how they compare, in one file\n"
-              "replay: a page that plays the steps in a browser, offline, in one file")
+              "replay: a page that plays the steps in a browser, offline, in one file\n"
+              "recipe: number formats of the compared runs as configs of torchao and TransformerEngine, with the "
+              "verdict on each")
       .required()
-      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "checkpoint", "html", "replay"});
+      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "checkpoint", "html", "replay",
+               "recipe"});
   command.option("-o,--out", options->out, "File (tensorboard, checkpoint: folder) to write").required();
   command.option("--overwrite", options->overwrite, "Replace an existing file");
   command.option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
@@ -223,7 +238,7 @@ void add_export_command(CLI::App& app) {
   command.option("--size", options->size, "Size of the panel or the window in pixels, for example 900x500");
   command.option("--step", options->step, "Step to show, or step of the checkpoint (default: the newest)")
       .range(std::int64_t{0}, INT64_MAX);
-  command.option("--with", options->with, "Second recording or log on the page of --to replay");
+  command.option("--with", options->with, "Second recording or log for --to replay or recipe");
   command.option("--run", options->run,
                  "safetensors, checkpoint: run whose weights are written (default: the first); "
                  "tensorboard: the run of a file that holds several");

@@ -23,6 +23,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_difference.h"
 #include "core/files/whole_file.h"
+#include "core/findings/comparison/training_recipe.h"
 #include "core/findings/replay/replay_page.h"
 #include "core/logs/events/export_events.h"
 #include "core/logs/file_kind.h"
@@ -45,6 +46,7 @@ void ExportActions::addActionsTo(QMenu* file) {
   menu->addAction("&Workspace as a picture (PNG, SVG)...", this, &ExportActions::exportWorkspace);
   menu->addAction("&Report of the runs (HTML)...", this, &ExportActions::exportReport);
   menu->addAction("Replay &page of the runs, for a browser (HTML)...", this, &ExportActions::exportReplay);
+  menu->addAction("Training recip&es of the compared runs (JSON)...", this, &ExportActions::exportRecipes);
   menu->addSeparator();
   menu->addAction("All steps as &JSON lines...", this,
                   [this] { exportRecording("Save JSON lines", "JSON lines (*.jsonl)", ".jsonl", export_jsonl); });
@@ -162,7 +164,19 @@ void ExportActions::exportReplay() {
                     [this](const QString& path) { saveReplay(path); });
 }
 
-void ExportActions::saveReplay(const QString& path) {
+void ExportActions::exportRecipes() {
+  if (!hasRuns()) return;
+  messages_->warnOfErrors([this] {
+    const std::string text = compared_recipes(replayRuns());
+    messages_->saveAs("Save training recipes", suggested("-recipes.json"), "Training recipes (*.json)",
+                      [&](const QString& path) {
+                        write_whole_file(path.toStdString(), text);
+                        messages_->saySaved(path);
+                      });
+  });
+}
+
+std::vector<ReplayRun> ExportActions::replayRuns() const {
   if (LiveRuns* live = session_->live()) live->flush();
   std::vector<ReplayRun> runs;
   for (const HistoryPtr& history : selection_->histories()) {
@@ -174,6 +188,11 @@ void ExportActions::saveReplay(const QString& path) {
     }
     runs.push_back(std::move(run));
   }
+  return runs;
+}
+
+void ExportActions::saveReplay(const QString& path) {
+  std::vector<ReplayRun> runs = replayRuns();
   const auto setup = sharedSetup(*session_, *selection_, *workspaces_);
   if (setup && !runs.empty()) runs.front().setup = setup_link(*setup);
   const auto work = [runs, to = path.toStdString()](const std::function<bool(double)>& progress) {

@@ -4,6 +4,7 @@
 #include <QString>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "app/actions/actions.h"
 #include "app/export/report.h"
@@ -15,6 +16,7 @@ namespace moescope {
 class ComparedRuns;
 class Panel;
 class ProgressJob;
+struct ReplayRun;
 
 class ExportActions : public Actions {
   Q_OBJECT
@@ -37,10 +39,12 @@ class ExportActions : public Actions {
   void exportWeights();
   void exportReport();
   void exportReplay();
+  void exportRecipes();
   void exportWorkspace();
   void exportTimeline();
   void savePictureOfWindow();
   void copyPanel();
+  std::vector<ReplayRun> replayRuns() const;
   bool hasRuns();
   bool hasRecording();
   QString suggested(const QString& suffix) const;

@@ -62,6 +62,43 @@ TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
   EXPECT_NE(mixed.err.find("belongs to another comparison"), std::string::npos) << mixed.err;
 }
 
+TEST_F(Sweeps, FormatsBecomeTrainingRecipes) {
+  const std::vector<std::string> formats = {"sweep",
+                                            "--config",
+                                            path("nano.toml"),
+                                            "--over",
+                                            "precision.experts=bf16,mxfp8_rceil,mxfp4",
+                                            "--seeds",
+                                            "2",
+                                            "--steps",
+                                            "3",
+                                            "--out",
+                                            path("f.moescope"),
+                                            "--recipes"};
+  const auto with = [&](const std::string& file) {
+    std::vector<std::string> all = formats;
+    all.push_back(path(file));
+    return run(all);
+  };
+  EXPECT_NE(with("r.txt").err.find("expected a name that ends in .json"), std::string::npos);
+  const Result result = with("r.json");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json recipes = nlohmann::json::parse(read("r.json"))["recipes"];
+  ASSERT_EQ(recipes.size(), 3u);
+  EXPECT_EQ(recipes[1]["settings"]["precision.experts"], "mxfp8_rceil");
+  EXPECT_EQ(recipes[1]["evidence"]["seeds"], 2);
+  EXPECT_EQ(recipes[1]["evidence"]["steps"], 3);
+  EXPECT_EQ(recipes[1]["torchao"]["configs"][0]["config"], "MXFP8TrainingOpConfig");
+  EXPECT_EQ(recipes[2]["not_expressed"].size(), 2u) << recipes[2];
+
+  const std::vector<std::string> compared = {"export", path("f-1.moescope"), "--to", "recipe", "-o", path("c.json")};
+  EXPECT_EQ(run(compared).err.find("moescope-cli: error: a training recipe rests on a comparison"), 0u);
+  std::vector<std::string> pair = compared;
+  pair.insert(pair.end(), {"--with", path("f-2.moescope")});
+  ASSERT_EQ(run(pair).status, 0) << run(pair).err;
+  EXPECT_EQ(nlohmann::json::parse(read("c.json"))["recipes"][1]["evidence"]["steps"], 3);
+}
+
 TEST_F(Sweeps, ProcessesShareTheRunsAndTheLastWritesTheTable) {
   ASSERT_EQ(
       run(sweep({"--out", path("alone.moescope"), "--table", path("alone.csv"), "--page", path("alone.html")})).status,

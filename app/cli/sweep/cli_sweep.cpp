@@ -22,7 +22,6 @@
 #include "core/config/run_config.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
-#include "core/files/whole_file.h"
 #include "core/numerics/threads.h"
 #include "core/training/engine/run_queue.h"
 #include "core/training/engine/sweep.h"
@@ -34,7 +33,7 @@ struct SweepOptions {
   TrainOptions run;
   std::vector<std::string> over;
   int seeds = 1;
-  std::string table, page, share;
+  std::string table, page, recipes, share;
   bool quiet = false;
 };
 
@@ -44,6 +43,8 @@ void check_names(const SweepOptions& o) {
     throw std::runtime_error("--table " + o.table + ": expected a name that ends in .csv");
   if (!o.page.empty() && !o.page.ends_with(".html"))
     throw std::runtime_error("--page " + o.page + ": expected a name that ends in .html");
+  if (!o.recipes.empty() && !o.recipes.ends_with(".json"))
+    throw std::runtime_error("--recipes " + o.recipes + ": expected a name that ends in .json");
 }
 
 RunConfig base_of(const SweepOptions& o) {
@@ -91,7 +92,8 @@ void take_up(const SweepOptions& o, RunQueue& queue) {
     queue.read_finished(i);
   }
   if (queue.status().finished > 0) use_recorded_kernels(queue.kernels());
-  guard_outputs({}, {{"--table", o.table}, {"--page", o.page}}, o.run.overwrite || o.run.continues);
+  guard_outputs({}, {{"--table", o.table}, {"--page", o.page}, {"--recipes", o.recipes}},
+                o.run.overwrite || o.run.continues);
 }
 
 // Reads the runs that other processes have trained. A recording that cannot be read counts as unfinished: its process
@@ -151,13 +153,9 @@ bool train_share(const Share& share, const SweepOptions& o, std::int64_t steps, 
   return all;
 }
 
-void write_output(const std::string& path, const std::string& text) {
+void write_result(const std::string& path, const std::string& text) {
   if (path.empty()) return;
-  try {
-    write_whole_file(path, text);
-  } catch (const std::runtime_error& problem) {
-    throw OutputError(problem.what());
-  }
+  write_output("", path, text);
   print_out("written     {}\n", printable(path));
 }
 
@@ -165,7 +163,7 @@ void write_output(const std::string& path, const std::string& text) {
 void keep_inputs(const SweepOptions& o, const RunConfig& base, const std::vector<RunGroup>& runs) {
   std::vector<std::string> inputs = input_paths(base);
   inputs.push_back(o.run.config);
-  std::vector<OutputFile> outputs{{"--table", o.table}, {"--page", o.page}};
+  std::vector<OutputFile> outputs{{"--table", o.table}, {"--page", o.page}, {"--recipes", o.recipes}};
   for (const RunGroup& run : runs) outputs.push_back({"--out", run.recording});
   guard_outputs(inputs, outputs, true);
 }
@@ -195,8 +193,9 @@ void sweep(const SweepOptions& o) {
   const SweepResult result{base.name, steps, o.seeds, axes, points};
   print_out("{}", printable_lines(sweep_report(result)));
   print_out("recordings  {} to {}\n", printable(runs.front().recording), printable(runs.back().recording));
-  write_output(o.table, sweep_csv(result));
-  write_output(o.page, sweep_page(result));
+  write_result(o.table, sweep_csv(result));
+  write_result(o.page, sweep_page(result));
+  write_result(o.recipes, sweep_recipes(result, runs));
   if (all) return;
   print_out("Stopped by {}. The same command with --continue trains what is missing.\n", signal_text(stop_signal()));
   throw ExitStatus{128 + stop_signal()};
@@ -232,6 +231,9 @@ void add_sweep_command(CLI::App& app) {
   command.option("--table", options->table, "Table to write, .csv: a row for each point of the grid");
   command.option("--page", options->page,
                  "Page to write, .html: the table and a picture of losses, seeds and intervals");
+  command.option("--recipes", options->recipes,
+                 "File to write, .json: the number formats of each point as configs of torchao and TransformerEngine, "
+                 "with the gap, steps and seeds that speak for them");
   const Option overwrite = command.option("--overwrite", run.overwrite, "Replace existing recordings");
   command.option("--continue", run.continues, "Keep the runs that have ended, and train the others")
       .excludes(overwrite);

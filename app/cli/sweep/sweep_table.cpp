@@ -8,6 +8,8 @@
 
 #include "core/files/text/value_table.h"
 #include "core/files/text/words.h"
+#include "core/findings/comparison/training_recipe.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "core/training/engine/outcomes.h"
 
 namespace moescope {
@@ -25,6 +27,13 @@ std::string allowance(const SweepResult& result) {
       " These intervals are wider than that of a single comparison, as {} settings are compared with one (Bonferroni): "
       "about 1 of 20 sweeps in which no setting has an effect reports a difference.",
       compared);
+}
+
+// Returns what the interval of a gap says.
+VerdictWord word_of(const SeedMean& gap) {
+  if (std::isnan(gap.half_width)) return VerdictWord::not_judged;
+  if (gap.mean > gap.half_width) return VerdictWord::worse;
+  return gap.mean < -gap.half_width ? VerdictWord::better : VerdictWord::not_told_apart;
 }
 
 }  // namespace
@@ -93,6 +102,24 @@ std::string sweep_csv(const SweepResult& result) {
     csv += '\n';
   }
   return csv;
+}
+
+std::string sweep_recipes(const SweepResult& result, std::span<const RunGroup> runs) {
+  nlohmann::json recipes = nlohmann::json::array();
+  for (std::size_t i = 0; i < result.points.size(); ++i) {
+    const SweepPoint& point = result.points[i];
+    nlohmann::json& recipe = recipes.emplace_back(training_recipe(runs[i].runs.front()));
+    for (std::size_t axis = 0; axis < result.axes.size(); ++axis)
+      recipe["settings"][result.axes[axis].field->key] = point.values[axis];
+    recipe["evidence"] = {{"loss", point.by_validation ? "val_loss" : "ce_loss"},
+                          {"gap_to_first", point.gap.mean},
+                          {"interval", point.gap.half_width},
+                          {"steps", result.steps},
+                          {"seeds", point.ended},
+                          {"lost", point.lost}};
+    if (i > 0) recipe["evidence"]["verdict"] = to_text(word_of(point.gap));
+  }
+  return nlohmann::json{{"baseline", "the first recipe"}, {"recipes", std::move(recipes)}}.dump(2) + '\n';
 }
 
 }  // namespace moescope

@@ -38,6 +38,10 @@ std::string sweep_csv(const SweepResult& result);     // RFC 4180; cells of unkn
 // Returns a self-contained HTML page: the table, and each point's loss with its seeds and interval on one axis.
 std::string sweep_page(const SweepResult& result);
 
+// Returns a JSON text with the training recipe (core/findings/comparison/training_recipe.h) of each point and the gap
+// to the first point. `runs`: of the sweep.
+std::string sweep_recipes(const SweepResult& result, std::span<const RunGroup> runs);
+
 // Returns the sentences below the table: over which steps and seeds the figures are taken, what the intervals mean.
 std::string sweep_notes(const SweepResult& result);
 
