@@ -66,11 +66,6 @@ inline bool is_figure(const TagMatch& match) {
   return match.rule->means == TagMeaning::router_figure || match.rule->means == TagMeaning::step_figure;
 }
 
-// True for a figure of the routers over all layers.
-inline bool is_of_all_layers(const TagMatch& match) {
-  return match.rule->means == TagMeaning::router_figure && match.layer < 0;
-}
-
 class TagMap {
  public:
   static const TagMap& built_in();  // the files of names of all programs, then the names that many of them use

@@ -1,5 +1,4 @@
-// Curves over a number, or grouped bars over whole numbers. One place can be marked; a click or the arrow keys move the
-// mark.
+// Curves over a number. One place can be marked; the arrow keys move the mark and read the curves there.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,6 @@ class CurvePlot : public PlotFrame {
 
   using PlotFrame::PlotFrame;
   void setCurves(std::vector<Curve> curves);
-  void setBars(bool bars) { bars_ = bars; }
   void setXAxis(const QString& caption, double low, double high) {
     x_caption_ = caption;
     low_ = low;
@@ -29,12 +27,8 @@ class CurvePlot : public PlotFrame {
   }
   void setValueCaption(const QString& caption) { value_caption_ = caption; }  // shares, shown in percent
   void setMark(double x) { mark_ = x; }                                       // NaN: none
-  void setMarkStep(double step) { mark_step_ = step; }                        // step of the arrow keys
   std::function<QStringList(double x)> describe;
   double xAt(QPoint position) const { return std::clamp(xAxis().fromPixel(position.x()), low_, high_); }
-
- signals:
-  void xChosen(double x);
 
  protected:
   QMargins margins() const override;
@@ -43,24 +37,19 @@ class CurvePlot : public PlotFrame {
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;
-  void mouseMoveEvent(QMouseEvent* event) override;
-  void mousePressEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
   Axis xAxis() const { return axisAcross(low_, high_); }
   Axis valueAxis() const { return axisUp(0, top_); }
-  void paintCurves(QPainter& painter) const;
-  void paintBars(QPainter& painter) const;
   QStringList legendLabels() const;
   bool isLow() const;
   QString shownCaption() const;                    // caption; empty in a low plot
   void paintCurveLegend(QPainter& painter) const;  // paints the legend above the plot
 
   std::vector<Curve> curves_;
-  bool bars_ = false;
   QString x_caption_, value_caption_;
-  double low_ = 0, high_ = 1, top_ = 1, mark_ = kNoValue, mark_step_ = 1;
+  double low_ = 0, high_ = 1, top_ = 1, mark_ = kNoValue;
 };
 
 }  // namespace moescope
