@@ -197,9 +197,6 @@ class Costs {
 std::span<const PublishedRun> published_b200_runs() {
   return kB200Runs;
 }
-std::span<const PublishedRun> published_h100_runs() {
-  return kH100Runs;
-}
 
 StepConfig published_b200_config(bool mxfp8, AllToAll kind) {
   StepConfig config;

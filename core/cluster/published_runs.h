@@ -23,7 +23,6 @@ struct PublishedRun {
   const char* source;
 };
 std::span<const PublishedRun> published_b200_runs();  // 651, 859, 918
-std::span<const PublishedRun> published_h100_runs();  // 346, 579; not used by the fit
 
 StepConfig published_b200_config(bool mxfp8, AllToAll kind);  // 671B, 256 GPUs, forced routing, EP 32
 StepConfig published_h100_config(AllToAll kind);              // 671B, 512 GPUs, forced routing, EP 32

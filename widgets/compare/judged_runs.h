@@ -54,8 +54,7 @@ class JudgedRuns : public QObject {
   void setRoom(bool room) {
     if (std::exchange(room_, room) != room) emit changed();
   }
-  // True if the open runs can start again with forced balance.
-  bool canForce() const { return can_force_; }
+  // Whether the open runs can start again with forced balance.
   void setCanForce(bool can_force) {
     if (std::exchange(can_force_, can_force) != can_force) emit changed();
   }

@@ -10,17 +10,11 @@
 namespace moescope {
 
 ValueTile::ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent)
-    : QAbstractButton(parent), names_(name), value_(std::move(value)) {
+    : QAbstractButton(parent), value_(std::move(value)) {
   setText(name);
   setAccessibleName(name);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   connect(selection, &Selection::changed, this, qOverload<>(&QWidget::update));
-}
-
-void ValueTile::setShortName(const QString& name) {
-  if (name.isEmpty()) return;
-  names_ = {text(), name};
-  updateGeometry();
 }
 
 void ValueTile::setPlace(std::function<QStringList()> place) {
@@ -31,10 +25,6 @@ void ValueTile::setPlace(std::function<QStringList()> place) {
 QSize ValueTile::sizeHint() const {
   const int lines = captionMetrics().height() * (place_ ? 2 : 1) + fontMetrics().height();
   return {captionMetrics().horizontalAdvance(text()) + 2 * kSpace8, lines + kSpace8};
-}
-
-QSize ValueTile::minimumSizeHint() const {
-  return {captionMetrics().horizontalAdvance(names_.back()) + 2 * kSpace8, sizeHint().height()};
 }
 
 QFontMetrics ValueTile::captionMetrics() const {
@@ -56,7 +46,7 @@ void ValueTile::paintEvent(QPaintEvent*) {
     y += painter.fontMetrics().height();
   };
   if (isChecked()) drawRounded(painter, rect(), kRadiusControl, QColor(c.accent_soft), Qt::transparent);
-  line(caption, c.ink2, fittingText(names_, small, room));
+  line(caption, c.ink2, fittingText({text()}, small, room));
   const QString value = value_();
   line(figure, c.ink, fittingText({value, value.section(QStringLiteral(", "), -1)}, large, room));
   const QStringList place = place_ ? place_() : QStringList();

@@ -16,12 +16,11 @@ class ValueTile : public QAbstractButton {
 
  public:
   ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
-  std::function<FigureTarget()> figure;    // figure of the number, for the explain card; empty: not a single figure
-  void setShortName(const QString& name);  // shown if the name does not fit
+  std::function<FigureTarget()> figure;  // figure of the number, for the explain card; empty: not a single figure
   // The place of the number, from long to short: {"layer 37", "L37"}.
   void setPlace(std::function<QStringList()> place);
   QSize sizeHint() const override;
-  QSize minimumSizeHint() const override;
+  QSize minimumSizeHint() const override { return sizeHint(); }
 
  protected:
   void paintEvent(QPaintEvent*) override;
@@ -29,7 +28,6 @@ class ValueTile : public QAbstractButton {
  private:
   QFontMetrics captionMetrics() const;
 
-  QStringList names_;  // long to short
   std::function<QString()> value_;
   std::function<QStringList()> place_;  // place of the number; empty: not shown
 };
