@@ -259,7 +259,7 @@ LossGapPanel::LossGapPanel(Selection* selection, JudgedRuns* judged, QWidget* pa
   plot_->refill = [this] { refill(); };
   connect(judged_, &JudgedRuns::changed, plot_, &PlotFrame::markDirty);
   shown_ = makeChoice({"minus A", "every step"}, "Steps shown",
-                      "The smoothed gap alone, or the gap of every step behind it");
+                      "The smoothed gap, or the gap of every step, too");
   connect(shown_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();

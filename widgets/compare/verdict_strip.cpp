@@ -148,8 +148,8 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
               QString("One more noise twin: verdict on %1").arg(runs)};
     }
     case Settlement::How::forced_balance:
-      return {QString("Chance by routing hides %1: forced balance removes it").arg(runsOf(found)),
-              QString("Chance by routing hides %1").arg(runsOf(found))};
+      return {QString("Chance by routing exceeds the gap of %1; forced balance removes it").arg(runsOf(found)),
+              QString("Chance by routing exceeds the gap of %1").arg(runsOf(found))};
     case Settlement::How::more_steps:
       break;
   }

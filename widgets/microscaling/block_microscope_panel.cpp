@@ -62,7 +62,7 @@ void BlockMicroscopePanel::makeControls() {
   presets_ = new FlatCombo(this);
   presets_->setAccessibleName("Example block");
   presets_->setPlaceholderText("Examples");
-  presets_->setToolTip("Blocks worth looking at");
+  presets_->setToolTip("Example blocks");
   for (const BlockPreset& preset : blockPresets()) {
     presets_->addItem(preset.name);
     presets_->setItemData(presets_->count() - 1, preset.lesson, Qt::ToolTipRole);
