@@ -97,7 +97,9 @@ void RouterWorkspace::setDefaultSizes() {
   resizeDocks({load_, findings_}, {width() - right, right}, Qt::Horizontal);
   resizeDocks({load_, load_over_time_}, {height() * 2 / 3, height() / 3}, Qt::Vertical);
   QDockWidget* lowest = card_->isVisibleTo(this) ? card_ : confidence_;
-  resizeDocks({findings_, balance_, lowest}, {height() * 2 / 5, height() * 3 / 10, height() * 3 / 10}, Qt::Vertical);
+  // At 1280 x 800 this leaves room for the curves of the balance.
+  resizeDocks({findings_, balance_, lowest}, {height() * 38 / 100, height() * 34 / 100, height() * 28 / 100},
+              Qt::Vertical);
 }
 
 }  // namespace moescope
