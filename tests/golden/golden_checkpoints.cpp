@@ -210,15 +210,6 @@ PieceFigures figures_of(CheckpointModel& model, const std::vector<TextPiece>& pi
   return figures;
 }
 
-double bits_of_plan(const std::vector<WeightGroup>& groups) {
-  double bits = 0, weights = 0;
-  for (const WeightGroup& group : groups) {
-    bits += group.weights * bits_of(group.format);
-    weights += group.weights;
-  }
-  return bits / weights;
-}
-
 // Compares a format plan of the attention of every layer with the best of all assignments of three formats: of those
 // within the budget, the one with the smallest divergence. Only for models that have several texts.
 void check_plan(CheckpointModel& model, const std::map<std::string, std::pair<Texts, Everything>>& passes) {
@@ -243,7 +234,7 @@ void check_plan(CheckpointModel& model, const std::map<std::string, std::pair<Te
       group->format = request.formats[static_cast<std::size_t>(digits % 3)];
       digits /= 3;
     }
-    if (bits_of_plan(groups) > request.bits) continue;
+    if (bits_per_weight(groups) > request.bits) continue;
     const double divergence = figure_of_pieces(figures_of(model, pieces, groups, ranks).divergence).mean;
     if (divergence < smallest) best = groups;
     smallest = std::min(smallest, divergence);

@@ -76,12 +76,6 @@ void round_group(CheckpointModel& model, const WeightGroup& group, Recipe format
     model.set_rounding(group.layer, group.gemm_class, rounding);
 }
 
-double total_weights(const std::vector<WeightGroup>& groups) {
-  double weights = 0;
-  for (const WeightGroup& group : groups) weights += group.weights;
-  return weights;
-}
-
 bool keeps(const PlanRequest& request, const WeightGroup& group) {
   return std::ranges::find(request.kept_classes, group.gemm_class) != request.kept_classes.end();
 }
@@ -114,12 +108,9 @@ class FormatSearch {
 
   FormatPlan run() {
     std::optional<FormatPlan> plan = search();
-    if (plan && judge(*plan)) {
-      model_.round_nothing();
-      return std::move(*plan);
-    }
+    if (!plan || !judge(*plan)) plan = FormatPlan();
     model_.round_nothing();
-    return {};
+    return std::move(*plan);
   }
 
  private:
@@ -132,19 +123,14 @@ class FormatSearch {
 
   Recipe format(std::size_t number) const { return request_.formats[number]; }
 
-  double bits_of_choice(const Choice& choice) const {
-    double bits = 0;
-    for (std::size_t g = 0; g < groups_.size(); ++g) bits += groups_[g].weights * bits_of(format(choice[g]));
-    return bits;
-  }
-
   bool go_on() {
     ++done_;
     return progress_(done_, std::max(done_, expected_));
   }
 
   void apply(const Choice& choice) {
-    for (std::size_t g = 0; g < groups_.size(); ++g) round_group(model_, groups_[g], format(choice[g]));
+    for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g].format = format(choice[g]);
+    round_weights(model_, groups_);
   }
 
   Predictions exact(const TextPiece& piece) {
@@ -197,7 +183,9 @@ class FormatSearch {
 
   Choice choose(const Changes& changes) const {
     Choice choice = smallest_;
-    double bits_left = request_.bits * total_weights(groups_) * (1 + 1e-12) - bits_of_choice(choice);
+    double bits_left = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      bits_left += groups_[g].weights * (request_.bits * (1 + 1e-12) - bits_of(format(choice[g])));
     std::vector<std::vector<double>> costs(groups_.size(), std::vector<double>(request_.formats.size()));
     for (std::size_t g = 0; g < groups_.size(); ++g)
       for (std::size_t f = smallest_[g]; f < request_.formats.size(); ++f)
@@ -267,9 +255,9 @@ class FormatSearch {
   // Measures the chosen plan, and each format in all groups, on the pieces that had no part in the choice.
   bool judge(FormatPlan& plan) {
     expected_ = done_ + static_cast<int>(judging_.size() * (1 + request_.formats.size()));
+    apply(choice_);
     plan.groups = groups_;
-    for (std::size_t g = 0; g < groups_.size(); ++g) plan.groups[g].format = format(choice_[g]);
-    plan.bits = bits_of_choice(choice_) / total_weights(groups_);
+    plan.bits = bits_per_weight(groups_);
     plan.pieces = static_cast<int>(judging_.size());
     for (const std::vector<bool>& used : used_) plan.unused_experts += std::ranges::count(used, false);
     const auto effect = [&](const char* name, const Choice& choice, PublishedFit& fit) {
@@ -309,16 +297,23 @@ double bits_of(Recipe format) {
   return bits_per_value(recipe_format(format, Direction::forward, OperandRole::w));
 }
 
+double bits_per_weight(const std::vector<WeightGroup>& groups) {
+  double bits = 0, weights = 0;
+  for (const WeightGroup& group : groups) {
+    bits += group.weights * bits_of(group.format);
+    weights += group.weights;
+  }
+  return bits / weights;
+}
+
 void require_plan(const CheckpointModel& model, const PlanRequest& request) {
-  const std::vector<WeightGroup> groups = groups_of(model);
-  const Recipe smallest = request.formats.front(), largest = request.formats.back();
-  double bits = 0;
-  for (const WeightGroup& group : groups) bits += group.weights * bits_of(keeps(request, group) ? largest : smallest);
-  bits /= total_weights(groups);
-  if (bits <= request.bits) return;
+  std::vector<WeightGroup> groups = groups_of(model);
+  for (WeightGroup& group : groups)
+    group.format = keeps(request, group) ? request.formats.back() : request.formats.front();
+  if (bits_per_weight(groups) <= request.bits) return;
   const std::string classes = joined(request.kept_classes, ", ", gemm_class_name);
   throw std::runtime_error(formatted("%g bits per weight are too few: the smallest plan has %.4g, %s in all weights%s",
-                                     request.bits, bits, recipe_info(smallest).name,
+                                     request.bits, bits_per_weight(groups), recipe_info(request.formats.front()).name,
                                      (classes.empty() ? "" : " except " + classes).c_str()));
 }
 

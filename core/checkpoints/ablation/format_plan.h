@@ -60,6 +60,7 @@ FormatPlan plan_formats(CheckpointModel& model, const std::vector<LabelledText>&
 void require_plan(const CheckpointModel& model, const PlanRequest& request);
 
 double bits_of(Recipe format);  // per weight, with the scales of blocks
+double bits_per_weight(const std::vector<WeightGroup>& groups);
 
 // Rounds the weights as the plan says, until round_nothing() is called.
 void round_weights(CheckpointModel& model, const std::vector<WeightGroup>& groups);

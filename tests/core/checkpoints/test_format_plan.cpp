@@ -47,15 +47,6 @@ PieceFigures figures_of(CheckpointModel& model, const std::vector<WeightGroup>& 
   return figures;
 }
 
-double bits_of_groups(const std::vector<WeightGroup>& groups) {
-  double bits = 0, weights = 0;
-  for (const WeightGroup& group : groups) {
-    bits += group.weights * bits_of(group.format);
-    weights += group.weights;
-  }
-  return bits / weights;
-}
-
 TEST(FormatPlan, an_experts_rounding_changes_its_tokens_alone) {
   const SmallCheckpoint folder("one_expert");
   CheckpointModel model(folder.path());
@@ -84,7 +75,7 @@ TEST(FormatPlan, stays_within_the_budget_and_leaves_nothing_rounded) {
     const FormatPlan plan = plan_of(model, {.bits = bits});
     ASSERT_EQ(plan.groups.size(), SmallCheckpoint::kLayers * (2 + SmallCheckpoint::kExperts) + 1);
     EXPECT_LE(plan.bits, bits * (1 + 1e-9));
-    EXPECT_NEAR(plan.bits, bits_of_groups(plan.groups), 1e-9);
+    EXPECT_NEAR(plan.bits, bits_per_weight(plan.groups), 1e-9);
     EXPECT_EQ(plan.pieces, 4);
     EXPECT_EQ(plan.uniform.size(), 4u);
     EXPECT_LE(plan.ranking_divergence.mean, 1.05 * divergence) << "more bits cost nothing";
@@ -117,7 +108,7 @@ TEST(FormatPlan, is_as_good_as_the_best_of_all_assignments) {
     for (unsigned choice = 0; choice < 256; ++choice) {
       for (std::size_t e = 0; e < experts.size(); ++e)
         experts[e]->format = choice >> e & 1 ? Recipe::mxfp8_rceil : Recipe::mxfp4;
-      if (bits_of_groups(groups) > bits) continue;
+      if (bits_per_weight(groups) > bits) continue;
       const double divergence = figure_of_pieces(figures_of(model, groups, ranks).divergence).mean;
       if (divergence < smallest) best = groups;
       smallest = std::min(smallest, divergence);
