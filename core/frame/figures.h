@@ -135,6 +135,11 @@ inline constexpr FigurePlot kPredictedPlot = {
     .high = 1, .references = {{{"K / E", [](const RunInfo& info) {
                                   return info.n_experts > 0 ? 1.0 * info.top_k / info.n_experts : NAN;
                                 }}}}};
+inline constexpr FigurePlot kRanksPlot = {
+    .low = 1,
+    .high = 1,
+    .references = {{{"standard: K", [](const RunInfo& info) { return info.top_k > 0 ? double(info.top_k) : NAN; }}}}};
+inline constexpr FigurePlot kFullestRankPlot = {.low = 1, .high = 1, .worst = Worst::largest};
 
 inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
     {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats/token"},

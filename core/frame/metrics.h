@@ -62,7 +62,7 @@ inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
       "token copies, one per destination rank / T, mean over layers; own rank counted",
       "Well below min(K, R): the experts of a token share ranks, and DeepEP merges their copies.",
       "Near min(K, R): every chosen expert is on another rank, and no copies can be merged.",
-      "DeepEP layout (is_token_in_rank)", Provenance::counted}},
+      "DeepEP layout (is_token_in_rank)", Provenance::counted, "Ranks", kRanksPlot}},
     {Metric::nodes_per_token,
      {"nodes_per_token", "Nodes per token", "nodes",
       "token copies, one per destination node / T, mean over layers; own node counted",
@@ -75,7 +75,7 @@ inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
       "Near 1: all ranks compute the same amount.",
       "1.5: all other ranks wait for a rank that computes 1.5 times the mean. Another placement may help where the "
       "load of the experts is uneven but stable.",
-      "overload factor of Megatron-LM, pull request 4110", Provenance::counted}},
+      "overload factor of Megatron-LM, pull request 4110", Provenance::counted, "Fullest rank", kFullestRankPlot}},
     {Metric::rounding_flip_rate,
      {"rounding_flip_rate", "Routing flips by rounding", "share",
       "#{tokens whose set of K experts differs from an FP32 pass's with the same weights} / T, mean over layers",

@@ -18,7 +18,6 @@
 #include "tests/support/told_numbers.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
-#include "widgets/all_to_all/fullest_rank_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/router/balance_panel.h"
@@ -325,24 +324,6 @@ class AnswersTest : public QObject {
     }
   }
 
-  void fullestRank() {
-    for (const char* figure : {"max \u00f7 mean", "ranks per token"})
-      checkRuns<FullestRankPanel>(
-          [this, figure](const Rows& rows, const std::vector<Told>&) {
-            qsizetype row = rows.size() - 1;  // the newest row at or before the cursor
-            while (row > 0 && rows.at(row, 0) > static_cast<double>(selection_->step())) --row;
-            if (QString::fromUtf8(figure).startsWith("max"))
-              return std::vector<double>{static_cast<double>(selection_->layer()), rows.at(row, 2)};
-            return std::vector<double>{rows.at(row, 3), static_cast<double>(selection_->history()->info().ranks),
-                                       rows.at(row, 4)};
-          },
-          [figure](Selection* selection) {
-            auto panel = std::make_unique<Answering<FullestRankPanel>>(selection);
-            choose(panel.get(), "Figure", QString::fromUtf8(figure));
-            return panel;
-          });
-  }
-
   void expertPlacement() {
     checkRuns<ExpertPlacementPanel>([this](const Rows& rows, const std::vector<Told>& told) {
       std::map<double, double> load;
@@ -526,7 +507,6 @@ class AnswersTest : public QObject {
     panels.push_back(std::make_unique<RouterConfidenceAndLossesPanel>(&selection));
     static_cast<RouterConfidenceAndLossesPanel&>(*panels.back()).showView(1);
     panels.push_back(std::make_unique<AllToAllPanel>(&selection));
-    panels.push_back(std::make_unique<FullestRankPanel>(&selection));
     panels.push_back(std::make_unique<ExpertPlacementPanel>(&selection));
     panels.push_back(std::make_unique<QuantizationErrorPanel>(&selection));
     panels.push_back(std::make_unique<CoactivationPanel>(&selection));

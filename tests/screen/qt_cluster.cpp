@@ -13,7 +13,6 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/all_to_all/fullest_rank_panel.h"
 #include "widgets/all_to_all/rank_matrix.h"
 #include "widgets/all_to_all/saving_view.h"
 #include "widgets/cluster/deepep_gain_panel.h"
@@ -73,8 +72,6 @@ class ClusterPanelsTest : public QObject {
     QCOMPARE(kind(&layers), QStringLiteral("measured elsewhere"));
     AllToAllPanel bytes(selection_.get());
     QCOMPARE(kind(&bytes), QStringLiteral("counted"));
-    FullestRankPanel fullest(selection_.get());
-    QCOMPARE(kind(&fullest), QStringLiteral("counted"));
     TimeOfAStepPanel step(selection_.get());
     QCOMPARE(kind(&step), QStringLiteral("modelled"));
     std::set<QString> names;
@@ -387,7 +384,6 @@ class ClusterPanelsTest : public QObject {
     panels.push_back(std::make_unique<ThisImbalancePanel>(selection_.get()));
     panels.push_back(std::make_unique<DeepEPGainPanel>(selection_.get()));
     panels.push_back(std::make_unique<AllToAllPanel>(selection_.get()));
-    panels.push_back(std::make_unique<FullestRankPanel>(selection_.get()));
     for (const auto& panel : panels) {
       show(panel.get(), {640, 360});
       QVERIFY(panel->explain().size() > 200);

@@ -43,10 +43,14 @@ std::array<float, 5> spreadOf(const std::vector<std::uint32_t>& counts) {
 }  // namespace
 
 BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
-    : FiguresPanel(
-          selection, "Balance",
-          {{Metric::max_vio_window, Metric::max_vio}, {Metric::cv}, {Metric::entropy_norm}, {Metric::dead_fraction}},
-          parent) {
+    : FiguresPanel(selection, "Balance",
+                   {{Metric::max_vio_window, Metric::max_vio},
+                    {Metric::cv},
+                    {Metric::entropy_norm},
+                    {Metric::dead_fraction},
+                    {Metric::rank_overload},
+                    {Metric::ranks_per_token, Metric::nodes_per_token}},
+                   parent) {
   view_ = makeChoice({"over time", "all layers", "by layer", "within layers", "capacity"}, "View",
                      "Figures over steps; MaxVio of the median, 90 % and worst layer over steps; MaxVio of every layer "
                      "over steps; the spread of the experts' load within each layer at one step; or the cost of a "
