@@ -152,9 +152,9 @@ void CompareActions::fillMenu(QMenu* menu) {
   QMenu* formats = menu->addMenu("Experts in another number &format");
   formats->setEnabled(room);
   formats->setToolTipsVisible(true);
-  const ConfigField& field = Setting(&PrecisionConfig::experts).field();
-  for (const std::string& choice : field.choices)
-    if (choice != to_string(field.get(session_->config())))
+  const Setting recipe(&PrecisionConfig::experts);
+  for (const std::string& choice : recipe.field().choices)
+    if (choice != to_string(recipe.field().get(session_->config())))
       formats
           ->addAction(valueWords(QString::fromStdString(choice)), this,
                       [this, choice] { addTwinWith(&PrecisionConfig::experts, choice); })

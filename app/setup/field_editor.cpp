@@ -65,11 +65,11 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
     return only_with(&OptimizerConfig::master_format, "bf16");
   const BalanceRule rule = config.router.balance_rule;
   const auto unless = [&](bool used, const char* rules) {
-    const ConfigField& of_rule = Setting(&RouterConfig::balance_rule).field();
+    const Setting rule_setting(&RouterConfig::balance_rule);
     return used ? QString()
                 : QString("<p>Not used by the bias rule %1: only with %2 = %3.</p>")
-                      .arg(QString::fromStdString(to_string(of_rule.get(config))), QString::fromStdString(of_rule.key),
-                           rules);
+                      .arg(QString::fromStdString(to_string(rule_setting.field().get(config))),
+                           QString::fromStdString(rule_setting.field().key), rules);
   };
   if (setting == &RouterConfig::bias_update_rate || setting == &RouterConfig::bias_centring)
     return unless(!by_quantiles(rule), "sign, proportional or smebu");

@@ -195,8 +195,7 @@ void check_groups(const RunConfig& c, Rules& found) {
 void check_quantiles(const RunConfig& c, Rules& found) {
   const RouterConfig& r = c.router;
   if (!by_quantiles(r.balance_rule)) return;
-  const ConfigField& field = Setting(&RouterConfig::balance_rule).field();
-  const std::string rule = "balance_rule is " + to_string(field.get(c));
+  const std::string rule = "balance_rule is " + to_string(Setting(&RouterConfig::balance_rule).field().get(c));
   if (r.balance_rule != BalanceRule::quantile_microbatch && r.score_func != ScoreFunc::sigmoid)
     found.push_back({{&RouterConfig::balance_rule, &RouterConfig::score_func},
                      rule + ", whose histogram needs independent scores from 0 to 1: choose "

@@ -72,7 +72,7 @@ const std::string& meta(const SafetensorsFile& file, const std::string& key) {
 }
 
 std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
-  const std::string& text = meta(file, key);
+  const std::string text = meta(file, key);
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
@@ -82,7 +82,7 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
 
 // Throws std::runtime_error if the version or the checksum is wrong.
 void check_file(const SafetensorsFile& file) {
-  const std::string& version = meta(file, kVersionKey);
+  const std::string version = meta(file, kVersionKey);
   if (version != kVersion)
     refuse(file.path(), "checkpoint of version \"" + version + "\"; this program reads version " + kVersion);
   require_checksum(file.path());
@@ -296,7 +296,7 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
   Learner<float>& learner = state->learner;
   for (const SavedArena& saved : kArenas)
     for (const ParameterTensor& tensor : learner.parameters.tensors()) {
-      const TensorView& view = checked_tensor(file, saved.prefix + tensor.name, DType::f32, tensor.shape);
+      const TensorView view = checked_tensor(file, saved.prefix + tensor.name, DType::f32, tensor.shape);
       learner.parameters.scatter(tensor, raw_values<float>(view), learner.parameters.*saved.arena);
     }
   for (std::size_t i = 0; i < state->windows.size(); ++i) {

@@ -207,7 +207,9 @@ class CandidatesTest : public QObject {
     for (std::size_t i = 0; i < expected.size(); ++i) {  // the table is updated a moment later
       QTRY_COMPARE(dock->outcomes()[i].name, expected[i].name);
       QCOMPARE(dock->outcomes()[i].group, expected[i].group);
-      if (i > 0) QTRY_COMPARE(dock->outcomes()[i].conclusion.gap, expected[i].conclusion.gap);
+      // As text, because a gap that is not known yet is NaN, for which QTRY_COMPARE would wait until its time is over.
+      if (i > 0)
+        QTRY_COMPARE(std::to_string(dock->outcomes()[i].conclusion.gap), std::to_string(expected[i].conclusion.gap));
       QTRY_COMPARE(verdict_words(dock->outcomes()[i]), verdict_words(expected[i]));
       if (i > 0 && !expected[i].noise_twin) QCOMPARE(dock->outcomes()[i].conclusion.candidates, 4);
     }

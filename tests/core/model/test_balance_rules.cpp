@@ -141,7 +141,8 @@ TEST(MovingQuantile, LooksBackOnly) {
   for (std::size_t i = 30 * 8; i < 50 * 8; ++i) scores[i] = 0;
   level_sequences<float>(c, part, {scores.data(), 100, 8}, {}, after);
   for (std::size_t i = 0; i < before.size(); ++i) {
-    if (i < 30 * 8 || i >= 50 * 8) ASSERT_EQ(before[i], after[i]) << i;
+    if (i >= 30 * 8 && i < 50 * 8) continue;
+    ASSERT_EQ(before[i], after[i]) << i;
   }
   EXPECT_NE(before[40 * 8], after[40 * 8]);
 }
