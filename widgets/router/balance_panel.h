@@ -1,8 +1,8 @@
 // Balance of the load. Over time: MaxVio of the batch and of the window with the value of chance, variation, entropy,
-// unused experts, what the fullest rank receives, and to how many ranks and nodes a token is sent. All layers: MaxVio of
-// the median, 90 % and worst layer over steps. By layer: MaxVio of every layer over steps. Within layers: the
-// distribution of the experts' load within each layer at one step. Capacity: copies that a router with a capacity factor
-// would drop, rows that would fill its experts, and rows of zeros of padding.
+// unused experts, what the fullest rank receives, and to how many ranks and nodes a token is sent. All layers: MaxVio
+// of the median, 90 % and worst layer over steps. By layer: MaxVio of every layer over steps. Within layers: the
+// distribution of the experts' load within each layer at one step. Capacity: copies that a router with a capacity
+// factor would drop, rows that would fill its experts, and rows of zeros of padding.
 #pragma once
 
 #include <QStackedWidget>
