@@ -136,8 +136,8 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
       return undetectedForms();
     case Settlement::How::first_twin:
       if (!judged_->live())
-        return {"How large a gap chance causes is not known: another log with the settings of A would show it",
-                "Another log with the settings of A would show what chance causes", "Noise is not known"};
+        return {"The loss gap has no interval without another log with the settings of A",
+                "No interval of the loss gap"};
       return {"A noise twin of A would show how large a gap chance causes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
       const QString runs = runsOf(found), interval = QString::number(found.half, 'g', 2);
