@@ -86,6 +86,16 @@ constexpr int kPatienceMs = 1000;  // longest wait for another program that is w
 
 }  // namespace
 
+std::optional<Marker> checkpoint_before(const History& history, std::int64_t step) {
+  std::optional<Marker> newest;
+  for (const Marker& marker : history.markers()) {
+    const bool is_checkpoint =
+        marker.kind == "event" && (marker.text.starts_with(kCheckpointSaved) || marker.text == "checkpoint kept");
+    if (is_checkpoint && marker.step < step && (!newest || marker.step >= newest->step)) newest = marker;
+  }
+  return newest;
+}
+
 std::string note_at(const History& history, std::int64_t step) {
   for (const Marker& marker : history.markers())
     if (marker.kind == kNoteKind && marker.step == step) return marker.text;

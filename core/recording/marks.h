@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,11 @@ struct Mark {
 
 // Returns the marks in the order of their steps, without data of the run (is_data_marker()), which belong to no step.
 std::vector<Mark> marks_of(const History& history);
+
+// Beginning of the text of an event by which a trainer saved a checkpoint; the marker's step is that of the checkpoint.
+inline constexpr const char* kCheckpointSaved = "checkpoint saved";
+// Returns the marker of the newest checkpoint that was saved or kept before `step`; nullopt if none is known.
+std::optional<Marker> checkpoint_before(const History& history, std::int64_t step);
 
 std::string note_at(const History& history, std::int64_t step);  // empty if the step has no note
 

@@ -33,7 +33,8 @@ struct LogReader::State {
   enum class Form { unknown, json, text } form = Form::unknown;
   std::int64_t lines = 0, lines_of_text = 0;  // all lines; lines of printed text that have figures of a step
   std::int64_t last_bad_line = 0;
-  std::string object;  // lines of an indented object
+  std::string object;           // lines of an indented object
+  std::string last_checkpoint;  // its name, or the number of lines with figures before it
   std::size_t object_lines = 0;
 
   BadLines& bad() { return runs.context().bad; }
@@ -91,6 +92,13 @@ void LogReader::State::read_text(std::string_view line) {
                                       record.place = lines;
                                       read([&] { runs.take(record); });
                                     }});
+  const auto saved = form == Form::text ? saved_checkpoint(line) : std::nullopt;
+  if (!saved || runs.runs().empty()) return;
+  // Every rank, and the begin and the end of saving, may have a line.
+  const std::string checkpoint = saved->name.empty() ? std::to_string(lines_of_text) : saved->name;
+  if (std::exchange(last_checkpoint, checkpoint) == checkpoint) return;
+  // The steps of numbered dicts are not those that the trainer counts.
+  runs.runs().back().add_checkpoint(saved->name, text.is_numbered() ? std::nullopt : saved->step);
 }
 
 // Joins the lines of an indented object, which begins with a line "{" and ends with a line "}". Returns the whole

@@ -505,6 +505,26 @@ bool TextLogReader::read(std::string_view line, const Takers& take) {
   return found;
 }
 
+std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line) {
+  // Returns the number that follows `words`, and is the end of the line or followed by no letter or point.
+  const auto number_after = [&](std::string_view words) -> std::optional<std::int64_t> {
+    const std::size_t found = line.rfind(words);
+    if (found == std::string_view::npos || line.substr(0, found).ends_with("not ")) return std::nullopt;
+    std::string_view text = trimmed(line.substr(found + words.size()), kBlank);
+    text = text.substr(0, std::ranges::find_if_not(text, is_digit) - text.begin());
+    std::int64_t step = 0;
+    if (std::ssize(text) > kMaxDigitsOfStep || !read_number(text, step)) return std::nullopt;
+    return step;
+  };
+  if (line.size() > kLongestPiece || !has(line, "checkpoint")) return std::nullopt;
+  for (const char* words : {"saving checkpoint at iteration", "saved checkpoint from iteration"})
+    if (const auto step = number_after(words)) return SavedCheckpoint{"iteration " + std::to_string(*step), step};
+  if (has(line, "Saving the checkpoint (or staging")) return SavedCheckpoint{};
+  if (!has(line, "Saving model checkpoint to ")) return std::nullopt;
+  const auto step = number_after("checkpoint-");
+  return SavedCheckpoint{step ? "checkpoint-" + std::to_string(*step) : "", step};
+}
+
 std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags) {
   TextLogReader reader(&tags);
   while (!beginning.empty()) {

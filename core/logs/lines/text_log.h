@@ -78,6 +78,16 @@ class TextLogReader {
   std::string open_step_;       // step of the last line if lines with one value each may follow; else empty
 };
 
+// A line by which a trainer says that it saves a checkpoint:
+//   saving checkpoint at iteration     500 to /kept in torch_dist format        Megatron-LM
+//   Saving the checkpoint (or staging if async is enabled).                     TorchTitan: that of the newest step
+//   Saving model checkpoint to out/checkpoint-500                               transformers
+struct SavedCheckpoint {
+  std::string name;                  // "iteration 500", "checkpoint-500"; empty: none
+  std::optional<std::int64_t> step;  // nullopt: not stated
+};
+std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line);
+
 // Returns the kind of printed log with which a file begins; nullopt if it has neither a line of a known program nor two
 // lines with a step.
 std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags = TagMap::built_in());

@@ -11,6 +11,7 @@
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
 #include "core/logs/run_choice.h"
+#include "core/recording/marks.h"
 
 namespace moescope {
 
@@ -230,7 +231,16 @@ void RunBuilder::note(std::string text, std::int64_t step) {
   }
   remarks_.push_back(text);
   const std::int64_t newest = open_.empty() ? 0 : open_.rbegin()->first;
-  Marker marker{0, step >= 0 ? step : newest, "event", std::move(text)};
+  add_event(std::move(text), step >= 0 ? step : newest);
+}
+
+void RunBuilder::add_checkpoint(const std::string& name, std::optional<std::int64_t> step) {
+  if (newest_ >= 0)
+    add_event(std::string(kCheckpointSaved) + (name.empty() ? "" : ": " + name), step.value_or(newest_));
+}
+
+void RunBuilder::add_event(std::string text, std::int64_t step) {
+  Marker marker{0, step, "event", std::move(text)};
   if (imported_ && !log_->is_collected)
     imported_->add(std::move(marker));
   else

@@ -74,6 +74,9 @@ class RunBuilder {
   void count(const LogRecord& record);  // counts values of which nothing is shown, for the account
   void go_back_to(std::int64_t step);   // to be called if the log says that the training goes on from `step`
   void note(std::string text, std::int64_t step = -1);  // a remark, which becomes a marker of the run; -1: newest step
+  void add_event(std::string text, std::int64_t step);  // a marker of the run
+  // A checkpoint that the trainer saved; `step`: if the log states it, else that of the newest step.
+  void add_checkpoint(const std::string& name, std::optional<std::int64_t> step);
   // Kept values may take kKeptBytes plus kKeptOfRead times the bytes that were read, so that a small file that claims
   // large tensors cannot fill the memory. All values together, also those that are replaced or dropped later, may take
   // kWorkedBytes plus kWorkedOfRead times these bytes, so that reading them takes a limited time.

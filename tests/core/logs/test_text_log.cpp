@@ -16,6 +16,7 @@
 #include "core/logs/lines/text_log.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"
+#include "core/recording/marks.h"
 #include "tests/support/processor_time.h"
 
 namespace moescope {
@@ -514,6 +515,40 @@ TEST(TextLog, AStepBeforeADictAndUnitsBeforeNames) {
   EXPECT_EQ(values(*units.history(), Metric::ce_loss, {1}), std::vector<float>{9.25f});
   EXPECT_EQ(values(*units.history(), Metric::aux_loss, {1}), std::vector<float>{0.25f});
   EXPECT_EQ(values(*units.history(), Metric::grad_norm, {1}), std::vector<float>{1.5f});
+}
+
+TEST(SavedCheckpoints, AreTheLinesOfTheirPrograms) {
+  const auto step_of = [](const char* line) {
+    const auto saved = saved_checkpoint(line);
+    return saved ? saved->step.value_or(-1) : -2;
+  };
+  EXPECT_EQ(step_of("saving checkpoint at iteration     500 to /kept in torch_dist format"), 500);
+  EXPECT_EQ(step_of("  successfully saved checkpoint from iteration     500 to /kept [ t 1/1, p 1/1 ]"), 500);
+  EXPECT_EQ(step_of("[rank0]:[titan] 2026-07-17 12:05:20 - root - INFO - Saving the checkpoint (or staging if async is "
+                    "enabled)."),
+            -1);
+  EXPECT_EQ(step_of("Saving model checkpoint to out/my-checkpoint-kept/checkpoint-1500"), 1500);
+  EXPECT_EQ(step_of("Saving model checkpoint to out/best"), -1);
+  for (const char* other : {"loading checkpoint from /kept at iteration 500", "not saving checkpoint at iteration 500",
+                            "saving checkpoint at iteration of the moon", "a checkpoint of checkpoint-7", "",
+                            "saving checkpoint at iteration 99999999999999999999"})
+    EXPECT_EQ(step_of(other), -2) << other;
+}
+
+TEST(SavedCheckpoints, AreEventsOfTheRun) {
+  const LogReader reader = read_text(
+      "step: 10 loss: 3.5\nsaving checkpoint at iteration 10 to /kept\nsuccessfully saved checkpoint from iteration 10 "
+      "to /kept\nstep: 20 loss: 3\nSaving the checkpoint (or staging if async is enabled).\nstep: 30 loss: 2\n");
+  std::vector<Marker> checkpoints;
+  for (const Marker& marker : reader.history()->markers())
+    if (marker.text.starts_with(kCheckpointSaved)) checkpoints.push_back(marker);
+  ASSERT_EQ(checkpoints.size(), 2u) << "two lines of one checkpoint are one event";
+  EXPECT_EQ(checkpoints[0].step, 10);
+  EXPECT_EQ(checkpoints[0].text, "checkpoint saved: iteration 10");
+  EXPECT_EQ(checkpoints[1].step, 20);
+  EXPECT_EQ(checkpoint_before(*reader.history(), 20)->step, 10);
+  EXPECT_EQ(checkpoint_before(*reader.history(), 21)->step, 20);
+  EXPECT_FALSE(checkpoint_before(*reader.history(), 10));
 }
 
 }  // namespace
