@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/findings/comparison/operand_sqnr.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/metric_text.h"
@@ -173,7 +174,9 @@ Panel::Answer GradientErrorPanel::answer() const {
                       : QString("The gradients equal those of FP32 to the bit"),
              "No error"}};
   const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(largest_error);
-  const QString all = QString("%1 of its norm is rounding error").arg(share);
+  const bool is_ineffective = largest_error > errorOf(kMinGradientSnrDb);
+  const QString all = QString("%1 of its norm is rounding error").arg(share) +
+                      (is_ineffective ? QString(", above 58 %: steps are hardly effective") : QString());
   return {{}, {all + unpinnedError(worst), all, share}};
 }
 
@@ -298,6 +301,9 @@ void GradientErrorPanel::refillLines() {
   std::vector<LineSeries> series;
   for (int run = onTheSameTexts(*selection_) ? 1 : 0; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back(seriesOf(run));
+  std::vector<ReferenceLine> references;
+  if (!ofPredictions() && !cosine()) references = {{errorOf(kMinGradientSnrDb), "1/√3: steps hardly effective above"}};
+  lines_->setReferences(std::move(references));
   lines_->setPercent(ofPredictions() ? metricIsShare(shownMetric()) : !cosine());
   lines_->setCaption(ofPredictions() ? predictionCaption() : cosine() ? QString("cosine") : QString("of the norm"));
   lines_->setSeries(std::move(series));
