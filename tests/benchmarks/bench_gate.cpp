@@ -1,0 +1,147 @@
+// What the regression gate finds: bench_gate [--equal PAIRS] [--seeds N] [--steps N] [--at STEP] [--preset NAME]
+//
+// First the false alarms: runs of other seeds, each against one, two and three good runs. Then the twelve exhibits and
+// quiet changes of tests/support/gate_faults.h, put in at a step (those that no run may change: from its start), each
+// in as many seeds: share found, steps from the fault to the first step outside the band, and the figure that left
+// first. Prints tables in Markdown, whose rows are in docs/regression-gate.md. Trains on all threads, a run on each.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/program/kernel_restart.h"
+#include "core/numerics/threads.h"
+#include "tests/benchmarks/bench_measures.h"
+#include "tests/support/gate_faults.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kMostGood = 3;
+
+struct GateRequest {
+  int equal = 200, seeds = 5;
+  std::int64_t steps = 300, fault_step = 150;
+  std::string preset = "nano";
+};
+
+// What was found with 1, 2 and 3 good runs.
+struct GateOutcomes {
+  std::array<int, kMostGood> comparisons{}, found{}, early{};  // early: outside before the fault
+  std::array<std::vector<double>, kMostGood> delays;
+  std::map<std::string, int> first_figures;  // beside two good runs
+};
+
+class GateBench {
+ public:
+  explicit GateBench(GateRequest request) : request_(std::move(request)) {
+    GateFault none{"equal runs", load_preset(request_.preset).config, {}};
+    none.wrong = none.right;
+    faults_.push_back(none);
+    if (request_.preset != "nano") return;
+    for (GateFault& fault : exhibits_as_faults()) faults_.push_back(std::move(fault));
+    for (GateFault& fault : quiet_changes()) faults_.push_back(std::move(fault));
+  }
+
+  void measure() {
+    for (std::size_t fault = 0; fault < faults_.size(); ++fault)
+      for (int seed = 0; seed < (fault == 0 ? request_.equal : request_.seeds); ++seed) jobs_.emplace_back(fault, seed);
+    outcomes_.resize(faults_.size());
+    const int workers = num_threads();
+    set_num_threads(1);
+    std::vector<std::jthread> threads;
+    for (int worker = 0; worker < workers; ++worker)
+      threads.emplace_back([this] {
+        for (std::size_t job = next_++; job < jobs_.size(); job = next_++) measure(jobs_[job].first, jobs_[job].second);
+      });
+  }
+
+  void print() const {
+    std::printf("\n%s, %lld steps; faults from step %lld on, (*): from the start\n\n", request_.preset.c_str(),
+                static_cast<long long>(request_.steps), static_cast<long long>(request_.fault_step));
+    std::printf("| change | found beside 1, 2, 3 good runs | delay in steps, median | figure that leaves first |\n");
+    std::printf("|---|---|---|---|\n");
+    for (std::size_t fault = 0; fault < faults_.size(); ++fault) print_row(fault);
+  }
+
+ private:
+  void measure(std::size_t fault, int seed) {
+    const std::int64_t first_seed = 1000 * static_cast<std::int64_t>(fault) + 10 * seed + 100;
+    std::vector<HistoryPtr> good;
+    for (std::size_t run = 0; run < kMostGood; ++run)
+      good.push_back(train_with_fault(faults_[fault], first_seed + static_cast<std::int64_t>(run), request_.steps, {}));
+    const std::int64_t from = is_live(faults_[fault]) && fault > 0 ? request_.fault_step : 0;
+    const HistoryPtr run = train_with_fault(faults_[fault], first_seed + 5, request_.steps, from);
+    for (std::size_t count = 1; count <= kMostGood; ++count) {
+      const GateReport report = judge_gate(run, std::span(good).first(count));
+      const std::lock_guard guard(lock_);
+      add(report, from, count, outcomes_[fault]);
+    }
+  }
+
+  static void add(const GateReport& report, std::int64_t from, std::size_t good_runs, GateOutcomes& outcomes) {
+    const std::size_t index = good_runs - 1;
+    ++outcomes.comparisons[index];
+    const auto begun = [&](const GateExit& exit) { return exit.last_step >= from; };
+    if (!report.exits.empty() && !begun(report.exits.front())) ++outcomes.early[index];
+    const auto first = std::ranges::find_if(report.exits, begun);
+    if (first == report.exits.end()) return;
+    ++outcomes.found[index];
+    outcomes.delays[index].push_back(static_cast<double>(std::max<std::int64_t>(0, first->first_step - from)));
+    if (good_runs == 2) ++outcomes.first_figures[figure_text(report.series[first->series].figure)];
+  }
+
+  void print_row(std::size_t fault) const {
+    const GateOutcomes& outcomes = outcomes_[fault];
+    std::string found, delay, figures;
+    for (std::size_t i = 0; i < kMostGood; ++i) {
+      found +=
+          (i > 0 ? ", " : "") + std::to_string(outcomes.found[i]) + " of " + std::to_string(outcomes.comparisons[i]);
+      delay += (i > 0 ? ", " : "") +
+               (outcomes.delays[i].empty() ? "–" : std::to_string(std::lround(median(outcomes.delays[i]))));
+    }
+    std::vector<std::pair<int, std::string>> by_count;
+    for (const auto& [figure, count] : outcomes.first_figures) by_count.emplace_back(-count, figure);
+    std::ranges::sort(by_count);
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, by_count.size()); ++i)
+      figures += (i > 0 ? "; " : "") + by_count[i].second;
+    const char* mark = fault > 0 && !is_live(faults_[fault]) ? " (*)" : "";
+    std::printf("| %s%s | %s | %s | %s |\n", faults_[fault].name.c_str(), mark, found.c_str(), delay.c_str(),
+                figures.c_str());
+  }
+
+  GateRequest request_;
+  std::vector<GateFault> faults_;
+  std::vector<std::pair<std::size_t, int>> jobs_;  // fault, seed
+  std::vector<GateOutcomes> outcomes_;
+  std::atomic<std::size_t> next_ = 0;
+  std::mutex lock_;
+};
+
+}  // namespace
+}  // namespace moescope
+
+int main(int argc, char** argv) {
+  using namespace moescope;
+  std::printf("%s\n", start_with_fast_kernels(argv).c_str());
+  GateRequest request;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string option = argv[i], value = argv[i + 1];
+    if (option == "--equal") request.equal = std::atoi(value.c_str());
+    if (option == "--seeds") request.seeds = std::atoi(value.c_str());
+    if (option == "--steps") request.steps = std::atoll(value.c_str());
+    if (option == "--at") request.fault_step = std::atoll(value.c_str());
+    if (option == "--preset") request.preset = value;
+  }
+  GateBench bench(request);
+  bench.measure();
+  bench.print();
+}
