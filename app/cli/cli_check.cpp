@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -12,12 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "app/cli/check/check_report.h"
+#include "app/cli/check/finding_command.h"
+#include "app/cli/check/gate_check.h"
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
+#include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/files/whole_file.h"
 #include "core/findings/health.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
@@ -26,6 +30,7 @@
 #include "core/logs/runs_in_folder.h"
 #include "core/logs/standard_input.h"
 #include "core/logs/standard_input_follower.h"
+#include "core/recording/marks.h"
 #include "core/training/engine/lock_step.h"
 
 namespace moescope {
@@ -41,15 +46,17 @@ constexpr int kCheckSchema = 2;  // version of --json; rises when a key changes 
 struct CheckOptions {
   RoutedShape routed;
   std::string run;
-  std::string file, engine, fail_on = "severe", until = "finding";
-  bool json = false, follow = false;
+  std::string file, engine, fail_on, until = "finding", on_finding, junit;
+  std::vector<std::string> against;
+  bool json = false, follow = false, github = false, overwrite = false;
   double idle = 0;
 };
 
 // Decides which findings make the check fail. Past findings do not, except a loss that was NaN or infinite.
 class FailOn {
  public:
-  explicit FailOn(const std::string& words) {
+  explicit FailOn(const std::string& option) {
+    const std::string words = option.empty() ? "severe" : option;
     for (std::size_t begin = 0; begin <= words.size();) {
       const std::size_t end = std::min(words.find(',', begin), words.size());
       add(words.substr(begin, end - begin));
@@ -57,9 +64,11 @@ class FailOn {
     }
   }
   bool meets(const Finding& finding) const {
-    if (!finding.ongoing && finding.kind != FindingKind::loss_not_finite) return false;
-    if (static_cast<int>(finding.severity) >= least_) return true;
-    return std::find(kinds_.begin(), kinds_.end(), finding.kind) != kinds_.end();
+    return (finding.ongoing || finding.kind == FindingKind::loss_not_finite) && names(finding);
+  }
+  // True if the kind or severity of the finding is named, also if it is over.
+  bool names(const Finding& finding) const {
+    return static_cast<int>(finding.severity) >= least_ || std::ranges::find(kinds_, finding.kind) != kinds_.end();
   }
 
  private:
@@ -176,51 +185,7 @@ bool fails(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
   });
 }
 
-std::int64_t newest_step(const std::vector<CheckedRun>& runs) {
-  std::int64_t newest = -1;
-  for (const CheckedRun& run : runs) newest = std::max(newest, run.history->steps().last);
-  return newest;
-}
-
-// Last step to check; -1: check until there is a finding.
-std::int64_t last_step(const std::string& until) {
-  if (until == "finding") return -1;
-  std::int64_t step = 0;
-  const auto [end, error] = std::from_chars(until.data(), until.data() + until.size(), step);
-  if (error != std::errc{} || end != until.data() + until.size() || step < 0)
-    throw std::runtime_error("--until " + until + ": is neither `finding` nor a step");
-  return step;
-}
-
-std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_on) {
-  const std::int64_t until = last_step(options.until);
-  GrowingRuns file(options.file);
-  Checker checker;
-  std::int64_t seen = -1;
-  for (auto grew = std::chrono::steady_clock::now();; std::this_thread::sleep_for(kPause)) {
-    const bool has_ended = file.has_ended();  // asked before reading, so that nothing arrives in between
-    std::vector<CheckedRun> runs = checker.check(file.read());
-    const auto now = std::chrono::steady_clock::now();
-    if (const std::int64_t newest = newest_step(runs); newest != seen) seen = newest, grew = now;
-    const bool idle = options.idle > 0 && std::chrono::duration<double>(now - grew).count() >= options.idle;
-    file.print_news();
-    if (!fails(runs, fail_on) && (until < 0 || seen < until) && !idle && !has_ended) continue;
-    if (idle) {
-      file.finish();
-      runs = checker.check(file.read());
-    }
-    file.print_remarks();
-    return runs;
-  }
-}
-
-std::vector<CheckedRun> read_once(const CheckOptions& options) {
-  const OpenedRuns opened = read_runs(options.file, options.run, options.routed);
-  print_notes(opened);
-  return Checker().check({opened.histories.begin(), opened.histories.end()});
-}
-
-Json to_json(const Finding& finding, const FailOn& fail_on) {
+Json to_json(const History& history, const Finding& finding, const FailOn& fail_on) {
   Json json = {{"kind", finding_kind_info(finding.kind).word},
                {"severity", severity_name(finding.severity)},
                {"fails", fail_on.meets(finding)},
@@ -233,7 +198,95 @@ Json to_json(const Finding& finding, const FailOn& fail_on) {
                {"why", finding.why},
                {"settings", finding.settings}};
   if (finding.tensor) json["operand"] = place_text(*finding.tensor);
+  if (const auto checkpoint = checkpoint_before(history, finding.steps.first))
+    json["checkpoint"] = {{"step", checkpoint->step}, {"text", checkpoint->text}};
   return json;
+}
+
+// Tells --on-finding of each finding once when it begins and once when it has ended. Only severe findings and those of
+// --fail-on count.
+class FindingNews {
+ public:
+  FindingNews(const std::string& command, const FailOn& fail_on) : fail_on_(fail_on) {
+    if (!command.empty()) command_ = std::make_unique<FindingCommand>(command);
+  }
+  void tell(const std::vector<CheckedRun>& runs) {
+    if (!command_) return;
+    command_->collect();
+    std::map<std::string, std::pair<int, int>> counts;  // ongoing and ended findings by run and identifier
+    for (const CheckedRun& run : runs)
+      for (const Finding& finding : run.findings) {
+        if (finding.severity != Severity::severe && !fail_on_.names(finding)) continue;
+        const std::string id = std::to_string(run.history->info().run) + " " + finding_id(finding);
+        auto& [ongoing, ended] = counts[id];
+        const auto [known_ongoing, known_ended] = told_[id];
+        if (finding.ongoing ? ++ongoing > known_ongoing : ++ended > known_ended) tell(run, finding);
+      }
+    told_ = std::move(counts);
+  }
+
+ private:
+  void tell(const CheckedRun& run, const Finding& finding) {
+    Json json = to_json(*run.history, finding, fail_on_);
+    json["event"] = finding.ongoing ? "new" : "ended";
+    json["run"] = run.history->info().name;
+    command_->start(json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+  }
+
+  const FailOn& fail_on_;
+  std::unique_ptr<FindingCommand> command_;
+  std::map<std::string, std::pair<int, int>> told_;
+};
+
+std::int64_t newest_step(const std::vector<CheckedRun>& runs) {
+  std::int64_t newest = -1;
+  for (const CheckedRun& run : runs) newest = std::max(newest, run.history->steps().last);
+  return newest;
+}
+
+// When the following ends.
+struct Until {
+  bool finding = true;            // with the first finding of --fail-on
+  std::int64_t step = INT64_MAX;  // with this step
+};
+
+Until until_of(const std::string& text) {
+  if (text == "finding") return {};
+  if (text == "end") return {.finding = false};
+  Until until;
+  if (!read_number(text, until.step) || until.step < 0)
+    throw std::runtime_error("--until " + text + ": is neither `finding`, `end` nor a step");
+  return until;
+}
+
+std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_on, FindingNews& news) {
+  const Until until = until_of(options.until);
+  GrowingRuns file(options.file);
+  Checker checker;
+  std::int64_t seen = -1;
+  for (auto grew = std::chrono::steady_clock::now();; std::this_thread::sleep_for(kPause)) {
+    const bool has_ended = file.has_ended();  // asked before reading, so that nothing arrives in between
+    std::vector<CheckedRun> runs = checker.check(file.read());
+    news.tell(runs);
+    const auto now = std::chrono::steady_clock::now();
+    if (const std::int64_t newest = newest_step(runs); newest != seen) seen = newest, grew = now;
+    const bool idle = options.idle > 0 && std::chrono::duration<double>(now - grew).count() >= options.idle;
+    file.print_news();
+    if (!(until.finding && fails(runs, fail_on)) && seen < until.step && !idle && !has_ended) continue;
+    if (idle) {
+      file.finish();
+      runs = checker.check(file.read());
+      news.tell(runs);
+    }
+    file.print_remarks();
+    return runs;
+  }
+}
+
+std::vector<CheckedRun> read_once(const CheckOptions& options) {
+  const OpenedRuns opened = read_runs(options.file, options.run, options.routed);
+  print_notes(opened);
+  return Checker().check({opened.histories.begin(), opened.histories.end()});
 }
 
 std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
@@ -241,7 +294,7 @@ std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_
   for (const CheckedRun& run : runs) {
     const StepRange steps = run.history->steps();
     Json findings = Json::array();
-    for (const Finding& finding : run.findings) findings.push_back(to_json(finding, fail_on));
+    for (const Finding& finding : run.findings) findings.push_back(to_json(*run.history, finding, fail_on));
     json["runs"].push_back({{"name", run.history->info().name},
                             {"steps", {steps.first, steps.last}},
                             {"verdict", health_verdict_name(run.health.verdict)},
@@ -264,10 +317,13 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
     text += fmt::format("{}, steps {} to {}\n{}: {}\n", run.history->info().name, steps.first, steps.last,
                         health_verdict_name(run.health.verdict), run.health.sentence);
     if (const std::string advice = advice_text(run.health); !advice.empty()) text += advice + "\n";
-    for (const Finding& finding : run.findings)
+    for (const Finding& finding : run.findings) {
       text += fmt::format("{}{}, {}{}, steps {} to {}: {}\n", fail_on.meets(finding) ? "FAIL  " : "      ",
                           finding_kind_info(finding.kind).word, severity_name(finding.severity),
                           finding.ongoing ? "" : ", over", finding.steps.first, finding.steps.last, finding.title);
+      if (const auto checkpoint = checkpoint_before(*run.history, finding.steps.first))
+        text += fmt::format("      newest checkpoint before: step {}, {}\n", checkpoint->step, checkpoint->text);
+    }
     for (const std::string& line : run.checks.not_checked) text += "Not checked: " + line + "\n";
   }
   return text;
@@ -290,14 +346,72 @@ void compare_engines(const CheckOptions& options) {
   print_report(report, options.json);
 }
 
+std::vector<CheckCase> cases_of(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
+  std::vector<CheckCase> cases;
+  for (const CheckedRun& run : runs) {
+    const std::string& name = run.history->info().name;
+    for (const Finding& finding : run.findings)
+      cases.push_back({name, finding_kind_info(finding.kind).name + std::string(": ") + finding.title,
+                       fail_on.meets(finding) ? CheckOutcome::failed : CheckOutcome::noted,
+                       finding.observation + " " + finding.why});
+    for (const std::string& line : run.checks.passed) cases.push_back({name, line});
+    for (const std::string& line : run.checks.not_checked)
+      cases.push_back({name, line, CheckOutcome::not_checked, line});
+  }
+  return cases;
+}
+
+// Writes --junit and the annotations of --github. `standard_output` may be taken by JSON.
+void report_cases(const CheckOptions& options, const std::vector<CheckCase>& cases) {
+  if (!options.junit.empty()) write_whole_file(options.junit, junit_xml(cases));
+  if (options.github) print_to(options.json ? stderr : stdout, "{}", github_annotations(cases));
+}
+
+void check_against_good(const CheckOptions& options) {
+  const std::vector<GateVerdict> failing = gate_verdicts(options.fail_on.empty() ? "regressed" : options.fail_on);
+  const auto runs_of = [&](const std::string& file, const std::string& run) {
+    const OpenedRuns opened = read_runs(file, run, options.routed);
+    print_notes(opened);
+    return opened.histories;
+  };
+  const auto judged = runs_of(options.file, options.run);
+  if (judged.size() != 1)
+    throw std::runtime_error(
+        fmt::format("{}: holds {} runs; name the one to judge with --run", options.file, judged.size()));
+  std::vector<HistoryPtr> good;
+  std::vector<std::string> names;
+  for (const std::string& file : options.against) {
+    const auto runs = runs_of(input_path(file), {});
+    for (const auto& history : runs) names.push_back(runs.size() == 1 ? file : file + ": " + history->info().name);
+    good.insert(good.end(), runs.begin(), runs.end());
+  }
+  GateResult result{judge_gate(judged.front(), good)};
+  result.report.name = named_standard_input(options.file);
+  result.report.good_names = names;
+  if (result.report.problem != GateProblem::none && result.report.problem != GateProblem::few_steps)
+    throw std::runtime_error(named_standard_input(options.file) + ": " + gate_sentence(result.report));
+  result.failed = std::ranges::find(failing, result.report.verdict) != failing.end();
+  print_out("{}", options.json ? gate_json(result) : printable_lines(gate_text(result)));
+  report_cases(options, gate_cases(result));
+  if (result.failed) throw ExitStatus{kFound};
+}
+
 void check(CheckOptions options) {
+  std::vector<std::string> inputs = options.against;
+  inputs.push_back(options.file);
+  std::erase(inputs, kStandardInput);
+  guard_outputs(inputs, {{"--junit", options.junit}}, options.overwrite);
   if (!options.follow) options.file = input_path(options.file);
   options.engine = input_path(options.engine);
   if (!options.engine.empty()) return compare_engines(options);
+  if (!options.against.empty()) return check_against_good(options);
   const FailOn fail_on(options.fail_on);
-  const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on) : read_once(options);
+  FindingNews news(options.on_finding, fail_on);
+  const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on, news) : read_once(options);
+  if (!options.follow) news.tell(runs);
   if (newest_step(runs) < 0) throw std::runtime_error(named_standard_input(options.file) + ": has no step yet");
   print_out("{}", options.json ? report_json(runs, fail_on) : printable_lines(report_text(runs, fail_on)));
+  report_cases(options, cases_of(runs, fail_on));
   if (fails(runs, fail_on)) throw ExitStatus{kFound};
 }
 
@@ -312,17 +426,19 @@ void add_check_command(CLI::App& app) {
   add_run_option(command, options->run);
   add_routed_options(command, options->routed);
   std::string words =
-      "Findings that end the command with status 1, separated by commas: severe (all severe ones), warning (all "
-      "warnings, too)";
+      "Findings that end the command with status 1, separated by commas (default: severe): severe (all severe ones), "
+      "warning (all warnings, too)";
   for (const FindingKindInfo& info : finding_kinds()) words += std::string(", ") + info.word;
-  command.option("--fail-on", options->fail_on, words).shows_default();
+  words += "; with --against: regressed (default), better, too-early, same";
+  command.option("--fail-on", options->fail_on, words);
   command.option("--json", options->json, "Print all findings, or what --engine compares, as JSON");
   const Option follow = command.option("--follow", options->follow,
                                        "Read new steps while the recording or log grows (JSON lines may not exist "
                                        "yet), until one of these findings appears or standard input ends");
   command
       .option("--until", options->until,
-              "`finding`: wait for a finding without limit; or a step: end after this step even without a finding")
+              "`finding`: wait for a finding without limit; a step: end after this step even without a finding; `end`: "
+              "go on after a finding, until standard input ends or --idle")
       .shows_default()
       .needs(follow);
   command.option("--idle", options->idle, "End after this many seconds without a new step; 0: never")
@@ -335,19 +451,42 @@ void add_check_command(CLI::App& app) {
               "inference engine for the same tokens: k1, k3 and probability ratios beyond 2. Batches of verl, slime "
               "and AReaL, responses of vLLM and SGLang; the same file twice if it has both")
       .excludes(follow);
+  command
+      .option("--against", options->against,
+              "Recordings or logs of good runs: answer whether RUN is as good. All runs of a file count. Two or more "
+              "show how far equal runs lie apart; one does not")
+      .up_to(16)
+      .excludes(follow);
+  command.option("--on-finding", options->on_finding,
+                 "Run this line of the shell once for each severe finding, or finding of --fail-on, when it begins and "
+                 "when it has ended. It gets the finding as JSON on standard input, with the keys of findings below, "
+                 "\"event\": new or ended, and \"run\"; its output goes to standard error. A line that fails is "
+                 "reported and ends nothing");
+  command.option("--junit", options->junit, "Write findings and checks as JUnit XML");
+  command.option("--github", options->github,
+                 "Print findings as annotations of GitHub's workflows, ::error title=...::..., on standard error with "
+                 "--json");
+  command.option("--overwrite", options->overwrite, "Replace the file of --junit");
   command.footer(
-      "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count,\n"
-      "except a loss that was not finite.\n"
-      "JSON: {\"moescope_check\": 2, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
-      "\"router\",\n"
-      "\"training\", \"sentence\", \"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", "
-      "\"steps\", \"layers\", \"experts\", \"title\",\n"
-      "\"observation\", \"why\", \"settings\", \"operand\"}], \"passed\": [...], \"not_checked\": [...]}]}.\n"
-      "Keys may be added; the number rises when one changes.\n"
+      std::string(
+          "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count,\n"
+          "except a loss that was not finite.\n"
+          "With --against: 0 no verdict of --fail-on, 1 it is one.\n"
+          "JSON: {\"moescope_check\": 2, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
+          "\"router\",\n"
+          "\"training\", \"sentence\", \"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", "
+          "\"steps\", \"layers\", \"experts\", \"title\",\n"
+          "\"observation\", \"why\", \"settings\", \"operand\", \"checkpoint\"\n"
+          "(of the trainer, the newest before the finding: \"step\", \"text\")}], \"passed\": [...], \"not_checked\": "
+          "[...]}]}.\n") +
+      kGateHelp +
+      "Keys may be added; the numbers rise when one changes.\n"
       "Examples:\n"
       "  moescope-cli check train.jsonl --fail-on collapsed,dead,nan\n"
       "  moescope-cli check train.jsonl --follow --until 2000 --idle 600 --json\n"
       "  ssh HOST tail -n +1 -F run.jsonl | moescope-cli check - --follow --fail-on nan,diverged\n"
+      "  moescope-cli check new.jsonl --against good.jsonl better.jsonl --fail-on regressed,too-early\n"
+      "  moescope-cli check run.jsonl --follow --until end --on-finding ./alert.sh\n"
       "  moescope-cli check batch.pt --engine batch.pt");
   command.runs([options] { check(*options); });
 }

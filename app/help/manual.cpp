@@ -15,11 +15,22 @@ namespace {
 
 constexpr int kTreeLevels = 4;  // levels from a program in a build folder up to its source tree
 
-constexpr const char* kPages[] = {"first-hour.md",  "window.md",       "router-and-balance.md",
-                                  "checkpoints.md", "precision.md",    "comparing-runs.md",
-                                  "claims.md",      "lessons.md",      "logs.md",
-                                  "logger.md",      "command-line.md", "cluster-model.md",
-                                  "performance.md", "file-formats.md", "sources.md"};
+constexpr const char* kPages[] = {"first-hour.md",
+                                  "window.md",
+                                  "router-and-balance.md",
+                                  "checkpoints.md",
+                                  "precision.md",
+                                  "comparing-runs.md",
+                                  "regression-gate.md",
+                                  "claims.md",
+                                  "lessons.md",
+                                  "logs.md",
+                                  "logger.md",
+                                  "command-line.md",
+                                  "cluster-model.md",
+                                  "performance.md",
+                                  "file-formats.md",
+                                  "sources.md"};
 
 QString titleOf(const QString& path) {
   QFile file(path);

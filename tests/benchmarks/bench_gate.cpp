@@ -25,7 +25,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostGood = 3;
+constexpr std::size_t kMaxGood = 3;
 
 struct GateRequest {
   int equal = 200, seeds = 5;
@@ -35,8 +35,8 @@ struct GateRequest {
 
 // What was found with 1, 2 and 3 good runs.
 struct GateOutcomes {
-  std::array<int, kMostGood> comparisons{}, found{}, early{};  // early: outside before the fault
-  std::array<std::vector<double>, kMostGood> delays;
+  std::array<int, kMaxGood> comparisons{}, found{}, early{};  // early: outside before the fault
+  std::array<std::vector<double>, kMaxGood> delays;
   std::map<std::string, int> first_figures;  // beside two good runs
 };
 
@@ -76,11 +76,11 @@ class GateBench {
   void measure(std::size_t fault, int seed) {
     const std::int64_t first_seed = 1000 * static_cast<std::int64_t>(fault) + 10 * seed + 100;
     std::vector<HistoryPtr> good;
-    for (std::size_t run = 0; run < kMostGood; ++run)
+    for (std::size_t run = 0; run < kMaxGood; ++run)
       good.push_back(train_with_fault(faults_[fault], first_seed + static_cast<std::int64_t>(run), request_.steps, {}));
     const std::int64_t from = is_live(faults_[fault]) && fault > 0 ? request_.fault_step : 0;
     const HistoryPtr run = train_with_fault(faults_[fault], first_seed + 5, request_.steps, from);
-    for (std::size_t count = 1; count <= kMostGood; ++count) {
+    for (std::size_t count = 1; count <= kMaxGood; ++count) {
       const GateReport report = judge_gate(run, std::span(good).first(count));
       const std::lock_guard guard(lock_);
       add(report, from, count, outcomes_[fault]);
@@ -102,7 +102,7 @@ class GateBench {
   void print_row(std::size_t fault) const {
     const GateOutcomes& outcomes = outcomes_[fault];
     std::string found, delay, figures;
-    for (std::size_t i = 0; i < kMostGood; ++i) {
+    for (std::size_t i = 0; i < kMaxGood; ++i) {
       found +=
           (i > 0 ? ", " : "") + std::to_string(outcomes.found[i]) + " of " + std::to_string(outcomes.comparisons[i]);
       delay += (i > 0 ? ", " : "") +

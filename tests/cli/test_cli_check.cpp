@@ -1,11 +1,14 @@
 // Runs moescope-cli check and figures as scripts do, and tests their exit status and JSON.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "tests/support/cli_fixture.h"
@@ -339,6 +342,123 @@ TEST_F(CliCheck, FiguresOfARecordingByKeyAndStep) {
   EXPECT_EQ(wrong.status, 2);
   EXPECT_NE(wrong.err.find("there is no such figure; allowed: ce_loss"), std::string::npos) << wrong.err;
   EXPECT_EQ(run({"figures", path("r.moescope"), "--at", "9"}).status, 2);
+}
+
+// Losses of a run by step, with noise of its seed, as JSON lines.
+std::string noisy_log(unsigned seed, double added_from_step_100, double rate = 0.001) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::string log = fmt::format("{{\"lr\":{},\"batch_size\":8}}\n", rate);
+  for (int step = 0; step < 200; ++step)
+    log += fmt::format("{{\"step\":{},\"loss\":{}}}\n", step,
+                       2 + 0.01 * normal(random) + (step >= 100 ? added_from_step_100 : 0));
+  return log;
+}
+
+TEST_F(CliCheck, ARunIsComparedWithGoodRuns) {
+  for (unsigned run = 0; run < 3; ++run) write("good" + std::to_string(run) + ".jsonl", noisy_log(run, 0));
+  write("worse.jsonl", noisy_log(7, 0.5, 0.002));
+  write("better.jsonl", noisy_log(8, -0.5));
+  const std::vector<std::string> good = {path("good1.jsonl"), path("good2.jsonl")};
+  const auto against = [&](const char* run, std::vector<std::string> options = {}) {
+    std::vector<std::string> arguments{"check", path(run), "--against", good[0], good[1]};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return this->run(arguments);
+  };
+  EXPECT_EQ(against("good0.jsonl").status, 0);
+  EXPECT_NE(against("good0.jsonl").out.find("Same: "), std::string::npos);
+  const Result worse = against("worse.jsonl");
+  EXPECT_EQ(worse.status, 1) << worse.err;
+  EXPECT_NE(worse.out.find("Regressed: First outside the band of the 2 good runs at step 1"), std::string::npos)
+      << worse.out;
+  const Json json = Json::parse(against("worse.jsonl", {"--json"}).out);
+  EXPECT_EQ(json["moescope_gate"], 1);
+  EXPECT_EQ(json["verdict"], "regressed");
+  EXPECT_EQ(json["failed"], true);
+  EXPECT_EQ(json["exits"][0]["figure"], "ce_loss");
+  EXPECT_NEAR(json["exits"][0]["steps"][0].get<int>(), 100, 5);
+  EXPECT_EQ(json["settings"][0]["name"], "lr");
+  EXPECT_EQ(json["settings"][0]["good"], Json({"0.001", "0.001"}));
+  EXPECT_EQ(against("better.jsonl").status, 0);
+  EXPECT_EQ(against("better.jsonl", {"--fail-on", "better"}).status, 1);
+  EXPECT_EQ(Json::parse(against("better.jsonl", {"--json"}).out)["verdict"], "better");
+  write("short.jsonl", "{\"step\":0,\"loss\":2}\n{\"step\":1,\"loss\":2}\n");
+  EXPECT_EQ(against("short.jsonl").status, 0);
+  EXPECT_EQ(against("short.jsonl", {"--fail-on", "regressed,too-early"}).status, 1);
+}
+
+TEST_F(CliCheck, TheGateRefusesWhatItCannotCompare) {
+  write("good.jsonl", noisy_log(1, 0));
+  write("late.jsonl", "{\"step\":1000,\"loss\":2}\n");
+  write("nan.jsonl", noisy_log(2, 0) + "{\"step\":199,\"loss\":NaN}\n");
+  const auto refusal = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "check");
+    const Result result = run(arguments);
+    EXPECT_EQ(result.status, 2) << result.out;
+    return result.err;
+  };
+  const std::string good = path("good.jsonl");
+  EXPECT_NE(refusal({path("late.jsonl"), "--against", good}).find("no step in common"), std::string::npos);
+  EXPECT_NE(refusal({good, "--against", path("missing.jsonl")}).find("missing.jsonl"), std::string::npos);
+  EXPECT_NE(refusal({good, "--against", good, "--fail-on", "severe"}).find("allowed: regressed"), std::string::npos);
+  EXPECT_NE(refusal({good, "--against", good, "--follow"}).find("--follow"), std::string::npos);
+  EXPECT_NE(refusal({good, "--against", good, "--junit", good}).find("--junit"), std::string::npos);
+  EXPECT_NE(refusal({good, "--until", "later", "--follow"}).find("`end`"), std::string::npos);
+  const Result good_nan = run({"check", good, "--against", path("nan.jsonl")});
+  EXPECT_EQ(good_nan.status, 2);
+  EXPECT_NE(good_nan.err.find("NaN or infinite"), std::string::npos) << good_nan.err;
+}
+
+TEST_F(CliCheck, ResultsAreWrittenForOtherTools) {
+  const std::string collapsed = sample("unbalanced_bf16");
+  EXPECT_EQ(run({"check", collapsed, "--junit", path("out.xml")}).status, 1);
+  const std::string xml = read("out.xml");
+  EXPECT_TRUE(xml.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites")) << xml;
+  EXPECT_NE(xml.find("<failure message="), std::string::npos);
+  EXPECT_NE(xml.find("<skipped message="), std::string::npos);
+  EXPECT_EQ(run({"check", collapsed, "--junit", path("out.xml")}).status, 2) << "it exists";
+  EXPECT_EQ(run({"check", collapsed, "--junit", path("out.xml"), "--overwrite"}).status, 1);
+  const Result github = run({"check", collapsed, "--github"});
+  EXPECT_NE(github.out.find("\n::error title="), std::string::npos) << github.out;
+  write("bad&.jsonl", "{\"run_name\":\"<a>\\u0001\\n::error::b\"}\n{\"step\":0,\"loss\":NaN}\n");
+  const Result odd = run({"check", path("bad&.jsonl"), "--github", "--json", "--junit", path("odd.xml")});
+  EXPECT_NO_THROW(std::ignore = Json::parse(odd.out)) << odd.out;
+  EXPECT_EQ(odd.err.find("\n::error::b"), std::string::npos) << odd.err;
+  EXPECT_EQ(read("odd.xml").find("<a>"), std::string::npos) << "markup of a name is escaped";
+  EXPECT_EQ(read("odd.xml").find('\x01'), std::string::npos);
+}
+
+TEST_F(CliCheck, ACommandGetsEachFindingOnce) {
+  const std::string append = "cat >> '" + path("alerts") + "'";
+  GrowingPipe log;
+  const pid_t pid =
+      start({"check", "-", "--follow", "--until", "end", "--on-finding", append + "; exit 3"}, log.as_standard_input());
+  log.write("step: 9 loss: 3.5\nsaving checkpoint at iteration 9 to /kept\nstep: 10 loss: nan\nstep: 11 loss: nan\n");
+  std::this_thread::sleep_for(2s);
+  log.write("step: 12 loss: nan\nstep: 13 loss: nan\n");
+  std::this_thread::sleep_for(1s);
+  log.end();
+  const Result result = finish(pid);
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_NE(result.err.find("ended with status 3"), std::string::npos) << "said, but ends nothing: " << result.err;
+  ASSERT_EQ(lines_of(path("alerts")).size(), 1u) << read("alerts");
+  const Json alert = Json::parse(lines_of(path("alerts"))[0]);
+  EXPECT_EQ(alert["kind"], "nan");
+  EXPECT_EQ(alert["event"], "new");
+  EXPECT_EQ(alert["checkpoint"]["step"], 9);
+  EXPECT_NE(result.out.find("newest checkpoint before: step 9"), std::string::npos) << result.out;
+}
+
+TEST_F(CliCheck, TextOfALogIsNoCommand) {
+  write("log.jsonl", "{\"run_name\":\"$(touch " + path("hacked") + ")'; touch " + path("hacked") +
+                         "\"}\n{\"step\":0,\"loss\":NaN}\n");
+  const Result result = run({"check", path("log.jsonl"), "--on-finding", "cat > '" + path("alert") + "'"});
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_FALSE(fs::exists(path("hacked")));
+  EXPECT_EQ(Json::parse(read("alert"))["kind"], "nan");
+  // A command that does not read its input, or does not exist, ends nothing.
+  EXPECT_EQ(run({"check", path("log.jsonl"), "--on-finding", "true"}).status, 1);
+  EXPECT_EQ(run({"check", path("log.jsonl"), "--on-finding", "/no/such/command"}).status, 1);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ std::vector<GateSetting> differing_settings(const History& run, std::span<const 
     const auto differs_from = [&](const std::string& value) { return value != setting.good.front(); };
     setting.differs_among_good = std::ranges::any_of(setting.good, differs_from);
     if ((!setting.differs_among_good && !differs_from(setting.value)) || (is_mixed && is_missing_in_one)) continue;
-    setting.since = last_change(run, name);
+    setting.changed_at = last_change(run, name);
     differing.push_back(std::move(setting));
   }
   std::ranges::stable_sort(differing, {}, &GateSetting::differs_among_good);

@@ -60,7 +60,7 @@ std::string setting_text(const GateSetting& setting) {
   const bool is_equal = !setting.differs_among_good;
   std::string text = setting.name + ": " + setting.value + ", good runs " +
                      (is_equal ? setting.good.front() : joined(setting.good, ", "));
-  if (setting.since) text += ", since step " + grouped(*setting.since);
+  if (setting.changed_at) text += ", since step " + grouped(*setting.changed_at);
   return is_equal ? text : text + " (differs between the good runs, too)";
 }
 

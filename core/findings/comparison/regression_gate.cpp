@@ -273,9 +273,9 @@ DenseSample without_gaps(const GateSample& sample) {
     if (std::ranges::all_of(sample.values_by_run, [b](const BlockValues& run) { return std::isfinite(run[b]); }))
       found.block.push_back(b);
   for (const BlockValues& run : sample.values_by_run) {
-    BlockValues kept;
-    for (const std::size_t b : found.block) kept.push_back(run[b]);
-    found.values_by_run.push_back(std::move(kept));
+    BlockValues run_values;
+    for (const std::size_t b : found.block) run_values.push_back(run[b]);
+    found.values_by_run.push_back(std::move(run_values));
   }
   return found;
 }

@@ -80,10 +80,10 @@ struct GateExit {
 
 // A setting in which the judged run differs from at least one good run.
 struct GateSetting {
-  std::string name, value;              // "router.top_k", or the log's name; "not given" if the run does not state it
-  std::vector<std::string> good;        // of each good run
-  std::optional<std::int64_t> since{};  // step of the live change that set it
-  bool differs_among_good = false;      // so that it need not be the cause
+  std::string name, value;        // "router.top_k", or the log's name; "not given" if the run does not state it
+  std::vector<std::string> good;  // of each good run
+  std::optional<std::int64_t> changed_at{};  // step of the live change that set it
+  bool differs_among_good = false;           // so that it need not be the cause
 };
 
 struct GateReport {

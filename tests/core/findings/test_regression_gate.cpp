@@ -225,7 +225,7 @@ TEST(RegressionGate, NamesSettingsThatDiffer) {
   EXPECT_EQ(report.settings[0].name, "router.top_k");
   EXPECT_EQ(report.settings[0].value, "4");
   EXPECT_EQ(report.settings[0].good, (std::vector<std::string>{"2", "2"}));
-  EXPECT_EQ(report.settings[0].since, 0);
+  EXPECT_EQ(report.settings[0].changed_at, 0);
   EXPECT_FALSE(report.settings[0].differs_among_good);
   EXPECT_EQ(report.settings[1].name, "seed");
   EXPECT_TRUE(report.settings[1].differs_among_good);
