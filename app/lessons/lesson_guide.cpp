@@ -48,9 +48,9 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
   connect(pane_->question(), &LessonQuestion::predictedNumber, this,
           [this](double value, const QString& text) { predict({}, text, value); });
   connect(pane_, &LessonPane::revealRequested, this, [this] {
-    state().revealed = true;
     look();
-    showReveal();
+    explain();
+    look();
     pane_->scrollToReveal();
   });
   connect(session_, &RunSession::opened, this, [this] {
@@ -130,7 +130,6 @@ void LessonGuide::leave() {
   active_ = false;
   timer_.stop();
   panels_.leave();
-  panels_.showVerdicts(true);
   tensor_lab_->captureBar()->showSample({});
   emit left();
 }
@@ -218,12 +217,12 @@ void LessonGuide::showStep() {
   }
   page.hint = words(step.hint);
   pane_->showPage(page);
+  panels_.fitSteps();
   if (state().choice) pane_->question()->showAnswer(*state().choice);
   if (!state().number.isEmpty()) pane_->question()->showAnswer(state().number);
   arrange();
   keepBeginning();
   look();
-  if (state().revealed) showReveal();
 }
 
 QString LessonGuide::place() const {
@@ -268,10 +267,15 @@ void LessonGuide::showEnd() {
 }
 
 void LessonGuide::arrange() {
-  const LessonView& view = now().view;
-  panels_.showVerdicts(predicted());
-  if (view.after_prediction && !state().predicted()) return panels_.clearHighlights();
-  panels_.show(view);
+  panels_.show(now().view, coversPanels());
+}
+
+// A step that trains nothing asks about what is there already, so that any panel may give the answer away.
+bool LessonGuide::coversPanels() const {
+  const auto trains = [](const LessonTask& task) {
+    return task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::run_until;
+  };
+  return !predicted() && (now().view.after_prediction || std::ranges::none_of(now().tasks, trains));
 }
 
 void LessonGuide::perform(int index) {
@@ -319,8 +323,7 @@ void LessonGuide::look() {
   reader_.set_histories(state().histories);
   // Checks the tasks in order and stops at the first that is not done, so that a later task is not marked before its
   // turn.
-  for (std::size_t i = 0; i < step.tasks.size(); ++i) {
-    if (step.prediction && !state().predicted()) break;
+  for (std::size_t i = 0; i < step.tasks.size() && predicted() && !state().revealed; ++i) {
     lookAtTask(i);
     if (!state().done[i]) break;
   }
@@ -328,23 +331,21 @@ void LessonGuide::look() {
   pane_->question()->setFinal(state().revealed);
   showTasks();
   showWhatIsMissing();
-  showFigures();
+  pane_->showFigures(state().revealed ? state().figures : figures());
+  if (state().revealed) pane_->showReveal(state().verdict, state().explanation);
   showNext();
 }
 
-// Shows the figures. The measured values are hidden until the prediction, since they would give the answer away.
-void LessonGuide::showFigures() {
+// Returns the figures. The measured values are hidden until the prediction, since they would give the answer away.
+QList<LessonFigureRow> LessonGuide::figures() {
   QList<LessonFigureRow> rows;
-  for (const LessonCheck& check : now().checks) rows << figureRow(check);
   const auto& prediction = now().prediction;
-  if (prediction && prediction->number && !state().number.isEmpty())
-    for (std::size_t i = 0; i < now().checks.size(); ++i)
-      if (now().checks[i].figure.key == prediction->number->key) {
-        QString& note = rows[static_cast<int>(i)].note;
-        note = "you predicted " + state().number + (note.isEmpty() ? QString() : "; " + note);
-        break;
-      }
-  pane_->showFigures(rows);
+  for (const LessonCheck& check : now().checks) {
+    LessonFigureRow& row = rows.emplace_back(figureRow(check));
+    const bool asked = prediction && prediction->number == check.figure && !state().number.isEmpty();
+    if (asked) row.note = "you predicted " + state().number + (row.note.isEmpty() ? QString() : "; " + row.note);
+  }
+  return rows;
 }
 
 LessonFigureRow LessonGuide::figureRow(const LessonCheck& check) {
@@ -441,18 +442,21 @@ void LessonGuide::judgePrediction() {
     s.right = prediction_value > 0 && std::fabs(std::log(prediction_value / *measured)) <= std::log(prediction->within);
 }
 
-void LessonGuide::showReveal() {
+// Keeps the figures and the explanation as they are now: later steps change the runs and their settings.
+void LessonGuide::explain() {
   const bool holds = std::ranges::all_of(now().checks, [this](const LessonCheck& check) {
     return reader_.judge(check).state == LessonJudgement::State::holds;
   });
   if (holds) judgePrediction();
-  const QString verdict_text =
-      holds ? verdict(state())
-            : QString(
-                  "**This run differs from the lesson.** See the figure marked \"not as "
-                  "expected\": a setting is different, or chance had a larger effect than usual. **Lessons > "
-                  "Restart this lesson** trains new runs.");
-  pane_->showReveal(verdict_text, words(reader_.fill_in(now().reveal, now().values)));
+  StepState& s = state();
+  s.verdict = holds ? verdict(s)
+                    : QString(
+                          "**This run differs from the lesson.** See the figure marked \"not as "
+                          "expected\": a setting is different, or chance had a larger effect than usual. **Lessons > "
+                          "Restart this lesson** trains new runs.");
+  s.explanation = words(reader_.fill_in(now().reveal, now().values));
+  s.figures = figures();
+  s.revealed = true;
 }
 
 QString LessonGuide::verdict(const StepState& s) const {

@@ -60,7 +60,9 @@ class LessonGuide : public QObject {
     double value = 0;
     std::vector<bool> done;
     std::vector<std::shared_ptr<const History>> histories;  // runs of the step, kept when other runs are opened
-    bool revealed = false;
+    bool revealed = false;                                  // the following three are shown as they were then
+    QList<LessonFigureRow> figures;
+    QString verdict, explanation;
     std::optional<bool> right;
     std::optional<std::int64_t> began_at;  // step of the runs when the page was first opened; its checkpoint is kept
     bool predicted() const { return choice || !number.isEmpty(); }
@@ -76,6 +78,7 @@ class LessonGuide : public QObject {
   void predict(std::optional<int> choice, const QString& number = {}, double value = 0);
   void keepBeginning();  // keeps a checkpoint for resetStep()
   void arrange();
+  bool coversPanels() const;
   void openTensors();
   const LessonTask* firstShown() const;  // the first task that shows a tensor; nullptr: none does
   // Number of the newest step at or before `step` that starts runs; kLessonsRuns: the runs with which the lesson began.
@@ -89,11 +92,11 @@ class LessonGuide : public QObject {
   void look();
   void showTasks();
   LessonTaskState taskState(int task, bool before);
-  void showFigures();
+  QList<LessonFigureRow> figures();
   LessonFigureRow figureRow(const LessonCheck& check);
   bool showsLiveFigures();  // true if the last task is a training that is not over
   void showNext();
-  void showReveal();
+  void explain();  // opens the explanation
   void judgePrediction();
   bool predicted() const;
   bool tasksDone();

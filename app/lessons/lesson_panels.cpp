@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/look/tokens.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/router/expert_load_panel.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -77,6 +79,8 @@ void RunMultiples::show(QDockWidget* dock) {
     auto* of_run = new SelectionOfRun(selection_, run, grid);
     auto* panel = new ExpertLoadPanel(of_run, ExpertLoadPanel::one_layer, grid);
     panel->restoreState(one->saveState());
+    panel->setHeading(runLetter(*selection_, run) + ": " +
+                      QString::fromStdString(selection_->histories()[run]->info().name));
     cells->addWidget(panel, run / 2, run % 2);
   }
   shown_ = runs;
@@ -113,16 +117,16 @@ QStringList LessonPanels::unknown(const Lesson& lesson, const WorkspaceTabs& wor
                      .arg(QString::fromStdString(step.title), QString::fromStdString(view.workspace));
       continue;
     }
-    for (const auto* names : {&view.panels, &view.highlight})
-      for (const std::string& name : *names)
-        if (!workspace->dock(QString::fromStdString(name)))
-          unknown << QString("step \"%1\": the workspace %2 has no panel %3")
-                         .arg(QString::fromStdString(step.title), workspace->name(), QString::fromStdString(name));
+    for (const std::string& name : view.panels)
+      if (!workspace->dock(QString::fromStdString(name)))
+        unknown << QString("step \"%1\": the workspace %2 has no panel %3")
+                       .arg(QString::fromStdString(step.title), workspace->name(), QString::fromStdString(name));
   }
   return unknown;
 }
 
 void LessonPanels::startAfresh() {
+  showVerdicts(false);
   multiples_.end();
   arranged_.clear();
   for (const InitialState& initial : initial_) initial.panel->restoreState(initial.state);
@@ -142,7 +146,7 @@ void LessonPanels::resetSelection() {
 
 // Arranges the panels of a step, but only if the step before arranged other panels, so that changes that the user made
 // in between stay.
-void LessonPanels::show(const LessonView& view) {
+void LessonPanels::show(const LessonView& view, bool covered) {
   if (view.run) selection_->setRun(*view.run);
   if (view.layer) selection_->showLayer(*view.layer);
   if (view.expert) selection_->setExpert(*view.expert);
@@ -151,45 +155,55 @@ void LessonPanels::show(const LessonView& view) {
     workspaces_->bringUp(workspace);
     QString wanted_view = workspace->name();
     for (const std::string& panel : view.panels) wanted_view += " " + QString::fromStdString(panel);
-    wanted_view += " " + QString::fromStdString(metric_info(shownMetric(view)).key);
+    wanted_view += " " + QString::fromStdString(metric_info(shownMetric(view)).key) + (view.each_run ? " each" : "");
     if (wanted_view != arranged_ && !view.panels.empty()) arrange(workspace, view);
     arranged_ = wanted_view;
   }
-  clearHighlights();
-  if (workspace) highlight(*workspace, view);
-  if (!view.each_run || !workspace || view.panels.empty()) return multiples_.end();
-  if (QDockWidget* dock = workspace->dock(QString::fromStdString(view.panels.front()))) multiples_.show(dock);
+  QDockWidget* first =
+      workspace && !view.panels.empty() ? workspace->dock(QString::fromStdString(view.panels.front())) : nullptr;
+  if (view.each_run && first)
+    multiples_.show(first);
+  else
+    multiples_.end();
+  mark(view, covered);
 }
 
-void LessonPanels::leave() {
-  clearHighlights();
-  multiples_.end();
-}
-
-void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
-  workspace->arrangeAnew();
-  for (QDockWidget* dock : workspace->docks()) {
-    if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
-    const std::string name = dock->objectName().toStdString();
-    dock->setVisible(std::ranges::count(view.panels, name) > 0);
-    if (name == view.panels.front()) dock->raise();
-  }
-  QTimer::singleShot(0, workspace, [workspace] { workspace->applySizes(); });
-}
-
-void LessonPanels::clearHighlights() {
-  for (PanelDock* dock : std::exchange(highlights_, {})) dock->setAccented(false);
-}
-
-void LessonPanels::highlight(const Workspace& workspace, const LessonView& view) {
-  for (const std::string& name : view.highlight)
-    if (auto* dock = qobject_cast<PanelDock*>(workspace.dock(QString::fromStdString(name)))) {
-      dock->setAccented(true);
-      highlights_ << dock;
+// Frames the panels of a step, and covers them. The block microscope stays: it shows the block that the question is
+// about in the format of the step before.
+void LessonPanels::mark(const LessonView& view, bool covered) const {
+  for (const Workspace* workspace : workspaces_->all())
+    for (QDockWidget* dock : workspace->docks()) {
+      const bool named = workspace->name().toStdString() == view.workspace &&
+                         std::ranges::count(view.panels, dock->objectName().toStdString()) > 0;
+      auto* panel = static_cast<PanelDock*>(dock);
+      panel->setAccented(named);
+      panel->setCovered(named && covered && dock->objectName() != "dock_micro_microscope");
     }
 }
 
-void LessonPanels::showVerdicts(bool shown) {
+void LessonPanels::leave() {
+  multiples_.end();
+  mark({}, false);
+  showVerdicts(true);
+}
+
+// Stacks the panels, because tabs and narrow columns would hide what the text names. The microscaling workspace has no
+// such tabs among the panels of a lesson, and its microscope needs the whole width.
+void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
+  QList<QDockWidget*> wanted;
+  for (const std::string& name : view.panels) wanted << workspace->dock(QString::fromStdString(name));
+  const bool apart = workspace == workspaces_->microscaling();
+  apart ? workspace->arrangeAnew() : workspace->stack(wanted, view.each_run ? 2 : 1);
+  for (QDockWidget* dock : workspace->docks()) {
+    if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
+    dock->setVisible(wanted.contains(dock));
+  }
+  wanted.front()->raise();
+  QTimer::singleShot(0, workspace, [workspace] { workspace->applySizes(); });
+}
+
+// The verdicts would give answers away, and contradict lessons in which an uneven load is healthy enough.
+void LessonPanels::showVerdicts(bool shown) const {
   for (Workspace* workspace : workspaces_->all()) workspace->setVerdictHidden(!shown);
 }
 

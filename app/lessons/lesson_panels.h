@@ -65,18 +65,18 @@ class LessonPanels {
   // Returns panels and workspaces that the lesson names but the window does not have.
   static QStringList unknown(const Lesson& lesson, const WorkspaceTabs& workspaces);
 
-  // Resets the panels' settings and the selection to those at the start of the program. The next show() arranges the
-  // panels again.
+  // Hides the verdicts and resets the panels' settings and the selection to those at the start of the program. The next
+  // show() arranges the panels again.
   void startAfresh();
   void resetSelection();  // selects run A, its first MoE layer, no expert, all steps and the newest one
-  void show(const LessonView& view);
-  void clearHighlights();
-  void leave();                   // removes highlights and panels of single runs
-  void showVerdicts(bool shown);  // shows or hides the verdicts, which may give the answer away
+  void show(const LessonView& view, bool covered);  // covered: hides what the panels show
+  void fitSteps() { selection_->fitRange(); }       // shows all steps and follows the training
+  void leave();  // removes frames, covers and panels of single runs, and shows the verdicts
 
  private:
   void arrange(Workspace* workspace, const LessonView& view) const;
-  void highlight(const Workspace& workspace, const LessonView& view);
+  void mark(const LessonView& view, bool covered) const;
+  void showVerdicts(bool shown) const;
 
   Selection* selection_;
   WorkspaceTabs* workspaces_;
@@ -86,7 +86,6 @@ class LessonPanels {
   };
   QList<InitialState> initial_;
   QString arranged_;  // arranged workspace and panels
-  QList<PanelDock*> highlights_;
   RunMultiples multiples_;
 };
 

@@ -328,6 +328,8 @@ void MainWindow::connectPanels() {
   }
   connect(workspaces_->timeline()->track(), &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
   connect(&findings_, &FindingsWatch::changed, this, &MainWindow::showFindings);
+  for (const auto change : {&LessonActions::started, &LessonActions::left})
+    connect(lessons_, change, this, &MainWindow::showFindings, Qt::QueuedConnection);
   connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
   TensorsPanel* tensors = workspaces_->microscaling()->tensorLab()->browser();
   connect(tensors, &TensorsPanel::fileOpened, bar_->chips(), &RunChips::showFile);
@@ -414,13 +416,16 @@ void MainWindow::showSettings() {
   if (!session_.histories().empty()) control_->showOpen();
 }
 
-// Shows the number of findings in the status line, and those of the active run on the timeline.
+// Shows the number of findings in the status line, and those of the active run on the timeline. In a lesson they would
+// give answers away.
 void MainWindow::showFindings() {
-  status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
+  const bool told = !lessons_->active();
+  status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning),
+                        findings_.ready() && told);
   showLayerOfVerdict();
   std::vector<Finding> shown;
   for (const Finding& finding : findings_.findings())
-    if (findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding)) shown.push_back(finding);
+    if (told && findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding)) shown.push_back(finding);
   workspaces_->timeline()->track()->setFindings(shown);
 }
 

@@ -35,6 +35,26 @@ void PanelDock::setAccented(bool accented) {
   update();
 }
 
+void PanelDock::setCovered(bool covered) {
+  if (!covered && !cover_) return;
+  if (!cover_) {
+    cover_ = new QLabel("Shown after your prediction", this);
+    cover_->setAlignment(Qt::AlignCenter);
+    cover_->setMargin(kSpace8);
+    cover_->setAutoFillBackground(true);
+    cover_->setBackgroundRole(QPalette::Base);
+    cover_->setForegroundRole(QPalette::PlaceholderText);
+  }
+  cover_->setVisible(covered);
+  cover_->raise();
+  resizeEvent(nullptr);
+}
+
+void PanelDock::resizeEvent(QResizeEvent* event) {
+  if (event) QDockWidget::resizeEvent(event);
+  if (cover_) cover_->setGeometry(rect().adjusted(kFocusLine, kFocusLine, -kFocusLine, -kFocusLine));
+}
+
 void PanelDock::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QDockWidget>
+#include <QLabel>
 
 #include "widgets/panel/panel.h"
 
@@ -16,13 +17,17 @@ class PanelDock : public QDockWidget {
   void dragBy(QWidget* header);
   void setAccented(bool accented);  // draws the border in the accent color while a lesson points to this panel
   bool accented() const { return accented_; }
+  void setCovered(bool covered);  // hides the content while a lesson asks for what it shows
+  bool covered() const { return cover_ && !cover_->isHidden(); }
 
  protected:
   void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   bool accented_ = false;
+  QLabel* cover_ = nullptr;
 };
 
 }  // namespace moescope

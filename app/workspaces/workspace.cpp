@@ -122,6 +122,7 @@ void Workspace::arrangeAnew() {
   const QScopedValueRollback<bool> ours(arranging_, true);
   showFoldLine(false);
   folded_.clear();
+  stacked_.clear();
   room_used_ = projected_ = false;
   shares_.forget();
   exact_.reset();
@@ -129,8 +130,27 @@ void Workspace::arrangeAnew() {
   arrange();
 }
 
+void Workspace::stack(const QList<QDockWidget*>& docks, int first_share) {
+  arrangeAnew();
+  const QScopedValueRollback<bool> ours(arranging_, true);
+  for (QDockWidget* dock : docks_) dock->hide();
+  for (QDockWidget* dock : docks) removeDockWidget(dock);
+  for (qsizetype i = 0; i < docks.size(); ++i) {
+    if (i == 0) addDockWidget(Qt::TopDockWidgetArea, docks[0]);
+    if (i > 0) splitDockWidget(docks[i - 1], docks[i], Qt::Vertical);
+    docks[i]->show();
+  }
+  stacked_ = docks;
+  first_share_ = first_share;
+}
+
 void Workspace::applySizes() {
   if (settle_.isActive()) return;  // the user's shares are not known yet
+  if (!stacked_.isEmpty()) {
+    QList<int> heights(stacked_.size(), height());
+    heights[0] *= first_share_;
+    return resizeDocks(stacked_, heights, Qt::Vertical);
+  }
   // Restores the exact sizes in pixels until the window has its size again; after that the shares count.
   if (exact_ && isVisible()) QTimer::singleShot(kExactMs, this, [this] { exact_.reset(); });
   if (exact_ && exact_->size == size() && exact_->shown == shownDocks()) {
@@ -155,6 +175,7 @@ void Workspace::project() {
   const QScopedValueRollback<bool> ours(arranging_, true);
   settle_.stop();
   unfold();
+  stacked_.clear();
   shares_.forget();
   exact_.reset();
   projected_ = true;
@@ -449,6 +470,7 @@ bool Workspace::restore(const QVariantMap& state) {
     auto* panel = qobject_cast<Panel*>(dock->widget());
     if (panel && state.contains(dock->objectName())) panel->restoreState(state[dock->objectName()].toMap());
   }
+  stacked_.clear();
   const QScopedValueRollback<bool> ours(arranging_, true);
   const bool restored = restoreState(state["layout"].toByteArray(), kDockLayoutVersion);
   if (restored) {

@@ -37,6 +37,8 @@ class Workspace : public QMainWindow {
   const QString& name() const { return name_; }
   virtual void arrange() = 0;  // arranges the default layout of docks that do not float, and shows all docks
   void arrangeAnew();          // arranges the default layout in place of the user's
+  // Shows only these docks, below one another. The first one gets `first_share` times the height of each other one.
+  void stack(const QList<QDockWidget*>& docks, int first_share);
   void applySizes();  // applies the user's shares of the room, else the default; after the layout has placed the docks
   const QList<QDockWidget*>& docks() const { return docks_; }
   virtual QList<Panel*> panels() const;
@@ -120,7 +122,8 @@ class Workspace : public QMainWindow {
 
   QString name_;
   Messages* messages_ = nullptr;
-  QList<QDockWidget*> docks_, essential_;
+  QList<QDockWidget*> docks_, essential_, stacked_;
+  int first_share_ = 1;  // of stack()
   struct Foldable {
     QDockWidget* dock;
     Missing missing;

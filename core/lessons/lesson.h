@@ -50,6 +50,7 @@ bool counts(const LessonTensor& tensor, LessonColumns columns, int column);
 struct LessonPick {
   enum class Of { mean, max, min, one } rule = Of::mean;
   int index = 0;  // Of::one
+  bool operator==(const LessonPick&) const = default;
 };
 
 // A figure of a run: over a range of steps, and over layers and experts if the figure has them.
@@ -67,6 +68,7 @@ struct RunFigure {
   double limit = 0;        // steps_until
   int slots_per_rank = 0;  // placed_max_over_mean
   std::string model;       // modelled_*: model of the layer
+  bool operator==(const RunFigure&) const = default;
 };
 
 // A figure of a sample tensor of the lesson.
@@ -74,11 +76,13 @@ struct TensorFigure {
   std::string tensor;
   std::optional<MatrixFormat> format;  // nullopt: the format that the user has chosen
   LessonColumns columns = LessonColumns::all;
+  bool operator==(const TensorFigure&) const = default;
 };
 
 // A figure of a layer that was measured on a cluster (assets/calibration).
 struct ClusterFigure {
   std::string model, routing;
+  bool operator==(const ClusterFigure&) const = default;
 };
 
 // A figure that can be read during the lesson. lesson_figures() lists the keys, their sources and meanings.
@@ -86,6 +90,7 @@ struct LessonFigure {
   std::string key;
   double times = 1;
   std::variant<RunFigure, TensorFigure, ClusterFigure> source;
+  bool operator==(const LessonFigure&) const = default;
 };
 
 // The check holds if above < figure < below; a limit that is not given does not count.
@@ -131,12 +136,13 @@ struct LessonPrediction {
 // What the window shows during this step; empty members change nothing.
 struct LessonView {
   std::string workspace;
-  std::vector<std::string> panels;     // names of docks; other docks of the workspace are closed
-  std::vector<std::string> highlight;  // some of `panels`
+  std::vector<std::string> panels;  // names of docks, which are framed; other docks of the workspace are closed
   std::optional<int> run, layer, expert;
-  std::optional<Metric> metric;   // metric of the loss panels; nullopt: the loss
-  bool each_run = false;          // one copy of the first panel for every run
-  bool after_prediction = false;  // shown after the prediction only, because it would give away the answer
+  std::optional<Metric> metric;  // metric of the loss panels; nullopt: the loss
+  bool each_run = false;         // one copy of the first panel for every run
+  // Covers the panels until the prediction, because they show the answer. They are also covered in a step that trains
+  // nothing: what it asks for is there already.
+  bool after_prediction = false;
 };
 
 struct LessonStep {

@@ -9,7 +9,8 @@
 
 #include "core/cluster/calibration.h"
 #include "core/cluster/ranks/placement.h"
-#include "core/cluster/ranks/volumes.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 #include "core/files/assets.h"
 #include "core/files/text/words.h"
 #include "core/findings/findings.h"
@@ -43,7 +44,6 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"copies_per_token", Source::run, "", "token copies of the standard all-to-all per token"},
     {"ranks_per_token", Source::run, "", "distinct destination ranks per token: copies after de-duplication"},
     {"nodes_per_token", Source::run, "", "distinct destination nodes per token"},
-    {"mxfp8_payload", Source::run, "%", "bytes of a token's row in MXFP8 over its bytes in BF16"},
     {"placed_max_over_mean", Source::run, "",
      "rank_max_over_mean if a balancer had placed the experts by the load of the 50 steps before, `slots_per_rank` (0: "
      "no replicas)"},
@@ -58,6 +58,10 @@ constexpr LessonFigureInfo kOwnFigures[] = {
      "median margin of the tokens that flipped over the median margin of all tokens"},
     {"steps_until", Source::run, "steps",
      "steps from the run's newest live change, or its start, until the mean of `of` over 10 steps is below `limit`"},
+    {"loss_gap", Source::run, "nats/token",
+     "mean loss minus run A's over the judged steps, as in the table of verdicts"},
+    {"loss_gap_half", Source::run, "nats/token",
+     "half of the interval around loss_gap, from the noise twins among the runs; gaps below it may be chance"},
     {"finding", Source::run, "", "number of findings of the kind `of` that are ongoing at the last step"},
     {"sqnr_db", Source::tensor, "dB", "10 log10(sum x^2 / sum (x - q)^2)"},
     {"underflow", Source::tensor, "%", "share of non-zero values that became zero"},
@@ -119,6 +123,7 @@ double cluster_figure(const std::string& key, const ClusterFigure& figure) {
 }
 
 std::string range_text(const LessonFigure& figure, std::optional<double> above, std::optional<double> below) {
+  if (figure.key == "finding") return above ? "found" : "not found";
   if (above && below) return "between " + figure_text(figure, *above) + " and " + figure_text(figure, *below);
   return above ? "above " + figure_text(figure, *above) : "below " + figure_text(figure, *below);
 }
@@ -173,6 +178,7 @@ std::string figure_text(const LessonFigure& figure, double value) {
   const LessonFigureInfo* info = find_lesson_figure(figure.key);
   assert(info);
   const std::string_view unit = info->unit;
+  if (figure.key == "finding") return value > 0 ? "found" : "not found";
   if (unit == "%") return formatted(std::fabs(value) < 0.001 && value != 0 ? "%.2f %%" : "%.1f %%", 100 * value);
   if (unit == "dB") return formatted("%.1f dB", value);
   if (unit == "x") return formatted("%.2fx", value);
@@ -187,8 +193,22 @@ std::optional<double> LessonReader::read(const LessonFigure& figure) const {
   return value;
 }
 
+Conclusion LessonReader::conclusion(int run) const {
+  const auto config = [this](std::size_t place) {
+    return parse_config(histories_[place]->info().config_toml, "").config;
+  };
+  std::vector<PairedRun> twins;
+  for (std::size_t place = 1; place < histories_.size(); ++place)
+    if (is_noise_twin(config(0), config(place)))
+      twins.push_back({histories_[place], same_start(config(0), config(place))});
+  const int candidates = static_cast<int>(histories_.size() - 1 - twins.size());
+  return conclude(histories_[0], {histories_[run], same_start(config(0), config(run))}, twins, {kMatters, candidates});
+}
+
 std::optional<double> LessonReader::read(const std::string& key, const RunFigure& figure) const {
   if (figure.run >= static_cast<int>(histories_.size())) return std::nullopt;
+  if (key == "loss_gap") return finite(conclusion(figure.run).gap);
+  if (key == "loss_gap_half") return finite(conclusion(figure.run).half);
   return run_figure(key, figure, *histories_[figure.run], modelled_);
 }
 
@@ -566,11 +586,8 @@ const LayerGain& ModelledGains::find_gain(const RunFigure& figure, int layer, co
 
 std::optional<double> run_figure(std::string_view key, const RunFigure& figure, const History& history,
                                  ModelledGains& modelled) {
+  if (key.starts_with("loss_gap")) return std::nullopt;  // of several runs: LessonReader
   if (key == "steps_until") return finite(steps_until(figure, history));
-  if (key == "mxfp8_payload") {
-    const int dim = history.info().dim;
-    return finite(bytes_per_token(Payload::mxfp8, dim) / static_cast<double>(bytes_per_token(Payload::bf16, dim)));
-  }
   const StepRange range = stretch(figure, history);
   if (range.empty()) return std::nullopt;
   if (key == "finding") return findings_of(figure.argument, history);

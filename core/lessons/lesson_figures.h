@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/cluster/layer_model.h"
+#include "core/findings/comparison/verdict.h"
 #include "core/lessons/lesson.h"
 #include "core/recording/history/history.h"
 
@@ -78,6 +79,7 @@ class LessonReader {
   };
   Limits limits_of(const LessonCheck& check) const;
   std::string value_text(const LessonFigure& figure, const std::optional<double>& value) const;
+  Conclusion conclusion(int run) const;  // on the loss of a run beside run A
   std::optional<double> read(const std::string& key, const RunFigure& figure) const;
   std::optional<double> read(const std::string& key, const TensorFigure& figure) const;
   std::optional<double> read(const std::string& key, const ClusterFigure& figure) const;

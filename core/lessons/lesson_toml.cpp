@@ -10,6 +10,7 @@
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/toml_runs.h"
 #include "core/numerics/scale_rules.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {
@@ -132,7 +133,7 @@ class LessonParser {
 
   // Reads the index of a run, which must be open after the tasks that have been read.
   int read_run(TomlSection& section) {
-    const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
+    const int run = section.choice("run", {"A", "B", "C", "D", "E"}, 0);
     if (run > 0 && static_cast<std::size_t>(run) >= runs_open_)
       section.problem("run", std::string("there is no run ") + static_cast<char>('A' + run) + " in this step: " +
                                  (runs_open_ == 0 ? "none is open" : std::to_string(runs_open_) + " are open"));
@@ -230,8 +231,8 @@ class LessonParser {
     if (task.kind != LessonTask::Kind::show && lesson_.runs.empty())
       section.problem("this task needs a run: add [runs]");
     if (task.kind == LessonTask::Kind::start) runs_open_ = task.start.size();
-    if (task.kind == LessonTask::Kind::twin && ++runs_open_ > 4)
-      section.problem("twin", "at most 4 runs can be compared");
+    if (task.kind == LessonTask::Kind::twin && ++runs_open_ > std::size_t{kMaxRuns})
+      section.problem("twin", "at most 5 runs can be compared");
     step.tasks.push_back(std::move(task));
   }
 
@@ -310,7 +311,6 @@ class LessonParser {
     section.for_each_section("do", [&](TomlSection& task) { read_task(task, step); });
     step.view.workspace = section.text("workspace");
     step.view.panels = section.texts("panels");
-    step.view.highlight = section.texts("highlight");
     if (const std::string metric = section.text("metric"); !metric.empty()) {
       step.view.metric = find_scalar(metric);
       if (!step.view.metric) section.problem("metric", "there is no metric " + metric);
@@ -339,8 +339,6 @@ class LessonParser {
         section.problem("reveal", "contains {" + name + "}, which [step.values] does not define");
     }
     if (step.view.after_prediction && !step.prediction) section.problem("arrange", "there is no [step.predict]");
-    if (step.view.after_prediction && lesson_.steps.empty())
-      section.problem("arrange", "is not allowed in the first step, because no earlier arrangement of panels exists");
     if (step.prediction && step.prediction->number == std::nullopt && step.checks.empty())
       section.problem("predict", "a prediction with choices needs checks that show which choice is right");
     lesson_.steps.push_back(std::move(step));

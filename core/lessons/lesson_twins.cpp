@@ -25,6 +25,12 @@ bool another_way_of_balancing(const RouterConfig& a, const RouterConfig& b) {
   return of_a != of_b && of_a != Balancing::both && of_b != Balancing::both;
 }
 
+// True if all linear layers except the head have one recipe.
+bool has_one_recipe(const PrecisionConfig& precision) {
+  return precision.experts == precision.shared_experts && precision.experts == precision.dense_ffn &&
+         precision.experts == precision.attention;
+}
+
 bool limits_groups(const RouterConfig& router) {
   return router.n_groups > 0 && router.n_limited_groups > 0;
 }
@@ -96,6 +102,12 @@ std::vector<std::string> things_that_differ(const RunConfig& a, const RunConfig&
   if (another_way_of_balancing(a.router, b.router))
     fold(things, "way of balancing",
          {&RouterConfig::bias_update_rate, &RouterConfig::aux_mode, &RouterConfig::aux_coeff});
+  if (dense_size(a, b) || dense_size(b, a))
+    fold(things, "experts", {&ModelConfig::n_dense_layers, &ModelConfig::dense_inter});
+  if (has_one_recipe(a.precision) && has_one_recipe(b.precision))
+    fold(things, "recipe",
+         {&PrecisionConfig::experts, &PrecisionConfig::shared_experts, &PrecisionConfig::dense_ffn,
+          &PrecisionConfig::attention});
   if (!limits_groups(a.router) || !limits_groups(b.router))
     fold(things, "limit on groups", {&RouterConfig::n_groups, &RouterConfig::n_limited_groups});
   return things;

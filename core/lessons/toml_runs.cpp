@@ -9,6 +9,7 @@
 #include "core/config/config_rules.h"
 #include "core/config/config_toml.h"
 #include "core/files/assets.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {
@@ -113,7 +114,7 @@ std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_
     runs[i].seed += shift;
     check_run(runs[i], lines[i], section);
   }
-  if (runs.size() > 4) section.problem("run", "at most 4 runs can be compared");
+  if (runs.size() > std::size_t{kMaxRuns}) section.problem("run", "at most 5 runs can be compared");
   return runs;
 }
 

@@ -13,6 +13,7 @@
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "core/model/moe/bias_rules.h"
 #include "core/model/moe/expert_placement.h"
 #include "core/model/moe/router_sums.h"
 #include "core/model/non_finite.h"
@@ -214,9 +215,13 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
     s.windows[i].push(moe[i].router.tokens_per_expert);
     if (!with_arrays) continue;
     const WholeRouter router(moe[i].router, model.part());
+    std::vector<float> kept_counts;  // a framework that adds its counts in BF16 logs these sums
+    if (config.router.count_format == StoredFormat::bf16)
+      kept_counts = bf16_counts(model.part(), moe[i].router.sent(), config.model.n_experts);
     if (!writes) continue;
     frame.routers.push_back(
         router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i], s.planners[i]));
+    if (!kept_counts.empty()) frame.routers.back().tokens_per_expert.assign(kept_counts.begin(), kept_counts.end());
     const RoutedIds routed{router.get().ids, model.top_k(), config.model.n_experts, router.get().padding};
     frame.routers.back().max_vio_microbatch = mean_max_vio(routed, model.microbatches());
     frame.routers.back().max_vio_sequence = mean_max_vio(routed, model.sequences());

@@ -187,7 +187,7 @@ class LessonStartsTest : public QObject {
     LessonWindow open;
     Selection* selection = open.window.selection();
     open.open("bias-thermostat");
-    Panel* load = open.window.workspaces()->current()->panel("dock_router_load_over_time");
+    Panel* load = open.window.workspaces()->current()->panel("dock_router_load");
     QVERIFY(load);
     const QVariantMap initial = load->saveState();
     for (QComboBox* box : load->findChildren<QComboBox*>()) box->setCurrentIndex(box->count() - 1);

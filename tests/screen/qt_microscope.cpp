@@ -320,7 +320,8 @@ void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
   const QString expected = QStringLiteral("SQNR would be %1 dB higher in INT8, %2 dB lower in E2M1")
                                .arg(sqnr(ElementFormat::int8) - now, 0, 'f', 1)
                                .arg(now - sqnr(ElementFormat::e2m1), 0, 'f', 1);
-  QCOMPARE(strip.answerText(), expected);
+  QVERIFY2(strip.answerText().startsWith(expected) && strip.answerText().contains("flushed to zero: "),
+           qPrintable(strip.answerText()));
   strip.setChoice(mx_format(ElementFormat::int8), BlockAxis::row);
   QVERIFY2(strip.answerText().startsWith(QStringLiteral("No other format has a higher SQNR")),
            qPrintable(strip.answerText()));

@@ -367,6 +367,7 @@ Panel::Answer WhatIfPanel::answer() const {
   const BlockAxis other = table_->axis() == BlockAxis::row ? BlockAxis::column : BlockAxis::row;
   const bool is_mx = table_->choice().scheme == QuantScheme::mx;
   const double turned = is_mx ? difference(table_->sumsOf(table_->choice().element, other)) : 0.0;
+  const QString zero = "; flushed to zero: " + formatPercent(chosen->underflow_share());
   const QString gains = best.isEmpty() ? QString("No other format has a higher SQNR")
                                        : QString("SQNR would be %2 dB higher in %1").arg(best, decibels(more));
   const QString loses = worst.isEmpty() ? QString() : QString(", %2 dB lower in %1").arg(worst, decibels(less));
@@ -374,7 +375,7 @@ Panel::Answer WhatIfPanel::answer() const {
   if (std::isfinite(turned) && turned >= kOtherAxis)
     answer.answers << gains + loses +
                           QString("; %2 dB higher with blocks %1").arg(blockAxisLabel(other), decibels(turned));
-  answer.answers << gains + loses << gains;
+  answer.answers << gains + loses + zero << gains + zero << gains;
   if (!best.isEmpty()) answer.answers << QString("%1: +%2 dB").arg(best, decibels(more));
   return answer;
 }

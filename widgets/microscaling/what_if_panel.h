@@ -93,7 +93,10 @@ class WhatIfPanel : public Panel {
   explicit WhatIfPanel(Selection* selection, QWidget* parent = nullptr);
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
-  void setChoice(const OperandFormat& format, BlockAxis axis) { table_->setChoice(format, axis); }
+  void setChoice(const OperandFormat& format, BlockAxis axis) {
+    table_->setChoice(format, axis);
+    update();  // the answer compares with this format
+  }
   const WhatIfTable* tree() const { return table_; }
   void cancel();
 

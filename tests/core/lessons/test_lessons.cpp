@@ -52,9 +52,10 @@ TEST_P(Lessons, HappensAsItSays) {
 INSTANTIATE_TEST_SUITE_P(All, Lessons, testing::ValuesIn(cases()), case_name);
 
 TEST(LessonList, HasAllOfTheCourse) {
-  EXPECT_EQ(lesson_names(), (std::vector<std::string>{"rich-get-richer", "bias-thermostat", "bias-or-loss", "mx-block",
-                                                      "outlier-channel", "hidden-loss", "precision-routing", "who-pays",
-                                                      "domain-shift", "deepep-measured", "quantiles", "fp4-gemms"}));
+  EXPECT_EQ(lesson_names(),
+            (std::vector<std::string>{"why-experts", "rich-get-richer", "bias-thermostat", "bias-or-loss",
+                                      "domain-shift", "capacity", "who-pays", "mx-block", "outlier-channel",
+                                      "precision-routing", "judge-recipe", "fp4-gemms"}));
 }
 
 // A step that asks a question has checks and a reveal that answer it. Every lesson asks at least twice.
@@ -71,6 +72,68 @@ TEST(LessonList, EveryStepThatAsksCanBeAnswered) {
     }
     EXPECT_GE(calls, 2) << name;
   }
+}
+
+// The texts of a lesson or exhibit that a person reads.
+std::vector<std::string> texts_of(const Lesson& lesson) {
+  std::vector<std::string> texts{lesson.title, lesson.teaches};
+  for (const LessonStep& step : lesson.steps) {
+    texts.insert(texts.end(), {step.title, step.text, step.hint, step.reveal});
+    for (const LessonCheck& check : step.checks) texts.push_back(check.text);
+    if (!step.prediction) continue;
+    texts.push_back(step.prediction->question);
+    texts.insert(texts.end(), step.prediction->choices.begin(), step.prediction->choices.end());
+  }
+  return texts;
+}
+
+std::vector<Lesson> lessons_and_exhibits() {
+  std::vector<Lesson> all;
+  for (const auto& names : {lesson_names(), exhibit_names()})
+    for (const std::string& name : names) all.push_back(find_lesson(name).lesson);
+  return all;
+}
+
+TEST(LessonList, TheSpellingIsOne) {
+  for (const Lesson& lesson : lessons_and_exhibits())
+    for (const std::string& text : texts_of(lesson))
+      for (const char* word : {"neighbor", "Neighbor", "favor ", "normalis", "specialis", "specializ", "stabilis"})
+        EXPECT_EQ(text.find(word), std::string::npos) << lesson.name << ": " << text;
+}
+
+// A value in an explanation has its unit already.
+TEST(LessonList, NoUnitStandsTwice) {
+  for (const Lesson& lesson : lessons_and_exhibits())
+    for (const LessonStep& step : lesson.steps)
+      for (const auto& [name, figure] : step.values) {
+        const std::string shown = figure_text(figure, 2), unit = find_lesson_figure(figure.key)->unit;
+        if (unit.empty() || !shown.ends_with(unit)) continue;
+        for (const char* end : {"} ", "}** "})
+          EXPECT_EQ(step.reveal.find("{" + name + end + unit), std::string::npos) << lesson.name << ": " << step.title;
+      }
+}
+
+// On one page, a figure of a run has one value: MaxVio of the window, which is a mean already, is that of the last
+// step, and all other figures without a stated range have the same number of last steps.
+TEST(LessonList, AFigureHasOneWindowOnAPage) {
+  for (const Lesson& lesson : lessons_and_exhibits())
+    for (const LessonStep& step : lesson.steps) {
+      std::vector<LessonFigure> figures;
+      for (const auto& [name, figure] : step.values) figures.push_back(figure);
+      for (const LessonCheck& check : step.checks) figures.push_back(check.figure);
+      for (const LessonFigure& figure : figures) {
+        const auto* run = std::get_if<RunFigure>(&figure.source);
+        if (!run || run->from) continue;
+        EXPECT_TRUE(figure.key != "max_vio_window" || run->last == 1) << lesson.name << ": " << step.title;
+        for (const LessonFigure& other : figures) {
+          const auto* one = std::get_if<RunFigure>(&other.source);
+          if (!one || one->from || other.key != figure.key) continue;
+          RunFigure same_steps = *one;
+          same_steps.last = run->last;
+          EXPECT_TRUE(same_steps != *run || one->last == run->last) << lesson.name << ": " << step.title;
+        }
+      }
+    }
 }
 
 // Runs that are shown side by side, or that a check compares, differ in one thing, so that an effect has one cause.

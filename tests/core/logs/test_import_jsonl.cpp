@@ -306,7 +306,7 @@ TEST(FileKind, ByContentThenByName) {
   EXPECT_EQ(kind_of("w.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10)), FileKind::tensors);
   EXPECT_EQ(kind_of("renamed.bin", std::string("SQLite format 3\0", 16)), FileKind::recording);
   EXPECT_EQ(kind_of("c.toml", "preset = \"nano\"\n"), FileKind::config);
-  EXPECT_EQ(file_kind(std::string(MOESCOPE_TEST_DATA) + "/../assets/lessons/01-rich-get-richer.toml"),
+  EXPECT_EQ(file_kind(std::string(MOESCOPE_TEST_DATA) + "/../assets/lessons/02-rich-get-richer.toml"),
             FileKind::lesson);
   EXPECT_EQ(file_kind(folder.string()), FileKind::text);
   EXPECT_EQ(kind_of("run/events.out.tfevents.1.host", framed_record("x")), FileKind::event_file);
