@@ -7,6 +7,7 @@
 #include "app/session/run_session.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/model/layers/sampled_blocks.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
@@ -26,6 +27,17 @@ const QuantFrame* worstBeside(const TelemetryFrame& frame, const OperandPlace& p
         (!worst || quant.sqnr_db < worst->sqnr_db))
       worst = &quant;
   return worst;
+}
+
+// Describes a sample of a log: what the rows are, and the SQNR of the whole operand in other formats.
+QString sampleNote(const SampledBlocks& blocks) {
+  QString note = QString("Blocks of the operand with their neighbours along rows, which the training sampled.");
+  if (blocks.is_stored) note += QString(" They are decoded codes, so that their own errors are not known.");
+  QStringList others;
+  for (const auto& [format, sqnr_db] : blocks.other_sqnr_db)
+    others << QString("%1 %2 dB").arg(QString::fromStdString(format), QString::number(sqnr_db, 'f', 1));
+  if (!others.isEmpty()) note += QString(" SQNR of the whole operand: %1.").arg(others.join(QStringLiteral(", ")));
+  return note;
 }
 
 }  // namespace
@@ -120,6 +132,7 @@ void CaptureActions::again() {
   CaptureBar* bar = tensor_lab_->captureBar();
   LiveRuns* live = session_->live();
   recompute_.reset();
+  if (!live && showSample()) return;
   if (!live) {
     showExampleFormat();
     const QString statistics = "Recordings and logs keep statistics, not tensors. ";
@@ -141,6 +154,15 @@ void CaptureActions::again() {
   }
   bar->showWaiting(place_, !live->status().running);
   timer_.start();
+}
+
+bool CaptureActions::showSample() {
+  const History& run = shownRun();
+  const auto blocks = sampled_blocks(run.markers(), run.info(), place_, wanted_step_);
+  if (!blocks) return false;
+  tensor_lab_->setCaptured(blocks->operand);
+  tensor_lab_->captureBar()->showCaptured(*blocks->operand, wanted_step_, sampleNote(*blocks));
+  return true;
 }
 
 const History& CaptureActions::shownRun() const {

@@ -1,6 +1,6 @@
 // Opens the tensor behind a cell of the quantization-error matrix: captures the operand from the run in training,
 // without waiting for it, and shows it in the workspace Microscaling. Operands of past steps and of recordings are
-// recomputed by a copy of the run.
+// recomputed by a copy of the run; a log may have a sample of their blocks.
 #pragma once
 
 #include <QTimer>
@@ -36,6 +36,7 @@ class CaptureActions : public Actions {
   void bringUp(const OperandPlace& place, std::int64_t step);
   void again();
   void showExampleFormat();
+  bool showSample();  // shows the blocks of the operand that a log has; false: it has none
   void cancel();
   void recompute(std::int64_t step);  // recomputes the operand of open() at `step`
   void askAndSave();

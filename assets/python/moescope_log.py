@@ -138,6 +138,7 @@ class MoeLog:
         self._want_scores(0)
         norms = expert_norms_every > 0 and self._ranks.writes()
         self._norms = _ExpertNorms(self, model, self._layers, expert_norms_every) if norms else None
+        self._blocks = None
         if self._ranks.writes():
             self._file = open(path, "a" if append else "w")
         for layer in self._layers:
@@ -161,9 +162,37 @@ class MoeLog:
         model is not called with an `attention_mask`, which takes precedence."""
         self._given_mask = attention_mask
 
+    def log_blocks(self, modules, every=100, formats="mxfp8_e4m3", what_if=("nvfp4", "mxfp4_e2m1", "fp8_e4m3_1x128"),
+                   directions=("forward", "dgrad"), names=None, most=1 << 22, samples=64):
+        """Logs at every `every`-th step the low-precision operands of chosen products: histograms of block scales,
+        shares of values that become zero or are clipped, SQNR, and blocks for the microscope. Needs moescope_blocks.py
+        and moescope_formats.py beside this file.
+
+        modules     regular expression over the names of modules: linears, and modules with grouped weights of experts
+        formats     number format of the operands (names: moescope_formats.py), or a dict {"x": ..., "W": ..., "dY": ...}
+                    with the operands to log. A BF16 training is logged as if it quantized. Weights that torchao or
+                    TransformerEngine keeps quantized are read as they are, in their own format
+        what_if     further formats whose SQNR is logged
+        directions  of "forward" (x and W), "dgrad" (dY and W) and "wgrad" (x and dY of linears, blocks along tokens)
+        names       {regular expression: "class weight"} for weights whose names are not known, such as
+                    {"k_proj$": "attention wkv_a"}
+        most        values of an operand that are quantized; of larger ones bands of 128 rows, evenly spread
+        samples     blocks of an operand that are kept, each with the block before and the block after it; 0: none
+        Only the first microbatch of the step counts, and the part of a weight on the rank that writes. A compiled model
+        runs the logged steps without compilation (PyTorch 2.6).
+        Raises ValueError if an argument is wrong or no module is found."""
+        if not self._ranks.writes():
+            return
+        from moescope_blocks import BlockLog
+        self._blocks = BlockLog(self._model(), modules, every, formats, what_if, directions, names, most, samples,
+                                self.warn)
+        self._blocks.begin(0)
+
     def close(self):
         if self._closed:
             return
+        if self._blocks:
+            self._blocks.close()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -245,9 +274,11 @@ class MoeLog:
         self._share_out(line)
         if self._norms:
             self._add_norms(line, step)
-        if self._notes:
-            line["markers"] = [{"kind": "event", "text": note} for note in self._notes]
-            self._notes = []
+        markers = self._add_blocks(line, step)
+        markers += [{"kind": "event", "text": note} for note in self._notes]
+        self._notes = []
+        if markers:
+            line["markers"] = markers
         self._write(line)
 
     def _want_scores(self, step):
@@ -319,6 +350,22 @@ class MoeLog:
         except Exception as error:
             self._norms = None
             self.warn("norms", "the norms of experts are not logged: " + _words(error))
+
+    def _add_blocks(self, line, step):
+        """Writes the rows of the operands into the line, and returns the markers with their samples."""
+        if not self._blocks:
+            return []
+        try:
+            rows, markers = self._blocks.take()
+            self._blocks.begin(step + 1)
+        except Exception as error:
+            self._blocks.close()
+            self._blocks = None
+            self.warn("blocks", "operands are not logged: " + _words(error))
+            return []
+        if rows:
+            line["quants"] = rows
+        return markers
 
     def _say_what_was_seen(self, totals):
         unseen = [row.name for row, total in zip(self._rows, totals) if total.is_empty()]

@@ -129,7 +129,8 @@ void CaptureBar::setSource(Source source) {
           ? QStringList{"Click a cell of Quantization error to compute that operand again, to the bit: a recording "
                         "keeps statistics, not tensors",
                         "Click a cell of Quantization error, or open a file", file}
-          : QStringList{"Open a file of tensors, or start a run and click a cell of Quantization error", file},
+          : QStringList{"Click a cell of Quantization error of a run, or of a log with sampled blocks, or open a file",
+                        "Click a cell of Quantization error, or open a file", file},
       {});
 }
 

@@ -10,7 +10,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/files/tensors/open_tensors.h"
 #include "core/logs/lines/import_jsonl.h"
+#include "core/model/layers/sampled_blocks.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 namespace {
@@ -180,6 +183,53 @@ TEST_F(PythonLog, NormsOfExpertsAreRead) {
       }
     }
   }
+}
+
+QuantSums sums_of_file(const fs::path& path) {
+  const TensorFile file = open_tensors(path.string());
+  const TensorView& tensor = file.tensors().at(0);
+  const std::vector<float> values = tensor.floats(0, tensor.elements());
+  const auto rows = static_cast<Index>(tensor.shape[0]), cols = static_cast<Index>(tensor.shape[1]);
+  std::vector<float> decoded(values.size());
+  QuantSums sums;
+  quantize_operand({{values.data(), rows, cols}, mx_format(ElementFormat::e4m3), BlockAxis::row, {}, &sums},
+                   {decoded.data(), rows, cols});
+  return sums;
+}
+
+TEST_F(PythonLog, LoggedOperandsAreThoseOfTheProducts) {
+  ASSERT_NO_FATAL_FAILURE(run("train_blocks.py"));
+  const Imported log = import_jsonl((folder / "blocks.jsonl").string());
+  EXPECT_EQ(log.bad.count(), 0) << log.bad.text();
+  const History& history = *log.runs.at(0);
+  const std::vector<Marker> markers = history.markers();
+  std::size_t compared = 0;
+  for (const std::int64_t step : {0, 5, 10}) {
+    const auto frame = history.quant_frame_at(step);
+    ASSERT_TRUE(frame && frame->step == step);
+    EXPECT_EQ(frame->quants.size(), 34u) << "w1, w2 and wo of two layers, and the head";
+    for (const QuantFrame& quant : frame->quants) {
+      SCOPED_TRACE(place_text(quant));
+      EXPECT_EQ(quant.format.name, "mxfp8_e4m3_rceil");
+      const auto blocks = sampled_blocks(markers, history.info(), quant, step);
+      ASSERT_TRUE(blocks);
+      EXPECT_LE(blocks->operand->sums.amax, quant.amax);
+      if (quant.gemm_class() != GemmClass::experts) {  // experts are multiplied one by one, and the first is sampled
+        EXPECT_EQ(blocks->operand->sums.amax, quant.amax) << "the block of the largest value is in the sample";
+      }
+      EXPECT_EQ(blocks->other_sqnr_db.size(), 3u);
+      const fs::path file = folder / (place_text(quant) + ".npy");
+      if (step > 0 || !fs::exists(file)) continue;
+      const QuantSums sums = sums_of_file(file);
+      ++compared;
+      EXPECT_EQ(quant.e8m0_blocks, sums.e8m0_blocks);
+      EXPECT_EQ(quant.amax, sums.amax);
+      EXPECT_NEAR(quant.underflow, sums.underflow_share(), 1e-9);
+      EXPECT_NEAR(quant.sqnr_db, sums.sqnr_db(), 1e-4);
+      EXPECT_NEAR(quant.crest, sums.mean_crest(), 1e-5);
+    }
+  }
+  EXPECT_EQ(compared, 18u);
 }
 
 TEST_F(PythonLog, CallbacksWriteALineForEachStep) {

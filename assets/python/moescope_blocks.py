@@ -1,0 +1,436 @@
+"""Statistics of the low-precision operands of a training, for MoeLog.log_blocks(), which describes the arguments.
+
+Copy this file and moescope_formats.py beside moescope_log.py. The products of the chosen modules are found while the
+model runs: the forward pass of a module with one weight of two dimensions, as nn.Linear, is one product; within a module
+with weights of three dimensions, as for grouped experts, the products of these weights are. Each operand is quantized
+where it is, by the rules of moescope_formats.py, and only sums and samples leave the device, after the step.
+"""
+
+import base64
+import functools
+import json
+import re
+
+import torch
+import torch.overrides
+
+from moescope_formats import Sums, format_named, quantize, stored
+
+_CHUNK = 1 << 24  # elements that are quantized at once
+
+
+# Operands.
+
+
+class Operand:
+    """One operand of the products of a layer with its statistics, from one or several tensors.
+
+    forms    the format of the training, or in which it would be, then those of the what-if
+    pieces   number of tensors that are expected; finish() does not wait for more
+    most     elements that are quantized, of all pieces together: whole bands of 128 rows, evenly spread
+    samples  blocks that are kept, each with the block before and the block after it
+    """
+
+    def __init__(self, forms, pieces=1, most=1 << 22, samples=64):
+        self.forms, self.name, self.stored = forms, forms[0].name, False
+        self.sums, self.sampled = None, []
+        self._missing, self._most, self._samples = pieces, max(1, most // pieces), samples
+        self._per_piece = max(1, samples // pieces)
+        self._parts = []
+
+    def add(self, values, row_group=None):
+        """values: [groups, rows, cols] or [rows, cols] of any float type; the last axis is the contracting dimension,
+        and formats with a scale for the tensor have one for each group. row_group: experts of the rows [rows], if they
+        are of several, and the number of experts; the scale for the tensor is then that of the expert."""
+        values = values.detach()
+        values = values if values.dim() == 3 else values[None]
+        if values.numel() == 0:
+            return
+        amax = _amax_of_rows(values, row_group) if any(form.has_tensor_scale for form in self.forms) else None
+        for group, first, last in _bands(values, self._most):
+            part = values[group, first:last].to(torch.float32, copy=True)
+            self._parts.append((part, None if amax is None else amax[group, first:last]))
+        self._sample(values, self.forms[0].block or 32)
+        self._missing -= 1
+        if self._missing <= 0:
+            self.finish()
+
+    def add_stored(self, stored):
+        """Takes a tensor that another library has quantized: its own scales and decoded values."""
+        self.name, self.stored = stored.name, True
+        self.sums = [stored.row()]
+        self._sample(stored.decoded[None], stored.block)
+
+    def finish(self):
+        if not self._parts:
+            return
+        if self.sums is None:
+            self.sums = [Sums(self._parts[0][0].device) for _ in self.forms]
+        squares = any(form.share == "128x128" for form in self.forms)
+        parts = self._parts if squares else [_joined(self._parts)]
+        self._parts = []
+        for values, amax in parts:
+            tall = max(128, _CHUNK // values.shape[1] // 128 * 128)
+            for first in range(0, values.shape[0], tall):
+                of_rows = None if amax is None else amax[first:first + tall]
+                for form, sums in zip(self.forms, self.sums):
+                    quantize(values[first:first + tall], form, sums, of_rows)
+
+    def _sample(self, values, block):
+        count = min(self._per_piece, self._samples - sum(len(part) for part in self.sampled))
+        groups, rows, cols = values.shape
+        per_row = -(-cols // block)
+        total = groups * rows * per_row
+        count = min(count, total)
+        if count <= 0:
+            return
+        places = torch.arange(count, device=values.device) * total // count
+        flat = values.reshape(groups * rows, cols)
+        if not self.sampled:  # the largest value is in the sample, so that the scale of the tensor follows from it
+            top = flat.abs().amax(1).argmax().reshape(1)
+            places[:1] = top * per_row + flat.index_select(0, top).abs().argmax() // block
+        width = min(cols, 3 * block)
+        first = ((places % per_row - 1) * block).clamp(0, max(0, (cols - width) // block * block))
+        columns = (first[:, None] + torch.arange(width, device=values.device)).clamp(max=cols - 1)
+        chosen = flat[(places // per_row)[:, None], columns]
+        self.sampled.append(chosen.to(torch.bfloat16 if values.dtype == torch.bfloat16 else torch.float32))
+
+
+def _joined(parts):
+    values, amax = zip(*parts)
+    return torch.cat(values), None if amax[0] is None else torch.cat(amax)
+
+
+def _amax_of_rows(values, row_group):
+    """Returns [groups, rows, 1]: the largest magnitude of the tensor that a row belongs to."""
+    amax = values.abs().amax(2, keepdim=True).float()
+    if row_group is None:
+        return amax.amax(1, keepdim=True).expand(-1, values.shape[1], 1)
+    experts, number = row_group
+    largest = torch.zeros(number, device=values.device).scatter_reduce(0, experts, amax.reshape(-1), "amax")
+    return largest[experts].reshape(1, -1, 1)
+
+
+def _bands(values, most):
+    """Returns [(group, first row, last row)]: all rows, or bands of whole multiples of 128 rows, evenly spread."""
+    groups, rows, cols = values.shape
+    if values.numel() <= most:
+        return [(group, 0, rows) for group in range(groups)]
+    wanted = max(128, most // cols)
+    if rows < wanted:
+        count = max(1, wanted // rows)
+        return [(i * groups // count, 0, rows) for i in range(count)]
+    count = 8 if wanted >= 8 * 128 else 1
+    tall = wanted // count // 128 * 128
+    starts = [i * (rows - tall) // max(1, count - 1) // 128 * 128 for i in range(count)]
+    return [(i * groups // count, start, start + tall) for i, start in enumerate(starts)]
+
+
+def _encoded(sampled):
+    """Returns type and values of a sample as base64 for URLs, little-endian, without padding."""
+    if sampled.dtype == torch.bfloat16:
+        kind, raw = "bf16", sampled.view(torch.int16).cpu().numpy().astype("<i2")
+    else:
+        kind, raw = "f32", sampled.cpu().numpy().astype("<f4")
+    return kind, base64.urlsafe_b64encode(raw.tobytes()).decode().rstrip("=")
+
+
+# The products of a model.
+
+# Names of modules and parameters, and the weight's class and name in MoEScope; the first match counts.
+_NAMES = (
+    (r"shared.*(fc1|gate_up_proj|gate_proj|w13|w1)(\d|\.|_|$)", "shared_experts w1"),
+    (r"shared.*(fc2|down_proj|w2)(\d|\.|_|$)", "shared_experts w2"),
+    (r"shared.*(up_proj|w3)(\d|\.|_|$)", "shared_experts w3"),
+    (r"experts.*(fc1|gate_up_proj|gate_proj|w13|w1)(\d|\.|_|$)", "experts w1"),
+    (r"experts.*(fc2|down_proj|w2)(\d|\.|_|$)", "experts w2"),
+    (r"experts.*(up_proj|w3)(\d|\.|_|$)", "experts w3"),
+    (r"(^|\.)(q_a_proj|wq_a)$", "attention wq_a"), (r"(^|\.)(q_b_proj|wq_b)$", "attention wq_b"),
+    (r"(^|\.)(kv_a_proj_with_mqa|wkv_a)$", "attention wkv_a"), (r"(^|\.)(kv_b_proj|wkv_b)$", "attention wkv_b"),
+    (r"(^|\.)(q_proj|wq|linear_qkv|qkv|qkv_proj)$", "attention wq"),
+    (r"(^|\.)(o_proj|wo|out_proj|linear_proj)$", "attention wo"),
+    (r"(^|\.)(lm_head|output_layer|output)$", "head output"),
+    (r"(fc1|gate_up_proj|gate_proj|w13|w1)$", "dense_ffn w1"), (r"(fc2|down_proj|w2)$", "dense_ffn w2"),
+    (r"(up_proj|w3)$", "dense_ffn w3"),
+)
+_PRODUCTS = ("linear", "matmul", "__matmul__", "mm", "bmm")
+
+
+def _operand_dtype(tensor):
+    """Returns the type to which autocast casts factors of products; that of the tensor without autocast."""
+    kind = tensor.device.type
+    try:
+        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
+    except (TypeError, AttributeError):  # before PyTorch 2.4
+        if kind == "cpu":
+            return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else tensor.dtype
+        return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else tensor.dtype
+
+
+class _Products(torch.overrides.TorchFunctionMode):
+    """Finds the products of a module's weights within its forward pass, also of weights that were cast, transposed or
+    sliced before."""
+
+    def __init__(self, weights, take):
+        super().__init__()
+        self._origins = {id(weight): (weight, name) for name, weight in weights}  # keeps the tensors, so that ids last
+        self._take = take
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        name = getattr(func, "__name__", "")
+        grouped = "grouped_mm" in name
+        if len(tensors) >= 2 and (name in _PRODUCTS or grouped):
+            found = self._origin(tensors[1])
+            if found is not None and isinstance(out, torch.Tensor):
+                weight = tensors[1] if name == "linear" else tensors[1].transpose(-2, -1)
+                ends = kwargs.get("offs", tensors[2] if grouped and len(tensors) > 2 else None)
+                self._take(found[1], tensors[0], weight, out, ends)
+        elif tensors:
+            found = self._origin(tensors[0])
+            for each in out if isinstance(out, (tuple, list)) else [out]:
+                if found is not None and isinstance(each, torch.Tensor) and each.numel() > 1:
+                    self._origins[id(each)] = each, found[1]
+        return out
+
+    def _origin(self, tensor):
+        """Returns the tensor's entry, or that of the tensor of which it is a view: before PyTorch 2 indexing a tensor
+        does not call the mode."""
+        found = self._origins.get(id(tensor))
+        return found if found is not None or tensor._base is None else self._origins.get(id(tensor._base))
+
+
+class BlockLog:
+    """The operands of chosen products in every N-th step; MoeLog.log_blocks() describes the arguments."""
+
+    def __init__(self, model, modules, every, formats, what_if, directions, names, most, samples, warn):
+        formats = formats if isinstance(formats, dict) else dict.fromkeys(("x", "W", "dY"), formats)
+        unknown = set(formats) - {"x", "W", "dY"} or set(directions) - {"forward", "dgrad", "wgrad"}
+        if unknown:
+            raise ValueError("%s: allowed are x, W and dY for formats; forward, dgrad and wgrad for directions"
+                             % ", ".join(sorted(unknown)))
+        if every < 1:
+            raise ValueError("every=%r: from 1 on" % (every,))
+        compared = [format_named(name) for name in what_if]
+        self._forms = {operand: [format_named(name)] + compared for operand, name in formats.items()}
+        self._every, self._directions, self._most, self._samples = every, directions, most, samples
+        self._warn = warn
+        rules = [(re.compile(rule), weight) for rule, weight in tuple((names or {}).items()) + _NAMES]
+        self._linears, self._grouped, self._counts = [], [], {}
+        self._find(model, re.compile(modules), rules)
+        self._compiled = any(hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+                             for module in model.modules())
+        self._handles, self._operands, self._taken, self._modes, self._stance = [], {}, set(), {}, None
+
+    def _find(self, model, chosen, rules):
+        unnamed, matched = [], False
+        for name, module in model.named_modules():
+            if not chosen.search(name):
+                continue
+            weights = {key: weight for key, weight in module.named_parameters(recurse=False) if weight.dim() == 3}
+            splits = [key for key, _ in module.named_parameters(recurse=False) if re.match(r"weight\d+$", key)]
+            weight = getattr(module, "weight", None)
+            if isinstance(weight, torch.Tensor) and weight.dim() == 2 and not isinstance(module, torch.nn.Embedding):
+                splits = splits or ["weight"]
+            keys = ["%s.%s" % (name, key) for key in weights] if weights else [name] if splits else []
+            for key in keys:
+                place = _place_of(key, rules)
+                matched = True
+                if place is None:
+                    unnamed.append(key)
+                elif weights:
+                    self._grouped.append((module, key.rpartition(".")[2], place))
+                else:
+                    self._linears.append((module, splits, place))
+                    self._counts[place] = self._counts.get(place, 0) + 1
+        if not matched:
+            raise ValueError("log_blocks: no module with a weight matches %r" % chosen.pattern)
+        if unnamed:
+            self._warn("blocks", "log_blocks does not know these weights; give names={\"REGEX\": \"attention wq\"}: "
+                       + ", ".join(unnamed)[:500])
+
+    def begin(self, step):
+        """Prepares for the step, which has not begun."""
+        self._end()
+        if step % self._every:
+            return
+        for module, weights, place in self._linears:
+            self._handles.append(module.register_forward_hook(functools.partial(self._after_linear, weights, place)))
+        for module in {id(module): module for module, _, _ in self._grouped}.values():
+            self._handles.append(module.register_forward_pre_hook(self._before_grouped))
+            self._handles.append(module.register_forward_hook(self._after_grouped))
+        if self._compiled and hasattr(torch.compiler, "set_stance"):
+            self._stance = torch.compiler.set_stance("force_eager")  # hooks and modes do not reach compiled graphs
+
+    def _end(self):
+        for handle in self._handles:
+            handle.remove()
+        if self._stance is not None:
+            torch.compiler.set_stance("default")
+        self._handles, self._operands, self._taken, self._modes, self._stance = [], {}, set(), {}, None
+
+    def close(self):
+        self._end()
+
+    def _only_warns(self, place, work):
+        try:
+            with torch.no_grad():
+                work()
+        except Exception as error:
+            self._warn(("blocks", place), "operands of %s are not logged: %s: %s" % (
+                " ".join(map(str, place)), type(error).__name__, str(error).split("\n")[0][:300]))
+
+    def _first_pass(self, key):
+        """True once in a step for each module: microbatches after the first, and repeated passes, do not count."""
+        if not torch.is_grad_enabled() or key in self._taken:
+            return False
+        self._taken.add(key)
+        return True
+
+    def _after_linear(self, weights, place, module, args, output):
+        out = next((value for value in (output if isinstance(output, (tuple, list)) else [output])
+                    if isinstance(value, torch.Tensor)), None)
+        if out is None or not args or not isinstance(args[0], torch.Tensor) or not self._first_pass(id(module)):
+            return
+        pieces = self._counts[place]
+
+        def work():
+            factors = [getattr(module, name) for name in weights]
+            ends = None
+            if len(factors) > 1:  # TransformerEngine's GroupedLinear: the rows of each expert
+                rows = torch.as_tensor(args[1], device=args[0].device)
+                ends = rows.cumsum(0)
+            weight = factors[0] if len(factors) == 1 else torch.stack([_plain_tensor(factor) for factor in factors])
+            self._take(place, args[0], weight, out, ends, pieces)
+
+        self._only_warns(place, work)
+
+    def _before_grouped(self, module, _):
+        if not self._first_pass(id(module)):
+            return
+        own = {key: place for other, key, place in self._grouped if other is module}
+        weights = [(key, getattr(module, key)) for key in own]
+        loops = dict(weights)
+
+        def take(key, x, weight, out, ends):
+            pieces = 1 if weight.dim() == 3 else loops[key].shape[0]
+            self._only_warns(own[key], lambda: self._take(own[key], x, weight, out, ends, pieces))
+
+        self._modes[id(module)] = _Products(weights, take)
+        self._modes[id(module)].__enter__()
+
+    def _after_grouped(self, module, _, __):
+        mode = self._modes.pop(id(module), None)
+        if mode is not None:
+            mode.__exit__(None, None, None)
+
+    def _take(self, place, x, weight, out, ends, pieces):
+        x = x.detach()
+        dtype = _operand_dtype(x)
+        group = inside = None
+        if x.dim() == 2 and ends is not None:
+            rows = torch.arange(x.shape[0], device=x.device, dtype=ends.dtype)
+            experts = torch.searchsorted(ends, rows, right=True)
+            inside = (experts < ends.numel())[:, None]  # rows behind the last expert have no meaning
+            group = experts, ends.numel() + 1
+            x = torch.where(inside, x, torch.zeros_like(x))
+        x = (x if x.dim() == 3 and weight.dim() == 3 else x.reshape(-1, x.shape[-1])).to(dtype)
+        alone = weight.dim() == 2
+        if "forward" in self._directions:
+            self._add(place, "x", "forward", pieces, x, group)
+        if "wgrad" in self._directions and alone and pieces == 1:
+            self._add(place, "x", "wgrad", pieces, x.t())
+        self._add_weight(place, weight, dtype, pieces)
+        if out.requires_grad and {"dgrad", "wgrad"} & set(self._directions):
+            out.register_hook(lambda gradient: self._only_warns(place, lambda: self._take_gradient(
+                place, gradient, group, inside, alone, pieces)))
+
+    def _add_weight(self, place, weight, dtype, pieces):
+        quantized = stored(weight)
+        if quantized is not None:
+            self._operand(place, "W", "forward", 1).add_stored(quantized)
+            return
+        weight = _plain_tensor(weight.detach()).to(dtype)
+        if "forward" in self._directions:
+            self._add(place, "W", "forward", pieces, weight)
+        if "dgrad" in self._directions:
+            self._add(place, "W", "dgrad", pieces, weight.transpose(-2, -1))
+
+    def _take_gradient(self, place, gradient, group, inside, alone, pieces):
+        gradient = gradient.detach()
+        if alone or gradient.dim() != 3:
+            gradient = gradient.reshape(-1, gradient.shape[-1])
+        if inside is not None:
+            gradient = torch.where(inside, gradient, torch.zeros_like(gradient))
+        if "dgrad" in self._directions:
+            self._add(place, "dY", "dgrad", pieces, gradient, group)
+        if "wgrad" in self._directions and alone and pieces == 1:
+            self._add(place, "dY", "wgrad", pieces, gradient.t())
+
+    def _operand(self, place, operand, direction, pieces):
+        key = place + (operand, direction)
+        if key not in self._operands:
+            self._operands[key] = Operand(self._forms[operand], pieces, self._most, self._samples)
+        return self._operands[key]
+
+    def _add(self, place, operand, direction, pieces, values, group=None):
+        if operand in self._forms:
+            self._operand(place, operand, direction, pieces).add(values, group)
+
+    def take(self):
+        """Returns the rows of the step for `quants` of the log, and its markers with samples. Ends the step."""
+        rows, markers = [], []
+        operands = {key: operand for key, operand in self._operands.items()}
+        for operand in operands.values():
+            operand.finish()
+        found = [(key, operand) for key, operand in operands.items() if operand.sums]
+        values = iter(_lists([sums.values for _, operand in found for sums in operand.sums]))
+        for key, operand in found:
+            figures = [sums.figures(next(values)) for sums in operand.sums]
+            place = dict(zip(("layer", "gemm_class", "weight", "operand", "direction"), key))
+            rows.append({**place, "format": operand.name, **{name: _short(value) for name, value in figures[0].items()}})
+            other = {form.name: _short(row["sqnr_db"]) for form, row in zip(operand.forms[1:], figures[1:]) if "sqnr_db" in row}
+            if operand.sampled:
+                kind, text = _encoded(torch.cat(operand.sampled))
+                sample = {"format": operand.name, "stored": operand.stored, "what_if": other,
+                          "cols": operand.sampled[0].shape[1], "dtype": kind, "values": text}
+                markers.append({"kind": "operands", "key": _place_text(*key), "text": json.dumps(sample)})
+        self._end()
+        return rows, markers
+
+
+def _plain_tensor(weight):
+    """Returns this rank's part of a distributed tensor, and other tensors unchanged."""
+    return weight.to_local() if hasattr(weight, "to_local") else weight
+
+
+def _place_of(name, rules):
+    """Returns (layer, class, weight); layer -1: not of a layer. None: the name is not known."""
+    weight = next((weight for rule, weight in rules if rule.search(name)), None)
+    if weight is None:
+        return None
+    number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", name)
+    layer = int(number.group(1)) if number and not weight.startswith("head") else -1
+    return (layer,) + tuple(weight.split())
+
+
+def _short(value):
+    """Rounds a number to the digits that give a float32 back."""
+    return float("%.9g" % value) if isinstance(value, float) else value
+
+
+def _place_text(layer, gemm_class, weight, operand, direction):
+    """As place_text() of core/numerics/gemm_operand.h."""
+    return "%s%s %s, %s %s" % ("" if layer < 0 else "layer %d, " % layer, gemm_class, weight, operand, direction)
+
+
+def _lists(tensors):
+    """Returns the tensors as lists, with one copy from each device."""
+    lists = [None] * len(tensors)
+    for device in {tensor.device for tensor in tensors}:
+        places = [place for place, tensor in enumerate(tensors) if tensor.device == device]
+        for place, values in zip(places, torch.stack([tensors[place] for place in places]).tolist()):
+            lists[place] = values
+    return lists
