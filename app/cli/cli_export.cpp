@@ -31,6 +31,7 @@
 #include "core/logs/log_settings.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/export_trace.h"
+#include "core/numerics/operating_system.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/trainer.h"
@@ -48,7 +49,7 @@ struct ExportOptions {
 
 // Continues as the window program without a display, since only that program draws panels.
 [[noreturn]] void let_window_export(const ExportOptions& options) {
-  const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "moescope").string();
+  const std::string program = (fs::path(program_path()).parent_path() / "moescope").string();
   if (!fs::exists(program))
     throw std::runtime_error(
         fmt::format("--to {} needs the window program beside this one: {}: no such file", options.to, program));

@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/numerics/matrix_units.h"
+#include "core/numerics/operating_system.h"
 
 namespace moescope {
 namespace {
@@ -25,13 +25,6 @@ constexpr const char* kRestartedFor = "MOESCOPE_RESTARTED_FOR";    // core and m
 
 char** own_arguments = nullptr;  // argv of main()
 
-// Returns the path of the program, so that lists of processes show its name and not "exe".
-std::string own_path() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "/proc/self/exe" : path.string();
-}
-
 // Restarts the program with these values of the variables; an empty value leaves its variable as it is. Returns only if
 // the restart failed.
 void restart(const std::string& core, const std::string& units, const char* mark, const std::string& marked) {
@@ -45,7 +38,7 @@ void restart(const std::string& core, const std::string& units, const char* mark
   std::vector<char*> environment;
   for (auto& [name, text] : variables) environment.push_back(text.data());
   environment.push_back(nullptr);
-  execve(own_path().c_str(), own_arguments, environment.data());
+  execve(program_path().c_str(), own_arguments, environment.data());
 }
 
 bool set_by_user(const char* variable) {
@@ -82,7 +75,7 @@ std::string start_with_fast_kernels(char** argv) {
   const char* better = better_openblas_core();
   const bool is_requested = std::getenv(kCoreType);
   if (is_requested || !better) {
-    if (spins_long) execv(own_path().c_str(), own_arguments);
+    if (spins_long) execv(program_path().c_str(), own_arguments);
     return "OpenBLAS " + (is_requested ? "runs its " + core + " kernels, as set by OPENBLAS_CORETYPE."
                                        : "chose its " + core + " kernels, which fit this CPU.");
   }

@@ -1,10 +1,11 @@
 #include "app/session/stop_signals.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <QSocketNotifier>
 #include <csignal>
+
+#include "core/numerics/operating_system.h"
 
 namespace moescope {
 namespace {
@@ -21,7 +22,7 @@ void on_signal(int signal) {
 }  // namespace
 
 StopSignals::StopSignals(QObject* parent) : QObject(parent) {
-  if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0) return;
+  if (!make_pipe(signal_pipe)) return;
   auto* notifier = new QSocketNotifier(signal_pipe[0], QSocketNotifier::Read, this);
   connect(notifier, &QSocketNotifier::activated, this, [this] {
     unsigned char number = 0;

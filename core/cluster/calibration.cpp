@@ -1,7 +1,6 @@
 #include "core/cluster/calibration.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -192,8 +191,9 @@ std::vector<std::int64_t> read_counts(const Reader& in, const Json& row, const s
 double skew_of(const std::string& label) {
   for (const std::string rule : {"skewed:", "zipf:"}) {
     double skew = kNoFigure;
-    if (label.starts_with(rule)) std::from_chars(label.data() + rule.size(), label.data() + label.size(), skew);
-    if (skew >= 0 && skew <= kMaxSkew) return skew;
+    if (label.starts_with(rule) && read_number(std::string_view(label).substr(rule.size()), skew) && skew >= 0 &&
+        skew <= kMaxSkew)
+      return skew;
   }
   return kNoFigure;
 }

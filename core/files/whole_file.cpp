@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/files/unreadable.h"
+#include "core/numerics/operating_system.h"
 
 namespace moescope {
 namespace {
@@ -73,7 +74,9 @@ WholeFile::WholeFile(const std::string& path) : path_(path) {
 
 void WholeFile::open() {
   const std::string folder = fs::path(path_).parent_path().string();
+#if MOESCOPE_ON_LINUX  // a file without a name, of which a killed program leaves nothing
   file_ = ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+#endif
   for (int i = 0; i < kTries && file_ < 0; ++i) {
     temporary_ = temporary_path(path_);
     file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);

@@ -12,6 +12,7 @@
 
 #include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
+#include "core/numerics/operating_system.h"
 
 namespace moescope {
 namespace {
@@ -115,9 +116,11 @@ void WholeFolder::finish() {
 
 void WholeFolder::swap() {
   if (!is_there(path_)) return rename_or_throw(partial_, path_);
+#if MOESCOPE_ON_LINUX
   if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
     refuse(path_, std::string("cannot be replaced: ") + std::strerror(errno) + "; it is as it was before");
+#endif
   rename_or_throw(path_, replaced_);
   rename_or_throw(partial_, path_);
 }

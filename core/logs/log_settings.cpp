@@ -1,11 +1,11 @@
 #include "core/logs/log_settings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <set>
 #include <tuple>
 
+#include "core/files/text/words.h"
 #include "core/frame/frame.h"
 
 namespace moescope {
@@ -23,9 +23,7 @@ std::optional<std::int64_t> step_of(const std::map<std::string, std::string>& se
   const auto found = settings.find(key);
   if (found == settings.end()) return INT64_MAX;
   std::int64_t step = 0;
-  const std::string& text = found->second;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  if (error != std::errc() || end != text.data() + text.size() || step < 0) return std::nullopt;
+  if (!read_number(found->second, step) || step < 0) return std::nullopt;
   return step == 0 ? INT64_MAX : step;
 }
 

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/numerics/operating_system.h"
 #include "core/numerics/processor.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if MOESCOPE_ON_LINUX
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 #endif
 
 namespace moescope {
@@ -32,9 +35,13 @@ bool cpu_has_amx() {
   __asm__("xgetbv" : "=a"(enabled_state), "=d"(enabled_state_above) : "c"(0));
   constexpr unsigned kTileConfigAndData = 3u << 17;
   if ((edx & kAllTileBits) != kAllTileBits || (enabled_state & kTileConfigAndData) != kTileConfigAndData) return false;
+#if MOESCOPE_ON_LINUX
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   return granted;
+#else
+  return false;
+#endif
 }
 
 // Zen 4 multiplies BF16 twice as fast as FP32. On Intel's processors without AMX sgemm is faster.

@@ -199,7 +199,12 @@ RecordingFile::State RecordingFile::state() const {
     current.device = file.st_dev;
     current.inode = file.st_ino;
     current.bytes = file.st_size;
-    current.changed_ns = std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
+#if defined(__APPLE__)
+    const timespec& changed = file.st_mtimespec;
+#else
+    const timespec& changed = file.st_mtim;
+#endif
+    current.changed_ns = std::int64_t{changed.tv_sec} * 1'000'000'000 + changed.tv_nsec;
   }
   if (::stat(log_of(path_).c_str(), &file) == 0) current.log_bytes = file.st_size;
   return current;

@@ -1,4 +1,3 @@
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,6 +18,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/unreadable.h"
+#include "core/numerics/operating_system.h"
 #include "core/recording/frame_reader.h"
 #include "core/recording/history/history.h"
 #include "core/recording/limits.h"
@@ -108,13 +108,6 @@ constexpr std::int64_t kFewRows = 3000;  // layers of frames that are read in ab
 constexpr std::size_t kMaxThreads = 4;
 constexpr std::chrono::milliseconds kProgressInterval{20};
 constexpr int kLongestNote = 64 << 20;  // maximum bytes of a text
-
-// Returns the number of processors that this process may use.
-std::size_t usable_processors() {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  return std::max(1u, std::thread::hardware_concurrency());  // the machine has more processors than the set holds
-}
 
 // Reads a JSON array; `is_right` says whether an entry is one of `what`.
 nlohmann::json read_list(Statement& row, const std::string& problem_place, const std::string& column, const char* what,

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -31,8 +30,7 @@ constexpr const char* kRunsFile = "runs.txt";
 // Returns the step of a folder with this name; -1 if it is not the name of a step's folder.
 std::int64_t step_of(const std::string& name) {
   std::int64_t step = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  return error == std::errc{} && end == name.data() + name.size() && step >= 0 ? step : -1;
+  return read_number(name, step) && step >= 0 ? step : -1;
 }
 
 bool is_checkpoint_file(std::string_view name) {

@@ -18,7 +18,6 @@
 // The file needs no further state, because initial weights and batches are pure functions of the config and the step.
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <span>
 #include <stdexcept>
 
@@ -74,8 +73,7 @@ const std::string& meta(const SafetensorsFile& file, const std::string& key) {
 std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
   const std::string text = meta(file, key);
   std::int64_t value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+  if (!read_number(text, value) || value < 0)
     refuse(file.path(), "damaged checkpoint: " + key + " is \"" + text + "\"; allowed: whole numbers from 0");
   return value;
 }

@@ -1,13 +1,13 @@
 #include "core/cluster/ranks/routing_patterns.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 
+#include "core/files/text/words.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {
@@ -45,8 +45,7 @@ constexpr double kMaxZipf = 8;
 template <class Number>
 Number parse_number(std::string_view digits, std::string_view whole) {
   Number value{};
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size()) refuse(whole);
+  if (!read_number(digits, value)) refuse(whole);
   return value;
 }
 

@@ -1,10 +1,11 @@
 #include "core/files/text/json_values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
+
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -27,8 +28,7 @@ std::optional<double> to_number(JsonValue value) {
   if (value.get(number) == simdjson::SUCCESS) return number;
   std::string_view text;
   if (value.get(text) != simdjson::SUCCESS) return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (!read_number(text, number)) return std::nullopt;
   return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
 }
 

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <clocale>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
+
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
 
 namespace moescope {
 
@@ -101,5 +107,35 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
+
+#if !defined(__cpp_lib_to_chars) || defined(MOESCOPE_PORTABLE)
+namespace {
+
+// Reads with the rules of std::from_chars: no blanks, no plus sign, no hexadecimal digits, no number beyond the range.
+template <class Number>
+bool read_floating(std::string_view text, Number& value, Number (*read)(const char*, char**, locale_t)) {
+  static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  if (digits.find_first_not_of("0123456789.infatyINFATYeE+-") != std::string_view::npos) return false;
+  if (digits.empty() || digits.front() == '+' || digits.front() == '-') return false;
+  const std::string terminated(text);
+  char* end = nullptr;
+  value = read(terminated.c_str(), &end, plain);
+  if (end != terminated.data() + terminated.size()) return false;
+  const std::string_view mantissa = digits.substr(0, digits.find_first_of("eE"));
+  const bool is_zero = mantissa.find_first_of("123456789") == std::string_view::npos;
+  const bool has_digits = mantissa.find_first_of("0123456789") != std::string_view::npos;
+  return !has_digits || (std::isfinite(value) && (value != 0 || is_zero));
+}
+
+}  // namespace
+
+bool read_number(std::string_view text, double& value) {
+  return read_floating(text, value, strtod_l);
+}
+bool read_number(std::string_view text, float& value) {
+  return read_floating(text, value, strtof_l);
+}
+#endif
 
 }  // namespace moescope

@@ -59,6 +59,10 @@ bool read_number(std::string_view text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size();
 }
+#if !defined(__cpp_lib_to_chars) || defined(MOESCOPE_PORTABLE)  // LLVM's library reads whole numbers only
+bool read_number(std::string_view text, double& value);
+bool read_number(std::string_view text, float& value);
+#endif
 
 // Returns the text before the next `end` and removes it and `end` from `text`.
 inline std::string_view take_until(std::string_view& text, char end) {

@@ -1,7 +1,6 @@
 #include "core/logs/events/import_mlflow.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -47,8 +46,7 @@ template <class Number>
 Number number_of(std::string_view text, const char* what) {
   if (text.starts_with('+')) text.remove_prefix(1);
   Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) throw Unreadable(std::string(what) + ": not a number");
+  if (!read_number(text, number)) throw Unreadable(std::string(what) + ": not a number");
   return number;
 }
 

@@ -13,6 +13,7 @@
 
 #include "core/files/folder_walk.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
@@ -148,10 +149,10 @@ std::optional<Reading> reading_of(std::string_view name) {
 double number_in(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
   if (at == std::string_view::npos) throw Unreadable("no " + std::string(key.substr(0, key.size() - 1)));
-  const std::string_view text = line.substr(at + key.size());
+  std::string_view text = line.substr(at + key.size());
+  text = text.substr(0, text.find_first_of(" \t\r"));
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) throw Unreadable(std::string(key) + ": not a number");
+  if (!read_number(text, value)) throw Unreadable(std::string(key) + ": not a number");
   return value;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/frame/describe.h"
 
 namespace moescope {
@@ -23,7 +24,7 @@ Json number(float value) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   double exact = 0;
-  std::from_chars(text, end, exact);
+  read_number({text, end}, exact);
   return exact;
 }
 

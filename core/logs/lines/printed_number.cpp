@@ -1,7 +1,6 @@
 #include "core/logs/lines/printed_number.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/files/text/words.h"
 
@@ -56,9 +55,7 @@ std::optional<double> printed_number(std::string_view text) {
   std::string_view digits = *plain;
   if (digits.starts_with('+')) digits.remove_prefix(1);
   double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || end != digits.data() + digits.size() || error != std::errc()) return std::nullopt;
-  return value;
+  return read_number(digits, value) ? std::optional(value) : std::nullopt;
 }
 
 bool may_have_decimal_comma(std::string_view text) {

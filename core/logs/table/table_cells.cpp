@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 
 namespace moescope {
@@ -23,9 +24,7 @@ std::string quoted(std::string_view cell) {
 std::optional<double> plain_number(std::string_view cell) {
   if (cell.starts_with('+')) cell.remove_prefix(1);
   double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || end != cell.data() + cell.size()) return std::nullopt;
-  return value;
+  return read_number(cell, value) ? std::optional(value) : std::nullopt;
 }
 
 bool is_grouped(std::string_view cell) {
