@@ -23,6 +23,12 @@ std::vector<ConfigField> run_fields() {
       "directions. Training is chaotic, so even this difference makes two runs drift apart. A twin that differs only "
       "in this setting shows how far they drift without another start. Repeated runs on a GPU differ in the same way, "
       "because their sums are added in any order. 0: off."));
+  t.add(field<&RunConfig::portable>(
+      "portable", "Portable products",
+      "Computes matrix products in one order on every processor, so that the same settings and seed give the same "
+      "losses "
+      "to the bit with SSE4, AVX2, AVX-512 and on Arm. Off: OpenBLAS and matrix units, which are faster and add in an "
+      "order of their own on each kind of processor."));
   return t.fields;
 }
 

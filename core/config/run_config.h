@@ -221,6 +221,7 @@ struct RunConfig {
   std::string name = "run";
   std::int64_t seed = 1;
   std::int64_t perturbation = 0;  // 0: none; n: the n-th pattern by which weights move one unit in the last place
+  bool portable = false;          // products with equal bits on every processor (core/numerics/matrix_units.h)
   ModelConfig model;
   RouterConfig router;
   OptimizerConfig optimizer;

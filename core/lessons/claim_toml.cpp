@@ -8,6 +8,7 @@
 #include "core/files/text/words.h"
 #include "core/lessons/claim.h"
 #include "core/lessons/toml_runs.h"
+#include "core/numerics/digest.h"
 
 namespace moescope {
 namespace {
@@ -136,9 +137,9 @@ std::string settings_digest(const Claim& claim) {
       if (!changed.setting.is_in<TelemetryConfig>() && !changed.setting.is_in<ParallelConfig>())
         text += changed.setting.key() + '=' + changed.b + ';';
   }
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return formatted("%016llx", static_cast<unsigned long long>(hash));
+  Digest digest;
+  digest.add(text);
+  return digest.text();
 }
 
 }  // namespace moescope

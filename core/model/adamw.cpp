@@ -10,6 +10,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
+#include "core/numerics/elementary.h"
 #include "core/numerics/kernels/lanes.h"
 #include "core/numerics/threads.h"
 
@@ -138,7 +139,7 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step) {
   if (config.schedule == Schedule::constant) return config.lr;
   const double length = std::max(1, config.total_steps - config.warmup_steps);
   const double u = std::min(1.0, (step - config.warmup_steps) / length);
-  return config.lr_min + (config.lr - config.lr_min) * 0.5 * (1 + std::cos(std::numbers::pi * u));
+  return config.lr_min + (config.lr - config.lr_min) * 0.5 * (1 + ordered_cos(std::numbers::pi * u));
 }
 
 template <class T>
@@ -151,8 +152,8 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
       .take1 = static_cast<T>(1 - config.beta1),
       .keep2 = static_cast<T>(config.beta2),
       .take2 = static_cast<T>(1 - config.beta2),
-      .step_size = static_cast<T>(lr / (1 - std::pow(config.beta1, n))),
-      .inv_correction2 = static_cast<T>(1 / std::sqrt(1 - std::pow(config.beta2, n))),
+      .step_size = static_cast<T>(lr / (1 - ordered_pow(config.beta1, n))),
+      .inv_correction2 = static_cast<T>(1 / std::sqrt(1 - ordered_pow(config.beta2, n))),
       .eps = static_cast<T>(config.eps),
       .gradient_scale = static_cast<T>(gradient_scale),
   };

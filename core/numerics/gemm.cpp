@@ -7,6 +7,7 @@
 #include <cassert>
 #include <vector>
 
+#include "core/numerics/kernels/ordered_product.h"
 #include "core/numerics/kernels/tile_products.h"
 #include "core/numerics/threads.h"
 
@@ -40,6 +41,25 @@ template <class T>
                                    const Matrix<T>& c) {
   const auto rows = [](Trans trans, const Matrix<const T>& m) { return trans == Trans::yes ? m.cols : m.rows; };
   return rows(ta, a) == c.rows && contracted(tb, b) == c.cols && contracted(ta, a) == rows(tb, b);
+}
+
+template <class T>
+SteppedMatrix<T> stepped(Trans trans, const Matrix<const T>& m) {
+  return trans == Trans::yes ? SteppedMatrix<T>{m.data, 1, m.stride} : SteppedMatrix<T>{m.data, m.stride, 1};
+}
+
+// Returns false if the product is left to OpenBLAS, which then runs on this thread.
+template <class T>
+bool multiplied_in_order(Trans ta, Trans tb, T alpha, const Matrix<const T>& a, const Matrix<const T>& b, T beta,
+                         const Matrix<T>& c) {
+  assert(shapes_agree(ta, tb, a, b, c));
+  if (c.empty()) return true;
+  if (PortableProducts::wanted()) {
+    ordered_product(alpha, stepped(ta, a), stepped(tb, b), contracted(ta, a), beta, c);
+    return true;
+  }
+  keep_openblas_on_this_thread();
+  return false;
 }
 
 // Memory of the calling thread, separate from thread_scratch, which holds the operands.
@@ -110,20 +130,16 @@ void multiply_scaled(Trans ta, float scale, const Matrix<const Bf16>& a, const P
 }  // namespace
 
 void gemm(Trans ta, Trans tb, float alpha, ConstMatrix<float> a, ConstMatrix<float> b, float beta, Matrix<float> c) {
-  assert(shapes_agree(ta, tb, a, b, c));
-  if (c.empty()) return;
-  keep_openblas_on_this_thread();
-  cblas_sgemm(CblasRowMajor, flag(ta), flag(tb), blas(c.rows), blas(c.cols), blas(contracted(ta, a)), alpha, a.data,
-              leading(a.stride), b.data, leading(b.stride), beta, c.data, leading(c.stride));
+  if (!multiplied_in_order(ta, tb, alpha, a, b, beta, c))
+    cblas_sgemm(CblasRowMajor, flag(ta), flag(tb), blas(c.rows), blas(c.cols), blas(contracted(ta, a)), alpha, a.data,
+                leading(a.stride), b.data, leading(b.stride), beta, c.data, leading(c.stride));
 }
 
 void gemm(Trans ta, Trans tb, double alpha, ConstMatrix<double> a, ConstMatrix<double> b, double beta,
           Matrix<double> c) {
-  assert(shapes_agree(ta, tb, a, b, c));
-  if (c.empty()) return;
-  keep_openblas_on_this_thread();
-  cblas_dgemm(CblasRowMajor, flag(ta), flag(tb), blas(c.rows), blas(c.cols), blas(contracted(ta, a)), alpha, a.data,
-              leading(a.stride), b.data, leading(b.stride), beta, c.data, leading(c.stride));
+  if (!multiplied_in_order(ta, tb, alpha, a, b, beta, c))
+    cblas_dgemm(CblasRowMajor, flag(ta), flag(tb), blas(c.rows), blas(c.cols), blas(contracted(ta, a)), alpha, a.data,
+                leading(a.stride), b.data, leading(b.stride), beta, c.data, leading(c.stride));
 }
 
 PackedMatrix pack(Trans tb, ConstMatrix<Bf16> b, Bf16* panels) {

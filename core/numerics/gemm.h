@@ -1,4 +1,5 @@
-// Matrix products by OpenBLAS. Each runs on the calling thread alone.
+// Matrix products by OpenBLAS, or in one order on every processor (PortableProducts in matrix_units.h). Each runs on
+// the calling thread alone.
 #pragma once
 
 #include "core/numerics/float_formats.h"

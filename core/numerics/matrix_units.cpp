@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "core/numerics/operating_system.h"
 #include "core/numerics/processor.h"
@@ -75,7 +76,17 @@ bool gives(std::string_view choice, MatrixUnit unit) {
   return choice == "auto" || choice == "off" || choice == kMatrixUnitNames[static_cast<int>(unit)];
 }
 
+thread_local bool portable_products = false;
+
 }  // namespace
+
+PortableProducts::PortableProducts(bool portable) : before_(std::exchange(portable_products, portable)) {}
+PortableProducts::~PortableProducts() {
+  portable_products = before_;
+}
+bool PortableProducts::wanted() {
+  return portable_products;
+}
 
 MatrixUnit matrix_unit() {
   static const MatrixUnit unit = [] {
@@ -86,7 +97,7 @@ MatrixUnit matrix_unit() {
 }
 
 const std::string& matrix_unit_text() {
-  static const std::string text = has_matrix_unit()
+  static const std::string text = matrix_unit() != MatrixUnit::none
                                       ? std::string(kOwnTiles) + kMatrixUnitNames[static_cast<int>(matrix_unit())]
                                       : std::string(kNoMatrixUnits);
   return text;

@@ -17,11 +17,25 @@ inline constexpr const char* kMatrixUnitsVariable = "MOESCOPE_MATRIX_UNITS";  //
 enum class MatrixUnit { none, avx512_bf16, amx };
 inline constexpr const char* kMatrixUnitNames[] = {"none", "avx512_bf16", "amx"};
 
+// While an object of this class exists, the products of its thread and of the parallel loops that the thread starts are
+// computed in one order on every processor (kernels/ordered_product.h) if `portable`; otherwise, and without
+// such an object, by OpenBLAS and matrix units.
+class PortableProducts {
+ public:
+  explicit PortableProducts(bool portable);
+  ~PortableProducts();
+  PortableProducts(const PortableProducts&) = delete;
+  static bool wanted();  // by the calling thread
+
+ private:
+  bool before_;
+};
+
 // Returns the unit that multiplies BF16 matrices. The first call decides it: by choose_matrix_unit(), else by
 // kMatrixUnitsVariable. Without either it is the unit that is faster than sgemm: AMX, or VDPBF16PS on AMD's processors.
 MatrixUnit matrix_unit();
 inline bool has_matrix_unit() {
-  return matrix_unit() != MatrixUnit::none;
+  return matrix_unit() != MatrixUnit::none && !PortableProducts::wanted();
 }
 
 // Chooses "auto", "amx", "avx512_bf16" or "off" for this process and its restarts; call it first in main(). Returns why

@@ -70,6 +70,10 @@ std::string units_for(const std::string& recorded, const std::string& current) {
   return recorded.starts_with(kOwnTiles) && can_choose_matrix_unit(name) ? name : "";
 }
 
+bool is_portable(std::string_view kernels) {
+  return kernels.starts_with("portable products ");
+}
+
 bool is_word(std::string_view text) {
   return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' ||
@@ -84,6 +88,10 @@ const Kernels& kernels_here() {
   return current;
 }
 
+std::string kernels_text(bool portable) {
+  return portable ? std::string(kPortableKernels) : kernels_here().text();
+}
+
 std::string openblas_core() {
   return openblas_get_corename();
 }
@@ -96,6 +104,13 @@ const char* better_openblas_core() {
 
 KernelCheck check_kernels(const std::string& recorded) {
   using Outcome = KernelCheck::Outcome;
+  if (recorded == kPortableKernels)
+    return {Outcome::equal, "Computed by portable products, which give the same bits on every processor.", "", ""};
+  if (is_portable(recorded))
+    return {Outcome::other,
+            "Computed by " + recorded + "; this version of the program has " + std::string(kPortableKernels) +
+                ", which add in another order, so the bits may differ from the first step on.",
+            "", ""};
   const Kernels& current = kernels_here();
   const std::optional<Kernels> computed_by = parse_kernels(recorded);
   if (!computed_by)
@@ -146,6 +161,7 @@ std::string matrix_unit_title(std::string_view name) {
 }
 
 std::string multiplied_by(std::string_view text) {
+  if (is_portable(text)) return "portable products";
   const std::optional<Kernels> kernels = parse_kernels(text);
   if (!kernels) return {};
   const std::string openblas = "OpenBLAS " + kernels->openblas + " (" + kernels->core + ')';

@@ -23,15 +23,19 @@ std::optional<Kernels> parse_kernels(std::string_view text);  // parses the resu
 
 inline constexpr std::string_view kNoMatrixUnits = "no matrix units", kOwnTiles = "own tiles ";
 
+// RunInfo::kernels of a run with portable products (matrix_units.h). The number rises if their order of sums changes.
+inline constexpr std::string_view kPortableKernels = "portable products 1";
+
 // Returns "AMX" for "amx", "AVX-512 BF16" for "avx512_bf16"; unknown names are returned unchanged.
 std::string matrix_unit_title(std::string_view name);
 
 // Returns the text that says what multiplied the matrices of a run with these RunInfo::kernels: "AMX for BF16 and
-// quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32", or "OpenBLAS 0.3.21 (Haswell)". Returns an empty text if
+// quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32", "OpenBLAS 0.3.21 (Haswell)" or "portable products". Returns an empty text if
 // the kernels are not recorded, as in logs of other programs.
 std::string multiplied_by(std::string_view kernels);
 
 const Kernels& kernels_here();
+std::string kernels_text(bool portable);  // RunInfo::kernels of a run that is trained here
 std::string openblas_core();  // the CPU core for which OpenBLAS's kernels in this process were written: "Haswell"
 // Returns the core whose kernels OpenBLAS should use if those that it chose are older than this CPU's instruction sets
 // (for an unknown CPU model OpenBLAS falls back to kernels of 2004); nullptr if OpenBLAS's choice fits.

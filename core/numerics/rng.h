@@ -9,6 +9,8 @@
 #include <numbers>
 #include <string_view>
 
+#include "core/numerics/elementary.h"
+
 namespace moescope {
 
 // Random bits as a pure function of (seed, stream, row, column), for stochastic rounding.
@@ -51,8 +53,8 @@ class RandomStream {
 
   // Normal distribution with mean 0 and standard deviation 1 (Box-Muller).
   double normal(std::uint64_t n) const {
-    const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(2 * n)));
-    return radius * std::cos(2.0 * std::numbers::pi * uniform(2 * n + 1));
+    const double radius = std::sqrt(-2.0 * ordered_log(1.0 - uniform(2 * n)));
+    return radius * ordered_cos(2.0 * std::numbers::pi * uniform(2 * n + 1));
   }
 
   // Normal distribution, drawn again while outside of +-cut.

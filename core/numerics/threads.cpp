@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/numerics/matrix_units.h"
+
 #if defined(__SANITIZE_THREAD__)
 extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);
@@ -137,10 +139,12 @@ void parallel_for(int tasks, const std::function<void(int)>& body) {
   for (int i = 0; i < threads; ++i) shares[i].set(share_begin(tasks, i, threads), share_begin(tasks, i + 1, threads));
   // Starts as many OpenMP tasks as threads, each of which works through all shares, so that libgomp's lock is taken a
   // few times per loop rather than once per task.
+  const bool portable = PortableProducts::wanted();
   hand_over(&shares);
 #pragma omp taskloop grainsize(1) shared(shares, body)
   for (int i = 0; i < threads; ++i) {
     take_over(&shares);
+    const PortableProducts products(portable);
     inside_loop = true;
     const auto own_share = static_cast<std::size_t>(omp_get_thread_num());
     for (std::size_t other = 0; other < shares.size(); ++other)

@@ -7,6 +7,7 @@
 
 #include "core/checkpoints/routed_passage.h"
 #include "core/files/text/text_escape.h"
+#include "core/numerics/elementary.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/size.h"
 #include "core/numerics/threads.h"
@@ -31,8 +32,8 @@ Ids ids_of(const Tokenizer* tokenizer, std::string_view text) {
 float loss_of(std::span<const float> logits, std::int32_t id) {
   const float top = *std::ranges::max_element(logits);
   double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - top);
-  return static_cast<float>(std::log(sum) + top - logits[size(id)]);
+  for (const float logit : logits) sum += ordered_exp(static_cast<double>(logit) - top);
+  return static_cast<float>(ordered_log(sum) + top - logits[size(id)]);
 }
 
 // Returns the token at which the cumulative distribution of softmax(logits / temperature) exceeds `u`, in [0, 1).
@@ -41,7 +42,7 @@ std::int32_t draw(std::span<const float> logits, double temperature, double u) {
   if (temperature == 0) return best - logits.begin();
   std::vector<double> sums;
   double sum = 0;
-  for (const float logit : logits) sums.push_back(sum += std::exp((static_cast<double>(logit) - *best) / temperature));
+  for (const float logit : logits) sums.push_back(sum += ordered_exp((static_cast<double>(logit) - *best) / temperature));
   const auto at = std::ranges::upper_bound(sums, u * sum);
   return std::min<std::ptrdiff_t>(at - sums.begin(), std::ssize(logits) - 1);
 }

@@ -18,6 +18,7 @@
 #include "core/model/moe/router_sums.h"
 #include "core/model/non_finite.h"
 #include "core/model/rank_gather.h"
+#include "core/numerics/matrix_units.h"
 #include "core/numerics/number_format.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
@@ -168,6 +169,7 @@ void Trainer::replay(const std::vector<std::vector<std::int32_t>>& experts) {
 }
 
 TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
+  const PortableProducts products(config().portable);
   TelemetryFrame frame;
   with_team([&] { frame = take_step(batch, tap); });
   return frame;
@@ -248,6 +250,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
 
 void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
   state_->require_replayed();
+  const PortableProducts products(config().portable);
   PhaseClock clock;
   clock.start(Phase::other);
   with_team([&] {
@@ -258,6 +261,7 @@ void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
 
 float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   Learner<float>& learner = state_->learner;
+  const PortableProducts products(config().portable);
   const double noise = std::exchange(learner.config.router.gate_noise, 0.0);
   PhaseClock clock;  // not read: the caller counts these passes as telemetry
   clock.start(Phase::other);
@@ -273,6 +277,7 @@ float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
 std::optional<OperandScan> Trainer::scan_operands(const Batch& batch, std::optional<Recipe> recipe,
                                                   const std::function<bool(int done, int total)>& progress) {
   state_->require_replayed();
+  const PortableProducts products(config().portable);
   return moescope::scan_operands(state_->learner, batch, recipe, progress);
 }
 
@@ -318,7 +323,7 @@ RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> doma
   info.dim = config.model.row_dim();
   info.window = config.telemetry.window;
   info.domains = std::move(domains);
-  info.kernels = kernels_here().text();
+  info.kernels = kernels_text(config.portable);
   return info;
 }
 

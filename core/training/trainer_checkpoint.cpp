@@ -183,7 +183,7 @@ void TrainerSnapshot::save(const std::string& path) const {
   SafetensorsWriter writer;
   writer.set_metadata(kVersionKey, kVersion);
   writer.set_metadata(kChecksumKey, kChecksumToCome);
-  writer.set_metadata(kKernelsKey, kernels_here().text());
+  writer.set_metadata(kKernelsKey, kernels_text(config.portable));
   writer.set_metadata("config", to_toml(config));
   writer.set_metadata("steps_taken", std::to_string(steps_taken));
   writer.set_metadata("tokens_seen", std::to_string(tokens_seen));

@@ -56,6 +56,9 @@ void add_train_options(Command& sub, TrainOptions& o) {
              "Matrix units for BF16 and quantized operands: auto (what is faster than OpenBLAS: AMX, or AVX-512's BF16 "
              "on AMD), amx, avx512_bf16, or off (OpenBLAS). Each multiplies exactly and adds in its own order")
       .one_of({"auto", "amx", "avx512_bf16", "off"});
+  sub.option("--portable", o.portable,
+             "Multiply in one order on every processor, so that losses have the same bits on every machine; short for "
+             "--set portable=true");
   sub.option("--ep", o.ep,
              "Expert-parallel ranks: spreads experts and sequences over the processes that mpirun -n EP started, "
              "bit-identically")
@@ -155,6 +158,7 @@ void add_setting(std::vector<Override>& list, std::vector<ConfigProblem>& proble
 std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigProblem>& problems) {
   std::vector<Override> list;
   if (o.data) add_override(list, problems, "--data " + *o.data, &DataConfig::path, *o.data);
+  if (o.portable) add_override(list, problems, "--portable", &RunConfig::portable, "true");
   if (o.seed)
     add_override(list, problems, fmt::format("--seed {}", *o.seed), &RunConfig::seed, std::to_string(*o.seed));
   if (!o.precision.empty())

@@ -26,7 +26,7 @@ struct TrainOptions {
   std::string matrix_units;
   int threads = 0, ep = 0, ranks_per_node = 0;
   double epsilon = kGapEpsilon;
-  bool overwrite = false, continues = false, noise_twin = false, perturbed_twin = false;
+  bool overwrite = false, continues = false, portable = false, noise_twin = false, perturbed_twin = false;
   bool compares() const { return !compare.empty() || !dense_twins.empty() || noise_twin || perturbed_twin; }
 };
 

@@ -2,10 +2,10 @@
 // cos), with an angle for each position and pair.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
+#include "core/numerics/elementary.h"
 #include "core/numerics/matrix.h"
 
 namespace moescope {
@@ -20,15 +20,15 @@ class Rope {
     for (Index position = first; position < first + count; ++position)
       for (Index pair = 0; pair < pairs; ++pair) {
         const double radians = angle(position, pair);
-        cos_.push_back(static_cast<T>(std::cos(radians) * factor));
-        sin_.push_back(static_cast<T>(std::sin(radians) * factor));
+        cos_.push_back(static_cast<T>(ordered_cos(radians) * factor));
+        sin_.push_back(static_cast<T>(ordered_sin(radians) * factor));
       }
   }
   // Angles position * theta^(-2j/dim) for pair j, positions from 0 on. `dim` must be even.
   static Rope plain(Index positions, Index dim, double theta) {
     return {0, positions, dim / 2, [=](Index position, Index pair) {
               return static_cast<double>(position) *
-                     std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(dim));
+                     ordered_pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(dim));
             }};
   }
 

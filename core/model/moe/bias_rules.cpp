@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/model/moe/router.h"
+#include "core/numerics/elementary.h"
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/threads.h"
 
@@ -139,7 +140,7 @@ void update_by_smebu(const RouterConfig& config, std::span<const std::uint32_t> 
   std::vector<double> steps = relative_shortfalls(tokens_per_expert, killed);
   double sum = 0;
   for (const std::int32_t e : living) {
-    steps[e] = config.bias_update_rate * std::tanh(config.bias_soft_clamp * steps[e]);
+    steps[e] = config.bias_update_rate * ordered_tanh(config.bias_soft_clamp * steps[e]);
     sum += steps[e];
   }
   const double mean = config.bias_centring ? sum / static_cast<double>(living.size()) : 0;

@@ -10,6 +10,7 @@
 #include "core/model/layers/linear.h"
 #include "core/model/moe/bias_rules.h"
 #include "core/numerics/bf16_rounding.h"
+#include "core/numerics/elementary.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/threads.h"
@@ -20,13 +21,12 @@ namespace {
 constexpr Index kRouterTokens = 64;
 constexpr double kNormFloor = 1e-20;  // keeps mixing weights finite if all scores of a token are zero
 
-// sqrt(ln(1 + e^x)), computed in double and rounded to float, so that the result does not depend on the C library's
-// e^x.
+// sqrt(ln(1 + e^x)), computed in double and rounded to float.
 template <class T>
 void sqrtsoftplus_row(const T* in, std::size_t n, T* out) {
   for (std::size_t i = 0; i < n; ++i) {
     const double x = static_cast<double>(in[i]);
-    out[i] = std::sqrt(static_cast<T>(std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)))));
+    out[i] = std::sqrt(static_cast<T>(std::max(x, 0.0) + ordered_log1p(ordered_exp(-std::fabs(x)))));
   }
 }
 
@@ -390,7 +390,7 @@ void score_gradient(ScoreFunc func, const T* scores, std::span<T> gradient) {
     // ds/dx = sigmoid(x) / (2 s), and sigmoid(x) = 1 - e^(-s^2), which is close to s^2 if s is small.
     for (std::size_t e = 0; e < gradient.size(); ++e) {
       const double s = static_cast<double>(scores[e]);
-      gradient[e] *= s > 0 ? static_cast<T>(-std::expm1(-s * s) / (2 * s)) : T{0};
+      gradient[e] *= s > 0 ? static_cast<T>(-ordered_expm1(-s * s) / (2 * s)) : T{0};
     }
     return;
   }

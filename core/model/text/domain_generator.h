@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/config/run_config.h"
+#include "core/numerics/elementary.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {
@@ -36,7 +37,7 @@ class Draws {
   // uniform.
   template <class T, std::size_t N>
   const T& skewed(const T (&choices)[N]) {
-    const double rank = std::pow(static_cast<double>(N + 1), stream_.uniform(next_++)) - 1;
+    const double rank = ordered_pow(static_cast<double>(N + 1), stream_.uniform(next_++)) - 1;
     return choices[static_cast<std::size_t>(rank) < N ? static_cast<std::size_t>(rank) : N - 1];
   }
 

@@ -8,6 +8,7 @@
 
 #include <limits>
 
+#include "core/numerics/elementary.h"
 #include "core/numerics/kernels/lanes.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,7 +38,7 @@ HWY_INLINE Floats exp_lanes(Floats x) {
 HWY_INLINE Lanes<double> exp_lanes(Lanes<double> x) {
   alignas(64) double values[kLanes<double>];
   store(values, x);
-  for (double& v : values) v = std::exp(v);
+  for (double& v : values) v = ordered_exp(v);
   return load(values);
 }
 

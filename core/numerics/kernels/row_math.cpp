@@ -56,7 +56,7 @@ HWY_INLINE T softmax_lanes(const T* in, std::size_t n, T scale, T* out, T* large
   const T inverse = T{1} / sum;
   for (std::size_t i = 0; i < whole; i += kLanes<T>) store(out + i, load(out + i) * inverse);
   for (std::size_t i = whole; i < n; ++i) out[i] *= inverse;
-  return largest_scaled_value + std::log(sum);
+  return largest_scaled_value + static_cast<T>(ordered_log(static_cast<double>(sum)));
 }
 
 template <class T>

@@ -49,6 +49,17 @@ TEST(Kernels, WhatMultipliedIsSaidAsItWasRecorded) {
   EXPECT_EQ(by(kernels_here().text()).starts_with("OpenBLAS"), !has_matrix_unit());
 }
 
+TEST(Kernels, PortableProductsAreTheSameOnEveryProcessor) {
+  using namespace moescope;
+  EXPECT_EQ(kernels_text(true), kPortableKernels);
+  EXPECT_EQ(kernels_text(false), kernels_here().text());
+  EXPECT_EQ(check_kernels(kernels_text(true)).outcome, KernelCheck::Outcome::equal);
+  const KernelCheck later_version = check_kernels("portable products 2");
+  EXPECT_EQ(later_version.outcome, KernelCheck::Outcome::other);
+  EXPECT_FALSE(later_version.helps());
+  EXPECT_EQ(multiplied_by(kernels_text(true)), "portable products");
+}
+
 TEST(Kernels, AutoAndOffCanAlwaysBeChosen) {
   using namespace moescope;
   for (const char* always : {"auto", "off"}) EXPECT_TRUE(can_choose_matrix_unit(always));

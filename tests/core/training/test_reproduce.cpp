@@ -19,11 +19,12 @@ class ReproduceTest : public testing::Test {
   void SetUp() override { fs::remove(path_); }
   void TearDown() override { fs::remove(path_); }
 
-  // 12 steps of two runs, with changes between them.
+  // 12 steps of two runs, with changes between them; the second has portable products.
   void record() {
     RunConfig other = small_run();
     other.name = "other";
     other.seed = 7;
+    other.portable = true;
     LiveRuns live({small_run(), other}, path_);
     train_to(live, 4);
     live.change({0, &RouterConfig::bias_update_rate, 0.05});
@@ -91,6 +92,7 @@ TEST_F(ReproduceTest, OtherKernelsAreNamedWhereALossDiffers) {
   const RecordingReader recording(path_);
   const auto whole = recording.load(0);
   EXPECT_EQ(whole->info().kernels, kernels_here().text());
+  EXPECT_EQ(recording.load(1)->info().kernels, kPortableKernels);
   const auto reproduced = [&](const std::string& kernels, float factor) {
     RunInfo info = whole->info();
     info.kernels = kernels;
