@@ -13,9 +13,11 @@
 #include "app/lessons/lesson_text.h"
 #include "app/look/dialog_parts.h"
 #include "app/look/keep_keys.h"
+#include "core/frame/metrics.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/explain_card.h"
 
 namespace moescope {
 
@@ -104,7 +106,7 @@ void LessonPane::makePage(QBoxLayout* column) {
   text_ = addLessonText(words);
   text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::LinksAccessibleByMouse |
                                  Qt::LinksAccessibleByKeyboard);
-  connect(text_, &QLabel::linkActivated, this, &LessonPane::lessonRequested);
+  connect(text_, &QLabel::linkActivated, this, &LessonPane::follow);
   hint_ = flatButton("Hint", "A hint for the prediction");
   hint_->setCheckable(true);
   words->addWidget(hint_, 0, Qt::AlignLeft);
@@ -136,6 +138,15 @@ void LessonPane::makePage(QBoxLayout* column) {
   scroll_->viewport()->setAutoFillBackground(false);
   page->setAutoFillBackground(false);
   column->addWidget(scroll_, 1);
+}
+
+// Opens the card of a metric, or an exhibit.
+void LessonPane::follow(const QString& link) {
+  const std::optional<Metric> metric = find_scalar(link.toStdString());
+  if (!metric) return emit lessonRequested(link);
+  const MetricInfo& info = metric_info(*metric);
+  ExplainCard* card = ExplainCard::open(window(), QCursor::pos(), info.name, [&info] { return metricCard(info); });
+  connect(card, &ExplainCard::lessonRequested, this, &LessonPane::lessonRequested);
 }
 
 void LessonPane::makeReveal(QBoxLayout* column) {

@@ -66,6 +66,7 @@ class LessonPane : public QWidget {
   void leaveRequested();
 
  private:
+  void follow(const QString& link);
   void makeHead(QBoxLayout* column);
   void makePage(QBoxLayout* column);
   void makeReveal(QBoxLayout* column);

@@ -27,6 +27,7 @@
 #include "tests/support/lesson_window.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/overview/loss_panel.h"
+#include "widgets/panel/explain_card.h"
 #include "widgets/router/expert_load_panel.h"
 
 using namespace moescope;
@@ -243,6 +244,16 @@ class LessonTest : public QObject {
     }
     QVERIFY2(all.isEmpty(), qPrintable(all.join("; ")));
     if (projected) QTest::keyClick(&open.window, Qt::Key_F5);
+  }
+
+  void theCardOfATermOpensFromTheText() {
+    LessonWindow open;
+    open.open("precision-routing");
+    for (QLabel* label : open.pane()->findChildren<QLabel*>())
+      if (label->text().contains("](margin)")) emit label->linkActivated("margin");
+    const auto* card = open.window.findChild<ExplainCard*>();
+    QVERIFY(card && card->isVisible());
+    QVERIFY2(card->text().contains("margin", Qt::CaseInsensitive), qPrintable(card->text()));
   }
 
   // What was revealed stays, also when a later step changes the same runs.

@@ -113,6 +113,43 @@ TEST(LessonList, NoUnitStandsTwice) {
       }
 }
 
+// Every number of an explanation stands beside it with its name: it is a figure of a check, or that with which a check
+// compares.
+TEST(LessonList, NumbersOfAnExplanationAreOnThePage) {
+  const auto without_factor = [](LessonFigure figure) {
+    figure.times = 1;
+    return figure;
+  };
+  for (const Lesson& lesson : lessons_and_exhibits())
+    for (const LessonStep& step : lesson.steps) {
+      std::vector<LessonFigure> shown;
+      for (const LessonCheck& check : step.checks) {
+        shown.push_back(without_factor(check.figure));
+        for (const auto& bound : {check.above, check.below})
+          if (bound && bound->figure) shown.push_back(without_factor(*bound->figure));
+      }
+      for (const auto& [name, figure] : step.values)
+        EXPECT_NE(std::ranges::find(shown, figure), shown.end()) << lesson.name << ": " << step.title << ": " << name;
+    }
+}
+
+// The card of the metric that curves show opens from a text before them. Links lead to cards and exhibits only.
+TEST(LessonList, MetricsHaveCardsThatOpenFromTheText) {
+  const std::vector<std::string> exhibits = exhibit_names();
+  for (const Lesson& lesson : lessons_and_exhibits()) {
+    std::string texts;
+    for (const LessonStep& step : lesson.steps) {
+      texts += step.text;
+      const std::string link = step.view.metric ? "](" + std::string(metric_info(*step.view.metric).key) + ")" : "";
+      EXPECT_NE(texts.find(link), std::string::npos) << lesson.name << ": " << step.title;
+    }
+    for (std::size_t at = texts.find("]("); at != std::string::npos; at = texts.find("](", at + 1)) {
+      const std::string link = texts.substr(at + 2, texts.find(')', at) - at - 2);
+      EXPECT_TRUE(find_scalar(link) || std::ranges::count(exhibits, link) > 0) << lesson.name << ": " << link;
+    }
+  }
+}
+
 // On one page, a figure of a run has one value: MaxVio of the window, which is a mean already, is that of the last
 // step, and all other figures without a stated range have the same number of last steps.
 TEST(LessonList, AFigureHasOneWindowOnAPage) {
