@@ -126,14 +126,6 @@ void FileActions::addSaveActionsTo(QMenu* menu) {
   connect(recent, &QMenu::aboutToShow, this, [this, recent] { fillRecentFiles(recent); });
 }
 
-void FileActions::addSampleTo(QMenu* menu) {
-  menu->addAction("Open the &sample", this,
-                  [this] {
-                    openSamples({"unbalanced_bf16.jsonl", "domain_shift.jsonl"});
-                  })
-      ->setWhatsThis("Open the sample: logs of two real runs side by side");
-}
-
 void FileActions::open(const QStringList& paths) {
   if (paths.isEmpty()) return;
   if (paths.size() == 1 && is_setup_link(paths.front().toStdString())) return emit setupOpened(paths.front());
@@ -334,19 +326,15 @@ void FileActions::openTensors(const QString& path) {
   workspaces_->microscaling()->tensorLab()->openFile(path);
 }
 
-// Writes the built-in logs of assets/samples to files and opens these like any other files.
-void FileActions::openSamples(const QStringList& names) {
+// Writes a built-in log of assets/samples to a file and opens it like any other file.
+void FileActions::openSample(const QString& name) {
   messages_->warnOfErrors([&] {
     QString folder = QStandardPaths::writableLocation(QStandardPaths::CacheLocation) + "/samples";
     if (!QDir().mkpath(folder)) folder = QDir::tempPath() + "/moescope-samples";  // the home cannot be written
     QDir().mkpath(folder);
-    QStringList paths;
-    for (const QString& name : names) {
-      const QString path = folder + '/' + name;
-      write_whole_file(path.toStdString(), asset("samples/" + name.toStdString()));
-      paths << path;
-    }
-    open(paths);
+    const QString path = folder + '/' + name;
+    write_whole_file(path.toStdString(), asset("samples/" + name.toStdString()));
+    open({path});
   });
 }
 

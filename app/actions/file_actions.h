@@ -24,7 +24,6 @@ class FileActions : public Actions {
 
   void addOpenActionTo(QMenu* menu);
   void addSaveActionsTo(QMenu* menu);  // adds the menu of recent files, too
-  void addSampleTo(QMenu* menu);
 
   // Opens files by their kind (core/logs/file_kind.h). Several runs become run A, B, ... Two checkpoints are run on the
   // same texts, the first as run A. For a folder with runs, asks which to open; for text of unknown kind, asks whether
@@ -33,11 +32,11 @@ class FileActions : public Actions {
   void openDropped(const QStringList& paths);  // asks whether files with runs are opened beside the open logs
   void openRecent(const QString& path);  // opens an entry of the list of recent files, and removes it from the list if
                                          // the file is gone
-  void askOpen(const QString& kind = {});      // `kind`: beginning of a filter's name in the dialog; empty: all files
-  void askOpenCheckpoint();                    // asks for a folder
-  void askAddLog();                            // asks for logs to open beside the open ones
-  void openSamples(const QStringList& names);  // opens logs of assets/samples by name
-  void askOpenConfig();                        // asks for a file of settings and loads it into the set-up form
+  void askOpen(const QString& kind = {});  // `kind`: beginning of a filter's name in the dialog; empty: all files
+  void askOpenCheckpoint();                // asks for a folder
+  void askAddLog();                        // asks for logs to open beside the open ones
+  void openSample(const QString& name);    // opens a log of assets/samples
+  void askOpenConfig();                    // asks for a file of settings and loads it into the set-up form
 
  signals:
   void lessonOpened(QString path);

@@ -5,7 +5,6 @@
 #include <QMainWindow>
 #include <QMenu>
 
-#include "app/actions/file_actions.h"
 #include "app/help/glossary_window.h"
 #include "app/help/manual.h"
 #include "app/look/shortcut_sheet.h"
@@ -47,7 +46,7 @@ void addManual(QMenu* menu, QWidget* window) {
 
 }  // namespace
 
-void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, FileActions* files, const QStringList& about) {
+void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, const QStringList& about) {
   auto* window = qobject_cast<QMainWindow*>(workspaces->window());
   QAction* explain =
       menu->addAction("&Explain what is under the mouse", window, [window] { explainUnderMouse(window); });
@@ -58,8 +57,6 @@ void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, FileActions* files, co
   addManual(menu, window);
   menu->addAction("&Glossary", window, [window] { showGlossary(window); });
   menu->addAction("&Keyboard and mouse", QKeySequence("Ctrl+/"), window, [window] { showShortcutSheet(window); });
-  menu->addSeparator();
-  files->addSampleTo(menu);
   menu->addSeparator();
   menu->addAction("&About MoEScope", window, [window, about] { showAbout(window, about); });
 }

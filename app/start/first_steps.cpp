@@ -56,7 +56,7 @@ void FirstSteps::connectTo(RunControl* control, FileActions* files, LessonAction
   connect(page_, &StartPage::compareRequested, control, [control] { control->startAll(load_preset("precisions")); });
   connect(page_, &StartPage::trainRequested, control,
           [control](const QString& preset) { control->startAll(load_preset(preset.toStdString())); });
-  connect(page_, &StartPage::sampleRequested, files, [files](const QString& name) { files->openSamples({name}); });
+  connect(page_, &StartPage::sampleRequested, files, &FileActions::openSample);
   connect(page_, &StartPage::lastRequested, files, &FileActions::open);
 }
 

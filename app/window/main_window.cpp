@@ -208,7 +208,7 @@ void MainWindow::buildMenus(const QStringList& about) {
   first_steps_->addActionsTo(view);
   fillViewMenu(view, workspaces_, layout_, projector_, &selection_);
   lessons_->addMenuTo(menuBar());
-  fillHelpMenu(menuBar()->addMenu("&Help"), workspaces_, files_, about);
+  fillHelpMenu(menuBar()->addMenu("&Help"), workspaces_, about);
   buildMenuButton();
 }
 

@@ -1,7 +1,6 @@
 #include "core/checkpoints/training_start.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <span>
@@ -11,6 +10,7 @@
 #include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/text_sources.h"
+#include "core/config/config_difference.h"
 #include "core/files/folder_walk.h"
 #include "core/files/unreadable.h"
 #include "core/model/tokenizer/tokenizer.h"
@@ -48,10 +48,7 @@ void require_trainable(const CheckpointConfig& c) {
 }
 
 std::string run_name(const std::string& folder) {
-  std::string name = fs::path(absolute_path(folder + "/x")).parent_path().filename().string().substr(0, 64);
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-_.+").find(c) == std::string_view::npos)
-      c = '-';
+  const std::string name = valid_name(fs::path(absolute_path(folder + "/x")).parent_path().filename().string());
   return name.empty() || name.front() == '.' ? "checkpoint" : name;
 }
 

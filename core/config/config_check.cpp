@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <set>
 #include <stdexcept>
 
+#include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
 #include "core/config/expert_list.h"
 #include "core/config/mixture.h"
@@ -46,10 +46,7 @@ bool is_plain_utf8(std::string_view text) {
 
 // A name becomes part of file names.
 bool is_name(std::string_view text) {
-  const auto allowed = [](unsigned char c) {
-    return std::isalnum(c) || (c != 0 && std::string_view("-_.+").find(char(c)) != std::string_view::npos);
-  };
-  return !text.empty() && text.size() <= 64 && text[0] != '.' && std::all_of(text.begin(), text.end(), allowed);
+  return !text.empty() && text[0] != '.' && valid_name(std::string(text)) == text;
 }
 
 std::string check_placement(const std::string& text) {

@@ -17,6 +17,8 @@ std::int64_t next(std::int64_t value, Setting setting, std::int64_t first) {
   return value < setting.field().max ? value + 1 : first;
 }
 
+}  // namespace
+
 std::string valid_name(std::string name) {
   constexpr std::size_t kMaxLength = 64;
   for (char& c : name)
@@ -24,8 +26,6 @@ std::string valid_name(std::string name) {
       c = '-';
   return name.substr(0, kMaxLength);
 }
-
-}  // namespace
 
 std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b) {
   std::vector<ConfigDifference> differences;

@@ -28,6 +28,7 @@ bool same_start(const RunConfig& a, const RunConfig& b);
 // the seed, the twin has the next perturbation instead.
 RunConfig noise_twin(const RunConfig& config);
 RunConfig perturbed_twin(const RunConfig& config);  // with the next perturbation and a name that states it
+std::string valid_name(std::string name);  // with "-" for what no name of a run may have, cut to its greatest length
 // Returns a valid name for a run that is compared with `first`: "16B-like+mxfp8_rceil", "nano+top_k-4".
 std::string twin_name(const RunConfig& first, const RunConfig& twin);
 

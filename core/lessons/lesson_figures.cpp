@@ -42,8 +42,6 @@ constexpr LessonFigureInfo kOwnFigures[] = {
      "token copies that the fullest rank receives over the mean of the ranks in a single batch, mean over the steps of "
      "the range"},
     {"copies_per_token", Source::run, "", "token copies of the standard all-to-all per token"},
-    {"ranks_per_token", Source::run, "", "distinct destination ranks per token: copies after de-duplication"},
-    {"nodes_per_token", Source::run, "", "distinct destination nodes per token"},
     {"placed_max_over_mean", Source::run, "",
      "rank_max_over_mean if a balancer had placed the experts by the load of the 50 steps before, `slots_per_rank` (0: "
      "no replicas)"},

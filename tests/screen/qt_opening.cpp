@@ -575,19 +575,6 @@ class OpeningTest : public QObject {
     QCOMPARE(opened.size(), 3);
   }
 
-  void theSampleOpensFromTheHelpMenu() {
-    MainWindow window(false);
-    window.show();
-    QSignalSpy opened(window.session(), &RunSession::opened);
-    QAction* sample = menuAction(window, "Open the sample");
-    QVERIFY(sample);
-    sample->trigger();
-    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    QCOMPARE(window.session()->histories().size(), std::size_t{2});
-    QCOMPARE(QString::fromStdString(window.session()->histories()[1]->info().name), QString("domain_shift"));
-    QTRY_VERIFY_WITH_TIMEOUT(window.findChild<FindingsWatch*>()->count(Severity::severe) == 3, kWaitMs);
-  }
-
   // A set-up that is copied in one window and pasted in another opens the same runs, step, workspace, layer and expert.
   void aCopiedSetupOpensTheSameRuns() {
     RunConfig config = nanoInMxfp8();

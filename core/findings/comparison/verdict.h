@@ -13,44 +13,25 @@
 //   s^2 = v / n                                  variance of one run's mean, with n (k - 1) degrees of freedom.
 // Interval: gap +-t s sqrt(2 - 1/k) with Student's two-sided 95 % quantile t, but at least t_3 times the standard error
 // of the gap's own four batch means, since a run may fluctuate more than run A. The variance of the gap is 2 s^2, but
-// the luck of run A is part of s, too: an unlucky run A widens the interval. With 2 - 1/k, of equal runs that differ by
-// lasting luck alone 5.0 % are called different beside one twin, 4.3 % beside two and 4.0 % beside three; with 2 it
-// would be 4.4, 3.6 and 3.3 %. Of two runs other than run A it is 2, since run A's luck is not part of their gap.
+// the luck of run A is part of s, too: an unlucky run A widens the interval. Of two runs other than run A the factor is
+// sqrt(2), since run A's luck is not part of their gap.
 //
-// Four batches of two runs are too few to estimate rho well, and luck lasts in every real training. Of 120 pairs of
-// equal runs (small, 600 steps, one twin), a lower limit of 0 for rho called 13 different by the validation loss and 10
-// by the training loss; the lower limit kMinLastingOfTwo called 9 and 3 different, with an equally wide median
-// interval (tests/data/equal_runs_small.csv).
+// Four batches of two runs are too few to estimate rho well, and luck lasts in every real training: kMinLastingOfTwo.
+// docs/comparing-runs.md says how all constants were tested.
 //
 // The settings, not the losses, select the loss that is judged (deciding_loss), as the narrower of two intervals would
 // call more equal runs different.
 //
 // Twins with run A's weights drift away from run A by chaos alone; a run in low precision drifts faster. The effect of
 // chance on a run's mean grows with its drift d (share of tokens with other experts than in run A): if the twins' drift
-// d_t is less than d, s is multiplied by (d / d_t)^2. Measured on the preset nano with 48 seeds of FP32 twins beside
-// MXFP4 runs, two of which were compared with each other: s grows as the 1.3rd power of the drift (0.0025 at d 0.28,
-// 0.012 at 0.90); of 207 comparisons beside one twin with d_t from 0.1 to 0.64, this factor called 3 different by the
-// training loss, none by the validation loss. If d_t is less than kMinDrift, the effect of chance is not known and
-// there is no verdict yet.
+// d_t is less than d, s is multiplied by (d / d_t)^2. If d_t is less than kMinDrift, the effect of chance is not known
+// and there is no verdict yet.
 //
 // Each of several candidates beside run A is a chance to call an equal run different. t is then the quantile of the
 // largest |t| of as many as there are candidates, which share one s (studentized maximum modulus: Dunnett's test,
 // conservative because it ignores that the candidates also share run A): about 1 in 20 such comparisons calls any of
 // its equal runs different.
-//
-// Simulated equal runs of 300 and 600 steps (tests/bench verdicts --simulated --seeds 1000), and how many of 100 of
-// them are called different beside one, two and three twins:
-//   white deviations, or correlated over 5 to 100 steps     0 to 2    0 to 3    0 to 4
-//   correlated over 300 steps, and random walks             3 to 7    4 to 5    4 to 5
-//   white around a lasting offset (*) of 1/4 to 2           0 to 6    0 to 6    0 to 5
-//   white around a lasting offset (*) of 4 to 10            7 to 10   5 to 6    3 to 5
-//   (*) standard deviation of the offset in units of that of a batch mean
-// "About 1 in 20" thus is 1 in 12 beside one twin if nearly all luck lasts: one difference of two runs is then all
-// that shows how large this luck is, and it is small by chance in some pairs. A lower limit of rho that also excludes
-// this (0.7) would find 8 in place of 51 of 100 gaps below if deviations are white. Gaps of 4 and of 8 standard
-// deviations of one run's mean are found in 9 and 51 (white), 29 and 48 (random walk), 33 and 50 of 100 (offset of 4)
-// comparisons beside one twin; beside two in 29 and 90, 41 and 84, 45 and 85. tests/bench verdicts judges real equal
-// runs. For batch means see Law, Simulation Modeling and Analysis, section 9.5.
+// For batch means see Law, Simulation Modeling and Analysis, section 9.5.
 //
 // Two checkpoints that were run on the same texts need no twins, because only the choice of the texts is random. The
 // gap is the mean over their batches of text, and the interval is Student's over these batches.
