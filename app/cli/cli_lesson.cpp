@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 
@@ -6,8 +8,11 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "core/config/config_check.h"
+#include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/files/whole_file.h"
+#include "core/lessons/grading.h"
 #include "core/lessons/lesson_runner.h"
 #include "core/lessons/lesson_twins.h"
 
@@ -17,9 +22,9 @@ namespace {
 constexpr int kStatementFailed = 1;
 
 struct LessonOptions {
-  std::string name;
+  std::string name, form, student, hand_in, grade, out;
   std::vector<std::int64_t> seeds;
-  bool list = false, figures = false, quiet = false;
+  bool list = false, figures = false, quiet = false, overwrite = false;
 };
 
 void print_list() {
@@ -33,6 +38,9 @@ void print_list() {
     const Lesson exhibit = find_lesson(name).lesson;
     print_out("   {:<22} {}\n   {}\n", name, printable(exhibit.title), printable(exhibit.teaches));
   }
+  print_out("\nProblem sets:\n");
+  for (const std::string& name : assignment_names())
+    print_out("   {:<22} {}\n", name, printable(find_assignment(name, 1).assignment.lesson.title));
 }
 
 void print_figures() {
@@ -72,7 +80,81 @@ bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
   return outcome.holds;
 }
 
+Assignment required_assignment(const std::string& name, const std::string& student) {
+  if (const std::string problem = student_problem(student); !problem.empty())
+    throw std::runtime_error("--student: " + problem);
+  ParsedAssignment parsed = find_assignment(name, seed_of_student(student));
+  if (!parsed.problems.empty()) throw std::runtime_error(joined(parsed.problems, "\n", &ConfigProblem::text));
+  return std::move(parsed.assignment);
+}
+
+void write_output(const std::string& path, const std::string& text) {
+  try {
+    write_whole_file(path, text);
+  } catch (const std::runtime_error& problem) {
+    throw OutputError(problem.what());
+  }
+}
+
+std::function<void(int, int)> run_progress(const LessonOptions& options) {
+  if (options.quiet) return {};
+  return [](int ended, int all) { print_to(stderr, "{} of {} runs\n", ended, all); };
+}
+
+void write_form(const LessonOptions& options) {
+  const std::string form = hand_in_form(required_assignment(options.form, options.student), options.student);
+  if (options.out.empty()) return print_out("{}", form);
+  guard_outputs({}, {{"--out", options.out}}, options.overwrite);
+  write_output(options.out, form);
+}
+
+void write_hand_in(const LessonOptions& options) {
+  if (options.out.empty()) throw std::runtime_error("--hand-in: needs --out FILE, the file to hand in");
+  guard_outputs({options.hand_in}, {{"--out", options.out}}, options.overwrite);
+  ParsedHandIn parsed = load_hand_in(options.hand_in);
+  if (!parsed.problems.empty()) throw std::runtime_error(joined(parsed.problems, "\n", &ConfigProblem::text));
+  HandIn& hand_in = parsed.hand_in;
+  fill_in_losses(hand_in, required_assignment(hand_in.assignment, hand_in.student), run_progress(options));
+  write_output(options.out, to_toml(hand_in));
+}
+
+// Returns the hand-ins of a folder, sorted. Links are left out: one to another student's file would show its contents.
+std::vector<std::string> hand_ins_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().extension() == ".toml" && entry.symlink_status().type() == std::filesystem::file_type::regular)
+      paths.push_back(entry.path().string());
+  if (error) throw std::runtime_error(folder + ": " + error.message());
+  if (paths.empty()) throw std::runtime_error(folder + ": there is no .toml file in it");
+  std::ranges::sort(paths);
+  return paths;
+}
+
+void grade_folder(const LessonOptions& options) {
+  if (options.out.empty()) throw std::runtime_error("--grade: needs --out FOLDER for the marks");
+  const std::vector<std::string> paths = hand_ins_in(options.grade);
+  const std::filesystem::path out(options.out);
+  std::vector<std::string> files = {(out / "marks.csv").string()};
+  for (const std::string& path : paths)
+    files.push_back((out / std::filesystem::path(path).filename().replace_extension(".json")).string());
+  std::vector<OutputFile> outputs;
+  for (const std::string& file : files) outputs.push_back({"--out", file});
+  guard_outputs(paths, outputs, options.overwrite);
+  const std::vector<GradedHandIn> graded = grade(paths, run_progress(options));
+  std::filesystem::create_directories(out);
+  write_output(files[0], marks_in_csv(graded));
+  for (std::size_t i = 0; i < graded.size(); ++i) {
+    write_output(files[i + 1], gradescope_json(graded[i]));
+    print_out("{:<30} {:<20} {:>5} of {}\n", printable(graded[i].file), printable(graded[i].student), graded[i].score(),
+              graded[i].max_score());
+  }
+}
+
 void run_lessons(const LessonOptions& options) {
+  if (!options.form.empty()) return write_form(options);
+  if (!options.hand_in.empty()) return write_hand_in(options);
+  if (!options.grade.empty()) return grade_folder(options);
   if (options.figures) return print_figures();
   if (options.list || options.name.empty()) return print_list();
   std::vector<std::optional<std::int64_t>> seeds(options.seeds.begin(), options.seeds.end());
@@ -93,11 +175,25 @@ void add_lesson_command(CLI::App& app) {
   command.option("--list", options->list, "List the lessons");
   command.option("--figures", options->figures, "List the figures that a lesson's checks can use");
   command.option("--quiet", options->quiet, "Print only the checks");
+  const Option student =
+      command.option("--student", options->student, "Name of the student, from which the seed follows");
+  command.option("--form", options->form, "Write the form of this problem set, by name or number, for the student")
+      .needs(student);
+  command.option("--hand-in", options->hand_in, "Train the runs of this filled form and write the file to hand in");
+  command.option("--grade", options->grade,
+                 "Grade the hand-ins in this folder: trains each run again and compares its losses to the bit");
+  command.option("-o,--out", options->out,
+                 "File of --form or --hand-in; with --grade a folder, for marks.csv and a .json for each hand-in as "
+                 "Gradescope reads it");
+  command.option("--overwrite", options->overwrite, "Replace existing files of --out");
   command.footer(
       "Examples:\n"
       "  moescope-cli lesson --list\n"
       "  moescope-cli lesson bias-thermostat --seed 1 --seed 2 --seed 3\n"
       "  moescope-cli lesson my-lessons/dropout.toml\n"
+      "  moescope-cli lesson --form 1 --student ada -o form.toml\n"
+      "  moescope-cli lesson --hand-in form.toml -o ada.toml\n"
+      "  moescope-cli lesson --grade hand-ins --out marks\n"
       "Exit status: 0 every check holds, 1 one does not, 2 wrong input.");
   command.runs([options] { run_lessons(*options); });
 }

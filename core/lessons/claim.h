@@ -59,8 +59,8 @@ ParsedClaim find_claim(std::string_view name_or_path);
 // Returns all built-in claims.
 std::vector<Claim> published_claims();
 
-// Returns a hash of the steps and of the settings of each run that differ from their defaults, except telemetry and
-// parallelism. Equal trainings have equal hashes, regardless of the claim's texts.
+// Returns a hash of the steps and of the settings of each run that differ from their defaults, except telemetry,
+// parallelism and `portable`. Equal trainings have equal hashes, regardless of the claim's texts.
 std::string settings_digest(const Claim& claim);
 
 }  // namespace moescope

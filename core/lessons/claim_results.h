@@ -65,12 +65,8 @@ std::string claim_notes(std::span<const ClaimRow> rows, const ClaimResults& resu
 // Returns the table of docs/claims.md in Markdown, with its notes.
 std::string claims_in_markdown(std::span<const ClaimRow> rows, const ClaimResults& results);
 
-// Trains the runs of claims and measures their comparisons. Every run trains on a single thread, and as many runs train
-// at a time as there are threads: for such small models this is faster than parallel loops within a run. Equal runs of
-// several claims train once. `progress` is called with the number of finished runs and of all runs, by one thread at a
-// time. All threads are used, so no other parallel loop may run at the same time. Throws std::runtime_error if a
-// training fails; a run whose loss becomes NaN or infinite is lost, which is not a failure. Sets date and machine of
-// the results.
+// Trains the runs of claims (run_pool.h) and measures their comparisons. Throws std::runtime_error if a training fails;
+// a run whose loss becomes NaN or infinite is lost, which is not a failure. Sets date and machine of the results.
 ClaimResults try_claims(std::span<const Claim> claims, const std::function<void(int ended, int all)>& progress = {});
 
 }  // namespace moescope

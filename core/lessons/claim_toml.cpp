@@ -134,7 +134,8 @@ std::string settings_digest(const Claim& claim) {
   for (const RunConfig& config : claim.runs) {
     text += '\n';
     for (const ConfigDifference& changed : difference(RunConfig{}, config))
-      if (!changed.setting.is_in<TelemetryConfig>() && !changed.setting.is_in<ParallelConfig>())
+      if (!changed.setting.is_in<TelemetryConfig>() && !changed.setting.is_in<ParallelConfig>() &&
+          changed.setting != &RunConfig::portable)
         text += changed.setting.key() + '=' + changed.b + ';';
   }
   Digest digest;

@@ -72,6 +72,7 @@ class LessonParser {
       if (lesson_.runs.empty() && lesson_.tensors.empty())
         problems_.add(0, "runs", "a lesson needs [runs] to train or a [[tensor]] to show");
       root.for_each_section("step", [this](TomlSection& step) { read_step(step); });
+      root.node("assignment");  // core/lessons/assignment.h
       if (lesson_.steps.empty()) problems_.add(0, "step", "a lesson needs at least one [[step]]");
     }
     problems_.sort();

@@ -54,7 +54,7 @@ bool multiplied_in_order(Trans ta, Trans tb, T alpha, const Matrix<const T>& a, 
                          const Matrix<T>& c) {
   assert(shapes_agree(ta, tb, a, b, c));
   if (c.empty()) return true;
-  if (PortableProducts::wanted()) {
+  if (PortableProducts::in_use()) {
     ordered_product(alpha, stepped(ta, a), stepped(tb, b), contracted(ta, a), beta, c);
     return true;
   }

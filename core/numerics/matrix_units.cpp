@@ -84,7 +84,7 @@ PortableProducts::PortableProducts(bool portable) : before_(std::exchange(portab
 PortableProducts::~PortableProducts() {
   portable_products = before_;
 }
-bool PortableProducts::wanted() {
+bool PortableProducts::in_use() {
   return portable_products;
 }
 

@@ -25,7 +25,7 @@ class PortableProducts {
   explicit PortableProducts(bool portable);
   ~PortableProducts();
   PortableProducts(const PortableProducts&) = delete;
-  static bool wanted();  // by the calling thread
+  static bool in_use();  // by the calling thread
 
  private:
   bool before_;
@@ -35,7 +35,7 @@ class PortableProducts {
 // kMatrixUnitsVariable. Without either it is the unit that is faster than sgemm: AMX, or VDPBF16PS on AMD's processors.
 MatrixUnit matrix_unit();
 inline bool has_matrix_unit() {
-  return matrix_unit() != MatrixUnit::none && !PortableProducts::wanted();
+  return matrix_unit() != MatrixUnit::none && !PortableProducts::in_use();
 }
 
 // Chooses "auto", "amx", "avx512_bf16" or "off" for this process and its restarts; call it first in main(). Returns why

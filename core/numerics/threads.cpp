@@ -139,7 +139,7 @@ void parallel_for(int tasks, const std::function<void(int)>& body) {
   for (int i = 0; i < threads; ++i) shares[i].set(share_begin(tasks, i, threads), share_begin(tasks, i + 1, threads));
   // Starts as many OpenMP tasks as threads, each of which works through all shares, so that libgomp's lock is taken a
   // few times per loop rather than once per task.
-  const bool portable = PortableProducts::wanted();
+  const bool portable = PortableProducts::in_use();
   hand_over(&shares);
 #pragma omp taskloop grainsize(1) shared(shares, body)
   for (int i = 0; i < threads; ++i) {

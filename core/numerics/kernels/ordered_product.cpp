@@ -43,24 +43,24 @@ struct SumFactors {
 };
 
 template <class T, class V>
-HWY_INLINE void store_row(const SumFactors<T>& factors, V left, V right, Index cols, T* c) {
+HWY_INLINE void store_row(const SumFactors<T>& factors, V left_sums, V right_sums, Index cols, T* c) {
   const Vectors<T> d;
   constexpr Index kLanes = kTileCols<T> / 2;
   const V alpha = hn::Set(d, factors.alpha), beta = hn::Set(d, factors.beta);
-  left = hn::Mul(left, alpha);
-  right = hn::Mul(right, alpha);
+  left_sums = hn::Mul(left_sums, alpha);
+  right_sums = hn::Mul(right_sums, alpha);
   if (cols == kTileCols<T>) {
     if (factors.beta != 0) {
-      left = hn::Add(left, hn::Mul(beta, hn::LoadU(d, c)));
-      right = hn::Add(right, hn::Mul(beta, hn::LoadU(d, c + kLanes)));
+      left_sums = hn::Add(left_sums, hn::Mul(beta, hn::LoadU(d, c)));
+      right_sums = hn::Add(right_sums, hn::Mul(beta, hn::LoadU(d, c + kLanes)));
     }
-    hn::StoreU(left, d, c);
-    hn::StoreU(right, d, c + kLanes);
+    hn::StoreU(left_sums, d, c);
+    hn::StoreU(right_sums, d, c + kLanes);
     return;
   }
   T sums[kTileCols<T>];
-  hn::StoreU(left, d, sums);
-  hn::StoreU(right, d, sums + kLanes);
+  hn::StoreU(left_sums, d, sums);
+  hn::StoreU(right_sums, d, sums + kLanes);
   for (Index i = 0; i < cols; ++i) c[i] = factors.beta == 0 ? sums[i] : sums[i] + factors.beta * c[i];
 }
 
@@ -70,18 +70,18 @@ HWY_INLINE void multiply_tile(const TileRows<T>& a, const T* HWY_RESTRICT panel,
                               const Matrix<T>& c) {
   const Vectors<T> d;
   constexpr Index kLanes = kTileCols<T> / 2;
-  hn::Vec<Vectors<T>> left[kTileRows], right[kTileRows];
-  for (Index r = 0; r < kTileRows; ++r) left[r] = right[r] = hn::Zero(d);
+  hn::Vec<Vectors<T>> left_sums[kTileRows], right_sums[kTileRows];
+  for (Index r = 0; r < kTileRows; ++r) left_sums[r] = right_sums[r] = hn::Zero(d);
   for (Index i = 0; i < k; ++i) {
     const auto b_left = hn::LoadU(d, panel + i * kTileCols<T>),
                b_right = hn::LoadU(d, panel + i * kTileCols<T> + kLanes);
     for (Index r = 0; r < kTileRows; ++r) {
       const auto factor = hn::Set(d, a.row[r][i * a.col_step]);
-      left[r] = hn::Add(left[r], hn::Mul(factor, b_left));
-      right[r] = hn::Add(right[r], hn::Mul(factor, b_right));
+      left_sums[r] = hn::Add(left_sums[r], hn::Mul(factor, b_left));
+      right_sums[r] = hn::Add(right_sums[r], hn::Mul(factor, b_right));
     }
   }
-  for (Index r = 0; r < c.rows; ++r) store_row(factors, left[r], right[r], c.cols, c.row(r));
+  for (Index r = 0; r < c.rows; ++r) store_row(factors, left_sums[r], right_sums[r], c.cols, c.row(r));
 }
 
 // Writes [k, kTileCols] from rows of B that are contiguous along k.

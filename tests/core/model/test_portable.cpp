@@ -101,17 +101,17 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(PortableProducts, OpenBlasMultipliesOutsideOfTheirScope) {
-  EXPECT_FALSE(PortableProducts::wanted());
+  EXPECT_FALSE(PortableProducts::in_use());
   {
     const PortableProducts portable(true);
     EXPECT_FALSE(has_matrix_unit());
-    bool wanted_in_loop[8] = {};
-    parallel_for(8, [&](int task) { wanted_in_loop[task] = PortableProducts::wanted(); });
-    for (const bool wanted : wanted_in_loop) EXPECT_TRUE(wanted);
+    bool in_use_in_task[8] = {};
+    parallel_for(8, [&](int task) { in_use_in_task[task] = PortableProducts::in_use(); });
+    for (const bool in_use : in_use_in_task) EXPECT_TRUE(in_use);
     const PortableProducts fast(false);
-    EXPECT_FALSE(PortableProducts::wanted());
+    EXPECT_FALSE(PortableProducts::in_use());
   }
-  EXPECT_FALSE(PortableProducts::wanted());
+  EXPECT_FALSE(PortableProducts::in_use());
 }
 
 }  // namespace

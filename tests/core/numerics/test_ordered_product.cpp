@@ -68,10 +68,10 @@ void expect_plain_bits(Shape shape, Trans ta, Trans tb, T alpha, T beta) {
     }
   const PortableProducts portable(true);
   gemm(ta, tb, alpha, a.view(), b.view(), beta, c.view());
-  Bits found, wanted;
-  append(found, c.values);
-  append(wanted, expected);
-  EXPECT_EQ(found, wanted) << shape.m << " x " << shape.n << " x " << shape.k;
+  Bits found_bits, plain_bits;
+  append(found_bits, c.values);
+  append(plain_bits, expected);
+  EXPECT_EQ(found_bits, plain_bits) << shape.m << " x " << shape.n << " x " << shape.k;
 }
 
 template <class T>

@@ -1,0 +1,336 @@
+#include "core/lessons/assignment.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "core/config/config_difference.h"
+#include "core/config/config_rules.h"
+#include "core/config/config_toml.h"
+#include "core/files/assets.h"
+#include "core/files/text/words.h"
+#include "core/lessons/lesson_figures.h"
+#include "core/lessons/toml_runs.h"
+#include "core/numerics/digest.h"
+#include "core/training/run_cost.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::string_view kAssignments = "assignments/", kUnanswered = "?";
+constexpr std::size_t kMaxHandInBytes = std::size_t{64} << 10;
+constexpr double kMaxCost = 4;  // of a run with the student's settings over that of the set's run
+
+// Reads the keys of a table that are not known beforehand: calls take(key, node).
+void for_each_entry(TomlSection& section, std::string_view name,
+                    const std::function<void(const std::string&, const toml::node&)>& take) {
+  if (const toml::table* table = section.table(name))
+    for (const auto& [key, node] : *table) take(std::string(key.str()), node);
+}
+
+const LessonFigure* find_value(const Lesson& lesson, const std::string& name) {
+  for (const LessonStep& step : lesson.steps)
+    for (const auto& [value, figure] : step.values)
+      if (value == name) return &figure;
+  return nullptr;
+}
+
+AssignmentNumber read_asked_number(TomlSection& section, const Lesson& lesson) {
+  AssignmentNumber number;
+  number.value = section.required_text("value");
+  number.question = section.required_text("question");
+  number.within = section.number("within", 0.02, 0, 1);
+  number.marks = static_cast<int>(section.integer("marks", 1, 1, 100));
+  if (const LessonFigure* figure = find_value(lesson, number.value))
+    number.figure = *figure;
+  else
+    section.problem("value", "no [step.values] defines " + number.value);
+  return number;
+}
+
+void read_own_run(TomlSection& section, Assignment& assignment) {
+  const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
+  if (run >= std::ssize(assignment.lesson.runs)) section.problem("run", "there is no such run in [runs]");
+  for (const std::string& key : section.texts("may_set")) {
+    if (const ConfigField* field = find_field(key))
+      assignment.may_set[run].push_back(*field);
+    else
+      section.problem("may_set", "no such setting: " + key);
+  }
+  section.require("may_set");
+}
+
+std::int64_t last_step(const Lesson& lesson) {
+  std::int64_t last = 0;
+  for (const LessonStep& step : lesson.steps)
+    for (const LessonTask& task : step.tasks)
+      if (task.kind == LessonTask::Kind::run_until) last = std::max(last, task.until);
+  return last;
+}
+
+// Returns the index of the run that a key names, "A" to "D".
+int run_of_key(const std::string& key) {
+  return key.size() == 1 && key[0] >= 'A' && key[0] <= 'D' ? key[0] - 'A' : -1;
+}
+
+std::string step_key(int step) {
+  return "step_" + std::to_string(step + 1);
+}
+
+// Returns the index of the step that a key names, "step_1", ...
+int step_of_key(std::string_view key) {
+  constexpr std::string_view kBegin = "step_";
+  int number = 0;
+  if (!key.starts_with(kBegin) || !read_number(key.substr(kBegin.size()), number)) return -1;
+  return number >= 1 && number <= 100 ? number - 1 : -1;
+}
+
+// Reads a number that the student fills in.
+void take_number(const std::string& path, const toml::node& node, TomlProblems& problems,
+                 const std::function<void(double)>& take) {
+  const auto* text = node.as_string();
+  if (text && text->get() == kUnanswered) return;
+  const std::optional<double> number = node.is_number() ? node.value<double>() : std::nullopt;
+  if (number && std::isfinite(*number))
+    take(*number);
+  else
+    problems.add(line_of(node), path, "must be a number");
+}
+
+HandIn read_hand_in(const toml::table& table, TomlProblems& problems) {
+  HandIn hand_in;
+  TomlSection root(table, "", problems);
+  hand_in.assignment = root.required_text("problem_set");
+  hand_in.student = root.required_text("student");
+  if (const std::string problem = student_problem(hand_in.student); !problem.empty()) root.problem("student", problem);
+  hand_in.seed = root.integer("seed", 0, 0, std::int64_t{1} << 40);
+  root.require("seed");
+  for_each_entry(root, "predictions", [&](const std::string& key, const toml::node& node) {
+    if (const int step = step_of_key(key); step >= 0)
+      take_number("predictions." + key, node, problems, [&](double number) { hand_in.predictions[step] = number; });
+    else
+      problems.add(line_of(node), "predictions." + key, "must be step_1, step_2, ...");
+  });
+  for_each_entry(root, "answers", [&](const std::string& key, const toml::node& node) {
+    take_number("answers." + key, node, problems, [&](double number) { hand_in.answers[key] = number; });
+  });
+  root.inside("settings", [&](TomlSection& settings) {
+    for (int run = 0; run < 4; ++run)
+      if (const std::string letter(1, run_letter(run)); settings.has(letter))
+        hand_in.settings[run] = settings_of(settings, false, letter);
+  });
+  for_each_entry(root, "losses", [&](const std::string& key, const toml::node& node) {
+    const auto* text = node.as_string();
+    const int run = run_of_key(key);
+    if (run < 0 || !text)
+      problems.add(line_of(node), "losses." + key, "must be the hash of the losses of run A, B, C or D, a text");
+    else
+      hand_in.losses[run] = text->get();
+  });
+  return hand_in;
+}
+
+// Returns why a run may not have these settings; empty if it may.
+std::string settings_problem(const std::vector<LessonSetting>& settings, const std::vector<Setting>& allowed,
+                             const RunConfig& base) {
+  RunConfig config = base;
+  for (const auto& [setting, value] : settings) {
+    if (std::ranges::find(allowed, setting) == allowed.end())
+      return setting.key() +
+             " may not be set; allowed: " + (allowed.empty() ? "none" : joined(allowed, ", ", &Setting::key));
+    setting.field().set(config, value);
+  }
+  if (const std::string problem = first_problem(config); !problem.empty()) return problem;
+  const double cost = run_cost(config).flops_per_step / run_cost(base).flops_per_step;
+  return cost <= kMaxCost
+             ? ""
+             : formatted("a step would take %.3g times the work of the run in the set; at most %g", cost, kMaxCost);
+}
+
+std::string prediction_problem(const LessonPrediction& prediction, double made) {
+  const auto choices = static_cast<double>(prediction.choices.size());
+  if (prediction.choices.empty() || (made >= 1 && made <= choices && made == std::floor(made))) return {};
+  return formatted("is %g; allowed: 1 to %g", made, choices);
+}
+
+// Returns the options by which moescope-cli trains a run of the set.
+std::string train_options(const Assignment& assignment, const RunConfig& config) {
+  std::string options = " --preset " + assignment.preset + " --steps " + std::to_string(assignment.steps);
+  RunConfig base = load_preset(assignment.preset).config;
+  for (const ConfigDifference& changed : difference(base, config))
+    if (!changed.setting.is_in<TelemetryConfig>()) options += " --set " + changed.setting.key() + '=' + changed.b;
+  return options;
+}
+
+std::string comment(const std::string& text) {
+  std::string lines;
+  for (std::string_view remaining_lines = trimmed(text, " \n"); !remaining_lines.empty();)
+    lines += "# " + std::string(take_until(remaining_lines, '\n')) + '\n';
+  return lines;
+}
+
+std::string prediction_form(const LessonPrediction& prediction, int step) {
+  std::string text = comment(prediction.question);
+  for (std::size_t i = 0; i < prediction.choices.size(); ++i)
+    text += comment("  " + std::to_string(i + 1) + ": " + prediction.choices[i]);
+  return text + step_key(step) + " = \"?\"\n";
+}
+
+}  // namespace
+
+ParsedAssignment parse_assignment(std::string_view text, std::string_view file, std::int64_t seed) {
+  ParsedLesson lesson = parse_lesson(text, file, seed);
+  ParsedAssignment parsed;
+  parsed.problems = std::move(lesson.problems);
+  Assignment& assignment = parsed.assignment;
+  assignment.lesson = std::move(lesson.lesson);
+  assignment.steps = last_step(assignment.lesson);
+  TomlProblems problems{std::string(file)};
+  if (const auto table = parse_toml(text, problems)) {
+    TomlSection root(*table, "", problems);
+    root.unread_table();  // the other keys are those of the lesson
+    const bool found = root.inside("assignment", [&](TomlSection& section) {
+      assignment.preset = section.required_text("preset");
+      section.for_each_section("own", [&](TomlSection& own_run) { read_own_run(own_run, assignment); });
+      section.for_each_section("number", [&](TomlSection& number) {
+        assignment.numbers.push_back(read_asked_number(number, assignment.lesson));
+      });
+    });
+    if (!found) problems.add(0, "assignment", "is missing");
+    if (assignment.steps == 0) problems.add(0, "step", "a problem set needs a task run_until");
+  }
+  parsed.problems.insert(parsed.problems.end(), problems.found.begin(), problems.found.end());
+  return parsed;
+}
+
+std::vector<std::string> assignment_names() {
+  std::vector<std::string> names;
+  for (const std::string_view file : assets_in(kAssignments)) names.push_back(name_without_number(file));
+  return names;
+}
+
+ParsedAssignment find_assignment(std::string_view name, std::int64_t seed) {
+  const std::vector<std::string_view> files = assets_in(kAssignments);
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (name == name_without_number(files[i]) || name == std::to_string(i + 1))
+      return parse_assignment(asset(files[i]), files[i], seed);
+  return unread<ParsedAssignment>(name, "no such problem set; allowed: " + joined(assignment_names(), ", "));
+}
+
+std::int64_t seed_of_student(std::string_view student) {
+  constexpr std::uint64_t kSeeds = 1000000;
+  Digest digest;
+  digest.add(student);
+  return static_cast<std::int64_t>(digest.value() % kSeeds) + 1;
+}
+
+std::string student_problem(std::string_view student) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._@+-").find(c) != std::string_view::npos;
+  };
+  constexpr std::size_t kMaxLength = 64;
+  const bool is_name = !student.empty() && student.size() <= kMaxLength && std::ranges::all_of(student, allowed) &&
+                       std::isalnum(static_cast<unsigned char>(student.front()));
+  return is_name ? "" : "must have 1 to 64 letters, digits and . _ @ + -, and begin with a letter or a digit";
+}
+
+ParsedHandIn parse_hand_in(std::string_view text, std::string_view file) {
+  TomlProblems problems{std::string(file)};
+  ParsedHandIn parsed;
+  if (const auto table = parse_toml(text, problems)) parsed.hand_in = read_hand_in(*table, problems);
+  problems.sort();
+  parsed.problems = std::move(problems.found);
+  return parsed;
+}
+
+ParsedHandIn load_hand_in(const std::string& path) {
+  std::string text;
+  const std::string reason = read_toml_file(path, kMaxHandInBytes, "hand-in", text);
+  return reason.empty() ? parse_hand_in(text, path) : unread<ParsedHandIn>(path, reason);
+}
+
+std::string to_toml(const HandIn& hand_in) {
+  std::string text = "problem_set = \"" + hand_in.assignment + "\"\nstudent = \"" + hand_in.student +
+                     "\"\nseed = " + std::to_string(hand_in.seed) + "\n\n[predictions]\n";
+  for (const auto& [step, made] : hand_in.predictions) text += step_key(step) + " = " + toml_value(made) + '\n';
+  text += "\n[answers]\n";
+  for (const auto& [value, answer] : hand_in.answers) text += value + " = " + toml_value(answer) + '\n';
+  for (const auto& [run, settings] : hand_in.settings) {
+    text += std::string("\n[settings.") + run_letter(run) + "]\n";
+    for (const auto& [setting, value] : settings) text += setting.key() + " = " + toml_value(value) + '\n';
+  }
+  text += "\n[losses]\n";
+  for (const auto& [run, digest] : hand_in.losses) text += std::string(1, run_letter(run)) + " = \"" + digest + "\"\n";
+  return text;
+}
+
+std::string hand_in_form(const Assignment& assignment, const std::string& student) {
+  const Lesson& lesson = assignment.lesson;
+  std::string text =
+      comment(lesson.title + ". " + lesson.teaches) +
+      "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. Then\n"
+      "#   moescope-cli lesson --hand-in THIS_FILE -o HAND_IN.toml\n"
+      "# trains the runs again and writes the file that you hand in.\n\n";
+  text += "problem_set = \"" + lesson.name + "\"\nstudent = \"" + student +
+          "\"\nseed = " + std::to_string(seed_of_student(student)) + "\n\n[predictions]\n";
+  for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
+    text += comment(std::to_string(i + 1) + ". " + lesson.steps[i].title + "\n" + lesson.steps[i].text);
+    if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, static_cast<int>(i));
+  }
+  text += "\n# The runs, all on your seed; open the recordings in the window:\n";
+  for (const RunConfig& config : lesson.runs)
+    text += "#   moescope-cli train" + train_options(assignment, config) + " -o " + config.name + ".moescope\n";
+  text += "\n[answers]\n";
+  for (const AssignmentNumber& number : assignment.numbers)
+    text += comment(number.question) + number.value + " = \"?\"\n";
+  for (const auto& [run, settings] : assignment.may_set) {
+    text += "\n# Your settings of run " + lesson.runs[run].name + ", a line KEY = VALUE for each; its checks:\n";
+    for (const LessonStep& step : lesson.steps)
+      for (const LessonCheck& check : step.checks) text += comment("  " + check.text);
+    text += std::string("[settings.") + run_letter(run) + "]\n";
+    for (const Setting& setting : settings)
+      text += "# " + setting.key() + " = " + toml_value(setting.field().get(lesson.runs[run])) + "    (" +
+              allowed_text(setting.field()) + ")\n";
+  }
+  return text;
+}
+
+std::vector<std::string> hand_in_problems(const HandIn& hand_in, const Assignment& assignment) {
+  std::vector<std::string> problems;
+  const Lesson& lesson = assignment.lesson;
+  if (hand_in.seed != seed_of_student(hand_in.student))
+    problems.push_back("seed is " + std::to_string(hand_in.seed) + "; that of student " + hand_in.student + " is " +
+                       std::to_string(seed_of_student(hand_in.student)));
+  for (const auto& [step, made] : hand_in.predictions) {
+    const bool has_prediction = step < std::ssize(lesson.steps) && lesson.steps[step].prediction;
+    const std::string reason =
+        has_prediction ? prediction_problem(*lesson.steps[step].prediction, made) : "has no prediction";
+    if (!reason.empty()) problems.push_back("predictions." + step_key(step) + ' ' + reason);
+  }
+  for (const auto& [value, answer] : hand_in.answers)
+    if (std::ranges::find(assignment.numbers, value, &AssignmentNumber::value) == assignment.numbers.end())
+      problems.push_back("answers." + value + " is not asked for");
+  for (const auto& [run, digest] : hand_in.losses)
+    if (run >= std::ssize(lesson.runs)) problems.push_back(std::string("losses: there is no run ") + run_letter(run));
+  for (const auto& [run, settings] : hand_in.settings) {
+    if (run >= std::ssize(lesson.runs)) {
+      problems.push_back(std::string("settings: there is no run ") + run_letter(run));
+      continue;
+    }
+    const auto allowed = assignment.may_set.find(run);
+    const std::string reason = settings_problem(
+        settings, allowed == assignment.may_set.end() ? std::vector<Setting>() : allowed->second, lesson.runs[run]);
+    if (!reason.empty()) problems.push_back(std::string("settings.") + run_letter(run) + ": " + reason);
+  }
+  return problems;
+}
+
+std::vector<RunConfig> hand_in_runs(const HandIn& hand_in, const Assignment& assignment) {
+  std::vector<RunConfig> runs = assignment.lesson.runs;
+  for (const auto& [run, settings] : hand_in.settings)
+    for (const auto& [setting, value] : settings) setting.field().set(runs.at(run), value);
+  return runs;
+}
+
+}  // namespace moescope

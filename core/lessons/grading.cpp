@@ -1,0 +1,237 @@
+#include "core/lessons/grading.h"
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "core/files/text/value_table.h"
+#include "core/files/text/words.h"
+#include "core/lessons/lesson_figures.h"
+#include "core/lessons/run_pool.h"
+#include "core/numerics/digest.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kGradedArrayBytes = std::size_t{4} << 20;
+constexpr double kCheckMarks = 2;
+
+struct ReadHandIn {
+  HandIn hand_in;
+  std::optional<Assignment> assignment;  // nullopt: the hand-in cannot be graded
+};
+
+ReadHandIn read(const std::string& path, GradedHandIn& graded) {
+  graded.file = path;
+  ParsedHandIn parsed = load_hand_in(path);
+  ReadHandIn result{std::move(parsed.hand_in), std::nullopt};
+  if (!parsed.problems.empty()) {
+    graded.problem = joined(parsed.problems, "\n", &ConfigProblem::text);
+    return result;
+  }
+  graded.student = result.hand_in.student;
+  ParsedAssignment found = find_assignment(result.hand_in.assignment, seed_of_student(result.hand_in.student));
+  std::vector<std::string> problems;
+  for (const ConfigProblem& problem : found.problems) problems.push_back(problem.text());
+  if (problems.empty()) graded.assignment = found.assignment.lesson.name;
+  if (problems.empty()) problems = hand_in_problems(result.hand_in, found.assignment);
+  if (problems.empty())
+    result.assignment = std::move(found.assignment);
+  else
+    graded.problem = joined(problems, "\n");
+  return result;
+}
+
+void refuse_second_hand_ins(std::vector<ReadHandIn>& read_files, std::vector<GradedHandIn>& graded) {
+  std::map<std::pair<std::string, std::string>, int> counts;
+  for (const ReadHandIn& file : read_files)
+    if (file.assignment) ++counts[{file.hand_in.student, file.assignment->lesson.name}];
+  for (std::size_t i = 0; i < graded.size(); ++i) {
+    if (!read_files[i].assignment) continue;
+    if (counts[{read_files[i].hand_in.student, read_files[i].assignment->lesson.name}] == 1) continue;
+    graded[i].problem = "student " + read_files[i].hand_in.student + " has several hand-ins for this problem set";
+    read_files[i].assignment.reset();
+  }
+}
+
+// The runs of a graded hand-in: trained again, and whether their losses are those that were handed in.
+class GradedRuns {
+ public:
+  GradedRuns(const HandIn& hand_in, const Assignment& assignment, const RunPool& pool, std::vector<GradeMark>& marks)
+      : reader_(assignment.lesson.tensors) {
+    std::vector<HistoryPtr> histories;
+    const std::vector<RunConfig> configs = hand_in_runs(hand_in, assignment);
+    for (int run = 0; run < std::ssize(configs); ++run) {
+      const PooledRun& trained = pool.find(configs[run], assignment.steps);
+      histories.push_back(trained.history);
+      const std::string reason = difference_of(hand_in, run, trained);
+      is_right_.push_back(reason.empty());
+      marks.push_back({std::string("Run ") + run_letter(run) + ", " + configs[run].name + ": losses",
+                       reason.empty() ? 1.0 : 0.0, 1, reason.empty() ? "the same losses to the bit" : reason});
+    }
+    reader_.set_histories(std::move(histories));
+  }
+
+  const LessonReader& reader() const { return reader_; }
+  // True if the losses of the figure's run were right.
+  bool shows(const LessonFigure& figure) const {
+    const auto* source = std::get_if<RunFigure>(&figure.source);
+    return !source || is_right_.at(source->run);
+  }
+
+ private:
+  static std::string difference_of(const HandIn& hand_in, int run, const PooledRun& trained) {
+    if (!trained.history) return trained.trouble;
+    const auto handed_in = hand_in.losses.find(run);
+    if (handed_in == hand_in.losses.end()) return "not handed in";
+    const std::string digest = losses_digest(*trained.history);
+    if (handed_in->second == digest) return {};
+    return "the losses are not those of these settings and this seed: their hash is " + digest;
+  }
+
+  LessonReader reader_;
+  std::vector<bool> is_right_;
+};
+
+constexpr const char* kOtherLosses = "no marks, because the losses of its run are others";
+
+GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int index) {
+  const bool made = hand_in.predictions.contains(index);
+  return {"Prediction: " + step.title, made ? 1.0 : 0.0, 1, made ? "made" : "not made"};
+}
+
+GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, const GradedRuns& runs) {
+  GradeMark mark{number.question, 0, static_cast<double>(number.marks), ""};
+  const auto answer = hand_in.answers.find(number.value);
+  if (answer == hand_in.answers.end()) {
+    mark.output = "not answered";
+  } else if (!runs.shows(number.figure)) {
+    mark.output = kOtherLosses;
+  } else if (const std::optional<double> value = runs.reader().read(number.figure)) {
+    const bool right = std::fabs(answer->second - *value) <= number.within * std::fabs(*value);
+    mark.score = right ? mark.max_score : 0;
+    mark.output = "answered " + shortest(answer->second) + "; measured " + figure_text(number.figure, *value);
+  } else {
+    mark.output = "the run has no such figure";
+  }
+  return mark;
+}
+
+GradeMark check_mark(const LessonCheck& check, const GradedRuns& runs) {
+  GradeMark mark{check.text, 0, kCheckMarks, ""};
+  bool shown = runs.shows(check.figure);
+  for (const auto& bound : {check.above, check.below})
+    if (bound && bound->figure) shown = shown && runs.shows(*bound->figure);
+  if (!shown) {
+    mark.output = kOtherLosses;
+    return mark;
+  }
+  const LessonJudgement judgement = runs.reader().judge(check);
+  if (judgement.state == LessonJudgement::State::holds) mark.score = mark.max_score;
+  mark.output = judgement.text + (judgement.note.empty() ? "" : " (" + judgement.note + ")");
+  return mark;
+}
+
+void mark_hand_in(const HandIn& hand_in, const Assignment& assignment, const RunPool& pool, GradedHandIn& graded) {
+  const std::vector<LessonStep>& steps = assignment.lesson.steps;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].prediction) graded.marks.push_back(prediction_mark(hand_in, steps[i], static_cast<int>(i)));
+  const GradedRuns runs(hand_in, assignment, pool, graded.marks);
+  for (const AssignmentNumber& number : assignment.numbers) graded.marks.push_back(number_mark(hand_in, number, runs));
+  for (const LessonStep& step : steps)
+    for (const LessonCheck& check : step.checks) graded.marks.push_back(check_mark(check, runs));
+}
+
+void add_runs(const HandIn& hand_in, const Assignment& assignment, RunPool& pool) {
+  for (const RunConfig& config : hand_in_runs(hand_in, assignment)) pool.add(config, assignment.steps);
+}
+
+std::vector<std::string> missing_parts(const HandIn& hand_in, const Assignment& assignment) {
+  std::vector<std::string> missing;
+  const std::vector<LessonStep>& steps = assignment.lesson.steps;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].prediction && !hand_in.predictions.contains(static_cast<int>(i)))
+      missing.push_back("predictions.step_" + std::to_string(i + 1) + " is not made");
+  for (const AssignmentNumber& number : assignment.numbers)
+    if (!hand_in.answers.contains(number.value)) missing.push_back("answers." + number.value + " is not answered");
+  return missing;
+}
+
+}  // namespace
+
+double GradedHandIn::score() const {
+  double sum = 0;
+  for (const GradeMark& mark : marks) sum += mark.score;
+  return sum;
+}
+
+double GradedHandIn::max_score() const {
+  double sum = 0;
+  for (const GradeMark& mark : marks) sum += mark.max_score;
+  return sum;
+}
+
+std::string losses_digest(const History& history) {
+  constexpr std::int64_t kAtOnce = 4096;
+  const StepRange steps = history.steps();
+  Digest digest;
+  for (std::int64_t first = steps.first; first <= steps.last; first += kAtOnce) {
+    const StepRange part{first, std::min(first + kAtOnce - 1, steps.last)};
+    digest.add(history.values(Metric::ce_loss, kWholeRun, part));
+  }
+  return digest.text();
+}
+
+std::vector<GradedHandIn> grade(std::span<const std::string> paths, const std::function<void(int, int)>& progress) {
+  std::vector<GradedHandIn> graded(paths.size());
+  std::vector<ReadHandIn> read_files;
+  for (std::size_t i = 0; i < paths.size(); ++i) read_files.push_back(read(paths[i], graded[i]));
+  refuse_second_hand_ins(read_files, graded);
+  RunPool pool(kGradedArrayBytes);
+  for (const ReadHandIn& file : read_files)
+    if (file.assignment) add_runs(file.hand_in, *file.assignment, pool);
+  pool.train(progress);
+  for (std::size_t i = 0; i < graded.size(); ++i) {
+    const ReadHandIn& file = read_files[i];
+    if (file.assignment)
+      mark_hand_in(file.hand_in, *file.assignment, pool, graded[i]);
+    else
+      graded[i].marks.push_back({"Hand-in", 0, 1, graded[i].problem});
+  }
+  return graded;
+}
+
+std::string gradescope_json(const GradedHandIn& graded) {
+  nlohmann::ordered_json json{{"score", graded.score()}, {"tests", nlohmann::ordered_json::array()}};
+  for (const GradeMark& mark : graded.marks)
+    json["tests"].push_back(
+        {{"name", mark.name}, {"score", mark.score}, {"max_score", mark.max_score}, {"output", mark.output}});
+  return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+}
+
+std::string marks_in_csv(std::span<const GradedHandIn> graded) {
+  ValueTable table({{"file"}, {"student"}, {"problem_set"}, {"score"}, {"max_score"}, {"problem"}});
+  for (const GradedHandIn& row : graded)
+    table.add(row.file, row.student, row.assignment, row.score(), row.max_score(), row.problem);
+  return to_csv(table);
+}
+
+void fill_in_losses(HandIn& hand_in, const Assignment& assignment, const std::function<void(int, int)>& progress) {
+  std::vector<std::string> problems = hand_in_problems(hand_in, assignment);
+  for (std::string& missing : missing_parts(hand_in, assignment)) problems.push_back(std::move(missing));
+  if (!problems.empty()) throw std::runtime_error(joined(problems, "\n"));
+  RunPool pool(kGradedArrayBytes);
+  add_runs(hand_in, assignment, pool);
+  pool.train(progress);
+  const std::vector<RunConfig> configs = hand_in_runs(hand_in, assignment);
+  for (std::size_t run = 0; run < configs.size(); ++run) {
+    const PooledRun& trained = pool.find(configs[run], assignment.steps);
+    if (!trained.history) throw std::runtime_error(trained.trouble);
+    hand_in.losses[static_cast<int>(run)] = losses_digest(*trained.history);
+  }
+}
+
+}  // namespace moescope
