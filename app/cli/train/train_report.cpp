@@ -29,29 +29,30 @@ namespace moescope {
 
 namespace {
 
-std::string table(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, StepRange window) {
-  const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, window.last);
-  ValueTable runs({{.name = "run"},
-                   {.name = "loss", .format = ".4f"},
-                   {.name = "mean loss", .format = ".4f"},
-                   {.name = "MaxVio", .format = ".3f"},
-                   {.name = "tokens/s", .format = ".0f"},
-                   {.name = "worst SQNR", .unit = "dB", .format = ".1f"},
-                   {.name = "mean", .unit = "dB", .format = ".1f"},
-                   {.name = "flips", .unit = "share", .format = ".2f"},
-                   {.name = "by rounding", .unit = "share", .format = ".2f"},
-                   {.name = "grad cos", .format = ".5f"},
-                   {.name = "differs in"}});
-  std::vector<bool> twins;
-  for (const RunConfig& config : configs) twins.push_back(!twins.empty() && is_noise_twin(configs.front(), config));
-  for (std::size_t i = 0; i < histories.size(); ++i) {
-    const RunFigures f = run_figures(*histories[i], window);
-    runs.add(run_letter(twins, i) + ' ' + f.name, f.final_loss, f.mean_loss, f.max_vio, f.tokens_per_s,
-             sqnr[i].worst_db, sqnr[i].mean_db, f.flip_rate, f.rounding_flip_rate, f.gradient_cosine,
-             differing_settings(configs.front(), configs[i]));
-  }
-  const bool quantized = std::ranges::any_of(sqnr, [](const OperandSqnr& of) { return of.operands > 0; });
-  return to_text(runs) + (quantized ? fmt::format("{}\n", kSqnrNote) : "");
+std::string table_text(std::span<const Outcome> outcomes) {
+  ValueTable table({{.name = "candidate"},
+                    {.name = "loss", .format = ".4f"},
+                    {.name = "mean loss", .format = ".4f"},
+                    {.name = "gap to A", .format = "+.4f"},
+                    {.name = "+-", .format = ".4f"},
+                    {.name = "verdict"},
+                    {.name = "gradient error", .unit = "share", .format = ".2f"},
+                    {.name = "flips", .unit = "share", .format = ".2f"},
+                    {.name = "by rounding", .unit = "share", .format = ".2f"},
+                    {.name = "underflow", .unit = "share", .format = ".2f"},
+                    {.name = "worst SQNR", .unit = "dB", .format = ".1f"},
+                    {.name = "mean", .unit = "dB", .format = ".1f"},
+                    {.name = "MaxVio", .format = ".3f"},
+                    {.name = "tokens/s", .format = ".0f"},
+                    {.name = "group"},
+                    {.name = "differs in"}});
+  for (const Outcome& o : outcomes)
+    table.add(o.name, o.figures.final_loss, o.figures.mean_loss, o.conclusion.gap, o.conclusion.half, verdict_words(o),
+              o.costs.gradient_error, o.figures.flip_rate, o.costs.flips, o.costs.flushed, o.sqnr.worst_db,
+              o.sqnr.mean_db, o.figures.max_vio, o.figures.tokens_per_s,
+              o.differs.empty() ? "all" : fmt::format("{}", o.group), o.differs);
+  const bool quantized = std::ranges::any_of(outcomes, [](const Outcome& o) { return o.sqnr.operands > 0; });
+  return to_text(table) + (quantized ? fmt::format("{}\n", kSqnrNote) : "");
 }
 
 std::string signed_gap(float gap) {
@@ -102,7 +103,7 @@ std::optional<std::size_t> choosing_for_itself(std::span<const RunConfig> config
 // Returns the result of a comparison: a table of the runs and the conclusions. `configs` [run]: the settings of the
 // runs. Runs from 1 on are compared with run 0.
 std::string comparison_report(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs,
-                              double epsilon) {
+                              std::span<const Outcome> outcomes, double epsilon) {
   const StepRange window = last_common_steps(histories, kOutcomeSteps);
   if (window.empty()) return {};
   const auto paired = [&](std::size_t i) { return PairedRun{histories[i], same_start(configs.front(), configs[i])}; };
@@ -112,7 +113,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
   const Judging judging{kMatters, static_cast<int>(histories.size() - 1 - twins.size())};
 
   std::string text = fmt::format("Comparison after {} steps; means over the last {}, loss in nats/token\n{}",
-                                 window.last + 1, window.size(), table(histories, configs, window));
+                                 window.last + 1, window.size(), table_text(outcomes));
   for (std::size_t i = 1; i < histories.size(); ++i) {
     const HistoryPtr& other = histories[i];
     const auto first = first_divergence_step(*histories.front(), *other, epsilon);
@@ -338,48 +339,19 @@ void TrainReport::compare() {
     configs.push_back(run.trainer.config());
     runs.push_back({configs.back(), histories[runs.size()]});
   }
-  print_to(text_, "\n{}", printable_lines(comparison_report(histories, configs, o_.epsilon)));
-  if (writes() && !o_.table.empty()) unwritten_ |= !write_table(o_.table, outcomes(runs), text_);
+  const std::vector<Outcome> found = outcomes(runs);
+  print_to(text_, "\n{}", printable_lines(comparison_report(histories, configs, found, o_.epsilon)));
+  if (writes() && !o_.table.empty()) unwritten_ |= !write_table(o_.table, found, text_);
 }
-
-namespace {
-
-ValueTable table_of(std::span<const Outcome> outcomes) {
-  ValueTable table({{.name = "candidate"},
-                    {.name = "loss", .format = ".4f"},
-                    {.name = "mean loss", .format = ".4f"},
-                    {.name = "gap to A", .format = "+.4f"},
-                    {.name = "+-", .format = ".4f"},
-                    {.name = "verdict"},
-                    {.name = "gradient error", .unit = "share", .format = ".2f"},
-                    {.name = "flips", .unit = "share", .format = ".2f"},
-                    {.name = "by rounding", .unit = "share", .format = ".2f"},
-                    {.name = "underflow", .unit = "share", .format = ".2f"},
-                    {.name = "worst SQNR", .unit = "dB", .format = ".1f"},
-                    {.name = "mean", .unit = "dB", .format = ".1f"},
-                    {.name = "MaxVio", .format = ".3f"},
-                    {.name = "tokens/s", .format = ".0f"},
-                    {.name = "group"},
-                    {.name = "differs in"}});
-  for (const Outcome& o : outcomes)
-    table.add(o.name, o.figures.final_loss, o.figures.mean_loss, o.conclusion.gap, o.conclusion.half, verdict_words(o),
-              o.costs.gradient_error, o.figures.flip_rate, o.costs.flips, o.costs.flushed, o.sqnr.worst_db,
-              o.sqnr.mean_db, o.figures.max_vio, o.figures.tokens_per_s,
-              o.differs.empty() ? "all" : fmt::format("{}", o.group), o.differs);
-  return table;
-}
-
-}  // namespace
 
 std::string outcomes_report(std::span<const Outcome> outcomes) {
   if (outcomes.empty()) return {};
   std::string text = fmt::format(
       "Outcomes, losses in nats/token; loss, flips and speed over the last {} steps, the rest as last measured\n{}",
-      kOutcomeSteps, to_text(table_of(outcomes)));
-  bool has_twin = false, has_sqnr = false, validates = false;
+      kOutcomeSteps, table_text(outcomes));
+  bool has_twin = false, validates = false;
   for (const Outcome& outcome : outcomes) {
     has_twin |= outcome.noise_twin;
-    has_sqnr |= outcome.sqnr.operands > 0;
     validates |= outcome.conclusion.loss == Metric::val_loss;
     if (outcome.noise_twin) continue;
     if (const std::string verdict = verdict_sentence(outcome.conclusion); !verdict.empty()) text += verdict + '\n';
@@ -387,7 +359,6 @@ std::string outcomes_report(std::span<const Outcome> outcomes) {
   text +=
       "All groups read the same batches and trained run A to the same bits, so that candidates of different groups can "
       "be compared.\n";
-  if (has_sqnr) text += fmt::format("{}\n", kSqnrNote);
   text += fmt::format("Gaps are means of paired {} losses over the last half of the steps",
                       validates ? "validation" : "training");
   if (!has_twin) return text + ". Add --perturbed-twin or --noise-twin to see how much of a gap is noise.\n";
