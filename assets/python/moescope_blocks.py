@@ -9,12 +9,13 @@ where it is, by the rules of moescope_formats.py, and only sums and samples leav
 import base64
 import functools
 import json
+import math
 import re
 
 import torch
 import torch.overrides
 
-from moescope_formats import Sums, format_named, quantize, stored
+from moescope_formats import Sums, format_named, quantize, squared_errors, stored
 
 _CHUNK = 1 << 24  # elements that are quantized at once
 
@@ -33,7 +34,7 @@ class Operand:
 
     def __init__(self, forms, pieces=1, most=1 << 22, samples=64):
         self.forms, self.name, self.stored = forms, forms[0].name, False
-        self.sums, self.sampled = None, []
+        self.sums, self.errors, self.sampled = None, None, []  # errors: [formats of the what-if, 2]
         self._missing, self._most, self._samples = pieces, max(1, most // pieces), samples
         self._per_piece = max(1, samples // pieces)
         self._parts = []
@@ -46,11 +47,12 @@ class Operand:
         values = values if values.dim() == 3 else values[None]
         if values.numel() == 0:
             return
-        amax = _amax_of_rows(values, row_group) if any(form.has_tensor_scale for form in self.forms) else None
+        largest = values.abs().amax(2)
+        amax = _amax_of_rows(largest, row_group) if any(form.has_tensor_scale for form in self.forms) else None
         for group, first, last in _bands(values, self._most):
             part = values[group, first:last].to(torch.float32, copy=True)
             self._parts.append((part, None if amax is None else amax[group, first:last]))
-        self._sample(values, self.forms[0].block or 32)
+        self._sample(values, largest, self.forms[0].block or 32)
         self._missing -= 1
         if self._missing <= 0:
             self.finish()
@@ -58,14 +60,15 @@ class Operand:
     def add_stored(self, stored):
         """Takes a tensor that another library has quantized: its own scales and decoded values."""
         self.name, self.stored = stored.name, True
-        self.sums = [stored.row()]
-        self._sample(stored.decoded[None], stored.block)
+        self.sums = stored.row()
+        self._sample(stored.decoded[None], stored.decoded[None].abs().amax(2), stored.block)
 
     def finish(self):
         if not self._parts:
             return
         if self.sums is None:
-            self.sums = [Sums(self._parts[0][0].device) for _ in self.forms]
+            self.sums = Sums(self._parts[0][0].device)
+            self.errors = torch.zeros(len(self.forms) - 1, 2, dtype=self.sums.values.dtype, device=self.sums.values.device)
         squares = any(form.share == "128x128" for form in self.forms)
         parts = self._parts if squares else [_joined(self._parts)]
         self._parts = []
@@ -73,10 +76,11 @@ class Operand:
             tall = max(128, _CHUNK // values.shape[1] // 128 * 128)
             for first in range(0, values.shape[0], tall):
                 of_rows = None if amax is None else amax[first:first + tall]
-                for form, sums in zip(self.forms, self.sums):
-                    quantize(values[first:first + tall], form, sums, of_rows)
+                quantize(values[first:first + tall], self.forms[0], self.sums, of_rows)
+                for form, errors in zip(self.forms[1:], self.errors):
+                    errors += squared_errors(values[first:first + tall], form, of_rows)
 
-    def _sample(self, values, block):
+    def _sample(self, values, largest, block):
         count = min(self._per_piece, self._samples - sum(len(part) for part in self.sampled))
         groups, rows, cols = values.shape
         per_row = -(-cols // block)
@@ -87,7 +91,7 @@ class Operand:
         places = torch.arange(count, device=values.device) * total // count
         flat = values.reshape(groups * rows, cols)
         if not self.sampled:  # the largest value is in the sample, so that the scale of the tensor follows from it
-            top = flat.abs().amax(1).argmax().reshape(1)
+            top = largest.reshape(-1).argmax().reshape(1)
             places[:1] = top * per_row + flat.index_select(0, top).abs().argmax() // block
         width = min(cols, 3 * block)
         first = ((places % per_row - 1) * block).clamp(0, max(0, (cols - width) // block * block))
@@ -101,14 +105,15 @@ def _joined(parts):
     return torch.cat(values), None if amax[0] is None else torch.cat(amax)
 
 
-def _amax_of_rows(values, row_group):
-    """Returns [groups, rows, 1]: the largest magnitude of the tensor that a row belongs to."""
-    amax = values.abs().amax(2, keepdim=True).float()
+def _amax_of_rows(largest, row_group):
+    """Returns [groups, rows, 1]: the largest magnitude of the tensor that a row belongs to. largest: [groups, rows], of
+    the rows."""
+    largest = largest.float()
     if row_group is None:
-        return amax.amax(1, keepdim=True).expand(-1, values.shape[1], 1)
+        return largest.amax(1).reshape(-1, 1, 1).expand(-1, largest.shape[1], 1)
     experts, number = row_group
-    largest = torch.zeros(number, device=values.device).scatter_reduce(0, experts, amax.reshape(-1), "amax")
-    return largest[experts].reshape(1, -1, 1)
+    of_experts = torch.zeros(number, device=largest.device).scatter_reduce(0, experts, largest.reshape(-1), "amax")
+    return of_experts[experts].reshape(1, -1, 1)
 
 
 def _bands(values, most):
@@ -385,13 +390,16 @@ class BlockLog:
         operands = {key: operand for key, operand in self._operands.items()}
         for operand in operands.values():
             operand.finish()
-        found = [(key, operand) for key, operand in operands.items() if operand.sums]
-        values = iter(_lists([sums.values for _, operand in found for sums in operand.sums]))
-        for key, operand in found:
-            figures = [sums.figures(next(values)) for sums in operand.sums]
+        found = [(key, operand) for key, operand in operands.items() if operand.sums is not None]
+        values = _lists([operand.sums.values for _, operand in found])
+        errors = iter(_lists([operand.errors for _, operand in found if operand.errors is not None]))
+        for (key, operand), of_operand in zip(found, values):
             place = dict(zip(("layer", "gemm_class", "weight", "operand", "direction"), key))
-            rows.append({**place, "format": operand.name, **{name: _short(value) for name, value in figures[0].items()}})
-            other = {form.name: _short(row["sqnr_db"]) for form, row in zip(operand.forms[1:], figures[1:]) if "sqnr_db" in row}
+            figures = operand.sums.figures(of_operand)
+            rows.append({**place, "format": operand.name, **{name: _short(value) for name, value in figures.items()}})
+            squares = next(errors) if operand.errors is not None else []
+            other = {form.name: _short(10 * math.log10(x2 / error2))
+                     for form, (x2, error2) in zip(operand.forms[1:], squares) if x2 > 0 and error2 > 0}
             if operand.sampled:
                 kind, text = _encoded(torch.cat(operand.sampled))
                 sample = {"format": operand.name, "stored": operand.stored, "what_if": other,

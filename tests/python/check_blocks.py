@@ -88,7 +88,7 @@ def program(cli, *arguments):
 def read_safetensors(path):
     raw = path.read_bytes()
     size = struct.unpack("<Q", raw[:8])[0]
-    kinds = {"U8": numpy.uint8, "F32": numpy.float32}
+    kinds = {"U8": numpy.uint8, "F32": numpy.float32, "I32": numpy.int32}
     return {name: numpy.frombuffer(raw[8 + size:][entry["data_offsets"][0]:entry["data_offsets"][1]],
                                    kinds[entry["dtype"]]).reshape(entry["shape"])
             for name, entry in json.loads(raw[8:8 + size]).items() if name != "__metadata__"}
@@ -108,6 +108,32 @@ def check_figures(name, form, row, expected):
     if expected.get("crest") is not None and "crest" in row:
         expect(math.isclose(row["crest"], expected["crest"], rel_tol=1e-5), "%s %s crest: %r, program %r" % (
             name, form, row["crest"], expected["crest"]))
+
+
+def check_golden(device):
+    """NVFP4 as the references of TransformerEngine and torchao computed it: decoded values to the bit, except the sign of
+    zeros. tests/golden/nvfp4/README.md describes the data."""
+    path = pathlib.Path(__file__).resolve().parents[1] / "golden" / "nvfp4" / "nvfp4.safetensors"
+    data = read_safetensors(path)
+    elements = numpy.array([0, 0.5, 1, 1.5, 2, 3, 4, 6] * 2, numpy.float32) * numpy.repeat([1, -1], 8).astype(numpy.float32)
+    e4m3 = blocks._table("e4m3", torch.device("cpu")).numpy()
+    compared = 0
+    for key, form in (("1x16", "nvfp4_te"), ("ao1", "nvfp4_ao1"), ("ao2", "nvfp4_ao")):
+        for name in [name[:-len(".input")] for name in data if name.endswith(".input")]:
+            if name + "." + key + ".codes" not in data:
+                continue
+            values, codes = data[name + ".input"], data[name + "." + key + ".codes"]
+            scales = e4m3[data[name + "." + key + ".scales"]][:values.shape[0]]
+            amax = numpy.float32(numpy.abs(values).max())
+            unit = 1.0 if key == "ao1" else numpy.float64(amax) / (6 * 448)
+            if key == "ao2":
+                unit = numpy.float64(amax / numpy.float32(6 * 448))
+            units = (scales.astype(numpy.float64) * unit).astype(numpy.float32).repeat(16, 1)[:, :values.shape[1]]
+            expected = elements[numpy.stack([codes & 15, codes >> 4], -1).reshape(len(codes), -1)] * units
+            found = blocks.quantize(torch.from_numpy(values.copy()).to(device), blocks.format_named(form)).cpu().numpy()
+            expect(numpy.array_equal(found, numpy.where(units == 0, 0, expected)), "golden %s %s" % (name, form))
+            compared += 1
+    expect(compared >= 20, "only %d cases of the golden data" % compared)
 
 
 class StandIn:
@@ -191,6 +217,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             check_formats(given.cli, pathlib.Path(folder), results["formats"])
     check_stand_ins()
+    check_golden(given.device)
     if failures:
         sys.exit("%d of the comparisons failed" % len(failures))
     print("all formats agree: %s, PyTorch %s" % (results["device"], results["pytorch"]))
