@@ -1,4 +1,5 @@
 // What the regression gate finds: bench_gate [--equal PAIRS] [--seeds N] [--steps N] [--at STEP] [--preset NAME]
+//            [--only TEXT]: changes whose name has this text
 //
 // First the false alarms: runs of other seeds, each against one, two and three good runs. Then the twelve exhibits and
 // quiet changes of tests/support/gate_faults.h, put in at a step (those that no run may change: from its start), each
@@ -26,11 +27,12 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kMaxGood = 3;
+constexpr const char* kEqualRuns = "equal runs";
 
 struct GateRequest {
   int equal = 200, seeds = 5;
   std::int64_t steps = 300, fault_step = 150;
-  std::string preset = "nano";
+  std::string preset = "nano", only;
 };
 
 // What was found with 1, 2 and 3 good runs.
@@ -43,12 +45,15 @@ struct GateOutcomes {
 class GateBench {
  public:
   explicit GateBench(GateRequest request) : request_(std::move(request)) {
-    GateFault none{"equal runs", load_preset(request_.preset).config, {}};
+    GateFault none{kEqualRuns, load_preset(request_.preset).config, {}};
     none.wrong = none.right;
     faults_.push_back(none);
     if (request_.preset != "nano") return;
     for (GateFault& fault : exhibits_as_faults()) faults_.push_back(std::move(fault));
     for (GateFault& fault : quiet_changes()) faults_.push_back(std::move(fault));
+    std::erase_if(faults_, [&](const GateFault& fault) {
+      return fault.name != kEqualRuns && fault.name.find(request_.only) == std::string::npos;
+    });
   }
 
   void measure() {
@@ -140,6 +145,7 @@ int main(int argc, char** argv) {
     if (option == "--steps") request.steps = std::atoll(value.c_str());
     if (option == "--at") request.fault_step = std::atoll(value.c_str());
     if (option == "--preset") request.preset = value;
+    if (option == "--only") request.only = value;
   }
   GateBench bench(request);
   bench.measure();
