@@ -10,6 +10,7 @@
 #include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
+#include "app/cli/placement_plan.h"
 #include "app/cli/printing.h"
 #include "core/cluster/model_shape.h"
 #include "core/cluster/ranks/volumes.h"
@@ -28,6 +29,7 @@ struct VolumesOptions : RoutingOptions {
   int dim = 0, experts = 0, top_k = 0, moe_layers = 0, groups = 0, limited_groups = 0;
   std::int64_t tokens_per_rank = 4096;
   bool no_recompute = false, json = false, matrices = false;
+  PlacementPlanOptions plan;
 };
 
 // The copies counted for the routing of one layer or, from a recording, the sum over several layers.
@@ -264,9 +266,28 @@ void check_options(const Command& command, VolumesOptions& options) {
     command.refuse({"--run", "--step", "--layer"}, "needs --recording, or a recording as --routing");
   if (options.topk.empty()) command.refuse({"--tensor"}, "needs --topk FILE.safetensors");
   if (!options.json) command.refuse({"--matrices"}, "needs --json");
+  command.refuse({"--form", "--plan-until", "--overwrite"}, "needs --write-placement");
+}
+
+void write_plan(const Command& command, VolumesOptions& options) {
+  command.refuse({"--model", "--dim", "--experts", "--top-k", "--moe-layers", "--limited-groups", "--routing", "--topk",
+                  "--tensor", "--step", "--layer", "--placement", "--tokens-per-rank", "--payload", "--seed",
+                  "--no-recompute", "--matrices"},
+                 "cannot be used with --write-placement, which places the experts of every layer by its loads");
+  if (options.recording.empty()) throw std::runtime_error("--write-placement: needs --recording, whose loads it uses");
+  PlacementPlanOptions plan = options.plan;
+  plan.recording = options.recording;
+  plan.run = options.run;
+  plan.ranks = options.ranks;
+  plan.ranks_per_node = options.ranks_per_node;
+  plan.slots = options.slots;
+  plan.groups = options.groups;
+  plan.json = options.json;
+  write_placement_plan(plan);
 }
 
 void print_volumes(const Command& command, VolumesOptions options) {
+  if (!options.plan.out.empty()) return write_plan(command, options);
   check_options(command, options);
   const Payload payload = payload_named(options.payload);
   const Counted counted = options.recording.empty() ? count_routing(command, options) : count_recording(options);
@@ -320,6 +341,19 @@ void add_options(Command& command, VolumesOptions& o) {
   command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
   command.option("--no-recompute", o.no_recompute, "Four operations per layer instead of six");
   command.option("--json", o.json, "Print JSON");
+  command.option("--write-placement", o.plan.out,
+                 "File to write: experts placed by the loads of --recording (a recording or a log) on --ranks with "
+                 "--slots, for an engine that serves the model; prints what the plan does to the fullest rank in the "
+                 "steps after those it was made from");
+  command
+      .option("--form", o.plan.form,
+              "sglang: {\"physical_to_logical_map\": [layers][slots]} for --init-expert-location; vllm: [MoE "
+              "layers][slots], a list without keys")
+      .one_of({"sglang", "vllm"})
+      .shows_default();
+  command.option("--plan-until", o.plan.until, "Last step whose loads make the plan (default: half of the steps)")
+      .range(std::int64_t{0}, INT64_MAX);
+  command.option("--overwrite", o.plan.overwrite, "Replace the file of --write-placement");
   command.option("--matrices", o.matrices, "With --json: the counts by rank (R x R), node (R x N) and expert (R x E)");
 }
 
@@ -335,7 +369,8 @@ void add_volumes_command(CLI::App& app) {
       "  moescope-cli volumes --model 16B --routing zipf:0.8 --ranks 16 --placement balanced --slots 5\n"
       "  moescope-cli volumes --topk routing.safetensors --ranks 64 --payload mxfp8 --json\n"
       "  moescope-cli volumes --recording run.moescope --step 400\n"
-      "  moescope-cli volumes --routing run.moescope --model 671B --ranks 256");
+      "  moescope-cli volumes --routing run.moescope --model 671B --ranks 256\n"
+      "  moescope-cli volumes --recording run.jsonl --ranks 8 --slots 36 --write-placement plan.json");
   command.runs([options, command] { print_volumes(command, *options); });
 }
 
