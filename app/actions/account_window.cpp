@@ -304,7 +304,9 @@ const std::vector<NameMeaning>& meanings() {
       {"Coefficient of variation of the load", {{"", "cv"}}},
       {"Share of dead experts", {{"", "dead_fraction"}}},
       {"Share of dropped tokens", {{"", "dropped_fraction"}}},
-      {"Number of the step", {{"", "step"}}}};
+      {"Number of the step", {{"", "step"}}},
+      {"Number of the layer", {{"", "layer"}}},
+      {"Number of the expert", {{"", "expert"}}}};
   return all;
 }
 constexpr std::array kNumberMeanings = {"{layer}", "{expert}", "*"};

@@ -51,6 +51,10 @@ std::string meaning_name(const TagRule& rule) {
       return "Expert bias";
     case TagMeaning::step_number:
       return "Step";
+    case TagMeaning::layer_number:
+      return "Layer";
+    case TagMeaning::expert_number:
+      return "Expert";
     case TagMeaning::ignored:
       return {};
     case TagMeaning::router_figure:
@@ -207,6 +211,11 @@ void AccountBook::leave_out(const Name& name, std::string reason) {
   if (name.counts->reason_.empty()) name.counts->reason_ = std::move(reason);
 }
 
+void AccountBook::ask(const Name& name, const char* means, std::string question) {
+  name.counts->asked_meaning_ = means;
+  name.counts->question_ = std::move(question);
+}
+
 void AccountBook::leave_out(std::string what, std::string reason) {
   left_out_.push_back({std::move(what), std::move(reason)});
 }
@@ -298,8 +307,8 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     else
       row.program = rule->program;
     row.question = counts.question();
-    if (!row.is_shown && row.reason.empty() && rule->means == TagMeaning::ignored)
-      row.reason = "not a figure of a step";
+    if (!row.is_shown && row.reason.empty() && !is_shown(rule->means))
+      row.reason = rule->means == TagMeaning::step_number ? "not the number of a step" : "not a figure of a step";
     return row;
   }
   row.meaning = counts.meaning_;
@@ -307,10 +316,12 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     row.certainty = Certainty::known_name;
     return row;
   }
+  row.question = counts.question_;
   if (row.reason.empty() && !counts.text_.empty()) row.reason = "text, no number";
   if (row.reason.empty()) judge_shape(counts, row);
   if (!row.means.empty()) row.certainty = Certainty::by_shape;
   if (row.reason.empty()) row.reason = "no figure of this name is known";
+  if (!row.question.empty()) row.means = counts.asked_meaning_;
   return row;
 }
 

@@ -36,6 +36,7 @@ class NameCounts {
     lowest_ = value < lowest_ ? value : lowest_;
     highest_ = value > highest_ && value <= std::numeric_limits<double>::max() ? value : highest_;
   }
+  const std::string& name() const { return first_; }  // the first name
   // Takes the values of a list of a known name in one pass over them; for std::uint32_t and double.
   template <class Number>
   void take_list(std::int64_t step, std::span<const Number> list);
@@ -43,7 +44,7 @@ class NameCounts {
  private:
   friend class AccountBook;
   std::string question() const;
-  std::string pattern_, first_, place_, text_, reason_, meaning_;
+  std::string pattern_, first_, place_, text_, reason_, meaning_, asked_meaning_, question_;
   const TagRule* rule_ = nullptr;
   bool is_shown_ = false, is_list_ = false;
   std::int64_t names_ = 0, values_ = 0, zeros_ = 0, minus_ones_ = 0;
@@ -77,6 +78,8 @@ class AccountBook {
   static void take_text(const Name& name, std::int64_t step, std::string_view text);  // a value that is no number
   // Notes why the values of a name are not shown; the first reason counts.
   static void leave_out(const Name& name, std::string reason);
+  // Asks whether the name has this meaning, a value of `means` in a mapping file.
+  static void ask(const Name& name, const char* means, std::string question);
   static void show(const Name& name, bool is_shown) { name.counts->is_shown_ = is_shown; }
   void leave_out(std::string what, std::string reason);
 

@@ -116,6 +116,25 @@ bool holds_text_log(const std::string& path, const TagMap& tags) {
   return read_bytes > 0 && text_log_kind(std::string_view(bytes).substr(0, read_bytes), tags).has_value();
 }
 
+// Returns why a known form of text is not read: "is YAML, which is not read: ..."; empty: it is another text.
+std::string unread_text(const std::string& path) {
+  const std::string bytes = beginning(path), suffix = fs::path(path).extension().string();
+  std::string_view unread = without_byte_order_mark(bytes);
+  const std::string_view first = take_until(unread, '\n'), second = unread.substr(0, unread.find('\n'));
+  const bool has_labels = first.find("{") < first.find("=\"") && first.find("\"} ") != std::string_view::npos;
+  if (first.starts_with("# HELP ") || first.starts_with("# TYPE ") ||
+      (has_labels && first.find("=\"") != std::string_view::npos))
+    return "is a snapshot of Prometheus metrics, which has no steps and is not read: write the counts of experts as a "
+           "table with the columns step, layer, expert and count";
+  const bool is_list =
+      first.starts_with("- ") && second.starts_with("  ") && second.find(": ") != std::string_view::npos;
+  if (suffix != ".yaml" && suffix != ".yml" && !first.starts_with("---") && !is_list) return {};
+  return "is YAML, which is not read: in Python, json.dump(list(yaml.safe_load_all(open(\"" + printable(path) +
+         "\")))[0], open(\"log.json\", \"w\")) writes a list of steps as JSON that is; without [0] for a document of "
+         "each "
+         "step";
+}
+
 // A lesson has a [[step]] or the key `teaches`; a config has neither.
 bool is_lesson(const std::string& path) {
   InputFile file(path);
@@ -241,7 +260,8 @@ std::string no_log_text(const std::string& path, FileKind kind) {
     return path + ": is no log that MoEScope knows" +
            (named_standard_input(path) == path ? ". To train on it as text: moescope --data " + path : std::string());
   if (kind != FileKind::unread) return path + ": holds no run, but " + file_kind_name(kind);
-  const std::string form = unread_form(path);
+  std::string form = unread_form(path);
+  if (form.empty()) form = unread_text(path);
   return path + ": " +
          (form.empty() ? "is a binary file of no format that MoEScope knows: neither a log nor text" : form);
 }
@@ -295,7 +315,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (begins_with_json_line(bytes)) return FileKind::training_log;
   if (suffix == ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
   if (holds_text_log(path, tags)) return FileKind::text_log;
-  return is_binary(bytes) ? FileKind::unread : FileKind::text;
+  return is_binary(bytes) || !unread_text(path).empty() ? FileKind::unread : FileKind::text;
 }
 
 }  // namespace moescope

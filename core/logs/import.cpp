@@ -233,6 +233,10 @@ SumsInLoad sums_in(std::span<const std::uint32_t> counts) {
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
   if (static_cast<int>(info.moe_layers.size()) != options.routed.layers)
     state(info.n_layers, options.routed.layers, info, "--layers", "layers");
+  if (const int stated = options.routed.experts; stated > 0 && info.n_experts > stated) {
+    stated_sums_ = static_cast<std::size_t>(info.n_experts - stated);
+    info.n_experts = stated;
+  }
   state(info.n_experts, options.routed.experts, info, "--experts", "experts");
   state(info.top_k, options.routed.top_k, info, "--top-k", "experts for each token");
   info.name = printable(info.name);  // so that it takes one line
@@ -243,6 +247,28 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
   info.window = std::clamp<std::int64_t>(kMaxWindowCounts / loads, 1, info.window);
   history_ = std::make_shared<History>(std::move(info), options.array_budget_bytes);
   if (options.on_run) options.on_run(history_->info());
+}
+
+// Throws std::runtime_error if the loads that the user does not count as experts are no sums of the others.
+void ImportedRun::drop_sums(TelemetryFrame& frame) const {
+  if (stated_sums_ == 0) return;
+  const std::size_t listed = static_cast<std::size_t>(listed_experts());
+  for (RouterFrame& router : frame.routers) {
+    std::vector<std::uint32_t>& counts = router.tokens_per_expert;
+    if (counts.size() != listed && router.expert_bias.size() != listed) continue;
+    const SumsInLoad sums = sums_in(counts);
+    if (counts.size() == listed && sums.sums != stated_sums_ && sum_of_counts(counts) > 0)
+      throw std::runtime_error(info().source + ": --experts " + std::to_string(info().n_experts) +
+                               ", but the log has loads of " + std::to_string(listed) +
+                               " experts, and none of them are sums of the others");
+    const std::ptrdiff_t first = sums.are_first ? 0 : info().n_experts;
+    const auto drop = [&](auto& list) {
+      if (list.size() == listed)
+        list.erase(list.begin() + first, list.begin() + first + std::ssize(list) - info().n_experts);
+    };
+    drop(counts);
+    drop(router.expert_bias);
+  }
 }
 
 void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
@@ -315,6 +341,7 @@ void ImportedRun::publish(std::shared_ptr<const TelemetryFrame> frame) {
 }
 
 void ImportedRun::add(TelemetryFrame frame) {
+  drop_sums(frame);
   require_experts(frame, info());
   drop_placeholders(frame);
   if (const Restart restart{frame.step, last_step_}; frame.step <= last_step_) {
@@ -333,6 +360,7 @@ void ImportedRun::add(TelemetryFrame frame) {
 }
 
 bool ImportedRun::join(TelemetryFrame more, bool is_part) {
+  drop_sums(more);
   require_experts(more, info());
   drop_placeholders(more);
   const auto found = std::ranges::lower_bound(recent_, more.step, {}, [](const auto& frame) { return frame->step; });

@@ -117,6 +117,8 @@ class ImportedRun {
   std::size_t drop_from(std::int64_t step);              // drops this step and all later ones; returns their number
   const std::shared_ptr<History>& history() const { return history_; }
   const RunInfo& info() const { return history_->info(); }
+  // Entries of the lists by expert: the experts, and the sums behind or before them if --experts states fewer.
+  int listed_experts() const { return info().n_experts + static_cast<int>(stated_sums_); }
   std::int64_t steps() const { return steps_; }  // all that were added, also those dropped later
   bool has(std::int64_t step) const;
   std::vector<std::string> remarks() const;  // on values that cannot be right
@@ -126,6 +128,7 @@ class ImportedRun {
  private:
   void judge(RouterFrame& router, std::int64_t positions);
   void drop_placeholders(TelemetryFrame& frame);
+  void drop_sums(TelemetryFrame& frame) const;
   std::string question_of_experts(int stated) const;  // what cannot be right about their number; empty: nothing
   std::string question_of_top_k() const;
   TelemetryFrame completed(TelemetryFrame frame) const;  // adds values that the run gives for all steps
@@ -137,6 +140,7 @@ class ImportedRun {
   std::int64_t no_losses_ = 0;              // losses of -1, with which a rank without a loss stands for no value
   std::int64_t loads_ = 0, odd_loads_ = 0;  // loads of a layer and step; those whose sum is no multiple of top_k
   SumsInLoad sums_;                         // that all loads have
+  std::size_t stated_sums_ = 0;             // entries of the lists that are no experts, as --experts states
   std::vector<std::int64_t> kept_;          // steps that were not dropped
   std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // newest frames that were not dropped
 };

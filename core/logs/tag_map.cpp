@@ -1,6 +1,7 @@
 #include "core/logs/tag_map.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
 #include "core/files/text/toml_section.h"
+#include "core/files/text/words.h"
 #include "core/frame/figures.h"
 #include "core/logs/import.h"
 
@@ -80,7 +82,7 @@ std::string allowed_meanings() {
   for (const auto& field : kRouterFigures) names += std::string(", ") + field.column;
   for (const auto& field : kFrameFigures)
     if (names.find(field.column) == std::string::npos) names += std::string(", ") + field.column;
-  return names + ", step, ignored";
+  return names + ", step, layer, expert, ignored";
 }
 
 // Returns false if there is no such meaning.
@@ -93,6 +95,7 @@ bool set_meaning(TagRule& rule, std::string_view means) {
        {Named{"tokens_per_expert", TagMeaning::tokens_per_expert}, Named{"utilization", TagMeaning::utilization},
         Named{"utilisation", TagMeaning::utilization}, Named{"load_share", TagMeaning::load_share},
         Named{"expert_bias", TagMeaning::expert_bias}, Named{"step", TagMeaning::step_number},
+        Named{"layer", TagMeaning::layer_number}, Named{"expert", TagMeaning::expert_number},
         Named{"ignored", TagMeaning::ignored}})
     if (means == named_meaning.name) return rule.means = named_meaning.meaning, true;
   const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;
@@ -156,6 +159,33 @@ std::string rules_of_columns() {
   for (const auto& figure : kFrameFigures) rules += tag_rule(figure.column, figure.column);
   for (const auto& figure : kRouterFigures) rules += tag_rule(figure.column, figure.column);
   return rules;
+}
+
+// True for the name of a number of one of the things: "moe_layer_idx", "blk", "ExpertID". Words that say what kind of
+// layer it is may precede the thing, words for a number may follow it.
+bool is_number_of(std::string_view spelled, std::initializer_list<std::string_view> things) {
+  constexpr std::array<std::string_view, 11> kKinds = {"moe",    "decoder", "transformer", "model",  "router", "routed",
+                                                       "hidden", "sparse",  "ffn",         "global", "encoder"};
+  constexpr std::array<std::string_view, 8> kNumbers = {"idx", "index", "id", "number", "num", "no", "nr", "name"};
+  for (const std::string_view kind : kKinds)
+    if (spelled.starts_with(kind)) spelled = trimmed(spelled.substr(kind.size()), "_");
+  for (const std::string_view number : kNumbers)
+    if (spelled.ends_with(number)) spelled = trimmed(spelled.substr(0, spelled.size() - number.size()), "_");
+  return std::ranges::find(things, spelled) != things.end();
+}
+
+// Returns the rule of a name that stands for the number of a layer or an expert; nullptr if it does not.
+const TagRule* number_rule(std::string_view spelled) {
+  static const auto rule = [](TagMeaning means, const char* column) {
+    TagRule made;
+    made.pattern = made.spelled = made.column = column;
+    made.means = means;
+    return made;
+  };
+  static const TagRule layer = rule(TagMeaning::layer_number, "layer"),
+                       expert = rule(TagMeaning::expert_number, "expert");
+  if (is_number_of(spelled, {"layer", "lyr", "block", "blk"})) return &layer;
+  return is_number_of(spelled, {"expert"}) ? &expert : nullptr;
 }
 
 }  // namespace
@@ -297,7 +327,8 @@ std::optional<TagMatch> TagMap::find(std::string_view tag) const {
       return std::nullopt;
     return match;
   }
-  return std::nullopt;
+  const TagRule* const number = number_rule(spelled);
+  return number ? std::optional(TagMatch{number}) : std::nullopt;
 }
 
 }  // namespace moescope

@@ -25,8 +25,10 @@ enum class TagMeaning {
   expert_bias,
   router_figure,
   step_figure,
-  step_number,  // for logs whose format does not give the step
-  ignored,      // not shown, although a later rule would match
+  step_number,    // for logs whose format does not give the step
+  layer_number,   // for rows and objects of one layer
+  expert_number,  // for rows and objects of one expert
+  ignored,        // not shown, although a later rule would match
 };
 // True if values of this meaning are shown.
 constexpr bool is_shown(TagMeaning meaning) {

@@ -79,6 +79,7 @@ struct FormOfName {
 constexpr FormOfName kFormsOfNames[] = {
     {"*.distcp", kDistcp},
     {"*.swanlab", kSwanLab},
+    {"*.pkl", "is a pickle of Python, which is not read: write its steps as JSON lines, json.dumps(step) for each"},
     {"*.onnx", "is an ONNX model, which is not read: open the .safetensors from which it was made"},
     {"*.msgpack", "is a model of Flax, which is not read: save it as .safetensors"},
     {"*.engine", "is an engine of TensorRT, which is not read: open the .safetensors from which it was built"},

@@ -123,14 +123,6 @@ void ExpertCounts::drop_empty(std::vector<std::string>& remarks) {
   if (unused > 0) remarks.push_back(counted(unused, "step", "steps") + " without a token left out");
 }
 
-void ExpertCounts::check_experts(const RoutedShape& stated) {
-  if (stated.experts == 0) return;
-  if (stated.experts < experts_)
-    throw std::runtime_error(source_ + ": has counts of " + std::to_string(experts_) + " experts, but --experts is " +
-                             std::to_string(stated.experts));
-  experts_ = stated.experts;
-}
-
 int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& remarks) const {
   const int top_k = stated.top_k > 0 ? stated.top_k : top_k_;
   if (top_k == 0) {
@@ -149,7 +141,7 @@ int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& 
 bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow row, Imported& imported) {
   std::vector<std::string> remarks;
   drop_empty(remarks);
-  check_experts(options.routed);
+  experts_ = std::max(experts_, options.routed.experts);
   info.top_k = top_k_of(options.routed, remarks);
   info.n_experts = experts_;
   info.source = source_;
@@ -163,7 +155,7 @@ bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow 
     for (const auto& [layer, counts] : layers) entries += counts.size();
   check_run_size(info, steps_.size(), entries, "Its highest layer is " + std::to_string(info.moe_layers.back()));
   ImportOptions of_run = options;
-  of_run.routed = {};  // what is stated has been used; layers without a token are no MoE layers
+  of_run.routed = {.experts = options.routed.experts};  // layers without a token are no MoE layers
   ImportedRun run(std::move(info), of_run);
   std::int64_t tokens = 0;
   for (auto& [step, layers] : steps_) {
@@ -175,9 +167,10 @@ bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow 
       RouterFrame& router = frame.routers.emplace_back();
       router.layer = layer;
       router.tokens_per_expert = std::move(counts);
-      router.tokens_per_expert.resize(run.info().n_experts);
+      router.tokens_per_expert.resize(experts_);
       slots = std::max(slots, sum_of(router.tokens_per_expert));
     }
+    if (run.listed_experts() > run.info().n_experts) slots /= 2;  // the others are sums
     frame.tokens = tokens += slots / std::max(1, run.info().top_k);
     run.add(std::move(frame));
     if (options.progress && run.steps() % kStepsBetweenReports == 0 && !options.progress(0.9)) return false;

@@ -39,7 +39,6 @@ class ExpertCounts {
   std::vector<std::uint32_t>& counts_at(std::int64_t step, int layer, std::size_t experts);
   void add_to(std::uint32_t& sum, double count, const std::string& where);
   void drop_empty(std::vector<std::string>& remarks);
-  void check_experts(const RoutedShape& stated);
   int top_k_of(const RoutedShape& stated, std::vector<std::string>& remarks) const;
 
   std::string source_;

@@ -1,11 +1,11 @@
 #include "core/logs/events/import_trackio.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "core/files/text/json_text.h"
-#include "core/files/text/words.h"
-#include "core/logs/lines/log_reader.h"
+#include "core/files/text/json_line.h"
+#include "core/logs/lines/json_record.h"
 
 namespace moescope {
 
@@ -19,23 +19,37 @@ bool has_table(Connection& database, std::string_view name) {
   return table.next();
 }
 
-// Reads an object of a run as a line, with the name of the run, and `more` of its members first.
-void read_object(const std::string& run, const std::string& more, std::string_view object, LogReader& reader) {
-  object = trimmed(object, " \t\r\n");
-  if (!object.starts_with('{')) return reader.refuse_line("not a JSON object");
-  object.remove_prefix(1);
-  const bool is_empty = trimmed(object, " \t\r\n") == "}";
-  reader.read_line("{\"run_name\":" + json_string(run) + more + (is_empty ? "" : ",") + std::string(object));
-}
+// Gives the objects of runs to a log: a line each.
+class TrackioRows {
+ public:
+  explicit TrackioRows(LogRuns& runs) : runs_(&runs), json_(runs) {}
 
-void read_configs(Connection& database, LogReader& reader) {
-  if (!has_table(database, "configs")) return;
-  Statement rows(database, "SELECT run_name, config FROM configs ORDER BY rowid");
-  while (rows.next()) {
-    const std::string run = rows.get_text("a run's name");
-    read_object(run, {}, rows.get_text("a config", kLongestRow), reader);
+  // `step`: of the metrics; nullopt: the object is the run's config.
+  void read(const std::string& run, std::optional<std::int64_t> step, std::string_view object) {
+    ++rows_;
+    try {
+      const JsonFields fields = parser_.parse(object);
+      LogRecord record = json_.record_of(fields, rows_, object.size());
+      record.step = step;
+      std::erase_if(record.values, [](const NamedValue& value) { return value.name == "run_name"; });
+      record.add_text("run_name", run);
+      if (step)
+        runs_->take(record);
+      else
+        runs_->describe(record, [&] { return JsonRecords::stated_run(fields); });
+    } catch (const Unreadable& unreadable) {
+      runs_->count_bad(rows_, unreadable);
+    }
   }
-}
+  void refuse(const char* reason) { runs_->count_bad(++rows_, Unreadable(reason)); }
+  std::int64_t rows() const { return rows_; }
+
+ private:
+  LogRuns* runs_;
+  JsonRecords json_;
+  JsonLines parser_;
+  std::int64_t rows_ = 0;
+};
 
 }  // namespace
 
@@ -44,18 +58,27 @@ bool is_trackio(Connection& database) {
 }
 
 Imported import_trackio(Connection& database, const ImportOptions& options) {
-  LogReader reader(database.path(), options);
-  read_configs(database, reader);
-  Statement rows(database, "SELECT run_name, step, metrics FROM metrics ORDER BY rowid");
-  while (rows.next()) {
-    const std::string run = rows.get_text("a run's name");
-    std::int64_t step = 0;
-    if (!rows.get_whole(step))
-      reader.refuse_line("step: not a whole number");
-    else
-      read_object(run, ",\"step\":" + std::to_string(step), rows.get_text("metrics", kLongestRow), reader);
+  LogRuns runs(database.path(), options, false, "row");
+  TrackioRows log(runs);
+  if (has_table(database, "configs")) {
+    Statement configs(database, "SELECT run_name, config FROM configs ORDER BY rowid");
+    while (configs.next()) {
+      const std::string run = configs.get_text("a run's name");
+      log.read(run, std::nullopt, configs.get_text("a config", kLongestRow));
+    }
   }
-  return reader.finish();
+  Statement metrics(database, "SELECT run_name, step, metrics FROM metrics ORDER BY rowid");
+  while (metrics.next()) {
+    const std::string run = metrics.get_text("a run's name");
+    std::int64_t step = 0;
+    if (metrics.get_whole(step))
+      log.read(run, step, metrics.get_text("metrics", kLongestRow));
+    else
+      log.refuse("step: not a whole number");
+  }
+  Imported imported = runs.finish();
+  imported.lines = log.rows();
+  return imported;
 }
 
 }  // namespace moescope

@@ -9,13 +9,14 @@
 #include "core/frame/figures.h"
 #include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/printed_number.h"
+#include "core/logs/table/table_cells.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr int kDeepestName = 8;               // nesting of objects
-constexpr std::ptrdiff_t kMostNames = 65536;  // in a line
+constexpr int kDeepestName = 8;                                            // nesting of objects
+constexpr std::ptrdiff_t kMostNames = 65536, kMostNamesInLists = 1 << 20;  // in a line
 constexpr std::size_t kLongestExpert = 5, kMostRouterNames = 4096;
 constexpr double kLastMarker = 1e15, kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
 
@@ -96,12 +97,74 @@ bool add_list(JsonList list, NamedValue& to) {
 
 }  // namespace
 
+// Takes a field that says of which layer or expert an object is: {"block": 3}, {"expert_id": 12}, or in a list of
+// experts {"id": 12}; or what the name of an object in a list is. Returns false if it is a value.
+bool JsonRecords::take_label(std::string_view list, const JsonFields::Field& field, Label& label) {
+  constexpr std::array<std::string_view, 6> kNames = {"id", "idx", "index", "name", "module", "key"};
+  constexpr std::size_t kLongestLabel = 24;
+  const auto is_in_list = [list](std::string_view word) { return spelled_alike(list).find(word) != std::string::npos; };
+  if (field.key.size() > kLongestLabel || field.key.find_first_of("0123456789") != std::string_view::npos ||
+      !(field.value.is_number() || field.value.is_string()))
+    return false;
+  const TagMatch* const match = runs_->find(field.key);
+  TagMeaning means = match ? match->rule->means : TagMeaning::ignored;
+  const bool is_name = !list.empty() && std::ranges::find(kNames, field.key) != kNames.end();
+  if (is_name && is_in_list("expert"))
+    means = TagMeaning::expert_number;
+  else if (is_name && (is_in_list("layer") || is_in_list("block")))
+    means = TagMeaning::layer_number;
+  if (means != TagMeaning::layer_number && means != TagMeaning::expert_number && !is_name) return false;
+  const std::string text = field.value.is_string() ? to_text(field.value, "") : simdjson::minify(field.value);
+  try {
+    if (means == TagMeaning::layer_number)
+      label.layer = static_cast<int>(number_in_name(text, kLastImportedLayer, "layer"));
+    else if (means == TagMeaning::expert_number)
+      label.expert = static_cast<int>(number_in_name(text, std::int64_t{kMaxImportedExperts} - 1, "expert"));
+    else
+      label.name = text;
+    return true;
+  } catch (const Unreadable&) {  // another quantity of this name
+    return false;
+  }
+}
+
+JsonRecords::Label JsonRecords::label_of(std::string_view list, const JsonFields& object) {
+  Label label;
+  for (const JsonFields::Field& field : object) take_label(list, field, label);
+  return label;
+}
+
+// Adds the values of a list of objects, under names with the layer and the expert of the object, else with its name or
+// its position: "moe.layer3.counts", "stats.expert12.load", "timers.forward.ms". Returns false if it has other entries.
+bool JsonRecords::add_objects(std::string_view name, JsonList list, int depth, LogRecord& record) {
+  if (list.size() == 0 || !std::all_of(list.begin(), list.end(), [](JsonValue entry) { return entry.is_object(); }))
+    return false;
+  std::size_t position = 0;
+  for (const JsonValue entry : list) {
+    const JsonFields object = fields_of(entry, "");
+    Label label = label_of(name, object);
+    std::string whole = std::string(name) + '.';
+    if (label.layer >= 0) whole += "layer" + std::to_string(label.layer) + '.';
+    if (label.expert >= 0) whole += "expert" + std::to_string(label.expert) + '.';
+    if (label.layer < 0 && label.expert < 0)
+      whole += (label.name.empty() ? std::to_string(position) : label.name) + '.';
+    for (const JsonFields::Field& field : object)
+      if (!take_label(name, field, label))
+        add(record.keep(whole + std::string(field.key)), field.value, depth + 1, record);
+    if (std::ssize(record.values) > kMostNamesInLists) throw Unreadable("more than 1048576 names");
+    ++position;
+  }
+  return true;
+}
+
 void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogRecord& record) {
   simdjson::dom::object object;
   if (value.get(object) == simdjson::SUCCESS && depth < kDeepestName && add_object(name, object, depth, record)) return;
-  NamedValue& added = record.add(name);
   JsonList list;
-  if (value.get(list) == simdjson::SUCCESS) {
+  const bool is_list = value.get(list) == simdjson::SUCCESS;
+  if (is_list && depth < kDeepestName && add_objects(name, list, depth, record)) return;
+  NamedValue& added = record.add(name);
+  if (is_list) {
     added.is_list = true;
     if (add_list(list, added)) return;
     added.numbers.clear();
@@ -146,7 +209,7 @@ bool JsonRecords::add_object(std::string_view name, simdjson::dom::object object
   if (add_by_expert(name, object, record)) return true;
   const std::size_t before = record.values.size();
   for (const auto& [inner, value] : object)
-    add(is_wrapper(name) ? inner : record.keep(std::string(name) + '.' + std::string(inner)), value, depth + 1, record);
+    add(record.keep((is_wrapper(name) ? "" : std::string(name) + '.') + std::string(inner)), value, depth + 1, record);
   const auto is_known = [this](const NamedValue& value) { return runs_->find(value.name) != nullptr; };
   const bool is_value = runs_->find(name) && std::none_of(record.values.begin() + static_cast<std::ptrdiff_t>(before),
                                                           record.values.end(), is_known);
@@ -240,14 +303,21 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
   if (json.end() - json.begin() > kMostNames) throw Unreadable("more than 65536 names");
   LogRecord record;
   record.place = place;
-  if (const JsonValue* layer = member(json, {"layer"}); layer && !json.find("routers"))
-    record.layer = to_index(*layer, "layer", 0, kLastImportedLayer);
+  const Label label = json.find("routers") ? Label() : label_of("", json);
+  record.layer = label.layer;
+  if (const JsonValue* layer = member(json, {"layer"}); layer && label.layer < 0 && !json.find("routers"))
+    record.layer = to_index(*layer, "layer", 0, kLastImportedLayer);  // refuses it
+  // Values of one expert have the same names as in a list of objects by expert.
+  const std::string of_expert = label.expert < 0 ? std::string() : "expert" + std::to_string(label.expert) + '.';
   std::vector<JsonFields::Field> own;
   bool has_own = false;
   for (const JsonFields::Field& field : json) {
     const bool is_row = is_row_of_step(field.key);
-    if (!is_row && std::ranges::find(kOwnValues, field.key) == kOwnValues.end()) {
-      add(field.key, field.value, 0, record);
+    const TagMatch* const match = of_expert.empty() || !field.value.is_number() ? nullptr : runs_->find(field.key);
+    const bool is_load = match ? match->rule->means <= TagMeaning::expert_bias
+                               : !of_expert.empty() && field.value.is_number() && !is_part_of_step(field.key);
+    if (is_load || (!is_row && std::ranges::find(kOwnValues, field.key) == kOwnValues.end())) {
+      add(is_load ? record.keep(of_expert + std::string(field.key)) : field.key, field.value, 0, record);
       continue;
     }
     if (field.key == "run")

@@ -26,7 +26,15 @@ class JsonRecords {
     const TagRule* rule = nullptr;
     AccountBook::Name counts;
   };
+  // What an object states about its values: their layer and expert, or the object's name.
+  struct Label {
+    int layer = -1, expert = -1;
+    std::string name;
+  };
+  bool take_label(std::string_view list, const JsonFields::Field& field, Label& label);
+  Label label_of(std::string_view list, const JsonFields& object);
   void add(std::string_view name, JsonValue value, int depth, LogRecord& record);
+  bool add_objects(std::string_view name, JsonList list, int depth, LogRecord& record);
   bool add_object(std::string_view name, simdjson::dom::object object, int depth, LogRecord& record);
   bool add_by_expert(std::string_view name, simdjson::dom::object object, LogRecord& record);
   void name_value(LogRecord& record);

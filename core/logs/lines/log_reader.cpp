@@ -14,17 +14,11 @@ namespace {
 
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMostLinesOfObject = 10000;
 
-// True for the last line of Hugging Face's Trainer, which has totals and means of the whole training.
-bool is_closing(const LogRecord& record) {
-  const auto has_any = [&](const char* a, const char* b) { return find_value(record, a) || find_value(record, b); };
-  return has_any("train_runtime", "train/train_runtime") && !has_any("loss", "train/loss");
-}
-
 }  // namespace
 
 struct LogReader::State {
   State(std::string source, ImportOptions options)
-      : runs(std::move(source), std::move(options), false, "line"), json(runs), text(&runs.context().tags) {}
+      : runs(std::move(source), std::move(options), false, "line"), json(runs), text(runs) {}
 
   LogRuns runs;
   JsonRecords json;
@@ -83,15 +77,11 @@ void LogReader::State::read_text(std::string_view line) {
     form = Form::text;
     runs.context().form = text_log_name(*text.log());
   };
-  lines_of_text += text.read(line, {[&](std::string_view dict) {
-                                      found();
-                                      read_json(dict);
-                                    },
-                                    [&](LogRecord& record) {
-                                      found();
-                                      record.place = lines;
-                                      read([&] { runs.take(record); });
-                                    }});
+  lines_of_text += text.read(line, [&](LogRecord& record) {
+    found();
+    record.place = lines;
+    read([&] { runs.take(record); });
+  });
   const auto saved = form == Form::text ? saved_checkpoint(line) : std::nullopt;
   if (!saved || runs.runs().empty()) return;
   // Every rank, and the begin and the end of saving, may have a line.
@@ -161,6 +151,11 @@ Imported LogReader::finish() {
 
 ImportAccount LogReader::account() const {
   ImportAccount account = state_->runs.account();
+  constexpr std::string_view kStdout = "stdout of ";
+  const std::string_view form = state_->runs.context().form;
+  const bool is_trainer = state_->text.log() == TextLog::trainer;
+  if (account.program.empty() && form.starts_with(kStdout))
+    account.program = is_trainer ? "Hugging Face Trainer" : form.substr(kStdout.size());
   if (state_->text.of_other_ranks() > 0)
     account.left_out.push_back({std::to_string(state_->text.of_other_ranks()) + " lines",
                                 "they are of other ranks than the one whose values are read"});
@@ -188,7 +183,7 @@ std::int64_t LogReader::steps() const {
 
 bool LogReader::is_whole(std::string_view line) const {
   if (line.find('\r') != std::string_view::npos || state_->text.is_numbered()) return false;
-  if (state_->form == State::Form::text) return TextLogReader(&state_->runs.context().tags).read(line);
+  if (state_->form == State::Form::text) return TextLogReader(state_->runs).read(line);
   try {
     JsonLines().parse(line);
     return true;

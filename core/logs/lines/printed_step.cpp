@@ -8,7 +8,8 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMaxTries = 64;  // places at which a form, or the text behind {*}, is looked for
+// Places at which a form is looked for, and those at which the texts behind all its {*} are.
+constexpr std::size_t kMaxTries = 64, kMaxTriesOfForm = 512;
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 
 struct Numbers {
@@ -28,7 +29,7 @@ bool take_number(std::string_view& text, std::int64_t& number) {
 }
 
 // Removes the matched part of `text`.
-bool matches(std::string_view form, std::string_view& text, Numbers& numbers) {
+bool matches(std::string_view form, std::string_view& text, Numbers& numbers, std::size_t& tries) {
   const std::array<std::pair<std::string_view, std::int64_t*>, 4> places = {{{"{step}", &numbers.step},
                                                                              {"{epoch}", &numbers.epoch},
                                                                              {"{epoch0}", &numbers.epoch0},
@@ -42,11 +43,11 @@ bool matches(std::string_view form, std::string_view& text, Numbers& numbers) {
       form.remove_prefix(place->first.size());
     } else if (form.starts_with(kAny)) {
       form.remove_prefix(kAny.size());
-      for (std::size_t at = 0, tries = 0; at <= text.size() && tries < kMaxTries; ++at) {
+      for (std::size_t at = 0; at <= text.size() && tries < kMaxTriesOfForm; ++at) {
         if (!form.empty() && (at == text.size() || text[at] != form.front())) continue;
         ++tries;
         std::string_view unread = text.substr(at);
-        if (!matches(form, unread, numbers)) continue;
+        if (!matches(form, unread, numbers, tries)) continue;
         text = unread;
         return true;
       }
@@ -80,10 +81,11 @@ std::optional<PrintedStep> printed_step(std::string_view line, const std::vector
     const std::string_view beginning = first_text_of(form);
     if (beginning.empty()) continue;
     std::size_t at = line.find(beginning);
+    std::size_t tries_of_form = 0;
     for (std::size_t tries = 0; at != std::string_view::npos && tries < kMaxTries; ++tries) {
       Numbers numbers;
       std::string_view unread = line.substr(at);
-      if (matches(form, unread, numbers) && numbers.step >= 0) {
+      if (matches(form, unread, numbers, tries_of_form) && numbers.step >= 0) {
         const std::int64_t epochs = numbers.epoch0 >= 0 ? numbers.epoch0 : std::max<std::int64_t>(0, numbers.epoch - 1);
         const std::int64_t before = numbers.steps > 0 ? epochs * numbers.steps : 0;
         return PrintedStep{before + numbers.step, at, line.size() - unread.size()};

@@ -24,7 +24,8 @@ class DictReader {
   bool read_dict(int depth) {
     return take('{') && read_list('}', [&] {
              std::string key;
-             if (!read_string(key) || !take(':')) return false;
+             if (!read_string(key) && !read_whole_number(key)) return false;
+             if (!take(':')) return false;
              json_ += json_string(key) + ':';
              return read_value(depth);
            });
@@ -86,6 +87,12 @@ class DictReader {
              : word == "None" || word == "null"   ? "null"
                                                   : json_string(word);
     return true;
+  }
+  bool read_whole_number(std::string& out) {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+    out = text_.substr(begin, at_ - begin);
+    return !out.empty();
   }
   bool read_string(std::string& out) {
     skip_spaces();

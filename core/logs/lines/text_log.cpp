@@ -15,7 +15,15 @@
 
 namespace moescope {
 
+struct TextLogReader::Pair {
+  std::string name, number;  // the number as it is printed
+  NamedValue list;           // or a list of numbers
+  std::string json;          // or a dict
+};
+
 namespace {
+
+using Pair = TextLogReader::Pair;
 
 constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMostPairs = 4096, kMaxBraces = 16,
                       kLongestNumber = 64;
@@ -45,32 +53,74 @@ std::string without_colours(std::string_view line) {
   return out;
 }
 
-// Returns the prefix of a line by which launchers mark the rank: "[rank0]:", "[default3]:", "2: ", "(Worker pid=12,
-// ip=...)"; empty if there is none.
+// Returns the digits with which the text begins.
+std::string_view digits_at(std::string_view text) {
+  return text.substr(0, text.find_first_not_of("0123456789"));
+}
+
+// Returns the word and the number in "[Rank 3] ..." or "INFO rank=3 ..."; empty if there is none.
+std::string_view rank_word(std::string_view text) {
+  for (std::size_t at = 0; at + 4 < text.size(); ++at) {
+    const bool is_word = (text[at] | 0x20) == 'r' && (text[at + 1] | 0x20) == 'a' && (text[at + 2] | 0x20) == 'n' &&
+                         (text[at + 3] | 0x20) == 'k' && (at == 0 || !is_letter(text[at - 1]) || text[at - 1] == '_');
+    const std::size_t first = is_word ? text.find_first_not_of(" =:", at + 4) : std::string_view::npos;
+    const std::string_view rank = first == std::string_view::npos ? std::string_view() : digits_at(text.substr(first));
+    if (!rank.empty()) return text.substr(at, first + rank.size() - at);
+  }
+  return {};
+}
+
+// Returns what marks the rank in a line: "[rank0]:", "[default3]:", "2: ", "[1,3]<stdout>:" and "(Worker pid=12,
+// ip=...)" at its beginning, or the word with its number before the values; empty if there is none.
 std::string_view rank_of(std::string_view line) {
-  const std::size_t begin = std::min(line.find_first_not_of(kBlank), line.size());
-  const std::string_view text = line.substr(begin);
-  if (text.starts_with('(')) {
-    const std::size_t end = text.find(')');
-    const bool is_worker = end != std::string_view::npos && text.substr(0, end).find("pid=") != std::string_view::npos;
-    return is_worker ? text.substr(0, end + 1) : std::string_view();
+  const std::string_view text = line.substr(std::min(line.find_first_not_of(kBlank), line.size()));
+  const std::string_view number = digits_at(text);
+  if (!number.empty() && text.substr(number.size()).starts_with(": ")) return text.substr(0, number.size() + 1);
+  const std::string_view mark = text.substr(0, text.find_first_of("])") + 1);  // empty if there is no bracket
+  const std::string_view behind = text.substr(mark.size());
+  if (mark.starts_with('(') && mark.ends_with(')') && mark.find("pid=") != std::string_view::npos) return mark;
+  if (mark.starts_with('[')) {
+    std::string_view name = mark.substr(1, mark.size() - 2);
+    const bool is_rank = behind.starts_with("<std") || !rank_word(name).empty();
+    if (name.starts_with("default")) name.remove_prefix(7);
+    const bool is_number = !name.empty() && digits_at(name).size() == name.size() && behind.starts_with(':');
+    if (is_rank || is_number) return text.substr(0, mark.size() + (behind.starts_with(':') ? 1 : 0));
   }
-  if (text.starts_with('[')) {
-    const std::size_t end = text.find(']');
-    if (end == std::string_view::npos) return {};
-    const bool has_colon = text.substr(end + 1).starts_with(':');
-    const std::string_view name = text.substr(1, end - 1);
-    const std::size_t number = std::min(name.find_first_of("0123456789"), name.size());
-    const std::string_view word = name.substr(0, number);
-    const bool is_number =
-        number < name.size() && std::all_of(name.begin() + static_cast<std::ptrdiff_t>(number), name.end(), is_digit);
-    const bool is_rank = word == "rank" || word == "rank " || word == "Rank " || word == "RANK ";
-    return is_number && (is_rank || (has_colon && (word.empty() || word == "default")))
-               ? text.substr(0, end + (has_colon ? 2 : 1))
-               : std::string_view();
+  return rank_word(text.substr(0, std::min({text.find("tep"), text.find("ter"), text.find('{'), kLongestFigure})));
+}
+
+// Returns the end of the bracket with which the text begins, behind its counterpart; 0 if there is none.
+std::size_t bracket_end(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    depth +=
+        (text[i] == '(' || text[i] == '[' || text[i] == '{') - (text[i] == ')' || text[i] == ']' || text[i] == '}');
+    if (depth <= 0) return depth == 0 && i > 0 ? i + 1 : 0;
   }
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  return digits > 0 && text.substr(digits).starts_with(": ") ? text.substr(0, digits + 1) : std::string_view();
+  return 0;
+}
+
+// Writes values in the name of their type as values: "tensor(2.5, device='cuda:0')", "np.float32(2.5)",
+// "Counter({0: 3})", "Array([1, 2], dtype=int32)".
+std::string without_types(std::string line) {
+  constexpr std::array<std::string_view, 12> kTypes = {"tensor",  "array",   "Array",       "Tensor",
+                                                       "float16", "float32", "float64",     "int32",
+                                                       "int64",   "Counter", "defaultdict", "bfloat16"};
+  for (std::size_t at = line.find('('); at != std::string::npos; at = line.find('(', at + 1)) {
+    const std::string_view text = line;
+    std::size_t word = at;
+    while (word > 0 && (is_letter(line[word - 1]) || is_digit(line[word - 1]))) --word;
+    if (std::ranges::find(kTypes, text.substr(word, at - word)) == kTypes.end()) continue;
+    const std::size_t end = bracket_end(text.substr(at));
+    if (end == 0) break;
+    std::string_view value = text.substr(at + 1, end - 2);
+    if (value.starts_with('<')) value.remove_prefix(std::min(value.find(", ") + 2, value.size()));  // a class
+    const std::size_t list = value.starts_with('[') || value.starts_with('{') ? bracket_end(value) : value.find(',');
+    while (word > 0 && (line[word - 1] == '.' || is_letter(line[word - 1]))) --word;  // "np." of "np.float32"
+    line = line.substr(0, word) + std::string(value.substr(0, list)) + line.substr(at + end);
+    at = word;
+  }
+  return line;
 }
 
 struct StepPlace {
@@ -90,7 +140,8 @@ std::string_view whole_number_at(std::string_view text) {
 // Finds "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the beginning of the line, because
 // elsewhere it may be the number of all steps.
 std::optional<StepPlace> find_step(std::string_view line) {
-  constexpr std::array<std::string_view, 5> kWords = {"global_step", "train_step", "iteration", "step", "iter"};
+  constexpr std::array<std::string_view, 6> kWords = {"global_step", "train_step", "iteration",
+                                                      "num_updates", "step",       "iter"};
   for (std::size_t at = 0; at < line.size(); ++at) {
     if (at > 0 && (is_letter(line[at - 1]) || is_digit(line[at - 1]))) continue;
     for (const std::string_view word : kWords) {
@@ -120,11 +171,6 @@ std::optional<StepPlace> find_step(std::string_view line) {
   }
   return std::nullopt;
 }
-
-struct Pair {
-  std::string name, number;  // the number as it is printed
-  NamedValue list;           // or a list of numbers
-};
 
 // Returns the number of "32.8K" or "2.1M"; nullopt for other texts.
 std::optional<double> with_factor(std::string_view text) {
@@ -161,24 +207,10 @@ void set_printed(std::string_view number, bool is_count, NamedValue& value, LogR
   value.is_text = true;
 }
 
-// Adds a value of the record. Returns the rule of its name; nullptr if it is not known.
-const TagRule* add_pair(const Pair& pair, const TagMap& tags, LogRecord& record) {
-  const auto found = tags.find(pair.name);
-  const TagRule* rule = found ? found->rule : nullptr;
-  NamedValue& value = record.add(record.keep(pair.name));
-  if (pair.list.is_list) {
-    const std::string_view name = value.name;
-    value = pair.list;
-    value.name = name;
-  } else {
-    const bool is_count = !rule || rule->means == TagMeaning::step_number ||
-                          rule->means == TagMeaning::tokens_per_expert || rule->step == &TelemetryFrame::tokens_per_s;
-    set_printed(pair.number, is_count, value, record);
-  }
-  return rule;
-}
+constexpr const char* kBetweenParts = "|";
 
-// Splits a line at "|", ";", two blanks, tabs, " - " and commas before a blank.
+// Splits a line at "|", ";", two blanks, tabs, " - " and commas before a blank or a letter. Parts that not only blanks
+// separate have a part kBetweenParts between them.
 std::vector<std::string> parts_of(std::string_view text) {
   std::string joined;  // without blanks after : and =
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -188,10 +220,12 @@ std::vector<std::string> parts_of(std::string_view text) {
   std::vector<std::string> parts(1);
   for (std::size_t i = 0; i < joined.size(); ++i) {
     const char next = i + 1 < joined.size() ? joined[i + 1] : ' ';
-    const bool ends = joined[i] == '|' || joined[i] == '\t' || joined[i] == ';' || (joined[i] == ',' && next == ' ') ||
-                      (joined[i] == ' ' && (next == ' ' || std::string_view(joined).substr(i).starts_with(" - ")));
-    if (ends && parts.size() < kMostPairs) {
-      if (joined[i] == ' ' && next == '-') i += 2;
+    const bool is_comma = joined[i] == ',' && (next == ' ' || is_letter(next));
+    const bool is_dash = std::string_view(joined).substr(i).starts_with(" - ");
+    const bool is_mark = joined[i] == '|' || joined[i] == ';' || is_comma || is_dash;
+    if ((is_mark || joined[i] == '\t' || (joined[i] == ' ' && next == ' ')) && parts.size() < kMostPairs) {
+      if (is_dash) i += 2;
+      if (is_mark) parts.emplace_back(kBetweenParts);
       parts.emplace_back();
     } else {
       parts.back() += joined[i];
@@ -210,7 +244,9 @@ std::string_view first_of_list(std::string_view list) {
 void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
     name = trimmed(name, " \t:=,-");
-    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), std::string(number), {}});
+    if (!name.empty() && (is_letter(name[0]) || std::string_view("'\"(").find(name[0]) != std::string_view::npos) &&
+        name.size() <= kLongestFigure)
+      pairs.push_back({std::string(name), std::string(number), {}});
   };
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
@@ -253,12 +289,48 @@ std::size_t list_end(std::string_view text) {
   return 0;
 }
 
-// Removes the lists of several numbers from the text and adds them to `pairs`, under the name before them, else as
-// "unnamed list 1". A list of learning rates stays.
+// True if a line ends within a list of numbers.
+bool ends_in_list(std::string_view line) {
+  std::size_t begin = line.find('[');
+  int depth = 0;
+  for (std::size_t i = begin; i < line.size(); ++i) {
+    if (line[i] == '[' && depth++ == 0) begin = i;
+    if (line[i] == ']' && depth > 0) --depth;
+  }
+  return depth > 0 && line.size() < kLongestPiece &&
+         line.find_first_not_of("[]0123456789.,+-eE \t\r", begin) == std::string_view::npos;
+}
+
+// Returns the name at the end of a text "loss: 2.5 | load: " before a list; empty if there is none.
+std::string name_before(std::string_view text) {
+  std::string_view name = trimmed(text, " \t:=");
+  const std::size_t last = name.find_last_of("|;,\t");
+  name.remove_prefix(last == std::string_view::npos ? 0 : last + 1);
+  // A value before it ends its own name: "loss 2.5 load" is "load".
+  for (std::size_t blank = name.find(' '); blank != std::string_view::npos; blank = name.find(' ', blank + 1)) {
+    const std::size_t value = name.substr(0, blank).find_last_of(" :=") + 1;
+    const std::string_view number = name.substr(value, blank - value);
+    if (value == 0 || number.find('.') == std::string_view::npos || !printed_number(number)) continue;
+    name.remove_prefix(blank);
+    blank = 0;
+  }
+  return std::string(trimmed(name, kBlank));
+}
+
+// Removes the lists of several numbers and the dicts from the text and adds them to `pairs`, under the name before
+// them, else as "unnamed list 1". A list of learning rates stays.
 std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
   std::string outside;
   int unnamed = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
+    if (const auto dict =
+            text[i] == '{' && pairs.size() < kMostPairs ? read_python_dict(text.substr(i)) : std::nullopt) {
+      if (std::string name = name_before(outside); !name.empty() && dict->size > 2)
+        pairs.push_back({std::move(name), {}, {}, dict->json});
+      i += dict->size - 1;
+      outside += kBetweenParts;
+      continue;
+    }
     const std::size_t size = text[i] == '[' ? list_end(text.substr(i)) : 0;
     const std::string_view list = text.substr(i, size);
     const std::string_view before = trimmed(outside, kBlank);
@@ -275,14 +347,9 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
       outside += text[i];
       continue;
     }
-    std::string_view name;
-    if (before.ends_with(':') || before.ends_with('=')) {
-      name = trimmed(before, " \t:=");
-      name.remove_prefix(name.find_last_of("|;,\t") == std::string_view::npos ? 0 : name.find_last_of("|;,\t") + 1);
-      name = trimmed(name, kBlank);
-    }
-    pairs.push_back(
-        {name.empty() ? "unnamed list " + std::to_string(++unnamed) : std::string(name), {}, std::move(value)});
+    std::string name = before.ends_with(':') || before.ends_with('=') ? name_before(before) : std::string();
+    if (name.empty()) name = "unnamed list " + std::to_string(++unnamed);
+    pairs.push_back({std::move(name), {}, std::move(value), {}});
     i += size - 1;
   }
   return outside;
@@ -290,8 +357,20 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
 
 std::vector<Pair> pairs_of(std::string_view unread) {
   std::vector<Pair> pairs;
-  const std::string numbers = take_lists(unread, pairs);
-  for (const std::string& part : parts_of(numbers)) add_pairs(part, pairs);
+  std::vector<std::string> parts = parts_of(take_lists(unread, pairs));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string_view name = trimmed(parts[i], kBlank);
+    if (name.empty() || name == kBetweenParts) continue;
+    // A number that blanks separate from its name: "loss   7.10".
+    std::size_t next = i + 1;
+    while (next < parts.size() && trimmed(parts[next], kBlank).empty()) ++next;
+    const std::string_view number = next < parts.size() ? trimmed(parts[next], kBlank) : std::string_view();
+    const std::size_t before = pairs.size();
+    add_pairs(name, pairs);
+    if (pairs.size() > before || number.empty() || number_length(number) != number.size()) continue;
+    add_pairs(std::string(name) + ' ' + std::string(number), pairs);
+    i = next;
+  }
   for (Pair& pair : pairs) pair.name = std::string(without_unit(pair.name));
   return pairs;
 }
@@ -326,28 +405,19 @@ Text text_of_line(std::string_view line, const StepPlace& place) {
 }  // namespace
 
 const char* text_log_name(TextLog log) {
-  switch (log) {
-    case TextLog::torchtitan:
-      return "stdout of TorchTitan";
-    case TextLog::megatron:
-      return "stdout of Megatron-LM";
-    case TextLog::trainer:
-      return "stdout of Hugging Face's Trainer";
-    case TextLog::automodel:
-      return "stdout of NeMo Automodel";
-    case TextLog::verl:
-      return "stdout of verl";
-    case TextLog::other:
-      return "text log";
-  }
-  return "";
+  constexpr std::array kNames = {
+      "stdout of TorchTitan",     "stdout of Megatron-LM", "stdout of Hugging Face's Trainer",
+      "stdout of NeMo Automodel", "stdout of verl",        "text log"};
+  return kNames[static_cast<std::size_t>(log)];
 }
 
-// The first rank is read, until another one has a loss and it has none.
+// The first rank is read, until another one has a loss and it has none. Lines may have a mark in front, or name the
+// rank.
 bool TextLogReader::is_wanted_rank(std::string_view rank, bool has_loss) {
-  if (!rank_ || (has_loss && !rank_has_loss_)) rank_ = rank;
-  if (*rank_ == rank) {
-    rank_has_loss_ = rank_has_loss_ || has_loss;
+  RankFilter& filter = rank.empty() || !is_letter(rank[0]) ? marked_ : named_;
+  if (!filter.rank || (has_loss && !filter.has_loss)) filter.rank = rank;
+  if (*filter.rank == rank) {
+    filter.has_loss = filter.has_loss || has_loss;
     return true;
   }
   ++of_other_ranks_;
@@ -359,38 +429,79 @@ void TextLogReader::count(TextLog log) {
   ++taken_;
 }
 
+// Adds a value of the record. Returns the rule of its name; nullptr if it is not known.
+const TagRule* TextLogReader::add_pair(const Pair& pair, LogRecord& record) {
+  const TagMatch* const found = runs_->find(pair.name);
+  const TagRule* const rule = found ? found->rule : nullptr;
+  const std::string_view name = record.keep(pair.name);
+  if (!pair.json.empty()) {
+    const std::size_t before = record.values.size();
+    try {
+      for (const JsonFields::Field& field : parser_.parse("{\"dict\":" + pair.json + '}'))
+        json_.add(name, field.value, record);
+    } catch (const Unreadable&) {
+      record.add_text(name, "a dict that cannot be read");
+    }
+    for (std::size_t i = before; i < record.values.size(); ++i)
+      if (const TagMatch* inner = runs_->find(record.values[i].name)) return inner->rule;
+    return rule;
+  }
+  NamedValue& value = record.add(name);
+  record.is_part = record.is_part || (found && found->layer >= 0);
+  if (pair.list.is_list) {
+    value = pair.list;
+    value.name = name;
+  } else {
+    const bool is_count = !rule || !is_shown(rule->means) || rule->means == TagMeaning::tokens_per_expert ||
+                          rule->step == &TelemetryFrame::tokens_per_s;
+    set_printed(pair.number, is_count, value, record);
+  }
+  return rule;
+}
+
 bool TextLogReader::read_step(std::string_view piece, std::string_view rank, const Takers& take) {
   piece = trimmed(piece, kBlank);
-  if (piece.starts_with(rank)) piece = trimmed(piece.substr(rank.size()), kBlank);
+  if (piece.starts_with(rank)) piece = trimmed(piece.substr(rank.size()), " \t\r:");
   auto place = find_step(piece);
   std::string printed_step_text;
-  if (const auto printed = printed_step(piece, tags_->printed_steps()))
+  const auto printed = printed_step(piece, runs_->context().tags.printed_steps());
+  const bool is_bar = printed && has(piece.substr(printed->begin, printed->end - printed->begin), "%|");
+  if (printed && !(is_bar && place))
     place = StepPlace{"step", printed_step_text = std::to_string(printed->step), printed->begin, printed->end};
   if (!place) return false;
-  if (place->begin > 0 && piece[place->begin - 1] == '[') open_step_ = std::string(place->number);
+  const bool is_in_bracket = piece[place->begin] == '[' || (place->begin > 0 && piece[place->begin - 1] == '[');
+  if (is_in_bracket) open_step_ = std::string(place->number);
   const Text text = text_of_line(piece, *place);
+  if (is_bar && text != Text::training) return false;  // its steps are those of the validation
   LogRecord record;
   record.is_validation = text == Text::validation;
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
-  for (Pair& pair : pairs_of(trimmed(piece.substr(place->end), " \t:=,|-"))) {
-    if (pair.name.ends_with(" value")) pair.name.resize(pair.name.size() - 6);
+  const auto add = [&](const Pair& pair, bool is_before) {
     nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
-    const TagRule* rule = add_pair(pair, *tags_, record);
+    const std::size_t values = record.values.size();
+    const TagRule* rule = add_pair(pair, record);
     const bool is_loss = rule && (rule->column == "ce_loss" || rule->column == "val_loss");
-    if (text != Text::training && !is_loss) {
-      record.values.pop_back();
-      continue;
+    const bool is_figure = rule && is_shown(rule->means);
+    if ((text != Text::training && !is_loss) || (is_before && !is_figure)) {
+      record.values.resize(values);
+      return;
     }
-    known = known || (rule && is_shown(rule->means));
+    known = known || is_figure;
     has_loss = has_loss || (is_loss && printed_number(pair.number) != -1);  // -1: this rank has none
+  };
+  // Before the step stand dates and other text, too, of which only known names are values.
+  for (const Pair& pair : pairs_of(piece.substr(0, place->begin))) add(pair, true);
+  for (Pair& pair : pairs_of(trimmed(piece.substr(place->end), " \t:=,|-]"))) {
+    if (pair.name.ends_with(" value")) pair.name.resize(pair.name.size() - 6);
+    add(pair, false);
   }
   // Megatron-LM prints a loss only if it is above 0, which NaN is not.
   if (nan_iterations && !has_loss) record.add("lm loss", std::nan("")), known = true;
   if (!known || text == Text::test) return false;
   if (!is_wanted_rank(rank, has_loss)) return true;
   count(log_of(piece, *place));
-  take.record(record);
+  take(record);
   return true;
 }
 
@@ -404,24 +515,17 @@ std::int64_t TextLogReader::number_of(bool trains, double epoch) {
   return epochs_.size();
 }
 
-TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
+TextLogReader::DictKeys TextLogReader::keys_of(const LogRecord& record) {
   DictKeys keys;
-  try {
-    const JsonFields fields = parser_.parse(json);
-    const bool closing = fields.find("train_runtime") != nullptr;
-    if (const JsonValue* epoch = fields.find("epoch"); epoch && epoch->is_number())
-      keys.epoch = to_float(*epoch, "epoch");
-    for (const JsonFields::Field& field : fields) {
-      const auto found = tags_->find(field.key);
-      if (!found) continue;
-      keys.has_step = keys.has_step || found->rule->means == TagMeaning::step_number;
-      keys.shows = keys.shows || is_shown(found->rule->means);
-      if (!(holds_number(field.value) || (field.value.is_string() && is_like_number(to_text(field.value, "")))))
-        continue;
-      keys.trains = keys.trains || (found->rule->column == "ce_loss" && !closing);
-      keys.validates = keys.validates || found->rule->column == "val_loss";
-    }
-  } catch (const Unreadable&) {  // not a dict
+  if (const NamedValue* epoch = find_value(record, "epoch"); epoch && is_number(*epoch)) keys.epoch = epoch->numbers[0];
+  for (const NamedValue& value : record.values) {
+    const TagMatch* const found = value.is_own ? nullptr : runs_->find(value.name);
+    if (!found) continue;
+    keys.has_step = keys.has_step || found->rule->means == TagMeaning::step_number;
+    keys.shows = keys.shows || is_shown(found->rule->means);
+    if (!is_number(value) && !(value.is_text && is_like_number(value.text))) continue;
+    keys.trains = keys.trains || found->rule->column == "ce_loss";
+    keys.validates = keys.validates || found->rule->column == "val_loss";
   }
   return keys;
 }
@@ -434,17 +538,22 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
     ++tried;
     const auto dict = read_python_dict(piece.substr(at));
     if (!dict) continue;
-    const DictKeys keys = keys_of(dict->json);
-    if (!keys.trains && !keys.validates && !(keys.has_step && keys.shows)) continue;
-    if (!is_wanted_rank(rank, keys.trains)) return true;
-    std::string json = dict->json;
-    const auto before = keys.has_step ? std::nullopt : find_step(piece.substr(0, at));  // "step 3: {'loss': 2.5}"
-    if (before) json = "{\"step\":" + json_string(before->number) + ',' + json.substr(1);
-    if (!keys.has_step && !before)
-      json = "{\"step\":" + std::to_string(number_of(keys.trains, keys.epoch)) + ',' + json.substr(1);
-    count(keys.has_step || before || std::isnan(keys.epoch) ? TextLog::other : TextLog::trainer);
-    take.dict(json);
-    found = true;
+    try {
+      LogRecord record = json_.record_of(parser_.parse(dict->json), 0, dict->json.size());
+      const DictKeys keys = keys_of(record);
+      if (is_closing(record) || (!keys.trains && !keys.validates && !(keys.has_step && keys.shows))) continue;
+      if (!is_wanted_rank(rank, keys.trains)) return true;
+      const auto before = keys.has_step ? std::nullopt : find_step(piece.substr(0, at));  // "step 3: {'loss': 2.5}"
+      if (before)
+        set_printed(before->number, true, record.add("step"), record);
+      else if (!keys.has_step)
+        record.add("step", static_cast<double>(number_of(keys.trains, keys.epoch)));
+      count(keys.has_step || before || std::isnan(keys.epoch) ? TextLog::other : TextLog::trainer);
+      take(record);
+      found = true;
+    } catch (const Unreadable&) {  // not a dict of values
+      continue;
+    }
     tried = 0;
     at += dict->size - 1;  // further dicts may follow
   }
@@ -458,20 +567,22 @@ bool TextLogReader::read_value_of_step(std::string_view piece, const Takers& tak
   if (pairs.size() != 1) return false;
   LogRecord record;
   set_printed(open_step_, true, record.add("step"), record);
-  const TagRule* rule = add_pair(pairs.front(), *tags_, record);
+  const TagRule* rule = add_pair(pairs.front(), record);
   count(TextLog::other);
-  take.record(record);
+  take(record);
   return rule && is_shown(rule->means);
 }
 
 bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   if (piece.size() > kLongestPiece) return false;
-  if (!open_step_.empty() && piece.starts_with("  ") && has(piece, "=")) return read_value_of_step(piece, take);
+  const bool is_indented = piece.starts_with("  ") || piece.starts_with('\t') || piece.starts_with(" \t");
+  if (!open_step_.empty() && is_indented && piece.find_first_of("=:") != std::string_view::npos)
+    return read_value_of_step(piece, take);
   open_step_.clear();
   const bool may_be = has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER") ||
-                      may_have_printed_step(piece, tags_->printed_steps());
+                      has(piece, "pdate") || may_have_printed_step(piece, runs_->context().tags.printed_steps());
   if (!may_be && !has(piece, "{")) return false;
-  const std::string plain = without_colours(piece);
+  const std::string plain = without_types(without_colours(piece));
   const std::string_view rank = rank_of(plain);
   return (has(plain, "{") && read_dict(plain, rank, take)) || (may_be && read_step(plain, rank, take));
 }
@@ -494,11 +605,25 @@ std::optional<std::string> TextLogReader::wrapped_text(std::string_view line) co
 
 bool TextLogReader::wraps_text(std::string_view line) const {
   const auto text = wrapped_text(line);
-  return text && TextLogReader(tags_).read(*text);
+  return text && TextLogReader(*runs_).read(*text);
 }
 
+// Joins the lines of a printed list that goes on in the next line.
 bool TextLogReader::read(std::string_view line, const Takers& take) {
-  if (const auto text = wrapped_text(line); text && !text->starts_with('{')) return read(*text, take);
+  const std::size_t first = std::min(line.find_first_not_of(kBlank), line.size());
+  const bool goes_on = !list_.empty() && first < line.size() && list_.size() + line.size() < kLongestPiece &&
+                       std::string_view("[]-.0123456789").find(line[first]) != std::string_view::npos;
+  const std::string before = std::exchange(list_, {});
+  const bool found = !before.empty() && !goes_on && read_line(before, take);
+  const std::string joined = goes_on ? before + ' ' + std::string(line) : std::string();
+  const std::string_view whole = goes_on ? std::string_view(joined) : line;
+  if (!ends_in_list(whole)) return read_line(whole, take) || found;
+  list_ = whole;
+  return found;
+}
+
+bool TextLogReader::read_line(std::string_view line, const Takers& take) {
+  if (const auto text = wrapped_text(line); text && !text->starts_with('{')) return read_line(*text, take);
   bool found = false;
   while (!line.empty())  // a progress bar returns to the beginning of its line
     found = read_piece(take_until(line, '\r'), take) || found;
@@ -526,7 +651,8 @@ std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line) {
 }
 
 std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags) {
-  TextLogReader reader(&tags);
+  LogRuns runs(LogContext{"", {}, tags});
+  TextLogReader reader(runs);
   while (!beginning.empty()) {
     reader.read(take_until(beginning, '\n'));
     if (reader.log() && (*reader.log() != TextLog::other || reader.taken() > 1)) return reader.log();

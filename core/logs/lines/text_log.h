@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "core/files/text/json_line.h"
-#include "core/logs/runs/log_record.h"
+#include "core/logs/lines/json_record.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {
@@ -34,14 +34,13 @@ const char* text_log_name(TextLog log);  // "stdout of TorchTitan"
 
 class TextLogReader {
  public:
-  struct Takers {
-    std::function<void(std::string_view json)> dict;  // a dict as JSON (import_jsonl.h)
-    std::function<void(LogRecord&)> record;
-  };
+  using Takers = std::function<void(LogRecord&)>;
+  struct Pair;  // a printed name and its value
 
-  explicit TextLogReader(const TagMap* tags) : tags_(tags) {}
+  explicit TextLogReader(LogRuns& runs) : runs_(&runs), json_(runs) {}
   // Gives every step, or part of a step, in the line to `take`. Returns false if the line has none.
-  bool read(std::string_view line, const Takers& take = {[](std::string_view) {}, [](LogRecord&) {}});
+  bool read(
+      std::string_view line, const Takers& take = [](LogRecord&) {});
 
   // True if the line is a JSON object of a container's log that contains a printed line with a step: {"log": "step: 1
   // loss: 2.5"}.
@@ -58,7 +57,9 @@ class TextLogReader {
     bool has_step = false, trains = false, validates = false, shows = false;
     double epoch = std::numeric_limits<double>::quiet_NaN();
   };
-  DictKeys keys_of(const std::string& json);
+  DictKeys keys_of(const LogRecord& record);
+  const TagRule* add_pair(const Pair& pair, LogRecord& record);
+  bool read_line(std::string_view line, const Takers& take);
   bool read_piece(std::string_view piece, const Takers& take);
   std::optional<std::string> wrapped_text(std::string_view line) const;
   bool read_value_of_step(std::string_view piece, const Takers& take);
@@ -68,13 +69,18 @@ class TextLogReader {
   void count(TextLog log);
   std::int64_t number_of(bool trains, double epoch);
 
-  const TagMap* tags_;
+  LogRuns* runs_;
+  JsonRecords json_;
   JsonLines parser_;
   std::optional<TextLog> log_;
-  std::optional<std::string> rank_;
-  bool rank_has_loss_ = false;
+  struct RankFilter {
+    std::optional<std::string> rank;  // that is read
+    bool has_loss = false;
+  };
+  RankFilter marked_, named_;
   std::int64_t taken_ = 0, of_other_ranks_ = 0;
   std::vector<double> epochs_;  // epochs of the numbered dicts
+  std::string list_;            // lines of a list that goes on in the next one
   std::string open_step_;       // step of the last line if lines with one value each may follow; else empty
 };
 

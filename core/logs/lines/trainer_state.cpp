@@ -1,6 +1,7 @@
 #include "core/logs/lines/trainer_state.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include "core/files/input_file.h"
@@ -14,31 +15,55 @@ namespace {
 
 constexpr std::uint64_t kMaxStateBytes = std::uint64_t{32} << 20;
 
-// Throws Unreadable if the bytes are not JSON or have no log_history.
+constexpr std::string_view kStateBlanks = " \t\r\n";
+constexpr std::array<std::string_view, 4> kStepKeys = {"\"step\"", "\"global_step\"", "\"iteration\"", "\"iter\""};
+
+bool has_step_key(std::string_view json) {
+  return std::ranges::any_of(kStepKeys, [&](std::string_view key) { return json.find(key) != std::string_view::npos; });
+}
+
+// True if the text begins with a list of objects with steps.
+bool begins_with_steps(std::string_view json) {
+  const std::size_t object = json.find_first_not_of(kStateBlanks, 1);
+  if (object == std::string_view::npos || json[object] != '{') return false;
+  const std::string_view first = json.substr(object, json.find('}', object) - object);
+  return has_step_key(first) && first.find("routed_experts\"") == std::string_view::npos;
+}
+
+// Returns the list of the steps: log_history, or the first list of objects.
+JsonList steps_of_state(const JsonFields& state) {
+  if (const JsonValue* history = member(state, {"log_history"})) return list_of(*history, "log_history", 0, "");
+  for (const JsonFields::Field& field : state)
+    if (JsonList list; field.value.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_object())
+      return list;
+  throw Unreadable("no log_history");
+}
+
+// Throws Unreadable if the bytes are not JSON or have no steps.
 Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options) {
   JsonLines parser;
   const bool is_list = bytes.substr(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size())).starts_with('[');
   const std::string wrapped = is_list ? "{\"log_history\":" + std::string(bytes) + '}' : std::string();
   const JsonFields state = parser.parse(is_list ? std::string_view(wrapped) : bytes);
-  const JsonValue* history = member(state, {"log_history"});
-  if (!history) throw Unreadable("no log_history");
   LogReader reader(path, options);
-  for (const JsonValue entry : list_of(*history, "log_history", 0, ""))
-    reader.read_object(fields_of(entry, "log_history", "not a list of objects"));
+  const JsonList steps = steps_of_state(state);
+  const auto settings =
+      std::ranges::find_if(state, [](const JsonFields::Field& field) { return field.value.is_object(); });
+  if (settings != state.end() && !member(state, {"log_history"})) reader.read_object(fields_of(settings->value, ""));
+  for (const JsonValue entry : steps) reader.read_object(fields_of(entry, "log_history", "not a list of objects"));
   return reader.finish();
 }
 
 }  // namespace
 
 bool begins_like_trainer_state(std::string_view bytes) {
-  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return false;
-  if (bytes[first] == '{') return bytes.find("\"log_history\"") != std::string_view::npos;
-  if (bytes[first] != '[') return false;
-  const std::string_view object = bytes.substr(first, bytes.find('}', first) - first);
-  const bool has_values =
-      object.find("loss\"") != std::string_view::npos || object.find("tokens_per_expert\"") != std::string_view::npos;
-  return has_values && object.find("step\"") != std::string_view::npos;
+  bytes.remove_prefix(std::min(bytes.find_first_not_of(kStateBlanks), bytes.size()));
+  if (bytes.starts_with('[')) return begins_with_steps(bytes);
+  if (!bytes.starts_with('{')) return false;
+  if (bytes.find("\"log_history\"") != std::string_view::npos) return true;
+  for (std::size_t list = bytes.find('['); list != std::string_view::npos; list = bytes.find('[', list + 1))
+    if (begins_with_steps(bytes.substr(list))) return !has_step_key(bytes.substr(0, list));
+  return false;
 }
 
 Imported import_trainer_state(const std::string& path, const ImportOptions& options) {

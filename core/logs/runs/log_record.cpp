@@ -48,6 +48,11 @@ int part_of(const LogRecord& record) {
   return -1;
 }
 
+bool is_closing(const LogRecord& record) {
+  const auto has_any = [&](const char* a, const char* b) { return find_value(record, a) || find_value(record, b); };
+  return has_any("train_runtime", "train/train_runtime") && !has_any("loss", "train/loss");
+}
+
 MeasuredOn measured_on(const LogRecord& record) {
   constexpr std::array<std::string_view, 7> kKeys = {"split", "phase", "mode", "stage", "type", "event", "kind"};
   constexpr std::array<std::string_view, 7> kValidation = {"val",        "valid",      "validation", "eval",

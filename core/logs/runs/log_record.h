@@ -32,6 +32,7 @@ struct LogRecord {
   std::optional<std::int64_t> step;  // if the form gives it; else one of the values is the step
   double wall_s = 0;
   int layer = -1;              // of all values, if the record is of one layer
+  bool is_part = false;        // further records of its step may follow
   bool is_validation = false;  // its loss is that of a validation, and no other value counts
   std::vector<NamedValue> values;
   std::optional<TelemetryFrame> own;  // values of this program's own lines (jsonl.h)
@@ -71,6 +72,9 @@ std::optional<std::int64_t> step_number(const NamedValue& value);
 bool is_part_of_step(
     std::string_view name);            // name of a rank or microbatch, whose values are a part of those of the step
 int part_of(const LogRecord& record);  // number of the rank or microbatch; -1: the record states none
+
+// True for the last line of Hugging Face's Trainer, which has totals and means of the whole training.
+bool is_closing(const LogRecord& record);
 
 // Kind of text on which the values of a record were measured: validation for {"split": "val", "step": 7, "loss": 2.5}.
 enum class MeasuredOn { training, validation, test };

@@ -18,6 +18,7 @@ class LogRuns {
  public:
   // `unit`: what LogRecord::place counts: "line", "record". `is_collected`: LogContext::is_collected.
   LogRuns(std::string source, ImportOptions options, bool is_collected, const char* unit);
+  explicit LogRuns(LogContext log) : log_(std::move(log)) {}
 
   LogContext& context() { return log_; }
   // The run with a name, for formats that know their runs before their values. `tags`: if the run has names of its own.

@@ -181,6 +181,28 @@ void RunBuilder::watch_epoch(const LogRecord& record, std::int64_t step) {
   if (first_epoch_ < 0) first_epoch_ = epoch;
 }
 
+// Looks for a whole number of unknown name that differs between records of one step with the same loads. It may be the
+// layer, of which the loads would replace each other.
+void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
+  const auto is_load = [this](const NamedValue& value) {
+    if (value.is_own || !value.is_list || value.layer >= 0 || value.rows.size() > 1) return false;
+    const TagMatch& match = find(value.name, false).match;
+    return match.rule && match.layer < 0 && is_list(match);
+  };
+  if (record.layer >= 0 || std::ranges::none_of(record.values, is_load)) return;
+  if (std::exchange(loads_step_, step) != step) numbers_of_step_.clear();
+  for (const NamedValue& value : record.values) {
+    if (value.is_own || !is_number(value) || value.numbers[0] > kLastImportedLayer || !step_number(value)) continue;
+    const Name& name = find(value.name, false);
+    const auto [known, is_new] = numbers_of_step_.try_emplace(std::string(value.name), value.numbers[0]);
+    if (name.match.rule || is_new || std::exchange(known->second, value.numbers[0]) == value.numbers[0]) continue;
+    if (layer_like_.empty()) layer_like_ = value.name;
+    if (layer_like_ != value.name) continue;
+    ++layer_like_again_;
+    AccountBook::ask(name.counts, "layer", "the loads of a step are logged several times: is this the layer?");
+  }
+}
+
 // Drops the steps of an earlier attempt if values of the record were logged before (RestartRule).
 void RunBuilder::go_back(const LogRecord& record, int part, std::int64_t step) {
   std::optional<Restart> restart;
@@ -188,7 +210,7 @@ void RunBuilder::go_back(const LogRecord& record, int part, std::int64_t step) {
   for (const NamedValue& value : record.values) {
     const Name& name = find(value.name, value.is_own);
     const bool has_figure = name.is_shown && (value.is_list || !value.numbers.empty());
-    if (!(value.is_own ? is_own_row(value.name) : has_figure)) continue;
+    if (!(value.is_own ? value.is_list || is_own_row(value.name) : has_figure)) continue;
     key.assign(part < 0 ? "" : std::to_string(part) + ' ').append(value.name);
     for (const auto& [of_what, index] :
          {std::pair(" of layer ", std::max(record.layer, value.layer)), std::pair(" of expert ", value.expert)})
@@ -364,7 +386,7 @@ std::vector<int> RunBuilder::layers_of(std::size_t rows, const std::string& colu
 void RunBuilder::check_experts(std::size_t experts, const std::string& column) {
   if (experts > kMaxImportedExperts) refuse_value(column, "too many experts");
   if (log_->is_collected || experts == 0) return;
-  const std::size_t known = imported_ ? static_cast<std::size_t>(imported_->info().n_experts) : list_size_;
+  const std::size_t known = imported_ ? static_cast<std::size_t>(imported_->listed_experts()) : list_size_;
   if (experts != known && (imported_ || known > 0))
     refuse_value(column, std::to_string(experts) + " experts, not " + std::to_string(known));
   list_size_ = experts;
@@ -431,7 +453,7 @@ bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int 
   if (value.numbers.empty()) refuse_value(rule.column, value_text(value) + " is not a number");
   layer = std::max(0, layer);
   check_layer(layer);
-  if (imported_ && expert >= imported_->info().n_experts && !log_->is_collected)
+  if (imported_ && expert >= imported_->listed_experts() && !log_->is_collected)
     refuse_value(rule.column, "more experts than in the first step");
   const double load = load_of(rule, value.numbers[0]);
   if (!choose(name)) return false;
@@ -513,6 +535,7 @@ void RunBuilder::take(LogRecord& record) {
   bool has_taken = false;
   watch_epoch(record, step);
   go_back(record, part, step);
+  if (part < 0) watch_layers(record, step);
   is_added_ = is_further_part(part, record.layer, step);
   wall_s_ = std::isfinite(record.wall_s) ? record.wall_s : 0;
   if (!log_->is_collected && !open_.contains(step) && (imported_ || open_.size() >= kMaxHeld || can_open()))
@@ -545,7 +568,7 @@ void RunBuilder::take(LogRecord& record) {
   if (!has_values && !problem.empty()) throw Unreadable(problem);
   if (!has_values && log_->is_collected) return;
   Step& target = step_at(step);
-  target.is_part = target.is_part || record.layer >= 0;
+  target.is_part = target.is_part || record.is_part || record.layer >= 0;
   if (has_own && is_training) {
     if (record.own_loads.counts)
       for (const RouterFrame& router : record.own->routers)

@@ -129,6 +129,7 @@ class RunBuilder {
   void count(const Name& name, const NamedValue& value, std::int64_t step);
   std::int64_t step_of(const LogRecord& record);
   void watch_epoch(const LogRecord& record, std::int64_t step);
+  void watch_layers(const LogRecord& record, std::int64_t step);
   void go_back(const LogRecord& record, int part, std::int64_t step);
   bool is_further_part(int part, int layer, std::int64_t step);
   void drop(const Restart& restart);
@@ -170,6 +171,11 @@ class RunBuilder {
   std::int64_t place_ = 0, newest_ = -1, parts_step_ = -1, first_step_ = -1;
   std::size_t to_new_steps_ = 0, logged_ = 0, dropped_ = 0;  // restarts to a step that was not logged before; steps
   double first_epoch_ = -1, epoch_ = -1;
+  // Records of one step with the same loads, and whole numbers of unknown names in them, of which one may be the layer.
+  std::int64_t loads_step_ = -1;
+  std::map<std::string, double> numbers_of_step_;
+  std::string layer_like_;
+  std::size_t layer_like_again_ = 0;
   bool begins_anew_ = false, has_values_ = false, is_added_ = false;
   bool layers_as_text_ = false, layers_as_numbers_ = false;
   std::size_t list_size_ = 0;    // number of experts in the lists

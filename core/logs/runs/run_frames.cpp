@@ -4,6 +4,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "core/files/text/json_text.h"
 #include "core/frame/figures.h"
 #include "core/logs/runs/run_builder.h"
 
@@ -19,8 +20,8 @@ bool is_complete(const std::vector<double>& values, std::size_t experts) {
 }  // namespace
 
 RunInfo RunBuilder::info() const {
-  if (imported_) return imported_->info();
-  RunInfo info = stated.info;
+  RunInfo info = imported_ ? imported_->info() : stated.info;
+  if (imported_) info.n_experts = imported_->listed_experts();
   if (list_size_ > 0) info.n_experts = static_cast<int>(list_size_);
   return info;
 }
@@ -110,7 +111,7 @@ std::map<int, int> RunBuilder::layers_of_model(const RunInfo& info) {
 
 // Adds the loads and biases of a layer that were given by expert. Returns false if not all experts have one.
 bool RunBuilder::add_experts(Experts& experts, RouterFrame& router) const {
-  const auto n_experts = static_cast<std::size_t>(imported_->info().n_experts);
+  const auto n_experts = static_cast<std::size_t>(imported_->listed_experts());
   if (experts.leaves_out_zeros) {
     experts.counts.resize(n_experts, 0);
     for (double& count : experts.counts) count = std::isnan(count) ? 0 : count;
@@ -128,7 +129,7 @@ void RunBuilder::tell_incomplete(std::int64_t step, int layer, std::int64_t plac
     log_->bad.add(place, "tokens_per_expert: does not have a value for each expert", true);
   else if (incomplete_++ == 0)
     first_incomplete_ = "step " + std::to_string(step) + ", layer " + std::to_string(layer) +
-                        ": loads without values for all " + std::to_string(imported_->info().n_experts) +
+                        ": loads without values for all " + std::to_string(imported_->listed_experts()) +
                         " experts are not shown";
 }
 
@@ -170,7 +171,7 @@ TelemetryFrame RunBuilder::frame_of(std::int64_t number, Step step) {
   frame.wall_s -= start_s_;
   for (auto& [layer, experts] : step.experts)
     if (!add_experts(experts, router_at(frame.routers, layer))) tell_incomplete(number, layer, step.place);
-  const auto n_experts = static_cast<std::size_t>(imported_->info().n_experts);
+  const auto n_experts = static_cast<std::size_t>(imported_->listed_experts());
   for (RouterFrame& router : frame.routers) {
     if (log_->is_collected && !router.tokens_per_expert.empty() && router.tokens_per_expert.size() != n_experts) {
       tell_incomplete(number, router.layer, step.place);
@@ -234,6 +235,11 @@ std::vector<std::string> RunBuilder::remarks() const {
 
 std::string RunBuilder::refusal() const {
   if (is_shuffled(to_new_steps_, dropped_, logged_)) return no_order_text(to_new_steps_, dropped_, logged_);
+  if (2 * layer_like_again_ > logged_)
+    return "the loads of a step are logged several times: is " + json_string(layer_like_) +
+           " the layer? State means = \"layer\" for it in a mapping file, --tags FILE.toml or moescope-tags.toml "
+           "beside "
+           "the log; if it is not, means = \"ignored\"";
   if (begins_anew_)
     return "its steps begin at " + std::to_string(first_step_) +
            " again in every epoch, so that the step of the run is not known: log a step that never restarts, such as "

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -15,6 +16,7 @@
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/runs/log_runs.h"
 #include "core/logs/table/csv_rows.h"
 #include "core/logs/table/table_cells.h"
@@ -42,7 +44,9 @@ std::string tag_of_file(const std::string& path) {
 // Keeps the rows of a table of figures until all are read, because their order is known only then.
 class TableFigures {
  public:
-  TableFigures(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {
+  TableFigures(LogRuns& runs, TableForm form)
+      : runs_(&runs), path_(runs.context().source), form_(std::move(form)), step_columns_{form_.step} {
+    std::ranges::copy(form_.other_steps, std::back_inserter(step_columns_));
     if (form_.value >= 0 && form_.name < 0) form_.figures = {{form_.value, tag_of_file(path_), {}}};
     has_runs_ = !form_.figures.empty() && !form_.figures.front().run.empty();
   }
@@ -50,8 +54,9 @@ class TableFigures {
   // Throws Unreadable if the row has no step; std::runtime_error if the table takes more than kMaxTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
   bool empty() const { return rows_.empty(); }
-  // Throws std::runtime_error if no row has a known figure, or if the order of the rows does not tell which rows count.
-  void build(const ImportOptions& options, Imported& imported);
+  // Returns no run if cancelled. Throws std::runtime_error if no row has a known figure, or if the order of the rows
+  // does not tell which rows count.
+  Imported build();
 
  private:
   struct Row {
@@ -63,23 +68,36 @@ class TableFigures {
     return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[static_cast<std::size_t>(column)]
                                                                           : std::string_view();
   }
+  std::int64_t step_of(std::span<const std::string_view> cells);
   void sort();
   LogRecord record_of(const Row& row, std::span<const std::string_view> cells, std::string_view run) const;
-  void take(const Row& row, LogRuns& runs, std::vector<std::string_view>& cells) const;
+  void take(const Row& row, std::vector<std::string_view>& cells) const;
 
-  std::string path_;
+  LogRuns* runs_;
+  const std::string& path_;
   TableForm form_;
-  bool has_runs_ = false;  // the names of the columns of figures contain their runs
+  std::vector<int> step_columns_;  // the column of the step, then others that had the same numbers so far
+  bool has_runs_ = false;          // the names of the columns of figures contain their runs
   TableOrder order_;
   std::string text_;
   std::vector<Row> rows_;
 };
 
+// Returns the step of a row. A row without a cell for it may have it in a column that agreed in all rows before.
+std::int64_t TableFigures::step_of(std::span<const std::string_view> cells) {
+  const std::string_view cell = cell_at(cells, form_.step);
+  const auto other = std::ranges::find_if(step_columns_, [&](int column) { return !cell_at(cells, column).empty(); });
+  if (other == step_columns_.end()) throw Unreadable("no step");
+  if (!cell.empty())
+    std::erase_if(step_columns_, [&](int column) {
+      return column != form_.step && !cell_at(cells, column).empty() && cell_at(cells, column) != cell;
+    });
+  return whole_number(cell.empty() ? cell_at(cells, *other) : cell, kMaxFigureStep, "step");
+}
+
 void TableFigures::add(std::span<const std::string_view> cells, std::int64_t line) {
-  const std::string_view step_cell = cell_at(cells, form_.step);
-  if (step_cell.empty()) throw Unreadable("no step");
   if (cells.size() > form_.names.size()) throw Unreadable("has more cells than the header has columns");
-  const std::int64_t step = whole_number(step_cell, kMaxFigureStep, "step");
+  const std::int64_t step = step_of(cells);
   const std::string_view layer = cell_at(cells, form_.layer), name = cell_at(cells, form_.name);
   if (!layer.empty()) number_in_name(layer, kLastImportedLayer, "layer");
   const std::string_view run = form_.run_is_name ? cell_at(cells, form_.run) : std::string_view();
@@ -137,7 +155,7 @@ void TableFigures::sort() {
   if (is_row_a_part && !order_.goes_back()) std::ranges::stable_sort(rows_, {}, &Row::step);
 }
 
-void TableFigures::take(const Row& row, LogRuns& runs, std::vector<std::string_view>& cells) const {
+void TableFigures::take(const Row& row, std::vector<std::string_view>& cells) const {
   cells.clear();
   std::string_view unread = std::string_view(text_).substr(row.first);
   for (std::size_t i = 0; i < row.cells; ++i) cells.push_back(take_until(unread, '\0'));
@@ -146,9 +164,9 @@ void TableFigures::take(const Row& row, LogRuns& runs, std::vector<std::string_v
     LogRecord record = record_of(row, cells, run);
     const bool is_empty = has_runs_ && record.values.size() == 2;  // other runs may have a value at this step
     try {
-      if (!is_empty) runs.take(record);
+      if (!is_empty) runs_->take(record);
     } catch (const Unreadable& unreadable) {
-      runs.count_bad(row.line, unreadable);
+      runs_->count_bad(row.line, unreadable);
     }
     while (i < form_.figures.size() && form_.figures[i].run == run) ++i;
     if (!has_runs_ || i == form_.figures.size()) return;
@@ -156,37 +174,38 @@ void TableFigures::take(const Row& row, LogRuns& runs, std::vector<std::string_v
   }
 }
 
-void TableFigures::build(const ImportOptions& options, Imported& imported) {
+Imported TableFigures::build() {
   sort();
-  LogRuns runs(path_, options, false, "line");
-  runs.context().bad = std::move(imported.bad);
+  const auto& progress = runs_->context().options.progress;
   std::vector<std::string_view> cells;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    take(rows_[i], runs, cells);
-    if (options.progress && i % kLinesBetweenReports == 0 &&
-        !options.progress(0.5 + 0.5 * static_cast<double>(i) / rows_.size()))
-      return;
+    take(rows_[i], cells);
+    if (progress && i % kLinesBetweenReports == 0 && !progress(0.5 + 0.5 * static_cast<double>(i) / rows_.size()))
+      return {};
   }
-  const std::int64_t lines = imported.lines;
-  imported = runs.finish(form_.value >= 0 && form_.name < 0
-                             ? ". The name of the file must name the column Value, as TensorBoard does: "
-                               "run-RUN-tag-train_loss.csv"
-                             : "");
-  imported.lines = lines;
+  return runs_->finish(form_.value >= 0 && form_.name < 0
+                           ? ". The name of the file must name the column Value, as TensorBoard does: "
+                             "run-RUN-tag-train_loss.csv"
+                           : "");
 }
 
 using TableRows = std::variant<TableLoads, TableFigures>;
 
 class TableReader {
  public:
-  TableReader(const std::string& path, TableForm form)
-      : rows_(form.kind == TableKind::figures ? TableRows(TableFigures(path, form))
-                                              : TableRows(TableLoads(path, form))),
-        path_(path),
+  TableReader(LogRuns& runs, TableForm form)
+      : runs_(&runs),
+        rows_(form.kind == TableKind::figures ? TableRows(TableFigures(runs, form))
+                                              : TableRows(TableLoads(runs, form))),
         form_(std::move(form)),
         csv_(form_.delimiter) {}
 
-  void add(std::string_view piece) { csv_.add(piece, take_); }
+  void add(std::string_view piece) {
+    if (form_.delimiter == ' ')
+      csv_.add(blanks_.of(piece), take_);
+    else
+      csv_.add(piece, take_);
+  }
   void finish() {
     if (csv_.holds_part()) ++unended_;
     csv_.finish(take_);
@@ -195,20 +214,36 @@ class TableReader {
     return std::visit([](const auto& rows) { return rows.empty(); }, rows_);
   }
   std::int64_t lines() const { return csv_.lines() + unended_; }
-  BadLines& bad() { return bad_; }
-  TableRows& rows() { return rows_; }
+  Imported build() {
+    Imported imported = std::visit([](auto& rows) { return rows.build(); }, rows_);
+    imported.lines = lines();
+    return imported;
+  }
 
  private:
   void take(const CsvRow& row) {
-    if (form_.has_header && std::ranges::equal(row.cells, form_.names)) return;  // repeated header of joined files
-    if (row.too_long) return bad_.add(row.line, "too long");
+    const std::span names = std::span(form_.names).subspan(form_.names.size() > row.cells.size() ? 1 : 0);
+    if (form_.has_header && std::ranges::equal(row.cells, names)) return;  // also repeated in joined files
+    if (row.too_long) return runs_->count_bad(row.line, Unreadable("too long"));
     if (is_table_remark(row.cells.front())) return;
     check_run(row);
     try {
-      std::visit([&](auto& rows) { rows.add(row.cells, row.line); }, rows_);
+      if (form_.has_decimal_commas)
+        add_with_points(row);
+      else
+        std::visit([&](auto& rows) { rows.add(row.cells, row.line); }, rows_);
     } catch (const Unreadable& unreadable) {
-      bad_.add(row.line, unreadable.what());
+      runs_->count_bad(row.line, unreadable);
     }
+  }
+
+  // Adds a row of which the decimal commas are written as points.
+  void add_with_points(const CsvRow& row) {
+    std::vector<std::string> texts(row.cells.begin(), row.cells.end());
+    for (std::string& text : texts)
+      if (may_have_decimal_comma(text) && is_like_number(text)) std::ranges::replace(text, ',', '.');
+    const std::vector<std::string_view> cells(texts.begin(), texts.end());
+    std::visit([&](auto& rows) { rows.add(cells, row.line); }, rows_);
   }
 
   // Throws std::runtime_error if the row belongs to another run than the rows before. Not needed if each line of a
@@ -219,16 +254,17 @@ class TableReader {
     if (form_.kind == TableKind::figures && form_.run_is_name) return;
     if (!run_) run_ = row.cells[column];
     if (*run_ == row.cells[column]) return;
-    throw std::runtime_error(path_ + ": line " + std::to_string(row.line) + ": the column " + form_.names[column] +
+    throw std::runtime_error(runs_->context().source + ": line " + std::to_string(row.line) + ": the column " +
+                             form_.names[column] +
                              " names another run than the rows before: write each run to its own table");
   }
 
+  LogRuns* runs_;
   TableRows rows_;
-  std::string path_;
   TableForm form_;
   std::optional<std::string> run_;
   CsvRows csv_;
-  BadLines bad_;
+  SingleBlanks blanks_;
   std::int64_t unended_ = 0;
   TakeCsvRow take_ = [this](const CsvRow& row) { take(row); };
 };
@@ -287,23 +323,17 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
     throw std::runtime_error(path +
                              ": is not a table of a run: expected the columns step, layer, expert and count; layer and "
                              "expert; or step and a column for each figure");
-  TableReader reader(path, std::move(*form));
-  Imported imported;
+  LogRuns runs(path, options, false, "line");
+  TableReader reader(runs, std::move(*form));
   try {
     if (!read_table(file, std::move(beginning), reader, options)) return {};
   } catch (const Unreadable& unreadable) {
     throw std::runtime_error(path + ": " + unreadable.what());
   }
-  imported.lines = reader.lines();
-  imported.bad = std::move(reader.bad());
-  if (reader.empty()) throw std::runtime_error(path + ": holds no row that can be read" + imported.bad.first_reason());
-  if (auto* loads = std::get_if<TableLoads>(&reader.rows())) {
-    if (auto history = loads->build(options, imported)) imported.runs = {std::move(history)};
-  } else {
-    std::get<TableFigures>(reader.rows()).build(options, imported);
-  }
-  if (imported.runs.empty()) return {};
-  if (options.progress) options.progress(1);
+  if (reader.empty())
+    throw std::runtime_error(path + ": holds no row that can be read" + runs.context().bad.first_reason());
+  Imported imported = reader.build();
+  if (!imported.runs.empty() && options.progress) options.progress(1);
   return imported;
 }
 

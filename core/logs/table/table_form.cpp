@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <set>
 
 #include "core/files/text/text_encoding.h"
+#include "core/files/text/words.h"
 #include "core/files/unreadable.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/table/csv_rows.h"
 #include "core/logs/tag_map.h"
 
@@ -14,16 +17,15 @@ namespace moescope {
 
 namespace {
 
-constexpr std::string_view kDelimiters = ",;\t|";
+constexpr std::string_view kDelimiters = ",;\t| ";
+constexpr std::size_t kRowsLookedAt = 20;
 constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
                                                        "trial", "seed",     "experiment"};
 constexpr std::ptrdiff_t kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
-constexpr std::array<std::string_view, 4> kLayerNames = {"layer", "layer_id", "layer_idx", "layer_index"};
-constexpr std::array<std::string_view, 4> kExpertNames = {"expert", "expert_id", "expert_idx", "expert_index"};
 // Names of the number of tokens besides those of tag_map.h. In a row of one expert, they are unambiguous.
-constexpr std::array<std::string_view, 13> kCountNames = {
-    "count",         "num_tokens",    "n_tokens",        "tokens",       "token_count", "counts", "load_count",
-    "routed_tokens", "tokens_routed", "assigned_tokens", "token_counts", "hits",        "value"};
+constexpr std::array<std::string_view, 14> kCountNames = {
+    "count",         "num_tokens",    "n_tokens",        "tokens",       "token_count", "counts",    "load_count",
+    "routed_tokens", "tokens_routed", "assigned_tokens", "token_counts", "hits",        "numtokens", "value"};
 constexpr std::array<std::string_view, 8> kFigureNames = {"tag",      "metric", "metric_name", "metric_key",
                                                           "variable", "key",    "name",        "series"};
 constexpr std::array<std::string_view, 9> kPartNames = {"rank", "device", "gpu",   "worker", "host",
@@ -144,8 +146,8 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
   form.step = column_that_means(tags, TagMeaning::step_number, spelled);
   for (int i = 0; i < std::ssize(spelled); ++i)
     if (i != form.step && is_step_name(tags, spelled[i])) form.other_steps.push_back(i);
-  form.layer = column_of(spelled, kLayerNames);
-  form.expert = column_of(spelled, kExpertNames);
+  form.layer = column_that_means(tags, TagMeaning::layer_number, spelled);
+  form.expert = column_that_means(tags, TagMeaning::expert_number, spelled);
   // A table of an epoch per row, as Keras writes it.
   if (form.step < 0 && form.layer < 0 && form.expert < 0)
     form.step = column_of(spelled, std::array<std::string_view, 1>{"epoch"});
@@ -187,19 +189,50 @@ std::optional<TableForm> form_of_numbers(std::size_t cells) {
   return form;
 }
 
-std::vector<std::string> first_row(std::string_view beginning, char delimiter) {
-  std::vector<std::string> cells;
+using CellRows = std::vector<std::vector<std::string>>;
+
+CellRows first_rows(std::string_view beginning, char delimiter) {
+  CellRows first;
   const auto take = [&](const CsvRow& row) {
-    if (cells.empty() && !row.too_long && !is_table_remark(row.cells.front()))
-      cells.assign(row.cells.begin(), row.cells.end());
+    if (first.size() < kRowsLookedAt && !row.too_long && !is_table_remark(row.cells.front()))
+      first.emplace_back(row.cells.begin(), row.cells.end());
   };
+  const std::string single_blanks = delimiter == ' ' ? SingleBlanks().of(beginning) : std::string();
   try {
     CsvRows rows(delimiter);
-    rows.add(beginning, take);
-    if (cells.empty()) rows.finish(take);
+    rows.add(delimiter == ' ' ? single_blanks : beginning, take);
+    if (first.empty()) rows.finish(take);
   } catch (const Unreadable&) {  // reported when the whole file is read
   }
-  return cells;
+  return first;
+}
+
+bool is_decimal(const std::string& cell) {
+  double number = 0;
+  return cell.find('.') != std::string::npos && read_number(cell, number);
+}
+
+// True if a cell is certainly a number with a decimal comma, and none has a decimal point.
+bool have_decimal_commas(const CellRows& rows) {
+  bool is_certain = false;
+  for (const std::vector<std::string>& row : rows)
+    for (const std::string& cell : row) {
+      if (is_decimal(cell)) return false;
+      is_certain = is_certain || (may_have_decimal_comma(cell) && is_like_number(cell) && !printed_number(cell));
+    }
+  return is_certain;
+}
+
+// Words of a text are cells only if rows of numbers follow. The first of them may be without a name, as pandas prints
+// it.
+bool is_table_of_blanks(CellRows& rows) {
+  const auto is_name = [](const std::string& cell) { return std::isalpha(static_cast<unsigned char>(cell[0])) != 0; };
+  if (rows.size() < 2 || rows[0].size() < 3 || !std::ranges::all_of(rows[0], is_name)) return false;
+  const std::size_t columns = rows[1].size();
+  if (columns == rows[0].size() + 1) rows[0].insert(rows[0].begin(), std::string());
+  return rows[0].size() == columns && std::all_of(rows.begin() + 1, rows.end(), [&](const auto& row) {
+           return row.size() == columns && is_like_number(row.front()) && is_like_number(row.back());
+         });
 }
 
 // Returns the number of columns that define a table of loads.
@@ -213,8 +246,11 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
   beginning = without_byte_order_mark(beginning);
   std::optional<TableForm> best;
   for (const char delimiter : kDelimiters) {
-    const std::vector<std::string> cells = first_row(beginning, delimiter);
-    if (cells.size() < 2) continue;
+    if (delimiter == ' ' && best) continue;
+    CellRows rows = first_rows(beginning, delimiter);
+    if (delimiter == ' ' && !is_table_of_blanks(rows)) continue;
+    if (rows.empty() || rows[0].size() < 2 || std::ranges::any_of(rows[0], is_decimal)) continue;
+    const std::vector<std::string>& cells = rows[0];
     const bool numbers = std::ranges::all_of(cells, [](const std::string& cell) {
       return !cell.empty() && cell.find_first_not_of("0123456789") == std::string::npos;
     });
@@ -223,9 +259,26 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
                                                 : std::nullopt;
     if (!form) continue;
     form->delimiter = delimiter;
+    form->has_decimal_commas = delimiter == ';' && have_decimal_commas(rows);
     if (!best || known_columns(*form) > known_columns(*best)) best = std::move(form);
   }
   return best;
+}
+
+std::string SingleBlanks::of(std::string_view piece) {
+  std::string out;
+  for (const char c : piece) {
+    const bool ends_line = c == '\n' || c == '\r';
+    if (c == ' ' || c == '\t') {
+      is_pending_ = true;
+      continue;
+    }
+    if (is_pending_ && !begins_line_ && !ends_line) out += ' ';
+    out += c;
+    is_pending_ = false;
+    begins_line_ = ends_line;
+  }
+  return out;
 }
 
 bool is_table_remark(std::string_view first_cell) {

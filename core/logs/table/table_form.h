@@ -26,6 +26,7 @@ struct TableForm {
   TableKind kind = TableKind::loads;
   char delimiter = ',';
   bool has_header = false;
+  bool has_decimal_commas = false;                     // "2,5" is 2.5
   std::vector<std::string> names;                      // names of the columns, if there is a header
   int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: no such column (layer: all rows are layer 0)
   std::vector<int> parts;        // columns that number the parts of one count: rank, microbatch, ...
@@ -44,6 +45,14 @@ struct TableForm {
 // the name of a table. Then rows of numbers need no header, and the names of figures need not be known.
 std::optional<TableForm> table_form(std::string_view beginning, bool named_csv,
                                     const TagMap& tags = TagMap::built_in());
+// The text with one blank between cells that any number of blanks separates, of which pieces follow each other.
+class SingleBlanks {
+ public:
+  std::string of(std::string_view piece);
+
+ private:
+  bool is_pending_ = false, begins_line_ = true;
+};
 // True for the first cell of a comment, or of Excel's line that gives the delimiter.
 bool is_table_remark(std::string_view first_cell);
 bool is_named_csv(std::string_view path);  // .csv, .tsv

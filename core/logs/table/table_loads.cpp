@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <limits>
 #include <set>
 #include <stdexcept>
 #include <string_view>
 
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/logs/table/import_table.h"
 #include "core/logs/table/table_cells.h"
@@ -22,7 +22,6 @@ constexpr int kExpertBits = 16;
 
 constexpr std::int64_t kMaxTableStep = 1'000'000'000'000'000;
 constexpr std::int64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
-constexpr std::size_t kMaxRestarts = 100;  // restarts with a remark
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
   if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");
@@ -173,17 +172,44 @@ class TableLoads::StepFrame {
   MissingRows missing_;
 };
 
-TableLoads::TableLoads(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {
+TableLoads::TableLoads(LogRuns& runs, TableForm form)
+    : runs_(&runs), path_(runs.context().source), form_(std::move(form)) {
   const auto add = [&](int column, const char* otherwise, const char* meaning) {
     const std::size_t place = column;
-    return book_.add(column >= 0 && place < form_.names.size() ? form_.names[place] : otherwise, nullptr, 0, meaning);
+    const std::string name = column >= 0 && place < form_.names.size() ? form_.names[place] : otherwise;
+    const TagMatch* match = *meaning ? nullptr : runs.find(name);
+    return runs.context().book.add(name, match ? match->rule : nullptr, 0, meaning);
   };
   if (form_.step >= 0) step_name_ = add(form_.step, "column 1", "Step");
   if (form_.layer >= 0) layer_name_ = add(form_.layer, "column of layers", "Layer");
   expert_name_ = add(form_.expert, "column of experts", "Expert");
-  if (form_.count >= 0) count_name_ = add(form_.count, "column of counts", "Expert load");
+  count_name_ = form_.count < 0 ? expert_name_ : add(form_.count, "column of counts", "Expert load");
   for (const int column : form_.parts) add(column, "", "Part of a step: parts are summed");
-  for (const int column : form_.others) AccountBook::leave_out(add(column, "", ""), "not a column of loads");
+  for (const int column : form_.others) {
+    const AccountBook::Name name = add(column, "", "");
+    AccountBook::leave_out(name, "not a column of loads");
+    others_.push_back({column, name, !runs.find(form_.names[static_cast<std::size_t>(column)])});
+  }
+}
+
+// Counts the numbers of the columns that are not of loads, and looks which of them may be those of layers.
+void TableLoads::take_others(std::span<const std::string_view> cells, std::int64_t step) {
+  for (OtherColumn& other : others_) {
+    const std::string_view cell = cell_at(cells, other.column);
+    double number = 0;
+    if (read_number(cell, number))
+      AccountBook::take(other.name, step, number);
+    else
+      AccountBook::take_text(other.name, step, cell);
+    if (!other.may_be_layer) continue;
+    try {
+      const std::int64_t layer = number_in_name(cell, kLastImportedLayer, "layer");
+      other.differs = other.differs || (other.first >= 0 && layer != other.first);
+      other.first = layer;
+    } catch (const Unreadable&) {
+      other.may_be_layer = false;
+    }
+  }
 }
 
 // Returns the step of a row. In a trace this is the number of the batch, which ends where the layer's number falls.
@@ -224,9 +250,11 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
   layer_.take(layer, line);
   expert_.take(expert, line);
   has_zero_ = has_zero_ || count == 0;
-  for (const auto& [name, value] : {std::pair(step_name_, step), std::pair(layer_name_, layer),
-                                    std::pair(expert_name_, expert), std::pair(count_name_, count)})
+  for (const auto& [name, value] :
+       {std::pair(step_name_, step), std::pair(layer_name_, layer), std::pair(expert_name_, expert)})
     if (name.counts) name.counts->take(step, value);
+  if (form_.count >= 0) count_name_.counts->take(step, count);
+  take_others(cells, step);
   if (stretches_.empty() || stretches_.back().step != step) stretches_.push_back({step, loads_.size(), loads_.size()});
   loads_.push_back(
       {static_cast<std::uint16_t>(layer), static_cast<std::uint16_t>(expert), static_cast<std::uint32_t>(count)});
@@ -239,55 +267,8 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
                              " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
-// Drops the rows of earlier attempts by RestartRule. The rows must be in the order in which they were written.
-void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::string>& remarks) {
-  struct Cut {
-    std::size_t at;
-    std::int64_t step;
-  };
-  std::vector<Cut> cuts;
-  std::set<std::int64_t> steps;
-  std::size_t logged = 0, to_new_steps = 0;
-  RestartRule rule;
-  for (const Stretch& stretch : stretches_) {
-    for (std::size_t i = stretch.first; i < stretch.end; ++i) {
-      const auto* const key = reinterpret_cast<const char*>(&loads_[i]);  // layer and expert
-      const auto restart = rule.take({key, 2 * sizeof(std::uint16_t)}, stretch.step);
-      if (!restart) continue;
-      to_new_steps += !steps.contains(restart->step);
-      const auto dropped = std::distance(steps.lower_bound(restart->step), steps.end());
-      steps.erase(steps.lower_bound(restart->step), steps.end());
-      cuts.push_back({i, restart->step});
-      if (restarts.size() == kMaxRestarts) continue;
-      restarts.push_back(*restart);
-      remarks.push_back(restart_text(*restart) + " (" + std::to_string(dropped) +
-                        (dropped == 1 ? " step)" : " logged steps)"));
-    }
-    logged += steps.insert(stretch.step).second;
-  }
-  if (is_shuffled(to_new_steps, logged - steps.size(), logged))
-    throw std::runtime_error(path_ + ": " + no_order_text(to_new_steps, logged - steps.size(), logged));
-  std::vector<Stretch> kept_stretches;
-  std::int64_t dropped_from = INT64_MAX;  // lowest step of the cuts after this stretch
-  for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
-    Stretch remaining = *stretch;
-    for (; !cuts.empty() && cuts.back().at > stretch->first; cuts.pop_back()) {
-      // If a cut is within the stretch, the rows before the cut belong to the earlier attempt.
-      if (cuts.back().at < remaining.end && remaining.step < dropped_from) {
-        kept_stretches.push_back({remaining.step, cuts.back().at, remaining.end});
-        remaining.end = cuts.back().at;
-      }
-      dropped_from = std::min(dropped_from, cuts.back().step);
-    }
-    if (remaining.step < dropped_from) kept_stretches.push_back(remaining);
-    for (; !cuts.empty() && cuts.back().at == stretch->first; cuts.pop_back())
-      dropped_from = std::min(dropped_from, cuts.back().step);
-  }
-  std::ranges::reverse(kept_stretches);
-  stretches_ = std::move(kept_stretches);
-}
-
-void TableLoads::sort(std::vector<Restart>& restarts, std::vector<std::string>& remarks) {
+// Sorts the stretches by step, unless the training went back to an earlier one: then the run drops what came after it.
+void TableLoads::sort(std::vector<std::string>& remarks) {
   const TableOrder::Kind kind = order_.kind();
   if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
   if (order_.repeats() && !adds_up()) {
@@ -302,8 +283,7 @@ void TableLoads::sort(std::vector<Restart>& restarts, std::vector<std::string>& 
       std::reverse(loads_.begin() + static_cast<std::ptrdiff_t>(stretch.first),
                    loads_.begin() + static_cast<std::ptrdiff_t>(stretch.end));
   }
-  if (order_.goes_back()) drop_attempts(restarts, remarks);
-  std::ranges::stable_sort(stretches_, {}, &Stretch::step);
+  if (!order_.goes_back()) std::ranges::stable_sort(stretches_, {}, &Stretch::step);
 }
 
 // Returns the number of rows of a layer in the smallest batch of a trace.
@@ -319,18 +299,15 @@ std::int64_t TableLoads::smallest_batch() const {
   return smallest;
 }
 
-RunInfo TableLoads::info(const ImportOptions& options) const {
+RunInfo TableLoads::info() const {
   RunInfo info;
-  info.run = options.run;
-  info.name = std::filesystem::path(path_).stem().string();
   info.source = path_;
   std::vector<bool> layers(kMaxImportedLayers);
   for (const Load& load : loads_) layers[load.layer] = true;
   for (std::size_t layer = 0; layer < layers.size(); ++layer)
     if (layers[layer]) info.moe_layers.push_back(layer);
   info.n_layers = static_cast<int>(layer_.number) + 1;
-  info.n_experts = static_cast<int>(expert_.number) + 1;
-  if (options.routed.experts >= info.n_experts) info.n_experts = options.routed.experts;
+  info.n_experts = std::max(static_cast<int>(expert_.number) + 1, runs_->context().options.routed.experts);
   if (form_.kind == TableKind::trace) info.top_k = std::min<std::int64_t>(smallest_batch(), info.n_experts);
   return info;
 }
@@ -368,19 +345,37 @@ void TableLoads::check_counts() const {
                              "): name the column of the token counts \"count\"");
 }
 
-std::shared_ptr<History> TableLoads::build(const ImportOptions& options, Imported& imported) {
-  std::vector<std::string>& remarks = imported.remarks;
+// Throws RefusedLog if an expert has several rows in a step, and a column of unknown name may say of which layers.
+void TableLoads::check_layers() const {
+  if (form_.kind != TableKind::loads || form_.layer >= 0 || !form_.parts.empty()) return;
+  if (!order_.repeats() && !order_.goes_back() && order_.kind() != TableOrder::Kind::lost) return;
+  for (const OtherColumn& other : others_) {
+    if (!other.may_be_layer || !other.differs) continue;
+    const std::string name = '"' + printable(form_.names[static_cast<std::size_t>(other.column)]) + '"';
+    AccountBook::ask(other.name, "layer", "an expert has several rows in a step: is this the layer?");
+    throw RefusedLog(path_,
+                     "an expert has several rows in a step: is " + name +
+                         " the layer? State means = \"layer\" for it in a mapping file, --tags FILE.toml or "
+                         "moescope-tags.toml beside the log; if it is not, means = \"ignored\"",
+                     runs_->account());
+  }
+}
+
+Imported TableLoads::build() {
+  const ImportOptions& options = runs_->context().options;
+  std::vector<std::string> remarks;
   check_counts();
-  std::vector<Restart> restarts;
-  sort(restarts, remarks);
-  const RunInfo info = this->info(options);
+  check_layers();
+  sort(remarks);
+  RunBuilder& run = runs_->run("");
+  const RunInfo info = this->info();
+  run.stated.info = info;
   std::size_t steps = 0;
   for (std::size_t i = 0; i < stretches_.size(); ++i) steps += i == 0 || stretches_[i].step != stretches_[i - 1].step;
   check_run_size(info, steps, loads_.size(),
                  "Line " + std::to_string(expert_.line) + " has expert " + std::to_string(expert_.number) + ", line " +
                      std::to_string(layer_.line) + " layer " + std::to_string(layer_.number));
   StepFrame loads(*this, info);
-  ImportedRun run(info, options);
   for (auto stretch = stretches_.begin(); stretch != stretches_.end();) {
     const std::int64_t step = stretch->step;
     const auto first = stretch;
@@ -392,20 +387,29 @@ std::shared_ptr<History> TableLoads::build(const ImportOptions& options, Importe
         if (spoiled->step == step) loads.spoil(*spoiled);
     if (options.progress && run.steps() % 64 == 0 &&
         !options.progress(0.5 + 0.5 * (stretch - stretches_.begin()) / stretches_.size()))
-      return nullptr;
-    run.add(loads.take(step));
+      return {};
+    LogRecord record;
+    record.step = step;
+    record.own = loads.take(step);
+    record.has_own_rows = true;
+    for (const RouterFrame& router : record.own->routers) {  // so that a layer that is logged again tells of a restart
+      NamedValue& rows = record.add(count_name_.counts->name());
+      rows.is_own = rows.is_list = true;
+      rows.layer = router.layer;
+    }
+    runs_->take(record);
   }
-  for (std::size_t i = 0; i < restarts.size(); ++i)
-    run.add(Marker{0, restarts[i].step, "event", remarks[remarks.size() - restarts.size() + i]});
-  loads.missing().tell(remarks);
-  imported.account = run.found();
-  imported.account.add(book_.account("line"));
+  run.show_steps();
+  run.stated.info = {};  // so that the account says where the numbers come from
+  Imported imported = runs_->finish();
+  imported.remarks.insert(imported.remarks.begin(), remarks.begin(), remarks.end());
+  loads.missing().tell(imported.remarks);
   if (options.routed.experts == 0) imported.account.experts.source = "highest number of an expert, and one";
   if (options.routed.experts == 0 && !has_zero_ && loads.missing().has_experts())
-    remarks.push_back(unknown_experts_text(info.n_experts));
+    imported.remarks.push_back(unknown_experts_text(info.n_experts));
   if (form_.kind == TableKind::loads && form_.count < 0)
-    remarks.push_back("has no column of counts: each row is read as one token");
-  return run.history();
+    imported.remarks.push_back("has no column of counts: each row is read as one token");
+  return imported;
 }
 
 }  // namespace moescope

@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/logs/import.h"
-#include "core/logs/restart_rule.h"
+#include "core/logs/runs/log_runs.h"
 #include "core/logs/table/table_form.h"
 
 namespace moescope {
@@ -54,15 +53,16 @@ class TableOrder {
 
 class TableLoads {
  public:
-  TableLoads(std::string path, TableForm form);
+  TableLoads(LogRuns& runs, TableForm form);
 
   // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMaxTableBytes.
   void add(std::span<const std::string_view> cells, std::int64_t line);
   bool empty() const { return loads_.empty(); }
-  // Builds the run step by step, and adds remarks on the order of the rows and on missing rows. Returns nullptr if
-  // cancelled. Throws std::runtime_error if the order of the rows does not tell which of them count, or if there are
-  // more layers, experts and steps than can be shown.
-  std::shared_ptr<History> build(const ImportOptions& options, Imported& imported);
+  // Gives the loads to the run step by step, and returns it with remarks on the order of the rows and on missing rows.
+  // Returns no run if cancelled. Throws std::runtime_error if the order of the rows does not tell which of them count,
+  // or if there are more layers, experts and steps than can be shown; RefusedLog if the layers may be in a column of
+  // unknown name.
+  Imported build();
 
  private:
   struct Load {
@@ -89,18 +89,28 @@ class TableLoads {
       if (n > number) number = n, line = at;
     }
   };
+  // A column that is none of loads. It may hold the layer if its cells are several numbers.
+  struct OtherColumn {
+    int column;
+    AccountBook::Name name;
+    bool may_be_layer;
+    std::int64_t first = -1;
+    bool differs = false;
+  };
   class StepFrame;
   std::int64_t step_of(std::span<const std::string_view> cells, std::int64_t layer);
   std::uint64_t group_of(std::span<const std::string_view> cells, std::int64_t layer) const;
   bool adds_up() const { return form_.count < 0 || !form_.parts.empty(); }
-  void sort(std::vector<Restart>& restarts, std::vector<std::string>& remarks);
-  void drop_attempts(std::vector<Restart>& restarts, std::vector<std::string>& remarks);
-  RunInfo info(const ImportOptions& options) const;
+  void take_others(std::span<const std::string_view> cells, std::int64_t step);
+  void sort(std::vector<std::string>& remarks);
+  RunInfo info() const;
   void check_counts() const;
   void check_filling() const;
+  void check_layers() const;
   std::int64_t smallest_batch() const;
 
-  std::string path_;
+  LogRuns* runs_;
+  const std::string& path_;
   TableForm form_;
   TableOrder order_;
   std::vector<Load> loads_;
@@ -108,8 +118,8 @@ class TableLoads {
   std::vector<UnreadableRow> spoiled_;  // in the order of the file
   Largest layer_, expert_;
   bool has_zero_ = false;  // a row of an expert without tokens: then such rows are not left out
-  AccountBook book_;
   AccountBook::Name step_name_, layer_name_, expert_name_, count_name_;
+  std::vector<OtherColumn> others_;
   std::int64_t last_layer_ = 0, trace_step_ = 0;  // for a trace
 };
 

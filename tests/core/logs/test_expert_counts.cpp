@@ -139,7 +139,7 @@ TEST_F(ExpertCountDumps, RowsThatMayBeLayersOrStepsAreAskedFor) {
   EXPECT_EQ(counts_of(read(path, {.layers = 1}), 3, 0), (Counts{7, 8}));
   EXPECT_EQ(counts_of(read(path, {.layers = 2}), 1, 1), (Counts{7, 8}));
   EXPECT_TRUE(says(refused(path, {.layers = 3}), "has 4 rows, which is no multiple of --layers 3"));
-  EXPECT_TRUE(says(refused(path, {.layers = 4, .experts = 1}), "has counts of 2 experts, but --experts is 1"));
+  EXPECT_TRUE(says(refused(path, {.layers = 4, .experts = 1}), "--experts 1, but the log has loads of 2 experts"));
   EXPECT_EQ(read(path, {.layers = 4, .experts = 5}).runs[0]->info().n_experts, 5);
 }
 

@@ -308,7 +308,8 @@ TEST(PythonDict, ValuesOfEveryKind) {
       read_python_dict(R"({'a': 1, "b": (1, [2.5, -inf]), 'c': {'d': True, 'e': None}, 'f': 'x"\'', 'g': '1e3'} rest)");
   ASSERT_TRUE(dict);
   EXPECT_EQ(dict->json, R"({"a":1,"b":[1,[2.5,-Infinity]],"c":{"d":true,"e":null},"f":"x\"'","g":1000})");
-  for (const char* text : {"{", "{'a'", "{'a': }", "{a: 1}", "{'a': 1", "{1: 2}", "[1]", ""})
+  EXPECT_EQ(read_python_dict("{1: 2, 30: [3]}")->json, R"({"1":2,"30":[3]})");
+  for (const char* text : {"{", "{'a'", "{'a': }", "{a: 1}", "{'a': 1", "[1]", ""})
     EXPECT_FALSE(read_python_dict(text)) << text;
   EXPECT_FALSE(read_python_dict("{'a': " + std::string(100000, '[')));
 }

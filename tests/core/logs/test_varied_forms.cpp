@@ -1,0 +1,262 @@
+// Logs whose names and forms no list has: each is read, or a question says what must be stated.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/frame/frame.h"
+#include "core/logs/account.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/open_runs.h"
+#include "tests/support/event_bytes.h"
+#include "tests/support/problem_of.h"
+#include "tests/support/says.h"
+#include "tests/support/test_folder.h"
+
+namespace moescope {
+namespace {
+
+using Counts = std::vector<std::uint32_t>;
+
+struct FileOfLog {
+  std::string name, text;
+};
+
+class VariedForms : public testing::Test {
+ protected:
+  std::string write(const FileOfLog& file) const {
+    const std::string path = folder_ / file.name;
+    write_bytes(path, file.text);
+    return path;
+  }
+  OpenedRuns open(const FileOfLog& file, const ImportOptions& options = {}) const {
+    return open_runs({write(file)}, options, 4);
+  }
+  std::string problem(const FileOfLog& file, const ImportOptions& options = {}) const {
+    return problem_of([&] { open(file, options); });
+  }
+  TestFolder folder_{"varied_forms"};
+};
+
+// Steps 0 and 1 of layers 1 and 2, each with two experts.
+std::string table(const std::string& header, const std::string& layer_1, const std::string& layer_2) {
+  std::string text = header + '\n';
+  for (const char* step : {"0", "1"})
+    for (const auto& [layer, counts] : {std::pair(layer_1, std::pair(3, 5)), std::pair(layer_2, std::pair(2, 6))}) {
+      text += step + (',' + layer) + ",0," + std::to_string(counts.first) + '\n';
+      text += step + (',' + layer) + ",1," + std::to_string(counts.second) + '\n';
+    }
+  return text;
+}
+
+TEST_F(VariedForms, ColumnsOfLayersHaveManyNames) {
+  for (const char* header :
+       {"iteration,block,expert_id,num_tokens", "step,layer_idx,expert,count", "step,moe_layer,expert,count",
+        "step,blk,expert,count", "step,LayerID,ExpertIdx,NumTokens", "step,Decoder Layer Number,expert_index,tokens",
+        "global_step,transformer.block.index,expert,hits", "step,moe_layer_name,expert no,load"})
+    for (const auto& [first, second] :
+         {std::pair("1", "2"), std::pair("model.layers.1.mlp", "model.layers.2.mlp"), std::pair("blk1", "blk2")}) {
+      const History& run = *open({"loads.csv", table(header, first, second)}).histories.at(0);
+      EXPECT_EQ(run.info().moe_layers, (std::vector<int>{1, 2})) << header << first;
+      EXPECT_EQ(run.frame_at(1)->routers.at(1).tokens_per_expert, (Counts{2, 6})) << header << first;
+    }
+}
+
+TEST_F(VariedForms, AColumnThatMayBeTheLayerIsAskedFor) {
+  for (const char* header : {"step,depth,expert,count", "step,where,expert,count"}) {
+    const FileOfLog file{"loads.csv", table(header, "1", "2")};
+    EXPECT_TRUE(says(problem(file), "an expert has several rows in a step: is \"")) << problem(file);
+    ImportOptions stated;
+    stated.rules.push_back("[[tag]]\npattern = [\"depth\", \"where\"]\nmeans = \"layer\"\n");
+    EXPECT_EQ(open(file, stated).histories.at(0)->info().moe_layers, (std::vector<int>{1, 2}));
+  }
+  // Sorted by the layer, the steps of the second seem to be those of a restart.
+  EXPECT_TRUE(says(problem({"sorted.csv", "step,depth,expert,count\n0,1,0,5\n1,1,0,5\n0,2,0,7\n1,2,0,7\n"}),
+                   "is \"depth\" the layer?"));
+  EXPECT_EQ(open({"one.csv", "step,depth,expert,count\n0,1,0,5\n1,2,0,7\n"}).histories.at(0)->info().moe_layers,
+            (std::vector<int>{0}))
+      << "each expert has one row in a step";
+  try {
+    import_log(write({"account.csv", table("step,depth,expert,count", "1", "2")}), FileKind::load_table, {});
+    FAIL();
+  } catch (const RefusedLog& refused) {
+    const auto row = std::ranges::find(refused.account.rows, "depth", &AccountRow::name);
+    ASSERT_NE(row, refused.account.rows.end());
+    EXPECT_EQ(row->means, "layer");
+    EXPECT_FALSE(row->question.empty());
+    EXPECT_EQ(row->values, 8);
+  }
+}
+
+TEST_F(VariedForms, LinesThatMayBeOfLayersAreAskedFor) {
+  std::string text;
+  for (const char* step : {"0", "1"})
+    for (const char* layer : {"1", "2"})
+      text += std::string("{\"step\":") + step + ",\"depth\":" + layer + ",\"expert_counts\":[3,5]}\n";
+  EXPECT_TRUE(says(problem({"loads.jsonl", text}), "is \"depth\" the layer?"));
+  ImportOptions stated;
+  stated.rules.push_back("[[tag]]\npattern = \"depth\"\nmeans = \"layer\"\n");
+  EXPECT_EQ(open({"loads.jsonl", text}, stated).histories.at(0)->info().moe_layers, (std::vector<int>{1, 2}));
+  const std::string again = R"({"step":0,"epoch_time":3,"expert_counts":[3,5]}
+{"step":1,"epoch_time":3,"expert_counts":[3,5]}
+{"step":1,"epoch_time":4,"expert_counts":[3,5]}
+{"step":2,"epoch_time":4,"expert_counts":[3,5]}
+)";
+  EXPECT_EQ(open({"again.jsonl", again}).histories.at(0)->count(), 3u) << "a step that was logged again";
+}
+
+TEST_F(VariedForms, ListsOfObjectsAreReadByTheirLabels) {
+  for (
+      const char* line :
+      {R"({"step":STEP,"stats":[{"layer":1,"expert":0,"count":3},{"layer":1,"expert":1,"count":5},{"layer":2,"expert":0,"count":2},{"layer":2,"expert":1,"count":6}]})",
+       R"({"step":STEP,"layers":[{"layer":1,"experts":[{"id":0,"load":3},{"id":1,"load":5}]},{"layer":2,"experts":[{"id":0,"load":2},{"id":1,"load":6}]}]})",
+       R"({"step":STEP,"moe":[{"name":"layers.1.moe","tokens_per_expert":[3,5]},{"name":"layers.2.moe","tokens_per_expert":[2,6]}]})",
+       R"({"step":STEP,"moe":[{"block":1,"tokens_per_expert":[3,5]},{"block":2,"tokens_per_expert":[2,6]}]})"}) {
+    std::string text;
+    for (const char* step : {"0", "1"}) text += std::string(line).replace(8, 4, step) + '\n';
+    const History& run = *open({"loads.jsonl", text}).histories.at(0);
+    EXPECT_EQ(run.info().moe_layers, (std::vector<int>{1, 2})) << line;
+    EXPECT_EQ(run.frame_at(0)->routers.at(1).tokens_per_expert, (Counts{2, 6})) << line;
+  }
+  const OpenedRuns timers = open(
+      {"timers.jsonl", R"({"step":0,"loss":2.5,"timers":[{"name":"forward","ms":3},{"name":"backward","ms":5}]})"});
+  EXPECT_TRUE(std::ranges::any_of(timers.accounts.at(0).rows, [](const AccountRow& row) {
+    return row.name == "timers.backward.ms" && row.last == 5;
+  })) << account_text(timers.accounts.at(0));
+}
+
+TEST_F(VariedForms, LinesMayBeOfAnExpertOrABlock) {
+  std::string of_experts, of_blocks, of_names;
+  for (const char* step : {"0", "1"})
+    for (const char* layer : {"1", "2"}) {
+      const std::string begin = std::string("{\"step\":") + step;
+      for (const char* expert : {"0", "1"})
+        of_experts += begin + ",\"layer\":" + layer + ",\"expert\":" + expert + ",\"tokens\":" + layer + "}\n";
+      of_blocks += begin + ",\"block\":" + layer + ",\"expert_counts\":[" + layer + ',' + layer + "]}\n";
+      of_names += begin + ",\"layer\":\"layers." + layer + "\",\"expert_counts\":[" + layer + ',' + layer + "]}\n";
+    }
+  for (const std::string& text : {of_experts, of_blocks, of_names}) {
+    const History& run = *open({"loads.jsonl", text}).histories.at(0);
+    EXPECT_EQ(run.info().moe_layers, (std::vector<int>{1, 2})) << text;
+    EXPECT_EQ(run.frame_at(1)->routers.at(1).tokens_per_expert, (Counts{2, 2})) << text;
+  }
+}
+
+TEST_F(VariedForms, PrintedNamesAndValues) {
+  for (const char* line :
+       {"step  STEP  loss  7.25  grad norm  1.5", "step\tSTEP\tloss\t7.25\tgrad_norm\t1.5",
+        "iter: 0.5 loss: 7.25 grad_norm: 1.5 step: STEP", "step=STEP,loss=7.25,grad_norm=1.5,lr=0.1",
+        "loss=7.25 grad_norm=1.5 step=STEP", "msg=\"train step\" loss=7.25 step=STEP grad_norm=1.5",
+        "step STEP loss: tensor(7.2500, device='cuda:0', grad_fn=<NllLossBackward0>) grad_norm: tensor(1.5)",
+        "INFO - loss: 7.25, grad_norm: 1.5, global_step: STEP, interval_runtime: 1.2",
+        "epoch 001:     40 / 400 loss=7.25, nll_loss=7.1, num_updates=STEP, gnorm=1.5",
+        "[1,0]<stdout>:step STEP loss 7.25 grad_norm 1.5\n[1,1]<stdout>:step STEP loss 9 grad_norm 9",
+        "INFO rank=0 step STEP loss 7.25 grad_norm 1.5\nINFO rank=1 step STEP loss 9 grad_norm 9",
+        "Training:  10%|#   | STEP/400 [00:10<01:30,  3.98it/s, loss=7.25, grad_norm=1.5]",
+        "step STEP | consumed tokens: 12,345 | name=1,234 | loss: 7.25 | grad norm: 1.5"}) {
+    std::string text;
+    for (const char* step : {"10", "20"}) {
+      std::string whole = line;
+      for (std::size_t at = whole.find("STEP"); at != std::string::npos; at = whole.find("STEP"))
+        whole.replace(at, 4, step);
+      text += whole + '\n';
+    }
+    const OpenedRuns opened = open({"train.log", text});
+    ASSERT_EQ(opened.histories.size(), 1u) << line;
+    const History& run = *opened.histories[0];
+    EXPECT_EQ(run.steps(), (StepRange{10, 20})) << line;
+    EXPECT_EQ(run.value_at(Metric::ce_loss, kWholeRun, 20), 7.25f) << line;
+    EXPECT_EQ(run.value_at(Metric::grad_norm, kWholeRun, 20), 1.5f) << line;
+    EXPECT_FALSE(says(account_text(opened.accounts.at(0)), "\"12,345\"")) << "a count has groups of digits";
+  }
+}
+
+TEST_F(VariedForms, PrintedLoads) {
+  for (const char* lines :
+       {"step STEP loss 2.5 expert load {0: 3, 1: 5}\n", "step STEP loss 2.5 expert_counts Counter({1: 5, 0: 3})\n",
+        "{'step': STEP, 'loss': 2.5, 'tokens_per_expert': {0: [3, 5]}}\n", "step STEP tokens_per_expert: [ 3\n 5]\n",
+        "step STEP layer 0 tokens_per_expert: [3, 5]\n",
+        "step STEP tokens_per_expert: tensor([3, 5], device='cuda:0')\n"}) {
+    std::string text;
+    for (const char* step : {"0", "1"}) text += std::string(lines).replace(std::string(lines).find("STEP"), 4, step);
+    const History& run = *open({"train.log", text}).histories.at(0);
+    EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (Counts{3, 5})) << lines;
+  }
+  const History& layers =
+      *open({"layers.log",
+             "step 0 layer 1 tokens_per_expert: [3, 5]\nstep 0 layer 2 tokens_per_expert: [2, 6]\n"
+             "step 1 layer 1 tokens_per_expert: [3, 5]\nstep 1 layer 2 tokens_per_expert: [2, 6]\n"})
+           .histories.at(0);
+  EXPECT_EQ(layers.info().moe_layers, (std::vector<int>{1, 2}));
+}
+
+TEST_F(VariedForms, TablesOfBlanksAndOfDecimalCommas) {
+  for (const char* text :
+       {"   step  layer  expert  tokens\n      0      1       0       3\n      0      1       1       5\n",
+        "   step  layer  expert  tokens\n0     0      1       0       3\n1     0      1       1       5\n"})
+    EXPECT_EQ(open({"loads.txt", text}).histories.at(0)->frame_at(0)->routers.at(0).tokens_per_expert, (Counts{3, 5}))
+        << text;
+  const History& run = *open({"german.csv", "step;loss;lr\r\n0;7,25;0,0003\r\n1;7,125;0,0003\r\n"}).histories.at(0);
+  EXPECT_EQ(run.value_at(Metric::ce_loss, kWholeRun, 1), 7.125f);
+  const History& nemo =
+      *open({"metrics.csv", "global_step,step,train_loss,val_loss\n0,0,3.5,\n,0,,3.25\n1,1,3,\n"}).histories.at(0);
+  EXPECT_EQ(nemo.value_at(Metric::val_loss, kWholeRun, 0), 3.25f) << "a row without the global step";
+}
+
+TEST_F(VariedForms, AnObjectMayHoldTheStepsInAList) {
+  const History& run =
+      *open({"run.json",
+             R"({"config":{"num_experts":2},"history":[{"step":0,"loss":2.5,"tokens_per_expert":[[3,5]]}]})"})
+           .histories.at(0);
+  EXPECT_EQ(run.frame_at(0)->routers.at(0).tokens_per_expert, (Counts{3, 5}));
+}
+
+TEST_F(VariedForms, SumsAmongTheLoadsAreLeftOutIfTheUserStatesTheExperts) {
+  ImportOptions three;
+  three.routed.experts = 3;
+  for (const FileOfLog& file :
+       {FileOfLog{"lists.jsonl",
+                  "{\"step\":0,\"tokens_per_expert\":[3,5,2,10]}\n{\"step\":1,\"tokens_per_expert\":[3,5,4,12]}\n"},
+        FileOfLog{"first.jsonl",
+                  "{\"step\":0,\"tokens_per_expert\":[10,3,5,2]}\n{\"step\":1,\"tokens_per_expert\":[12,3,5,4]}\n"},
+        FileOfLog{"names.jsonl",
+                  "{\"step\":0,\"moe/layer_0/expert_0\":3,\"moe/layer_0/expert_1\":5,\"moe/layer_0/expert_2\":2,\"moe/"
+                  "layer_0/expert_3\":10}\n{\"step\":1,\"moe/layer_0/expert_0\":3,\"moe/layer_0/expert_1\":5,\"moe/"
+                  "layer_0/expert_2\":4,\"moe/layer_0/expert_3\":12}\n"},
+        FileOfLog{
+            "rows.csv",
+            "step,layer,expert,count\n0,0,0,3\n0,0,1,5\n0,0,2,2\n0,0,3,10\n1,0,0,3\n1,0,1,5\n1,0,2,4\n1,0,3,12\n"}}) {
+    EXPECT_TRUE(says(open(file).accounts.at(0).experts.question, "are there 3 experts?")) << file.name;
+    const OpenedRuns opened = open(file, three);
+    EXPECT_EQ(opened.histories.at(0)->info().n_experts, 3) << file.name;
+    EXPECT_EQ(opened.histories.at(0)->frame_at(1)->routers.at(0).tokens_per_expert, (Counts{3, 5, 4})) << file.name;
+    EXPECT_TRUE(opened.accounts.at(0).experts.question.empty()) << opened.accounts.at(0).experts.question;
+  }
+  EXPECT_TRUE(says(problem({"none.jsonl", "{\"step\":0,\"tokens_per_expert\":[3,5,2,1]}\n"}, three),
+                   "--experts 3, but the log has loads of 4 experts"));
+}
+
+TEST_F(VariedForms, KnownFormsOfTextThatAreNotReadAreNamed) {
+  for (const FileOfLog& file :
+       {FileOfLog{"metrics.txt", "# HELP tokens tokens\n# TYPE tokens counter\ntokens{layer=\"1\",expert=\"0\"} 5\n"},
+        FileOfLog{"scrape", "tokens{layer=\"1\",expert=\"0\"} 5 1700000000\n"},
+        FileOfLog{"run.yaml", "run: a\nsteps:\n  - step: 0\n    loss: 2.5\n"},
+        FileOfLog{"run.txt", "---\nstep: 0\nloss: 2.5\n"},
+        FileOfLog{"list.txt", "- step: 0\n  loss: 2.5\n- step: 1\n  loss: 2.5\n"}}) {
+    EXPECT_EQ(file_kind(write(file)), FileKind::unread) << file.name;
+    EXPECT_TRUE(says(problem(file), "which has no steps and is not read: ") ||
+                says(problem(file), "is YAML, which is not read: "))
+        << problem(file);
+  }
+}
+
+TEST_F(VariedForms, TheProgramIsThatWhoseLinesAreRecognised) {
+  EXPECT_EQ(open({"titan.log",
+                  "step: 1  loss: 8.5  memory: 1.0GiB(1%)  tps: 10\nstep: 2  loss: 8  memory: 1.0GiB(1%)  tps: 10\n"})
+                .accounts.at(0).program,
+            "TorchTitan");
+}
+
+}  // namespace
+}  // namespace moescope
