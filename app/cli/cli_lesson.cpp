@@ -11,7 +11,6 @@
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/files/whole_file.h"
 #include "core/lessons/grading.h"
 #include "core/lessons/lesson_runner.h"
 #include "core/lessons/lesson_twins.h"
@@ -88,14 +87,6 @@ Assignment required_assignment(const std::string& name, const std::string& stude
   return std::move(parsed.assignment);
 }
 
-void write_output(const std::string& path, const std::string& text) {
-  try {
-    write_whole_file(path, text);
-  } catch (const std::runtime_error& problem) {
-    throw OutputError(problem.what());
-  }
-}
-
 std::function<void(int, int)> run_progress(const LessonOptions& options) {
   if (options.quiet) return {};
   return [](int ended, int all) { print_to(stderr, "{} of {} runs\n", ended, all); };
@@ -105,7 +96,7 @@ void write_form(const LessonOptions& options) {
   const std::string form = hand_in_form(required_assignment(options.form, options.student), options.student);
   if (options.out.empty()) return print_out("{}", form);
   guard_outputs({}, {{"--out", options.out}}, options.overwrite);
-  write_output(options.out, form);
+  write_output("", options.out, form);
 }
 
 void write_hand_in(const LessonOptions& options) {
@@ -115,7 +106,7 @@ void write_hand_in(const LessonOptions& options) {
   if (!parsed.problems.empty()) throw std::runtime_error(joined(parsed.problems, "\n", &ConfigProblem::text));
   HandIn& hand_in = parsed.hand_in;
   fill_in_losses(hand_in, required_assignment(hand_in.assignment, hand_in.student), run_progress(options));
-  write_output(options.out, to_toml(hand_in));
+  write_output("", options.out, to_toml(hand_in));
 }
 
 // Returns the hand-ins of a folder, sorted. Links are left out: one to another student's file would show its contents.
@@ -143,9 +134,9 @@ void grade_folder(const LessonOptions& options) {
   guard_outputs(paths, outputs, options.overwrite);
   const std::vector<GradedHandIn> graded = grade(paths, run_progress(options));
   std::filesystem::create_directories(out);
-  write_output(files[0], marks_in_csv(graded));
+  write_output("", files[0], marks_in_csv(graded));
   for (std::size_t i = 0; i < graded.size(); ++i) {
-    write_output(files[i + 1], gradescope_json(graded[i]));
+    write_output("", files[i + 1], gradescope_json(graded[i]));
     print_out("{:<30} {:<20} {:>5} of {}\n", printable(graded[i].file), printable(graded[i].student), graded[i].score(),
               graded[i].max_score());
   }
