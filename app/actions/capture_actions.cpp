@@ -33,10 +33,11 @@ const QuantFrame* worstBeside(const TelemetryFrame& frame, const OperandPlace& p
 QString sampleNote(const SampledBlocks& blocks) {
   QString note = QString("Blocks of the operand with their neighbours along rows, which the training sampled.");
   if (blocks.is_stored) note += QString(" They are decoded codes, so that their own errors are not known.");
-  QStringList others;
+  QStringList other_formats;
   for (const auto& [format, sqnr_db] : blocks.other_sqnr_db)
-    others << QString("%1 %2 dB").arg(QString::fromStdString(format), QString::number(sqnr_db, 'f', 1));
-  if (!others.isEmpty()) note += QString(" SQNR of the whole operand: %1.").arg(others.join(QStringLiteral(", ")));
+    other_formats << QString("%1 %2 dB").arg(QString::fromStdString(format), QString::number(sqnr_db, 'f', 1));
+  if (!other_formats.isEmpty())
+    note += QString(" SQNR of the whole operand: %1.").arg(other_formats.join(QStringLiteral(", ")));
   return note;
 }
 

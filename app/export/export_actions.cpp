@@ -210,15 +210,15 @@ ReportSource ExportActions::reportSource() const {
   source.compared = compared_;
   source.configs = session_->configs();
   source.file = QFileInfo(session_->path()).fileName();
-  struct Wanted {
+  struct ShownPanel {
     const char* dock;
     const char* words;
   };
-  const auto take = [](const Workspace* workspace, std::initializer_list<Wanted> list, QList<ReportPicture>& into) {
-    for (const Wanted& wanted : list)
-      if (Panel* panel = workspace->panel(wanted.dock)) into.append({panel, wanted.words});
+  const auto take = [](const Workspace* workspace, std::initializer_list<ShownPanel> list, QList<ReportPicture>& into) {
+    for (const ShownPanel& picture : list)
+      if (Panel* panel = workspace->panel(picture.dock)) into.append({panel, picture.words});
   };
-  constexpr Wanted kLoss{
+  constexpr ShownPanel kLoss{
       "dock_loss", "Cross-entropy over steps: the faint line is every step, the strong one smoothed. Lower is better."};
   if (session_->histories().size() > 1)
     take(workspaces_->compare(),

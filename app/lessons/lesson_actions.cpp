@@ -136,10 +136,10 @@ void LessonActions::start(const QString& name_or_path, Ask ask) {
   box->addButton("Start the lesson", QMessageBox::AcceptRole)->setObjectName("start_lesson");
   box->setAttribute(Qt::WA_DeleteOnClose);
   box->setObjectName("lesson_question");
-  connect(box, &QMessageBox::finished, this, [this, box, name_or_path, running, of = session_->live()] {
+  connect(box, &QMessageBox::finished, this, [this, box, name_or_path, running, asked_run = session_->live()] {
     if (box->clickedButton() && box->buttonRole(box->clickedButton()) == QMessageBox::AcceptRole)
       begin(name_or_path);
-    else if (running && session_->live() == of)
+    else if (running && session_->live() == asked_run)
       emit goOnRequested();
   });
   box->open();

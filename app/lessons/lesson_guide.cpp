@@ -342,8 +342,9 @@ QList<LessonFigureRow> LessonGuide::figures() {
   const auto& prediction = now().prediction;
   for (const LessonCheck& check : now().checks) {
     LessonFigureRow& row = rows.emplace_back(figureRow(check));
-    const bool asked = prediction && prediction->number == check.figure && !state().number.isEmpty();
-    if (asked) row.note = "you predicted " + state().number + (row.note.isEmpty() ? QString() : "; " + row.note);
+    const bool was_predicted = prediction && prediction->number == check.figure && !state().number.isEmpty();
+    if (was_predicted)
+      row.note = "you predicted " + state().number + (row.note.isEmpty() ? QString() : "; " + row.note);
   }
   return rows;
 }

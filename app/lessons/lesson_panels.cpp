@@ -190,15 +190,15 @@ void LessonPanels::leave() {
 // Stacks the panels, because tabs and narrow columns would hide what the text names. The microscaling workspace has no
 // such tabs among the panels of a lesson, and its microscope needs the whole width.
 void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
-  QList<QDockWidget*> wanted;
-  for (const std::string& name : view.panels) wanted << workspace->dock(QString::fromStdString(name));
-  const bool apart = workspace == workspaces_->microscaling();
-  apart ? workspace->arrangeAnew() : workspace->stack(wanted, view.each_run ? 2 : 1);
+  QList<QDockWidget*> shown_docks;
+  for (const std::string& name : view.panels) shown_docks << workspace->dock(QString::fromStdString(name));
+  const bool is_microscaling = workspace == workspaces_->microscaling();
+  is_microscaling ? workspace->arrangeAnew() : workspace->stack(shown_docks, view.each_run ? 2 : 1);
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
-    dock->setVisible(wanted.contains(dock));
+    dock->setVisible(shown_docks.contains(dock));
   }
-  wanted.front()->raise();
+  shown_docks.front()->raise();
   QTimer::singleShot(0, workspace, [workspace] { workspace->applySizes(); });
 }
 

@@ -46,7 +46,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kFollowMs = 200;       // between two checks of a growing file
 constexpr int kTicksUntilRead = 10;  // ticks without new lines after which a follower has read its file to the end
 // Least pause between two checks of a file, in multiples of the duration of the last check.
-constexpr int kLeastWatchPauses = 19;
+constexpr int kMinWatchPauses = 19;
 constexpr std::chrono::milliseconds kWatchEvery{500};
 
 std::vector<std::string> textsOf(const QStringList& list) {
@@ -244,14 +244,15 @@ void RunSession::follow(const QStringList& paths) {
 // Returns a function that reports once that an opened file has changed. Recordings report their new steps themselves.
 std::function<std::size_t()> RunSession::watch(const Opened& result) {
   if (result.watched.empty()) return {};
-  return [this, files = result.watched, of = result.histories, next = Clock::now(), told = false]() mutable {
+  return [this, files = result.watched, histories = result.histories, next = Clock::now(),
+          has_changed = false]() mutable {
     const auto start = Clock::now();
-    if (told || start < next) return std::size_t{0};
-    told = std::ranges::any_of(files, [](const WatchedFile& file) { return stamp_of(file.path) != file.stamp; });
-    next = Clock::now() + std::max<Clock::duration>(kWatchEvery, kLeastWatchPauses * (Clock::now() - start));
-    if (!told) return std::size_t{0};
-    const auto follow_them = [this, of] {
-      if (open_.histories == of) followOpened();  // else another run was opened meanwhile
+    if (has_changed || start < next) return std::size_t{0};
+    has_changed = std::ranges::any_of(files, [](const WatchedFile& file) { return stamp_of(file.path) != file.stamp; });
+    next = Clock::now() + std::max<Clock::duration>(kWatchEvery, kMinWatchPauses * (Clock::now() - start));
+    if (!has_changed) return std::size_t{0};
+    const auto follow_them = [this, histories] {
+      if (open_.histories == histories) followOpened();  // else another run was opened meanwhile
     };
     QMetaObject::invokeMethod(this, follow_them, Qt::QueuedConnection);
     return std::size_t{0};
@@ -341,7 +342,7 @@ void RunSession::stopFilling() {
 // Reads the files completely and replaces the sample that is shown.
 void RunSession::fill() {
   filling_ = 0;
-  filler_ = std::thread([this, files = textsOf(open_.paths), only = textsOf(open_.only), of = open_.histories] {
+  filler_ = std::thread([this, files = textsOf(open_.paths), only = textsOf(open_.only), histories = open_.histories] {
     ImportOptions options;
     options.only = only;
     options.progress = [this](double share) {
@@ -355,8 +356,8 @@ void RunSession::fill() {
     }
     QMetaObject::invokeMethod(
         this,
-        [this, runs, of] {
-          if (open_.histories != of) return;  // another run was opened meanwhile
+        [this, runs, histories] {
+          if (open_.histories != histories) return;  // another run was opened meanwhile
           if (filler_.joinable()) filler_.join();
           if (!runs->histories.empty()) open_.histories.assign(runs->histories.begin(), runs->histories.end());
           emit runsChanged();

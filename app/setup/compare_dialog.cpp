@@ -35,7 +35,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kUsualSteps = 300, kMostSteps = 1'000'000, kRowsShown = 6;
+constexpr int kUsualSteps = 300, kMaxSteps = 1'000'000, kRowsShown = 6;
 
 constexpr int kDialogWidth = 480;  // width with the usual font
 
@@ -61,7 +61,7 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
   steps_ = new QSpinBox;
   steps_->setObjectName("group_steps");
   steps_->setAccessibleName("Steps of each group");
-  steps_->setRange(1, kMostSteps);
+  steps_->setRange(1, kMaxSteps);
   steps_->setValue(std::min(first.optimizer.total_steps, kUsualSteps));
   steps_->setGroupSeparatorShown(true);
   steps_->setToolTip(QString("Steps of every run, from step 0; the schedule of the learning rate has %1. Comparisons "
@@ -127,12 +127,12 @@ QString CandidateList::refusal(const RunConfig& candidate, int instead) const {
 
 QString CandidateList::add(const RunConfig& candidate, int instead) {
   if (QString refused = refusal(candidate, instead); !refused.isEmpty()) return refused;
-  std::vector<RunConfig> taken = candidates_;
-  if (instead >= 0) taken.erase(taken.begin() + instead);
-  taken.push_back(first_);
+  std::vector<RunConfig> other_runs = candidates_;
+  if (instead >= 0) other_runs.erase(other_runs.begin() + instead);
+  other_runs.push_back(first_);
   RunConfig& added = instead < 0 ? candidates_.emplace_back() : candidates_[instead];
   added = candidate;
-  added.name = free_name(twin_name(first_, candidate), taken);
+  added.name = free_name(twin_name(first_, candidate), other_runs);
   fill(instead);
   return {};
 }
@@ -353,17 +353,17 @@ void CompareDialog::addGrid() {
     std::vector<SweepAxis> axes;
     for (const QString& axis : grid_->text().split(u';', Qt::SkipEmptyParts))
       if (!axis.trimmed().isEmpty()) axes.push_back(parse_sweep_axis(axis.trimmed().toStdString()));
-    std::vector<RunConfig> wanted;
+    std::vector<RunConfig> added;
     for (const RunGroup& point : sweep_groups(first_, axes, seeds_->value(), {}))
-      if (!difference(first_, point.runs.front()).empty()) wanted.push_back(point.runs.front());
-    if (const std::size_t all = wanted.size() + list_->candidates().size(); all > kMaxCandidates)
+      if (!difference(first_, point.runs.front()).empty()) added.push_back(point.runs.front());
+    if (const std::size_t all = added.size() + list_->candidates().size(); all > kMaxCandidates)
       return say(QString("With this grid %1 candidates would be on the list; at most %2 are allowed: take fewer "
                          "values, or moescope-cli sweep, which has no such limit.")
                      .arg(all)
                      .arg(kMaxCandidates));
     QString refused;
-    for (const RunConfig& candidate : wanted)
-      if (const QString why = list_->add(candidate); !why.isEmpty()) refused = why;
+    for (const RunConfig& candidate : added)
+      if (const QString reason = list_->add(candidate); !reason.isEmpty()) refused = reason;
     say(refused);
   } catch (const std::runtime_error& error) {
     say(QString::fromStdString(error.what()));
@@ -377,7 +377,7 @@ void CompareDialog::addEveryOtherValue() {
   for (const ConfigValue& value : twinValues(field, field.get(first_))) {
     RunConfig candidate = first_;
     field.set(candidate, value);
-    if (const QString why = list_->add(candidate); !why.isEmpty()) refused = why;
+    if (const QString reason = list_->add(candidate); !reason.isEmpty()) refused = reason;
   }
   say(refused);
 }
@@ -392,7 +392,7 @@ void CompareDialog::addPerturbedTwin() {
 void CompareDialog::addDenseTwins() {
   QString refused;
   for (const DenseSize size : {DenseSize::active, DenseSize::total})
-    if (const QString why = list_->add(dense_twin(first_, size)); !why.isEmpty()) refused = why;
+    if (const QString reason = list_->add(dense_twin(first_, size)); !reason.isEmpty()) refused = reason;
   say(refused);
 }
 
@@ -413,9 +413,9 @@ RunConfig CompareDialog::with(RunConfig config) const {
 void CompareDialog::check() {
   QString problem = editor_->problem();
   if (problem.isEmpty()) {
-    const RunConfig wanted = twin();
-    const bool is_same = difference(first_, wanted).empty() && !from_;
-    problem = is_same ? QString("Run A has this value already: choose another one.") : twinProblem(first_, wanted);
+    const RunConfig candidate = twin();
+    const bool is_same = difference(first_, candidate).empty() && !from_;
+    problem = is_same ? QString("Run A has this value already: choose another one.") : twinProblem(first_, candidate);
   }
   showProblem(problem_, problem);
   ok_->setEnabled(problem.isEmpty());
@@ -451,8 +451,9 @@ void CompareDialog::growToFit() {
   list_->updateGeometry();
   layout()->invalidate();
   layout()->activate();
-  const int wanted = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : sizeHint().height();
-  if (height() < wanted) resize(width(), wanted);
+  const int needed_height =
+      layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : sizeHint().height();
+  if (height() < needed_height) resize(width(), needed_height);
 }
 
 void CompareDialog::start() {

@@ -302,8 +302,8 @@ QWidget* SetupForm::makeHint() {
 
 void SetupForm::choosePreset() {
   const bool known = std::ranges::count(preset_names(), draft_.name) > 0;
-  const bool same = known && difference(load_preset(draft_.name).config, draft_).empty();
-  presets_->setCurrentIndex(same ? presets_->findText(QString::fromStdString(draft_.name)) : -1);
+  const bool is_unchanged = known && difference(load_preset(draft_.name).config, draft_).empty();
+  presets_->setCurrentIndex(is_unchanged ? presets_->findText(QString::fromStdString(draft_.name)) : -1);
 }
 
 void SetupForm::drawPictures() {
@@ -483,8 +483,8 @@ void SetupForm::setOpenRun(const RunConfig* config) {
 }
 
 bool SetupForm::showField(const std::string& key) {
-  FieldEditor* wanted = editor(key);
-  if (!wanted) return false;
+  FieldEditor* field_editor = editor(key);
+  if (!field_editor) return false;
   filter_->clear();
   asked_key_ = key;
   showRows();
@@ -493,9 +493,9 @@ bool SetupForm::showField(const std::string& key) {
   // Queued, so that the layout has placed the group.
   QMetaObject::invokeMethod(
       this,
-      [this, wanted] {
-        scroll_->ensureWidgetVisible(wanted, 0, 60);
-        wanted->setFocus(Qt::ShortcutFocusReason);
+      [this, field_editor] {
+        scroll_->ensureWidgetVisible(field_editor, 0, 60);
+        field_editor->setFocus(Qt::ShortcutFocusReason);
       },
       Qt::QueuedConnection);
   return true;
@@ -531,17 +531,18 @@ void SetupForm::onCommitted(const std::string& key) {
 // Checks the draft together with the values in the editors, so that a live field is checked before its change.
 void SetupForm::check() {
   RunConfig shown = draft_;
-  std::vector<ConfigProblem> own;
+  std::vector<ConfigProblem> editor_problems;
   for (const auto& [key, row] : rows_) {
     const QString problem = row.editor->problem();
     if (problem.isEmpty() && !row.editor->field().derived)
       row.editor->field().set(shown, *row.editor->value());
     else if (!problem.isEmpty())
-      own.push_back({.file = {}, .line = 0, .key = key, .message = problem.toStdString()});
+      editor_problems.push_back({.file = {}, .line = 0, .key = key, .message = problem.toStdString()});
   }
-  problems_ = own;
+  problems_ = editor_problems;
   for (ConfigProblem& problem : validate(shown)) {
-    const bool shown_already = std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.key == problem.key; });
+    const bool shown_already = std::any_of(editor_problems.begin(), editor_problems.end(),
+                                           [&](const auto& p) { return p.key == problem.key; });
     if (!shown_already) problems_.push_back(std::move(problem));
   }
   for (const auto& [key, row] : rows_) row.editor->offer(&shown);
@@ -588,15 +589,15 @@ void SetupForm::showProblems() {
     });
     if (bad) group.header->setChecked(true);
   }
-  QStringList rest;  // problems of several fields together
+  QStringList common_problems;  // problems of several fields together
   for (const ConfigProblem& problem : problems_)
-    if (!rows_.count(problem.key)) rest << QString::fromStdString(problem.message);
-  if (rest.isEmpty() && !problems_.empty())
-    rest << (problems_.size() == 1 ? QString("1 setting needs another value")
-                                   : QString("%1 settings need another value").arg(problems_.size()));
+    if (!rows_.count(problem.key)) common_problems << QString::fromStdString(problem.message);
+  if (common_problems.isEmpty() && !problems_.empty())
+    common_problems << (problems_.size() == 1 ? QString("1 setting needs another value")
+                                              : QString("%1 settings need another value").arg(problems_.size()));
   summary_->setPalette(warning);
-  summary_->setText(rest.join("\n"));
-  summary_->setVisible(!rest.isEmpty());
+  summary_->setText(common_problems.join("\n"));
+  summary_->setVisible(!common_problems.isEmpty());
   start_->setEnabled(problems_.empty());
   const bool changed = has_open_run_ && !difference(open_run_, draft_).empty();
   revert_->setEnabled(changed || (has_open_run_ && !problems_.empty()));

@@ -42,8 +42,8 @@ QString printedText(const std::string& text) {
   return inPrint(QString::fromStdString(text));
 }
 
-qsizetype doneCount(const std::vector<Lesson>& some, const LessonProgress& progress) {
-  return std::ranges::count_if(some, [&](const Lesson& lesson) { return progress.isDone(lesson); });
+qsizetype doneCount(const std::vector<Lesson>& lessons, const LessonProgress& progress) {
+  return std::ranges::count_if(lessons, [&](const Lesson& lesson) { return progress.isDone(lesson); });
 }
 
 }  // namespace

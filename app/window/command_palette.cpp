@@ -21,9 +21,9 @@ namespace {
 
 constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 96;
 constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kEntryGap = -1;
-constexpr std::size_t kMostLoose = 3;  // one letter of so many may stand alone
-constexpr int kOtherName = 40;         // a match of another name counts less by this
-constexpr int kShortestBeginning = 3;  // letters of a synonym that are enough
+constexpr std::size_t kMinLettersPerLoose = 3;  // one letter of so many may stand alone
+constexpr int kOtherName = 40;                  // a match of another name counts less by this
+constexpr int kShortestBeginning = 3;           // letters of a synonym that are enough
 
 // Paints a command's name and other name, with the matched letters in bold, and at the right its keys and its group.
 class CommandDelegate : public QStyledItemDelegate {
@@ -122,7 +122,7 @@ bool isScattered(const QString& text, const std::vector<int>& matched) {
     const bool begins = at == 0 || !text[at - 1].isLetterOrNumber();
     if (!begins && (i == 0 || at != matched[i - 1] + 1)) ++loose;
   }
-  return kMostLoose * loose > matched.size();
+  return kMinLettersPerLoose * loose > matched.size();
 }
 
 }  // namespace
@@ -185,13 +185,13 @@ void CommandList::setQuery(const QString& query) {
 // Lists the commands of which a word differs from `query` by few letters.
 void CommandList::listSimilar(const QString& query) {
   const std::string typed = query.toStdString();
-  const std::size_t most = std::max<std::size_t>(2, typed.size() / 3);
+  const std::size_t max_distance = std::max<std::size_t>(2, typed.size() / 3);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
     if (commands_[i].needs_number) continue;
-    std::size_t distance = most + 1;
+    std::size_t distance = max_distance + 1;
     for (const QString& word : (commands_[i].title + ' ' + commands_[i].also).toLower().split(' '))
       distance = std::min(distance, edit_distance(typed, word.toStdString()));
-    if (distance <= most && distance < typed.size()) shown_.push_back({i, -static_cast<int>(distance), {}});
+    if (distance <= max_distance && distance < typed.size()) shown_.push_back({i, -static_cast<int>(distance), {}});
   }
 }
 

@@ -419,13 +419,14 @@ void MainWindow::showSettings() {
 // Shows the number of findings in the status line, and those of the active run on the timeline. In a lesson they would
 // give answers away.
 void MainWindow::showFindings() {
-  const bool told = !lessons_->active();
+  const bool are_shown = !lessons_->active();
   status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning),
-                        findings_.ready() && told);
+                        findings_.ready() && are_shown);
   showLayerOfVerdict();
   std::vector<Finding> shown;
   for (const Finding& finding : findings_.findings())
-    if (told && findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding)) shown.push_back(finding);
+    if (are_shown && findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding))
+      shown.push_back(finding);
   workspaces_->timeline()->track()->setFindings(shown);
 }
 

@@ -76,8 +76,8 @@ void MicroscalingWorkspace::bringUpError() {
 }
 
 void MicroscalingWorkspace::setDefaultSizes() {
-  const int left = kErrorShare * width(), upper = kErrorHeightShare * height();
-  resizeDocks({error_, scales_}, {left, width() - left}, Qt::Horizontal);
+  const int left_width = kErrorShare * width(), upper = kErrorHeightShare * height();
+  resizeDocks({error_, scales_}, {left_width, width() - left_width}, Qt::Horizontal);
   resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
 }
 

@@ -16,9 +16,9 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLeastRow = 146, kLeastRowOfColumn = 240;  // least height of a row of panels
-constexpr double kLeftShare = 0.33;                      // share of the width
-constexpr std::array kLeftShares{0.37, 0.31, 0.32};      // shares of the height: loss, all-to-all, quantization error
+constexpr int kMinRow = 146, kMinRowOfColumn = 240;  // least height of a row of panels
+constexpr double kLeftShare = 0.33;                  // share of the width
+constexpr std::array kLeftShares{0.37, 0.31, 0.32};  // shares of the height: loss, all-to-all, quantization error
 // Shares of the height in one column; the second panel is the expert load.
 constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};
 
@@ -70,7 +70,7 @@ void Overview::setDefaultSizes() {
 
 void Overview::setOneColumn(bool one_column) {
   one_column_ = one_column;
-  setLeastRow(one_column_ ? kLeastRowOfColumn : kLeastRow);
+  setLeastRow(one_column_ ? kMinRowOfColumn : kMinRow);
   followWidth();
 }
 

@@ -33,9 +33,9 @@ namespace {
 constexpr int kDockLayoutVersion = 1;
 // With this size two rows of panels fit on a screen of 1080 lines at scale 2 with all bars, and four panels fit in a
 // row beside the set-up form.
-constexpr QSize kLeastPanel{200, 100};
-constexpr int kLeastPlot = 40;  // least height of a plot, which is below its size hint
-constexpr int kSettleMs = 400;  // longer than the animation of a dock
+constexpr QSize kMinPanel{200, 100};
+constexpr int kMinPlotHeight = 40;  // least height of a plot, which is below its size hint
+constexpr int kSettleMs = 400;      // longer than the animation of a dock
 constexpr int kExactMs = 2000;
 
 // A line with a dashed border in place of panels for which a log or run has no data.
@@ -211,7 +211,9 @@ void Workspace::shareRoomOfEssential() {
   if (docked.size() < 2) return;
   shareRoom({docked[0], docked[1]});
   if (docked.size() > 3) shareRoom({docked[2], docked[3]});
-  const auto shownOf = [this](QDockWidget* left, QDockWidget* right) { return left->isVisibleTo(this) ? left : right; };
+  const auto shownOf = [this](QDockWidget* first, QDockWidget* second) {
+    return first->isVisibleTo(this) ? first : second;
+  };
   if (docked.size() > 3) shareRoom({shownOf(docked[0], docked[1]), shownOf(docked[2], docked[3])}, Qt::Vertical);
   const bool one_above_other = docked.size() == 3 && docked[1]->isVisibleTo(this) && docked[2]->isVisibleTo(this);
   if (one_above_other) resizeDocks({docked[1], docked[2]}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);
@@ -387,9 +389,9 @@ QDockWidget* Workspace::addDock(QWidget* content, const QString& title, const ch
 }
 
 QDockWidget* Workspace::addDock(Panel* panel, const char* object_name) {
-  panel->setMinimumSize(kLeastPanel);
+  panel->setMinimumSize(kMinPanel);
   for (PlotFrame* plot : panel->findChildren<PlotFrame*>())
-    if (plot->minimumHeight() == 0) plot->setMinimumHeight(kLeastPlot);
+    if (plot->minimumHeight() == 0) plot->setMinimumHeight(kMinPlotHeight);
   auto* dock = static_cast<PanelDock*>(addDock(panel, panel->title(), object_name));
   dock->dragBy(panel->header());
   panel->addToMenu(panelActions(dock, panel));

@@ -72,10 +72,10 @@ void PlacementStrip::setPlacement(const Placement& placement, std::vector<std::u
       height += share;
     }
   }
-  const auto most = std::ranges::max_element(rank_load_);
+  const auto fullest = std::ranges::max_element(rank_load_);
   mean_ = std::accumulate(rank_load_.begin(), rank_load_.end(), 0.0) / std::max<std::size_t>(1, rank_load_.size());
-  top_ = rank_load_.empty() ? 1 : std::max({1.0, *most, 1.05 * mean_});
-  fullest_ = rank_load_.empty() || *most <= 1.001 * mean_ ? -1 : static_cast<int>(most - rank_load_.begin());
+  top_ = rank_load_.empty() ? 1 : std::max({1.0, *fullest, 1.05 * mean_});
+  fullest_ = rank_load_.empty() || *fullest <= 1.001 * mean_ ? -1 : static_cast<int>(fullest - rank_load_.begin());
 }
 
 void PlacementStrip::setChosen(int expert) {
@@ -93,9 +93,9 @@ QPointF PlacementStrip::columnCentre(int rank) const {
 }
 
 QRectF PlacementStrip::rectOf(const Block& block) const {
-  const double wide = columnWidth(), left = plotRect().left() + block.rank * wide + wide * kGap / 2;
+  const double wide = columnWidth(), left_edge = plotRect().left() + block.rank * wide + wide * kGap / 2;
   const double top = axis().toPixel(block.to), bottom = axis().toPixel(block.from);
-  return {left, top, wide * (1 - kGap), bottom - top};
+  return {left_edge, top, wide * (1 - kGap), bottom - top};
 }
 
 void PlacementStrip::paintStatic(QPainter& painter) {
@@ -204,9 +204,9 @@ void PlacementStrip::mouseReleaseEvent(QMouseEvent* event) {
   const int expert = std::exchange(dragged_, -1), rank = rankAt(event->pos());
   update();
   if (expert < 0 || rank < 0) return;
-  const bool there =
+  const bool is_unmoved =
       std::ranges::any_of(blocks_, [&](const Block& block) { return block.expert == expert && block.rank == rank; });
-  if (!there) emit moved(expert, rank);
+  if (!is_unmoved) emit moved(expert, rank);
 }
 
 void PlacementStrip::keyPressEvent(QKeyEvent* event) {
@@ -291,23 +291,23 @@ std::vector<std::uint64_t> ExpertPlacementPanel::load() const {
 }
 
 std::int64_t ExpertPlacementPanel::placedSince() const {
-  std::int64_t since = 0;
+  std::int64_t last_step = 0;
   for (const Marker& marker : selection_->history()->markers())
     if (marker.key == Setting(&ParallelConfig::placement).key() && marker.step <= frame_->step)
-      since = std::max(since, marker.step);
-  return since;
+      last_step = std::max(last_step, marker.step);
+  return last_step;
 }
 
 std::vector<std::uint64_t> ExpertPlacementPanel::plannedOf(const PlacementChoice& choice, std::int64_t step,
                                                            int n_experts) const {
-  const std::int64_t every = choice.replan_every, planned_at = step / every * every;
-  const std::int64_t since = tried_out_ ? 0 : placedSince();
-  if (planned_at <= since) return {};
-  const StepRange range{std::max(planned_at - every, since), planned_at - 1};
+  const std::int64_t interval = choice.replan_every, planned_at = step / interval * interval;
+  const std::int64_t first_step = tried_out_ ? 0 : placedSince();
+  if (planned_at <= first_step) return {};
+  const StepRange range{std::max(planned_at - interval, first_step), planned_at - 1};
   const History& history = *selection_->history();
   const auto u = history.utilisation(selection_->layer(), edges_of(history.steps_in(range)));
-  const auto of = load();
-  const double mean = std::accumulate(of.begin(), of.end(), 0.0) / n_experts;
+  const auto loads = load();
+  const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / n_experts;
   std::vector<std::uint64_t> sum(n_experts);
   for (std::size_t i = 0; i < u.size(); ++i)
     if (u[i] > 0) sum[i % sum.size()] += std::llround(u[i] * mean);
@@ -325,20 +325,20 @@ Placement ExpertPlacementPanel::placed(const PlacementChoice& choice, std::int64
 // dispatch.
 QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
                                              std::span<const std::uint64_t> own_load) const {
-  const Placement now = placed(choice, frame_->step, own_load);
-  if (choice.kind != Kind::balanced || !now.replicated()) return {};
+  const Placement placement = placed(choice, frame_->step, own_load);
+  if (choice.kind != Kind::balanced || !placement.replicated()) return {};
   const History& history = *selection_->history();
   const double hidden = history.settings_at(frame_->step)->value(&ModelConfig::moe_inter).value_or(0);
   const double expert = 3.0 * history.info().dim * hidden * kBf16Bytes;
   const auto bytes = [expert](int experts) {
     return expert > 0 ? QString(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
   };
-  const int gradients = gradients_sent(now);
+  const int gradients = gradients_sent(placement);
   QString text = QString("Replicas send the gradients of %1 to their ranks in each step%2")
                      .arg(countedText(gradients, "expert"), bytes(gradients));
   if (choice.replan_every == 0) return text + QLatin1Char('.');
   const std::int64_t planned_at = frame_->step / choice.replan_every * choice.replan_every;
-  const int sent = experts_sent(placed(choice, planned_at - 1, own_load), now);
+  const int sent = experts_sent(placed(choice, planned_at - 1, own_load), placement);
   return text + QString("; the plan of step %1 moved the weights of %2 to other ranks%3.")
                     .arg(planned_at)
                     .arg(sent)
@@ -362,32 +362,33 @@ void ExpertPlacementPanel::refill() {
   const History* history = selection_->history();
   frame_ = selection_->frame();
   strip_->setChosen(selection_->expert());
-  const auto of = load();
-  const auto where = site();
-  for (QToolButton* button : buttons_) button->setEnabled(where && !of.empty());
+  const auto loads = load();
+  const auto ranks = site();
+  for (QToolButton* button : buttons_) button->setEnabled(ranks && !loads.empty());
   note_->setText({});
   if (!hasSteps(strip_)) return;
-  if (of.empty() || !where) return strip_->setNotice(notInLogNotice(history->info(), "tokens per expert and ranks"));
-  PlacementChoice now = choice();
-  if (!placement_problem(now, of.size(), where->ranks).empty()) now = {};
+  if (loads.empty() || !ranks) return strip_->setNotice(notInLogNotice(history->info(), "tokens per expert and ranks"));
+  PlacementChoice chosen = choice();
+  if (!placement_problem(chosen, loads.size(), ranks->ranks).empty()) chosen = {};
   strip_->setNotice({});
   const auto counted = history->settings_at(frame_->step)->value(&ParallelConfig::placement).value_or(kCounted);
-  tried_out_ = placement_choice_text(now) != counted;
-  if (now.kind == Kind::balanced) planned_->setCurrentIndex(std::max(planned_->findData(now.replan_every), 0));
+  tried_out_ = placement_choice_text(chosen) != counted;
+  if (chosen.kind == Kind::balanced) planned_->setCurrentIndex(std::max(planned_->findData(chosen.replan_every), 0));
   const QStringList names = placementNames();
   for (std::size_t i = 0; i < kKinds; ++i) {
     const auto kind = static_cast<Kind>(i);
-    const bool mine = kind == now.kind;
+    const bool is_chosen = kind == chosen.kind;
     const PlacementChoice tried =
-        mine ? now : PlacementChoice{kind, {}, kind == Kind::balanced ? planned_->currentData().toInt() : 0};
-    const double each = overloads_[i] = overload(placed(tried, frame_->step, of), of);
-    buttons_[i]->setChecked(mine);
-    buttons_[i]->setText(kind == Kind::by_hand && !mine ? names[i]
-                                                        : QString("%1: %2").arg(names[i]).arg(each, 0, 'f', 2));
+        is_chosen ? chosen : PlacementChoice{kind, {}, kind == Kind::balanced ? planned_->currentData().toInt() : 0};
+    const double shown_overload = overloads_[i] = overload(placed(tried, frame_->step, loads), loads);
+    buttons_[i]->setChecked(is_chosen);
+    buttons_[i]->setText(kind == Kind::by_hand && !is_chosen
+                             ? names[i]
+                             : QString("%1: %2").arg(names[i]).arg(shown_overload, 0, 'f', 2));
   }
-  note_->setText(costOfReplicas(now, of));
+  note_->setText(costOfReplicas(chosen, loads));
   note_->setVisible(!note_->text().isEmpty());
-  strip_->setPlacement(placed(now, frame_->step, of), of, where->ranks_per_node);
+  strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node);
 }
 
 void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
@@ -419,18 +420,21 @@ QString ExpertPlacementPanel::status() const {
 Panel::Answer ExpertPlacementPanel::answer() const {
   if (!frame_ || !strip_->notice().isEmpty() || load().empty()) return {};
   const auto shown = static_cast<std::size_t>(choice().kind), balanced = static_cast<std::size_t>(Kind::balanced);
-  const QString now = QString::number(overloads_[shown], 'f', 2), question = QString("Would another placement help?");
+  const QString present_overload = QString::number(overloads_[shown], 'f', 2),
+                question = QString("Would another placement help?");
   if (shown == balanced)
     return {question,
-            {QString("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(now),
-             QString("Balanced: %1 \u00d7 the mean").arg(now)}};
+            {QString("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
+             QString("Balanced: %1 \u00d7 the mean").arg(present_overload)}};
   if (overloads_[balanced] + kWorthMoving > overloads_[shown])
     return {question,
-            {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(now), QString("No: %1 \u00d7").arg(now)}};
-  const QString then = QString::number(overloads_[balanced], 'f', 2);
+            {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
+             QString("No: %1 \u00d7").arg(present_overload)}};
+  const QString balanced_overload = QString::number(overloads_[balanced], 'f', 2);
   return {question,
-          {QString("Yes: balanced, the fullest rank gets %1 instead of %2 \u00d7 the mean").arg(then, now),
-           QString("Yes: balanced %1 instead of %2").arg(then, now)}};
+          {QString("Yes: balanced, the fullest rank gets %1 instead of %2 \u00d7 the mean")
+               .arg(balanced_overload, present_overload),
+           QString("Yes: balanced %1 instead of %2").arg(balanced_overload, present_overload)}};
 }
 
 ValueTable ExpertPlacementPanel::table() const {

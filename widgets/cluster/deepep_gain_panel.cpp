@@ -36,12 +36,12 @@ void DeepEPGainPanel::refill() {
   std::vector<std::uint32_t> load;
   const auto frame = selection_->frame();
   if (const RouterFrame* router = find_router(frame.get(), selection_->layer())) load = router->tokens_per_expert;
-  const Question now{shape_->currentText().toStdString(), std::move(load)};
-  if (now != asked_ && !computing_ && (now.model != asked_.model || !pause_.isActive())) {
-    asked_ = now;
+  const Question question{shape_->currentText().toStdString(), std::move(load)};
+  if (question != asked_ && !computing_ && (question.model != asked_.model || !pause_.isActive())) {
+    asked_ = question;
     ask();
   }
-  setProperty("busy", computing_ || now != asked_);
+  setProperty("busy", computing_ || question != asked_);
   if (!answer_) return plot_->setNotice("Computing...");
   plot_->setNotice({});
   draw();
@@ -53,19 +53,20 @@ void DeepEPGainPanel::ask() {
   computing_ = true;
   pause_.start();
   const bool known = answer_ && answer_->model == asked_.model;
-  worker_.start([this, of = asked_, gains = known ? answer_->gains : LayerGains{}, known](std::stop_token stopped) {
-    Answer answer{of.model, known ? gains : layer_gains(of.model), {}};
-    if (!of.load.empty()) answer.live = layer_gain_of_load(of.model, of.load);
-    if (stopped.stop_requested()) return;
-    QMetaObject::invokeMethod(
-        this,
-        [this, answer = std::move(answer)] {
-          answer_ = answer;
-          computing_ = false;
-          plot_->markDirty();  // asks again if the load has changed and the plot is visible
-        },
-        Qt::QueuedConnection);
-  });
+  worker_.start(
+      [this, question = asked_, gains = known ? answer_->gains : LayerGains{}, known](std::stop_token stopped) {
+        Answer answer{question.model, known ? gains : layer_gains(question.model), {}};
+        if (!question.load.empty()) answer.live = layer_gain_of_load(question.model, question.load);
+        if (stopped.stop_requested()) return;
+        QMetaObject::invokeMethod(
+            this,
+            [this, answer = std::move(answer)] {
+              answer_ = answer;
+              computing_ = false;
+              plot_->markDirty();  // asks again if the load has changed and the plot is visible
+            },
+            Qt::QueuedConnection);
+      });
 }
 
 void DeepEPGainPanel::draw() {
@@ -106,9 +107,9 @@ QString DeepEPGainPanel::status() const {
 
 Panel::Answer DeepEPGainPanel::answer() const {
   if (!answer_ || answer_->gains.measured.empty()) return {};
-  const auto [least, most] = std::ranges::minmax(answer_->gains.measured, {}, &LayerGain::measured);
+  const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, &LayerGain::measured);
   const QString range = QString("A layer is %1 to %2 \u00d7 as fast")
-                            .arg(QString::number(least.measured, 'f', 2), QString::number(most.measured, 'f', 2));
+                            .arg(QString::number(smallest.measured, 'f', 2), QString::number(largest.measured, 'f', 2));
   const QString question = "How much faster is a layer with DeepEP?";
   if (!answer_->live) return {question, {range}};
   const QString live = QString::number(answer_->live->modelled, 'f', 2);

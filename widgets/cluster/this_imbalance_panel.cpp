@@ -79,29 +79,29 @@ void ThisImbalancePanel::renew() {
   if (!history) return say(noRunNotice());
   if (history->steps().empty()) return say(noDataYetNotice(*selection_));
   const auto frame = selection_->frame();
-  Asked now{{},
-            frame ? frame->step : -1,
-            selection_->layer(),
-            QString::fromStdString(multiplied_by(history->info().kernels))};
-  if (const RouterFrame* router = find_router(frame.get(), now.layer)) now.load = router->tokens_per_expert;
-  if (now.load.empty()) return say(notInLogNotice(history->info(), "tokens per expert"));
-  if (now == asked_) return;
+  Asked question{{},
+                 frame ? frame->step : -1,
+                 selection_->layer(),
+                 QString::fromStdString(multiplied_by(history->info().kernels))};
+  if (const RouterFrame* router = find_router(frame.get(), question.layer)) question.load = router->tokens_per_expert;
+  if (question.load.empty()) return say(notInLogNotice(history->info(), "tokens per expert"));
+  if (question == asked_) return;
   setProperty("busy", true);
   if (pause_.isActive()) return;  // renew() is called again after the pause
-  asked_ = now;
+  asked_ = question;
   computing_ = true;
-  worker_.start([this, now](std::stop_token stopped) {
+  worker_.start([this, question](std::stop_token stopped) {
     const StepConfig config = askedConfig();
-    std::vector<LiveCost> costs = live_costs(config, Hypothesis::h2, now.load, live_cases(config));
+    std::vector<LiveCost> costs = live_costs(config, Hypothesis::h2, question.load, live_cases(config));
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
-        this, [this, now, costs = std::move(costs)] { show(costs, now); }, Qt::QueuedConnection);
+        this, [this, question, costs = std::move(costs)] { show(costs, question); }, Qt::QueuedConnection);
   });
 }
 
-void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
+void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& question) {
   costs_ = std::move(costs);
-  shown_ = of;
+  shown_ = question;
   computing_ = false;
   update();  // repaints the header as well, which names the step
   setProperty("busy", false);
@@ -168,9 +168,9 @@ Panel::Answer ThisImbalancePanel::answer() const {
   const double lost_now = lostOf(now, now), lost_then = lostOf(all, now);
   if (lost_now < kLittle) return {question, {QString("Almost nothing") + at, "Almost nothing"}};
   const QString lost = QString("%1 of the throughput").arg(formatPercent(lost_now)) + at;
-  const QString left = lost_then < kLittle ? QString("almost none with all three remedies")
-                                           : QString("%1 with all three remedies").arg(formatPercent(lost_then));
-  return {question, {lost + QStringLiteral("; ") + left, lost}};
+  const QString remainder = lost_then < kLittle ? QString("almost none with all three remedies")
+                                                : QString("%1 with all three remedies").arg(formatPercent(lost_then));
+  return {question, {lost + QStringLiteral("; ") + remainder, lost}};
 }
 
 QString ThisImbalancePanel::status() const {

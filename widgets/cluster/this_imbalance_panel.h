@@ -37,7 +37,7 @@ class ThisImbalancePanel : public Panel {
     bool operator==(const Asked&) const = default;
   };
   void renew();
-  void show(std::vector<LiveCost> costs, const Asked& of);
+  void show(std::vector<LiveCost> costs, const Asked& question);
   void say(const QString& notice);  // shows a notice in place of the table
   void fillRow(int row);
   QString tipOf(const LiveCost& cost) const;

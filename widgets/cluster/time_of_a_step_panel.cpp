@@ -187,11 +187,11 @@ void TimeOfAStepPanel::buildOptions() {
 }
 
 QString TimeOfAStepPanel::unusualOptions() const {
-  const ClusterQuestion usual, now = question();
+  const ClusterQuestion usual, chosen = question();
   QStringList unusual;
-  if (now.latent_part != usual.latent_part) unusual << latent_->currentText();
-  if (now.recompute != usual.recompute) unusual << recompute_->currentText();
-  if (now.overlap != usual.overlap) unusual << overlap_->currentText();
+  if (chosen.latent_part != usual.latent_part) unusual << latent_->currentText();
+  if (chosen.recompute != usual.recompute) unusual << recompute_->currentText();
+  if (chosen.overlap != usual.overlap) unusual << overlap_->currentText();
   return unusual.isEmpty() ? QString() : QString("With %1. ").arg(unusual.join(QStringLiteral(", ")));
 }
 
@@ -249,12 +249,12 @@ void TimeOfAStepPanel::chosen() {
 }
 
 void TimeOfAStepPanel::refill() {
-  const ClusterQuestion now = question();
-  ClusterQuestion of_this_load = asked_.value_or(now);
-  of_this_load.live_load = now.live_load;
-  if (asked_ != now) setProperty("busy", true);
-  if (asked_ != now && (of_this_load != now || !pause_.isActive())) {
-    asked_ = now;
+  const ClusterQuestion present_question = question();
+  ClusterQuestion of_this_load = asked_.value_or(present_question);
+  of_this_load.live_load = present_question.live_load;
+  if (asked_ != present_question) setProperty("busy", true);
+  if (asked_ != present_question && (of_this_load != present_question || !pause_.isActive())) {
+    asked_ = present_question;
     ask();
   }
   if (answer_) return plot_->setNotice(QString::fromStdString(answer_->problem));
@@ -264,8 +264,8 @@ void TimeOfAStepPanel::refill() {
 
 void TimeOfAStepPanel::ask() {
   pause_.start();
-  worker_.start([this, asked = *asked_](std::stop_token stopped) {
-    ClusterAnswer result = moescope::answer(asked), other = moescope::answer(with_other_way(asked));
+  worker_.start([this, question = *asked_](std::stop_token stopped) {
+    ClusterAnswer result = moescope::answer(question), other = moescope::answer(with_other_way(question));
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
         this, [this, result = std::move(result), other = std::move(other)] { show(result, other); },

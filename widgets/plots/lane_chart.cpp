@@ -69,22 +69,22 @@ void LaneChart::paintKey(QPainter& painter) const {
 
 void LaneChart::paintData(QPainter& painter) {
   const QRect plot = plotRect();
-  const double each = laneHeight();
+  const double lane_height = laneHeight();
   // Intervals narrower than a pixel are painted last, one pixel wide, and fainter the shorter they are, so that all of
   // them are visible.
   for (const bool narrow : {false, true}) {
     for (const Interval& interval : intervals_) {
       if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;
-      const double left = axis().toPixel(interval.from), wide = axis().toPixel(interval.to) - left;
+      const double left_edge = axis().toPixel(interval.from), wide = axis().toPixel(interval.to) - left_edge;
       if ((wide < 1) != narrow) continue;
       const Activity& activity = activities_[interval.activity];
-      const double top = plot.top() + interval.lane * each + each * 0.08, high = each * 0.84;
+      const double top = plot.top() + interval.lane * lane_height + lane_height * 0.08, high = lane_height * 0.84;
       QColor color = seriesColor(activity.color, dark());
       if (narrow) {
         color.setAlphaF(static_cast<float>(std::sqrt(std::max(wide, 0.0))));
-        painter.fillRect(QRectF(std::floor(left), top, 1, high), color);
+        painter.fillRect(QRectF(std::floor(left_edge), top, 1, high), color);
       } else {
-        painter.fillRect(QRectF(left, top, wide, high), QBrush(color, activity.fill));
+        painter.fillRect(QRectF(left_edge, top, wide, high), QBrush(color, activity.fill));
       }
     }
   }

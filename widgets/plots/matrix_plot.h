@@ -71,7 +71,7 @@ class MatrixPlot : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  QImage image(const QSize& most) const;
+  QImage image(const QSize& max_size) const;
   // Returns the code with the largest weight in a rectangle of cells; of equal weights, the first.
   std::uint8_t heaviest(int first_row, int end_row, int first_column, int end_column) const;
   void paintHatch(QPainter& painter) const;
