@@ -46,7 +46,7 @@ class AnswersTest : public QObject {
   // experts with the same figure the sentence may name any.
   template <class P>
   void checkRuns(const Exact& exact, const std::function<std::unique_ptr<Answering<P>>(Selection*)>& make) {
-    int told = 0;
+    int answered = 0;
     for (int seed = 1; seed <= kRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       selection_ = std::make_unique<Selection>();
@@ -57,7 +57,7 @@ class AnswersTest : public QObject {
         if (!newest) selection_->setStep(run.history()->steps().last / 2);
         const QStringList answers = panel->answers();
         if (answers.isEmpty()) continue;
-        ++told;
+        ++answered;
         const QString problem = compare(answers.front(), exact(Rows(panel->csv()), numbersIn(answers.front())));
         QVERIFY2(problem.isEmpty(), qPrintable(QString("run %1: %2").arg(seed).arg(problem)));
         const QString form = compareForms(answers);
@@ -65,7 +65,7 @@ class AnswersTest : public QObject {
         QVERIFY(isPainted(*panel));
       }
     }
-    QVERIFY2(told >= kRuns / 2, qPrintable(QString::number(told)));
+    QVERIFY2(answered >= kRuns / 2, qPrintable(QString::number(answered)));
   }
 
   template <class P>
@@ -96,19 +96,19 @@ class AnswersTest : public QObject {
   void initTestCase() { useTestLook(); }
 
   void numbersAreReadBackAsTheyAreWritten() {
-    const std::vector<Told> told = numbersIn(QStringLiteral("expert 3, 1,234 of \u22120.05 or 1.20e\u221205 %"));
-    QCOMPARE(told.size(), std::size_t{4});
-    QVERIFY(told[0].is(3) && told[1].is(1234) && told[2].is(-0.05) && told[3].is(1.2e-5));
-    QVERIFY(!told[2].is(-0.056) && told[2].is(-0.054) && !told[3].is(1.21e-5));
+    const std::vector<Told> numbers = numbersIn(QStringLiteral("expert 3, 1,234 of \u22120.05 or 1.20e\u221205 %"));
+    QCOMPARE(numbers.size(), std::size_t{4});
+    QVERIFY(numbers[0].is(3) && numbers[1].is(1234) && numbers[2].is(-0.05) && numbers[3].is(1.2e-5));
+    QVERIFY(!numbers[2].is(-0.056) && numbers[2].is(-0.054) && !numbers[3].is(1.21e-5));
   }
 
   void loss() {
-    checkRuns<LossPanel>([this](const Rows& rows, const std::vector<Told>& told) {
+    checkRuns<LossPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       // The loss "now" is the median of the newest 10 up to the cursor. The change and the number of steps of the trend
       // have a test of their own (LossTrend).
       std::vector<double> exact;
-      for (const Told& each : told) exact.push_back(each.value);
-      if (told.size() != 3) return exact;
+      for (const Told& each : numbers) exact.push_back(each.value);
+      if (numbers.size() != 3) return exact;
       std::vector<double> newest;
       for (qsizetype row = rows.size() - 1; row >= 0 && newest.size() < 10; --row) {
         const bool is_shown = rows.at(row, 0) <= static_cast<double>(selection_->step());
@@ -123,13 +123,13 @@ class AnswersTest : public QObject {
 
   void expertLoadAtAStep() {
     checkRuns<ExpertLoadPanel>(
-        [](const Rows& rows, const std::vector<Told>& told) {
+        [](const Rows& rows, const std::vector<Told>& numbers) {
           std::map<double, double> fullest;  // by layer
           for (qsizetype row = 0; row < rows.size(); ++row)
             fullest[rows.at(row, 1)] = std::max(fullest[rows.at(row, 1)], rows.at(row, 4));
           const auto uneven = std::ranges::count_if(fullest, [](const auto& each) { return each.second >= 2; });
           const auto silent = std::ranges::count(rows.column(3), 0.0);
-          const double layer = told[1].value, expert = told[0].value;
+          const double layer = numbers[1].value, expert = numbers[0].value;
           std::vector<double> exact{expert, layer, rows.where(1, layer).where(2, expert).at(0, 4)};
           if (exact[2] < rows.most(4)) exact[2] = rows.most(4);
           if (fullest.size() > 1 && uneven > 0)
@@ -168,7 +168,7 @@ class AnswersTest : public QObject {
 
   void loadOverTime() {
     checkRuns<ExpertLoadPanel>(
-        [this](const Rows&, const std::vector<Told>& told) {
+        [this](const Rows&, const std::vector<Told>& numbers) {
           const auto frame = selection_->frame();
           const RouterFrame* router = find_router(frame.get(), selection_->layer());
           const auto& counts = router->tokens_per_expert;
@@ -177,7 +177,7 @@ class AnswersTest : public QObject {
           double much = 0, taken = 0;
           for (const std::uint32_t n : counts)
             if (n >= 4 * fair) ++much, taken += n;
-          std::vector<double> exact{told[0].value, std::ranges::max(counts) / fair};
+          std::vector<double> exact{numbers[0].value, std::ranges::max(counts) / fair};
           if (much > 1) exact = {much, 100 * taken / total};
           if (const auto none = std::ranges::count(counts, 0u); none > 0)
             exact.insert(exact.end(), {static_cast<double>(none), static_cast<double>(counts.size())});
@@ -191,7 +191,7 @@ class AnswersTest : public QObject {
   void balanceOfAllLayers() {
     for (const char* span : {"batch", "window"})
       checkRuns<BalancePanel>(
-          [this, span](const Rows& rows, const std::vector<Told>& told) {
+          [this, span](const Rows& rows, const std::vector<Told>& numbers) {
             const int column = QString(span) == "batch" ? 2 : 3;
             const StepRange steps = selection_->history()->last_steps(
                 column == 2 ? 1 : selection_->history()->info().window, selection_->step());
@@ -200,8 +200,8 @@ class AnswersTest : public QObject {
             std::ranges::sort(all);
             std::vector<double> exact{static_cast<double>(steps.first)};
             if (steps.size() > 1) exact.push_back(static_cast<double>(steps.last));
-            const double layer = told[exact.size()].value;
-            exact.insert(exact.end(), {layer, all.back(), told.back().value});
+            const double layer = numbers[exact.size()].value;
+            exact.insert(exact.end(), {layer, all.back(), numbers.back().value});
             if (now.where(1, layer).at(0, column) < all.back()) exact[exact.size() - 3] = -1;
             if (all.size() % 2 == 1) exact.back() = all[all.size() / 2];
             return exact;
@@ -215,36 +215,37 @@ class AnswersTest : public QObject {
   }
 
   void gateMassAgainstLoad() {
-    checkRuns<GateMassAgainstLoadPanel>([this](const Rows& all, const std::vector<Told>& told) {
+    checkRuns<GateMassAgainstLoadPanel>([this](const Rows& all, const std::vector<Told>& numbers) {
       const Rows rows = all.where(1, selection_->layer());
       const auto experts = static_cast<double>(rows.size());
       double farthest = 0;
       for (qsizetype row = 0; row < rows.size(); ++row)
         farthest = std::max(farthest, std::abs(rows.at(row, 4) / experts - rows.at(row, 5)));
-      const Rows named = rows.where(2, told[0].value);
+      const Rows named = rows.where(2, numbers[0].value);
       const double load = named.at(0, 4) / experts, mass = named.at(0, 5);
       const bool is_farthest = std::abs(std::abs(load - mass) - farthest) < 1e-6;
-      return std::vector<double>{is_farthest ? told[0].value : -1, 100 * load, 100 * mass};
+      return std::vector<double>{is_farthest ? numbers[0].value : -1, 100 * load, 100 * mass};
     });
   }
 
   void expertBias() {
-    checkRuns<ExpertBiasOverTimePanel>([this](const Rows& rows, const std::vector<Told>& told) {
+    checkRuns<ExpertBiasOverTimePanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       qsizetype row = rows.size() - 1;
       while (row > 0 && rows.at(row, 0) > static_cast<double>(selection_->step())) --row;
       std::vector<double> bias;
       for (int e = 0; e < selection_->history()->info().n_experts; ++e) bias.push_back(rows.at(row, 2 + e));
-      const auto of = [&](std::size_t number) { return bias[static_cast<std::size_t>(told[number].value)]; };
-      const auto [least, most] = std::ranges::minmax(bias);
-      return std::vector<double>{of(0) == most ? told[0].value : -1, most, of(2) == least ? told[2].value : -1, least};
+      const auto of = [&](std::size_t number) { return bias[static_cast<std::size_t>(numbers[number].value)]; };
+      const auto [smallest, largest] = std::ranges::minmax(bias);
+      return std::vector<double>{of(0) == largest ? numbers[0].value : -1, largest,
+                                 of(2) == smallest ? numbers[2].value : -1, smallest};
     });
   }
 
   void capacity() {
     checkRuns<BalancePanel>(
-        [](const Rows& rows, const std::vector<Told>& told) {
+        [](const Rows& rows, const std::vector<Told>& numbers) {
           const auto layers = static_cast<double>(rows.size());
-          return std::vector<double>{rows.at(0, 2), 100 * rows.sum(3) / layers, told[2].value,
+          return std::vector<double>{rows.at(0, 2), 100 * rows.sum(3) / layers, numbers[2].value,
                                      100 * rows.sum(7) / layers};
         },
         [](Selection* selection) {
@@ -257,9 +258,9 @@ class AnswersTest : public QObject {
   // Half of the tokens, or more, have a margin below the named edge, and less than half below the edge before.
   void scoresAndMargins() {
     checkRuns<RouterConfidenceAndLossesPanel>(
-        [](const Rows& rows, const std::vector<Told>& told) {
+        [](const Rows& rows, const std::vector<Told>& numbers) {
           double below = 0, before = 0;
-          const double half = rows.sum(6) / 2, edge = told[0].value, slack = 0.06 * edge;
+          const double half = rows.sum(6) / 2, edge = numbers[0].value, slack = 0.06 * edge;
           for (qsizetype row = 0; row < rows.size(); ++row) {
             if (rows.at(row, 3) <= edge + slack) below += rows.at(row, 6);
             if (rows.at(row, 3) < edge - slack) before += rows.at(row, 6);
@@ -276,13 +277,13 @@ class AnswersTest : public QObject {
   // "The step waits for rank 3, which receives 1.46 times the mean; DeepEP saves 23.9 % of the network bytes": the rank
   // and the multiple from the table, the share from the copies of the recording.
   void allToAll() {
-    checkRuns<AllToAllPanel>([this](const Rows& rows, const std::vector<Told>& told) {
+    checkRuns<AllToAllPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       std::map<double, double> received;
       for (qsizetype row = 0; row < rows.size(); ++row) received[rows.at(row, 3)] += rows.at(row, 4);
-      double sum = 0, most = 0;
+      double sum = 0, largest = 0;
       for (const auto& [rank, copies] : received) {
         sum += copies;
-        most = std::max(most, copies);
+        largest = std::max(largest, copies);
       }
       const auto frame = selection_->frame();
       const VolumeFrame& volume = find_router(frame.get(), selection_->layer())->volume;
@@ -295,9 +296,9 @@ class AnswersTest : public QObject {
         for (int node = 0; node < nodes; ++node)
           if (node != source / per_node) deep_ep += volume.nodes_RN[static_cast<std::size_t>(source * nodes + node)];
       }
-      std::vector<double> exact{most * static_cast<double>(received.size()) / sum};
-      const bool names_rank = told.size() == (standard > 0 ? 3u : 2u);
-      if (names_rank) exact.insert(exact.begin(), received[told[0].value] == most ? told[0].value : -1);
+      std::vector<double> exact{largest * static_cast<double>(received.size()) / sum};
+      const bool names_rank = numbers.size() == (standard > 0 ? 3u : 2u);
+      if (names_rank) exact.insert(exact.begin(), received[numbers[0].value] == largest ? numbers[0].value : -1);
       if (standard > 0) exact.push_back(100 * (1 - deep_ep / standard));
       return exact;
     });
@@ -310,7 +311,7 @@ class AnswersTest : public QObject {
       Selection selection;
       selection.setHistories({run.history()});
       Answering<AllToAllPanel> panel(&selection);
-      const std::vector<Told> told = numbersIn(panel.answers().value(0));
+      const std::vector<Told> numbers = numbersIn(panel.answers().value(0));
       choose(&panel, "View", "what de-duplication saves");
       panel.answers();
       const Rows rows(panel.csv());
@@ -318,63 +319,63 @@ class AnswersTest : public QObject {
       const double network = rows.at(0, 2);
       QCOMPARE(network > 0, !rows.text(0, 6).isEmpty());
       if (network > 0) QVERIFY(std::abs(rows.at(0, 6) - (1 - rows.at(0, 3) / network)) < 1e-9);
-      if (network > 0) QVERIFY(told.back().is(100 * rows.at(0, 6)));
+      if (network > 0) QVERIFY(numbers.back().is(100 * rows.at(0, 6)));
       for (qsizetype row = 1; row < rows.size(); ++row)
         if (rows.at(row, 1) == 1) QCOMPARE(rows.at(row, 2), rows.at(row, 3));  // one expert: nothing to merge
     }
   }
 
   void expertPlacement() {
-    checkRuns<ExpertPlacementPanel>([this](const Rows& rows, const std::vector<Told>& told) {
+    checkRuns<ExpertPlacementPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       std::map<double, double> load;
       for (int rank = 0; rank < selection_->history()->info().ranks; ++rank) load[rank] = 0;
       for (qsizetype row = 0; row < rows.size(); ++row) load[rows.at(row, 3)] += rows.at(row, 4);
-      double most = 0;
-      for (const auto& [rank, copies] : load) most = std::max(most, copies);
-      std::vector<double> exact{most * static_cast<double>(load.size()) / rows.sum(4)};
-      if (told.size() == 2) exact.insert(exact.begin(), told[0].value < told[1].value ? told[0].value : -1);
+      double largest = 0;
+      for (const auto& [rank, copies] : load) largest = std::max(largest, copies);
+      std::vector<double> exact{largest * static_cast<double>(load.size()) / rows.sum(4)};
+      if (numbers.size() == 2) exact.insert(exact.begin(), numbers[0].value < numbers[1].value ? numbers[0].value : -1);
       return exact;
     });
   }
 
   void quantizationError() {
-    checkRuns<QuantizationErrorPanel>([](const Rows& rows, const std::vector<Told>& told) {
+    checkRuns<QuantizationErrorPanel>([](const Rows& rows, const std::vector<Told>& numbers) {
       std::vector<double> db = rows.column(7);
       std::ranges::sort(db);
-      const Rows least = rows.where(7, db.front());
+      const Rows smallest = rows.where(7, db.front());
       std::vector<double> exact;
-      for (const Told& each : told) exact.push_back(each.value);
+      for (const Told& each : numbers) exact.push_back(each.value);
       exact[0] = std::round(db[db.size() / 2]);
       exact[1] = db.front();
-      exact[2] = least.at(0, 1);
+      exact[2] = smallest.at(0, 1);
       return exact;
     });
   }
 
   void coactivation() {
-    checkRuns<CoactivationPanel>([this](const Rows& rows, const std::vector<Told>& told) {
+    checkRuns<CoactivationPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       const RunInfo& info = selection_->history()->info();
       const double chance = (info.top_k - 1.0) / (info.n_experts - 1.0);
-      double most = 0, named = 0;
+      double largest = 0, named = 0;
       for (qsizetype row = 0; row < rows.size(); ++row) {
         if (rows.at(row, 2) == rows.at(row, 3)) continue;
-        most = std::max(most, rows.at(row, 5));
+        largest = std::max(largest, rows.at(row, 5));
         const auto [i, j] = std::minmax({rows.at(row, 2), rows.at(row, 3)});
-        if (told[0].is(i) && told[1].is(j)) named = std::max(named, rows.at(row, 5));
+        if (numbers[0].is(i) && numbers[1].is(j)) named = std::max(named, rows.at(row, 5));
       }
-      return std::vector<double>{named == most ? told[0].value : -1, told[1].value, most / chance};
+      return std::vector<double>{named == largest ? numbers[0].value : -1, numbers[1].value, largest / chance};
     });
   }
 
   void specialisation() {
-    checkRuns<SpecialisationPanel>([this](const Rows& all, const std::vector<Told>& told) {
+    checkRuns<SpecialisationPanel>([this](const Rows& all, const std::vector<Told>& numbers) {
       const Rows rows = all.where(1, selection_->layer());
-      const double most = rows.most(7);
-      if (told.size() == 1) return std::vector<double>{most};
+      const double largest = rows.most(7);
+      if (numbers.size() == 1) return std::vector<double>{largest};
       double named = 0;
       for (qsizetype row = 0; row < rows.size(); ++row)
-        if (told[0].is(rows.at(row, 3))) named = std::max(named, rows.at(row, 7));
-      return std::vector<double>{named == most ? told[0].value : -1, most};
+        if (numbers[0].is(rows.at(row, 3))) named = std::max(named, rows.at(row, 7));
+      return std::vector<double>{named == largest ? numbers[0].value : -1, largest};
     });
   }
 
@@ -395,7 +396,7 @@ class AnswersTest : public QObject {
   }
 
   void byteAffinity() {
-    int told = 0;
+    int answered = 0;
     for (int seed = 1; seed <= kRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
@@ -415,27 +416,28 @@ class AnswersTest : public QObject {
             of_both[kind * experts + i % experts] += slot_count;
         all += slot_count;
       }
-      double most = 0;
+      double largest = 0;
       for (std::size_t i = 0; i < of_both.size(); ++i)
         if (of_class[i / experts] > 0 && of_expert[i % experts] > 0)
-          most = std::max(most, of_both[i] / of_expert[i % experts] / (of_class[i / experts] / all));
-      QVERIFY2(numbersIn(sentence)[1].is(most), qPrintable(QString("%1: %2").arg(sentence).arg(most)));
-      ++told;
+          largest = std::max(largest, of_both[i] / of_expert[i % experts] / (of_class[i / experts] / all));
+      QVERIFY2(numbersIn(sentence)[1].is(largest), qPrintable(QString("%1: %2").arg(sentence).arg(largest)));
+      ++answered;
     }
-    QCOMPARE(told, kRuns);
+    QCOMPARE(answered, kRuns);
   }
 
   void tokensOfTheProbe() {
     checkRuns<TokensAndSamplePanel>(
-        [this](const Rows& all, const std::vector<Told>& told) {
+        [this](const Rows& all, const std::vector<Told>& numbers) {
           const Rows rows = all.where(4, selection_->layer()).where(6, 0.0);
           std::map<double, double> firsts;
           for (qsizetype row = 0; row < rows.size(); ++row) ++firsts[rows.at(row, 7)];
-          double most = 0;
-          for (const auto& [expert, tokens] : firsts) most = std::max(most, tokens);
-          std::vector<double> exact{firsts[told[0].value] == most ? told[0].value : -1,
-                                    100 * most / static_cast<double>(rows.size())};
-          const double other = firsts.begin()->first == told[0].value ? firsts.rbegin()->first : firsts.begin()->first;
+          double largest = 0;
+          for (const auto& [expert, tokens] : firsts) largest = std::max(largest, tokens);
+          std::vector<double> exact{firsts[numbers[0].value] == largest ? numbers[0].value : -1,
+                                    100 * largest / static_cast<double>(rows.size())};
+          const double other =
+              firsts.begin()->first == numbers[0].value ? firsts.rbegin()->first : firsts.begin()->first;
           if (firsts.size() > 1) exact.push_back(firsts.size() == 2 ? other : static_cast<double>(firsts.size()) - 1);
           return exact;
         },
@@ -447,7 +449,7 @@ class AnswersTest : public QObject {
 
   // Mean over the layers of the share of the probe's tokens, or of the choices, that are as in the named earlier step.
   void routingStability() {
-    int told = 0;
+    int answered = 0;
     for (int seed = 1; seed <= kRuns; ++seed)
       for (const bool whole_sets : {true, false}) {
         const RandomRun run(static_cast<std::uint64_t>(seed));
@@ -458,7 +460,7 @@ class AnswersTest : public QObject {
         choose(&panel, "Compared figure", whole_sets ? "tokens unchanged" : "choices unchanged");
         const TelemetryFrame& newest = run.tables_at(selection.step());
         if (newest.step == 0) continue;
-        ++told;
+        ++answered;
         const auto reached = [&] {  // the worker compares some steps at a time
           panel.answers();
           const Rows rows(panel.csv());
@@ -489,7 +491,7 @@ class AnswersTest : public QObject {
         const QString problem = compare(sentence, exact);
         QVERIFY2(problem.isEmpty(), qPrintable(problem));
       }
-    QVERIFY(told > kRuns / 2);
+    QVERIFY(answered > kRuns / 2);
   }
 
   // Whatever is chosen in a panel, the painted answer is the one of the present choice.

@@ -62,10 +62,10 @@ struct Comparison {
 // Calls `check` for each comparison at its newest step and in the middle.
 void forAll(const std::function<void(Comparison&)>& check) {
   for (int seed = 1; seed <= kSeeds; ++seed) {
-    Comparison of(seed);
-    check(of);
-    of.selection.setStep(of.a().steps().last / 2);
-    check(of);
+    Comparison comparison(seed);
+    check(comparison);
+    comparison.selection.setStep(comparison.a().steps().last / 2);
+    check(comparison);
   }
 }
 
@@ -113,12 +113,12 @@ double loadsApart(const TelemetryFrame& a, const TelemetryFrame& b) {
 }
 
 // The gap of a run to A, smoothed over about 50 steps, at each step.
-std::vector<double> smoothedGap(const Comparison& of, std::size_t run) {
+std::vector<double> smoothedGap(const Comparison& comparison, std::size_t run) {
   std::vector<double> smoothed;
   double sum = 0, weight = 0;
-  for (const std::int64_t step : of.a().steps_in(of.a().steps())) {
-    const double gap = static_cast<double>(of.runs[run].frame_at(step).ce_loss) -
-                       static_cast<double>(of.runs[0].frame_at(step).ce_loss);
+  for (const std::int64_t step : comparison.a().steps_in(comparison.a().steps())) {
+    const double gap = static_cast<double>(comparison.runs[run].frame_at(step).ce_loss) -
+                       static_cast<double>(comparison.runs[0].frame_at(step).ce_loss);
     sum = 0.98 * sum + 0.02 * gap;
     weight = 0.98 * weight + 0.02;
     smoothed.push_back(sum / weight);
@@ -189,30 +189,30 @@ class CompareAnswersTest : public QObject {
   // "B leaves the band at step 118 and stays out (...); C ends inside it": the smoothed gap does so.
   void lossGap() {
     int outside = 0, inside = 0;
-    forAll([&](Comparison& of) {
-      JudgedRuns judged(&of.selection, &of.compared);
-      Answering<LossGapPanel> panel(&of.selection, &judged);
+    forAll([&](Comparison& comparison) {
+      JudgedRuns judged(&comparison.selection, &comparison.compared);
+      Answering<LossGapPanel> panel(&comparison.selection, &judged);
       const QStringList answers = panel.answers();
       if (answers.isEmpty()) return;
       const StepRange newest_half = judged.conclusion(1).steps;
       std::vector<double> losses;
-      const std::vector<std::int64_t> steps = of.a().steps_in(of.a().steps());
+      const std::vector<std::int64_t> steps = comparison.a().steps_in(comparison.a().steps());
       for (const std::int64_t step : steps)
         if (step >= newest_half.first && step <= newest_half.last)
-          losses.push_back(static_cast<double>(of.runs[0].frame_at(step).ce_loss));
+          losses.push_back(static_cast<double>(comparison.runs[0].frame_at(step).ce_loss));
       const double band = 0.0025 * mean(losses);
       for (const std::size_t run : {1u, 2u}) {
-        const std::vector<double> gap = smoothedGap(of, run);
+        const std::vector<double> gap = smoothedGap(comparison, run);
         const auto last_inside =
             std::find_if(gap.rbegin(), gap.rend(), [&](double value) { return std::abs(value) <= band; });
         const auto first_outside = static_cast<std::size_t>(gap.rend() - last_inside);
-        const auto leaves =
-            match(qPrintable(of.letter(run) + " leaves the band at step ([\\d,]+) and stays out"), answers.front());
+        const auto leaves = match(
+            qPrintable(comparison.letter(run) + " leaves the band at step ([\\d,]+) and stays out"), answers.front());
         if (first_outside == gap.size()) {
           ++inside;
           QVERIFY2(!leaves.hasMatch(), qPrintable(answers.front()));
           const auto ends = match("([ABC, and]*?) ends? inside", answers.front());
-          QVERIFY2(ends.captured(1).contains(of.letter(run)), qPrintable(answers.front()));
+          QVERIFY2(ends.captured(1).contains(comparison.letter(run)), qPrintable(answers.front()));
         } else {
           ++outside;
           QVERIFY2(says(leaves.captured(1), static_cast<double>(steps[first_outside])), qPrintable(answers.front()));
@@ -224,41 +224,43 @@ class CompareAnswersTest : public QObject {
 
   void lossGapOnTexts() {
     for (int seed = 1; seed <= kSeeds; ++seed) {
-      Checkpoints of(seed);
-      JudgedRuns judged(&of.selection, &of.compared);
-      Answering<LossGapPanel> panel(&of.selection, &judged);
+      Checkpoints comparison(seed);
+      JudgedRuns judged(&comparison.selection, &comparison.compared);
+      Answering<LossGapPanel> panel(&comparison.selection, &judged);
       const QString sentence = panel.answers().value(0);
       const auto parts = match("^B: (\\S+) \u00b1 (\\S+) nats/token, mean over the batches of text$", sentence);
-      QVERIFY2(says(parts.captured(1), mean(of.gaps)), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(2), intervalOf(of.gaps)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(1), mean(comparison.gaps)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), intervalOf(comparison.gaps)), qPrintable(sentence));
     }
   }
 
   void loadDifference() {
-    forAll([](Comparison& of) {
-      Answering<LoadDifferencePanel> panel(&of.selection);
+    forAll([](Comparison& comparison) {
+      Answering<LoadDifferencePanel> panel(&comparison.selection);
       const QStringList answers = panel.answers();
       const auto parts = match(
           "^B: an expert's load differs from A's by (\\S+) of a fair share on average"
           "(?:; noise twin N: (\\S+))?$",
           answers.value(0));
-      QVERIFY2(says(parts.captured(1), loadsApart(of.frame(0), of.frame(1))), qPrintable(answers.value(0)));
-      QCOMPARE(!parts.captured(2).isEmpty(), of.has_twin);
-      if (of.has_twin)
-        QVERIFY2(says(parts.captured(2), loadsApart(of.frame(0), of.frame(3))), qPrintable(answers.value(0)));
+      QVERIFY2(says(parts.captured(1), loadsApart(comparison.frame(0), comparison.frame(1))),
+               qPrintable(answers.value(0)));
+      QCOMPARE(!parts.captured(2).isEmpty(), comparison.has_twin);
+      if (comparison.has_twin)
+        QVERIFY2(says(parts.captured(2), loadsApart(comparison.frame(0), comparison.frame(3))),
+                 qPrintable(answers.value(0)));
       QVERIFY2(compareForms(answers).isEmpty(), qPrintable(compareForms(answers)));
     });
   }
 
   void weightDifference() {
     for (int seed = 1; seed <= kSeeds; ++seed) {
-      const Checkpoints of(seed);
+      const Checkpoints comparison(seed);
       Selection selection;
-      selection.setHistories(of.selection.histories());
+      selection.setHistories(comparison.selection.histories());
       Answering<LoadDifferencePanel> panel(&selection);
       choose(&panel, "Loads", "weights");
       const QString sentence = panel.answers().value(0);
-      const auto differing = std::ranges::count_if(of.sqnr, [](float db) { return std::isfinite(db); });
+      const auto differing = std::ranges::count_if(comparison.sqnr, [](float db) { return std::isfinite(db); });
       if (differing == 0) {
         QCOMPARE(sentence, QStringLiteral("B: all 8 experts have the weights of A"));
         continue;
@@ -267,9 +269,9 @@ class CompareAnswersTest : public QObject {
           "^B: (\\d+) of 8 experts (?:has|have) other weights than in A, the largest difference in "
           "layer 1, expert (\\d+): (\\S+) % of the norm$",
           sentence);
-      const auto worst = std::ranges::min_element(of.sqnr);
+      const auto worst = std::ranges::min_element(comparison.sqnr);
       QVERIFY2(says(parts.captured(1), static_cast<double>(differing)), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(2), static_cast<double>(worst - of.sqnr.begin())), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), static_cast<double>(worst - comparison.sqnr.begin())), qPrintable(sentence));
       QVERIFY2(says(parts.captured(3), 100 * std::pow(10, -static_cast<double>(*worst) / 20)), qPrintable(sentence));
     }
   }
@@ -277,16 +279,16 @@ class CompareAnswersTest : public QObject {
   // The sentence is about the run with the largest error except the noise twin, and "equal" holds for all such runs.
   void gradientError() {
     for (const bool pinned : {false, true})
-      forAll([pinned](Comparison& of) {
-        Answering<GradientErrorPanel> panel(&of.selection);
+      forAll([pinned](Comparison& comparison) {
+        Answering<GradientErrorPanel> panel(&comparison.selection);
         button(&panel, "experts pinned")->setChecked(pinned);
         const QString sentence = panel.answers().value(0);
         const auto error = [&](std::size_t run, bool with_pinned) {
-          const GradientFrame& all = of.frame(run).gradients.back();
+          const GradientFrame& all = comparison.frame(run).gradients.back();
           return 100 * std::pow(10, -static_cast<double>(with_pinned ? all.pinned_snr_db : all.snr_db) / 20);
         };
-        const double most = std::max({error(0, pinned), error(1, pinned), error(2, pinned)});
-        if (most == 0) {
+        const double largest = std::max({error(0, pinned), error(1, pinned), error(2, pinned)});
+        if (largest == 0) {
           QCOMPARE(sentence, pinned ? QString("With the experts pinned, the gradients equal those of FP32 to the bit")
                                     : QString("The gradients equal those of FP32 to the bit"));
           return;
@@ -295,80 +297,84 @@ class CompareAnswersTest : public QObject {
             "^[ABC]: (\\S+) % of its norm is rounding error(?: with the experts pinned; (\\S+) % "
             "with those that FP32 chooses)?$",
             sentence);
-        const std::size_t run = of.named(sentence);
-        QVERIFY2(run < 3 && error(run, pinned) == most, qPrintable(sentence));
-        if (most >= 0.001) QVERIFY2(says(parts.captured(1), most), qPrintable(sentence));
+        const std::size_t run = comparison.named(sentence);
+        QVERIFY2(run < 3 && error(run, pinned) == largest, qPrintable(sentence));
+        if (largest >= 0.001) QVERIFY2(says(parts.captured(1), largest), qPrintable(sentence));
         if (pinned) QVERIFY2(says(parts.captured(2), error(run, false)), qPrintable(sentence));
       });
   }
 
   void predictions() {
-    forAll([](Comparison& of) {
-      Answering<GradientErrorPanel> panel(&of.selection);
+    forAll([](Comparison& comparison) {
+      Answering<GradientErrorPanel> panel(&comparison.selection);
       choose(&panel, "Figure", "KL");
       const QString sentence = panel.answers().value(0);
-      double most = 0;
-      for (std::size_t run = 0; run < of.runs.size(); ++run)
-        most = std::max(most, static_cast<double>(of.frame(run).fp32_kl));
-      if (most == 0) {
+      double largest = 0;
+      for (std::size_t run = 0; run < comparison.runs.size(); ++run)
+        largest = std::max(largest, static_cast<double>(comparison.frame(run).fp32_kl));
+      if (largest == 0) {
         QCOMPARE(sentence, QString("The predictions equal those of FP32"));
         return;
       }
-      const std::size_t run = of.named(sentence);
+      const std::size_t run = comparison.named(sentence);
       const auto parts = match(
           "^[ABCN]: KL from FP32 (\\S+) nats, ratio beyond 2 for (\\S+) % of the tokens, other "
           "experts in at least one layer for (\\S+) %$",
           sentence);
-      QVERIFY2(run < of.runs.size() && says(parts.captured(1), most), qPrintable(sentence));
-      QCOMPARE(static_cast<double>(of.frame(run).fp32_kl), most);
-      QVERIFY2(says(parts.captured(2), 100 * static_cast<double>(of.frame(run).fp32_ratio_beyond_2)),
+      QVERIFY2(run < comparison.runs.size() && says(parts.captured(1), largest), qPrintable(sentence));
+      QCOMPARE(static_cast<double>(comparison.frame(run).fp32_kl), largest);
+      QVERIFY2(says(parts.captured(2), 100 * static_cast<double>(comparison.frame(run).fp32_ratio_beyond_2)),
                qPrintable(sentence));
-      QVERIFY2(says(parts.captured(3), 100 * static_cast<double>(of.frame(run).fp32_any_layer_flipped)),
+      QVERIFY2(says(parts.captured(3), 100 * static_cast<double>(comparison.frame(run).fp32_any_layer_flipped)),
                qPrintable(sentence));
     });
   }
 
   void predictionsOfCheckpoints() {
     for (int seed = 1; seed <= kSeeds; ++seed) {
-      Checkpoints of(seed);
-      Answering<GradientErrorPanel> panel(&of.selection);
+      Checkpoints comparison(seed);
+      Answering<GradientErrorPanel> panel(&comparison.selection);
       choose(&panel, "Figure", "KL");
       const QString sentence = panel.answers().value(0);
       const auto parts = match(
           "^B: KL from A (\\S+) \u00b1 (\\S+) nats/token, probability ratio beyond 2 for (\\S+) % of "
           "the tokens, other experts in at least one layer for (\\S+) %$",
           sentence);
-      QVERIFY2(says(parts.captured(1), mean(of.kl)), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(2), intervalOf(of.kl)), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(3), 100 * mean(of.ratio)), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(4), 100 * mean(of.flipped)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(1), mean(comparison.kl)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), intervalOf(comparison.kl)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(3), 100 * mean(comparison.ratio)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(4), 100 * mean(comparison.flipped)), qPrintable(sentence));
     }
   }
 
   void flipsAgainstA() {
-    forAll([](Comparison& of) {
-      Answering<RoutingFlipsPanel> panel(&of.selection);
+    forAll([](Comparison& comparison) {
+      Answering<RoutingFlipsPanel> panel(&comparison.selection);
       button(&panel, "by rounding")->setChecked(false);
       const QStringList answers = panel.answers();
-      const std::size_t run = of.named(answers.value(0));
-      const auto share = [&](std::size_t i) { return 100 * meanFlips(of.frame(i).flips, &FlipFrame::flip_rate); };
-      const double most = std::max(share(1), share(2));
-      QVERIFY2((run == 1 || run == 2) && share(run) == most, qPrintable(answers.value(0)));
+      const std::size_t run = comparison.named(answers.value(0));
+      const auto share = [&](std::size_t i) {
+        return 100 * meanFlips(comparison.frame(i).flips, &FlipFrame::flip_rate);
+      };
+      const double largest = std::max(share(1), share(2));
+      QVERIFY2((run == 1 || run == 2) && share(run) == largest, qPrintable(answers.value(0)));
       QVERIFY2(compareForms(answers).isEmpty(), qPrintable(compareForms(answers)));
-      if (most == 0) {
+      if (largest == 0) {
         QVERIFY2(answers.front().contains("every token goes to the same experts as in A"), qPrintable(answers.front()));
         return;
       }
-      QVERIFY2(says(match(": (\\S+) % of the tokens have other experts than in A", answers.front()).captured(1), most),
-               qPrintable(answers.front()));
+      QVERIFY2(
+          says(match(": (\\S+) % of the tokens have other experts than in A", answers.front()).captured(1), largest),
+          qPrintable(answers.front()));
       const QString twin = match("; noise twin N: (\\S+) %", answers.front()).captured(1);
       if (!twin.isEmpty()) QVERIFY2(says(twin, share(3)), qPrintable(answers.front()));
       // Each run in which a layer differs is listed with the experts in common and the first such layer.
       const QString listed = answers.front().section(". Experts in common with A: ", 1);
-      for (std::size_t i = 1; i < of.runs.size(); ++i) {
-        const auto& layers = of.frame(i).flips;
+      for (std::size_t i = 1; i < comparison.runs.size(); ++i) {
+        const auto& layers = comparison.frame(i).flips;
         const auto first = std::ranges::find_if(layers, [](const FlipFrame& flips) { return flips.flip_rate > 0; });
-        const auto parts = match(qPrintable(of.letter(i) + " (\\S+) % \\(others from layer (\\d+) on\\)"), listed);
+        const auto parts =
+            match(qPrintable(comparison.letter(i) + " (\\S+) % \\(others from layer (\\d+) on\\)"), listed);
         QCOMPARE(parts.hasMatch(), first != layers.end());
         if (first == layers.end()) continue;
         QVERIFY2(says(parts.captured(1), 100 * meanFlips(layers, &FlipFrame::overlap)), qPrintable(listed));
@@ -378,30 +384,30 @@ class CompareAnswersTest : public QObject {
   }
 
   void flipsByRounding() {
-    forAll([](Comparison& of) {
-      Answering<RoutingFlipsPanel> panel(&of.selection);
+    forAll([](Comparison& comparison) {
+      Answering<RoutingFlipsPanel> panel(&comparison.selection);
       button(&panel, "by rounding")->setChecked(true);
       const QStringList answers = panel.answers();
       const auto share = [&](std::size_t i) {
-        return 100 * meanFlips(of.frame(i).rounding_flips, &FlipFrame::flip_rate);
+        return 100 * meanFlips(comparison.frame(i).rounding_flips, &FlipFrame::flip_rate);
       };
-      const double most = std::max({share(0), share(1), share(2)});
-      const std::size_t run = of.named(answers.value(0));
-      QVERIFY2(run < 3 && share(run) == most, qPrintable(answers.value(0)));
-      if (most == 0)
+      const double largest = std::max({share(0), share(1), share(2)});
+      const std::size_t run = comparison.named(answers.value(0));
+      QVERIFY2(run < 3 && share(run) == largest, qPrintable(answers.value(0)));
+      if (largest == 0)
         QVERIFY2(answers.front().contains("rounding sends no token to other experts"), qPrintable(answers.front()));
       else
-        QVERIFY2(says(match(": (\\S+) % of the tokens change experts$", answers.front()).captured(1), most),
+        QVERIFY2(says(match(": (\\S+) % of the tokens change experts$", answers.front()).captured(1), largest),
                  qPrintable(answers.front()));
     });
   }
 
   void roundingInTheRouter() {
-    forAll([](Comparison& of) {
-      Answering<RoutingFlipsPanel> panel(&of.selection);
+    forAll([](Comparison& comparison) {
+      Answering<RoutingFlipsPanel> panel(&comparison.selection);
       button(&panel, "in the router")->setChecked(true);
       const QString sentence = panel.answers().value(0);
-      const auto& rows = of.frame(0).router_roundings;
+      const auto& rows = comparison.frame(0).router_roundings;
       const auto row = [&](int layer, RouterRounding rounding) {
         return *std::ranges::find_if(
             rows, [&](const RouterRoundingFrame& each) { return each.layer == layer && each.rounding == rounding; });
@@ -414,8 +420,8 @@ class CompareAnswersTest : public QObject {
       };
       const std::vector<RouterRounding> sources{RouterRounding::operands, RouterRounding::gate_output,
                                                 RouterRounding::bias};
-      const double most = std::ranges::max(sources | std::views::transform(meanOf));
-      if (most == 0) {
+      const double largest = std::ranges::max(sources | std::views::transform(meanOf));
+      if (largest == 0) {
         QCOMPARE(sentence, QStringLiteral("No rounding in the router of A changes a choice"));
         return;
       }
@@ -427,12 +433,12 @@ class CompareAnswersTest : public QObject {
       const QStringList names{"operands of the gate", "stored logits", "stored biases"};
       QVERIFY2(parts.hasMatch(), qPrintable(sentence));
       const RouterRounding source = sources[static_cast<std::size_t>(names.indexOf(parts.captured(1)))];
-      QCOMPARE(meanOf(source), most);
+      QCOMPARE(meanOf(source), largest);
       const int layer = static_cast<int>(number(parts.captured(3)));
       const RouterRoundingFrame worst = row(layer, source), none = row(layer, RouterRounding::none);
       for (const RouterRoundingFrame& each : rows)
         if (each.rounding == source) QVERIFY2(each.changed <= worst.changed, qPrintable(sentence));
-      QVERIFY2(says(parts.captured(2), 100 * most), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(2), 100 * largest), qPrintable(sentence));
       QVERIFY2(says(parts.captured(4), 100 * static_cast<double>(worst.changed)), qPrintable(sentence));
       QVERIFY2(says(parts.captured(5), static_cast<double>(none.max_vio)), qPrintable(sentence));
       QVERIFY2(says(parts.captured(6), static_cast<double>(worst.max_vio)), qPrintable(sentence));
