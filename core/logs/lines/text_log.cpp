@@ -244,9 +244,12 @@ std::string_view first_of_list(std::string_view list) {
 void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
     name = trimmed(name, " \t:=,-");
-    if (!name.empty() && (is_letter(name[0]) || std::string_view("'\"(").find(name[0]) != std::string_view::npos) &&
-        name.size() <= kLongestFigure)
-      pairs.push_back({std::string(name), std::string(number), {}});
+    // The name follows a value that is no number in "caller=train loss=2.5", and the rest of one in "10 / 400
+    // loss=2.5".
+    if (name.find('=') != std::string_view::npos) name.remove_prefix(name.rfind(' ') + 1);
+    const auto begins = [](char c) { return is_letter(c) || c == '\'' || c == '"' || c == '('; };
+    name.remove_prefix(std::ranges::find_if(name, begins) - name.begin());
+    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), std::string(number), {}});
   };
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
@@ -492,7 +495,8 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   };
   // Before the step stand dates and other text, too, of which only known names are values.
   for (const Pair& pair : pairs_of(piece.substr(0, place->begin))) add(pair, true);
-  for (Pair& pair : pairs_of(trimmed(piece.substr(place->end), " \t:=,|-]"))) {
+  const std::string_view behind = piece.substr(place->end);
+  for (Pair& pair : pairs_of(trimmed(behind.substr(behind.starts_with(']') ? 1 : 0), " \t:=,|-"))) {
     if (pair.name.ends_with(" value")) pair.name.resize(pair.name.size() - 6);
     add(pair, false);
   }
@@ -562,8 +566,7 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
 
 // Reads a line "    train/CE loss=2.5", which follows a line with the step.
 bool TextLogReader::read_value_of_step(std::string_view piece, const Takers& take) {
-  std::vector<Pair> pairs;
-  add_pairs(trimmed(without_colours(piece), kBlank), pairs);
+  const std::vector<Pair> pairs = pairs_of(trimmed(without_types(without_colours(piece)), kBlank));
   if (pairs.size() != 1) return false;
   LogRecord record;
   set_printed(open_step_, true, record.add("step"), record);
