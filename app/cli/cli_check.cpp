@@ -219,10 +219,10 @@ class FindingNews {
         if (finding.severity != Severity::severe && !fail_on_.names(finding)) continue;
         const std::string id = std::to_string(run.history->info().run) + " " + finding_id(finding);
         auto& [ongoing, ended] = counts[id];
-        const auto [known_ongoing, known_ended] = told_[id];
+        const auto [known_ongoing, known_ended] = counts_reported_[id];
         if (finding.ongoing ? ++ongoing > known_ongoing : ++ended > known_ended) tell(run, finding);
       }
-    told_ = std::move(counts);
+    counts_reported_ = std::move(counts);
   }
 
  private:
@@ -235,7 +235,7 @@ class FindingNews {
 
   const FailOn& fail_on_;
   std::unique_ptr<FindingCommand> command_;
-  std::map<std::string, std::pair<int, int>> told_;
+  std::map<std::string, std::pair<int, int>> counts_reported_;
 };
 
 std::int64_t newest_step(const std::vector<CheckedRun>& runs) {

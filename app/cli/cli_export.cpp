@@ -30,6 +30,7 @@
 #include "core/logs/lines/export_jsonl.h"
 #include "core/logs/log_settings.h"
 #include "core/logs/open_runs.h"
+#include "core/logs/routing/export_routed_experts.h"
 #include "core/logs/routing/export_trace.h"
 #include "core/numerics/operating_system.h"
 #include "core/training/checkpoint_folder.h"
@@ -148,6 +149,26 @@ void export_all_events(const ExportOptions& options) {
   }
 }
 
+RoutedText routed_text_of(const ExportOptions& options) {
+  const OpenedRuns opened = read_runs(options.in, options.run);
+  const auto is_named = [&](const auto& history) { return options.run.empty() || history->info().name == options.run; };
+  const auto run = std::ranges::find_if(opened.histories, is_named);
+  if (run == opened.histories.end())
+    throw std::runtime_error(fmt::format("--run {}: not in {}", options.run, options.in));
+  try {
+    return routed_text(**run, options.step.value_or((*run)->steps().last));
+  } catch (const std::runtime_error& problem) {
+    throw std::runtime_error(options.in + ": " + problem.what());
+  }
+}
+
+void export_routed_experts(const ExportOptions& options) {
+  const RoutedText routed = routed_text_of(options);
+  write_whole_file(options.out, routed.npy);
+  print_out("{}: {} of step {}, {} tokens, {} layers, {} experts of a token\n", printable(options.out),
+            text_kind_name(routed.kind), routed.step, routed.tokens, routed.layers, routed.top_k);
+}
+
 OutputFile output_of(const ExportOptions& options) {
   OutputFile output{.option = "--out", .path = options.out, .folder = options.to == "tensorboard"};
   if (options.to == "checkpoint") output.files = exported_files();
@@ -184,8 +205,9 @@ void check(const ExportOptions& options) {
   if (!options.with.empty() && !fs::exists(options.with)) throw std::runtime_error(options.with + ": no such file");
   if (options.to == "csv" && options.panel.empty())
     throw std::runtime_error("--to csv needs --panel NAME; --panel list prints the titles");
-  if (options.step && !of_panels && options.to != "safetensors" && options.to != "checkpoint")
-    throw std::runtime_error("--step needs --to png, svg, csv, safetensors or checkpoint");
+  const bool has_steps = options.to == "safetensors" || options.to == "checkpoint" || options.to == "routed-experts";
+  if (options.step && !of_panels && !has_steps)
+    throw std::runtime_error("--step needs --to png, svg, csv, routed-experts, safetensors or checkpoint");
 }
 
 void export_run(const ExportOptions& options) {
@@ -198,6 +220,8 @@ void export_run(const ExportOptions& options) {
     export_trace(options.in, options.out);
   else if (options.to == "tensorboard")
     export_all_events(options);
+  else if (options.to == "routed-experts")
+    export_routed_experts(options);
   else if (is_comparison(options))
     export_compared(options);
   else if (options.to == "safetensors" || options.to == "checkpoint")
@@ -223,6 +247,8 @@ void add_export_command(CLI::App& app) {
               "jsonl: everything, a line for each step\n"
               "tensorboard: the scalars as event files, OUT is a folder\n"
               "trace: the time of each part of a step (Chrome trace, Perfetto)\n"
+              "routed-experts: the experts of every token of the probe, .npy [tokens, layers, top_k], as vLLM returns "
+              "them\n"
               "safetensors: the weights of a kept checkpoint\n"
               "checkpoint: the same as a folder that Hugging Face's transformers opens\n"
               "html: a report of the runs and how they compare, in one file\n"
@@ -230,8 +256,8 @@ void add_export_command(CLI::App& app) {
               "recipe: number formats of the compared runs as configs of torchao and TransformerEngine, with the "
               "verdict on each")
       .required()
-      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "checkpoint", "html", "replay",
-               "recipe"});
+      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "routed-experts", "safetensors", "checkpoint",
+               "html", "replay", "recipe"});
   command.option("-o,--out", options->out, "File (tensorboard, checkpoint: folder) to write").required();
   command.option("--overwrite", options->overwrite, "Replace an existing file");
   command.option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
@@ -242,7 +268,7 @@ void add_export_command(CLI::App& app) {
   command.option("--with", options->with, "Second recording or log for --to replay or recipe");
   command.option("--run", options->run,
                  "safetensors, checkpoint: run whose weights are written (default: the first); "
-                 "tensorboard: the run of a file that holds several");
+                 "tensorboard, routed-experts: the run of a file that holds several");
   command.footer(
       "Examples:\n"
       "  moescope-cli export run.moescope --to svg --panel \"Expert load\" -o load.svg\n"

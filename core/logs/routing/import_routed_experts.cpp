@@ -17,6 +17,7 @@
 #include "core/files/text/words.h"
 #include "core/logs/routing/routed_shape.h"
 #include "core/logs/routing/routed_tokens.h"
+#include "core/logs/routing/trace_shift.h"
 
 namespace moescope {
 
@@ -66,6 +67,7 @@ class Responses {
   void take(const std::vector<std::size_t>& shape, std::vector<int> ids);
   bool empty() const { return sequences_.empty(); }
   std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, std::shared_ptr<const RoutedRows>& rows);
+  std::string padding_text() const;  // after build(); empty: no sequence begins with tokens without experts
 
  private:
   void take_json(JsonValue value, int depth);
@@ -80,6 +82,7 @@ class Responses {
 
   std::vector<RoutedSequence> sequences_;
   std::size_t ids_ = 0;
+  std::size_t padded_sequences_ = 0, longest_padding_ = 0;
   std::optional<std::int64_t> tokens_;  // tokens of prompt and completion of the current response
 };
 
@@ -248,6 +251,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   if (options.routed.experts > 0) tokens.expect_experts(options.routed.experts);
   for (std::size_t s = 0; s < sequences_.size(); ++s) {
     const std::span<const int> ids = sequences_[s].ids;
+    std::optional<std::size_t> first_token;  // that has experts
     for (std::size_t first = 0; first < ids.size(); first += shape.top_k) {
       std::vector<int>& row = reader.read(ids.subspan(first, shape.top_k));
       const int layer = first % shape.ids() / shape.top_k;
@@ -258,8 +262,12 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
                                  " has expert " + std::to_string(*expert) +
                                  " twice: these are not experts of tokens, or their shape is different (--layers, "
                                  "--top-k)");
-      if (!row.empty()) tokens.add(s, {false, layer}, row);
+      if (row.empty()) continue;
+      if (!first_token) first_token = first / shape.ids();
+      tokens.add(s, {false, layer}, row);
     }
+    padded_sequences_ += first_token.value_or(0) > 0;
+    longest_padding_ = std::max(longest_padding_, first_token.value_or(0));
   }
   if (tokens.empty())
     throw std::runtime_error(info.source +
@@ -272,6 +280,15 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
     append_marker(*history, options, {run, 0, "event", dense_text(dense)});
   reader.empty_slots().mark(*history, options);
   return history;
+}
+
+std::string Responses::padding_text() const {
+  if (padded_sequences_ == 0) return {};
+  return std::to_string(padded_sequences_) + " of " + std::to_string(sequences_.size()) +
+         " sequences begin with tokens without experts, at most " + std::to_string(longest_padding_) +
+         ": padded on the left, or not computed because the prompt was cached. A program that counts rows from the "
+         "first "
+         "token must leave these out";
 }
 
 // Reads a text with one response per line, or a text that is one response or a list of responses.
@@ -355,6 +372,8 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
   info.name = std::filesystem::path(path).stem().string();
   info.source = path;
   imported.runs.push_back(responses.build(std::move(info), options, imported.routes));
+  remark_shift(options, imported);
+  if (const std::string padding = responses.padding_text(); !padding.empty()) imported.remarks.push_back(padding);
   if (options.progress) options.progress(1);
   return imported;
 }

@@ -11,6 +11,7 @@
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/routing/routed_tokens.h"
+#include "core/logs/routing/trace_shift.h"
 
 namespace moescope {
 
@@ -157,6 +158,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
     if (options.on_marker) options.on_marker(marker);
   }
   imported.routes = trace.tokens().rows();
+  remark_shift(options, imported);
   if (options.progress) options.progress(1);
   return imported;
 }

@@ -13,6 +13,7 @@
 #include "core/files/text/base64.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
+#include "core/logs/routing/export_routed_experts.h"
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
 #include "core/logs/routing/routed_tokens.h"
@@ -280,6 +281,75 @@ TEST_F(RoutedExperts, TwoOfTheSameTokensGiveFlipsAndOverlap) {
   EXPECT_FLOAT_EQ(frame->flips[1].overlap, 0.875f);
   EXPECT_FLOAT_EQ(frame->flips[0].flip_rate, 0);
   EXPECT_FLOAT_EQ(frame->flips[2].overlap, 1);
+}
+
+TEST_F(RoutedExperts, OfARecordedTextAreReadBack) {
+  constexpr int kTokens = 40;
+  const std::vector<int> ids = routes(kTokens, 3);  // layer 0 is dense
+  RunInfo info;
+  info.n_layers = kLayers;
+  History run(info);
+  TelemetryFrame frame;
+  frame.step = 7;
+  TokenFrame& text = frame.texts.emplace_back();
+  text.text = std::string(kTokens, 'a');
+  text.loss_T.assign(kTokens, 1);
+  for (int layer = 1; layer < kLayers; ++layer) {
+    TokenLayer& routed = text.layers.emplace_back();
+    routed.layer = layer;
+    routed.top_k = kTopK;
+    for (int token = 0; token < kTokens; ++token)
+      for (int slot = 0; slot < kTopK; ++slot)
+        routed.experts_TK.push_back(static_cast<std::uint16_t>(ids[(token * kLayers + layer) * kTopK + slot]));
+    routed.scores_TK.assign(kTokens * kTopK, 0.5f);
+    routed.margin_T.assign(kTokens, 0.1f);
+  }
+  run.append(std::make_shared<const TelemetryFrame>(frame));
+  const RoutedText exported = routed_text(run, 9);
+  EXPECT_EQ(exported.step, 7);
+  EXPECT_EQ(exported.npy, npy("<i4", "(40, 4, 2)", bytes_of<std::int32_t>(ids))) << "as NumPy writes it";
+  EXPECT_THROW(routed_text(History(info), 9), std::runtime_error);
+  EXPECT_THROW(routed_text(run, 6), std::runtime_error) << "before the text";
+}
+
+TEST_F(RoutedExperts, ShiftsAgainstTheFirstTraceAreSaid) {
+  constexpr int kTokens = 200;
+  const std::vector<int> ids = routes(kTokens, 5);
+  const auto row_size = static_cast<std::ptrdiff_t>(kLayers * kTopK);
+  const auto file_of = [&](const std::string& name, std::vector<int> shifted) {
+    shifted.resize(ids.size());
+    return write(name, npy("<i4", "(200, 4, 2)", bytes_of<std::int32_t>(shifted)));
+  };
+  const std::string first = file_of("routed_experts_a.npy", ids);
+  const auto remarks_of = [&](const std::vector<int>& other) {
+    std::string text;
+    for (const std::string& remark : open_runs({first, file_of("routed_experts_b.npy", other)}, {}, 5).remarks)
+      text += remark + "\n";
+    return text;
+  };
+  EXPECT_EQ(remarks_of(ids), "");
+  EXPECT_EQ(remarks_of(routes(kTokens, 6)), "") << "another text fits nowhere";
+  std::vector<int> later(ids.end() - row_size, ids.end());
+  later.insert(later.end(), ids.begin(), ids.end() - row_size);
+  EXPECT_NE(remarks_of(later).find("its rows are 1 token later. 100 %"), std::string::npos) << remarks_of(later);
+  const std::vector<int> earlier(ids.begin() + 3 * row_size, ids.end());
+  EXPECT_NE(remarks_of(earlier).find("its rows are 3 tokens earlier. 100 %"), std::string::npos) << remarks_of(earlier);
+  std::vector<int> a_third_differs = later;
+  const std::vector<int> noise = routes(kTokens, 7);
+  for (std::size_t i = 0; i < noise.size(); ++i)
+    if (i / static_cast<std::size_t>(row_size) % 3 == 0) a_third_differs[i] = noise[i];
+  EXPECT_NE(remarks_of(a_third_differs).find("1 token later"), std::string::npos);
+}
+
+TEST_F(RoutedExperts, PaddingOnTheLeftIsSaid) {
+  std::vector<int> ids(12 * kLayers * kTopK, 0);
+  const std::vector<int> text = routes(50, 5);
+  ids.insert(ids.end(), text.begin(), text.end());
+  const auto opened =
+      open_runs({write("routed_experts.npy", npy("<i4", "(62, 4, 2)", bytes_of<std::int32_t>(ids)))}, {}, 1);
+  ASSERT_FALSE(opened.remarks.empty());
+  EXPECT_NE(opened.remarks[0].find("1 of 1 sequences begin with tokens without experts, at most 12"), std::string::npos)
+      << opened.remarks[0];
 }
 
 TEST_F(RoutedExperts, WhatCannotBeReadIsSaid) {

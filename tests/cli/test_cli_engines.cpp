@@ -1,4 +1,5 @@
-// Runs moescope-cli volumes --write-placement on logs whose loads are known.
+// Runs the commands that write files for engines that serve a model: volumes --write-placement on logs whose loads are
+// known, export --to routed-experts.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -11,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-class CliPlacement : public Cli {
+class CliEngines : public Cli {
  protected:
   // 100 steps of two layers; `first` and `later`: loads of layer 0 in the first and the second half.
   void write_log(const std::string& first, const std::string& later) {
@@ -29,7 +30,7 @@ class CliPlacement : public Cli {
   }
 };
 
-TEST_F(CliPlacement, PlansAreTriedOnTheStepsAfterThem) {
+TEST_F(CliEngines, PlansAreTriedOnTheStepsAfterThem) {
   write_log("[20,10,1,1]", "[1,1,10,20]");
   const Result result = plan({"--json"});
   ASSERT_EQ(result.status, 0) << result.err;
@@ -41,7 +42,7 @@ TEST_F(CliPlacement, PlansAreTriedOnTheStepsAfterThem) {
   EXPECT_EQ(Json::parse(result.out)["later_steps"], "50 to 99");
 }
 
-TEST_F(CliPlacement, FormsAreThoseOfTheEngines) {
+TEST_F(CliEngines, FormsAreThoseOfTheEngines) {
   write_log("[20,10,1,1]", "[20,10,1,1]");
   ASSERT_EQ(plan({"--slots", "3"}).status, 0);
   const Json sglang = Json::parse(read("plan.json"));
@@ -56,7 +57,7 @@ TEST_F(CliPlacement, FormsAreThoseOfTheEngines) {
   }
 }
 
-TEST_F(CliPlacement, RefusesWhatItCannotPlan) {
+TEST_F(CliEngines, RefusesWhatItCannotPlan) {
   write_log("[20,10,1,1]", "[20,10,1,1]");
   const auto refusal = [&](std::vector<std::string> options) {
     const Result result = plan(std::move(options));
@@ -71,6 +72,22 @@ TEST_F(CliPlacement, RefusesWhatItCannotPlan) {
   write("run.jsonl", "{\"step\":0,\"loss\":2}\n{\"step\":1,\"loss\":2}\n");
   EXPECT_NE(refusal({}), "");
   EXPECT_EQ(run({"volumes", "--form", "vllm"}).status, 2);
+}
+
+TEST_F(CliEngines, ExpertsOfARecordedTextAreReadAsOfAnEngine) {
+  const std::string recording = path("r.moescope"), experts = path("routed_experts.npy");
+  ASSERT_EQ(run(train({"--steps", "2", "--set", "telemetry.texts_every=1", "--out", recording})).status, 0);
+  const Result written = run({"export", recording, "--to", "routed-experts", "-o", experts});
+  ASSERT_EQ(written.status, 0) << written.err;
+  EXPECT_NE(written.out.find("probe of step 1"), std::string::npos) << written.out;
+  const Result read_back = run({"figures", experts, "--figure", "max_vio"});
+  EXPECT_EQ(read_back.status, 0) << read_back.err;
+  EXPECT_EQ(run({"export", recording, "--to", "routed-experts", "-o", experts}).status, 2) << "it exists";
+  EXPECT_EQ(run({"export", recording, "--to", "routed-experts", "-o", experts, "--run", "x", "--overwrite"}).status, 2);
+  write("log.jsonl", "{\"step\":0,\"loss\":2}\n");
+  const Result refused = run({"export", path("log.jsonl"), "--to", "routed-experts", "-o", path("none.npy")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("has no routed text"), std::string::npos) << refused.err;
 }
 
 }  // namespace
