@@ -77,7 +77,8 @@ void CaptureActions::onOpened() {
 }
 
 // Opens the operand of the selected layer with the lowest SQNR when Microscaling first shows the operands of a run that
-// trains; a paused run would have to compute a step for it. For a recording offers to compute the selected operand.
+// trains, or of a log with sampled blocks; a paused run would have to compute a step for it. For a recording offers to
+// compute the selected operand.
 void CaptureActions::openFirst() {
   const History* history = selection_->history();
   const auto frame = selection_->quantFrame();
@@ -86,13 +87,15 @@ void CaptureActions::openFirst() {
       std::ranges::any_of(session_->histories(), [&](const auto& run) { return run.get() == history; });
   if (!is_shown || !is_open || !frame || !tensor_lab_->tensorName().isEmpty() || recompute_ || capture_) return;
   const LiveRuns* live = session_->live();
-  if (history->info().config_toml.empty() || (live && !live->status().running)) return;
+  if (live && !live->status().running) return;
   OperandPlace place = selection_->tensor();
   if (std::exchange(first_of_, history) == history) {
     if (live || place == place_) return;
   } else if (const QuantFrame* worst = worstBeside(*frame, place)) {
     place = *worst;
   }
+  const bool is_log = history->info().config_toml.empty();
+  if (is_log && !sampled_blocks(history->markers(), history->info(), place, frame->step)) return;
   place_ = place;
   element_.reset();
   wanted_step_ = frame->step;

@@ -1,6 +1,7 @@
 // Opens a block of an operand from its cell in the panel Quantization error, with mouse events and a model in training.
 #include <QApplication>
 #include <QComboBox>
+#include <QFile>
 #include <QPushButton>
 #include <QSettings>
 #include <QSignalSpy>
@@ -20,6 +21,7 @@
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
+#include "core/files/text/base64.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
@@ -197,6 +199,38 @@ class CaptureTest : public QObject {
     w.waitForCapture();
     QVERIFY(w.tensors()->captured() && w.tensors()->captured()->place == place);
     QVERIFY(!button->isVisible());
+  }
+
+  // A log of another program keeps blocks that its training sampled.
+  void blocksOfALogOpenInTheMicroscope() {
+    std::vector<float> values(128);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 40.5f;
+    const std::string text = base64url({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+    QTemporaryDir folder;
+    QFile log(folder.filePath("blocks.jsonl"));
+    QVERIFY(log.open(QIODevice::WriteOnly));
+    for (const char* step : {"0", "1"})
+      log.write(QByteArray("{\"step\": ") + step +
+                ", \"loss\": 2.5, \"tokens_per_expert\": [[5, 3], [4, 4]], \"quants\": [{\"layer\": 1, \"gemm_class\": "
+                "\"experts\", \"weight\": \"w1\", \"operand\": \"x\", \"direction\": \"forward\", \"format\": "
+                "\"mxfp8_e5m2_rceil\", \"sqnr_db\": 25.5}], \"markers\": [{\"kind\": \"operands\", \"key\": \"layer 1, "
+                "experts w1, x forward\", \"text\": \"{\\\"format\\\": \\\"mxfp8_e5m2_rceil\\\", \\\"what_if\\\": "
+                "{\\\"nvfp4\\\": 20.25}, \\\"cols\\\": 64, \\\"dtype\\\": \\\"f32\\\", \\\"values\\\": \\\"" +
+                QByteArray::fromStdString(text) + "\\\"}\"}]}\n");
+    log.close();
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({log.fileName()});
+    QVERIFY(opened.wait(kWaitMs));
+    w.window.workspaces()->bringUp(w.page());
+    QTRY_VERIFY_WITH_TIMEOUT(w.tensors()->captured(), kWaitMs);  // without a click, as for a run in training
+    QCOMPARE(w.tensors()->captured()->values, values);
+    QVERIFY2(w.bar().contains("SQNR of the whole operand: nvfp4 20.3 dB."), qPrintable(w.bar()));
+    QCOMPARE(w.tensors()->microscope()->block().format.element, ElementFormat::e5m2);
+    w.window.workspaces()->bringUp("overview");
+    QTRY_VERIFY_WITH_TIMEOUT(w.window.selection()->quantFrame(), kWaitMs);
+    w.click({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
+    QVERIFY(w.bar().contains("which the training sampled"));
   }
 
   // showElement() counts rows from the first row of the expert. For a whole row (column -1) it shows the block of the
