@@ -1,9 +1,10 @@
 #include "app/cli/launcher.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
+
+#include "core/files/text/words.h"
 
 namespace moescope {
 
@@ -21,12 +22,8 @@ constexpr std::array<Launcher, 3> kLaunchers = {{
 }};
 
 std::optional<int> number(const char* text) {
-  if (!text) return std::nullopt;
-  const std::string_view digits = text;
   int value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return text && read_number(text, value) ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "core/files/tensors/npy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 #include <stdexcept>
@@ -9,6 +8,7 @@
 #include "core/files/tensors/tensor_file.h"
 #include "core/files/tensors/zip_archive.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -140,8 +140,7 @@ class NpyDict {
       std::string_view digits = word();
       if (digits.ends_with('L')) digits.remove_suffix(1);  // long integers of Python 2
       std::size_t size = 0;
-      const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
-      if (error != std::errc{} || stop != digits.data() + digits.size())
+      if (!read_number(digits, size))
         refuse_npy("its header's shape has " + before + " where a whole number from 0 on is expected");
       if (header_.shape.size() == kMaxDimensions)
         refuse_npy("has more than " + std::to_string(kMaxDimensions) + " dimensions");

@@ -1,7 +1,6 @@
 #include "core/logs/dumps/rank_counts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <numeric>
@@ -42,9 +41,8 @@ std::optional<int> rank_of(const std::string& name) {
   const std::size_t at = name.rfind("rank");
   int rank = -1;
   if (at == std::string::npos || !name.ends_with(".jsonl")) return std::nullopt;
-  const char* const end = name.data() + name.size() - 6;
-  const auto [rest, error] = std::from_chars(name.data() + at + 4, end, rank);
-  return error == std::errc() && rest == end && rank >= 0 && rank <= kMostRank ? std::optional(rank) : std::nullopt;
+  const std::string_view digits = std::string_view(name).substr(at + 4, name.size() - at - 10);
+  return read_number(digits, rank) && rank >= 0 && rank <= kMostRank ? std::optional(rank) : std::nullopt;
 }
 
 bool is_rank_name(std::string_view name) {

@@ -1,11 +1,11 @@
 #include "core/logs/lines/frame_json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "core/config/run_settings.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/frame/describe.h"
 #include "core/logs/import.h"
 
@@ -55,8 +55,7 @@ Enum named(const std::string& name, Names<Enum> names, const char* key) {
 // Parses the name of a field that is the number of a byte. Throws Unreadable "KEY: "NAME" WHY".
 std::size_t byte_of(std::string_view name, const char* key, const char* reason) {
   unsigned byte = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), byte);
-  if (error != std::errc{} || end != name.data() + name.size() || name.size() > 3 || byte > 255)
+  if (!read_number(name, byte) || name.size() > 3 || byte > 255)
     throw Unreadable(std::string(key) + ": \"" + std::string(name) + "\" " + reason);
   return byte;
 }

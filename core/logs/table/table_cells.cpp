@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -68,9 +67,7 @@ std::int64_t whole_number(std::string_view cell, std::int64_t max, const char* w
   };
   const std::string range = ", expected a whole number from 0 to " + std::to_string(max);
   std::int64_t whole = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), whole);
-  const bool exact = error == std::errc() && end == cell.data() + cell.size();
-  if (!exact) {
+  if (!read_number(cell, whole)) {
     const std::optional<double> value = plain_number(cell);
     if (!value && is_grouped(cell)) refuse(": grouped digits are ambiguous; expected a plain number");
     if (!value || !std::isfinite(*value)) refuse(range);
