@@ -308,7 +308,11 @@ class BlockLog:
                 rows = torch.as_tensor(args[1], device=args[0].device)
                 ends = rows.cumsum(0)
             weight = factors[0] if len(factors) == 1 else torch.stack([_plain_tensor(factor) for factor in factors])
-            self._take(place, args[0], weight, out, ends, pieces)
+            if args[0].shape[-1] != weight.shape[-1]:
+                raise ValueError("an input of width %d, a weight for %d" % (args[0].shape[-1], weight.shape[-1]))
+            # A module that normalizes its input before the product (TransformerEngine's LayerNormLinear) hides its x.
+            x = None if hasattr(module, "layer_norm_weight") else args[0]
+            self._take(place, x, weight, out, ends, pieces)
 
         self._only_warns(place, work)
 
@@ -332,21 +336,21 @@ class BlockLog:
             mode.__exit__(None, None, None)
 
     def _take(self, place, x, weight, out, ends, pieces):
-        x = x.detach()
-        dtype = _operand_dtype(x)
+        alone = weight.dim() == 2
+        dtype = _operand_dtype(out if x is None else x)
         group = inside = None
-        if x.dim() == 2 and ends is not None:
-            rows = torch.arange(x.shape[0], device=x.device, dtype=ends.dtype)
+        if out.dim() == 2 and ends is not None:
+            rows = torch.arange(out.shape[0], device=out.device, dtype=ends.dtype)
             experts = torch.searchsorted(ends, rows, right=True)
             inside = (experts < ends.numel())[:, None]  # rows behind the last expert have no meaning
             group = experts, ends.numel() + 1
-            x = torch.where(inside, x, torch.zeros_like(x))
-        x = (x if x.dim() == 3 and weight.dim() == 3 else x.reshape(-1, x.shape[-1])).to(dtype)
-        alone = weight.dim() == 2
-        if "forward" in self._directions:
-            self._add(place, "x", "forward", pieces, x, group)
-        if "wgrad" in self._directions and alone and pieces == 1:
-            self._add(place, "x", "wgrad", pieces, x.t())
+        if x is not None:
+            x = x.detach() if inside is None else torch.where(inside, x.detach(), torch.zeros_like(x))
+            x = (x if x.dim() == 3 and not alone else x.reshape(-1, x.shape[-1])).to(dtype)
+            if "forward" in self._directions:
+                self._add(place, "x", "forward", pieces, x, group)
+            if "wgrad" in self._directions and alone and pieces == 1:
+                self._add(place, "x", "wgrad", pieces, x.t())
         self._add_weight(place, weight, dtype, pieces)
         if out.requires_grad and {"dgrad", "wgrad"} & set(self._directions):
             out.register_hook(lambda gradient: self._only_warns(place, lambda: self._take_gradient(

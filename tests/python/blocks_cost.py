@@ -9,6 +9,8 @@ tokens a step, BF16) without the log, with the log, and the steps that log opera
 """
 
 import argparse
+import functools
+import json
 import pathlib
 import statistics
 import sys
@@ -131,8 +133,45 @@ def measure(folder, every):
         usual, dear = statistics.median(ordinary), statistics.median(logged[1:])
         report.append("%s: step %.1f ms with the log; logged step %.1f ms, %.1f MB; at every %dth step %.2f %% of the time" % (
             name, 1e3 * usual, 1e3 * dear, 1e-6 * written, every, 100 * (dear - usual) / (every * usual)))
+    report.append(compare_compiled(folder))
     (folder / "blocks_cost.txt").write_text("\n".join(report) + "\n")
     print("\n".join(report))
+
+
+def logged_places(path):
+    """Returns the operands of each step that has some."""
+    places = {}
+    for line in map(json.loads, path.read_text().splitlines()):
+        for row in line.get("quants", ()):
+            places.setdefault(line["step"], set()).add(tuple(list(row.values())[:5]))
+    return places
+
+
+def compare_compiled(folder):
+    """A compiled, checkpointed and accumulated training logs the operands that an eager one logs."""
+    from torch.utils.checkpoint import checkpoint
+
+    found = {}
+    for kind in ("eager", "compiled", "checkpointed"):
+        torch.manual_seed(2)
+        with torch.device("cuda"):
+            model = Model(2, 256, 4, 256, 8, 2, 512).bfloat16()
+        if kind == "checkpointed":
+            for layer in model.layers:
+                layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
+        path = folder / "kinds.jsonl"
+        log = MoeLog(path, model, top_k=2)
+        log.log_blocks(r"wq|wo$|experts$", every=2, samples=0)
+        run = torch.compile(model) if kind == "compiled" else model
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+        for step in range(4):
+            log.step(step, loss=step_of(run, optimizer, torch.randint(0, 512, (8, 65), device="cuda")))
+        log.close()
+        found[kind] = logged_places(path)
+        path.unlink()
+    same = all(places == found["eager"] for places in found.values())
+    return "compiled and checkpointed as eager: %s, %s operands at steps %s" % (
+        same, len(found["eager"].get(0, ())), sorted(found["eager"]))
 
 
 def train_small(folder):
