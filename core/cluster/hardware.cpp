@@ -52,7 +52,7 @@ Provenance read_kind(TomlSection& section) {
   return {};
 }
 
-HardwareNumber read_number(TomlSection& section) {
+HardwareNumber hardware_number(TomlSection& section) {
   section.require("value");
   HardwareNumber number;
   number.value = section.number("value", 0, kMinRate, kMaxRate);
@@ -68,7 +68,7 @@ HardwareProfile read_profile(TomlSection& root) {
   profile.gpu = needed_text(root, "gpu");
   for (const NamedHardwareNumber& number : kNumbers) {
     if (number.required) root.require(number.key);
-    root.inside(number.key, [&](TomlSection& section) { profile.*number.number = read_number(section); });
+    root.inside(number.key, [&](TomlSection& section) { profile.*number.number = hardware_number(section); });
   }
   if (profile.mxfp8_quantize_share.value >= 1) root.problem("mxfp8_quantize_share", "must be a share below 1");
   return profile;

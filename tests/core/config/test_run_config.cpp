@@ -43,10 +43,11 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  // Every member of RunConfig's structs has one key; the run itself has a name, a seed and a perturbation.
-  static_assert(num_members<RunConfig>() == 3 + 7);
+  // Every member of RunConfig's structs has one key; the run itself has a name, a seed, a perturbation and
+  // its products.
+  static_assert(num_members<RunConfig>() == 4 + 7);
   EXPECT_EQ(derived, 1u) << "precision.published_recipe";
-  EXPECT_EQ(keys.size() - derived, 3 + num_members<ModelConfig>() + num_members<RouterConfig>() +
+  EXPECT_EQ(keys.size() - derived, 4 + num_members<ModelConfig>() + num_members<RouterConfig>() +
                                        num_members<OptimizerConfig>() + num_members<PrecisionConfig>() +
                                        num_members<DataConfig>() + num_members<ParallelConfig>() +
                                        num_members<TelemetryConfig>());

@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-struct Shape {
+struct ProductShape {
   Index m, n, k;
 };
 
@@ -55,7 +55,7 @@ T plain_element(T alpha, const std::vector<T>& products, T beta, T c) {
 }
 
 template <class T>
-void expect_plain_bits(Shape shape, Trans ta, Trans tb, T alpha, T beta) {
+void expect_plain_bits(ProductShape shape, Trans ta, Trans tb, T alpha, T beta) {
   Stored<T> a(ta, shape.m, shape.k, 1), b(tb, shape.k, shape.n, 2), c(Trans::no, shape.m, shape.n, 3);
   if (beta == 0) c.values.assign(c.values.size(), std::numeric_limits<T>::quiet_NaN());
   std::vector<T> expected = c.values;
@@ -75,7 +75,7 @@ void expect_plain_bits(Shape shape, Trans ta, Trans tb, T alpha, T beta) {
 }
 
 template <class T>
-void expect_plain_bits_of_all_forms(Shape shape) {
+void expect_plain_bits_of_all_forms(ProductShape shape) {
   for (const Trans ta : {Trans::no, Trans::yes})
     for (const Trans tb : {Trans::no, Trans::yes}) {
       expect_plain_bits<T>(shape, ta, tb, T{1}, T{0});
@@ -86,16 +86,16 @@ void expect_plain_bits_of_all_forms(Shape shape) {
 
 TEST(OrderedProduct, BitsAreThoseOfPlainLoopsOnEveryProcessor) {
   for_each_processor([] {
-    for (const Shape shape : {Shape{1, 1, 1},
-                              {5, 3, 2},
-                              {6, 16, 8},
-                              {12, 32, 256},
-                              {13, 33, 257},
-                              {25, 7, 600},
-                              {1, 65, 4},
-                              {65, 1, 5},
-                              {40, 48, 31},
-                              {3, 9, 0}}) {
+    for (const ProductShape shape : {ProductShape{1, 1, 1},
+                                     {5, 3, 2},
+                                     {6, 16, 8},
+                                     {12, 32, 256},
+                                     {13, 33, 257},
+                                     {25, 7, 600},
+                                     {1, 65, 4},
+                                     {65, 1, 5},
+                                     {40, 48, 31},
+                                     {3, 9, 0}}) {
       expect_plain_bits_of_all_forms<float>(shape);
       expect_plain_bits_of_all_forms<double>(shape);
     }
