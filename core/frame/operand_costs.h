@@ -41,11 +41,4 @@ struct OperandScan {
   double all_loss_change = 0;
 };
 
-// "layer 2, experts, dY of wgrad"; "head, x of forward".
-inline std::string effect_name(const OperandEffect& effect) {
-  return (effect.layer < 0 ? std::string() : "layer " + std::to_string(effect.layer) + ", ") +
-         gemm_class_name(effect.gemm_class) + ", " + operand_name(effect.operand) + " of " +
-         direction_name(effect.gemm);
-}
-
 }  // namespace moescope

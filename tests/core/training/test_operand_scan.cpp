@@ -71,10 +71,11 @@ TEST_F(OperandScanTest, ErrorsAreThoseOfSeparateModels) {
       squares += std::pow(static_cast<double>(rounded[k]) - static_cast<double>(exact[k]), 2);
       norm += std::pow(static_cast<double>(exact[k]), 2);
     }
-    EXPECT_NEAR(effect.gradient_error, std::sqrt(squares / norm), 1e-9) << effect_name(effect);
-    EXPECT_EQ(effect.loss_change, rounded_loss - loss) << effect_name(effect);
+    EXPECT_NEAR(effect.gradient_error, std::sqrt(squares / norm), 1e-9)
+        << operand_name(effect.operand) << " of layer " << effect.layer;
+    EXPECT_EQ(effect.loss_change, rounded_loss - loss) << operand_name(effect.operand) << " of layer " << effect.layer;
     if (effect.gemm != Direction::forward) {
-      EXPECT_EQ(effect.loss_change, 0) << effect_name(effect);
+      EXPECT_EQ(effect.loss_change, 0) << operand_name(effect.operand) << " of layer " << effect.layer;
     }
     EXPECT_LE(effect.gradient_error, scan->effects[i > 0 ? i - 1 : 0].gradient_error);
     shares += effect.share;
