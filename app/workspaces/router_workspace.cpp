@@ -37,7 +37,8 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   balance_ = addDock(new BalancePanel(selection_), "dock_router_balance");
   bias_ = addDock(new ExpertBiasOverTimePanel(selection_), "dock_router_bias");
   gate_ = addDock(new GateMassAgainstLoadPanel(selection_), "dock_router_gate");
-  confidence_ = addDock(new RouterConfidenceAndLossesPanel(selection_), "dock_router_confidence");
+  auto* confidence = new RouterConfidenceAndLossesPanel(selection_);
+  confidence_ = addDock(confidence, "dock_router_confidence");
   findings_ = addFindings(findings, "dock_router_findings");
   card_panel_ = new ExpertPanel(selection_);
   card_ = addDock(card_panel_, "dock_router_expert");
@@ -46,14 +47,8 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   setLeastRow(177);  // three rows fit in a window of 1024 x 700
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
-  foldWithout(confidence_, [](const History& run) {
-    constexpr Metric kMetrics[] = {Metric::score_entropy, Metric::margin, Metric::router_aux_loss,
-                                   Metric::router_z_loss, Metric::predicted_share};
-    const bool any = std::ranges::any_of(kMetrics, [&](Metric metric) {
-      return std::ranges::any_of(run.info().moe_layers,
-                                 [&](int layer) { return !is_missing(run.value_at(metric, layer, run.steps().last)); });
-    });
-    return any ? QString() : QString("router losses");
+  foldWithout(confidence_, [confidence](const History& run) {
+    return confidence->hasFigures(run) ? QString() : QString("router losses");
   });
   foldWithout(gate_, unlessAnyRouter(hasAny<&RouterFrame::gate_mass>, "gate mass"));
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);

@@ -76,8 +76,7 @@ void ThisImbalancePanel::renew() {
   if (!isVisible() || computing_) return;
   setProperty("busy", false);
   const History* history = selection_->history();
-  if (!history) return say(noRunNotice());
-  if (history->steps().empty()) return say(noDataYetNotice(*selection_));
+  if (!history || history->steps().empty()) return say(noDataYetNotice(*selection_));
   const auto frame = selection_->frame();
   Asked question{{},
                  frame ? frame->step : -1,

@@ -284,7 +284,7 @@ QString GradientErrorPanel::status() const {
 }
 
 void GradientErrorPanel::refillLines() {
-  if (!selection_->history()) return lines_->setNotice(noRunNotice());
+  if (!selection_->history()) return lines_->setNotice(noDataYetNotice(*selection_));
   if (onTheSameTexts(*selection_) && !measured())
     return lines_->setNotice(
         "These checkpoints were run one by one. \"Compare with\" in the dialog of a checkpoint runs both on each "

@@ -33,7 +33,7 @@ JudgedRuns::JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* 
 
 QString JudgedRuns::update() {
   const auto& histories = selection_->histories();
-  if (histories.empty()) return noRunNotice();
+  if (histories.empty()) return noDataYetNotice(*selection_);
   if (histories.size() < 2) return nothingToCompareNotice();
   if (selection_->range().empty()) return noDataYetNotice(*selection_);
   if (const History* lossless = runWithoutLoss(histories))

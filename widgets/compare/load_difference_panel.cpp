@@ -189,7 +189,7 @@ QString LoadDifferencePanel::status() const {
 }
 
 void LoadDifferencePanel::refill() {
-  if (!selection_->history()) return view_->setNotice(noRunNotice());
+  if (!selection_->history()) return view_->setNotice(noDataYetNotice(*selection_));
   if (comparedRun(*selection_) < 0) return view_->setNotice(nothingToCompareNotice());
   rows_ = rows(comparedRun(*selection_));
   if (rows_.empty() && shown() == Shown::weights)

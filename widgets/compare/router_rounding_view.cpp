@@ -150,8 +150,7 @@ RouterRounding RouterRoundingView::shownRounding() const {
 
 QString RouterRoundingView::whyNothing() const {
   const History* history = selection_->history();
-  if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
   if (history->info().config_toml.empty()) return notInLogNotice(history->info(), "the numbers of the router");
   const auto measured = history->gradient_frame_at(history->steps().last);
   if (measured && measured->router_roundings.empty())

@@ -256,7 +256,7 @@ const std::vector<FlipFrame>& RoutingFlipsPanel::flipsOf(const TelemetryFrame& f
 }
 
 QString RoutingFlipsPanel::whyNothing() const {
-  if (!selection_->history()) return noRunNotice();
+  if (!selection_->history()) return noDataYetNotice(*selection_);
   if (!shown()) return nothingToCompareNotice();
   if (shown()->steps().empty()) return noDataYetNotice(*selection_);
   if (frameAt(shown()->steps().last)) return {};

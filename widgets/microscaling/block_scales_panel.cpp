@@ -75,8 +75,7 @@ BlockScalesPanel::BlockScalesPanel(Selection* selection, QWidget* parent)
 
 QString BlockScalesPanel::notice() const {
   const History* history = selection_->history();
-  if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
   const auto newest = history->quant_frame_at(history->steps().last);
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!newest || std::ranges::find(newest->quants, gemm_class, &QuantFrame::gemm_class) == newest->quants.end())

@@ -271,7 +271,7 @@ void OperandCostsPanel::showRefused(const QString& reason) {
 }
 
 Panel::Answer OperandCostsPanel::answer() const {
-  if (!selection_->history()) return {{}, {noRunNotice()}};
+  if (!selection_->history()) return {{}, {noDataYetNotice(*selection_)}};
   if (contents() == Contents::modelled) return costliest();
   if (!progress_.isEmpty()) return {{}, {progress_}};
   if (!refused_.isEmpty()) return {{}, {refused_}, true};

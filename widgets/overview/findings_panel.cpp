@@ -339,7 +339,7 @@ void FindingsPanel::showHealthy() {
   if (!rows_.empty()) return;
   QString text;
   if (!selection_->history()) {
-    text = noRunNotice().toHtmlEscaped();
+    text = noDataYetNotice(*selection_).toHtmlEscaped();
   } else if (!watch_->ready()) {
     text = QString("Reading the run...");
   } else {

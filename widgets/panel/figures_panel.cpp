@@ -90,6 +90,14 @@ void FiguresPanel::setFiguresShown(bool shown) {
   if (shown) giveFocusTo(plot_);
 }
 
+bool FiguresPanel::hasFigures(const History& run) const {
+  return std::ranges::any_of(figures_, [&](const Figure& figure) {
+    return std::ranges::any_of(run.info().moe_layers, [&](int layer) {
+      return !is_missing(run.value_at(figure.front(), layer, run.steps().last));
+    });
+  });
+}
+
 FigureTarget FiguresPanel::target(const MetricInfo& info) const {
   FigureTarget of_layer = Panel::target(info);
   const auto shows = [&](const Figure& figure) {

@@ -19,7 +19,8 @@ class FiguresPanel : public Panel {
 
   FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent = nullptr);
   ValueTable table() const override;
-  QString explain() const override;  // with the cards of all curves in place of "{figures}"
+  bool hasFigures(const History& run) const;  // whether any layer has any of them at the last step
+  QString explain() const override;           // with the cards of all curves in place of "{figures}"
 
  protected:
   void setFiguresShown(bool shown);  // shows or hides tiles and plot

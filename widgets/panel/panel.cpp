@@ -435,7 +435,7 @@ void Panel::restoreState(const QVariantMap& state) {
 bool Panel::hasSteps(PlotFrame* plot) const {
   const History* history = selection_->history();
   if (history && !history->steps().empty()) return true;
-  plot->setNotice(history ? noDataYetNotice(*selection_) : noRunNotice());
+  plot->setNotice(noDataYetNotice(*selection_));
   return false;
 }
 
@@ -547,11 +547,8 @@ QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
   return text;
 }
 
-QString noRunNotice() {
-  return QString("No run is open");
-}
-
 QString noDataYetNotice(const Selection& selection) {
+  if (!selection.history()) return QString("No run is open");
   const std::optional<double> seconds = selection.firstStepSeconds();
   return seconds ? QString("First step: %1").arg(aboutDuration(*seconds)) : QString("First step: not finished yet");
 }

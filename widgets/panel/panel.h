@@ -179,7 +179,6 @@ class Panel : public QWidget {
 };
 
 // Notices of panels without data.
-QString noRunNotice();
 QString noDataYetNotice(const Selection& selection);
 QString notInLogNotice(const RunInfo& info, const QString& what);
 

@@ -176,8 +176,7 @@ Metric BalancePanel::percentileMetric(int percentile) const {
 
 QString BalancePanel::whyNothing() const {
   const History* history = selection_->history();
-  if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
   if (is_missing(history->value_at(percentileMetric(0), kWholeRun, history->steps().last)))
     return notInLogNotice(history->info(), "MaxVio");
   return {};

@@ -96,8 +96,7 @@ std::vector<float> ExpertBiasOverTimePanel::biasNow() const {
 
 QString ExpertBiasOverTimePanel::whyNothing() const {
   const History* history = selection_->history();
-  if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
   return biasNow().empty() ? notInLogNotice(history->info(), "expert bias") : QString();
 }
 

@@ -218,8 +218,7 @@ const RouterFrame* ExpertPanel::router() const {
 
 QString ExpertPanel::whyNothing() const {
   const History* history = selection_->history();
-  if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
   return selection_->expert() < 0 ? notChosenNotice() : QString();
 }
 

@@ -82,8 +82,7 @@ ScoresView::Counts ScoresView::counts() const {
 
 QString ScoresView::whyNothing() const {
   const History* history = selection_->history();
-  if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
   return counts().any ? QString() : notInLogNotice(history->info(), "score histograms");
 }
 

@@ -82,8 +82,7 @@ std::int64_t ByteAffinityView::step() const {
 void ByteAffinityView::refill() {
   const History* history = selection_->history();
   frame_.reset();
-  if (!history || history->steps().empty())
-    return view_->setNotice(history ? noDataYetNotice(*selection_) : noRunNotice());
+  if (!history || history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
   if (!specialisation || specialisation->byte_256E.empty()) {

@@ -230,8 +230,7 @@ float RoutingStabilityPanel::baseline() const {
 
 QString RoutingStabilityPanel::whyNoTrack() const {
   const History* history = selection_->history();
-  if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice(*selection_);
+  if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
   if (history->text_steps(TextKind::probe).empty()) return notInLogNotice(history->info(), "a routed probe text");
   if (!track_.points().empty()) return {};
   if (busy_ && track_.looked() < 0) return QString("Comparing the routings of the probe text");
