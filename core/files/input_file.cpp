@@ -25,7 +25,8 @@ void require_regular(const std::string& path, const struct stat& status) {
                    : S_ISFIFO(status.st_mode) ? "a named pipe (FIFO)"
                    : S_ISSOCK(status.st_mode) ? "a socket"
                                               : "a device";
-  refuse(path, std::string("is ") + is + ", expected a file");
+  const char* advice = S_ISFIFO(status.st_mode) ? "; a log is read from a pipe as standard input: - < PIPE" : "";
+  refuse(path, std::string("is ") + is + ", expected a file" + advice);
 }
 
 bool is_lfs_pointer(int descriptor, std::uint64_t size) {
