@@ -222,9 +222,13 @@ class BlockLog:
         self._forms = {operand: [format_named(name)] + compared for operand, name in formats.items()}
         self._every, self._directions, self._most, self._samples = every, directions, most, samples
         self._warn = warn
-        rules = [(re.compile(rule), weight) for rule, weight in tuple((names or {}).items()) + _NAMES]
+        try:
+            rules = [(re.compile(rule), weight) for rule, weight in tuple((names or {}).items()) + _NAMES]
+            chosen = re.compile(modules)
+        except re.error as error:
+            raise ValueError("log_blocks: %r is no regular expression: %s" % (error.pattern, error)) from error
         self._linears, self._grouped, self._counts = [], [], {}
-        self._find(model, re.compile(modules), rules)
+        self._find(model, chosen, rules)
         self._compiled = any(hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
                              for module in model.modules())
         self._handles, self._operands, self._taken, self._modes, self._stance = [], {}, set(), {}, None
@@ -357,6 +361,8 @@ class BlockLog:
                 place, gradient, group, inside, alone, pieces)))
 
     def _add_weight(self, place, weight, dtype, pieces):
+        if "W" not in self._forms:
+            return
         quantized = stored(weight)
         if quantized is not None:
             self._operand(place, "W", "forward", 1).add_stored(quantized)

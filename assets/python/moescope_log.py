@@ -39,6 +39,8 @@ get tokens and do not change are not in the optimizer. This needs a copy of the 
 weights are found if they are whole on the rank that writes, as parameters [E, ...] of the layer's block or as a list of
 E modules. If there are several optimizers, the first one that steps counts.
 
+log_blocks() also logs the low-precision operands of chosen products, such as those of the experts, at every 100th step.
+
 Counts stay on the device until step(), which writes one line. No error stops the training: a failure causes one warning
 and a missing row.
 
@@ -110,12 +112,13 @@ class MoeLog:
     first_layer   added to the indices of the layers, for a pipeline stage that numbers its layers from 0
     count_padding True: padding counts, with any attention mask
     expert_norms_every  steps between two logs of gradient and update norms of the experts; 0: never
+    blocks        arguments of log_blocks() as a dict, {"modules": "experts"}, for callbacks of trainers
     Raises ValueError if no router is found, and OSError if the file cannot be written.
     """
 
     def __init__(self, path, model, routers=r"(^|\.)(router|gate|moe_gate)$", top_k=None, scores=None,
                  scores_every=10, bias_every=10, settings=None, append=False, group=None, first_layer=0,
-                 count_padding=False, expert_norms_every=0):
+                 count_padding=False, expert_norms_every=0, blocks=None):
         if scores is not None and scores not in _SCORE_KINDS:
             raise ValueError("scores=%r: allowed: %s" % (scores, ", ".join(_SCORE_KINDS)))
         self._start = time.time()
@@ -146,6 +149,8 @@ class MoeLog:
         self._handles += _hook_masks(self, model, self._layers)
         if self._norms:
             self._handles += self._norms.hook()
+        if blocks:
+            self.log_blocks(**blocks)
 
     def step(self, step, loss=None, grad_norm=None, lr=None, **more):
         """Writes a line for this training step. The values of `more` are written unchanged (numbers, lists, strings).

@@ -100,8 +100,8 @@ def main():
     torch.manual_seed(0)
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-    log = MoeLog(folder / "blocks.jsonl", model, top_k=TOP_K, settings={"run": "blocks", "seed": 0})
-    log.log_blocks(r"experts|o_proj|lm_head", every=5, directions=("forward", "dgrad", "wgrad"))
+    log = MoeLog(folder / "blocks.jsonl", model, top_k=TOP_K, settings={"run": "blocks", "seed": 0}, blocks={
+        "modules": r"experts|o_proj|lm_head", "every": 5, "directions": ("forward", "dgrad", "wgrad")})
     for step in range(11):
         words = torch.randint(0, WORDS, (4, 65))
         loss = functional.cross_entropy(model(words[:, :-1]), words[:, 1:].reshape(-1))
