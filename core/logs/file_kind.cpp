@@ -236,6 +236,25 @@ Imported read_log(const std::string& path, FileKind kind, const ImportOptions& o
 
 }  // namespace
 
+namespace {
+
+// Returns a remark if files beside the log differ from it only in the number of a rank or layer; else an empty text.
+std::string parts_beside(const fs::path& path) {
+  const std::string name = path.filename().string(), pattern = name_pattern(name), spelled = spelled_alike(name);
+  if (spelled.find("rank") == std::string::npos && spelled.find("layer") == std::string::npos) return {};
+  std::vector<fs::path> parts = files_in(fs::absolute(path).parent_path(), [](std::string_view) { return true; });
+  std::erase_if(parts, [&](const fs::path& part) {
+    const std::string other = part.filename().string();
+    return other == name || name_pattern(other) != pattern;
+  });
+  if (parts.empty()) return {};
+  return counted(std::ssize(parts), "file", "files") + " beside it may have other ranks or layers, and " +
+         (parts.size() == 1 ? "was" : "were") + " not read: " + printable(parts.front().filename().string()) +
+         (parts.size() == 1 ? "" : ", ...");
+}
+
+}  // namespace
+
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options) {
   Imported imported = read_log(path, kind, options);
   imported.account.path = path;
@@ -248,7 +267,10 @@ Imported import_log(const std::string& path, FileKind kind, const ImportOptions&
         {counted(imported.bad.count(), imported.bad.unit(), (std::string(imported.bad.unit()) + 's').c_str()),
          imported.bad.summary()});
   std::error_code error;
-  if (!fs::is_directory(path, error)) return imported;
+  if (!fs::is_directory(path, error)) {
+    if (std::string parts = parts_beside(path); !parts.empty()) imported.remarks.push_back(std::move(parts));
+    return imported;
+  }
   for (const fs::path& link : links_out_of(path, kDeepestRemark))
     imported.remarks.push_back(printable(link.lexically_relative(path).string()) +
                                " was not read: it is a link that leads out of the folder");

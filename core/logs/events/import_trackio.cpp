@@ -31,6 +31,7 @@ class TrackioRows {
       const JsonFields fields = parser_.parse(object);
       LogRecord record = json_.record_of(fields, rows_, object.size());
       record.step = step;
+      if (step) record.add("step", static_cast<double>(*step));
       std::erase_if(record.values, [](const NamedValue& value) { return value.name == "run_name"; });
       record.add_text("run_name", run);
       if (step)

@@ -116,7 +116,8 @@ RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own) {
                                 : is_own              ? "Values of MoEScope's own lines"
                                                       : "");
   if (names_.size() < kMaxNames) return names_.emplace(name, std::move(found)).first->second;
-  return overflow_ = std::move(found);
+  found.is_kept = false;
+  return overflow_.emplace_back(std::move(found));
 }
 
 // Counts the numbers of a value. Long lists of counts are counted when they are read.
@@ -148,12 +149,12 @@ void RunBuilder::count(const LogRecord& record) {
 std::int64_t RunBuilder::step_of(const LogRecord& record) {
   std::vector<std::pair<Name*, const NamedValue*>> steps;
   const NamedValue* first = nullptr;
-  for (const NamedValue& value : record.values) {
-    Name& name = find(value.name, value.is_own);
-    if (!name.match.rule || name.match.rule->means != TagMeaning::step_number) continue;
-    if (value.numbers.empty() && value.text.empty()) continue;
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    const TagRule* const rule = of_values_[i]->match.rule;
+    if (!rule || rule->means != TagMeaning::step_number || (value.numbers.empty() && value.text.empty())) continue;
     first = first ? first : &value;
-    if (step_number(value)) steps.emplace_back(&name, &value);
+    if (step_number(value)) steps.emplace_back(of_values_[i], &value);
   }
   if (!first) throw Unreadable("no step");
   if (steps.empty()) throw Unreadable(why_no_step(*first));
@@ -184,16 +185,19 @@ void RunBuilder::watch_epoch(const LogRecord& record, std::int64_t step) {
 // Looks for a whole number of unknown name that differs between records of one step with the same loads. It may be the
 // layer, of which the loads would replace each other.
 void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
-  const auto is_load = [this](const NamedValue& value) {
-    if (value.is_own || !value.is_list || value.layer >= 0 || value.rows.size() > 1) return false;
-    const TagMatch& match = find(value.name, false).match;
-    return match.rule && match.layer < 0 && is_list(match);
-  };
-  if (record.layer >= 0 || std::ranges::none_of(record.values, is_load)) return;
+  bool has_loads = false;
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    const TagMatch& match = of_values_[i]->match;
+    const bool is_of_one_layer = value.is_list && value.layer < 0 && value.rows.size() < 2;
+    has_loads = has_loads || (is_of_one_layer && match.rule && match.layer < 0 && is_list(match));
+  }
+  if (record.layer >= 0 || !has_loads) return;
   if (std::exchange(loads_step_, step) != step) numbers_of_step_.clear();
-  for (const NamedValue& value : record.values) {
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
     if (value.is_own || !is_number(value) || value.numbers[0] > kLastImportedLayer || !step_number(value)) continue;
-    const Name& name = find(value.name, false);
+    const Name& name = *of_values_[i];
     const auto [known, is_new] = numbers_of_step_.try_emplace(std::string(value.name), value.numbers[0]);
     if (name.match.rule || is_new || std::exchange(known->second, value.numbers[0]) == value.numbers[0]) continue;
     if (layer_like_.empty()) layer_like_ = value.name;
@@ -207,8 +211,9 @@ void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
 void RunBuilder::go_back(const LogRecord& record, int part, std::int64_t step) {
   std::optional<Restart> restart;
   std::string key;
-  for (const NamedValue& value : record.values) {
-    const Name& name = find(value.name, value.is_own);
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    const Name& name = *of_values_[i];
     const bool has_figure = name.is_shown && (value.is_list || !value.numbers.empty());
     if (!(value.is_own ? value.is_list || is_own_row(value.name) : has_figure)) continue;
     key.assign(part < 0 ? "" : std::to_string(part) + ' ').append(value.name);
@@ -282,6 +287,7 @@ bool RunBuilder::is_further_part(int part, int layer, std::int64_t step) {
 bool RunBuilder::choose(Name& name) {
   if (std::exchange(name.has_value, true)) return name.is_shown;
   AccountBook::show(name.counts, true);
+  if (!name.is_kept) return true;
   const TagMatch& match = name.match;
   const bool is_of_layers = match.layer >= 0 || match.rule->means <= TagMeaning::expert_bias;
   (match.rule->layers_as_text ? layers_as_text_ : layers_as_numbers_) |= is_of_layers;
@@ -528,6 +534,9 @@ void RunBuilder::set_list(const TagRule& rule, int layer, std::span<const double
 
 void RunBuilder::take(LogRecord& record) {
   place_ = record.place;
+  overflow_.clear();
+  of_values_.clear();
+  for (const NamedValue& value : record.values) of_values_.push_back(&find(value.name, value.is_own));
   const std::int64_t step = record.step ? *record.step : step_of(record);
   const int part = part_of(record);
   const bool is_training = measured_on(record) == MeasuredOn::training;
@@ -540,8 +549,9 @@ void RunBuilder::take(LogRecord& record) {
   wall_s_ = std::isfinite(record.wall_s) ? record.wall_s : 0;
   if (!log_->is_collected && !open_.contains(step) && (imported_ || open_.size() >= kMaxHeld || can_open()))
     show_steps();  // the steps before it are complete
-  for (const NamedValue& value : record.values) {
-    Name& name = find(value.name, value.is_own);
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    Name& name = *of_values_[i];
     count(name, value, step);
     if (name.match.rule && name.match.rule->means == TagMeaning::step_number && step_number(value) == step)
       AccountBook::show(name.counts, true);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -105,7 +106,7 @@ class RunBuilder {
     std::string name;
     TagMatch match;  // without a rule if the meaning is not known
     AccountBook::Name counts;
-    bool has_value = false, is_shown = true;
+    bool has_value = false, is_shown = true, is_kept = true;
   };
   // Values of one layer that stand for one expert each; NaN: none. Shares stay until the step has no counts.
   struct Experts {
@@ -160,7 +161,8 @@ class RunBuilder {
   const TagMap* tags_;
   std::string name_;
   std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
-  Name overflow_;                                             // a name beyond those that are kept
+  std::deque<Name> overflow_;                                 // names of the record beyond those that are kept
+  std::vector<Name*> of_values_;                              // names of the values of the record
   std::map<std::tuple<std::string, int, int>, Name*> shown_;  // by column, layer and expert
   std::map<int, std::string> other_steps_;  // names of the step that differed from an earlier one, which is the value
   std::map<std::int64_t, Step> open_;       // steps that are not shown yet

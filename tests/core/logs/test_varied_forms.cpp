@@ -251,10 +251,19 @@ TEST_F(VariedForms, KnownFormsOfTextThatAreNotReadAreNamed) {
   }
 }
 
+TEST_F(VariedForms, FilesOfOtherRanksAreNamed) {
+  const std::string line = "{\"step\":0,\"loss\":2.5}\n";
+  for (const char* rank : {"0", "1", "2"}) write({std::string("rank_") + rank + ".jsonl", line});
+  const OpenedRuns opened = open({"rank_0.jsonl", line});
+  ASSERT_EQ(opened.remarks.size(), 1u);
+  EXPECT_TRUE(says(opened.remarks[0], "2 files beside it may have other ranks or layers, and were not read: rank_"));
+}
+
 TEST_F(VariedForms, TheProgramIsThatWhoseLinesAreRecognised) {
   EXPECT_EQ(open({"titan.log",
                   "step: 1  loss: 8.5  memory: 1.0GiB(1%)  tps: 10\nstep: 2  loss: 8  memory: 1.0GiB(1%)  tps: 10\n"})
-                .accounts.at(0).program,
+                .accounts.at(0)
+                .program,
             "TorchTitan");
 }
 
