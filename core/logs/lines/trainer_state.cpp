@@ -27,7 +27,9 @@ bool begins_with_steps(std::string_view json) {
   const std::size_t object = json.find_first_not_of(kStateBlanks, 1);
   if (object == std::string_view::npos || json[object] != '{') return false;
   const std::string_view first = json.substr(object, json.find('}', object) - object);
-  return has_step_key(first) && first.find("routed_experts\"") == std::string_view::npos;
+  const bool has_values =
+      first.find("loss\"") != std::string_view::npos || first.find("tokens_per_expert\"") != std::string_view::npos;
+  return has_values && has_step_key(first);
 }
 
 // Returns the list of the steps: log_history, or the first list of objects.
