@@ -100,7 +100,7 @@ LossTrend loss_trend(const History& history, std::int64_t step) {
     trend.direction = LossTrend::unlogged;
     return trend;
   }
-  std::erase_if(losses, &StepLoss::is_lost);  // steps that were skipped
+  std::erase_if(losses, [](const StepLoss& loss) { return loss.is_lost; });  // steps that were skipped
   const auto have = std::ssize(losses);
   if (have < kTrendLeastSteps) return trend;
   const std::int64_t distance = have >= kTrendSpan + kTrendWindow ? kTrendSpan : have / 2;
