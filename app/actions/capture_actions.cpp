@@ -88,13 +88,15 @@ void CaptureActions::openFirst() {
   if (!is_shown || !is_open || !frame || !tensor_lab_->tensorName().isEmpty() || recompute_ || capture_) return;
   const LiveRuns* live = session_->live();
   if (live && !live->status().running) return;
+  const bool is_log = history->info().config_toml.empty();
   OperandPlace place = selection_->tensor();
   if (std::exchange(first_of_, history) == history) {
     if (live || place == place_) return;
   } else if (const QuantFrame* worst = worstBeside(*frame, place)) {
     place = *worst;
+  } else if (is_log && !frame->quants.empty()) {  // a log may have the operands of some layers only
+    place = frame->quants.front();
   }
-  const bool is_log = history->info().config_toml.empty();
   if (is_log && !sampled_blocks(history->markers(), history->info(), place, frame->step)) return;
   place_ = place;
   element_.reset();
