@@ -104,7 +104,8 @@ void CheckpointScan::measure(CheckpointModel& model, const std::vector<LabelledT
                              const std::stop_token& stop) {
   const int pieces = std::clamp(static_cast<int>(texts.size()), kMinPieces, kMaxPieces);
   measure_(model, texts, {.length = length, .pieces = pieces}, [&](int done, int total) {
-    done_ = done, of_ = total;
+    done_ = done;
+    of_ = total;
     return !stop.stop_requested();
   });
   if (!stop.stop_requested()) ++measured_;

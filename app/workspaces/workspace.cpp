@@ -256,7 +256,9 @@ void Workspace::foldEmpty() {
   const std::size_t runs = selection_->histories().size();
   if (history == folded_for_ && runs == looked_runs_ && steps < 2 * looked_steps_) return;
   unfold();
-  folded_for_ = history, looked_runs_ = runs, looked_steps_ = std::max<std::int64_t>(1, steps);
+  folded_for_ = history;
+  looked_runs_ = runs;
+  looked_steps_ = std::max<std::int64_t>(1, steps);
   fold();
 }
 

@@ -51,7 +51,8 @@ constexpr const char* kOwnRecipe = "own";
 ConfigField published_recipe_field() {
   ConfigField f;
   f.section = kSectionName<PrecisionConfig>;
-  f.key = "precision.published_recipe", f.label = "Published recipe";
+  f.key = "precision.published_recipe";
+  f.label = "Published recipe";
   f.help =
       "Sets all precision settings except the format of dispatched tokens to those of a paper or a training framework: "
       "formats of GEMMs and layers, rounding, rotation and scales. The description of a recipe states its source and "

@@ -90,8 +90,10 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonC
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!counts(tensor, columns, i % cols)) continue;
     const double x = values[i], error = x - q[i];
-    x2 += x * x, err2 += error * error;
-    nonzero += x != 0, lost += x != 0 && q[i] == 0;
+    x2 += x * x;
+    err2 += error * error;
+    nonzero += x != 0;
+    lost += x != 0 && q[i] == 0;
   }
   return key == "underflow" ? lost / nonzero : 10 * std::log10(x2 / err2);
 }
@@ -422,7 +424,9 @@ double load_correlation(Frames frames, int layer, std::size_t lag) {
   for (std::size_t t = 0; t + lag < rows.size(); ++t) {
     for (std::size_t e = 0; e < std::min(rows[t].size(), rows[t + lag].size()); ++e) {
       const double a = rows[t][e] - 1, b = rows[t + lag][e] - 1;
-      ab += a * b, aa += a * a, bb += b * b;
+      ab += a * b;
+      aa += a * a;
+      bb += b * b;
     }
   }
   return ab / std::sqrt(aa * bb);

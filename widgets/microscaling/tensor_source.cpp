@@ -220,7 +220,8 @@ float TensorSource::tensorAmax(std::size_t slice, std::size_t row) const {
 float TensorSource::columnAmax(std::size_t slice, std::size_t group, std::size_t column) const {
   constexpr std::size_t kMaxElements = std::size_t{16} << 20;
   if (amax_of_column_.empty() || columns_slice_ != slice || columns_group_ != group) {
-    columns_slice_ = slice, columns_group_ = group;
+    columns_slice_ = slice;
+    columns_group_ = group;
     amax_of_column_.assign(cols_, 0);
     const std::size_t first = row_groups_[group], last = row_groups_[group + 1];
     const std::size_t step = std::max<std::size_t>(1, (last - first) * cols_ / kMaxElements);

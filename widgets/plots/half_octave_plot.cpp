@@ -42,7 +42,8 @@ void HalfOctavePlot::setHistograms(std::span<const std::uint32_t> back, std::spa
   front_.resize(back_.size());
   color_ = color;
   const auto used = [this](int bin) { return back_[bin] + front_[bin] > 0; };
-  first_ = 0, last_ = bins() - 1;
+  first_ = 0;
+  last_ = bins() - 1;
   while (first_ < last_ - 8 && !used(first_)) ++first_;
   while (last_ > first_ + 8 && !used(last_)) --last_;
   back_total_ = std::max(1.0, std::accumulate(back_.begin(), back_.end(), 0.0));

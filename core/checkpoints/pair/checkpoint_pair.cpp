@@ -33,7 +33,9 @@ struct SquaredNorms {
   void add(std::span<const float> a, std::span<const float> b) {
     for (std::size_t i = 0; i < a.size(); ++i) {
       const double x = a[i], y = b[i];
-      of_a += x * x, of_b += y * y, of_difference += (y - x) * (y - x);
+      of_a += x * x;
+      of_b += y * y;
+      of_difference += (y - x) * (y - x);
     }
   }
   double relative() const { return of_difference == 0 ? 0 : std::sqrt(of_difference / of_a); }

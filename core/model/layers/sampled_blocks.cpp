@@ -45,8 +45,10 @@ QuantSums sums_of(const CapturedOperand& operand) {
 SampledBlocks blocks_in(const Marker& marker, const RunInfo& run, const OperandPlace& place) {
   const nlohmann::json sample = nlohmann::json::parse(marker.text);
   CapturedOperand operand;
-  operand.place = place, operand.step = marker.step;
-  operand.run = run.run, operand.run_name = run.name;
+  operand.place = place;
+  operand.step = marker.step;
+  operand.run = run.run;
+  operand.run_name = run.name;
   operand.cols = sample.at("cols").get<std::size_t>();
   operand.values = values_in(sample);
   if (operand.cols == 0 || operand.cols > kMaxRowValues || operand.values.empty() ||

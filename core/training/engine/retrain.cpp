@@ -164,7 +164,9 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
         const float recorded = history.values_at(Metric::ce_loss, kWholeRun, at).front();
         ++result.compared;
         if (same_loss(frame.ce_loss, recorded)) return true;
-        result.differs_at = frame.step, result.recorded = recorded, result.computed = frame.ce_loss;
+        result.differs_at = frame.step;
+        result.recorded = recorded;
+        result.computed = frame.ce_loss;
         return false;
       });
   return result;
