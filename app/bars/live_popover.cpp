@@ -7,7 +7,6 @@
 #include "app/look/dialog_parts.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
-#include "core/config/config_field.h"
 
 namespace moescope {
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <string_view>
 
 #include "core/files/text/words.h"
 

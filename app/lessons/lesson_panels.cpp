@@ -5,7 +5,6 @@
 #include <QScopedValueRollback>
 #include <QTimer>
 #include <algorithm>
-#include <utility>
 
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/panel_dock.h"

@@ -10,7 +10,6 @@
 #include "app/session/settings.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
-#include "core/config/run_config.h"
 #include "core/config/setup_link.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/words.h"

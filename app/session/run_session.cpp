@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "core/config/config_difference.h"
-#include "core/config/run_config.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/file_stamp.h"

@@ -14,7 +14,6 @@
 #include <QSpinBox>
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 #include "app/look/dialog_parts.h"
 #include "app/setup/field_editor.h"

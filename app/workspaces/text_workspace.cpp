@@ -1,7 +1,5 @@
 #include "app/workspaces/text_workspace.h"
 
-#include <algorithm>
-
 #include "app/workspaces/missing.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"

@@ -1,7 +1,6 @@
 #include "core/checkpoints/checkpoint_config.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <initializer_list>
 

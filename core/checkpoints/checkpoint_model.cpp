@@ -1,11 +1,9 @@
 #include "core/checkpoints/checkpoint_model.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
-#include <utility>
 
 #include "core/checkpoints/rope_angles.h"
 #include "core/checkpoints/stored_matrix.h"
@@ -13,7 +11,6 @@
 #include "core/files/folder_walk.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/text/text_escape.h"
-#include "core/files/unreadable.h"
 #include "core/model/decoder.h"
 #include "core/numerics/size.h"
 #include "core/numerics/threads.h"

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "core/checkpoints/checkpoint_config.h"
 #include "core/config/config_field.h"

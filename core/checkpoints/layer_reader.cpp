@@ -2,7 +2,6 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "core/checkpoints/checkpoint_config.h"
 #include "core/checkpoints/checkpoint_model.h"

@@ -5,7 +5,6 @@
 #include <limits>
 #include <span>
 
-#include "core/checkpoints/stored_matrix.h"
 #include "core/model/layers/feed_forward.h"
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/router.h"

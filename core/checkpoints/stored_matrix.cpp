@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "core/checkpoints/bf16_dots.h"
-#include "core/numerics/float_formats.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/matrix_units.h"

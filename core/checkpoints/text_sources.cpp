@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
 
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <span>
 #include <stdexcept>
-#include <string_view>
 
 #include "core/checkpoints/checkpoint_folder.h"
 #include "core/checkpoints/checkpoint_model.h"

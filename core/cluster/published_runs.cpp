@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <stdexcept>
-#include <string>
 
 #include "core/cluster/ranks/placement.h"
 #include "core/cluster/ranks/routing_patterns.h"

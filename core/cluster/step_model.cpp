@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
-#include <string>
 
 #include "core/files/text/words.h"
 

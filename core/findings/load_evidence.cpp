@@ -1,6 +1,5 @@
 #include "core/findings/load_evidence.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "core/files/text/no_value.h"
 #include "core/files/text/words.h"

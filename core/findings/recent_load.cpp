@@ -1,6 +1,5 @@
 #include "core/findings/recent_load.h"
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>

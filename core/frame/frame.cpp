@@ -1,6 +1,5 @@
 #include "core/frame/frame.h"
 
-#include <algorithm>
 #include <cctype>
 
 namespace moescope {

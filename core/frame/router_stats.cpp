@@ -7,8 +7,6 @@
 #include <limits>
 #include <numeric>
 
-#include "core/frame/frame.h"
-
 namespace moescope {
 namespace {
 

@@ -1,14 +1,11 @@
 #include "core/frame/specialisation.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-#include <cmath>
 #include <numeric>
 #include <string_view>
 
 #include "core/files/text/no_value.h"
-#include "core/frame/frame.h"
 
 namespace moescope {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"

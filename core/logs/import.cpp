@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "core/files/text/text_escape.h"

@@ -1,6 +1,5 @@
 #include "core/model/rank_gather.h"
 
-#include <algorithm>
 #include <type_traits>
 
 namespace moescope {

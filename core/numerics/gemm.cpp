@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/numerics/kernels/ordered_product.h"
-#include "core/numerics/kernels/tile_products.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {

@@ -5,7 +5,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/numerics/gemm.h"
 #include "core/numerics/kernels/narrow_native.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/quantize.h"

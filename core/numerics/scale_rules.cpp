@@ -1,7 +1,6 @@
 #include "core/numerics/scale_rules.h"
 
 #include <cmath>
-#include <limits>
 
 #include "core/numerics/quantize.h"
 

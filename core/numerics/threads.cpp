@@ -7,7 +7,6 @@
 #include <exception>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "core/numerics/matrix_units.h"
 

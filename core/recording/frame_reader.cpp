@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/frame/describe.h"
 #include "core/frame/narrow_counts.h"
 #include "core/recording/limits.h"
 #include "core/recording/schema.h"

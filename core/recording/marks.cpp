@@ -5,7 +5,6 @@
 
 #include "core/files/sqlite.h"
 #include "core/files/text/words.h"
-#include "core/frame/frame.h"
 #include "core/recording/recording_file.h"
 
 namespace moescope {

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
-#include <vector>
 
 #include "core/files/input_file.h"
 #include "core/files/tensors/safetensors.h"

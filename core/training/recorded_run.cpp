@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/frame/frame.h"
 

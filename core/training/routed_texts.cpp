@@ -1,8 +1,6 @@
 #include "core/training/routed_texts.h"
 
 #include <algorithm>
-#include <cmath>
-#include <span>
 #include <utility>
 
 #include "core/checkpoints/routed_passage.h"
@@ -42,7 +40,8 @@ std::int32_t draw(std::span<const float> logits, double temperature, double u) {
   if (temperature == 0) return best - logits.begin();
   std::vector<double> sums;
   double sum = 0;
-  for (const float logit : logits) sums.push_back(sum += ordered_exp((static_cast<double>(logit) - *best) / temperature));
+  for (const float logit : logits)
+    sums.push_back(sum += ordered_exp((static_cast<double>(logit) - *best) / temperature));
   const auto at = std::ranges::upper_bound(sums, u * sum);
   return std::min<std::ptrdiff_t>(at - sums.begin(), std::ssize(logits) - 1);
 }

@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <cassert>
 #include <span>
-#include <stdexcept>
 
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"

@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/cluster/ranks/placement.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"

@@ -2,8 +2,6 @@
 
 #include <QApplication>
 #include <QStackedWidget>
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 #include <vector>

@@ -1,7 +1,5 @@
 #include "widgets/compare/judged_runs.h"
 
-#include <algorithm>
-
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/panel.h"
 

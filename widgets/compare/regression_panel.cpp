@@ -1,7 +1,6 @@
 #include "widgets/compare/regression_panel.h"
 
 #include <QHeaderView>
-#include <algorithm>
 #include <cmath>
 
 #include "widgets/look/counted_text.h"

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "core/files/text/words.h"
-#include "core/numerics/block_anatomy.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "core/findings/findings.h"
-
 namespace moescope {
 
 FindingsWatch::FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent)

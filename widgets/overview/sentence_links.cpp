@@ -2,7 +2,6 @@
 
 #include <QRegularExpression>
 #include <QStringList>
-#include <algorithm>
 
 #include "core/files/text/words.h"
 

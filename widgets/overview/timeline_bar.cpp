@@ -10,7 +10,6 @@
 #include <QSignalBlocker>
 #include <QToolTip>
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "core/config/config_field.h"
-#include "core/findings/explain/explain.h"
 #include "widgets/look/sign.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"

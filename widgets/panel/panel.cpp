@@ -2,7 +2,6 @@
 
 #include <QAbstractButton>
 #include <QApplication>
-#include <QComboBox>
 #include <QContextMenuEvent>
 #include <QPainter>
 #include <QRegularExpression>
@@ -18,7 +17,6 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/table_text.h"
-#include "widgets/plots/color_scale.h"
 #include "widgets/plots/value_tile.h"
 
 namespace moescope {

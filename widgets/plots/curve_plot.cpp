@@ -2,7 +2,6 @@
 
 #include <QKeyEvent>
 #include <QPainter>
-#include <algorithm>
 #include <cmath>
 
 #include "widgets/look/tokens.h"

@@ -3,7 +3,6 @@
 #include <QPainter>
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/plots/color_scale.h"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "widgets/plots/margin_bars.h"
-
 namespace moescope {
 namespace {
 

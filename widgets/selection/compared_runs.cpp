@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/config/run_config.h"
-#include "core/findings/comparison/comparison.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {

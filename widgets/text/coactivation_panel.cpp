@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "core/frame/expert_map.h"
 #include "core/frame/specialisation.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/byte_text.h"

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "app/cli/train/train_report.h"
-#include "core/config/run_config.h"
 #include "core/files/output_guard.h"
 #include "core/files/whole_file.h"
 #include "core/logs/lines/jsonl.h"

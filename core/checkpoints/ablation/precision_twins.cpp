@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include "core/checkpoints/ablation/scans.h"
 #include "core/config/config_toml.h"

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstddef>
 #include <stdexcept>
-#include <utility>
 
 #include "core/checkpoints/ablation/scans.h"
 #include "core/checkpoints/stored_matrix.h"

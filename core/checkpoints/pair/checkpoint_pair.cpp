@@ -5,11 +5,9 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
-#include <utility>
 
 #include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/files/folder_walk.h"

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
-#include <string>
 
 #include "core/files/text/words.h"
 #include "core/numerics/rng.h"

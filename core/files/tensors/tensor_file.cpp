@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <csetjmp>
 #include <csignal>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -20,7 +19,6 @@
 #include "core/files/tensors/code_scales.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/files/unreadable.h"
 #include "core/numerics/float_formats.h"
 
 namespace moescope {

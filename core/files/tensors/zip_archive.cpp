@@ -6,7 +6,6 @@
 #include <array>
 #include <utility>
 
-#include "core/files/tensors/tensor_file.h"
 #include "core/files/text/text_escape.h"
 
 namespace moescope {

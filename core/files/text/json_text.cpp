@@ -1,9 +1,7 @@
 #include "core/files/text/json_text.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <string>
 
 #include "core/files/unreadable.h"
 

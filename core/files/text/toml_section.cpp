@@ -1,9 +1,7 @@
 #include "core/files/text/toml_section.h"
 
-#include <algorithm>
 #include <memory>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "core/files/text/text_encoding.h"

@@ -1,10 +1,7 @@
 #include "core/files/text/words.h"
 
-#include <algorithm>
-#include <charconv>
 #include <clocale>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <numeric>
 #include <vector>

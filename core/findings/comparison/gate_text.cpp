@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "core/files/text/words.h"
 #include "core/findings/comparison/regression_gate.h"

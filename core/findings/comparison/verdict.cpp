@@ -1,6 +1,5 @@
 #include "core/findings/comparison/verdict.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>

@@ -1,7 +1,6 @@
 #include "core/logs/dumps/count_arrays.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>

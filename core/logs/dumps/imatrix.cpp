@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>

@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "core/files/folder_walk.h"

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <set>
 #include <stdexcept>
-#include <vector>
 
 #include "core/frame/metrics.h"
 #include "core/logs/events/event_records.h"

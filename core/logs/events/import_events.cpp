@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <stdexcept>

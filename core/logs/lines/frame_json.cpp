@@ -1,7 +1,6 @@
 #include "core/logs/lines/frame_json.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/config/run_settings.h"
 #include "core/files/text/text_escape.h"

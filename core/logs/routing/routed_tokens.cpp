@@ -4,7 +4,6 @@
 #include <iterator>
 #include <span>
 #include <stdexcept>
-#include <string>
 
 #include "core/frame/specialisation.h"
 

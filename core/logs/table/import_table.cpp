@@ -7,7 +7,6 @@
 #include <iterator>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <variant>
 #include <vector>

@@ -11,7 +11,6 @@
 #include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/table/csv_rows.h"
-#include "core/logs/tag_map.h"
 
 namespace moescope {
 

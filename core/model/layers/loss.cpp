@@ -1,7 +1,6 @@
 #include "core/model/layers/loss.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"

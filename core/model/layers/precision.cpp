@@ -1,6 +1,5 @@
 #include "core/model/layers/precision.h"
 
-#include <cassert>
 #include <optional>
 #include <vector>
 

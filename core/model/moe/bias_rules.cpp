@@ -7,9 +7,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <vector>
 
-#include "core/model/moe/router.h"
 #include "core/numerics/elementary.h"
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/threads.h"

@@ -1,10 +1,8 @@
 #include "core/model/moe/experts.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <numeric>
-#include <optional>
 
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"

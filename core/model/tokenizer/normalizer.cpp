@@ -9,7 +9,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/files/text/base64.h"

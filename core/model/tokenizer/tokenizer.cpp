@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
-#include <utility>
 
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/flat_table.h"

@@ -6,7 +6,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include <cstdint>
 #include <cstring>
 #endif
 

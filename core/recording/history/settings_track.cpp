@@ -5,7 +5,6 @@
 
 #include "core/config/config_toml.h"
 #include "core/files/text/json_text.h"
-#include "core/frame/frame.h"
 
 namespace moescope {
 namespace {

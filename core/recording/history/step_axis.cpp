@@ -4,8 +4,6 @@
 #include <iterator>
 #include <numeric>
 
-#include "core/files/text/words.h"
-
 namespace moescope {
 
 std::string steps_text(const History& history) {

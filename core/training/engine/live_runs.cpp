@@ -8,7 +8,6 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
-#include "core/config/config_field.h"
 #include "core/frame/frame.h"
 #include "core/training/engine/live_thread.h"
 #include "core/training/engine/run_groups.h"

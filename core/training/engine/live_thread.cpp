@@ -1,10 +1,8 @@
 #include "core/training/engine/live_thread.h"
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <utility>
-#include <variant>
 
 #include "core/training/checkpoint_folder.h"
 #include "core/training/recorded_run.h"

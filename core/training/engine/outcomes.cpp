@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <iomanip>
-#include <sstream>
 
-#include "core/config/config_difference.h"
 #include "core/files/text/words.h"
 #include "core/findings/comparison/verdict_words.h"
 

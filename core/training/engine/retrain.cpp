@@ -4,9 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <iterator>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -16,7 +14,6 @@
 #include "core/model/layers/operand_tap.h"
 #include "core/numerics/processor.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/recorded_run.h"
 
 namespace moescope {
 namespace {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <stdexcept>
-#include <string>
 
 #include "core/config/config_difference.h"
 #include "core/recording/recording.h"
