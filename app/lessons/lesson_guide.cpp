@@ -35,7 +35,6 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
                          CompareActions* comparison, WorkspaceTabs* workspaces, LessonPane* pane)
     : QObject(workspaces),
       session_(session),
-      workspaces_(workspaces),
       tensor_lab_(workspaces->microscaling()->tensorLab()),
       pane_(pane),
       tasks_(session, control, settings, comparison, tensor_lab_, this),

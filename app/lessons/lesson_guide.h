@@ -104,7 +104,6 @@ class LessonGuide : public QObject {
   QString verdict(const StepState& state) const;
 
   RunSession* session_;
-  WorkspaceTabs* workspaces_;
   TensorLab* tensor_lab_;
   LessonPane* pane_;
   LessonTasks tasks_;
