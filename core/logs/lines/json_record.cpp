@@ -15,8 +15,8 @@ namespace moescope {
 
 namespace {
 
-constexpr int kDeepestName = 8;                                            // nesting of objects
-constexpr std::ptrdiff_t kMostNames = 65536, kMostNamesInLists = 1 << 20;  // in a line
+constexpr int kDeepestName = 8;                                           // nesting of objects
+constexpr std::ptrdiff_t kMostNames = 65536, kMaxNamesInLists = 1 << 20;  // in a line
 constexpr std::size_t kLongestExpert = 5, kMostRouterNames = 4096;
 constexpr double kLastMarker = 1e15, kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
 
@@ -151,7 +151,7 @@ bool JsonRecords::add_objects(std::string_view name, JsonList list, int depth, L
     for (const JsonFields::Field& field : object)
       if (!take_label(name, field, label))
         add(record.keep(whole + std::string(field.key)), field.value, depth + 1, record);
-    if (std::ssize(record.values) > kMostNamesInLists) throw Unreadable("more than 1048576 names");
+    if (std::ssize(record.values) > kMaxNamesInLists) throw Unreadable("more than 1048576 names");
     ++position;
   }
   return true;

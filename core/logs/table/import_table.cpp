@@ -201,7 +201,7 @@ class TableReader {
 
   void add(std::string_view piece) {
     if (form_.delimiter == ' ')
-      csv_.add(blanks_.of(piece), take_);
+      csv_.add(blanks_.joined(piece), take_);
     else
       csv_.add(piece, take_);
   }

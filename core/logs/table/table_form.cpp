@@ -196,7 +196,7 @@ CellRows first_rows(std::string_view beginning, char delimiter) {
     if (first.size() < kRowsLookedAt && !row.too_long && !is_table_remark(row.cells.front()))
       first.emplace_back(row.cells.begin(), row.cells.end());
   };
-  const std::string single_blanks = delimiter == ' ' ? SingleBlanks().of(beginning) : std::string();
+  const std::string single_blanks = delimiter == ' ' ? SingleBlanks().joined(beginning) : std::string();
   try {
     CsvRows rows(delimiter);
     rows.add(delimiter == ' ' ? single_blanks : beginning, take);
@@ -264,7 +264,7 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
   return best;
 }
 
-std::string SingleBlanks::of(std::string_view piece) {
+std::string SingleBlanks::joined(std::string_view piece) {
   std::string out;
   for (const char c : piece) {
     const bool ends_line = c == '\n' || c == '\r';

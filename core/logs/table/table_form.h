@@ -48,7 +48,7 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv,
 // The text with one blank between cells that any number of blanks separates, of which pieces follow each other.
 class SingleBlanks {
  public:
-  std::string of(std::string_view piece);
+  std::string joined(std::string_view piece);
 
  private:
   bool is_pending_ = false, begins_line_ = true;

@@ -188,13 +188,13 @@ TableLoads::TableLoads(LogRuns& runs, TableForm form)
   for (const int column : form_.others) {
     const AccountBook::Name name = add(column, "", "");
     AccountBook::leave_out(name, "not a column of loads");
-    others_.push_back({column, name, !runs.find(form_.names[static_cast<std::size_t>(column)])});
+    other_columns_.push_back({column, name, !runs.find(form_.names[static_cast<std::size_t>(column)])});
   }
 }
 
 // Counts the numbers of the columns that are not of loads, and looks which of them may be those of layers.
 void TableLoads::take_others(std::span<const std::string_view> cells, std::int64_t step) {
-  for (OtherColumn& other : others_) {
+  for (OtherColumn& other : other_columns_) {
     const std::string_view cell = cell_at(cells, other.column);
     double number = 0;
     if (read_number(cell, number))
@@ -349,7 +349,7 @@ void TableLoads::check_counts() const {
 void TableLoads::check_layers() const {
   if (form_.kind != TableKind::loads || form_.layer >= 0 || !form_.parts.empty()) return;
   if (!order_.repeats() && !order_.goes_back() && order_.kind() != TableOrder::Kind::lost) return;
-  for (const OtherColumn& other : others_) {
+  for (const OtherColumn& other : other_columns_) {
     if (!other.may_be_layer || !other.differs) continue;
     const std::string name = '"' + printable(form_.names[static_cast<std::size_t>(other.column)]) + '"';
     AccountBook::ask(other.name, "layer", "an expert has several rows in a step: is this the layer?");

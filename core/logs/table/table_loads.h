@@ -119,7 +119,7 @@ class TableLoads {
   Largest layer_, expert_;
   bool has_zero_ = false;  // a row of an expert without tokens: then such rows are not left out
   AccountBook::Name step_name_, layer_name_, expert_name_, count_name_;
-  std::vector<OtherColumn> others_;
+  std::vector<OtherColumn> other_columns_;
   std::int64_t last_layer_ = 0, trace_step_ = 0;  // for a trace
 };
 

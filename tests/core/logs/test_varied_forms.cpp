@@ -98,12 +98,12 @@ TEST_F(VariedForms, LinesThatMayBeOfLayersAreAskedFor) {
   ImportOptions stated;
   stated.rules.push_back("[[tag]]\npattern = \"depth\"\nmeans = \"layer\"\n");
   EXPECT_EQ(open({"loads.jsonl", text}, stated).histories.at(0)->info().moe_layers, (std::vector<int>{1, 2}));
-  const std::string again = R"({"step":0,"epoch_time":3,"expert_counts":[3,5]}
+  const std::string repeated_step = R"({"step":0,"epoch_time":3,"expert_counts":[3,5]}
 {"step":1,"epoch_time":3,"expert_counts":[3,5]}
 {"step":1,"epoch_time":4,"expert_counts":[3,5]}
 {"step":2,"epoch_time":4,"expert_counts":[3,5]}
 )";
-  EXPECT_EQ(open({"again.jsonl", again}).histories.at(0)->count(), 3u) << "a step that was logged again";
+  EXPECT_EQ(open({"again.jsonl", repeated_step}).histories.at(0)->count(), 3u) << "a step that was logged again";
 }
 
 TEST_F(VariedForms, ListsOfObjectsAreReadByTheirLabels) {
