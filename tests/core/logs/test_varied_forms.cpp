@@ -57,7 +57,8 @@ TEST_F(VariedForms, ColumnsOfLayersHaveManyNames) {
         "global_step,transformer.block.index,expert,hits", "step,moe_layer_name,expert no,load"})
     for (const auto& [first, second] :
          {std::pair("1", "2"), std::pair("model.layers.1.mlp", "model.layers.2.mlp"), std::pair("blk1", "blk2")}) {
-      const History& run = *open({"loads.csv", table(header, first, second)}).histories.at(0);
+      const auto opened_run = open({"loads.csv", table(header, first, second)}).histories.at(0);
+      const History& run = *opened_run;
       EXPECT_EQ(run.info().moe_layers, (std::vector<int>{1, 2})) << header << first;
       EXPECT_EQ(run.frame_at(1)->routers.at(1).tokens_per_expert, (Counts{2, 6})) << header << first;
     }
@@ -115,7 +116,8 @@ TEST_F(VariedForms, ListsOfObjectsAreReadByTheirLabels) {
        R"({"step":STEP,"moe":[{"block":1,"tokens_per_expert":[3,5]},{"block":2,"tokens_per_expert":[2,6]}]})"}) {
     std::string text;
     for (const char* step : {"0", "1"}) text += std::string(line).replace(8, 4, step) + '\n';
-    const History& run = *open({"loads.jsonl", text}).histories.at(0);
+    const auto opened_run = open({"loads.jsonl", text}).histories.at(0);
+    const History& run = *opened_run;
     EXPECT_EQ(run.info().moe_layers, (std::vector<int>{1, 2})) << line;
     EXPECT_EQ(run.frame_at(0)->routers.at(1).tokens_per_expert, (Counts{2, 6})) << line;
   }
@@ -137,7 +139,8 @@ TEST_F(VariedForms, LinesMayBeOfAnExpertOrABlock) {
       of_names += begin + ",\"layer\":\"layers." + layer + "\",\"expert_counts\":[" + layer + ',' + layer + "]}\n";
     }
   for (const std::string& text : {of_experts, of_blocks, of_names}) {
-    const History& run = *open({"loads.jsonl", text}).histories.at(0);
+    const auto opened_run = open({"loads.jsonl", text}).histories.at(0);
+    const History& run = *opened_run;
     EXPECT_EQ(run.info().moe_layers, (std::vector<int>{1, 2})) << text;
     EXPECT_EQ(run.frame_at(1)->routers.at(1).tokens_per_expert, (Counts{2, 2})) << text;
   }
@@ -180,14 +183,16 @@ TEST_F(VariedForms, PrintedLoads) {
         "step STEP tokens_per_expert: tensor([3, 5], device='cuda:0')\n"}) {
     std::string text;
     for (const char* step : {"0", "1"}) text += std::string(lines).replace(std::string(lines).find("STEP"), 4, step);
-    const History& run = *open({"train.log", text}).histories.at(0);
+    const auto opened_run = open({"train.log", text}).histories.at(0);
+    const History& run = *opened_run;
     EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (Counts{3, 5})) << lines;
   }
-  const History& layers =
-      *open({"layers.log",
-             "step 0 layer 1 tokens_per_expert: [3, 5]\nstep 0 layer 2 tokens_per_expert: [2, 6]\n"
-             "step 1 layer 1 tokens_per_expert: [3, 5]\nstep 1 layer 2 tokens_per_expert: [2, 6]\n"})
-           .histories.at(0);
+  const auto opened_layers =
+      open({"layers.log",
+            "step 0 layer 1 tokens_per_expert: [3, 5]\nstep 0 layer 2 tokens_per_expert: [2, 6]\n"
+            "step 1 layer 1 tokens_per_expert: [3, 5]\nstep 1 layer 2 tokens_per_expert: [2, 6]\n"})
+          .histories.at(0);
+  const History& layers = *opened_layers;
   EXPECT_EQ(layers.info().moe_layers, (std::vector<int>{1, 2}));
 }
 
@@ -197,18 +202,21 @@ TEST_F(VariedForms, TablesOfBlanksAndOfDecimalCommas) {
         "   step  layer  expert  tokens\n0     0      1       0       3\n1     0      1       1       5\n"})
     EXPECT_EQ(open({"loads.txt", text}).histories.at(0)->frame_at(0)->routers.at(0).tokens_per_expert, (Counts{3, 5}))
         << text;
-  const History& run = *open({"german.csv", "step;loss;lr\r\n0;7,25;0,0003\r\n1;7,125;0,0003\r\n"}).histories.at(0);
+  const auto opened_run = open({"german.csv", "step;loss;lr\r\n0;7,25;0,0003\r\n1;7,125;0,0003\r\n"}).histories.at(0);
+  const History& run = *opened_run;
   EXPECT_EQ(run.value_at(Metric::ce_loss, kWholeRun, 1), 7.125f);
-  const History& nemo =
-      *open({"metrics.csv", "global_step,step,train_loss,val_loss\n0,0,3.5,\n,0,,3.25\n1,1,3,\n"}).histories.at(0);
+  const auto opened_nemo =
+      open({"metrics.csv", "global_step,step,train_loss,val_loss\n0,0,3.5,\n,0,,3.25\n1,1,3,\n"}).histories.at(0);
+  const History& nemo = *opened_nemo;
   EXPECT_EQ(nemo.value_at(Metric::val_loss, kWholeRun, 0), 3.25f) << "a row without the global step";
 }
 
 TEST_F(VariedForms, AnObjectMayHoldTheStepsInAList) {
-  const History& run =
-      *open({"run.json",
-             R"({"config":{"num_experts":2},"history":[{"step":0,"loss":2.5,"tokens_per_expert":[[3,5]]}]})"})
-           .histories.at(0);
+  const auto opened_run =
+      open(
+          {"run.json", R"({"config":{"num_experts":2},"history":[{"step":0,"loss":2.5,"tokens_per_expert":[[3,5]]}]})"})
+          .histories.at(0);
+  const History& run = *opened_run;
   EXPECT_EQ(run.frame_at(0)->routers.at(0).tokens_per_expert, (Counts{3, 5}));
 }
 
