@@ -167,7 +167,7 @@ class MoeLog:
         model is not called with an `attention_mask`, which takes precedence."""
         self._given_mask = attention_mask
 
-    def log_blocks(self, modules, every=100, formats="mxfp8_e4m3", what_if=("nvfp4", "mxfp4_e2m1", "fp8_e4m3_1x128"),
+    def log_blocks(self, modules, every=100, formats="mxfp8_e4m3", what_if=("nvfp4", "mxfp4_e2m1"),
                    directions=("forward", "dgrad"), names=None, most=1 << 22, samples=64):
         """Logs at every `every`-th step the low-precision operands of chosen products: histograms of block scales,
         shares of values that become zero or are clipped, SQNR, and blocks for the microscope. Needs moescope_blocks.py
