@@ -132,6 +132,7 @@ class _Scales:
 
     def __init__(self, encode, decode, exponent, limit, divide=False):
         self.encode, self.decode, self.exponent, self.limit, self.divide = encode, decode, exponent, limit, divide
+        self.amax = None  # [blocks, 1] largest magnitudes
 
     def scaled(self, magnitude):
         return magnitude / self.decode if self.divide else magnitude * self.encode
@@ -200,11 +201,10 @@ class Sums:
         """blocks, scaled, rounded, decoded: magnitudes [blocks, values]; sizes: values of each block without padding;
         scales: [blocks, 1]."""
         finite = (scales.exponent != 255).reshape(-1)
-        amax = blocks.amax(1)
-        wide = self.values.dtype
+        amax, wide = scales.amax.reshape(-1), self.values.dtype
         x2, q2, err2 = _squares(finite, amax, (blocks, decoded, blocks - decoded), wide)
         nonzero = blocks != 0
-        above = scales.scaled(amax[:, None]).reshape(-1) > scales.limit
+        above = scales.scaled(scales.amax).reshape(-1) > scales.limit
         measured = finite & (amax != 0)
         crest = torch.where(measured, amax.to(wide) / (x2 / sizes).sqrt(), torch.zeros_like(x2))
         added = (x2.sum(), q2.sum(), err2.sum(), sizes.sum(), nonzero.sum(),
@@ -248,12 +248,10 @@ class Sums:
 
 
 def _squares(finite, amax, matrices, wide):
-    """Returns the sums of squares of the rows of each matrix; 0 for blocks that are not finite."""
+    """Returns the sums of squares of the rows, [matrices, rows]; 0 for blocks that are not finite."""
     unit = _power((254 - (_bits(amax) >> 23)).clamp(0, 254))[:, None]  # so that no square is too large or too small
-    back = unit.reshape(-1).to(wide)
-    none = torch.zeros_like(back)
-    return [torch.where(finite, (torch.linalg.vector_norm(matrix * unit, dim=1).to(wide) / back) ** 2, none)
-            for matrix in matrices]
+    norms = torch.stack([torch.linalg.vector_norm(matrix * unit, dim=1) for matrix in matrices]).to(wide)
+    return ((norms / unit.reshape(-1).to(wide)) ** 2).masked_fill(~finite, 0)
 
 
 def _blocked(matrix, block):
@@ -264,10 +262,16 @@ def _blocked(matrix, block):
     return padded.reshape(rows, -1, block)
 
 
-def _sizes(rows, cols, block, device):
-    """Returns the numbers of values of the blocks, without padding."""
-    starts = torch.arange(0, cols, block, device=device)
-    return (cols - starts).clamp(max=block).repeat(rows)
+def _lengths(length, block, device):
+    """Returns the numbers of values of the blocks of a row, without padding."""
+    return (length - torch.arange(0, length, block, device=device)).clamp(max=block)
+
+
+def _sizes(form, rows, cols, device):
+    """Returns the numbers of values of all blocks of a matrix, without padding."""
+    if form.share == "128x128":
+        return (_lengths(rows, 128, device)[:, None] * _lengths(cols, 128, device)).reshape(-1)
+    return _lengths(cols, cols if form.share in ("row", "tensor") else form.block, device).repeat(rows)
 
 
 def quantize(values, form, sums=None, tensor_amax=None):
@@ -281,12 +285,12 @@ def quantize(values, form, sums=None, tensor_amax=None):
         if sums is not None:
             _add_unscaled(sums, values.abs(), decoded.abs())
         return decoded
-    blocks, scales, sizes = _in_blocks(values.abs(), form, tensor_amax)
+    blocks, scales = _in_blocks(values.abs(), form, tensor_amax)
     scaled = scales.scaled(blocks)
     rounded = _rounded(scaled, form.element)
     decoded = rounded * scales.decode
     if sums is not None:
-        sums.add_blocks(blocks, scaled, rounded, decoded, scales, sizes)
+        sums.add_blocks(blocks, scaled, rounded, decoded, scales, _sizes(form, *values.shape, values.device))
         if form.share == "tensor":
             _count_as_one_block(sums)
     decoded = torch.where(scales.exponent == 255, torch.full_like(decoded, math.nan), decoded)
@@ -300,36 +304,30 @@ def squared_errors(values, form, tensor_amax=None):
         sums = Sums(values.device)
         quantize(values, form, sums)
         return sums.values[[1, 3]]
-    blocks, scales, _ = _in_blocks(values.abs(), form, tensor_amax)
+    blocks, scales = _in_blocks(values.abs(), form, tensor_amax)
     error = blocks - _rounded(scales.scaled(blocks), form.element) * scales.decode
     wide = torch.float32 if values.device.type == "mps" else torch.float64
-    x2, err2 = _squares((scales.exponent != 255).reshape(-1), blocks.amax(1), (blocks, error), wide)
-    return torch.stack([x2.sum(), err2.sum()])
+    return _squares((scales.exponent != 255).reshape(-1), scales.amax.reshape(-1), (blocks, error), wide).sum(1)
 
 
 def _in_blocks(magnitudes, form, tensor_amax):
-    """Returns the magnitudes [blocks, values], padded with zeros, with their scales and their sizes."""
+    """Returns the magnitudes [blocks, values], padded with zeros, and their scales."""
     rows, cols = magnitudes.shape
-    block = cols if form.share in ("row", "tensor") else form.block
-    blocks, sizes = _blocked(magnitudes, block), _sizes(rows, cols, block, magnitudes.device)
+    blocks = _blocked(magnitudes, cols if form.share in ("row", "tensor") else form.block)
     if form.share == "128x128":
-        return _in_squares(blocks, form, rows, cols)
-    blocks = blocks.reshape(-1, block)
+        blocks = torch.nn.functional.pad(blocks, (0, 0, 0, 0, 0, -rows % 128))
+        blocks = blocks.reshape(-1, 128, blocks.shape[1], 128).transpose(1, 2)
+        blocks = blocks.reshape(-1, 128 * 128)
+    else:
+        blocks = blocks.reshape(-1, blocks.shape[2])
     amax = blocks.amax(1, keepdim=True)
     if form.has_tensor_scale:
-        tensor_amax = magnitudes.amax() if tensor_amax is None else tensor_amax
+        tensor_amax = amax.amax() if tensor_amax is None else tensor_amax
         tensor_amax = torch.as_tensor(tensor_amax, dtype=torch.float32, device=magnitudes.device).expand(rows, 1)
         tensor_amax = tensor_amax.repeat_interleave(len(blocks) // rows, 0)
-    return blocks, _scales(form, amax, tensor_amax), sizes
-
-
-def _in_squares(blocks, form, rows, cols):
-    squares = torch.nn.functional.pad(blocks, (0, 0, 0, 0, 0, -rows % 128))
-    high, wide = squares.shape[0] // 128, squares.shape[1]
-    squares = squares.reshape(high, 128, wide, 128).transpose(1, 2).reshape(-1, 128 * 128)
-    heights, widths = (_sizes(1, length, 128, blocks.device) for length in (rows, cols))
-    scales = _fp8_scales(form, squares.amax(1, keepdim=True))
-    return squares, scales, (heights[:, None] * widths).reshape(-1)
+    scales = _scales(form, amax, tensor_amax)
+    scales.amax = amax
+    return blocks, scales
 
 
 def _as_rows(blocks, shape, form):
