@@ -195,17 +195,12 @@ void check_training(const std::string& folder, const SafetensorsFile& expected) 
   }
 }
 
-// Figures of the groups' formats on the pieces for which `counts` holds.
+// Figures of the groups' formats on pieces of text; `exact`: the predictions for them in FP32.
 PieceFigures figures_of(CheckpointModel& model, const std::vector<TextPiece>& pieces,
-                        const std::vector<WeightGroup>& groups, bool (*counts)(std::size_t, std::size_t)) {
+                        const std::vector<Predictions>& exact, const std::vector<WeightGroup>& groups) {
   PieceFigures figures;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (!counts(i, pieces.size())) continue;
-    model.round_nothing();
-    const Predictions exact = predict(model, pieces[i].ids);
-    round_weights(model, groups);
-    figures.add(exact, predict(model, pieces[i].ids));
-  }
+  round_weights(model, groups);
+  for (std::size_t i = 0; i < pieces.size(); ++i) figures.add(exact[i], predict(model, pieces[i].ids));
   model.round_nothing();
   return figures;
 }
@@ -216,8 +211,14 @@ void check_plan(CheckpointModel& model, const std::map<std::string, std::pair<Te
   if (passes.size() < 2) return;
   std::vector<LabelledText> texts;
   for (const auto& [prefix, pass] : passes) texts.push_back({prefix, pass.first.ids});
-  const ComparedTexts which{.length = 64, .pieces = static_cast<int>(texts.size())};
-  const std::vector<TextPiece> pieces = pieces_of(texts, which);
+  const ComparedTexts which{.length = 32, .pieces = static_cast<int>(texts.size())};
+  std::vector<TextPiece> ranking, judging;
+  std::vector<Predictions> exact_ranking, exact_judging;
+  for (const TextPiece& piece : pieces_of(texts, which)) {
+    const bool ranks_here = ranking.size() == judging.size();  // every second piece
+    (ranks_here ? ranking : judging).push_back(piece);
+    (ranks_here ? exact_ranking : exact_judging).push_back(predict(model, piece.ids));
+  }
   PlanRequest request{.bits = 15.5, .formats = {Recipe::mxfp4, Recipe::mxfp8_rceil, Recipe::bf16}};
   for (int i = 0; i < kNumGemmClasses; ++i)
     if (i != static_cast<int>(GemmClass::attention)) request.kept_classes.push_back(static_cast<GemmClass>(i));
@@ -235,12 +236,12 @@ void check_plan(CheckpointModel& model, const std::map<std::string, std::pair<Te
       digits /= 3;
     }
     if (bits_per_weight(groups) > request.bits) continue;
-    const double divergence = figure_of_pieces(figures_of(model, pieces, groups, ranks).divergence).mean;
+    const double divergence = figure_of_pieces(figures_of(model, ranking, exact_ranking, groups).divergence).mean;
     if (divergence < smallest) best = groups;
     smallest = std::min(smallest, divergence);
   }
-  std::vector<double> behind = figures_of(model, pieces, plan.groups, measures).loss_change;
-  const std::vector<double> of_best = figures_of(model, pieces, best, measures).loss_change;
+  std::vector<double> behind = figures_of(model, judging, exact_judging, plan.groups).loss_change;
+  const std::vector<double> of_best = figures_of(model, judging, exact_judging, best).loss_change;
   for (std::size_t i = 0; i < behind.size(); ++i) behind[i] -= of_best[i];
   const FigureOfPieces difference = figure_of_pieces(behind);
   std::printf(

@@ -159,6 +159,22 @@ TEST(FormatPlan, refuses_what_it_cannot_measure) {
             "the loss of 'a' in FP32 is not finite, so that no format can be compared with it");
 }
 
+TEST(FormatPlan, codes_are_refused) {
+  const SmallCheckpoint folder("codes");
+  SafetensorsWriter writer;
+  const SafetensorsFile file(folder.file("model.safetensors"));
+  const std::vector<std::byte> codes(SmallCheckpoint::kVocab * SmallCheckpoint::kDim, std::byte{0x38});  // 1 in E4M3
+  for (const TensorView& tensor : file.tensors()) {
+    const bool head = tensor.name == "lm_head.weight";
+    writer.add(tensor.name, head ? DType::f8_e4m3 : tensor.dtype, tensor.shape, head ? codes : tensor.bytes);
+  }
+  writer.write(folder.file("codes.safetensors"));
+  std::filesystem::rename(folder.file("codes.safetensors"), folder.file("model.safetensors"));
+  CheckpointModel model(folder.path());
+  EXPECT_EQ(problem_of([&] { plan_of(model, {.bits = 8}); }),
+            "'lm_head.weight' is quantized already (F8_E4M3): make the plan from the checkpoint in BF16 or F32");
+}
+
 // Each module is named by the pattern of its format and by no other, and the training has the same formats.
 TEST(FormatPlan, configs_name_each_module_once) {
   const SmallCheckpoint folder("configs");
