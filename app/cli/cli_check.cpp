@@ -374,10 +374,13 @@ void check_against_good(const CheckOptions& options) {
     print_notes(opened);
     return opened.histories;
   };
-  const auto judged = runs_of(options.file, options.run);
+  auto judged = runs_of(options.file, options.run);
+  if (judged.size() > 1 && !options.run.empty())
+    std::erase_if(judged, [&](const auto& history) { return history->info().name != options.run; });
   if (judged.size() != 1)
-    throw std::runtime_error(
-        fmt::format("{}: holds {} runs; name the one to judge with --run", options.file, judged.size()));
+    throw std::runtime_error(fmt::format("{}: holds {} runs{}; name the one to judge with --run",
+                                         named_standard_input(options.file), judged.size(),
+                                         options.run.empty() ? "" : " named " + options.run));
   std::vector<HistoryPtr> good;
   std::vector<std::string> names;
   for (const std::string& file : options.against) {

@@ -404,6 +404,10 @@ TEST_F(CliCheck, TheGateRefusesWhatItCannotCompare) {
   EXPECT_NE(refusal({good, "--against", good, "--follow"}).find("--follow"), std::string::npos);
   EXPECT_NE(refusal({good, "--against", good, "--junit", good}).find("--junit"), std::string::npos);
   EXPECT_NE(refusal({good, "--until", "later", "--follow"}).find("`end`"), std::string::npos);
+  ASSERT_EQ(run(train({"--steps", "50", "--compare", "seed=2", "--out", path("two.moescope")})).status, 0);
+  EXPECT_NE(refusal({path("two.moescope"), "--against", good}).find("holds 2 runs; name the one"), std::string::npos);
+  EXPECT_NE(refusal({path("two.moescope"), "--against", good, "--run", "x"}).find("named x"), std::string::npos);
+  EXPECT_EQ(run({"check", path("two.moescope"), "--run", "n", "--against", path("two.moescope")}).status, 0);
   const Result good_nan = run({"check", good, "--against", path("nan.jsonl")});
   EXPECT_EQ(good_nan.status, 2);
   EXPECT_NE(good_nan.err.find("NaN or infinite"), std::string::npos) << good_nan.err;
