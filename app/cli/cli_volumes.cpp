@@ -370,7 +370,7 @@ void add_volumes_command(CLI::App& app) {
       "  moescope-cli volumes --topk routing.safetensors --ranks 64 --payload mxfp8 --json\n"
       "  moescope-cli volumes --recording run.moescope --step 400\n"
       "  moescope-cli volumes --routing run.moescope --model 671B --ranks 256\n"
-      "  moescope-cli volumes --recording run.jsonl --ranks 8 --slots 36 --write-placement plan.json");
+      "  moescope-cli volumes --recording run.jsonl --ranks 8 --slots 36 --write-placement placement.json");
   command.runs([options, command] { print_volumes(command, *options); });
 }
 

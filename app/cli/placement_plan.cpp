@@ -72,8 +72,8 @@ std::pair<StepRange, StepRange> parts_of(const History& run, const PlacementPlan
 
 // SGLang reads an object with a row for every layer of the model; rows of dense layers have no effect. vLLM reads a row
 // for every MoE layer.
-nlohmann::json plan_json(const std::vector<std::pair<int, std::vector<int>>>& rows, int layers,
-                         const PlacementPlanOptions& options, int n_experts) {
+nlohmann::json placement_json(const std::vector<std::pair<int, std::vector<int>>>& rows, int layers,
+                              const PlacementPlanOptions& options, int n_experts) {
   nlohmann::json map = nlohmann::json::array();
   if (options.form == "vllm") {
     for (const auto& [layer, experts] : rows) map.push_back(experts);
@@ -123,7 +123,7 @@ void write_placement_plan(const PlacementPlanOptions& options) {
     print_to(stderr, "{} of {} MoE layers have no load and keep their experts in order\n", missing_layers,
              info.moe_layers.size());
   const int layers = std::max(info.n_layers, rows.back().first + 1);
-  write_whole_file(options.out, plan_json(rows, layers, options, info.n_experts).dump() + "\n");
+  write_whole_file(options.out, placement_json(rows, layers, options, info.n_experts).dump() + "\n");
   Report report;
   report.value({.name = "plan made from steps", .key = "plan_steps"},
                fmt::format("{} to {}", plan_steps.first, plan_steps.last));

@@ -36,7 +36,10 @@ inline std::vector<GateFault> exhibits_as_faults() {
   std::vector<GateFault> faults;
   for (const std::string& name : exhibit_names()) {
     const Lesson exhibit = find_lesson(name).lesson;
-    faults.push_back({exhibit.title, exhibit.runs.at(0), exhibit.runs.at(1)});
+    const RunConfig& right = exhibit.runs.at(0);
+    for (std::size_t run = 1; run < exhibit.runs.size(); ++run)
+      if (!is_noise_twin(right, exhibit.runs[run]))
+        faults.push_back({exhibit.title + ": " + exhibit.runs[run].name, right, exhibit.runs[run]});
   }
   return faults;
 }

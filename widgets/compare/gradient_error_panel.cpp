@@ -175,9 +175,9 @@ Panel::Answer GradientErrorPanel::answer() const {
              "No error"}};
   const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(largest_error);
   const bool is_ineffective = largest_error > errorOf(kMinGradientSnrDb);
-  const QString all = QString("%1 of its norm is rounding error").arg(share) +
-                      (is_ineffective ? QString(", above 58 %: steps are hardly effective") : QString());
-  return {{}, {all + unpinnedError(worst), all, share}};
+  const QString effect = is_ineffective ? QString("; above 58 % steps are hardly effective") : QString();
+  const QString all = QString("%1 of its norm is rounding error").arg(share);
+  return {{}, {all + unpinnedError(worst) + effect, all + effect, share}};
 }
 
 // The answer is about the run whose predictions differ most.

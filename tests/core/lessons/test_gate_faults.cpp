@@ -9,8 +9,7 @@ namespace {
 TEST(GateFaults, ExpertGradientsTimesTheRanksRegressEqualRunsAreTheSame) {
   constexpr std::int64_t kSteps = 120, kFaultStep = 60;
   const std::vector<GateFault> faults = exhibits_as_faults();
-  ASSERT_EQ(faults.size(), 12u);
-  const auto fault = std::ranges::find(faults, "Expert gradients times the ranks", &GateFault::name);
+  const auto fault = std::ranges::find(faults, "Expert gradients times the ranks: wrong", &GateFault::name);
   ASSERT_NE(fault, faults.end());
   ASSERT_TRUE(is_live(*fault));
   const HistoryPtr good[] = {train_with_fault(*fault, 11, kSteps, {}), train_with_fault(*fault, 12, kSteps, {})};
