@@ -60,7 +60,11 @@ class Operand:
     def add_stored(self, stored):
         """Takes a tensor that another library has quantized: its own scales and decoded values."""
         self.name, self.stored = stored.name, True
-        self.sums = stored.row()
+        sums = stored.row()
+        if self.sums is not None:  # of another expert
+            sums.values[1:] += self.sums.values[1:]
+            sums.values[:1] = torch.maximum(sums.values[:1], self.sums.values[:1])
+        self.sums = sums
         self._sample(stored.decoded[None], stored.decoded[None].abs().amax(2), stored.block)
 
     def finish(self):

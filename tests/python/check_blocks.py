@@ -27,6 +27,7 @@ except ImportError as error:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "assets" / "python"))
+import moescope_blocks  # noqa: E402
 import moescope_formats as blocks  # noqa: E402
 
 MX = [name + rule for name in ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1", "mxint8")
@@ -200,6 +201,49 @@ def check_stand_ins():
     expect(blocks.stored(values) is None, "a plain tensor is not quantized")
 
 
+def check_log():
+    """What BlockLog logs of a model with plain weights and with weights that are kept quantized, and what it refuses."""
+    torch.manual_seed(5)
+    model = torch.nn.ModuleDict({"layers": torch.nn.ModuleList(
+        torch.nn.ModuleDict({"o_proj": torch.nn.Linear(64, 96), "k_proj": torch.nn.Linear(96, 64)}) for _ in range(2))})
+    codes = torch.randint(0, 126, (96, 64), dtype=torch.uint8)
+    scales = torch.full((96, 2), 120, dtype=torch.uint8)
+    kept = model["layers"][1]["o_proj"].weight
+    kept.qdata, kept.scale, kept.block_size, kept.elem_dtype = codes, scales, 32, "torch.float8_e4m3fn"
+    warned = []
+    options = dict(every=2, formats="mxfp8_e4m3", what_if=("nvfp4",), directions=("forward", "dgrad"), names=None,
+                   most=1 << 22, samples=4, warn=lambda key, text: warned.append(text))
+    log = moescope_blocks.BlockLog(model, "proj", **options)
+    expect(any("layers.0.k_proj" in text for text in warned), "weights with unknown names are named: %s" % warned)
+    for step in range(2):
+        log.begin(step)
+        x = torch.randn(32, 64)
+        for layer in model["layers"]:
+            x = layer["k_proj"](layer["o_proj"](x))
+        x.sum().backward()
+        rows, markers = log.take()
+        expect(len(rows) == len(markers) == (7 if step == 0 else 0), "step %d: %d operands" % (step, len(rows)))
+        for row in rows:
+            if (row["layer"], row["operand"]) == (1, "W"):
+                expect(row["format"] == "mxfp8_e4m3_rceil" and row["e8m0_blocks"] == {"120": 192} and "sqnr_db" not in row,
+                       "a weight of codes: %s" % row)
+                expect(row["amax"] == blocks._table("e4m3", torch.device("cpu"))[codes.long()].abs().max() * 2.0 ** -7,
+                       "largest value of a weight of codes")
+    for wrong in (dict(formats="mxfp9"), dict(formats={"X": "bf16"}), dict(every=0), dict(directions=("back",)),
+                  dict(what_if=("fp8",))):
+        expect_refusal(model, "proj", {**options, **wrong})
+    expect_refusal(model, "(proj", options)
+    expect_refusal(model, "nothing", options)
+
+
+def expect_refusal(model, modules, options):
+    try:
+        moescope_blocks.BlockLog(model, modules, **options)
+        expect(False, "%r with %s is not refused" % (modules, options))
+    except ValueError as error:
+        expect(str(error), "the refusal says nothing")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("cli", nargs="?")
@@ -218,6 +262,7 @@ def main():
             check_formats(given.cli, pathlib.Path(folder), results["formats"])
     check_stand_ins()
     check_golden(given.device)
+    check_log()
     if failures:
         sys.exit("%d of the comparisons failed" % len(failures))
     print("all formats agree: %s, PyTorch %s" % (results["device"], results["pytorch"]))
