@@ -17,7 +17,6 @@
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/workspaces/window_layout.h"
-#include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"

@@ -37,7 +37,6 @@
 #include "app/help/manual.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
-#include "app/session/settings.h"
 #include "app/setup/setup_drawer.h"
 #include "app/setup/setup_form.h"
 #include "app/start/first_steps.h"

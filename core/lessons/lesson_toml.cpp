@@ -1,7 +1,6 @@
 // Reads lessons from TOML files and reports all problems at once, each with its line.
 #include <algorithm>
 
-#include "core/config/config_check.h"
 #include "core/config/config_toml.h"
 #include "core/files/assets.h"
 #include "core/files/text/words.h"
