@@ -9,7 +9,6 @@
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
-#include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
 
 namespace moescope {
@@ -36,7 +35,6 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   load_over_time_ = addDock(new ExpertLoadPanel(selection_, ExpertLoadPanel::one_layer), "dock_router_load_over_time");
   balance_ = addDock(new BalancePanel(selection_), "dock_router_balance");
   bias_ = addDock(new ExpertBiasOverTimePanel(selection_), "dock_router_bias");
-  gate_ = addDock(new GateMassAgainstLoadPanel(selection_), "dock_router_gate");
   auto* confidence = new RouterConfidenceAndLossesPanel(selection_);
   confidence_ = addDock(confidence, "dock_router_confidence");
   findings_ = addFindings(findings, "dock_router_findings");
@@ -50,7 +48,6 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   foldWithout(confidence_, [confidence](const History& run) {
     return confidence->hasFigures(run) ? QString() : QString("router losses");
   });
-  foldWithout(gate_, unlessAnyRouter(hasAny<&RouterFrame::gate_mass>, "gate mass"));
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
 }
 
@@ -78,7 +75,7 @@ void RouterWorkspace::arrange() {
   splitDockWidget(load_, load_over_time_, Qt::Vertical);
   splitDockWidget(findings_, balance_, Qt::Vertical);
   splitDockWidget(balance_, card_, Qt::Vertical);
-  for (QDockWidget* dock : {bias_, gate_}) tabifyDockWidget(load_over_time_, dock);
+  tabifyDockWidget(load_over_time_, bias_);
   tabifyDockWidget(card_, confidence_);
   for (QDockWidget* dock : docks()) dock->setVisible(dock != card_ || selection_->expert() >= 0);
   load_over_time_->raise();

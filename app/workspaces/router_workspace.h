@@ -24,7 +24,7 @@ class RouterWorkspace : public Workspace {
  private:
   void showCardOfChosen();
 
-  QDockWidget *load_, *load_over_time_, *balance_, *bias_, *gate_, *confidence_, *card_, *findings_;
+  QDockWidget *load_, *load_over_time_, *balance_, *bias_, *confidence_, *card_, *findings_;
   ExpertPanel* card_panel_;
   int shown_expert_ = -1;
 };

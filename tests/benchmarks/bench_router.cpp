@@ -22,7 +22,6 @@
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
-#include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
@@ -74,7 +73,7 @@ std::vector<Named> panels(Selection* s) {
   all.push_back(made<BalancePanel>(s, "Balance, within layers", "View", "within layers"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, all experts"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, curves", "View", "curves"));
-  all.push_back(made<GateMassAgainstLoadPanel>(s, "Gate mass against load"));
+  all.push_back(made<BalancePanel>(s, "Balance, gate mass", "View", "gate mass"));
   auto scores = std::make_unique<RouterConfidenceAndLossesPanel>(s);
   scores->showView(1);
   all.push_back({"Scores and margins", std::move(scores)});

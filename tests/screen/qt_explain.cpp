@@ -17,7 +17,6 @@
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_load_panel.h"
-#include "widgets/router/gate_mass_against_load_panel.h"
 
 namespace moescope {
 
@@ -119,7 +118,8 @@ class QtExplain : public QObject {
   }
 
   void aPointOfAScatterPlotIsOneExpert() {
-    GateMassAgainstLoadPanel panel(&selection_);
+    BalancePanel panel(&selection_);
+    choose(&panel, "View", "gate mass");
     panel.resize(500, 400);
     panel.show();
     panel.findChild<ScatterPlot*>()->grab();  // fills it

@@ -25,6 +25,7 @@
 #include "core/frame/router_stats.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/recording/history/router_window.h"
+#include "tests/support/controls.h"
 #include "tests/support/made_up_run.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/overview/findings_panel.h"
@@ -39,7 +40,6 @@
 #include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
-#include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
 
 namespace moescope {
@@ -561,11 +561,12 @@ class QtHealth : public QObject {
     QVERIFY(tile(&card, "Bias")->isVisible());
     QVERIFY(!tile(&card, "Score mass")->isVisible());  // the run has no score mass
 
-    GateMassAgainstLoadPanel gates(&selection);
+    BalancePanel gates(&selection);
+    choose(&gates, "View", "gate mass");
     gates.resize(500, 300);
     gates.show();
     gates.grab();
-    QVERIFY(gates.findChild<PlotFrame*>()->notice().isEmpty());
+    QVERIFY(gates.findChild<ScatterPlot*>()->notice().isEmpty());
     QVERIFY2(gates.caption().contains("step 120"), qPrintable(gates.caption()));
 
     RouterConfidenceAndLossesPanel confidence(&selection);

@@ -14,7 +14,6 @@
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
-#include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
 
 using namespace moescope;
@@ -25,7 +24,7 @@ constexpr std::int64_t kSteps = 200;
 
 std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
-  for (const char* view : {"all layers", "by layer", "within layers", "capacity"}) {
+  for (const char* view : {"all layers", "by layer", "within layers", "capacity", "gate mass"}) {
     auto layers = std::make_unique<BalancePanel>(selection);
     choose(layers.get(), "View", view);
     panels.push_back(std::move(layers));
@@ -34,7 +33,6 @@ std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   auto curves = std::make_unique<ExpertBiasOverTimePanel>(selection);
   choose(curves.get(), "View", "curves");
   panels.push_back(std::move(curves));
-  panels.push_back(std::make_unique<GateMassAgainstLoadPanel>(selection));
   for (const int view : {0, 1}) {
     auto confidence = std::make_unique<RouterConfidenceAndLossesPanel>(selection);
     confidence->showView(view);
@@ -189,7 +187,8 @@ class RouterPanelsTest : public QObject {
   }
 
   void scatterPutsExpertsWhereTheirSharesAre() {
-    GateMassAgainstLoadPanel panel(selection_.get());
+    BalancePanel panel(selection_.get());
+    choose(&panel, "View", "gate mass");
     show(&panel, {500, 400});
     // In this run the gate mass equals the share of the load, so that all points are on the diagonal.
     const RouterFrame& router = selection_->frame()->routers[0];
