@@ -26,8 +26,8 @@ class AddedLogsTest : public QObject {
  private:
   QTemporaryDir home_;
 
-  // Writes a log of steps with loads; `tokens`: tokens of a step.
-  QString loadLog(const QString& name, int tokens, int steps) {
+  // Writes a log of steps with loads, whose loss is that of the tokens read plus `offset`.
+  QString loadLog(const QString& name, int tokens, int steps, double offset = 0) {
     QFile file(home_.filePath(name));
     [&] { QVERIFY(file.open(QIODevice::WriteOnly)); }();
     file.write(QString(R"({"run": "%1", "layers": 1, "experts": 2, "top_k": 1, "tokens_per_step": %2})")
@@ -38,7 +38,7 @@ class AddedLogsTest : public QObject {
     for (int step = 0; step < steps; ++step)
       file.write(QString(R"({"step": %1, "loss": %2, "tokens_per_expert": [[%3, %3]]})")
                      .arg(step)
-                     .arg(3 - 0.001 * tokens * (step + 1))
+                     .arg(3 + offset - 0.001 * tokens * (step + 1))
                      .arg(tokens / 2)
                      .toUtf8() +
                  '\n');
@@ -61,7 +61,7 @@ class AddedLogsTest : public QObject {
     add->click();
     QPointer<OpenDialog> dialog = w.window.findChild<OpenDialog*>();
     QVERIFY(dialog && dialog->isVisible());
-    emit dialog->filesSelected({loadLog("b.jsonl", 20, 40)});
+    emit dialog->filesSelected({loadLog("b.jsonl", 20, 40, 0.125)});
     dialog->close();
     QVERIFY(opened.wait(kWaitMs));
     QCOMPARE(w.window.session()->histories().size(), std::size_t{2});
@@ -71,7 +71,7 @@ class AddedLogsTest : public QObject {
     QCOMPARE(selection.stepOf(*selection.histories()[1], 79), 39);
     const GapTrack& gap = w.window.workspaces()->compare()->judged()->track(1);
     QTRY_COMPARE_WITH_TIMEOUT(gap.count(), 40, kWaitMs);
-    QVERIFY(std::fabs(gap.raw()[39]) < 1e-6F);
+    QVERIFY(std::fabs(gap.raw()[39] - 0.125F) < 1e-5F);
     const QString settles = w.window.workspaces()->compare()->strip()->settlementText();
     QVERIFY2(settles.contains("another log with the settings of A"), qPrintable(settles));
 

@@ -35,19 +35,21 @@ void RegressionPanel::showEvent(QShowEvent* event) {
   judge();
 }
 
+std::vector<HistoryPtr> RegressionPanel::otherRuns() const {
+  std::vector<HistoryPtr> runs = selection_->histories();
+  if (!runs.empty()) runs.erase(runs.begin() + selection_->run());
+  return runs;
+}
+
 void RegressionPanel::judge() {
   const auto& histories = selection_->histories();
   if (!isVisible() || histories.size() < 2) return;
   std::uint64_t sequence = 0;
-  std::vector<HistoryPtr> good;
-  for (const HistoryPtr& run : histories) {
-    sequence += run->sequence();
-    if (run.get() != selection_->history()) good.push_back(run);
-  }
+  for (const HistoryPtr& run : histories) sequence += run->sequence();
   const bool is_same_run = std::exchange(judged_, selection_->history()) == selection_->history();
   if (std::exchange(judged_sequence_, sequence) == sequence && is_same_run) return;
   is_judged_ &= is_same_run;
-  worker_.start([this, run = histories[selection_->run()], good = std::move(good)](const std::stop_token& stop) {
+  worker_.start([this, run = histories[selection_->run()], good = otherRuns()](const std::stop_token& stop) {
     GateReport report = judge_gate(run, good);
     if (!stop.stop_requested())
       QMetaObject::invokeMethod(
@@ -101,7 +103,11 @@ Panel::Answer RegressionPanel::answer() const {
           report_.verdict == GateVerdict::regressed};
 }
 
+// A row for each judged figure.
 ValueTable RegressionPanel::table() const {
+  const std::vector<HistoryPtr> good = otherRuns();
+  GateReport report = report_;
+  if (!is_judged_ && !good.empty()) report = judge_gate(selection_->histories()[selection_->run()], good);
   ValueTable table({{"figure"},
                     {"first step outside"},
                     {"last step outside"},
@@ -109,9 +115,17 @@ ValueTable RegressionPanel::table() const {
                     {"other runs"},
                     {"half width of the noise band"},
                     {"z"}});
-  for (const GateExit& exit : report_.exits)
-    table.add(figure_text(report_.series[exit.series].figure), exit.first_step, exit.last_step, exit.value, exit.good,
-              exit.half_width, exit.z);
+  for (std::size_t i = 0; i < report.series.size(); ++i) {
+    const GateSeries& series = report.series[i];
+    const auto exit = std::ranges::find(report.exits, i, &GateExit::series);
+    const bool is_outside = exit != report.exits.end();
+    const auto step = [&](std::int64_t GateExit::*place) {
+      return is_outside ? TableValue((*exit).*place) : TableValue();
+    };
+    table.add(figure_text(series.figure), step(&GateExit::first_step), step(&GateExit::last_step),
+              table_value(series.value.back()), table_value(series.good.back()), table_value(series.half_width.back()),
+              table_value(series.z.back()));
+  }
   return table;
 }
 

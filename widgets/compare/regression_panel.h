@@ -26,6 +26,7 @@ class RegressionPanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
+  std::vector<HistoryPtr> otherRuns() const;
   void judge();  // judges new steps, or another run, in the background
   void show(GateReport report);
 

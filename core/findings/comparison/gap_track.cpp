@@ -7,6 +7,7 @@
 namespace moescope {
 
 constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // for each of the two series
+constexpr double kRoundingError = 1e-9;                  // of a number of batches
 
 double token_ratio(const History& a, const History& b) {
   const auto is_log = [](const History& run) { return run_origin(run.info()) == RunOrigin::log; };
@@ -34,52 +35,57 @@ bool GapTrack::update() {
   const std::uint64_t sequence = a_->sequence() + b_->sequence();
   if (sequence == seen_) return false;
   const std::uint64_t truncations = a_->truncations() + b_->truncations();
-  const StepRange of_a = a_->steps(), of_b = b_->steps();
-  const StepRange both = of_a.empty() || of_b.empty()
-                             ? StepRange{}
-                             : StepRange{std::max(of_a.first, step_by_tokens(*b_, of_b.first, *a_)),
-                                         std::min(of_a.last, step_by_tokens(*b_, of_b.last, *a_))};
+  const StepRange both = readable_steps();
   if (truncations != truncations_ || both.empty() || both.first != read_.first) *this = GapTrack(a_, b_, metric_);
   seen_ = sequence;
   truncations_ = truncations;
   const StepRange news{read_.empty() ? both.first : read_.last + 1, both.last};
   if (news.empty()) return true;
   read_ = both;
-  std::vector<std::int64_t> places_a, places_b;
-  for (const StepPair& pair : pairs_in(news)) {
-    if (!steps_.empty() && pair.a <= steps_.back()) continue;  // was the nearest step of an earlier pair
-    places_a.push_back(pair.a);
-    places_b.push_back(pair.b);
-  }
-  const std::vector<float> values_a = a_->values_at(metric_, kWholeRun, places_a),
-                           values_b = b_->values_at(metric_, kWholeRun, places_b);
-  for (std::size_t i = 0; i < places_a.size(); ++i) add(places_a[i], values_a[i], values_b[i]);
+  const StepPairs pairs = pairs_in(news);
+  const std::vector<float> values_a = a_->values_at(metric_, kWholeRun, pairs.a),
+                           values_b = b_->values_at(metric_, kWholeRun, pairs.b);
+  for (std::size_t i = 0; i < pairs.a.size(); ++i) add(pairs.a[i], values_a[i], values_b[i]);
   for (Pyramid* series : {&raw_, &smooth_})
     while (series->bytes() > kMaxBytes && series->forget_older_half()) {
     }
   return true;
 }
 
-// Pairs each step of the run with the larger batches with the nearest step of the other run, which may be off by half
-// a batch, or by one step.
-std::vector<GapTrack::StepPair> GapTrack::pairs_in(StepRange steps_of_a) const {
+// Steps of the run with the larger batches up to whose end the other run has read.
+StepRange GapTrack::readable_steps() const {
+  const bool is_a_coarse = token_ratio(*a_, *b_) >= 1;
+  const History &coarse = is_a_coarse ? *a_ : *b_, &fine = is_a_coarse ? *b_ : *a_;
+  const StepRange coarse_steps = coarse.steps(), fine_steps = fine.steps();
+  if (coarse_steps.empty() || fine_steps.empty()) return {};
+  const double batches_read = (fine_steps.last + 1) * token_ratio(fine, coarse);
+  return {std::max(coarse_steps.first, step_by_tokens(fine, fine_steps.first, coarse)),
+          std::min(coarse_steps.last, static_cast<std::int64_t>(std::floor(batches_read + kRoundingError)) - 1)};
+}
+
+// Pairs each step of the run with the larger batches with the nearest step of the other run, which may be half a batch
+// or one step away.
+GapTrack::StepPairs GapTrack::pairs_in(StepRange steps) const {
   const double ratio = token_ratio(*a_, *b_);
   const bool is_a_coarse = ratio >= 1;
   const History &coarse = is_a_coarse ? *a_ : *b_, &fine = is_a_coarse ? *b_ : *a_;
-  const double tolerance = ratio == 1 ? 0 : std::max(1.0, std::max(ratio, 1 / ratio) / 2);
-  const StepRange steps_of_b{step_by_tokens(*a_, steps_of_a.first, *b_), step_by_tokens(*a_, steps_of_a.last, *b_)};
-  const std::vector<std::int64_t> coarse_steps = coarse.steps_in(is_a_coarse ? steps_of_a : steps_of_b);
-  const std::vector<std::int64_t> fine_steps = fine.steps_in(is_a_coarse ? steps_of_b : steps_of_a);
-  std::vector<StepPair> pairs;
-  for (const std::int64_t step : coarse_steps) {
+  const auto tolerance =
+      ratio == 1 ? 0 : std::max<std::int64_t>(1, static_cast<std::int64_t>(token_ratio(coarse, fine) / 2));
+  const std::vector<std::int64_t> fine_steps = fine.steps_in(
+      {step_by_tokens(coarse, steps.first, fine) - tolerance, step_by_tokens(coarse, steps.last, fine) + tolerance});
+  StepPairs pairs;
+  std::int64_t last_fine_step = steps_.empty() || is_a_coarse ? -1 : steps_.back();
+  for (const std::int64_t step : coarse.steps_in(steps)) {
     const std::int64_t target_step = step_by_tokens(coarse, step, fine);
     auto nearest = std::ranges::lower_bound(fine_steps, target_step);
     const bool is_before = nearest != fine_steps.begin() &&
                            (nearest == fine_steps.end() || target_step - *std::prev(nearest) <= *nearest - target_step);
     if (is_before) --nearest;
-    if (nearest == fine_steps.end() || std::fabs(static_cast<double>(*nearest - target_step)) > tolerance) continue;
-    const StepPair pair = is_a_coarse ? StepPair{step, *nearest} : StepPair{*nearest, step};
-    if (pairs.empty() || (pair.a > pairs.back().a && pair.b > pairs.back().b)) pairs.push_back(pair);
+    if (nearest == fine_steps.end() || std::abs(*nearest - target_step) > tolerance || *nearest <= last_fine_step)
+      continue;
+    last_fine_step = *nearest;
+    pairs.a.push_back(is_a_coarse ? step : *nearest);
+    pairs.b.push_back(is_a_coarse ? *nearest : step);
   }
   return pairs;
 }

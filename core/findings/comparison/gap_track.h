@@ -73,16 +73,17 @@ class GapTrack {
    private:
     double sum_ = 0, weight_ = 0;
   };
-  struct StepPair {
-    std::int64_t a, b;
+  struct StepPairs {
+    std::vector<std::int64_t> a, b;  // rising
   };
-  std::vector<StepPair> pairs_in(StepRange steps_of_a) const;
+  StepRange readable_steps() const;
+  StepPairs pairs_in(StepRange steps) const;  // `steps`: of the run with the larger batches
   void add(std::int64_t step, float of_a, float of_b);
 
   HistoryPtr a_, b_;
   Metric metric_;
   std::uint64_t seen_ = 0, truncations_ = 0;  // summed over both runs
-  StepRange read_;                            // range of steps that update() has read
+  StepRange read_;                            // steps that update() has read, of the run with the larger batches
   StepRows steps_;                            // steps that both runs have
   Pyramid raw_, smooth_;
   Average average_;
