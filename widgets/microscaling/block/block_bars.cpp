@@ -17,6 +17,7 @@ namespace {
 constexpr double kBarWidth = 0.84;  // share of an element's width
 constexpr float kChosenAlpha = 0.18F;
 constexpr int kLowBars = 100;                     // height below which the widget is low
+constexpr int kMarkHeight = 16;                   // of "0" and "!" above a bar
 constexpr int kLevelRoom = 5;                     // least distance of the lines of two numbers
 constexpr int kOctavesBelow = 4;                  // octaves of the axis below the smallest number
 constexpr int kWideBars = 320, kLimitLabel = 84;  // width from which the limits are named, and the width of their names
@@ -105,6 +106,7 @@ void BlockBars::paintStatic(QPainter& painter) {
                   signs);
   if (isLow()) return;
   paintKey(painter);
+  if (painter.fontMetrics().horizontalAdvance(QLatin1Char('+')) > slot(0).width()) return;  // no room for the signs
   painter.setPen(mutedText(palette()));
   for (int i = 0; i < count; ++i)
     painter.drawText(QRectF(slot(i).left(), plot.bottom() + 1, slot(i).width(), signs), Qt::AlignCenter,
@@ -183,8 +185,8 @@ void BlockBars::paintData(QPainter& painter) {
                                                        : QString();
     if (sign.isEmpty()) continue;
     painter.setPen(cursorColor(dark()));
-    painter.drawText(QRectF(place.left() - 6, plotRect().top(), place.width() + 12, withType(16)), Qt::AlignCenter,
-                     sign);
+    const double top = std::max<double>(plotRect().top(), yOf(std::fabs(e.value)) - withType(kMarkHeight));
+    painter.drawText(QRectF(place.left() - 6, top, place.width() + 12, withType(kMarkHeight)), Qt::AlignCenter, sign);
   }
 }
 
