@@ -54,7 +54,8 @@ std::optional<std::int64_t> same_settings_until(const std::map<std::string, std:
   std::int64_t last = INT64_MAX;
   for (const LogDifference& found : difference(a, b)) {
     if (is_name(found.key)) continue;
-    if (!found.key.ends_with("_step")) return std::nullopt;
+    const bool is_event = found.key.ends_with("_step") && !found.key.ends_with("_per_step");
+    if (!is_event) return std::nullopt;
     const auto of_a = step_of(a, found.key), of_b = step_of(b, found.key);
     if (!of_a || !of_b) return std::nullopt;
     last = std::min({last, *of_a - 1, *of_b - 1});

@@ -22,8 +22,8 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
                                       const std::map<std::string, std::string>& b);
 
 // Returns the last step up to which the settings are equal; INT64_MAX: all steps; nullopt: they differ or are not
-// known. Ignores name and seed. Keys that end in "_step" give the step of an event (0: never): runs with different
-// values are equal before the first of these steps.
+// known. Ignores name and seed. Keys that end in "_step", but not in "_per_step", give the step of an event (0: never):
+// runs with different values are equal before the first of these steps.
 std::optional<std::int64_t> same_settings_until(const std::map<std::string, std::string>& a,
                                                 const std::map<std::string, std::string>& b);
 

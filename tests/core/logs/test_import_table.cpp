@@ -346,6 +346,10 @@ TEST(LogSettings, EqualRunsUpToWhereOneChanges) {
   EXPECT_EQ(same_settings_until(a, b), 699);
   b["precision"] = "mxfp8";
   EXPECT_FALSE(same_settings_until(a, b));
+  Settings other_batch = a, more_tokens = a;
+  other_batch["tokens_per_step"] = "10";
+  more_tokens["tokens_per_step"] = "20";
+  EXPECT_FALSE(same_settings_until(other_batch, more_tokens)) << "a number of tokens is no step of an event";
   EXPECT_FALSE(same_settings_until({}, {})) << "who says nothing may differ in anything";
   b["balance"] = "quantile";
   Settings more = a;
