@@ -249,8 +249,10 @@ QString VerdictsPanel::note(int place) const {
   if (place >= std::ssize(runs_->runs())) return {};
   const ComparedRun& run = runs_->runs()[place];
   if (run.noise_twin) {
-    const QString kind =
-        run.same_start ? QString("noise twin: A, weights perturbed") : QString("noise twin: A with another seed");
+    QString kind("noise twin: A with another seed");
+    if (run.same_start)
+      kind = run_origin(history.info()) == RunOrigin::log ? QString("noise twin: the settings of A")
+                                                          : QString("noise twin: A, weights perturbed");
     return run.twin_until ? kind + QString(", up to step %1").arg(formatCount(run.twin_until->steps().last)) : kind;
   }
   if (QString shared = sharedRecipeWords(run.settings); !shared.isEmpty()) return shared;
