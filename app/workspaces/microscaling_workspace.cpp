@@ -22,7 +22,7 @@ namespace moescope {
 
 namespace {
 
-constexpr double kErrorShare = 0.64, kErrorHeightShare = 0.45;  // shares of width and height
+constexpr double kErrorShare = 0.64, kErrorHeightShare = 0.46;  // shares of width and height
 
 }  // namespace
 
