@@ -162,6 +162,7 @@ _NAMES = (
     (r"(fc1|gate_up_proj|gate_proj|w13|w1)$", "dense_ffn w1"), (r"(fc2|down_proj|w2)$", "dense_ffn w2"),
     (r"(up_proj|w3)$", "dense_ffn w3"),
 )
+_WEIGHTS = {weight for _, weight in _NAMES} | {"router_gate gate"}
 _PRODUCTS = ("linear", "matmul", "__matmul__", "mm", "bmm")
 
 
@@ -231,6 +232,9 @@ class BlockLog:
             chosen = re.compile(modules)
         except re.error as error:
             raise ValueError("log_blocks: %r is no regular expression: %s" % (error.pattern, error)) from error
+        wrong = set((names or {}).values()) - _WEIGHTS
+        if wrong:
+            raise ValueError("names: %s: allowed are %s" % (", ".join(map(repr, wrong)), ", ".join(sorted(_WEIGHTS))))
         self._linears, self._grouped, self._counts = [], [], {}
         self._find(model, chosen, rules)
         self._compiled = any(hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
@@ -280,6 +284,8 @@ class BlockLog:
     def _end(self):
         for handle in self._handles:
             handle.remove()
+        for mode in self._modes.values():  # of a forward pass that failed
+            mode.__exit__(None, None, None)
         if self._stance is not None:
             torch.compiler.set_stance("default")
         self._handles, self._operands, self._taken, self._modes, self._stance = [], {}, set(), {}, None
@@ -401,10 +407,9 @@ class BlockLog:
     def take(self):
         """Returns the rows of the step for `quants` of the log, and its markers with samples. Ends the step."""
         rows, markers = [], []
-        operands = {key: operand for key, operand in self._operands.items()}
-        for operand in operands.values():
+        for operand in self._operands.values():
             operand.finish()
-        found = [(key, operand) for key, operand in operands.items() if operand.sums is not None]
+        found = [(key, operand) for key, operand in self._operands.items() if operand.sums is not None]
         values = _lists([operand.sums.values for _, operand in found])
         errors = iter(_lists([operand.errors for _, operand in found if operand.errors is not None]))
         for (key, operand), of_operand in zip(found, values):

@@ -230,7 +230,7 @@ def check_log():
                 expect(row["amax"] == blocks._table("e4m3", torch.device("cpu"))[codes.long()].abs().max() * 2.0 ** -7,
                        "largest value of a weight of codes")
     for wrong in (dict(formats="mxfp9"), dict(formats={"X": "bf16"}), dict(every=0), dict(directions=("back",)),
-                  dict(what_if=("fp8",))):
+                  dict(what_if=("fp8",)), dict(names={"k_proj": "attn k"})):
         expect_refusal(model, "proj", {**options, **wrong})
     expect_refusal(model, "(proj", options)
     expect_refusal(model, "nothing", options)
