@@ -155,8 +155,11 @@ std::string prediction_problem(const LessonPrediction& prediction, double made) 
 
 // Returns the options by which moescope-cli trains a run of the set.
 std::string train_options(const Assignment& assignment, const RunConfig& config) {
-  std::string options = " --preset " + assignment.preset + " --steps " + std::to_string(assignment.steps);
+  std::string options = " --preset " + assignment.preset + " --steps " + std::to_string(assignment.steps) +
+                        " --portable --seed " + std::to_string(config.seed);
   RunConfig base = load_preset(assignment.preset).config;
+  base.portable = config.portable;
+  base.seed = config.seed;
   for (const ConfigDifference& changed : difference(base, config))
     if (!changed.setting.is_in<TelemetryConfig>()) options += " --set " + changed.setting.key() + '=' + changed.b;
   return options;
@@ -275,7 +278,7 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
   text += "problem_set = \"" + lesson.name + "\"\nstudent = \"" + student +
           "\"\nseed = " + std::to_string(seed_of_student(student)) + "\n\n[predictions]\n";
   for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
-    text += comment(std::to_string(i + 1) + ". " + lesson.steps[i].title + "\n" + lesson.steps[i].text);
+    text += '\n' + comment(std::to_string(i + 1) + ". " + lesson.steps[i].title + "\n" + lesson.steps[i].text);
     if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, static_cast<int>(i));
   }
   text += "\n# The runs, all on your seed; open the recordings in the window:\n";
@@ -283,11 +286,14 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
     text += "#   moescope-cli train" + train_options(assignment, config) + " -o " + config.name + ".moescope\n";
   text += "\n[answers]\n";
   for (const AssignmentNumber& number : assignment.numbers)
-    text += comment(number.question) + number.value + " = \"?\"\n";
+    text += '\n' + comment(number.question) + number.value + " = \"?\"\n";
   for (const auto& [run, settings] : assignment.may_set) {
-    text += "\n# Your settings of run " + lesson.runs[run].name + ", a line KEY = VALUE for each; its checks:\n";
+    text +=
+        "\n# Your settings of run " + lesson.runs[run].name + ", a line KEY = VALUE for each; what they must reach:\n";
     for (const LessonStep& step : lesson.steps)
-      for (const LessonCheck& check : step.checks) text += comment("  " + check.text);
+      for (const LessonCheck& check : step.checks)
+        if (const auto* shown = std::get_if<RunFigure>(&check.figure.source); shown && shown->run == run)
+          text += comment("  " + check.text);
     text += std::string("[settings.") + run_letter(run) + "]\n";
     for (const Setting& setting : settings)
       text += "# " + setting.key() + " = " + toml_value(setting.field().get(lesson.runs[run])) + "    (" +

@@ -5,7 +5,7 @@
 //   preset = "nano"                      of the runs, for the command that trains them
 //   [[assignment.own]]                   a run whose settings the student chooses: run = "C", may_set = [keys]
 //   [[assignment.number]]                a figure that the student reads: value (a name of [step.values]), question,
-//                                        within (largest relative error), marks
+//                                        within (largest relative error), marks; shares are asked for in %
 // Each prediction of a step gives a mark when it is made, each run a mark when its losses are those of its settings,
 // and each check two marks. The runs take the steps of the last run_until task; their seed follows from the student's
 // name. Their products are portable, as those of all lessons, so that every machine computes the same bits.

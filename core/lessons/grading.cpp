@@ -45,16 +45,12 @@ ReadHandIn read(const std::string& path, GradedHandIn& graded) {
   return result;
 }
 
-void refuse_second_hand_ins(std::vector<ReadHandIn>& read_files, std::vector<GradedHandIn>& graded) {
+void name_students_with_several(const std::vector<ReadHandIn>& read_files, std::vector<GradedHandIn>& graded) {
   std::map<std::pair<std::string, std::string>, int> counts;
-  for (const ReadHandIn& file : read_files)
-    if (file.assignment) ++counts[{file.hand_in.student, file.assignment->lesson.name}];
-  for (std::size_t i = 0; i < graded.size(); ++i) {
-    if (!read_files[i].assignment) continue;
-    if (counts[{read_files[i].hand_in.student, read_files[i].assignment->lesson.name}] == 1) continue;
-    graded[i].problem = "student " + read_files[i].hand_in.student + " has several hand-ins for this problem set";
-    read_files[i].assignment.reset();
-  }
+  for (const GradedHandIn& row : graded) ++counts[{row.student, row.assignment}];
+  for (std::size_t i = 0; i < graded.size(); ++i)
+    if (read_files[i].assignment && counts[{graded[i].student, graded[i].assignment}] > 1)
+      graded[i].problem = "student " + graded[i].student + " has several hand-ins for this problem set";
 }
 
 // The runs of a graded hand-in: trained again, and whether their losses are those that were handed in.
@@ -103,6 +99,11 @@ GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int ind
   return {"Prediction: " + step.title, made ? 1.0 : 0.0, 1, made ? "made" : "not made"};
 }
 
+bool is_share(const LessonFigure& figure) {
+  const LessonFigureInfo* info = find_lesson_figure(figure.key);
+  return info && std::string_view(info->unit) == "%";
+}
+
 GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, const GradedRuns& runs) {
   GradeMark mark{number.question, 0, static_cast<double>(number.marks), ""};
   const auto answer = hand_in.answers.find(number.value);
@@ -111,7 +112,8 @@ GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, con
   } else if (!runs.shows(number.figure)) {
     mark.output = kOtherLosses;
   } else if (const std::optional<double> value = runs.reader().read(number.figure)) {
-    const bool right = std::fabs(answer->second - *value) <= number.within * std::fabs(*value);
+    const double asked_value = is_share(number.figure) ? 100 * *value : *value;  // shares are asked for in %
+    const bool right = std::fabs(answer->second - asked_value) <= number.within * std::fabs(asked_value);
     mark.score = right ? mark.max_score : 0;
     mark.output = "answered " + shortest(answer->second) + "; measured " + figure_text(number.figure, *value);
   } else {
@@ -189,7 +191,7 @@ std::vector<GradedHandIn> grade(std::span<const std::string> paths, const std::f
   std::vector<GradedHandIn> graded(paths.size());
   std::vector<ReadHandIn> read_files;
   for (std::size_t i = 0; i < paths.size(); ++i) read_files.push_back(read(paths[i], graded[i]));
-  refuse_second_hand_ins(read_files, graded);
+  name_students_with_several(read_files, graded);
   RunPool pool(kGradedArrayBytes);
   for (const ReadHandIn& file : read_files)
     if (file.assignment) add_runs(file.hand_in, *file.assignment, pool);

@@ -21,14 +21,13 @@ struct GradeMark {
 struct GradedHandIn {
   std::string file, assignment, student;
   std::vector<GradeMark> marks;
-  std::string problem;  // why the whole hand-in has no marks; empty if it could be graded
+  std::string problem;  // why it has no marks, or that the student has other hand-ins for the set; empty: none
 
   double score() const;
   double max_score() const;
 };
 
-// Grades each of these files. Equal runs of several hand-ins are trained once. Two hand-ins of one student for one
-// problem set get no marks. `progress` as in RunPool::train().
+// Grades each of these files. Equal runs of several hand-ins are trained once. `progress` as in RunPool::train().
 std::vector<GradedHandIn> grade(std::span<const std::string> paths,
                                 const std::function<void(int ended, int all)>& progress = {});
 // Returns the results of one hand-in as Gradescope reads them, and a table with a row for each hand-in.

@@ -1,0 +1,215 @@
+// Hand-ins that are right, wrong, damaged and forged are told apart; the kept solutions have full marks.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/files/text/words.h"
+#include "core/files/whole_file.h"
+#include "core/lessons/grading.h"
+#include "core/lessons/run_pool.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+std::string with_student(std::string text, const std::string& from, const std::string& to) {
+  return replaced(std::move(text), "\"" + from + "\"", "\"" + to + "\"");
+}
+
+std::string seed_line(const std::string& student) {
+  return "seed = " + std::to_string(seed_of_student(student)) + "\n";
+}
+
+std::string solution(const char* name) {
+  std::ifstream in(std::string(MOESCOPE_TEST_DATA) + "/solutions/" + name);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Returns the solution of problem set 1 with the name, seed and losses of another student.
+std::string work_of(const std::string& student, const std::string& setting = "") {
+  std::string text = with_student(solution("1-router-of-your-own.toml"), "solution", student);
+  text = replaced(text, seed_line("solution"), seed_line(student));
+  if (!setting.empty()) text = replaced(text, "router.bias_update_rate = 0.02", setting);
+  HandIn hand_in = parse_hand_in(text, "work").hand_in;
+  fill_in_losses(hand_in, find_assignment(hand_in.assignment, hand_in.seed).assignment);
+  return to_toml(hand_in);
+}
+
+class Grading : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("moescope_grading_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name, const std::string& text) {
+    const std::string path = (folder_ / (name + ".toml")).string();
+    write_whole_file(path, text);
+    return path;
+  }
+
+  fs::path folder_;
+};
+
+// What grading must find: a problem of the whole hand-in that contains `problem`, or marks of which those whose names
+// contain one of `lost` are 0 and all others are full.
+struct Expected {
+  std::string name, text, problem;
+  std::vector<std::string> lost = {};
+};
+
+void expect_marks(const GradedHandIn& graded, const Expected& expected) {
+  if (!expected.problem.empty()) {
+    EXPECT_NE(graded.problem.find(expected.problem), std::string::npos) << graded.problem;
+    EXPECT_EQ(graded.score(), 0);
+    return;
+  }
+  for (const GradeMark& mark : graded.marks) {
+    const bool lost = std::ranges::any_of(
+        expected.lost, [&](const std::string& part) { return mark.name.find(part) != std::string::npos; });
+    EXPECT_EQ(mark.score, lost ? 0 : mark.max_score) << mark.name << ": " << mark.output;
+  }
+}
+
+TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
+  const std::string right = solution("1-router-of-your-own.toml");
+  const std::vector<std::string> of_student = {"Share of all slots",     "MaxVio (window) of run",
+                                               "MaxVio (batch) of run",  "Cross-entropy of run",
+                                               "Largest minus smallest", ": losses"};
+  std::vector<Expected> hand_ins = {
+      {"right", right, "", {}},
+      {"wrong_number", replaced(right, "fullest = ", "fullest = 1"), "", {"Share of all slots"}},
+      {"no_prediction", replaced(right, "step_1 = ", "# step_1 = "), "", {"Prediction: Without balancing"}},
+      {"unanswered", replaced(right, "spread = ", "# spread = "), "", {"Largest minus smallest"}},
+      {"edited_loss", replaced(right, "C = \"", "C = \"0"), "", {"Run C", "of run C"}},
+      {"no_losses", right.substr(0, right.find("[losses]")), "", of_student},
+      {"other_config",
+       replaced(right, "router.bias_update_rate = 0.02", "router.bias_update_rate = 0.021"),
+       "",
+       {"Run C", "of run C"}},
+      {"copied_hashes", replaced(with_student(right, "solution", "bob"), seed_line("solution"), seed_line("bob")), "",
+       of_student},
+      {"other_seed", replaced(right, seed_line("solution"), "seed = 7\n"), "seed is 7; that of student solution is"},
+      {"swapped_name", with_student(right, "solution", "carl"), "that of student carl is"},
+      {"truncated", right.substr(0, right.find("losses]")), "truncated.toml"},
+      {"cut_in_a_text", right.substr(0, right.size() - 5), "cut_in_a_text.toml"},
+      {"huge_steps", "steps = 1000000000\n" + right, "steps"},
+      {"path", replaced(right, "[settings.C]\n", "[settings.C]\ndata.path = \"/etc/passwd\"\n"),
+       "data.path may not be set"},
+      {"name_with_path", with_student(right, "solution", "../../solution"), "must have 1 to 64 letters"},
+      {"huge_model", replaced(right, "[settings.C]\n", "[settings.C]\nmodel.dim = 8192\n"), "model.dim may not be set"},
+      {"given_run", replaced(right, "[settings.C]", "[settings.A]\nrouter.bias_update_rate = 0.02\n[settings.C]"),
+       "router.bias_update_rate may not be set"},
+      {"not_a_number", replaced(right, "router.bias_update_rate = 0.02", "router.bias_update_rate = nan"),
+       "bias_update_rate"},
+      {"infinite_answer", replaced(right, "fullest = ", "fullest = inf # "), "answers.fullest: must be a number"},
+      {"no_such_choice", replaced(right, "step_2 = ", "step_2 = 7 # "), "predictions.step_2 is 7"},
+      {"no_such_set", replaced(right, "router-of-your-own", "../solutions/x"), "no such problem set"},
+      {"no_such_setting", replaced(right, "[settings.C]\n", "[settings.C]\nrouter.luck = 1\n"), "no such setting"},
+      {"empty", "", "problem_set"},
+      {"garbage", std::string(2000, '\xff'), "garbage.toml"},
+      {"too_large", right + std::string(1 << 17, '#'), "larger"},
+  };
+  std::vector<std::string> paths;
+  for (const Expected& expected : hand_ins) paths.push_back(file(expected.name, expected.text));
+  const std::vector<GradedHandIn> graded = grade(paths);
+  for (std::size_t i = 0; i < hand_ins.size(); ++i) {
+    SCOPED_TRACE(hand_ins[i].name);
+    expect_marks(graded[i], hand_ins[i]);
+  }
+  EXPECT_NE(graded.front().problem.find("several hand-ins"), std::string::npos);
+}
+
+TEST_F(Grading, SettingsThatMissTheAimLoseItsMarksAlone) {
+  const std::string path = file("slow", work_of("slow", "router.bias_update_rate = 0.0001"));
+  const GradedHandIn graded = grade(std::span(&path, 1)).front();
+  for (const GradeMark& mark : graded.marks) {
+    if (mark.name.find("losses") != std::string::npos) {
+      EXPECT_EQ(mark.score, 1) << mark.name << mark.output;
+    } else if (mark.name.find("of run C, mean") != std::string::npos) {
+      EXPECT_EQ(mark.score, 0) << mark.name << mark.output;
+    }
+  }
+}
+
+TEST_F(Grading, SolutionsHaveFullMarksOnEveryMachine) {
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(std::string(MOESCOPE_TEST_DATA) + "/solutions"))
+    if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
+  EXPECT_EQ(paths.size(), assignment_names().size());
+  for (const GradedHandIn& graded : grade(paths)) {
+    EXPECT_EQ(graded.problem, "");
+    expect_marks(graded, {graded.file, "", ""});
+  }
+}
+
+TEST_F(Grading, ResultsAreThoseThatGradescopeReads) {
+  const GradedHandIn graded{
+      "a.toml", "set", "ada", {{"Run A: losses", 1, 1, "equal"}, {"Number", 0, 2, "answered \"3\""}}, ""};
+  const auto json = nlohmann::json::parse(gradescope_json(graded));
+  EXPECT_EQ(json["score"], 1);
+  ASSERT_EQ(json["tests"].size(), 2u);
+  EXPECT_EQ(json["tests"][1],
+            (nlohmann::json{{"name", "Number"}, {"score", 0.0}, {"max_score", 2.0}, {"output", "answered \"3\""}}));
+  const std::vector<GradedHandIn> rows = {graded};
+  EXPECT_NE(marks_in_csv(rows).find("a.toml,ada,set,1,3,"), std::string::npos) << marks_in_csv(rows);
+}
+
+TEST(Assignment, FormsAndHandInsAreReadBack) {
+  EXPECT_EQ(assignment_names().size(), 2u);
+  for (const std::string& name : assignment_names()) {
+    SCOPED_TRACE(name);
+    const ParsedAssignment parsed = find_assignment(name, seed_of_student("ada"));
+    EXPECT_TRUE(parsed.problems.empty()) << joined(parsed.problems, "\n", &ConfigProblem::text);
+    for (const RunConfig& run : parsed.assignment.lesson.runs) {
+      EXPECT_TRUE(run.portable);
+      EXPECT_EQ(run.seed, seed_of_student("ada"));
+    }
+    const std::string form = hand_in_form(parsed.assignment, "ada");
+    ParsedHandIn unfilled = parse_hand_in(form, "form");
+    EXPECT_TRUE(unfilled.problems.empty()) << joined(unfilled.problems, "\n", &ConfigProblem::text) << form;
+    EXPECT_TRUE(hand_in_problems(unfilled.hand_in, parsed.assignment).empty());
+    EXPECT_THROW(fill_in_losses(unfilled.hand_in, parsed.assignment), std::runtime_error);
+    HandIn filled = unfilled.hand_in;
+    filled.predictions[0] = 1.5;
+    filled.answers["x"] = -2e-9;
+    filled.losses[1] = "0123456789abcdef";
+    const HandIn read_back = parse_hand_in(to_toml(filled), "file").hand_in;
+    EXPECT_EQ(read_back.predictions, filled.predictions);
+    EXPECT_EQ(read_back.answers, filled.answers);
+    EXPECT_EQ(read_back.losses, filled.losses);
+    EXPECT_EQ(read_back.seed, filled.seed);
+  }
+  EXPECT_NE(seed_of_student("ada"), seed_of_student("bob"));
+}
+
+TEST(RunPool, EqualRunsAreTrainedOnce) {
+  const RunConfig config = find_assignment("1", 3).assignment.lesson.runs.front();
+  RunConfig renamed = config;
+  renamed.name = "other";
+  RunPool pool(1 << 20);
+  pool.add(config, 2);
+  pool.add(renamed, 2);
+  EXPECT_EQ(pool.size(), 1u);
+  pool.train({});
+  EXPECT_EQ(pool.find(renamed, 2).history, pool.find(config, 2).history);
+  EXPECT_EQ(pool.find(config, 2).history->steps().size(), 2);
+}
+
+}  // namespace
+}  // namespace moescope
