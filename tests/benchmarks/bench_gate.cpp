@@ -42,6 +42,11 @@ struct GateOutcomes {
   std::map<std::string, int> first_figures;  // beside two good runs
 };
 
+struct GoodRuns {
+  std::once_flag trained;
+  std::vector<HistoryPtr> runs;
+};
+
 class GateBench {
  public:
   explicit GateBench(GateRequest request) : request_(std::move(request)) {
@@ -79,17 +84,30 @@ class GateBench {
 
  private:
   void measure(std::size_t fault, int seed) {
-    const std::int64_t first_seed = 1000 * static_cast<std::int64_t>(fault) + 10 * seed + 100;
-    std::vector<HistoryPtr> good;
-    for (std::size_t run = 0; run < kMaxGood; ++run)
-      good.push_back(train_with_fault(faults_[fault], first_seed + static_cast<std::int64_t>(run), request_.steps, {}));
+    const std::vector<HistoryPtr>& good = good_runs(faults_[fault].right, seed);
     const std::int64_t from = is_live(faults_[fault]) && fault > 0 ? request_.fault_step : 0;
-    const HistoryPtr run = train_with_fault(faults_[fault], first_seed + 5, request_.steps, from);
+    const std::int64_t own_seed = first_seed(seed) + static_cast<std::int64_t>(kMaxGood + fault);
+    const HistoryPtr run = train_with_fault(faults_[fault], own_seed, request_.steps, from);
     for (std::size_t count = 1; count <= kMaxGood; ++count) {
       const GateReport report = judge_gate(run, std::span(good).first(count));
       const std::lock_guard guard(lock_);
       add(report, from, count, outcomes_[fault]);
     }
+  }
+
+  static std::int64_t first_seed(int seed) { return 1000 * static_cast<std::int64_t>(seed) + 100; }
+
+  // Good runs serve all changes of their settings.
+  const std::vector<HistoryPtr>& good_runs(const RunConfig& right, int seed) {
+    std::unique_lock guard(lock_);
+    GoodRuns& good = good_[std::to_string(seed) + to_toml(right)];
+    guard.unlock();
+    std::call_once(good.trained, [&] {
+      for (std::size_t run = 0; run < kMaxGood; ++run)
+        good.runs.push_back(train_with_fault({"", right, right}, first_seed(seed) + static_cast<std::int64_t>(run),
+                                             request_.steps, {}));
+    });
+    return good.runs;
   }
 
   static void add(const GateReport& report, std::int64_t from, std::size_t good_runs, GateOutcomes& outcomes) {
@@ -127,6 +145,7 @@ class GateBench {
   std::vector<GateFault> faults_;
   std::vector<std::pair<std::size_t, int>> jobs_;  // fault, seed
   std::vector<GateOutcomes> outcomes_;
+  std::map<std::string, GoodRuns> good_;  // by settings and seed
   std::atomic<std::size_t> next_ = 0;
   std::mutex lock_;
 };
