@@ -1,5 +1,6 @@
 // What the regression gate finds: bench_gate [--equal PAIRS] [--seeds N] [--steps N] [--at STEP] [--preset NAME]
 //            [--only TEXT]: changes whose name has this text
+//            [--perturbed 1]: all runs have one seed, and differ by a perturbation in the last place
 //
 // First the false alarms: runs of other seeds, each against one, two and three good runs. Then the twelve exhibits and
 // quiet changes of tests/support/gate_faults.h, put in at a step (those that no run may change: from its start), each
@@ -33,6 +34,7 @@ struct GateRequest {
   int equal = 200, seeds = 5;
   std::int64_t steps = 300, fault_step = 150;
   std::string preset = "nano", only;
+  bool is_perturbed = false;
 };
 
 // What was found with 1, 2 and 3 good runs.
@@ -87,7 +89,7 @@ class GateBench {
     const std::vector<HistoryPtr>& good = good_runs(faults_[fault].right, seed);
     const std::int64_t from = is_live(faults_[fault]) && fault > 0 ? request_.fault_step : 0;
     const std::int64_t own_seed = first_seed(seed) + static_cast<std::int64_t>(kMaxGood + fault);
-    const HistoryPtr run = train_with_fault(faults_[fault], own_seed, request_.steps, from);
+    const HistoryPtr run = train_with_fault(faults_[fault], own_seed, request_.steps, from, request_.is_perturbed);
     for (std::size_t count = 1; count <= kMaxGood; ++count) {
       const GateReport report = judge_gate(run, std::span(good).first(count));
       const std::lock_guard guard(lock_);
@@ -105,7 +107,7 @@ class GateBench {
     std::call_once(good.trained, [&] {
       for (std::size_t run = 0; run < kMaxGood; ++run)
         good.runs.push_back(train_with_fault({"", right, right}, first_seed(seed) + static_cast<std::int64_t>(run),
-                                             request_.steps, {}));
+                                             request_.steps, {}, request_.is_perturbed));
     });
     return good.runs;
   }
@@ -165,6 +167,7 @@ int main(int argc, char** argv) {
     if (option == "--at") request.fault_step = std::atoll(value.c_str());
     if (option == "--preset") request.preset = value;
     if (option == "--only") request.only = value;
+    if (option == "--perturbed") request.is_perturbed = value != "0";
   }
   GateBench bench(request);
   bench.measure();

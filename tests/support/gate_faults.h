@@ -96,11 +96,12 @@ inline bool is_live(const GateFault& fault) {
   return std::ranges::all_of(changes, [](const ConfigDifference& change) { return change.setting.field().live; });
 }
 
-// Trains a run of `seed` that has the fault from step `from` on; nullopt: never.
+// Trains a run of `seed` that has the fault from step `from` on; nullopt: never. `is_perturbed`: the seed is only that
+// of the perturbation in the last place, so that all runs have equal batches and nearly equal first weights.
 inline HistoryPtr train_with_fault(const GateFault& fault, std::int64_t seed, std::int64_t steps,
-                                   std::optional<std::int64_t> from) {
+                                   std::optional<std::int64_t> from, bool is_perturbed = false) {
   RunConfig config = from && !is_live(fault) ? fault.wrong : fault.right;
-  config.seed = seed;
+  (is_perturbed ? config.perturbation : config.seed) = seed;
   config.name = "seed-" + std::to_string(seed);
   std::vector<Trainer> trainers;
   trainers.emplace_back(config);
