@@ -272,7 +272,7 @@ void LessonGuide::arrange() {
 // A step that trains nothing asks about what is there already, so that any panel may give the answer away.
 bool LessonGuide::coversPanels() const {
   const auto trains = [](const LessonTask& task) {
-    return task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::run_until;
+    return task.kind != LessonTask::Kind::set && task.kind != LessonTask::Kind::show;
   };
   return !predicted() && (now().view.after_prediction || std::ranges::none_of(now().tasks, trains));
 }
