@@ -126,7 +126,11 @@ void LogRuns::describe(const LogRecord& record, const std::function<StatedRun()>
     run.count(record);  // for the account: one of its names may be the step
     throw Unreadable("no step, and the settings of the run were read before");
   }
-  run.stated = stated();
+  try {
+    run.stated = stated();
+  } catch (const Unreadable& unreadable) {
+    throw Unreadable(std::string("no step, and no settings of a run: ") + unreadable.what());
+  }
   std::vector<int>& layers = run.stated.info.moe_layers;
   std::ranges::sort(layers);
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
@@ -196,7 +200,10 @@ Imported LogRuns::finish(const std::string& hint) {
   if (const std::vector<std::string> names = run_names(); !names.empty() && !log_.is_collected)
     check_choice(log_.source, names, log_.options);
   std::string why = log_.options.growing && !imported.runs.empty() ? std::string() : refusal();
-  if (imported.runs.empty() && why.empty()) why = "holds no training step" + log_.bad.first_reason();
+  const bool has_settings = std::ranges::any_of(runs_, [](const RunBuilder& run) { return run.is_stated; });
+  if (imported.runs.empty() && why.empty())
+    why = "holds no training step" + log_.bad.first_reason() +
+          (has_settings ? "; a line without a step is read as the settings of a run" : "");
   if (!why.empty()) throw RefusedLog(log_.source, why + hint, std::move(imported.account));
   return imported;
 }
