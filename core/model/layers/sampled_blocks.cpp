@@ -4,10 +4,10 @@
 #include <bit>
 #include <cstring>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "core/files/text/base64.h"
+#include "core/files/text/json_text.h"
 #include "core/numerics/number_format.h"
 #include "core/numerics/quantize.h"
 
@@ -43,7 +43,7 @@ QuantSums sums_of(const CapturedOperand& operand) {
 }
 
 SampledBlocks blocks_in(const Marker& marker, const RunInfo& run, const OperandPlace& place) {
-  const nlohmann::json sample = nlohmann::json::parse(marker.text);
+  const nlohmann::json sample = parse_json(marker.text);
   CapturedOperand operand;
   operand.place = place;
   operand.step = marker.step;
