@@ -265,7 +265,6 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
     add(part.substr(begin, at - begin), part.substr(value, length));
     begin = value + length;
     at = begin - 1;
-    if (!has_sign) return;
   }
 }
 
