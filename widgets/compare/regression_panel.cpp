@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "widgets/look/counted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"
@@ -22,7 +23,7 @@ RegressionPanel::RegressionPanel(Selection* selection, QWidget* parent)
   showAnswers();
   figures_ = new FigureTable({"Figure", "since step", "value", "other runs", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
-  figures_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+  figures_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Fixed);
   settings_ = new FittedLabel(this);
   addBody(figures_);
   addBody(settings_, 0);
@@ -61,9 +62,11 @@ void RegressionPanel::show(GateReport report) {
   report_ = std::move(report);
   is_judged_ = true;
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
+  int figure_width = 0;
   for (int row = 0; row < figures_->rowCount(); ++row) {
     const GateExit& exit = report_.exits[row];
-    const QString figure = QString::fromStdString(figure_text(report_.series[exit.series].figure));
+    const QString figure = figureName(exit);
+    figure_width = std::max(figure_width, QFontMetrics(semibold(figures_->font())).horizontalAdvance(figure));
     const QString tip = inPrint(QString::fromStdString(exit_text(report_, exit)));
     figures_->setFigure(row, 0, {figure}, tip, row == 0);
     figures_->item(row, 0)->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
@@ -75,6 +78,7 @@ void RegressionPanel::show(GateReport report) {
         tip);
     figures_->setFigure(row, 4, {zText(exit.z)}, tip);
   }
+  figures_->setColumnWidth(0, figure_width + 2 * kSpace8);
   QStringList settings;
   for (const GateSetting& setting : report_.settings) settings << QString::fromStdString(setting_text(setting));
   const QString head = settings.isEmpty() ? QString() : "Settings that differ: ";
@@ -82,6 +86,10 @@ void RegressionPanel::show(GateReport report) {
                        settings.isEmpty() ? QString() : countedText(settings.size(), "setting") + " differ"});
   settings_->setToolTip(settings.join('\n'));
   update();
+}
+
+QString RegressionPanel::figureName(const GateExit& exit) const {
+  return QString::fromStdString(figure_text(report_.series[exit.series].figure));
 }
 
 QString RegressionPanel::status() const {
@@ -98,8 +106,12 @@ Panel::Answer RegressionPanel::answer() const {
   const QString verdict = QString::fromLatin1(gate_verdict_name(report_.verdict));
   const QString word = verdict.left(1).toUpper() + verdict.mid(1);
   const QString sentence = inPrint(QString::fromStdString(gate_sentence(report_)));
+  const QString shortened = report_.exits.empty() ? word
+                                                  : QString("%1 since step %2: %3")
+                                                        .arg(word, formatCount(report_.exits.front().first_step),
+                                                             figureName(report_.exits.front()));
   return {QString("Is %1 as good as the others?").arg(runLetter(*selection_, selection_->run())),
-          {word + QStringLiteral(": ") + sentence, word},
+          {word + QStringLiteral(": ") + sentence, shortened, word},
           report_.verdict == GateVerdict::regressed};
 }
 

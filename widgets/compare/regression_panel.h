@@ -27,6 +27,7 @@ class RegressionPanel : public Panel {
 
  private:
   std::vector<HistoryPtr> otherRuns() const;
+  QString figureName(const GateExit& exit) const;
   void judge();  // judges new steps, or another run, in the background
   void show(GateReport report);
 
