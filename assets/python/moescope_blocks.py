@@ -98,9 +98,10 @@ class Operand:
             top = largest.reshape(-1).argmax().reshape(1)
             places[:1] = top * per_row + flat.index_select(0, top).abs().argmax() // block
         width = min(cols, 3 * block)
-        first = ((places % per_row - 1) * block).clamp(0, max(0, (cols - width) // block * block))
-        columns = (first[:, None] + torch.arange(width, device=values.device)).clamp(max=cols - 1)
-        chosen = flat[(places // per_row)[:, None], columns]
+        first = ((places % per_row - 1) * block).clamp(0, -(-(cols - width) // block) * block)
+        columns = first[:, None] + torch.arange(width, device=values.device)
+        chosen = flat[(places // per_row)[:, None], columns.clamp(max=cols - 1)]
+        chosen = chosen.masked_fill(columns >= cols, 0)  # a last block that is shorter is filled with zeros
         self.sampled.append(chosen.to(torch.bfloat16 if values.dtype == torch.bfloat16 else torch.float32))
 
 
