@@ -91,7 +91,7 @@ class AccessibilityTest : public QObject {
         }
       }
     }
-    QVERIFY2(plots > 40, qPrintable(QString::number(plots)));
+    QVERIFY2(plots > 35, qPrintable(QString::number(plots)));
     QVERIFY2(with_figures > plots / 2, qPrintable(QString::number(with_figures)));
 
     // The accessible value describes the cell under the keyboard cursor.

@@ -156,6 +156,11 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
   if (found.lacking == 0)
     return {QString("Training to about step %1: verdict on %2").arg(formatCount(found.step), runsOf(found)),
             QString("More steps: verdict on %1").arg(runsOf(found))};
+  const bool has_twin = selection_->histories().size() > judged_->candidates().size() + 1;
+  if (!judged_->live() && !has_twin)
+    return {QString("A verdict needs %1 more and another log with the settings of A")
+                .arg(countedText(found.lacking, "step")),
+            "Too few steps"};
   const QString verdict = "Verdict in " + countedText(found.lacking, "step");
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {verdict};

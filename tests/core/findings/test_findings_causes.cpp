@@ -203,7 +203,8 @@ TEST(Chance, TheCardOfUtilisationGoesByTheNumberOfTokens) {
 
 TEST(Found, ALossThatDoesNotFall) {
   RunConfig config = load_preset("nano").config;
-  config.optimizer.lr = 0.2;
+  config.optimizer.lr = 1e-6;
+  config.optimizer.lr_min = 0;
   const auto findings = find_all(trained(config, 400));
   const auto stuck = of_kind(findings, FindingKind::loss_stuck);
   ASSERT_EQ(stuck.size(), 1u) << all_text(findings);
