@@ -91,7 +91,7 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
       file_(open_tensors(weights_in(folder))),
       failure_(std::make_shared<ReadFailure>()),
       notes_(config_.notes),
-      roundings_(config_.layers.size() + 1, Roundings(kNumGemmClasses + size(config_.experts))) {
+      roundings_(config_.layers.size() + 1) {
   for (const std::string& file : file_.files()) require_inside(folder, file);
   if (!file_.skipped().empty()) {
     const SkippedEntry& entry = file_.skipped().front();
@@ -119,6 +119,7 @@ CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmeti
 void CheckpointModel::read_head(WeightReader& weights, Arithmetic arithmetic) {
   constexpr const char* kHead = "lm_head";
   const std::string name = std::string(kHead) + ".weight";
+  roundings_.back().resize(kNumGemmClasses);
   const OperandRounding* rounding = &roundings_.back()[static_cast<std::size_t>(GemmClass::head)];
   weights.set_rounding(rounding);
   if (config_.tied_embedding && !weights.has(name)) {

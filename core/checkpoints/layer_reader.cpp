@@ -192,6 +192,8 @@ class LayerReader {
 }  // namespace
 
 void CheckpointModel::read_layer(std::size_t layer, WeightReader& weights) {
+  // Earlier weights were in the file, so that the sizes in a damaged config.json take no memory here.
+  roundings_[layer].resize(kNumGemmClasses + size(config_.experts));
   LayerReader(config_, layer, weights, roundings_[layer]).read(layers_.emplace_back());
 }
 
