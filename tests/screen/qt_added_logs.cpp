@@ -81,6 +81,8 @@ class AddedLogsTest : public QObject {
 
     QMimeData data;
     data.setUrls({QUrl::fromLocalFile(loadLog("c.jsonl", 10, 80))});
+    QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+    QCoreApplication::sendEvent(&w.window, &enter);
     QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
     QCoreApplication::sendEvent(&w.window, &event);
     QPointer<QMessageBox> box;

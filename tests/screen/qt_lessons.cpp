@@ -296,7 +296,9 @@ class LessonTest : public QObject {
     QCOMPARE(loss->shownMetric(), Metric::max_vio);
     for (const std::string& name : lesson_names()) {
       for (const LessonStep& step : find_lesson(name).lesson.steps) {
-        if (!step.view.metric || *step.view.metric == Metric::dropped_fraction) continue;
+        const bool needs_ranks_or_capacity =
+            step.view.metric == Metric::dropped_fraction || step.view.metric == Metric::ranks_per_token;
+        if (!step.view.metric || needs_ranks_or_capacity) continue;
         loss->setMetric(*step.view.metric);
         QVERIFY2(loss->shownMetric() == *step.view.metric, step.title.c_str());
       }
