@@ -27,6 +27,9 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::gradient_snr_db,
                                Metric::max_logit,
                                Metric::max_vio_microbatch,
+                               Metric::dropped_fraction,
+                               Metric::ranks_per_token,
+                               Metric::quant_sqnr_db,
                                Metric::max_vio_sequence};
 
 // Factors of the moving average that the menu offers.
