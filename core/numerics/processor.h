@@ -30,8 +30,8 @@ inline constexpr std::string_view kPortableKernels = "portable products 1";
 std::string matrix_unit_title(std::string_view name);
 
 // Returns the text that says what multiplied the matrices of a run with these RunInfo::kernels: "AMX for BF16 and
-// quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32", "OpenBLAS 0.3.21 (Haswell)" or "portable products". Returns an empty text if
-// the kernels are not recorded, as in logs of other programs.
+// quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32", "OpenBLAS 0.3.21 (Haswell)" or "portable products". Returns
+// an empty text if the kernels are not recorded, as in logs of other programs.
 std::string multiplied_by(std::string_view kernels);
 
 const Kernels& kernels_here();

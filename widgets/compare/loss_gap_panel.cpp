@@ -258,8 +258,7 @@ LossGapPanel::LossGapPanel(Selection* selection, JudgedRuns* judged, QWidget* pa
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
   connect(judged_, &JudgedRuns::changed, plot_, &PlotFrame::markDirty);
-  shown_ = makeChoice({"minus A", "every step"}, "Steps shown",
-                      "The smoothed gap, or the gap of every step, too");
+  shown_ = makeChoice({"minus A", "every step"}, "Steps shown", "The smoothed gap, or the gap of every step, too");
   connect(shown_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();

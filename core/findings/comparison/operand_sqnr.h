@@ -33,8 +33,8 @@ std::vector<OperandSqnr> operand_sqnr(std::span<const HistoryPtr> runs, std::int
 // errors at or above the second its pale end.
 inline constexpr double kStrongSqnrDb = 10, kPaleSqnrDb = 60;
 
-// SNR of a gradient, 20 log10(sqrt(3)) dB, below which its norm is less than sqrt(3) times the norm of its error. A step
-// by a stochastic gradient with such an error is no longer effective (arXiv:2505.19115, section 4).
+// SNR of a gradient, 20 log10(sqrt(3)) dB, below which its norm is less than sqrt(3) times the norm of its error. A
+// step by a stochastic gradient with such an error is no longer effective (arXiv:2505.19115, section 4).
 inline constexpr double kMinGradientSnrDb = 4.771;
 
 // Note below a table of runs.
