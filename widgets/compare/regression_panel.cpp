@@ -24,6 +24,7 @@ RegressionPanel::RegressionPanel(Selection* selection, QWidget* parent)
   figures_ = new FigureTable({"Figure", "since step", "value", "other runs", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
   figures_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Fixed);
+  figures_->horizontalHeaderItem(0)->setTextAlignment(Qt::AlignLeft | Qt::AlignBottom);
   settings_ = new FittedLabel(this);
   addBody(figures_);
   addBody(settings_, 0);
