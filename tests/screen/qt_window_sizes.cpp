@@ -144,14 +144,14 @@ class WindowSizesTest : public QObject {
             const bool is_shown = dock->isVisible() && !dock->isFloating() && dock->geometry().bottom() >= 0;
             const auto* panel = qobject_cast<Panel*>(dock->widget());
             if (!is_shown || !panel) continue;
-            QVERIFY2(panel->height() >= kLeastPanel,
-                     qPrintable(QString("%1: %2 pixels, saved at %3 x %4, opened at %5 x %6")
-                                    .arg(panel->title())
-                                    .arg(panel->height())
-                                    .arg(saved_at.width())
-                                    .arg(saved_at.height())
-                                    .arg(opened_at.width())
-                                    .arg(opened_at.height())));
+            QTRY_VERIFY2(panel->height() >= kLeastPanel,
+                         qPrintable(QString("%1: %2 pixels, saved at %3 x %4, opened at %5 x %6")
+                                        .arg(panel->title())
+                                        .arg(panel->height())
+                                        .arg(saved_at.width())
+                                        .arg(saved_at.height())
+                                        .arg(opened_at.width())
+                                        .arg(opened_at.height())));
           }
         }
       }
