@@ -372,7 +372,8 @@ void Workspace::bringIntoView(QDockWidget* dock) {
 void Workspace::tidyTabBars() {
   for (QTabBar* bar : findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly)) {
     if (bar->count() == 0) bar->hide();
-    bar->setElideMode(Qt::ElideNone);
+    // Each call asks for a new layout, whose request comes here again.
+    if (bar->elideMode() != Qt::ElideNone) bar->setElideMode(Qt::ElideNone);
     bar->setUsesScrollButtons(true);
   }
 }

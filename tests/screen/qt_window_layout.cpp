@@ -66,6 +66,26 @@ void compareShares(const QMap<QString, QSizeF>& now, const QMap<QString, QSizeF>
   }
 }
 
+// Counts requests for a layout and for a paint of any widget.
+class LayoutsAndPaints : public QObject {
+ public:
+  LayoutsAndPaints() { qApp->installEventFilter(this); }
+  int countFor(int milliseconds) {
+    count_ = 0;
+    QTest::qWait(milliseconds);
+    return count_;
+  }
+
+ protected:
+  bool eventFilter(QObject*, QEvent* event) override {
+    count_ += event->type() == QEvent::LayoutRequest || event->type() == QEvent::UpdateRequest;
+    return false;
+  }
+
+ private:
+  int count_ = 0;
+};
+
 }  // namespace
 
 class WindowLayoutTest : public QObject {
@@ -94,6 +114,15 @@ class WindowLayoutTest : public QObject {
         with_tabs += qobject_cast<const Workspace*>(bar->parentWidget()) != nullptr;
       }
       QVERIFY2(with_tabs > 0, name);
+    }
+  }
+
+  void windowWithoutTrainingTakesNoProcessorTime() {
+    OpenWindow t;
+    LayoutsAndPaints events;
+    for (Workspace* workspace : t.window.workspaces()->all()) {
+      t.window.workspaces()->bringUp(workspace);
+      QVERIFY2(QTest::qWaitFor([&] { return events.countFor(300) == 0; }, kWaitMs), qPrintable(workspace->name()));
     }
   }
 
