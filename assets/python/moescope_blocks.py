@@ -18,6 +18,8 @@ import torch.overrides
 from moescope_formats import Sums, format_named, quantize, squared_errors, stored
 
 _CHUNK = 1 << 24  # elements that are quantized at once
+_TOGETHER = {"cpu": 1 << 19}  # elements of several operands that are quantized at once; elsewhere _CHUNK
+_MOST_WAITING = 1 << 28  # elements of operands that wait for others of their shape
 
 
 # Operands.
@@ -27,12 +29,12 @@ class Operand:
     """One operand of the products of a layer with its statistics, from one or several tensors.
 
     forms    the format of the training, or in which it would be, then those of the what-if
-    pieces   number of tensors that are expected; finish() does not wait for more
+    pieces   number of tensors that are expected
     most     elements that are quantized, of all pieces together: whole bands of 128 rows, evenly spread
     samples  blocks that are kept, each with the block before and the block after it
     """
 
-    def __init__(self, forms, pieces=1, most=1 << 22, samples=64):
+    def __init__(self, forms, pieces, most, samples):
         self.forms, self.name, self.stored = forms, forms[0].name, False
         self.sums, self.errors, self.sampled = None, None, []  # errors: [formats of the what-if, 2]
         self._missing, self._most, self._samples = pieces, max(1, most // pieces), samples
@@ -50,39 +52,37 @@ class Operand:
         largest = values.abs().amax(2)
         amax = _amax_of_rows(largest, row_group) if any(form.has_tensor_scale for form in self.forms) else None
         for group, first, last in _bands(values, self._most):
-            part = values[group, first:last].to(torch.float32, copy=True)
-            self._parts.append((part, None if amax is None else amax[group, first:last]))
+            self._parts.append((values[group, first:last].clone(), None if amax is None else amax[group, first:last]))
         self._sample(values, largest, self.forms[0].block or 32)
         self._missing -= 1
-        if self._missing <= 0:
-            self.finish()
 
     def add_stored(self, stored):
         """Takes a tensor that another library has quantized: its own scales and decoded values."""
         self.name, self.stored = stored.name, True
         sums = stored.row()
         if self.sums is not None:  # of another expert
-            sums.values[1:] += self.sums.values[1:]
-            sums.values[:1] = torch.maximum(sums.values[:1], self.sums.values[:1])
+            sums.add(self.sums.values)
         self.sums = sums
         self._sample(stored.decoded[None], stored.decoded[None].abs().amax(2), stored.block)
 
-    def finish(self):
-        if not self._parts:
-            return
+    def is_complete(self):
+        return self._missing <= 0
+
+    def waiting(self):
+        """Returns the number of elements that are not quantized yet."""
+        return sum(part.numel() for part, _ in self._parts)
+
+    def matrices(self):
+        """Returns [(values [rows, cols], largest magnitude of the tensor of each row or None)] and forgets them."""
+        parts, self._parts = self._parts, []
+        apart = not parts or any(form.share == "128x128" for form in self.forms)
+        return parts if apart else [_joined(parts)]
+
+    def add_sums(self, sums, errors):
         if self.sums is None:
-            self.sums = Sums(self._parts[0][0].device)
-            self.errors = torch.zeros(len(self.forms) - 1, 2, dtype=self.sums.values.dtype, device=self.sums.values.device)
-        squares = any(form.share == "128x128" for form in self.forms)
-        parts = self._parts if squares else [_joined(self._parts)]
-        self._parts = []
-        for values, amax in parts:
-            tall = max(128, _CHUNK // values.shape[1] // 128 * 128)
-            for first in range(0, values.shape[0], tall):
-                of_rows = None if amax is None else amax[first:first + tall]
-                quantize(values[first:first + tall], self.forms[0], self.sums, of_rows)
-                for form, errors in zip(self.forms[1:], self.errors):
-                    errors += squared_errors(values[first:first + tall], form, of_rows)
+            self.sums = Sums(sums.device)
+        self.sums.add(sums)
+        self.errors = errors if self.errors is None else self.errors + errors
 
     def _sample(self, values, largest, block):
         count = min(self._per_piece, self._samples - sum(len(part) for part in self.sampled))
@@ -103,6 +103,37 @@ class Operand:
         chosen = flat[(places // per_row)[:, None], columns.clamp(max=cols - 1)]
         chosen = chosen.masked_fill(columns >= cols, 0)  # a last block that is shorter is filled with zeros
         self.sampled.append(chosen.to(torch.bfloat16 if values.dtype == torch.bfloat16 else torch.float32))
+
+
+def quantize_together(operands):
+    """Quantizes what the operands hold. Those of one shape and format are one matrix, so that a GPU gets few kernels."""
+    alike = {}
+    for operand in operands:
+        for values, amax in operand.matrices():
+            key = values.shape, values.dtype, values.device, tuple(form.name for form in operand.forms)
+            alike.setdefault(key, []).append((operand, values, amax))
+    for (shape, _, device, _), entries in alike.items():
+        squares = any(form.share == "128x128" for form in entries[0][0].forms)
+        most = _TOGETHER.get(device.type, _CHUNK)
+        number = 1 if squares and shape[0] % 128 else max(1, most // shape.numel())
+        for first in range(0, len(entries), number):
+            _quantize_alike(entries[first:first + number])
+
+
+def _quantize_alike(entries):
+    """entries: [(operand, values, amax)], of one shape; several have at most _CHUNK elements."""
+    forms, count = entries[0][0].forms, len(entries)
+    values, amax = _joined([entry[1:] for entry in entries])
+    sums, errors = Sums(values.device, count), []
+    tall = max(128, _CHUNK // values.shape[1] // 128 * 128) if count == 1 else values.shape[0]
+    for first in range(0, values.shape[0], tall):
+        part, of_rows = values[first:first + tall].float(), None if amax is None else amax[first:first + tall]
+        quantize(part, forms[0], sums, of_rows)
+        errors.append([squared_errors(part, form, of_rows, count) for form in forms[1:]])
+    of_forms = [sum(of_parts) for of_parts in zip(*errors)]
+    errors = torch.stack(of_forms, 1) if of_forms else sums.values.new_zeros(count, 0, 2)
+    for place, (operand, _, _) in enumerate(entries):
+        operand.add_sums(sums.values[place], errors[place])
 
 
 def _joined(parts):
@@ -241,6 +272,7 @@ class BlockLog:
         self._compiled = any(hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
                              for module in model.modules())
         self._handles, self._operands, self._taken, self._modes, self._stance = [], {}, set(), {}, None
+        self._complete, self._waiting = [], 0  # operands that wait for others of their shape, their elements
 
     def _find(self, model, chosen, rules):
         unnamed, matched = [], False
@@ -290,6 +322,7 @@ class BlockLog:
         if self._stance is not None:
             torch.compiler.set_stance("default")
         self._handles, self._operands, self._taken, self._modes, self._stance = [], {}, set(), {}, None
+        self._complete, self._waiting = [], 0
 
     def close(self):
         self._end()
@@ -402,14 +435,24 @@ class BlockLog:
         return self._operands[key]
 
     def _add(self, place, operand, direction, pieces, values, group=None):
-        if operand in self._forms:
-            self._operand(place, operand, direction, pieces).add(values, group)
+        if operand not in self._forms:
+            return
+        added = self._operand(place, operand, direction, pieces)
+        added.add(values, group)
+        if added.is_complete():
+            self._complete.append(added)
+            self._waiting += added.waiting()
+        if self._waiting > _MOST_WAITING:
+            self._quantize(self._complete)
+
+    def _quantize(self, operands):
+        quantize_together(operands)
+        self._complete, self._waiting = [], 0
 
     def take(self):
         """Returns the rows of the step for `quants` of the log, and its markers with samples. Ends the step."""
         rows, markers = [], []
-        for operand in self._operands.values():
-            operand.finish()
+        self._quantize(self._operands.values())
         found = [(key, operand) for key, operand in self._operands.items() if operand.sums is not None]
         values = _lists([operand.sums.values for _, operand in found])
         errors = iter(_lists([operand.errors for _, operand in found if operand.errors is not None]))

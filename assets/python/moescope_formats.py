@@ -191,11 +191,28 @@ def _nvfp4_scales(form, amax, tensor_amax):
 
 
 class Sums:
-    """Sums on the device from which the figures of an operand follow, as in core/numerics/block_quantize.h."""
+    """Sums on the device from which the figures of an operand follow, as in core/numerics/block_quantize.h. With `count`
+    they are of so many operands of one shape, which are quantized together, one below the other."""
 
-    def __init__(self, device):
+    def __init__(self, device, count=None):
         exact = torch.float32 if torch.device(device).type == "mps" else torch.float64
-        self.values = torch.zeros(len(_HEAD) + 256, dtype=exact, device=device)
+        self.shape = () if count is None else (count,)
+        self.values = torch.zeros(*self.shape, len(_HEAD) + 256, dtype=exact, device=device)
+
+    def by_operand(self, values):
+        """Returns the values as [..., values of an operand]."""
+        return values.reshape(*self.shape, -1)
+
+    def add(self, values):
+        """Adds the sums of other values of the same operands, [..., 268]."""
+        self.values[..., 1:] += values[..., 1:]
+        self.values[..., 0] = torch.maximum(self.values[..., 0], values[..., 0])
+
+    def _add_head(self, largest, added):
+        """`largest`, `added`: of each operand, in the order of _HEAD."""
+        wide = self.values.dtype
+        self.values[..., 0] = torch.maximum(self.values[..., 0], largest.to(wide))
+        self.values[..., 1:1 + len(added)] += torch.stack([value.to(wide) for value in added], -1)
 
     def add_blocks(self, blocks, scaled, rounded, decoded, scales, sizes):
         """blocks, scaled, rounded, decoded: magnitudes [blocks, values]; sizes: values of each block without padding;
@@ -207,19 +224,29 @@ class Sums:
         above = scales.scaled(scales.amax).reshape(-1) > scales.limit
         measured = finite & (amax != 0)
         crest = torch.where(measured, amax.to(wide) / (x2 / sizes).sqrt(), torch.zeros_like(x2))
-        added = (x2.sum(), q2.sum(), err2.sum(), sizes.sum(), nonzero.sum(),
-                 (nonzero & (rounded == 0) & finite[:, None]).sum(), ((scaled > scales.limit) & finite[:, None]).sum(),
-                 torch.full((), finite.numel(), device=blocks.device), (above & finite).sum(), crest.sum(), measured.sum())
-        self.values[1:len(_HEAD)] += torch.stack([value.to(wide) for value in added])
-        largest = blocks.nan_to_num(0.0, 0.0, 0.0).amax()  # of finite values, also in blocks that are not finite
-        self.values[:1] = torch.maximum(self.values[:1], largest.to(wide))
+        added = [self.by_operand(value).sum(-1) for value in (
+            x2, q2, err2, sizes, nonzero, nonzero & (rounded == 0) & finite[:, None],
+            (scaled > scales.limit) & finite[:, None], torch.ones_like(finite), above & finite, crest, measured)]
+        largest = self.by_operand(blocks.nan_to_num(0.0, 0.0, 0.0)).amax(-1)  # also in blocks that are not finite
+        self._add_head(largest, added)
         self.count_scales(scales.exponent)
 
     def count_scales(self, exponents):
-        codes = exponents.reshape(-1, 1)
-        for part in codes.split(1 << 18):
+        codes = self.by_operand(exponents)[..., None]
+        for part in codes.split(max(1, (1 << 18) // self.shape[0] if self.shape else 1 << 18), -2):
             same = part == torch.arange(256, device=codes.device, dtype=codes.dtype)
-            self.values[len(_HEAD):] += same.sum(0).to(self.values.dtype)
+            self.values[..., len(_HEAD):] += same.sum(-2).to(self.values.dtype)
+
+    def add_unscaled(self, x, q):
+        """x, q: magnitudes before and after rounding, of a format without blocks."""
+        wide = self.values.dtype
+        finite = torch.isfinite(x)
+        x = torch.where(finite, x, torch.zeros_like(x))
+        largest = self.by_operand(x).amax(-1)
+        q = torch.where(finite, q, torch.zeros_like(q)).to(wide)
+        x = x.to(wide)
+        self._add_head(largest, [self.by_operand(value).sum(-1) for value in (
+            x * x, q * q, (x - q) ** 2, torch.ones_like(finite), (x != 0) | ~finite, (x != 0) & (q == 0))])
 
     def figures(self, values):
         """Returns the figures as keys of a `quants` row of the log. `values`: self.values on the host, as a list."""
@@ -283,7 +310,7 @@ def quantize(values, form, sums=None, tensor_amax=None):
     if form.scheme == "bf16":
         decoded = values.to(torch.bfloat16).to(torch.float32)
         if sums is not None:
-            _add_unscaled(sums, values.abs(), decoded.abs())
+            sums.add_unscaled(values.abs(), decoded.abs())
         return decoded
     blocks, scales = _in_blocks(values.abs(), form, tensor_amax)
     scaled = scales.scaled(blocks)
@@ -297,17 +324,17 @@ def quantize(values, form, sums=None, tensor_amax=None):
     return _with_signs(_as_rows(decoded, values.shape, form), values, form)
 
 
-def squared_errors(values, form, tensor_amax=None):
+def squared_errors(values, form, tensor_amax=None, count=None):
     """Returns [sum of squares, sum of squared errors] of what quantize() gives, which takes half the time of all
-    statistics."""
+    statistics; with `count` as [count, 2] of so many operands."""
+    sums = Sums(values.device, count)
     if form.scheme == "bf16":
-        sums = Sums(values.device)
         quantize(values, form, sums)
-        return sums.values[[1, 3]]
+        return sums.values[..., [1, 3]]
     blocks, scales = _in_blocks(values.abs(), form, tensor_amax)
     error = blocks - _rounded(scales.scaled(blocks), form.element) * scales.decode
-    wide = torch.float32 if values.device.type == "mps" else torch.float64
-    return _squares((scales.exponent != 255).reshape(-1), scales.amax.reshape(-1), (blocks, error), wide).sum(1)
+    squares = _squares((scales.exponent != 255).reshape(-1), scales.amax.reshape(-1), (blocks, error), sums.values.dtype)
+    return torch.stack([sums.by_operand(square).sum(-1) for square in squares], -1)
 
 
 def _in_blocks(magnitudes, form, tensor_amax):
@@ -349,30 +376,17 @@ def _scales(form, amax, tensor_amax):
 
 def _count_as_one_block(sums):
     """A scale of the whole tensor makes the tensor one block."""
-    head, counts = sums.values[:len(_HEAD)], sums.values[len(_HEAD):]
-    counts.clamp_(max=1)
-    place = {name: i for i, name in enumerate(_HEAD)}
+    sums.values[..., len(_HEAD):].clamp_(max=1)
+    head = {name: sums.values[..., i] for i, name in enumerate(_HEAD)}
     for name in ("blocks", "clipped_blocks", "crest_blocks"):
-        head[place[name]].clamp_(max=1)
-    crest = head[place["amax"]] / (head[place["x2"]] / head[place["elements"]]).sqrt()
-    head[place["crest"]] = torch.where(head[place["crest_blocks"]] > 0, crest, torch.zeros_like(crest))
+        head[name].clamp_(max=1)
+    crest = head["amax"] / (head["x2"] / head["elements"]).sqrt()
+    head["crest"].copy_(torch.where(head["crest_blocks"] > 0, crest, torch.zeros_like(crest)))
 
 
 def _with_signs(decoded, values, form):
     signed = torch.where(_bits(values) < 0, -decoded, decoded)
     return signed + 0.0 if form.element is ELEMENTS["int8"] else signed
-
-
-def _add_unscaled(sums, x, q):
-    wide = sums.values.dtype
-    finite = torch.isfinite(x)
-    x = torch.where(finite, x, torch.zeros_like(x))
-    sums.values[0] = torch.maximum(sums.values[0], x.amax().to(wide))
-    q = torch.where(finite, q, torch.zeros_like(q)).to(wide)
-    x = x.to(wide)
-    added = ((x * x).sum(), (q * q).sum(), ((x - q) ** 2).sum(), torch.full((), finite.numel(), device=x.device),
-             (x != 0).sum() + (~finite).sum(), ((x != 0) & (q == 0)).sum())
-    sums.values[1:1 + len(added)] += torch.stack([value.to(wide) for value in added])
 
 
 # Tensors that torchao and TransformerEngine have quantized, from their own codes and scales.

@@ -168,7 +168,7 @@ class MoeLog:
         self._given_mask = attention_mask
 
     def log_blocks(self, modules, every=100, formats="mxfp8_e4m3", what_if=("nvfp4", "mxfp4_e2m1"),
-                   directions=("forward", "dgrad"), names=None, most=1 << 22, samples=64):
+                   directions=("forward", "dgrad"), names=None, most=1 << 20, samples=64):
         """Logs at every `every`-th step the low-precision operands of chosen products: histograms of block scales,
         shares of values that become zero or are clipped, SQNR, and blocks for the microscope. Needs moescope_blocks.py
         and moescope_formats.py beside this file.
