@@ -73,7 +73,7 @@ import torch
 _COUNT_BUFFERS = ("tokens_per_expert", "tokens_per_expert_E")
 _BIAS_NAMES = ("expert_bias", "expert_bias_E", "e_score_correction_bias", "balancing_biases")
 _EXPERT_NAMES = ("num_experts", "n_experts", "n_routed_experts", "num_local_experts", "moe_num_experts",
-                 "num_moe_experts")
+                 "num_moe_experts", "n_exp", "num_gates")
 _TOP_K_NAMES = ("top_k", "topk", "num_experts_per_tok", "k")
 # Names in a config, in which `top_k` alone may be the top_k of sampling.
 _CONFIG_TOP_K_NAMES = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts",
@@ -484,6 +484,12 @@ def _whole(owner, names):
     return None
 
 
+def _numbers_of_tokens(inputs):
+    """Returns the numbers of tokens that the inputs may have: rows of hidden states, or token ids."""
+    return {n for x in inputs if isinstance(x, torch.Tensor) and x.numel()
+            for n in (x.numel(), x.numel() // max(1, x.shape[-1] if x.dim() else 1))}
+
+
 def _configs(owners):
     """Yields the configs of the owners, nearest first; for a model of texts and images the text config first."""
     for owner in owners:
@@ -834,6 +840,9 @@ class _RouterLayer(_Layer):
             self.experts = self._experts_of_config
         if self.experts is None and isinstance(getattr(module, "weight", None), torch.Tensor):
             self.experts = module.weight.shape[0]
+        if self.experts is None:
+            widths = {_whole(child, ("out_features",)) for child in module.children()} - {None}
+            self.experts = widths.pop() if len(widths) == 1 else None
         self.top_k = top_k or next((k for k in (_whole(o, _TOP_K_NAMES) for o in self.owners()) if k), None)
         if self.top_k is None:
             self.top_k = next((k for _, k in in_config if k), None)
@@ -887,7 +896,7 @@ class _RouterLayer(_Layer):
         if self.log.comparing():
             self._remember(values)
         if self.want_scores and self._judges:
-            gates = None if reading.gates is None else values[reading.gates].reshape(-1, self.experts).float()
+            gates = None if reading.gates is None else self._by_expert(values[reading.gates]).float()
             try:
                 self._look_at_scores(scores, indices, weights, gates, tokens, places)
             except Exception as error:
@@ -907,14 +916,17 @@ class _RouterLayer(_Layer):
     def _read(self, values, inputs):
         reading, wide = _Reading(), [i for i, v in enumerate(values) if v.dim() > 1]
         floats = [i for i in wide if values[i].is_floating_point()]
+        tokens = _numbers_of_tokens(inputs)
+        if self.experts is None:  # the width of a value of each token
+            self.experts = next((values[i].shape[-1] for i in floats if values[i].shape[-1] != self.top_k and
+                                 (not tokens or values[i].numel() // max(1, values[i].shape[-1]) in tokens)), None)
         if self.experts is None:
-            self.experts = next((values[i].shape[-1] for i in floats if values[i].shape[-1] != self.top_k), None)
-        if self.experts is None:
-            raise ValueError("its number of experts is not known")
-        full = [i for i in floats if values[i].shape[-1] == self.experts]
+            raise ValueError("its number of experts is not known: set num_experts on it or in the model's config")
+        full = [i for i in floats if self._places(values[i], tokens)]
         sparse = [i for i in full if self._is_sparse(values[i])]
-        reading.gates = sparse[0] if sparse else None
-        reading.scores = next((i for i in full if i not in sparse), None)
+        mixed = [i for i in sparse if bool(((values[i] != 0) & (values[i] != 1)).any())]  # the others are 0 or 1
+        reading.gates = next(iter(mixed + sparse), None)
+        reading.scores = next((i for i in full if i not in sparse and values[i].shape[-1] == self.experts), None)
         reading.map = next((i for i in wide if values[i].dtype == torch.bool and self._is_map(values[i])), None)
         integers = [i for i in wide if values[i].dtype in _INTEGERS]
         if reading.map is None:
@@ -922,6 +934,8 @@ class _RouterLayer(_Layer):
         if reading.map is None and reading.indices is None and reading.gates is None:
             reading.map = next((i for i in integers if self._is_map(values[i])), None)
         if reading.map is None and reading.indices is None and reading.gates is None and reading.scores is None:
+            if any(values[i].shape[-2] == self.experts and bool((values[i] >= self.experts).any()) for i in integers):
+                raise ValueError("its experts choose tokens, so that each expert has as many")
             raise ValueError("its return value is not understood: " + ", ".join(
                 "%s%s" % (str(v.dtype)[6:], list(v.shape)) for v in values))
         if reading.indices is not None:
@@ -939,15 +953,27 @@ class _RouterLayer(_Layer):
 
     def _by_token(self, chosen):
         """Returns [T, E], True if a map or weights choose the expert."""
-        if chosen.dim() == 3 and chosen.shape[-1] != self.experts:
-            chosen = chosen.any(-1)
-        return chosen.reshape(-1, self.experts) != 0
+        return self._by_expert(chosen) != 0
+
+    def _by_expert(self, values):
+        """Returns [T, E], summed over the places in an expert, if there are any."""
+        if values.shape[-1] == self.experts:
+            return values.reshape(-1, self.experts)
+        return values.reshape(-1, self.experts, values.shape[-1]).sum(-1)
+
+    def _places(self, values, tokens):
+        """Returns how many values an expert has for each token: 0 if the shape is neither [..., E] nor, for a router
+        with a capacity, [T, E, places] or [batch, T, E, places]."""
+        if values.shape[-1] == self.experts:
+            return 1
+        is_by_place = values.dim() > 2 and values.shape[-2] == self.experts
+        return values.shape[-1] if is_by_place and values[..., 0, 0].numel() in tokens else 0
 
     def _is_sparse(self, values):
         """True if the values [..., E] are weights that are zero for experts that were not chosen."""
         if self.top_k == self.experts:
             return False
-        most = int((values.reshape(-1, self.experts) != 0).sum(-1).max()) if values.numel() else self.experts
+        most = int(self._by_token(values).sum(-1).max()) if values.numel() else self.experts
         return most < self.experts and bool((values >= 0).all()) and most <= (self.top_k or self.experts)
 
     def _is_map(self, values):
@@ -960,11 +986,9 @@ class _RouterLayer(_Layer):
     def _are_numbers(self, values, inputs):
         """True if the integers [..., K] are expert numbers, not a map of ones and zeros."""
         width = values.shape[-1]
+        tokens = _numbers_of_tokens(inputs)
         if width == 0:
             return False
-        # Number of tokens of the input: rows of hidden states, or token ids.
-        tokens = {n for x in inputs if isinstance(x, torch.Tensor) and x.numel()
-                  for n in (x.numel(), x.numel() // max(1, x.shape[-1] if x.dim() else 1))}
         if tokens and values.numel() // width not in tokens:
             return False
         beyond = float((values >= self.experts).float().mean())

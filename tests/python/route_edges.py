@@ -179,6 +179,43 @@ def dispatch_mask(folder):
     scoreless(folder)
 
 
+class Unnamed(nn.Module):
+    """A router whose number of experts follows from its projection alone. It returns what it sends to the places of the
+    experts, [T, E, places] or [1, T, E, places], and mixing weights by place."""
+
+    def __init__(self, batched, dtype):
+        super().__init__()
+        self.projection = nn.Linear(DIM, EXPERTS, bias=False)
+        self.batched, self.dtype = batched, dtype
+
+    @property
+    def weight(self):
+        return self.projection.weight
+
+    def forward(self, x):
+        scores = self.projection(x).softmax(-1)
+        weights, indices = scores.topk(TOP_K, dim=-1)
+        chosen = F.one_hot(indices, EXPERTS).sum(1)
+        sent = torch.zeros(*chosen.shape, 24)
+        sent.scatter_(2, (chosen.cumsum(0) - 1).clamp(0, 23).unsqueeze(-1), chosen.unsqueeze(-1).float())
+        self.seen = types.SimpleNamespace(scores=scores.detach(), indices=indices.detach(), weights=weights.detach())
+        mixing = sent * scores.unsqueeze(-1)
+        return tuple(v.unsqueeze(0) if self.batched else v for v in (sent.to(self.dtype), mixing))
+
+
+def places(folder):
+    """nanoMoE, and mixture-of-experts of lucidrains: places in experts, without a name for the number of experts."""
+    for name, batched, dtype in (("places", False, torch.bool), ("places_of_batch", True, torch.float32)):
+        net = Net(lambda: Block(Unnamed(batched, dtype)))
+        loads = []
+        with MoeLog(os.path.join(folder, name + ".jsonl"), net) as log:
+            for step in range(STEPS):
+                net(torch.randn(TOKENS, DIM)).sum().backward()
+                loads.append([load_of(block.router().seen.indices) for block in net.blocks()])
+                log.step(step)
+        keep(folder, name, [1, 2], loads)
+
+
 def beyond(folder):
     """LongCat: numbers beyond the experts for experts without computation, and -1."""
 
@@ -660,7 +697,7 @@ def of_this_rank(folder):
     def expert_choice(logits, weights, _):
         return weights, logits.t().topk(4, dim=-1).indices
 
-    for returned, word in ((local, "expert parallelism"), (expert_choice, "not understood")):
+    for returned, word in ((local, "expert parallelism"), (expert_choice, "choose tokens")):
         net = Net(lambda: Block(Router(returned)))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -797,7 +834,7 @@ if __name__ == "__main__":
     for case in (one_hot, two_masks, routing_map, dispatch_mask, beyond, skipped, weights_and_logits, other_scores, statics,
                  probabilities, chosen_by_block, nested, titan, two_in_a_layer, from_pretrained, recomputed, changed, between,
                  not_a_number, padded, micro_batches, copies, expert_norms, losses_by_layer,
-                 unreadable, of_this_rank, unseen, full_disk, interrupted, ranks):
+                 unreadable, of_this_rank, unseen, full_disk, interrupted, ranks, places):
         if not sys.argv[2:] or case.__name__ in sys.argv[2:]:
             case(sys.argv[1])
     with open(os.path.join(sys.argv[1], "names.json"), "w") as file:
