@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Refuses variables, members and functions whose name says nothing about their role. Usage: names.py [--list].
+"""Refuses names that say nothing about their role, and nested conditional expressions. Usage: names.py [--list].
 
 A name is a noun with its role: `query_index`, `interval_half_width`, `missing_steps`. The words below are pronouns, adverbs and
 participles, which say nothing without their sentence, and a constant with a prefix below names a mood in place of a bound
@@ -41,19 +41,43 @@ def declarations(text):
     return [(text.count("\n", 0, position) + 1, name) for position, name in sorted(found)]
 
 
+def nested_conditionals(text):
+    """Returns the lines of the conditional expressions inside another one. A brace begins new statements."""
+    text = IGNORED.sub(lambda match: "\n" * match.group().count("\n") or '""', text)
+    lines, levels = [], [{"opening": "{", "conditional": False}]
+    for match in re.finditer(r"[?(){}\[\],;]", text):
+        token = match.group()
+        if token in "([{":
+            levels.append({"opening": token, "conditional": False})
+        elif token in ")]}" and len(levels) > 1:
+            levels.pop()
+        elif token in ",;":
+            levels[-1]["conditional"] = False
+        elif token == "?":
+            outermost = max(i for i, level in enumerate(levels) if level["opening"] == "{")
+            if any(level["conditional"] for level in levels[outermost:]):
+                lines.append(text.count("\n", 0, match.start()) + 1)
+            levels[-1]["conditional"] = True
+    return lines
+
+
 def main():
     counts = {}
+    failed = False
     for folder in ("core", "widgets", "app", "tests"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix not in (".h", ".cpp"):
                 continue
             name = path.relative_to(ROOT).as_posix()
             row = "/".join(name.split("/")[:2 if folder == "core" else 1])
-            for line, word in declarations(path.read_text(encoding="utf-8")):
+            text = path.read_text(encoding="utf-8")
+            for line in nested_conditionals(text) if folder != "tests" else []:
+                print(f"{name}:{line}: a conditional expression inside another: use if, or a function")
+                failed = True
+            for line, word in declarations(text):
                 counts[row] = counts.get(row, 0) + 1
                 if "--list" in sys.argv[1:]:
                     print(f"{name}:{line}: {word}")
-    failed = False
     for row, count in sorted(counts.items()):
         if count > CEILINGS.get(row, 0):
             print(f"{row} has {count} names that are pronouns, adverbs or moods; at most {CEILINGS.get(row, 0)} are allowed")

@@ -71,9 +71,8 @@ void CaptureActions::onOpened() {
   // Logs of other programs hold no settings from which a step could be recomputed.
   const bool computed_here = std::ranges::any_of(
       session_->histories(), [](const auto& history) { return !history->info().config_toml.empty(); });
-  tensor_lab_->captureBar()->setSource(session_->isLive() ? CaptureBar::Source::live
-                                       : computed_here    ? CaptureBar::Source::recording
-                                                          : CaptureBar::Source::none);
+  const auto replayed = computed_here ? CaptureBar::Source::recording : CaptureBar::Source::none;
+  tensor_lab_->captureBar()->setSource(session_->isLive() ? CaptureBar::Source::live : replayed);
 }
 
 // Opens the operand of the selected layer with the lowest SQNR when Microscaling first shows the operands of a run that

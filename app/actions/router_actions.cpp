@@ -66,9 +66,8 @@ void RouterActions::addActionsTo(QMenu* menu) {
     const QString name = can ? nameOf(layer, expert) : QString("the chosen expert");
     kill->setText((can && killed(layer, expert) ? "&Revive " : "&Kill ") + name);
     pin->setText("&Pin the bias of " + name + "...");
-    const QString reason = can                  ? QString()
-                           : session_->isLive() ? "Choose an expert first: click one in a load panel"
-                                                : kNothingTrains;
+    QString reason = session_->isLive() ? "Choose an expert first: click one in a load panel" : kNothingTrains;
+    if (can) reason.clear();
     for (QAction* action : {kill, pin}) {
       action->setEnabled(can);
       action->setToolTip(reason);

@@ -92,7 +92,8 @@ void RunChips::drawChips() {
     const Run& shown = runs_[run];
     chip->setIcon(
         chipPixmap(shown.letter, seriesColor(shown.color, isDark(palette())), kChipSize, devicePixelRatioF()));
-    const QString words = !shown.progress.isEmpty() ? shown.progress : parts_.names ? shown.name : QString();
+    QString words = shown.progress;
+    if (words.isEmpty() && parts_.names) words = shown.name;
     chip->setText(words);
     chip->setToolButtonStyle(words.isEmpty() ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon);
     chip->setChecked(run == active_);
@@ -113,10 +114,10 @@ void RunChips::drawChips() {
   const bool has_room = runs_.size() < kMaxRuns;
   add_->setVisible(live_ || !runs_.empty());
   add_->setEnabled(live_ || has_room);
-  add_->setToolTip(live_
-                       ? "Train a twin of run A beside it, on the same batches: another setting, number format or seed"
-                   : has_room ? "Open another log or recording beside this one and compare them (Ctrl+Shift+O)"
-                              : QString("%1 runs are open, more cannot be compared").arg(kMaxRuns));
+  QString tip = QString("%1 runs are open, more cannot be compared").arg(kMaxRuns);
+  if (has_room) tip = "Open another log or recording beside this one and compare them (Ctrl+Shift+O)";
+  if (live_) tip = "Train a twin of run A beside it, on the same batches: another setting, number format or seed";
+  add_->setToolTip(tip);
   add_->setIcon(picture(Picture::plus, palette()));
   add_->setToolButtonStyle(parts_.words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
 }

@@ -39,7 +39,8 @@ QString stepsText(const History& history) {
 }
 
 QString rateText(double per_s) {
-  return QLocale(QLocale::English).toString(per_s, 'f', per_s < 1 ? 2 : per_s < 10 ? 1 : 0) + " steps/s";
+  const int digits = int{per_s < 10} + int{per_s < 1};
+  return QLocale(QLocale::English).toString(per_s, 'f', digits) + " steps/s";
 }
 
 }  // namespace
@@ -171,7 +172,10 @@ void StatusLine::showTraining(const LiveStatus& status, int runs) {
   const QString warning = inPrint(QString::fromStdString(status.warning));
   QStringList forms{state};
   if (!warning.isEmpty()) forms.prepend(state + ". " + warning);
-  const QRgb dot = !status.error.empty() ? c.bad : !warning.isEmpty() ? c.attention : status.running ? c.good : c.ink2;
+  QRgb dot = c.ink2;
+  if (status.running) dot = c.good;
+  if (!warning.isEmpty()) dot = c.attention;
+  if (!status.error.empty()) dot = c.bad;
   state_->setForms(forms, dot);
   state_->setToolTip(status.error.empty() ? warning : state);
   const bool moves = status.running && status.steps_per_s > 0;

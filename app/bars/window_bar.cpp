@@ -306,10 +306,13 @@ void WindowBar::fit() {
 void WindowBar::setRunning(bool running) {
   running_ = running;
   const bool training = open_ == Open::training;
-  run_->setText(running ? "Pause" : training ? "Run" : "Play");
-  run_->setToolTip(running    ? training ? "Pause after this step (Space)" : "Pause the replay (Space)"
-                   : training ? "Continue the training (Space)"
-                              : "Replay the recording from the cursor on (Space)");
+  if (running) {
+    run_->setText("Pause");
+    run_->setToolTip(training ? "Pause after this step (Space)" : "Pause the replay (Space)");
+  } else {
+    run_->setText(training ? "Run" : "Play");
+    run_->setToolTip(training ? "Continue the training (Space)" : "Replay the recording from the cursor on (Space)");
+  }
   run_->setIcon(picture(running ? Picture::pause : Picture::play, palette()));
 }
 

@@ -48,9 +48,9 @@ void print_figures() {
 }
 
 const char* mark(LessonJudgement::State state) {
-  return state == LessonJudgement::State::holds   ? "holds "
-         : state == LessonJudgement::State::fails ? "FAILS "
-                                                  : "open  ";
+  if (state == LessonJudgement::State::holds) return "holds ";
+  if (state == LessonJudgement::State::fails) return "FAILS ";
+  return "open  ";
 }
 
 bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {

@@ -172,10 +172,11 @@ Asked asked_by(const PredictOptions& o) {
   // The published parallelism of these shapes: TP 2 and PP 2 for 671B, neither for the others.
   const bool large = o.model == "671B";
   config.gpus = o.gpus;
-  config.tp = o.tp ? o.tp : large ? 2 : 1;
-  config.pp = o.pp ? o.pp : large ? 2 : 1;
-  config.virtual_stages = o.virtual_stages ? o.virtual_stages : config.pp > 1 ? 2 : 1;
-  config.microbatches = o.microbatches ? o.microbatches : config.pp > 1 ? 64 : 1;
+  const auto given_or = [](int option, int published) { return option ? option : published; };
+  config.tp = given_or(o.tp, large ? 2 : 1);
+  config.pp = given_or(o.pp, large ? 2 : 1);
+  config.virtual_stages = given_or(o.virtual_stages, config.pp > 1 ? 2 : 1);
+  config.microbatches = given_or(o.microbatches, config.pp > 1 ? 64 : 1);
   config.seq = o.seq;
   config.overlap = o.overlap;
   return asked;

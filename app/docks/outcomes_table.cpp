@@ -165,9 +165,8 @@ class OutcomesModel : public QAbstractTableModel {
         return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'f', 4);
       case kWorstSqnrColumn:
       case kMeanSqnrColumn:
-        return is_missing(value)   ? QString()
-               : std::isinf(value) ? QStringLiteral("exact")
-                                   : QString::number(static_cast<double>(value), 'f', 1);
+        if (std::isinf(value)) return QStringLiteral("exact");
+        return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'f', 1);
       default:
         return is_missing(value) ? QString() : formatPercent(value);
     }

@@ -53,7 +53,8 @@ QString html(const std::string& text) {
 
 QString figureText(float value, int digits, double factor = 1) {
   if (is_missing(value)) return "-";
-  if (!std::isfinite(value)) return std::isnan(value) ? "NaN" : value > 0 ? "exact" : "-Inf";
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "exact" : "-Inf";
   return QString::number(factor * value, 'f', digits);
 }
 
@@ -133,7 +134,8 @@ class Report {
 void Report::head() {
   QStringList names;
   for (std::size_t i = 0; i < histories_.size(); ++i) names << html(histories_[i]->info().name);
-  const QString title = names.isEmpty() ? QString("No run") : names.join(compares() ? " against " : "");
+  if (names.isEmpty()) names << "No run";
+  const QString title = names.join(compares() ? " against " : "");
   out_ += QString(
               "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%1 - MoEScope</title><meta "
               "name=\"viewport\" content=\"width=device-width\"><style>%2</style></head><body>\n"
@@ -203,10 +205,10 @@ QString Report::units() const {
 
 void Report::health(std::size_t i) {
   const Health& health = healths_[i];
-  const char* look = health.verdict >= HealthVerdict::unhealthy   ? "severe"
-                     : health.verdict == HealthVerdict::attention ? "warning"
-                     : health.verdict == HealthVerdict::healthy   ? "good"
-                                                                  : "note";
+  const char* look = "note";
+  if (health.verdict == HealthVerdict::healthy) look = "good";
+  if (health.verdict == HealthVerdict::attention) look = "warning";
+  if (health.verdict >= HealthVerdict::unhealthy) look = "severe";
   out_ += QString("<p class=\"%1\"><b>%2:</b> %3 %4</p>\n")
               .arg(look, health_verdict_name(health.verdict), html(health.sentence), html(advice_text(health)));
 }

@@ -42,7 +42,8 @@ void tint(QLabel* label, const LessonFigureRow& row) {
   const Colors& c = colors(palette);
   const bool unexpected = row.kind == LessonFigureRow::Kind::unexpected;
   const bool judged = unexpected || row.kind == LessonFigureRow::Kind::expected;
-  palette.setColor(QPalette::WindowText, QColor(unexpected ? c.attention : judged ? c.ink : c.ink2));
+  const QRgb ink = judged ? c.ink : c.ink2;
+  palette.setColor(QPalette::WindowText, QColor(unexpected ? c.attention : ink));
   label->setPalette(palette);
 }
 

@@ -296,7 +296,9 @@ bool LessonGuide::startsRuns(int step) const {
 
 int LessonGuide::startOf(int step) const {
   while (step >= 0 && !startsRuns(step)) --step;
-  return step >= 0 ? step : lesson_.runs.empty() ? kNoRuns : kLessonsRuns;
+  if (step >= 0) return step;
+  if (lesson_.runs.empty()) return kNoRuns;
+  return kLessonsRuns;
 }
 
 bool LessonGuide::runsAreOpen() const {
@@ -380,10 +382,8 @@ bool LessonGuide::showsLiveFigures() {
 void LessonGuide::showNext() {
   const bool offered = (!now().reveal.empty() || now().prediction) && !state().revealed;
   const bool ready = predicted() && tasksDone();
-  pane_->setReveal(!offered ? LessonPane::Reveal::none
-                   : ready  ? LessonPane::Reveal::open
-                            : LessonPane::Reveal::locked,
-                   opensWhen());
+  const auto reveal = ready ? LessonPane::Reveal::open : LessonPane::Reveal::locked;
+  pane_->setReveal(offered ? reveal : LessonPane::Reveal::none, opensWhen());
   pane_->setNext(ready && !offered);
 }
 
@@ -462,7 +462,9 @@ void LessonGuide::explain() {
 QString LessonGuide::verdict(const StepState& s) const {
   const auto& prediction = now().prediction;
   if (!prediction) return {};
-  const QString word = s.right == true ? "**Correct.** " : s.right == false ? "**Not as predicted.** " : QString();
+  QString word;
+  if (s.right == true) word = "**Correct.** ";
+  if (s.right == false) word = "**Not as predicted.** ";
   if (!prediction->number) {
     const QString right = words(prediction->choices[prediction->right]);
     return word + QString("Result: **%1**").arg(right);

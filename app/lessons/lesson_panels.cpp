@@ -192,7 +192,10 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
   QList<QDockWidget*> shown_docks;
   for (const std::string& name : view.panels) shown_docks << workspace->dock(QString::fromStdString(name));
   const bool is_microscaling = workspace == workspaces_->microscaling();
-  is_microscaling ? workspace->arrangeAnew() : workspace->stack(shown_docks, view.each_run ? 2 : 1);
+  if (is_microscaling)
+    workspace->arrangeAnew();
+  else
+    workspace->stack(shown_docks, view.each_run ? 2 : 1);
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
     dock->setVisible(shown_docks.contains(dock));

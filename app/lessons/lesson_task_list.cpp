@@ -28,8 +28,10 @@ LessonTaskButton::LessonTaskButton(QWidget* parent) : QPushButton(parent) {
 void LessonTaskButton::show(const LessonTaskState& task) {
   words_ = task.text;
   setText(QString(task.text).replace('&', "&&"));
-  setAccessibleName(task.text + (task.done ? ", done" : task.running ? ", running" : ""));
-  mark_ = task.done ? LessonMark::done : task.running ? LessonMark::running : LessonMark::waiting;
+  mark_ = task.running ? LessonMark::running : LessonMark::waiting;
+  if (task.done) mark_ = LessonMark::done;
+  const QString state = task.running ? ", running" : "";
+  setAccessibleName(task.text + (task.done ? ", done" : state));
   setEnabled(task.enabled);
   updateGeometry();
   update();

@@ -88,9 +88,9 @@ void addProblems(Arguments& result, const std::vector<ConfigProblem>& problems) 
 
 void readConfig(const QCommandLineParser& parser, Arguments& result) {
   if (parser.isSet("preset") && parser.isSet("config")) result.problems << "--preset and --config: give one of them";
+  const std::string preset = parser.isSet("preset") ? parser.value("preset").toStdString() : "small";
   const ParsedConfig parsed =
-      parser.isSet("config") ? load_config(parser.value("config").toStdString())
-                             : load_preset(parser.isSet("preset") ? parser.value("preset").toStdString() : "small");
+      parser.isSet("config") ? load_config(parser.value("config").toStdString()) : load_preset(preset);
   addProblems(result, parsed.problems);
   result.configs = all_runs(parsed);
   if (!parser.isSet("data")) return;

@@ -37,7 +37,9 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
     : QDialog(parent), folder_(QFileInfo(folder).absoluteFilePath()) {
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("folder_runs_dialog");
-  const QString what = models.empty() ? QString("Runs") : runs.empty() ? QString("Models") : QString("Runs and models");
+  QString what = QString("Runs and models");
+  if (runs.empty()) what = QString("Models");
+  if (models.empty()) what = QString("Runs");
   setWindowTitle(QString("%1 in %2").arg(what, QDir(folder).dirName()));
   table_ = new QTreeWidget;
   table_->setObjectName("folder_runs");

@@ -5,6 +5,7 @@
 #include <QPushButton>
 #include <QSignalBlocker>
 #include <QSlider>
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -94,7 +95,7 @@ void MixtureEditor::showShares() {
   for (const Row& row : rows_) sum += row.slider->value();
   for (const Row& row : rows_)
     row.share->setText(as_data_lie_ ? QString()
-                                    : QString("%1 %").arg(sum > 0 ? 100 * row.slider->value() / sum : 0, 0, 'f', 0));
+                                    : QString("%1 %").arg(100 * row.slider->value() / std::max(sum, 1.0), 0, 'f', 0));
   even_->setEnabled(!as_data_lie_);
 }
 

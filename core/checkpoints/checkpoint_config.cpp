@@ -131,8 +131,9 @@ struct WindowRule {
 // Reads the window of each layer. Without a list, the layers with sliding attention are those for which
 // `sliding(layer)` is true.
 void read_windows(ConfigKeys& keys, CheckpointConfig& c, const WindowRule& rule, const auto& sliding) {
-  const int window =
-      keys.is_null("sliding_window") ? 0 : keys.count({"sliding_window"}, rule.used ? 1 : 0, kMaxWidth, rule.missing);
+  int window = 0;
+  if (!keys.is_null("sliding_window"))
+    window = keys.count({"sliding_window"}, rule.used ? 1 : 0, kMaxWidth, rule.missing);
   const std::vector<bool> slide = read_kinds(keys, c, "layer_types", {"full_attention", "sliding_attention"});
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     CheckpointLayer& layer = c.layers[i];

@@ -204,10 +204,9 @@ class CheckpointModel::Pass final : public Decoder<float> {
 
   Rows begin(int index, Part part) override {
     if (part == Part::attention) watch_.hidden(index, *x_);
-    const std::vector<float>& gain = part == Part::head        ? model_.norm_
-                                     : part == Part::attention ? layer(index).attention_norm
-                                                               : layer(index).ffn_norm;
-    return {*x_, gain.data(), *h_, h_inv_.data(), *x_};
+    const std::vector<float>* gain = &model_.norm_;
+    if (part != Part::head) gain = part == Part::attention ? &layer(index).attention_norm : &layer(index).ffn_norm;
+    return {*x_, gain->data(), *h_, h_inv_.data(), *x_};
   }
 
   void attention(int index, const Rows& rows) override {

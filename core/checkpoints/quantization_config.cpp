@@ -166,7 +166,9 @@ class QuantizationReader {
     keys.allow_null({"group_size"});
     const int group = keys.count({"group_size"}, -1, kMaxBlock, 0);
     const std::optional<ScaleTile> block = tile(keys, "block_structure");
-    const char* missing = group > 0 ? "group" : group < 0 ? "channel" : "tensor";
+    const char* missing = "tensor";
+    if (group < 0) missing = "channel";
+    if (group > 0) missing = "group";
     const std::string strategy =
         keys.choice({"strategy"}, {"tensor", "channel", "group", "tensor_group", "block"}, missing);
     if (strategy == "channel") layout.per = Scales::row;

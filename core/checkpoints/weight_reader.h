@@ -73,10 +73,10 @@ class WeightReader {
         first = &tensor;
     }
     if (!first) return;
-    fail(*first, (unread_count == 0 ? std::string("is")
-                                    : "and " + std::to_string(unread_count) +
-                                          (unread_count == 1 ? " other tensor are" : " other tensors are")) +
-                     " used by no layer that config.json describes: is a key of config.json wrong or missing?");
+    std::string verb = "is";
+    if (unread_count > 0)
+      verb = "and " + std::to_string(unread_count) + (unread_count == 1 ? " other tensor are" : " other tensors are");
+    fail(*first, verb + " used by no layer that config.json describes: is a key of config.json wrong or missing?");
   }
 
   // Whether a tensor of codes without scales was read as plain values.

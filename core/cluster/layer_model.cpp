@@ -185,7 +185,9 @@ double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPo
   };
   std::map<double, Level> levels;  // by skew
   for (const GroupedGemmPoint& point : points) {
-    const int groups = point.groups ? point.groups : inferred ? inferred : load.groups;
+    int groups = load.groups;
+    if (inferred) groups = inferred;
+    if (point.groups) groups = point.groups;
     const double scale = static_cast<double>(load.groups) / groups;
     Level& level = levels[point.skew];
     level.times.push_back(

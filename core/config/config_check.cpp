@@ -517,7 +517,7 @@ double parameter_count(const RunConfig& c) {
   const double d = m.dim, moe_layers = std::max(0.0, double(m.n_layers) - m.n_dense_layers);
   const double dense_layers = m.n_layers - moe_layers;
   const double shared = 3.0 * d * m.moe_inter, expert = 3.0 * m.row_dim() * m.moe_inter;
-  const double latent = m.latent_dim > 0 ? (2 * d + (m.latent_norm ? 1 : 0)) * m.latent_dim : 0;
+  const double latent = m.latent_dim > 0 ? (2 * d + double(m.latent_norm)) * m.latent_dim : 0;
   return 2.0 * m.vocab * d + d + m.n_layers * (attention_weights(m) + 2 * d + m.q_lora_rank + m.kv_lora_rank) +
          dense_layers * 3.0 * d * m.dense_inter +
          moe_layers *

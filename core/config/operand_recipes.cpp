@@ -26,9 +26,8 @@ std::optional<Enum> named(const Enum (&values)[N], const char* (*name_of)(Enum),
 
 // True if this GEMM multiplies the operand: y = x W, dx = dY W, dW = dY x.
 bool reads(Direction gemm, OperandRole operand) {
-  return operand != (gemm == Direction::forward ? OperandRole::dy
-                     : gemm == Direction::dgrad ? OperandRole::x
-                                                : OperandRole::w);
+  if (gemm == Direction::forward) return operand != OperandRole::dy;
+  return operand != (gemm == Direction::dgrad ? OperandRole::x : OperandRole::w);
 }
 
 LayerRange parse_layers(std::string_view entry, std::string_view text) {

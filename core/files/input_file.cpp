@@ -21,10 +21,10 @@ constexpr std::uint64_t kLongestPointer = 1024;  // bytes, by the specification 
 
 void require_regular(const std::string& path, const struct stat& status) {
   if (S_ISREG(status.st_mode)) return;
-  const char* is = S_ISDIR(status.st_mode)    ? "a directory"
-                   : S_ISFIFO(status.st_mode) ? "a named pipe (FIFO)"
-                   : S_ISSOCK(status.st_mode) ? "a socket"
-                                              : "a device";
+  const char* is = "a device";
+  if (S_ISSOCK(status.st_mode)) is = "a socket";
+  if (S_ISFIFO(status.st_mode)) is = "a named pipe (FIFO)";
+  if (S_ISDIR(status.st_mode)) is = "a directory";
   const char* advice = S_ISFIFO(status.st_mode) ? "; a log is read from a pipe as standard input: - < PIPE" : "";
   refuse(path, std::string("is ") + is + ", expected a file" + advice);
 }

@@ -63,7 +63,9 @@ class Checking {
   void after(std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what, std::string words) {
     if (steps_.lasts(steps)) return passed(kinds, std::move(words));
     const std::int64_t needed = steps_.needed(steps);
-    const std::string unit = needed < steps ? "logged step" : is_checkpoint_ ? "batch" : "step";
+    std::string unit = "step";
+    if (is_checkpoint_) unit = "batch";
+    if (needed < steps) unit = "logged step";
     const std::string of_needed = counted(needed, unit.c_str(), (unit + (unit == "batch" ? "es" : "s")).c_str());
     if (!is_found(kinds))
       needs(what, of_needed + "; so far there " + (steps_.loads == 1 ? "is " : "are ") + grouped(steps_.loads));

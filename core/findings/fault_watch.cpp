@@ -255,10 +255,9 @@ void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
   finding.knobs = {&OptimizerConfig::fault_missing_experts, &OptimizerConfig::lr, &OptimizerConfig::master_format};
   finding.title +=
       all ? ": the weights of all experts are unchanged" : ": experts get tokens, but their weights are unchanged";
-  finding.observation =
-      (all ? std::string("The weights of all experts")
-           : "The weights of " + std::string(found.size() == 1 ? "expert " : "experts ") + listed(found)) +
-      " did not change in any measured step";
+  std::string experts = (found.size() == 1 ? "expert " : "experts ") + listed(found);
+  if (all) experts = "all experts";
+  finding.observation = "The weights of " + experts + " did not change in any measured step";
   finding.observation += have_gradients_ ? ", although they have a gradient." : ".";
   finding.why = have_gradients_
                     ? "Possible causes: the optimizer does not have these weights, or the updates are too small for "

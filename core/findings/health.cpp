@@ -235,9 +235,9 @@ class Judge {
       if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
         starved = std::ranges::count_if(finding.experts, has_tokens);
     const auto said = [&](std::ptrdiff_t n, const char* what) {
-      return n == 0 ? std::string()
-                    : " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
-                          (n == 1 ? " gets " : " get ") + what;
+      if (n == 0) return std::string();
+      return " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
+             (n == 1 ? " gets " : " get ") + what;
     };
     return said(none, "none") + said(starved, "almost none");
   }
@@ -353,8 +353,8 @@ class Judge {
     std::vector<std::string> names = {rate, coefficient};
     if (is_by_loss) std::ranges::reverse(names);
     std::erase(names, "");
-    return names.empty() ? std::string()
-                         : "Try a higher " + joined(names, ", or ") + (names.size() > 1 ? " > 0." : ".");
+    if (names.empty()) return {};
+    return "Try a higher " + joined(names, ", or ") + (names.size() > 1 ? " > 0." : ".");
   }
 
   // Returns a text on a finding that is neither about routers nor about the training as a whole.

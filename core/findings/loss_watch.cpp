@@ -228,10 +228,9 @@ Finding LossWatch::describe(const Lost& lost) const {
   const std::string lost_since = " has been NaN or infinite since step " + axis_->name(lost.steps.first);
   finding.brief = "The " + what + lost_since;
   finding.title = ongoing ? "The " + what + " is NaN or infinite" : "The " + what + " was NaN or infinite at " + when;
-  finding.observation = ongoing && lost.steps.size() > 1 ? "It" + lost_since
-                        : lost.exact
-                            ? "It was NaN or infinite at " + when
-                            : "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
+  finding.observation = "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
+  if (lost.exact) finding.observation = "It was NaN or infinite at " + when;
+  if (ongoing && lost.steps.size() > 1) finding.observation = "It" + lost_since;
   if (ongoing && lost.steps.size() == 1) finding.observation += ", the newest step";
   const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
                                           [&](const Spike& spike) { return spike.steps.first < lost.steps.first; });

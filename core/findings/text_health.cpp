@@ -73,11 +73,11 @@ TextFault fault_of(const LayerOfTexts& layer, int top_k) {
 
 std::string fullest_text(const LayerOfTexts& layer) {
   const std::int64_t silent = layer.silent();
-  return "expert " + std::to_string(layer.fullest()) + " gets " + decimal(layer.fullest_share()) +
-         " times its fair share" +
-         (silent == 0 ? ""
-                      : " and " + std::to_string(silent) + " of " + std::to_string(layer.slots_E.size()) +
-                            (silent == 1 ? " gets none" : " get none"));
+  std::string text =
+      "expert " + std::to_string(layer.fullest()) + " gets " + decimal(layer.fullest_share()) + " times its fair share";
+  if (silent == 0) return text;
+  return text + " and " + std::to_string(silent) + " of " + std::to_string(layer.slots_E.size()) +
+         (silent == 1 ? " gets none" : " get none");
 }
 
 void set_sentence(const std::string& texts, const std::vector<LayerOfTexts>& layers, const LayerOfTexts& worst,
@@ -105,9 +105,9 @@ Health judge_texts(const History& history, std::optional<std::size_t> domain) {
   Health health;
   const RunInfo& info = history.info();
   if (!domain && info.domains.size() == 1) domain = 0;
-  const std::string texts = !domain                         ? "All texts"
-                            : *domain < info.domains.size() ? printable(info.domains[*domain])
-                                                            : "Domain " + std::to_string(*domain);
+  std::string texts = "All texts";
+  if (domain)
+    texts = *domain < info.domains.size() ? printable(info.domains[*domain]) : "Domain " + std::to_string(*domain);
   std::vector<LayerOfTexts> layers = layers_of(history, domain);
   health.upto = history.steps().last;
   if (layers.empty()) {
@@ -127,9 +127,9 @@ Health judge_texts(const History& history, std::optional<std::size_t> domain) {
   }
   const LayerOfTexts& worst = *std::ranges::max_element(
       layers, {}, [](const LayerOfTexts& layer) { return std::pair(layer.fault, layer.fullest_share()); });
-  health.verdict = worst.fault == TextFault::none        ? HealthVerdict::healthy
-                   : worst.fault == TextFault::collapsed ? HealthVerdict::unhealthy
-                                                         : HealthVerdict::attention;
+  health.verdict = HealthVerdict::attention;
+  if (worst.fault == TextFault::none) health.verdict = HealthVerdict::healthy;
+  if (worst.fault == TextFault::collapsed) health.verdict = HealthVerdict::unhealthy;
   health.layer = worst.layer;
   health.experts = {worst.fullest()};
   set_sentence(texts, layers, worst, health);

@@ -80,9 +80,8 @@ ExpertCost cost_in(const json& from) {
 
 std::string twin_name(const PrecisionTwin& twin) {
   if (twin.scope == PrecisionTwin::Scope::all_operands) return "all operands";
-  const std::string layer = twin.scope == PrecisionTwin::Scope::all_layers ? "all layers, "
-                            : twin.layer < 0                               ? ""
-                                             : "layer " + std::to_string(twin.layer) + ", ";
+  std::string layer = twin.layer < 0 ? "" : "layer " + std::to_string(twin.layer) + ", ";
+  if (twin.scope == PrecisionTwin::Scope::all_layers) layer = "all layers, ";
   return layer + gemm_class_name(twin.gemm_class) + ", " + operand_name(twin.operand);
 }
 
@@ -94,7 +93,9 @@ Fit fit_of(const PublishedFit& published, double loss, double matters) {
 }
 
 const char* to_text(Fit fit) {
-  return fit == Fit::within ? "within" : fit == Fit::beyond ? "beyond" : "not known";
+  if (fit == Fit::within) return "within";
+  if (fit == Fit::beyond) return "beyond";
+  return "not known";
 }
 
 const PrecisionTwin* PrecisionScan::costliest() const {

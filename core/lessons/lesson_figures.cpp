@@ -137,9 +137,8 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
   if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
   if (ratio >= 2) return formatted("%.2g times as much", ratio);
   const double relative_distance = std::fabs(ratio - 1);
-  return relative_distance < 0.0005
-             ? "the same"
-             : formatted(relative_distance < 0.01 ? "%.1f %%" : "%.0f %%", 100 * relative_distance) + direction;
+  if (relative_distance < 0.0005) return "the same";
+  return formatted(relative_distance < 0.01 ? "%.1f %%" : "%.0f %%", 100 * relative_distance) + direction;
 }
 
 // Returns the run or the steps of the reference, if they differ from those of the figure.
@@ -347,7 +346,7 @@ double fold(Of rule, int index, const std::vector<double>& values) {
     if (rule == Of::mean)
       result += v;
     else
-      result = std::isnan(result) ? v : rule == Of::max ? std::max(result, v) : std::min(result, v);
+      result = rule == Of::max ? std::fmax(result, v) : std::fmin(result, v);
   }
   if (count == 0) return NAN;
   return rule == Of::mean ? result / count : result;

@@ -17,7 +17,10 @@ enum class Balancing { none, bias, loss, both };
 Balancing balancing_of(const RouterConfig& router) {
   const bool bias = by_quantiles(router.balance_rule) || router.bias_update_rate > 0;
   const bool loss = router.aux_mode != AuxMode::none && router.aux_coeff > 0;
-  return bias && loss ? Balancing::both : bias ? Balancing::bias : loss ? Balancing::loss : Balancing::none;
+  if (bias && loss) return Balancing::both;
+  if (bias) return Balancing::bias;
+  if (loss) return Balancing::loss;
+  return Balancing::none;
 }
 
 bool another_way_of_balancing(const RouterConfig& a, const RouterConfig& b) {

@@ -292,7 +292,9 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   if (!counts.place_.empty()) row.place = std::string(unit) + ' ' + counts.place_;
   if (counts.lowest_ <= counts.highest_) row.lowest = counts.lowest_, row.highest = counts.highest_;
   row.last = counts.last_;
-  row.example = !counts.text_.empty() ? '"' + counts.text_ + '"' : std::isnan(row.last) ? "" : value_text(row.last);
+  row.example = value_text(row.last);
+  if (std::isnan(row.last)) row.example = "";
+  if (!counts.text_.empty()) row.example = '"' + counts.text_ + '"';
   row.is_shown = counts.is_shown_;
   row.reason = counts.reason_;
   if (const TagRule* rule = counts.rule_) {

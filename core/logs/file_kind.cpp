@@ -253,6 +253,18 @@ std::string parts_beside(const fs::path& path) {
          (parts.size() == 1 ? "" : ", ...");
 }
 
+FileKind kind_of_folder(const std::string& path) {
+  if (is_wandb_folder(path)) return FileKind::wandb_run;
+  if (holds_event_files(path)) return FileKind::event_file;
+  if (holds_traces(path)) return FileKind::router_trace;
+  if (is_te_statistics_folder(path)) return FileKind::te_statistics;
+  if (is_mlflow_run(path)) return FileKind::mlflow_run;
+  if (is_expert_counts(path, {})) return FileKind::expert_counts;
+  if (is_checkpoint_folder(path)) return FileKind::tensors;
+  if (holds_wandb_runs(path)) return FileKind::wandb_run;
+  return unread_form(path).empty() ? FileKind::text : FileKind::unread;
+}
+
 }  // namespace
 
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options) {
@@ -296,17 +308,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   std::error_code error;
   const auto status = fs::status(path, error);
   if (!fs::exists(status)) throw std::runtime_error(path + ": " + missing_text(path));
-  if (fs::is_directory(status))
-    return is_wandb_folder(path)           ? FileKind::wandb_run
-           : holds_event_files(path)       ? FileKind::event_file
-           : holds_traces(path)            ? FileKind::router_trace
-           : is_te_statistics_folder(path) ? FileKind::te_statistics
-           : is_mlflow_run(path)           ? FileKind::mlflow_run
-           : is_expert_counts(path, {})    ? FileKind::expert_counts
-           : is_checkpoint_folder(path)    ? FileKind::tensors
-           : holds_wandb_runs(path)        ? FileKind::wandb_run
-           : !unread_form(path).empty()    ? FileKind::unread
-                                           : FileKind::text;
+  if (fs::is_directory(status)) return kind_of_folder(path);
   const std::string suffix = fs::path(path).extension().string();
   const std::string read = beginning(path);
   const std::string bytes(without_byte_order_mark(read));

@@ -404,9 +404,9 @@ ImportAccount ImportedRun::found(const RunInfo& stated) const {
   const StepRange steps = history_->steps();
   const auto number = [](std::int64_t value, std::int64_t of_log, std::int64_t of_user, const char* option) {
     if (value <= 0) return FoundNumber{};
-    const std::string source = of_user == value  ? std::string("given by ") + option
-                               : of_log == value ? "stated in the log"
-                                                 : "from the values of the log";
+    std::string source = "from the values of the log";
+    if (of_log == value) source = "stated in the log";
+    if (of_user == value) source = std::string("given by ") + option;
     return FoundNumber{std::to_string(value), source};
   };
   ImportAccount account;

@@ -123,7 +123,10 @@ bool LogFollower::State::open_file() {
   struct stat status {};
   const bool regular = file >= 0 && ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   const std::lock_guard lock(mutex);
-  problem = file < 0 ? std::strerror(errno) : regular ? "" : "not a file";
+  if (file < 0)
+    problem = std::strerror(errno);
+  else
+    problem = regular ? "" : "not a file";
   if (file >= 0 && !regular) {
     ::close(file);
     file = -1;

@@ -218,9 +218,9 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
     root.for_each_section("tag", [&map](TomlSection& section) { add_rules(section, map.rules_); });
     for (TagRule& rule : map.rules_) {
       rule.program = because.empty() ? program : because;
-      rule.certainty = !because.empty()  ? Certainty::by_shape
-                       : program.empty() ? Certainty::stated
-                                         : Certainty::known_program;
+      rule.certainty = Certainty::known_program;
+      if (program.empty()) rule.certainty = Certainty::stated;
+      if (!because.empty()) rule.certainty = Certainty::by_shape;
     }
   }
   if (problems.found.empty() && map.rules_.empty() && map.layer_offset_ == 0 && map.printed_steps_.empty())

@@ -62,7 +62,9 @@ using Elements = std::vector<OperandElement>;
 constexpr std::string_view kGradientOf = "gradient of ";
 
 const char* value_text(float value) {
-  return std::isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity";
+  if (std::isnan(value)) return "NaN";
+  if (value > 0) return "infinity";
+  return "-infinity";
 }
 
 // Returns the text up to `end` and removes both from `text`; if there is no `end`, returns and removes the whole text.

@@ -214,10 +214,9 @@ std::vector<std::string> derive_nvfp4(const BlockAnatomy& block, float tensor_am
   const CodeFields s = code_fields(ElementFormat::e4m3, block.scale.code);
   char hex[8];
   std::snprintf(hex, sizeof hex, "0x%02X", block.scale.code);
-  lines.back() += std::string(floored && unrounded_scale < 0x1p-6f ? ", below the smallest block scale 2^-6"
-                              : unrounded_scale > 448              ? ", above 448"
-                                                                   : "") +
-                  ": block scale E4M3 " + hex + " = " + s.formula.substr(2);
+  if (floored && unrounded_scale < 0x1p-6f) lines.back() += ", below the smallest block scale 2^-6";
+  if (unrounded_scale > 448) lines.back() += ", above 448";
+  lines.back() += std::string(": block scale E4M3 ") + hex + " = " + s.formula.substr(2);
   if (block.scale.code == 0) {
     lines.push_back("a scale of 0: all values of the block become 0");
     return lines;

@@ -172,7 +172,9 @@ std::string format_name(const OperandFormat& format) {
 }
 
 const char* element_name(const OperandFormat& format) {
-  return is_scaled(format) ? traits(format.element).name : format.scheme == QuantScheme::fp32 ? "fp32" : "bf16";
+  if (is_scaled(format)) return traits(format.element).name;
+  if (format.scheme == QuantScheme::fp32) return "fp32";
+  return "bf16";
 }
 
 double bits_per_value(const OperandFormat& format) {

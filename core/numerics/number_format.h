@@ -93,7 +93,9 @@ constexpr bool is_scaled(const OperandFormat& format) {
 // Returns the number of values along the contracting dimension that form a block: the block of MX or NVFP4; 128 for
 // FP8, even if its scale belongs to a row or a tensor.
 constexpr int block_size(const OperandFormat& format) {
-  return format.scheme == QuantScheme::mx ? format.block : format.scheme == QuantScheme::nvfp4 ? 16 : 128;
+  if (format.scheme == QuantScheme::mx) return format.block;
+  if (format.scheme == QuantScheme::nvfp4) return 16;
+  return 128;
 }
 
 // A format with its name in run configs, on the command line and in lists on the screen: that of format_name() without

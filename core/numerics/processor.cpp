@@ -38,7 +38,9 @@ KernelAge age_of_cpu() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512cd");
   if (avx512) return __builtin_cpu_supports("avx512bf16") ? kAvx512Bf16 : kAvx512;
-  return avx2 ? kAvx2 : __builtin_cpu_supports("avx") ? kAvx : kBaseline;
+  if (avx2) return kAvx2;
+  if (__builtin_cpu_supports("avx")) return kAvx;
+  return kBaseline;
 #else
   return kUnknown;
 #endif
@@ -98,7 +100,8 @@ std::string openblas_core() {
 
 const char* better_openblas_core() {
   const KernelAge cpu = age_of_cpu();
-  const char* best = cpu == kUnknown ? nullptr : cpu >= kAvx512 ? "SkylakeX" : cpu == kAvx2 ? "Haswell" : nullptr;
+  const char* best = cpu == kAvx2 ? "Haswell" : nullptr;
+  if (cpu != kUnknown && cpu >= kAvx512) best = "SkylakeX";
   return best && age_of_kernels(openblas_core()) < needs(best) ? best : nullptr;
 }
 
@@ -157,7 +160,9 @@ std::optional<Kernels> parse_kernels(std::string_view text) {
 }
 
 std::string matrix_unit_title(std::string_view name) {
-  return name == "amx" ? "AMX" : name == "avx512_bf16" ? "AVX-512 BF16" : std::string(name);
+  if (name == "amx") return "AMX";
+  if (name == "avx512_bf16") return "AVX-512 BF16";
+  return std::string(name);
 }
 
 std::string multiplied_by(std::string_view text) {

@@ -169,9 +169,11 @@ template <Nvfp4Rule kRule, bool kFourOverSix = false>
   Nvfp4BlockScale block;
   if constexpr (kRule == Nvfp4Rule::transformer_engine) {
     const float six = amax / 6.0f * t.encode;
-    block.s = e4m3_rounded(!kFourOverSix ? amax * t.base : four ? six * 1.5f : six);
+    const float chosen = four ? six * 1.5f : six;
+    block.s = e4m3_rounded(kFourOverSix ? chosen : amax * t.base);
     const float reciprocal = 1 / (block.s * t.decode);
-    block.encode = block.s == 0 ? 0 : reciprocal < kMax ? reciprocal : kMax;
+    const float bounded = reciprocal < kMax ? reciprocal : kMax;
+    block.encode = block.s == 0 ? 0 : bounded;
   } else {
     const float unrounded_scale = kRule == Nvfp4Rule::torchao ? amax / 6.0f / t.decode : amax / 6.0f;
     block.s = e4m3_rounded(unrounded_scale < kNvfp4MinScale ? kNvfp4MinScale : unrounded_scale);

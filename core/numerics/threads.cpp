@@ -128,7 +128,8 @@ void set_num_threads(int threads) {
 }
 
 void parallel_for(int tasks, const std::function<void(int)>& body) {
-  const int threads = inside_loop ? 1 : team_threads > 0 ? team_threads : num_threads();
+  int threads = 1;
+  if (!inside_loop) threads = team_threads > 0 ? team_threads : num_threads();
   if (tasks <= 1 || threads == 1) {
     for (int task = 0; task < tasks; ++task) body(task);
     return;

@@ -96,8 +96,8 @@ class RowReader {
   }
   void bins(std::vector<std::uint32_t>& counts, Column column) {
     const auto blob = row_.get_blob();
-    const bool wide = blob.size() == kWideHalfOctaves * sizeof(std::uint32_t);
-    counts = array_of<std::uint32_t>(blob, blob.empty() ? 0 : wide ? kWideHalfOctaves : kHalfOctaves, column.name);
+    const auto bins = blob.size() == kWideHalfOctaves * sizeof(std::uint32_t) ? kWideHalfOctaves : kHalfOctaves;
+    counts = array_of<std::uint32_t>(blob, blob.empty() ? 0 : bins, column.name);
   }
   void bins(HalfOctaves& bins, Column column) {
     const auto counts = array_of<std::uint32_t>(row_.get_blob(), kHalfOctaves, column.name);

@@ -41,9 +41,9 @@ struct Sums {
   }
   GradientFrame frame(int layer, GradientGroup group) const {
     GradientFrame frame{layer, group};
-    frame.snr_db = difference > 0    ? static_cast<float>(10 * std::log10(rr / difference))
-                   : difference == 0 ? std::numeric_limits<float>::infinity()
-                                     : static_cast<float>(difference);
+    frame.snr_db = static_cast<float>(difference);
+    if (difference == 0) frame.snr_db = std::numeric_limits<float>::infinity();
+    if (difference > 0) frame.snr_db = static_cast<float>(10 * std::log10(rr / difference));
     if (gg > 0 && rr > 0) frame.cosine = static_cast<float>(gr / std::sqrt(gg * rr));
     return frame;
   }
@@ -62,11 +62,11 @@ Place place_of(std::string_view name) {
   name.remove_prefix(kLayers.size());
   int layer = 0;
   name.remove_prefix(std::from_chars(name.data(), name.data() + name.size(), layer).ptr + 1 - name.data());
-  const GradientGroup group = name.starts_with("attention")     ? GradientGroup::attention
-                              : name.starts_with("moe.router")  ? GradientGroup::gate
-                              : name.starts_with("moe.experts") ? GradientGroup::experts
-                              : name.starts_with("ffn_norm")    ? GradientGroup::all
-                                                                : GradientGroup::ffn;
+  GradientGroup group = GradientGroup::ffn;
+  if (name.starts_with("ffn_norm")) group = GradientGroup::all;
+  if (name.starts_with("moe.experts")) group = GradientGroup::experts;
+  if (name.starts_with("moe.router")) group = GradientGroup::gate;
+  if (name.starts_with("attention")) group = GradientGroup::attention;
   return {layer, group};
 }
 

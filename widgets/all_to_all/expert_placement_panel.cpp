@@ -196,7 +196,8 @@ void PlacementStrip::mousePressEvent(QMouseEvent* event) {
 
 void PlacementStrip::mouseMoveEvent(QMouseEvent* event) {
   PlotFrame::mouseMoveEvent(event);
-  setCursor(dragged_ >= 0 ? Qt::ClosedHandCursor : blockAt(mouse_) ? Qt::OpenHandCursor : Qt::ArrowCursor);
+  const Qt::CursorShape hovering = blockAt(mouse_) ? Qt::OpenHandCursor : Qt::ArrowCursor;
+  setCursor(dragged_ >= 0 ? Qt::ClosedHandCursor : hovering);
 }
 
 void PlacementStrip::mouseReleaseEvent(QMouseEvent* event) {

@@ -26,10 +26,10 @@ std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shap
     pattern.n_groups = shape.n_groups;
     pattern.limited_groups = shape.limited_groups;
   }
-  pattern.rule = q.routing == AskedRouting::forced    ? RoutingRule::round_robin
-                 : q.routing == AskedRouting::grouped ? RoutingRule::grouped
-                 : q.routing == AskedRouting::zipf    ? RoutingRule::zipf
-                                                      : RoutingRule::uniform;
+  pattern.rule = RoutingRule::uniform;
+  if (q.routing == AskedRouting::forced) pattern.rule = RoutingRule::round_robin;
+  if (q.routing == AskedRouting::grouped) pattern.rule = RoutingRule::grouped;
+  if (q.routing == AskedRouting::zipf) pattern.rule = RoutingRule::zipf;
   pattern.zipf_exponent = q.zipf_exponent;
   return route_by_pattern(pattern, kTokens, top_k, n_experts);
 }

@@ -305,7 +305,8 @@ void GradientErrorPanel::refillLines() {
   if (!ofPredictions() && !cosine()) references = {{errorOf(kMinGradientSnrDb), "1/√3: steps hardly effective above"}};
   lines_->setReferences(std::move(references));
   lines_->setPercent(ofPredictions() ? metricIsShare(shownMetric()) : !cosine());
-  lines_->setCaption(ofPredictions() ? predictionCaption() : cosine() ? QString("cosine") : QString("of the norm"));
+  const QString gradient_caption = cosine() ? QString("cosine") : QString("of the norm");
+  lines_->setCaption(ofPredictions() ? predictionCaption() : gradient_caption);
   lines_->setSeries(std::move(series));
 }
 
@@ -371,7 +372,9 @@ const GradientFrame* GradientErrorPanel::cell(int row, int column) const {
 
 double GradientErrorPanel::figureOf(const GradientFrame& gradient) const {
   const float snr = pinned() ? gradient.pinned_snr_db : gradient.snr_db;
-  return !cosine() ? snr : pinned() ? gradient.pinned_cosine : gradient.cosine;
+  if (!cosine()) return snr;
+  if (pinned()) return gradient.pinned_cosine;
+  return gradient.cosine;
 }
 
 double GradientErrorPanel::shownValue(int row, int column) const {
@@ -404,7 +407,7 @@ LegendScale GradientErrorPanel::legend() const {
 QString GradientErrorPanel::valueText(double value) const {
   if (std::isnan(value)) return {};
   const QString sign = minusA() && value > 0 ? QStringLiteral("+") : QString();
-  if (std::isinf(value)) return minusA() ? (value > 0 ? QString("exact") : QString("A exact")) : QString("exact");
+  if (std::isinf(value)) return minusA() && value < 0 ? QString("A exact") : QString("exact");
   return sign + withMinus(QString::number(value, 'f', cosine() ? 4 : 1));
 }
 

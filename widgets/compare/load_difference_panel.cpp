@@ -114,9 +114,9 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
 }
 
 const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
-  return shown() == Shown::difference || shown() == Shown::weights ? row.difference
-         : shown() == Shown::run                                   ? row.of_run
-                                                                   : row.of_a;
+  if (shown() == Shown::difference || shown() == Shown::weights) return row.difference;
+  if (shown() == Shown::run) return row.of_run;
+  return row.of_a;
 }
 
 // "B: 1 of 64 experts has other weights than in A, the largest difference in layer 3, expert 5: 12 % of the norm".
@@ -183,8 +183,8 @@ QString LoadDifferencePanel::status() const {
   const History& shown_run = *selection_->histories()[run];
   const auto frame = shown_run.frame_at(selection_->stepOf(shown_run, selection_->step()));
   if (!frame) return {};
-  const QString loads = shown() == Shown::difference ? QString("%1 minus A").arg(runLabel(*selection_, run))
-                                                     : runLabel(*selection_, shown() == Shown::run ? run : 0);
+  QString loads = runLabel(*selection_, shown() == Shown::run || shown() == Shown::difference ? run : 0);
+  if (shown() == Shown::difference) loads += QStringLiteral(" minus A");
   return timeStatus(frame->step, true) + QStringLiteral(", ") + loads;
 }
 
@@ -200,28 +200,31 @@ void LoadDifferencePanel::refill() {
   view_->setNotice({});
   const int columns =
       std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size();
+  const auto code_of = [this](float value) {
+    if (shown() == Shown::weights) return scaleCode(logPosition(value, kMinWeightDifference));
+    return shown() == Shown::difference ? divergingCode((value / kLimit + 1) / 2) : utilisationCode(value);
+  };
   std::vector<std::uint8_t> codes;
   std::vector<int> layers;
   for (const Row& row : rows_) {
     layers.push_back(row.layer);
     const std::vector<float>& values = valuesOf(row);
-    for (int e = 0; e < columns; ++e) {
-      const float value = e < std::ssize(values) ? values[e] : kNoValue;
-      codes.push_back(shown() == Shown::weights      ? scaleCode(logPosition(value, kMinWeightDifference))
-                      : shown() == Shown::difference ? divergingCode((value / kLimit + 1) / 2)
-                                                     : utilisationCode(value));
-    }
+    for (int e = 0; e < columns; ++e) codes.push_back(code_of(e < std::ssize(values) ? values[e] : kNoValue));
   }
   view_->setCells(rows_.size(), columns, std::move(codes));
   view_->setWeights(shown() == Shown::weights ? sequentialWeights() : utilisationWeights());
-  view_->setLegend(shown() == Shown::weights      ? weightLegend(isDark(palette()))
-                   : shown() == Shown::difference ? differenceLegend(isDark(palette()))
-                                                  : utilisationLegend(isDark(palette())));
+  LegendScale legend = utilisationLegend(isDark(palette()));
   const QString run = runLetter(*selection_, comparedRun(*selection_));
-  view_->setRowAxis(ticksOf(layers), shown() == Shown::weights      ? QString("layer, %1 against A").arg(run)
-                                     : shown() == Shown::difference ? QString("layer, %1 minus A").arg(run)
-                                     : shown() == Shown::run        ? QString("layer, %1").arg(run)
-                                                                    : QString("layer, A"));
+  QString caption = QString("layer, %1").arg(shown() == Shown::run ? run : QString("A"));
+  if (shown() == Shown::difference) {
+    legend = differenceLegend(isDark(palette()));
+    caption = QString("layer, %1 minus A").arg(run);
+  } else if (shown() == Shown::weights) {
+    legend = weightLegend(isDark(palette()));
+    caption = QString("layer, %1 against A").arg(run);
+  }
+  view_->setLegend(std::move(legend));
+  view_->setRowAxis(ticksOf(layers), caption);
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), "expert");
   markCurrent();
 }

@@ -288,10 +288,9 @@ void LossGapPanel::refill() {
     if (run != judged_->baseline())
       series.push_back(
           {&judged_->track(run), runLetter(*selection_, run), runName(*selection_, run), runColor(*selection_, run)});
+  const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
   plot_->setSeries(std::move(series), {judged_->matters(), judgedSteps()},
-                   onTheSameTexts(*selection_)   ? GapPlot::Gaps::each_step
-                   : shown_->currentIndex() == 1 ? GapPlot::Gaps::both
-                                                 : GapPlot::Gaps::smoothed);
+                   onTheSameTexts(*selection_) ? GapPlot::Gaps::each_step : gaps);
 }
 
 // "B: +0.0037 \u00b1 0.0067 nats/token". Checkpoints have no first and last steps, only batches of text.
@@ -315,9 +314,8 @@ QString LossGapPanel::reservation(int place, bool brief) const {
   if (word == VerdictWord::worse || word == VerdictWord::better) return {};
   const std::vector<std::string> reasons = verdict_reasons(c);
   const QString lower = QString::fromLatin1(to_text(word)).toLower();
-  return reasons.empty()
-             ? QString(" (%1)").arg(lower)
-             : QString(" (%1: %2)").arg(lower, QString::fromStdString(brief ? reasons.back() : reasons.front()));
+  if (reasons.empty()) return QString(" (%1)").arg(lower);
+  return QString(" (%1: %2)").arg(lower, QString::fromStdString(brief ? reasons.back() : reasons.front()));
 }
 
 // "D leaves the band at step 118 and stays out; B and C end inside it".
@@ -334,9 +332,8 @@ Panel::Answer LossGapPanel::answer() const {
       sentences << QString("%1 leaves the band at step %2 and stays out%3")
                        .arg(letter, formatCount(*first_step), reservation(place, false));
   }
-  const QString within =
-      inside.isEmpty() ? QString()
-                       : QString(inside.size() == 1 ? "%1 ends inside it" : "%1 end inside it").arg(listed(inside));
+  QString within;
+  if (!inside.isEmpty()) within = listed(inside) + (inside.size() == 1 ? " ends inside it" : " end inside it");
   if (outside.isEmpty())
     return {{}, {QString("%1 the band").arg(QString(within).replace("inside it", "inside")), within}};
   const QString difference =

@@ -214,10 +214,9 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   const History& history = *selection_->histories()[place];
   const FormatCosts costs = format_costs(history, selection_->step());
   const OperandSqnr& sqnr = sqnr_[place];
+  const QString worst = std::isinf(sqnr.worst_db) ? QString("exact") : QString::number(sqnr.worst_db, 'f', 1);
   row.figures[VerdictRow::kSqnr] = {
-      .text = is_missing(sqnr.worst_db)   ? dash()
-              : std::isinf(sqnr.worst_db) ? QString("exact")
-                                          : QString::number(sqnr.worst_db, 'f', 1),
+      .text = is_missing(sqnr.worst_db) ? dash() : worst,
       .below = {},
       .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr))) : QString("nothing is quantized")};
   row.figures[VerdictRow::kFlushed] = {

@@ -23,15 +23,18 @@ void paintExclamation(QPainter& painter, const QColor& ground) {
 
 QColor signColor(Sign sign, bool dark) {
   const Colors& c = colors(dark);
-  return sign == Sign::good ? c.good : sign == Sign::attention ? c.attention : sign == Sign::bad ? c.bad : c.ink2;
+  if (sign == Sign::good) return c.good;
+  if (sign == Sign::attention) return c.attention;
+  if (sign == Sign::bad) return c.bad;
+  return c.ink2;
 }
 
 QColor signGround(Sign sign, bool dark) {
   const Colors& c = colors(dark);
-  return sign == Sign::good        ? c.good_soft
-         : sign == Sign::attention ? c.attention_soft
-         : sign == Sign::bad       ? c.bad_soft
-                                   : c.neutral_soft;
+  if (sign == Sign::good) return c.good_soft;
+  if (sign == Sign::attention) return c.attention_soft;
+  if (sign == Sign::bad) return c.bad_soft;
+  return c.neutral_soft;
 }
 
 void paintSign(QPainter& painter, const QRectF& place, Sign sign, bool dark) {

@@ -39,9 +39,13 @@ void drawPushButton(QPainter& painter, const QStyleOption& option, const Colors&
   const bool enabled = option.state & QStyle::State_Enabled,
              on = option.state & (QStyle::State_Sunken | QStyle::State_On);
   const bool hovered = enabled && (option.state & QStyle::State_MouseOver);
-  QColor fill = primary && enabled ? QColor(c.accent) : QColor(on ? c.accent_soft : hovered ? c.sunken : c.surface);
-  if (primary && enabled && (on || hovered)) fill = isDark(option.palette) ? fill.lighter(108) : fill.darker(112);
-  const QColor border = primary && enabled ? fill : QColor(enabled ? c.field_border : c.hairline);
+  QColor fill(hovered ? c.sunken : c.surface), border(enabled ? c.field_border : c.hairline);
+  if (on) fill = c.accent_soft;
+  if (primary && enabled) {
+    fill = c.accent;
+    if (on || hovered) fill = isDark(option.palette) ? fill.lighter(108) : fill.darker(112);
+    border = fill;
+  }
   drawRounded(painter, option.rect, kRadiusControl, fill, border);
   if (focusedByKeyboard(option))
     drawRounded(painter, option.rect, kRadiusControl, Qt::transparent, QColor(primary ? c.ink : c.accent), kFocusLine);
@@ -77,7 +81,8 @@ void drawPictureAndWords(QPainter& painter, const QStyleOptionToolButton& button
   button.icon.paint(&painter, picture, Qt::AlignCenter, enabled ? QIcon::Normal : QIcon::Disabled,
                     on ? QIcon::On : QIcon::Off);
   painter.setFont(button.font);
-  painter.setPen(QColor(!enabled ? c.disabled : on && accents ? c.accent : c.ink));
+  const QRgb ink = on && accents ? c.accent : c.ink;
+  painter.setPen(QColor(enabled ? ink : c.disabled));
   painter.drawText(button.rect.adjusted(2 * kSpace8 + button.iconSize.width(), 0, 0, 0),
                    Qt::AlignLeft | Qt::AlignVCenter | Qt::TextHideMnemonic, button.text);
 }
@@ -85,8 +90,8 @@ void drawPictureAndWords(QPainter& painter, const QStyleOptionToolButton& button
 void drawCheckBox(QPainter& painter, const QStyleOption& option, const Colors& c) {
   const bool enabled = option.state & QStyle::State_Enabled;
   const bool on = option.state & QStyle::State_On, partly = option.state & QStyle::State_NoChange;
-  const QColor fill = on || partly ? QColor(enabled ? c.accent : c.disabled) : QColor(c.surface);
-  const QColor border = on || partly ? fill : QColor(enabled ? c.field_border : c.hairline);
+  QColor fill(c.surface), border(enabled ? c.field_border : c.hairline);
+  if (on || partly) fill = border = enabled ? c.accent : c.disabled;
   drawRounded(painter, option.rect, kRadiusControl - 1, fill, border);
   const QRectF box = QRectF(option.rect);
   painter.setPen(QPen(QColor(c.on_accent), 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
@@ -103,7 +108,8 @@ void drawCheckBox(QPainter& painter, const QStyleOption& option, const Colors& c
 void drawRadio(QPainter& painter, const QStyleOption& option, const Colors& c) {
   const bool enabled = option.state & QStyle::State_Enabled, on = option.state & QStyle::State_On;
   painter.setRenderHint(QPainter::Antialiasing);
-  painter.setPen(QPen(QColor(on ? c.accent : enabled ? c.field_border : c.hairline), on ? 2 : 1));
+  const QRgb border = enabled ? c.field_border : c.hairline;
+  painter.setPen(QPen(QColor(on ? c.accent : border), on ? 2 : 1));
   painter.setBrush(QColor(c.surface));
   const QRectF ring = QRectF(option.rect).adjusted(1, 1, -1, -1);
   painter.drawEllipse(ring);
@@ -128,7 +134,8 @@ void drawTab(QPainter& painter, const QStyleOptionTab& tab, const Colors& c, con
   if (tab.state & QStyle::State_MouseOver && !selected)
     drawRounded(painter, tab.rect.adjusted(2, 4, -2, -4), kRadiusControl, QColor(c.neutral_soft), Qt::transparent);
   painter.setFont(selected ? semibold(font) : font);
-  painter.setPen(QColor(!enabled ? c.disabled : selected ? c.ink : c.ink2));
+  const QRgb ink = selected ? c.ink : c.ink2;
+  painter.setPen(QColor(enabled ? ink : c.disabled));
   painter.drawText(tab.rect, Qt::AlignCenter | Qt::TextHideMnemonic, tab.text);
   if (selected) {
     const int line = withType(kTabUnderline, QFontMetrics(font));

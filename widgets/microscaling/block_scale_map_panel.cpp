@@ -420,16 +420,17 @@ QStringList BlockScaleMapPanel::describe(int row, int column) const {
                     QString("amax %1").arg(formatValue(block.amax))};
   if (source_.grouped()) lines.prepend(QString("expert %1").arg(source_.groupOf(first)));
   if (block.is_nan()) return lines << QString("NaN block");
-  return lines
-         << (format_.scheme == QuantScheme::fp8 ? QString("scale %1").arg(formatValue(block.scale.value))
-             : format_.scheme == QuantScheme::nvfp4
-                 ? QString("scale %1 = tensor %2 x E4M3 %3")
-                       .arg(formatValue(block.scale.value), formatValue(block.scale.tensor),
-                            exactText(decode(ElementFormat::e4m3, block.scale.code)))
-                 : QString("scale %1, byte %2").arg(formatPowerOfTwo(block.scale.code - 127)).arg(block.scale.code))
-         << QString("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
-         << QString("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
-         << QString("clipped %1").arg(formatPercent(block.sums.clipped_share()));
+  const QString value = formatValue(block.scale.value);
+  if (format_.scheme == QuantScheme::fp8)
+    lines << QString("scale %1").arg(value);
+  else if (format_.scheme == QuantScheme::nvfp4)
+    lines << QString("scale %1 = tensor %2 x E4M3 %3")
+                 .arg(value, formatValue(block.scale.tensor), exactText(decode(ElementFormat::e4m3, block.scale.code)));
+  else
+    lines << QString("scale %1, byte %2").arg(formatPowerOfTwo(block.scale.code - 127)).arg(block.scale.code);
+  return lines << QString("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
+               << QString("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
+               << QString("clipped %1").arg(formatPercent(block.sums.clipped_share()));
 }
 
 void BlockScaleMapPanel::choose(int row, int column) {

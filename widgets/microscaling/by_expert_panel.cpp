@@ -101,10 +101,10 @@ void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured)
   least_ = {};
   table_->hide();
   notice_->show();
-  notice_->setText(captured_ ? QString("Quantizing every expert's rows")
-                   : captured
-                       ? QString("This operand does not belong to the routed experts")
-                       : QString("Capture an operand of the routed experts: click its cell in Quantization error"));
+  QString notice = "Capture an operand of the routed experts: click its cell in Quantization error";
+  if (captured) notice = "This operand does not belong to the routed experts";
+  if (captured_) notice = "Quantizing every expert's rows";
+  notice_->setText(notice);
   update();
   if (!captured_) return worker_.cancel();
   worker_.start([this, request, captured](std::stop_token) {
@@ -158,10 +158,8 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
   put(kRows, static_cast<double>(rows), formatCount(rows));
   const bool counted = sums.elements > 0, scaled = sums.blocks > 0;
   const double sqnr = counted ? sums.sqnr_db() : kNone;
-  put(kSqnr, sqnr,
-      std::isnan(sqnr)   ? QString()
-      : std::isinf(sqnr) ? QString("exact")
-                         : withMinus(QString::number(sqnr, 'f', 2)));
+  const QString decibels = std::isinf(sqnr) ? QString("exact") : withMinus(QString::number(sqnr, 'f', 2));
+  put(kSqnr, sqnr, std::isnan(sqnr) ? QString() : decibels);
   share(kUnderflow, counted ? sums.underflow_share() : kNone);
   share(kClipped, counted ? sums.clipped_share() : kNone);
   share(kClippedBlocks, scaled ? sums.clipped_blocks_share() : kNone);

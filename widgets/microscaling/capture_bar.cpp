@@ -118,20 +118,15 @@ void CaptureBar::setSource(Source source) {
   news_ = false;
   for (QToolButton* button : {cancel_, again_, save_, rotated_}) button->hide();
   offer(-1);
-  const QString file = "Open a file of tensors";
-  setTexts(
-      {},
-      source == Source::live
-          ? QStringList{"Click a cell of Quantization error to capture that operand from the running model, or open "
-                        "a file of tensors",
-                        "Click a cell of Quantization error, or open a file", file}
-      : source == Source::recording
-          ? QStringList{"Click a cell of Quantization error to compute that operand again, to the bit: a recording "
-                        "keeps statistics, not tensors",
-                        "Click a cell of Quantization error, or open a file", file}
-          : QStringList{"Click a cell of Quantization error of a run, or of a log with sampled blocks, or open a file",
-                        "Click a cell of Quantization error, or open a file", file},
-      {});
+  QString long_form = "Click a cell of Quantization error of a run, or of a log with sampled blocks, or open a file";
+  if (source == Source::live)
+    long_form =
+        "Click a cell of Quantization error to capture that operand from the running model, or open a file of tensors";
+  if (source == Source::recording)
+    long_form =
+        "Click a cell of Quantization error to compute that operand again, to the bit: a recording keeps statistics, "
+        "not tensors";
+  setTexts({}, {long_form, "Click a cell of Quantization error, or open a file", "Open a file of tensors"}, {});
 }
 
 void CaptureBar::showSample(const QString& about) {

@@ -25,9 +25,9 @@ const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
 }
 
 QString wholeDb(double db) {
-  return std::isinf(db)   ? QStringLiteral("\u221e")
-         : std::isnan(db) ? QString()
-                          : withMinus(QString::number(std::lround(db)));
+  if (std::isinf(db)) return QStringLiteral("\u221e");
+  if (std::isnan(db)) return QString();
+  return withMinus(QString::number(std::lround(db)));
 }
 
 OperandPlace anyLayer(OperandPlace place) {

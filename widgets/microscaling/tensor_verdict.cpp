@@ -51,18 +51,18 @@ TensorScan tensorScan(const TensorListModel& tensors, const OperandFormat& forma
       scan.known, [](double e) { return e > 1; }, by(kAttentionLimits));
   const bool bad = std::ranges::any_of(
       scan.known, [](double e) { return e > 1; }, by(kBadLimits));
-  scan.sign = bad                               ? Sign::bad
-              : scan.flagged > 0                ? Sign::attention
-              : scan.known.size() < scan.usable ? Sign::unsure
-                                                : Sign::good;
+  scan.sign = Sign::good;
+  if (scan.known.size() < scan.usable) scan.sign = Sign::unsure;
+  if (scan.flagged > 0) scan.sign = Sign::attention;
+  if (bad) scan.sign = Sign::bad;
   return scan;
 }
 
 QString verdictWordOf(Sign sign) {
-  return sign == Sign::good        ? QString("Healthy")
-         : sign == Sign::attention ? QString("Needs attention")
-         : sign == Sign::bad       ? QString("Unhealthy")
-                                   : QString("Too early to tell");
+  if (sign == Sign::good) return QString("Healthy");
+  if (sign == Sign::attention) return QString("Needs attention");
+  if (sign == Sign::bad) return QString("Unhealthy");
+  return QString("Too early to tell");
 }
 
 QString verdictFormat(const OperandFormat& format) {
@@ -84,9 +84,9 @@ QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) 
           .arg(verdictDecibels(worst.sqnr_db), verdictFormat(format), formatPercent(worst.underflow_share));
   const QString brief = QString("keeps %1").arg(verdictDecibels(worst.sqnr_db));
   const std::size_t other_tensors = scan.flagged - 1;
-  const QString more = other_tensors == 0   ? QString()
-                       : other_tensors == 1 ? QString("; 1 other tensor is like it")
-                                            : QString("; %1 other tensors are like it").arg(formatCount(other_tensors));
+  QString more;
+  if (other_tensors == 1) more = QString("; 1 other tensor is like it");
+  if (other_tensors > 1) more = QString("; %1 other tensors are like it").arg(formatCount(other_tensors));
   if (scan.flagged == scan.known.size()) return {head + more, brief + more, brief};
   const QString other_text = (other_tensors == 0 ? QString("; all others keep %1") : QString("; the rest keep %1"))
                                  .arg(sqnrOrMore(leastSqnr(scan.known, scan.flagged)));

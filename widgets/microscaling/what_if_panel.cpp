@@ -83,9 +83,9 @@ double WhatIfTable::valueOf(const QuantSums& sums) const {
 QString WhatIfTable::textOf(const QuantSums& sums) const {
   const double value = valueOf(sums);
   if (metric_ != WhatIfMetric::sqnr) return formatPercent(value);
-  return std::isnan(value)   ? QString("NaN")
-         : std::isinf(value) ? QString("exact")
-                             : withMinus(QString::number(value, 'f', 1));
+  if (std::isnan(value)) return QString("NaN");
+  if (std::isinf(value)) return QString("exact");
+  return withMinus(QString::number(value, 'f', 1));
 }
 
 // Returns the position on the colour scale, whose strong end is less SQNR or more loss. Shares enter with their square
@@ -312,10 +312,11 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
     std::vector<WhatIfRow> schemes = what_if_schemes(values, stop, sample.row_groups);
     if (rows.empty() || schemes.empty()) return;
     const double all = source.rows() * static_cast<double>(source.cols());
-    const QString note = sample.whole ? QString("all %1 values").arg(formatCount(all))
-                                      : QString(source.grouped() ? "sampled: %1 of %2 values, whole experts"
-                                                                 : "sampled: %1 of %2 values, in tiles of 512 x 512")
-                                            .arg(formatCount(sample.values.size()), formatCount(all));
+    QString note = QString("all %1 values").arg(formatCount(all));
+    if (!sample.whole)
+      note = QString("sampled: %1 of %2 values, %3")
+                 .arg(formatCount(sample.values.size()), formatCount(all),
+                      source.grouped() ? QString("whole experts") : QString("in tiles of 512 x 512"));
     QMetaObject::invokeMethod(
         this,
         [this, request, rows = std::move(rows), schemes = std::move(schemes), note]() mutable {

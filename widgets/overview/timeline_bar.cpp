@@ -56,10 +56,8 @@ class FollowButton : public QToolButton {
     QPainter painter(this);
     const Colors& c = colors(palette());
     const bool on = isChecked();
-    drawRounded(painter, rect(), kRadiusControl,
-                QColor(on             ? c.accent_soft
-                       : underMouse() ? c.sunken
-                                      : c.surface),
+    const QRgb ground = underMouse() ? c.sunken : c.surface;
+    drawRounded(painter, rect(), kRadiusControl, QColor(on ? c.accent_soft : ground),
                 on ? QColor(Qt::transparent) : QColor(c.field_border));
     if (showsFocus(*this))
       drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(on ? c.ink : c.accent), kFocusLine);
@@ -393,9 +391,8 @@ void TimelineTrack::mouseMoveEvent(QMouseEvent* event) {
   StepRange range = press_range_;
   switch (drag_) {
     case Drag::none:
-      setCursor(!findingsAt(mouse_).empty()         ? Qt::PointingHandCursor
-                : grabbedAt(mouse_) == Drag::cursor ? Qt::ArrowCursor
-                                                    : Qt::SizeHorCursor);
+      setCursor(grabbedAt(mouse_) == Drag::cursor ? Qt::ArrowCursor : Qt::SizeHorCursor);
+      if (!findingsAt(mouse_).empty()) setCursor(Qt::PointingHandCursor);
       break;
     case Drag::cursor:
       selection_->setStep(step);
@@ -471,9 +468,8 @@ void TimelineBar::takeFollowing() {
   const QSignalBlocker quiet(follow_);
   const bool growing = selection_->growing();
   follow_->setChecked(growing && selection_->following());
-  follow_->setText(!growing                  ? QString("Last %1").arg(selection_->stepWord())
-                   : selection_->following() ? QString("Following")
-                                             : QString("Follow"));
+  const QString verb = selection_->following() ? QString("Following") : QString("Follow");
+  follow_->setText(growing ? verb : QString("Last %1").arg(selection_->stepWord()));
   follow_->setToolTip(
       growing ? QString("Keep the cursor on the newest step")
               : QString("Moves the cursor to the last %1; no new steps arrive").arg(selection_->stepWord()));

@@ -115,12 +115,10 @@ void fillBlockFormats(QComboBox* box) {
   for (const OperandFormat& format : blockFormats()) {
     const QString label = shortFormatLabel(format);
     box->addItem(label);
-    box->setItemData(box->count() - 1,
-                     format.scheme == QuantScheme::mx ? QString("%1 with power-of-two scales, as in MX").arg(label)
-                     : format.scheme == QuantScheme::nvfp4
-                         ? QString("E2M1 in blocks of 16 with E4M3 scales and a tensor scale")
-                         : QString("FP8 with FP32 scales: the name shows which values share a scale"),
-                     Qt::ToolTipRole);
+    QString tip = "FP8 with FP32 scales: the name shows which values share a scale";
+    if (format.scheme == QuantScheme::mx) tip = QString("%1 with power-of-two scales, as in MX").arg(label);
+    if (format.scheme == QuantScheme::nvfp4) tip = "E2M1 in blocks of 16 with E4M3 scales and a tensor scale";
+    box->setItemData(box->count() - 1, tip, Qt::ToolTipRole);
   }
 }
 

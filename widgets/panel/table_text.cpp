@@ -14,7 +14,11 @@ QString valueText(const ValueColumn& column, const TableValue& value) {
   if (const auto* holds = std::get_if<bool>(&value)) return *holds ? QStringLiteral("yes") : QStringLiteral("no");
   const auto* count = std::get_if<std::int64_t>(&value);
   const auto* single = std::get_if<float>(&value);
-  const double number = count ? static_cast<double>(*count) : single ? *single : std::get<double>(value);
+  double number = 0;
+  if (count)
+    number = static_cast<double>(*count);
+  else
+    number = single ? *single : std::get<double>(value);
   if (column.unit == "share") return formatPercent(number);
   if (column.unit == "bytes") return formatBytes(number);
   const QString text = count ? formatCount(number) : formatValue(number, column.digits);

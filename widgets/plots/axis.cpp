@@ -138,7 +138,9 @@ ValueRange niceRange(double low, double high, bool log) {
     low = std::max(low, high * 1e-9);
     const auto down = [](double v) {  // rounds down to 1, 2 or 5 x 10^n
       const double decade = std::pow(10.0, std::floor(std::log10(v) + 1e-9));
-      return v >= 5 * decade ? 5 * decade : v >= 2 * decade ? 2 * decade : decade;
+      if (v >= 5 * decade) return 5 * decade;
+      if (v >= 2 * decade) return 2 * decade;
+      return decade;
     };
     const double top = down(high) >= high * (1 - 1e-9) ? high : roundStep(high);
     const double bottom = down(low);
@@ -178,23 +180,17 @@ QString formatPercent(double share) {
   const double percent = share * 100;
   const double size = std::abs(percent);
   if (size != 0 && size < 0.001) return QStringLiteral("<0.001 %");
-  return withMinus(QString::number(percent, 'f',
-                                   size == 0    ? 0
-                                   : size < 0.1 ? 3
-                                   : size < 10  ? 2
-                                                : 1)) +
-         QStringLiteral(" %");
+  if (size == 0) return QStringLiteral("0 %");
+  const int digits = 1 + int{size < 10} + int{size < 0.1};
+  return withMinus(QString::number(percent, 'f', digits)) + QStringLiteral(" %");
 }
 
 QString formatBytes(double bytes) {
   constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
   int unit = 0;
   for (; std::abs(bytes) >= 999.5 && unit < 4; ++unit) bytes /= 1000;
-  return withMinus(QString::number(bytes, 'f',
-                                   unit == 0 || std::abs(bytes) >= 100 ? 0
-                                   : std::abs(bytes) >= 10             ? 1
-                                                                       : 2)) +
-         QLatin1Char(' ') + QLatin1String(kUnits[unit]);
+  const int digits = unit == 0 ? 0 : int{std::abs(bytes) < 100} + int{std::abs(bytes) < 10};
+  return withMinus(QString::number(bytes, 'f', digits)) + QLatin1Char(' ') + QLatin1String(kUnits[unit]);
 }
 
 QString aboutDuration(double seconds) {

@@ -133,9 +133,9 @@ QStringList HalfOctavePlot::readoutAt(QPoint position) const {
   if (bin < 0) return {};
   const std::uint32_t back = back_[bin], front = front_[bin];
   const QString from = shortNumber(half_octave_edge(bin)), to = shortNumber(half_octave_edge(bin + 1));
-  QStringList lines{bin + 1 == bins() ? texts_.value + QLatin1Char(' ') + orMore(bin)
-                    : bin == 0        ? QString("%1 under %2").arg(texts_.value, to)
-                                      : QString("%1 %2 to %3").arg(texts_.value, from, to)};
+  QString range = bin == 0 ? QString("under %1").arg(to) : QString("%1 to %2").arg(from, to);
+  if (bin + 1 == bins()) range = orMore(bin);
+  QStringList lines{texts_.value + QLatin1Char(' ') + range};
   if (texts_.shares) {
     lines << QString("%1: %2 (%3)").arg(texts_.back).arg(back).arg(formatPercent(back / back_total_));
     if (!texts_.front.isEmpty())

@@ -377,7 +377,8 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
     wanted_width = 0;
     for (const Named& curve : curves) {
       const QStringList forms = endForms(curve);
-      texts << (form == 0 ? forms.front() : form == 1 ? curve.name : forms.back());
+      const QString shorter = form == 1 ? curve.name : forms.back();
+      texts << (form == 0 ? forms.front() : shorter);
       wanted_width += kSwatch + kSpace4 + metrics.horizontalAdvance(texts.back()) + kSpace12;
     }
     if (wanted_width <= room.width()) break;

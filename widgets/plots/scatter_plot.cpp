@@ -43,7 +43,8 @@ double ScatterPlot::reach(bool vertical) const {
   }
   const double width = std::max(1, plotRect().width()), height = std::max(1, plotRect().height());
   const double unit = std::max(x / width, y / height) * kMarginInPlane;  // half of the axes' units per pixel
-  return unit > 0 ? unit * (vertical ? height : width) : 1;
+  if (!(unit > 0)) return 1;
+  return unit * (vertical ? height : width);
 }
 
 std::vector<Tick> ScatterPlot::ticks(bool vertical) const {

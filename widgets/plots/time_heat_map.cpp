@@ -178,9 +178,8 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
     if (std::abs(b - a) >= kMinFramedRow)  // a frame would hide a thinner row
       paintFrame(painter, QRectF(plot.left(), std::min(a, b), plot.width(), std::abs(b - a)));
     const auto tick = std::ranges::find(row_ticks_, static_cast<double>(place), &Tick::value);
-    const QString label = !current_label_.isEmpty()  ? current_label_
-                          : tick == row_ticks_.end() ? QString()
-                                                     : tick->label;
+    QString label = current_label_;
+    if (label.isEmpty() && tick != row_ticks_.end()) label = tick->label;
     paintRowLabel(painter, (a + b) / 2, label);
   }
   TimeAxisPlot::paintOverlay(painter);

@@ -194,7 +194,8 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
     return shown_.layers;
   const auto unevenness = [&](int layer) {
     const LayerWindow* layer_window = window().find_layer(layer);
-    return layer == chosen ? HUGE_VAL : layer_window ? layer_window->max_vio : -1;
+    if (layer == chosen) return HUGE_VAL;
+    return layer_window ? static_cast<double>(layer_window->max_vio) : -1;
   };
   std::ranges::stable_sort(all, std::greater{}, unevenness);
   all.resize(max_layers);
@@ -270,11 +271,10 @@ void ExpertLoadPanel::refillMatrix() {
       {0, 0, matrix_->width() >= withType(kMinWidthOfBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0,
        0});
   matrix_->setRowAxis(std::move(row_ticks), "layer");
-  matrix_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, matrix_->width() / 60)),
-                         sort_->currentIndex() == ExpertOrders::by_load ? QString("rank by load, most loaded first")
-                         : sort_->currentIndex() == ExpertOrders::by_cluster
-                             ? QString("experts, chosen together side by side")
-                             : QString("expert"));
+  QString caption = "expert";
+  if (sort_->currentIndex() == ExpertOrders::by_load) caption = "rank by load, most loaded first";
+  if (sort_->currentIndex() == ExpertOrders::by_cluster) caption = "experts, chosen together side by side";
+  matrix_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, matrix_->width() / 60)), caption);
   markCurrent();
 }
 

@@ -199,16 +199,15 @@ void ExpertPanel::refreshActions() {
   pin_->setEnabled(intervention.possible);
   kill_->setText(intervention.killed ? QString("Revive") : QString("Kill"));
   pin_->setText(intervention.pinned_bias ? QString("Release bias") : QString("Pin bias"));
-  const QString refused = chosen ? QString("Only while a model is in training") : QString("No expert is chosen");
-  kill_->setToolTip(!intervention.possible ? refused
-                    : intervention.killed  ? QString("Let the router choose this expert again")
-                                          : QString("Exclude this expert from the router's choice (Ctrl+Z undoes it)"));
-  pin_->setToolTip(
-      !intervention.possible ? refused
-      : intervention.pinned_bias
-          ? QString("Pinned at %1: let the update rule change the bias again")
-                .arg(formatValue(*intervention.pinned_bias))
-          : QString("Hold the bias of this expert at its value at the cursor; the update rule no longer changes it"));
+  QString kill_tip = "Exclude this expert from the router's choice (Ctrl+Z undoes it)";
+  if (intervention.killed) kill_tip = "Let the router choose this expert again";
+  QString pin_tip = "Hold the bias of this expert at its value at the cursor; the update rule no longer changes it";
+  if (const auto bias = intervention.pinned_bias)
+    pin_tip = QString("Pinned at %1: let the update rule change the bias again").arg(formatValue(*bias));
+  if (!intervention.possible)
+    kill_tip = pin_tip = chosen ? QString("Only while a model is in training") : QString("No expert is chosen");
+  kill_->setToolTip(kill_tip);
+  pin_->setToolTip(pin_tip);
 }
 
 const RouterFrame* ExpertPanel::router() const {

@@ -17,9 +17,10 @@ double ExpertGrid::largest() const {
 std::vector<std::uint8_t> ExpertGrid::codes() const {
   const double scale_end = largest();
   std::vector<std::uint8_t> codes;
-  for (const FigureOfPieces& figure : cells)
-    codes.push_back(std::isnan(figure.mean) ? kNoDataCode
-                                            : divergingCode(scale_end > 0 ? 0.5 + figure.mean / (2 * scale_end) : 0.5));
+  for (const FigureOfPieces& figure : cells) {
+    const double position = scale_end > 0 ? 0.5 + figure.mean / (2 * scale_end) : 0.5;
+    codes.push_back(std::isnan(figure.mean) ? kNoDataCode : divergingCode(position));
+  }
   return codes;
 }
 

@@ -54,7 +54,8 @@ LegendScale liftLegend(bool dark) {
 }
 
 QString liftText(float lift) {
-  return is_missing(lift) || lift == 0 ? QString() : QString::number(lift, 'f', lift < 9.95f ? 1 : 0);
+  if (is_missing(lift) || lift == 0) return {};
+  return QString::number(lift, 'f', lift < 9.95f ? 1 : 0);
 }
 
 std::size_t highestLift(const std::vector<float>& lift) {
@@ -353,7 +354,8 @@ Panel::Answer SpecialisationPanel::answer() const {
 QString SpecialisationPanel::status() const {
   if (removes())
     return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
-  const std::int64_t step = byBytes() ? bytes_->step() : frame_ ? frame_->step : -1;
+  std::int64_t step = frame_ ? frame_->step : -1;
+  if (byBytes()) step = bytes_->step();
   return step < 0 ? QString() : timeStatus(step, false);
 }
 

@@ -346,11 +346,10 @@ void TokensAndSamplePanel::refill() {
       return view_->setNotice(notInLogNotice(history->info(), shows_ == Shows::sample
                                                                   ? QString("text that the model wrote")
                                                                   : QString("texts with their routing")));
-    return view_->setNotice(
-        shows_ == Shows::sample ? QString("No sample yet. telemetry.sample_every sets how often the model writes one.")
-        : wantedDomain().isEmpty()
-            ? QString("No probe text yet. telemetry.probe sets it, telemetry.texts_every how often it is routed.")
-            : QString("No passage of %1 yet").arg(wantedDomain()));
+    QString notice = "No probe text yet. telemetry.probe sets it, telemetry.texts_every how often it is routed.";
+    if (!wantedDomain().isEmpty()) notice = QString("No passage of %1 yet").arg(wantedDomain());
+    if (shows_ == Shows::sample) notice = "No sample yet. telemetry.sample_every sets how often the model writes one.";
+    return view_->setNotice(notice);
   }
   view_->setNotice({});
   arrays_ = history->frame_at(step_);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "app/cli/sweep/sweep_table.h"
 #include "core/files/assets.h"
@@ -17,8 +18,12 @@ constexpr int kWidth = 760, kRow = 26, kTop = 10, kAxis = 44, kLabel = 300, kRig
 constexpr int kMostTicks = 6;
 
 std::string escaped(const std::string& text) {
+  constexpr const char* kEntities[] = {"&amp;", "&lt;", "&gt;"};
   std::string html;
-  for (const char c : text) html += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
+  for (const char c : text) {
+    const std::size_t entity = std::string_view("&<>").find(c);
+    html += entity == std::string_view::npos ? std::string(1, c) : kEntities[entity];
+  }
   return html;
 }
 

@@ -178,7 +178,8 @@ ParsedConfig named_config(const TrainOptions& o) {
     start.config = run_from_checkpoint(o.from);
     return o.config.empty() ? start : load_config(o.config, start.config);
   }
-  return !o.config.empty() ? load_config(o.config) : load_preset(o.preset.empty() ? "small" : o.preset);
+  if (!o.config.empty()) return load_config(o.config);
+  return load_preset(o.preset.empty() ? "small" : o.preset);
 }
 
 // Returns the run that the options name, and the twins of its [[compare]] tables. Options apply to all of them, except

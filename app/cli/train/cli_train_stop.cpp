@@ -67,7 +67,9 @@ int stop_signal() {
 }
 
 const char* signal_text(int signal) {
-  return signal == SIGINT ? "Ctrl-C" : signal == SIGHUP ? "SIGHUP: its terminal was closed" : "SIGTERM";
+  if (signal == SIGINT) return "Ctrl-C";
+  if (signal == SIGHUP) return "SIGHUP: its terminal was closed";
+  return "SIGTERM";
 }
 
 void stop_unless_ignored(int signal, unsigned flags) {

@@ -249,7 +249,8 @@ void TrainReport::ended(Engine&) {
   summarize();
   if (!failure_.empty()) print_to(stderr, "moescope-cli: error: {}\n", printable_lines(failure_));
   const bool failed = engine_.trouble() || unwritten_ || !failure_.empty();
-  *job_.status = failed ? 1 : stop_signal() != 0 ? 128 + stop_signal() : 0;
+  *job_.status = stop_signal() != 0 ? 128 + stop_signal() : 0;
+  if (failed) *job_.status = 1;
 }
 
 void TrainReport::save_checkpoint(bool last) {

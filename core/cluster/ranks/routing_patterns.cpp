@@ -136,8 +136,10 @@ std::vector<double> inclusion(std::vector<double> weights, double count) {
       full[i] = more = true;
     }
     if (more) continue;
-    for (std::size_t i = 0; i < weights.size(); ++i)
-      weights[i] = full[i] ? 1 : remaining_weight > 0 ? weights[i] * remaining_count / remaining_weight : 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const double weight = remaining_weight > 0 ? weights[i] * remaining_count / remaining_weight : 0;
+      weights[i] = full[i] ? 1 : weight;
+    }
     return weights;
   }
 }

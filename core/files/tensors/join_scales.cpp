@@ -140,10 +140,9 @@ class Joiner {
     for (const std::size_t at : find_beside(file_, codes.name, kActivationNames))
       mark_scales(file_.tensors[at], codes.name);
     if (!make_weight(place, related)) {
-      const auto& first = !related.other_tensors.empty() ? related.other_tensors
-                          : related.scales.empty()       ? related.seconds
-                                                         : related.scales;
-      const TensorView& scale = file_.tensors[first.front()];
+      const auto* tensors = &related.other_tensors;
+      if (tensors->empty()) tensors = related.scales.empty() ? &related.seconds : &related.scales;
+      const TensorView& scale = file_.tensors[tensors->front()];
       codes.holds = Holds::codes;
       codes.note = "holds codes without their scales: the layout of '" + scale.name + "', " + dtype_name(scale.dtype) +
                    ' ' + shape_text(scale.shape) + ", is not supported";

@@ -241,10 +241,12 @@ bool is_checkpoint_folder(const std::string& path) {
 }
 
 TensorFile open_tensors(const std::string& path, std::optional<DType> bytes_are) {
-  std::error_code error;
-  const auto file = fs::is_directory(path, error) ? read_folder(path, bytes_are)
-                    : is_checkpoint_index(path)   ? read_index(path, bytes_are)
-                                                  : read_file_of_tensors(path, bytes_are);
+  const auto read = [&] {
+    std::error_code error;
+    if (fs::is_directory(path, error)) return read_folder(path, bytes_are);
+    return is_checkpoint_index(path) ? read_index(path, bytes_are) : read_file_of_tensors(path, bytes_are);
+  };
+  const auto file = read();
   join_scales(*file, tile_beside(path));
   return TensorFile(file);
 }

@@ -191,10 +191,14 @@ class Collector {
     for (const Step& step : path_) {
       if (step.key && objects_ > 0 && is_part_of_module(step.key->text)) continue;
       if (!text.empty()) text += '.';
-      text += !step.key                        ? std::to_string(step.index)
-              : step.key->kind == Kind::text   ? std::string(step.key->text)
-              : step.key->kind == Kind::number ? std::to_string(step.key->number)
-                                               : std::string("?");
+      if (!step.key)
+        text += std::to_string(step.index);
+      else if (step.key->kind == Kind::text)
+        text += std::string(step.key->text);
+      else if (step.key->kind == Kind::number)
+        text += std::to_string(step.key->number);
+      else
+        text += std::string("?");
       if (text.size() > kLongestTensorName)
         file_.fail("names a tensor by more than " + std::to_string(kLongestTensorName >> 20) + " MiB");
     }

@@ -55,7 +55,12 @@ namespace {
 // forms, surrogates and characters above U+10FFFF are not valid.
 std::pair<char32_t, std::size_t> decode(std::string_view text, std::size_t i) {
   const auto lead = static_cast<unsigned char>(text[i]);
-  const std::size_t bytes = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  std::size_t bytes = 0;
+  if (lead < 0xf5) bytes = 4;
+  if (lead < 0xf0) bytes = 3;
+  if (lead < 0xe0) bytes = 2;
+  if (lead < 0xc2) bytes = 0;
+  if (lead < 0x80) bytes = 1;
   if (bytes < 2) return {lead, bytes};
   if (i + bytes > text.size()) return {0, 0};
   char32_t character = lead & (0xffu >> (bytes + 1));

@@ -436,7 +436,7 @@ BandSides sides_of(const GateSeries& series) {
   for (std::size_t b = 0; b < series.z.size(); ++b) {
     if (is_missing(series.z[b])) continue;
     sides.block.push_back(b);
-    sides.side.push_back(std::abs(series.z[b]) > series.limit ? (series.z[b] > 0 ? 1 : -1) : 0);
+    sides.side.push_back(int{series.z[b] > series.limit} - int{series.z[b] < -series.limit});
   }
   return sides;
 }

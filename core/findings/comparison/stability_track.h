@@ -14,7 +14,9 @@ struct EarlierStep {
   Kind kind = Kind::steps_before;
   std::int64_t steps = 100;  // steps_before: how many steps earlier; at: the step itself
   std::int64_t of(std::int64_t step) const {
-    return kind == Kind::half_way ? step / 2 : kind == Kind::at ? steps : step - steps;
+    if (kind == Kind::half_way) return step / 2;
+    if (kind == Kind::at) return steps;
+    return step - steps;
   }
   bool operator==(const EarlierStep&) const = default;
 };

@@ -105,9 +105,8 @@ std::optional<Parts> what_if(Context& at) {
   const bool filler = at.target.key == "filler_fraction";
   const auto value = [&](const RouterFrame& router) {
     const auto& counts = router.tokens_per_expert;
-    return static_cast<double>(padding  ? padding_fraction(counts, static_cast<std::uint32_t>(parameter))
-                               : filler ? filler_fraction(counts, parameter)
-                                        : dropped_fraction(counts, parameter));
+    if (padding) return static_cast<double>(padding_fraction(counts, static_cast<std::uint32_t>(parameter)));
+    return static_cast<double>(filler ? filler_fraction(counts, parameter) : dropped_fraction(counts, parameter));
   };
   if (!at.frame) return std::nullopt;
   at.step = at.frame->step;

@@ -192,10 +192,9 @@ class OperandTable {
     nan_blocks_[at] = share(kNanScale);
     least_blocks_[at] = share(kMinScale);
     const double hundredths = 100 * static_cast<double>(quant.sqnr_db);
-    const int sqnr = std::isnan(hundredths) ? -32768
-                     : std::isinf(hundredths) && hundredths > 0
-                         ? 32767
-                         : static_cast<int>(std::clamp(std::round(hundredths), -32e3, 32e3));
+    int sqnr = -32768;  // NaN
+    if (!std::isnan(hundredths)) sqnr = static_cast<int>(std::clamp(std::round(hundredths), -32e3, 32e3));
+    if (std::isinf(hundredths) && hundredths > 0) sqnr = 32767;
     sqnr_[2 * at] = static_cast<std::uint8_t>(sqnr);
     sqnr_[2 * at + 1] = static_cast<std::uint8_t>(sqnr >> 8);
     for (std::size_t i = 0; i < bins.size(); ++i) blocks_[blocks_at + i] = share(bins.low + static_cast<int>(i));

@@ -122,9 +122,10 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
     used.erase(single);
   }
   if (used.size() == 1) {
-    axes_[used[0]] = name.layer >= 0  ? CountAxis::step
-                     : name.step >= 0 ? CountAxis::layer
-                                      : only_axis(extents[used[0]], name.by_layer);
+    if (name.layer >= 0)
+      axes_[used[0]] = CountAxis::step;
+    else
+      axes_[used[0]] = name.step >= 0 ? CountAxis::layer : only_axis(extents[used[0]], name.by_layer);
   } else if (used.size() == 2) {
     const std::size_t layers = stated_.layers;
     const bool layers_first = layers == extents[used[0]] && layers != extents[used[1]];

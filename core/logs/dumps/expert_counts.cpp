@@ -67,12 +67,11 @@ void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& w
     sum = static_cast<std::uint32_t>(total);
     return;
   }
-  const bool is_share = count > 0 && count < 1;
-  throw std::runtime_error(source_ + ": " + where + " is " + shortest(count) +
-                           (is_share ? ": a share does not tell of how many tokens; save the counts"
-                            : std::isfinite(count) && count >= 0 && count == std::floor(count)
-                                ? ": more than 4,294,967,295 tokens of an expert cannot be shown"
-                                : ", expected a number of tokens"));
+  const char* reason = ", expected a number of tokens";
+  if (count > 0 && count < 1) reason = ": a share does not tell of how many tokens; save the counts";
+  if (std::isfinite(count) && count >= 0 && count == std::floor(count))
+    reason = ": more than 4,294,967,295 tokens of an expert cannot be shown";
+  throw std::runtime_error(source_ + ": " + where + " is " + shortest(count) + reason);
 }
 
 void ExpertCounts::add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& where) {

@@ -246,9 +246,8 @@ Imported import_file_of_counts(const std::string& path, const ImportOptions& opt
 Imported import_expert_counts(const std::string& path, const ImportOptions& options) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
-  Imported imported = is_folder && is_statistics_folder(path) ? import_statistics_folder(path, options)
-                      : is_folder                             ? import_rank_counts(path, options)
-                                                              : import_file_of_counts(path, options);
+  const auto import_folder = is_folder && is_statistics_folder(path) ? import_statistics_folder : import_rank_counts;
+  Imported imported = (is_folder ? import_folder : import_file_of_counts)(path, options);
   if (options.progress && !options.progress(1)) return {};
   return imported;
 }

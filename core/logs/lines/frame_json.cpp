@@ -1,6 +1,7 @@
 #include "core/logs/lines/frame_json.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/config/run_settings.h"
 #include "core/files/text/text_escape.h"
@@ -69,7 +70,7 @@ const char* size_name(Size size) {
 // Reads [rows][columns] into one array; n_rows == 0: any number of rows.
 template <class Count>
 std::vector<Count> matrix(JsonValue list, const char* key, std::size_t n_rows, std::size_t columns) {
-  constexpr double limit = sizeof(Count) == 8 ? 9e15 : sizeof(Count) == 4 ? 4294967295.0 : 65535.0;
+  constexpr double limit = std::min(9e15, static_cast<double>(std::numeric_limits<Count>::max()));
   std::vector<Count> out;
   for (const JsonValue row : list_of(list, key, n_rows, "rows")) {
     for (const JsonValue value : list_of(row, key, columns, "columns")) {

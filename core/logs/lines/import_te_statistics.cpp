@@ -93,12 +93,16 @@ std::optional<OperandPlace> place_of(std::string_view layer) {
   }
   const auto has = [&](std::string_view word) { return layer.find(word) != std::string_view::npos; };
   const bool shared = has("shared_expert"), routed = has("experts") && !shared;
+  const auto of_block = [&](Gemm shared_gemm, Gemm expert_gemm, Gemm dense_gemm) {
+    if (shared) return shared_gemm;
+    return routed ? expert_gemm : dense_gemm;
+  };
   if (has("fc1") || has("gate_up_proj") || has("gate_proj"))
-    place.gemm = shared ? Gemm::shared_w1 : routed ? Gemm::expert_w1 : Gemm::dense_w1;
+    place.gemm = of_block(Gemm::shared_w1, Gemm::expert_w1, Gemm::dense_w1);
   else if (has("fc2") || has("down_proj"))
-    place.gemm = shared ? Gemm::shared_w2 : routed ? Gemm::expert_w2 : Gemm::dense_w2;
+    place.gemm = of_block(Gemm::shared_w2, Gemm::expert_w2, Gemm::dense_w2);
   else if (has("up_proj"))
-    place.gemm = shared ? Gemm::shared_w3 : routed ? Gemm::expert_w3 : Gemm::dense_w3;
+    place.gemm = of_block(Gemm::shared_w3, Gemm::expert_w3, Gemm::dense_w3);
   else if (has("qkv") || has("q_proj"))
     place.gemm = Gemm::wq;
   else if (has("proj"))

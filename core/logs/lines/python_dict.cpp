@@ -81,11 +81,11 @@ class DictReader {
       return true;
     }
     const auto number = printed_number(word);
-    json_ += number                               ? json_number(*number)
-             : word == "True" || word == "true"   ? "true"
-             : word == "False" || word == "false" ? "false"
-             : word == "None" || word == "null"   ? "null"
-                                                  : json_string(word);
+    std::string value = number ? json_number(*number) : json_string(word);
+    if (word == "True" || word == "true") value = "true";
+    if (word == "False" || word == "false") value = "false";
+    if (word == "None" || word == "null") value = "null";
+    json_ += value;
     return true;
   }
   bool read_whole_number(std::string& out) {

@@ -513,7 +513,8 @@ std::int64_t TextLogReader::number_of(bool trains, double epoch) {
   if (!trains) return epochs_.size();
   if (!epochs_.empty() && epoch < epochs_.back())
     epochs_.erase(std::ranges::lower_bound(epochs_, epoch), epochs_.end());
-  epochs_.push_back(std::isnan(epoch) ? (epochs_.empty() ? 0 : epochs_.back()) : epoch);
+  const double last_epoch = epochs_.empty() ? 0 : epochs_.back();
+  epochs_.push_back(std::isnan(epoch) ? last_epoch : epoch);
   return epochs_.size();
 }
 

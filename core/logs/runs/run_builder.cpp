@@ -59,9 +59,9 @@ bool is_own_row(std::string_view name) {
 }
 
 std::vector<double>& values_of(const TagRule& rule, auto& experts) {
-  return rule.means == TagMeaning::tokens_per_expert ? experts.counts
-         : rule.means == TagMeaning::expert_bias     ? experts.biases
-                                                     : experts.shares;
+  if (rule.means == TagMeaning::tokens_per_expert) return experts.counts;
+  if (rule.means == TagMeaning::expert_bias) return experts.biases;
+  return experts.shares;
 }
 
 // Returns the load of an expert as the rule converts it. Throws Unreadable if it is none.
@@ -111,10 +111,9 @@ RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own) {
   if (!is_own) found.match = tags_->find(name).value_or(TagMatch{});
   const TagRule* const rule = found.match.rule;
   found.is_shown = rule && moescope::is_shown(rule->means);
-  found.counts = log_->book.add(name, rule, place_,
-                                is_part_of_step(name) ? "Part of a step: loads of parts are added"
-                                : is_own              ? "Values of MoEScope's own lines"
-                                                      : "");
+  const char* note = is_own ? "Values of MoEScope's own lines" : "";
+  if (is_part_of_step(name)) note = "Part of a step: loads of parts are added";
+  found.counts = log_->book.add(name, rule, place_, note);
   if (names_.size() < kMaxNames) return names_.emplace(name, std::move(found)).first->second;
   found.is_kept = false;
   return overflow_.emplace_back(std::move(found));
@@ -404,7 +403,9 @@ bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& recor
   if (value.is_own || !name.is_shown || (!value.is_list && value.numbers.empty() && value.text.empty())) return false;
   work(sizeof(double) * value.numbers.size());
   const TagMatch& match = name.match;
-  const int layer = record.layer >= 0 ? record.layer : value.layer >= 0 ? value.layer : match.layer;
+  int layer = match.layer;
+  if (value.layer >= 0) layer = value.layer;
+  if (record.layer >= 0) layer = record.layer;
   const int expert = value.expert >= 0 ? value.expert : match.expert;
   if (is_figure(match)) return add_figure(name, value, record, step);
   if (expert >= 0) return add_expert(name, value, layer, expert, step);
@@ -421,7 +422,9 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
   const TagRule& rule = *name.match.rule;
   const MeasuredOn text = measured_on(record);
   if (text == MeasuredOn::test) return false;
-  const int layer = record.layer >= 0 ? record.layer : value.layer >= 0 ? value.layer : name.match.layer;
+  int layer = name.match.layer;
+  if (value.layer >= 0) layer = value.layer;
+  if (record.layer >= 0) layer = record.layer;
   float RouterFrame::*router = rule.router;
   if (!router && (record.layer >= 0 || value.is_list)) router = router_figure(rule.column);
   const bool is_of_layers = router && layer < 0 && value.is_list && value.rows.empty() && !value.numbers.empty();

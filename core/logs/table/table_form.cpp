@@ -253,9 +253,9 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
     const bool numbers = std::ranges::all_of(cells, [](const std::string& cell) {
       return !cell.empty() && cell.find_first_not_of("0123456789") == std::string::npos;
     });
-    std::optional<TableForm> form = !numbers    ? form_of_header(tags, cells, named_csv)
-                                    : named_csv ? form_of_numbers(cells.size())
-                                                : std::nullopt;
+    std::optional<TableForm> form = std::nullopt;
+    if (named_csv) form = form_of_numbers(cells.size());
+    if (!numbers) form = form_of_header(tags, cells, named_csv);
     if (!form) continue;
     form->delimiter = delimiter;
     form->has_decimal_commas = delimiter == ';' && have_decimal_commas(rows);

@@ -27,10 +27,10 @@ OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_cla
 // class's recipe.
 OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
   if (recipe == Recipe::fp32) return {};
-  const std::optional<OperandFormat>& chosen = at.operand == OperandRole::x   ? config.override_x
-                                               : at.operand == OperandRole::w ? config.override_w
-                                                                              : config.override_dy;
-  return chosen ? *chosen : recipe_format(recipe, at.direction, at.operand);
+  const std::optional<OperandFormat>* chosen = &config.override_dy;
+  if (at.operand == OperandRole::x) chosen = &config.override_x;
+  if (at.operand == OperandRole::w) chosen = &config.override_w;
+  return *chosen ? **chosen : recipe_format(recipe, at.direction, at.operand);
 }
 
 Nvfp4Scaling nvfp4_scaling(const PrecisionConfig& config, OperandRole operand) {
@@ -60,13 +60,14 @@ OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const
 // Returns the number of values that are rotated together in the GEMM of operand `first` and the next one; 0: no
 // rotation.
 int rotation_of(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own_recipes, std::size_t first) {
-  const bool fixed = config.hadamard_signs != RotationForm::drawn;
+  const auto values_of = [&](Recipe rotated) {
+    return config.hadamard_signs != RotationForm::drawn || rotated == Recipe::nvfp4 ? 16 : 32;
+  };
   for (const std::size_t i : {first, first + 1})
     if (own_recipes[i] && own_recipes[i]->rotated)
-      return !*own_recipes[i]->rotated ? 0 : fixed || own_recipes[i]->recipe == Recipe::nvfp4 ? 16 : 32;
+      return *own_recipes[i]->rotated ? values_of(own_recipes[i]->recipe) : 0;
   const bool of_all = config.hadamard_gemms == RotatedGemms::all || kGemmOperands[first].direction == Direction::wgrad;
-  if (!config.hadamard || !of_all) return 0;
-  return fixed || recipe == Recipe::nvfp4 ? 16 : 32;
+  return config.hadamard && of_all ? values_of(recipe) : 0;
 }
 
 ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own_recipes,

@@ -282,7 +282,9 @@ class RouterPass {
   // microbatch, they are added up in its shards, whose sums are then added.
   double auxiliary_loss() {
     const bool by_batch = config_.aux_mode == AuxMode::batch, whole = by_batch && limits_.microbatches == 1;
-    const Index groups = whole ? part_.shards : by_batch ? limits_.microbatches : part_.sequences;
+    Index groups = part_.sequences;
+    if (by_batch) groups = limits_.microbatches;
+    if (whole) groups = part_.shards;
     const Index tokens = a_.scores.rows / groups;
     thread_local std::vector<double> share_of_group, loss_of_group;
     share_of_group.resize(groups * experts_);
@@ -290,9 +292,9 @@ class RouterPass {
     parallel_for(groups, [&](int group) {
       add_up_group(group * tokens, (group + 1) * tokens, a_.load.row(group), share.row(group));
     });
-    const double fault = config_.fault_aux_loss == AuxFault::times_microbatches  ? limits_.microbatches
-                         : config_.fault_aux_loss == AuxFault::over_microbatches ? 1.0 / limits_.microbatches
-                                                                                 : 1;
+    double fault = 1;
+    if (config_.fault_aux_loss == AuxFault::times_microbatches) fault = limits_.microbatches;
+    if (config_.fault_aux_loss == AuxFault::over_microbatches) fault = 1.0 / limits_.microbatches;
     const auto weigh = [&](double counted) {
       a_.load_weight.push_back(static_cast<T>(config_.aux_coeff / counted * fault));
     };

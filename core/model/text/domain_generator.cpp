@@ -107,7 +107,8 @@ constexpr const char* kPlaces[] = {"in the valley",   "near the sea", "under the
 constexpr const char* kTimes[] = {"in the morning", "at night", "every day", "in winter", "before the rain"};
 
 void append_noun_phrase(Out& out, Draws& d, const Noun& noun, bool is_plural) {
-  out << (d.chance(0.7) ? "the " : is_plural ? "some " : "one ");
+  const char* indefinite = is_plural ? "some " : "one ";
+  out << (d.chance(0.7) ? "the " : indefinite);
   if (d.chance(0.5)) out << d.skewed(kAdjectives) << ' ';
   out << (is_plural ? noun.plural : noun.singular);
 }
@@ -163,7 +164,9 @@ void append_code(std::string& text, Draws& d) {
 void append_arithmetic(std::string& text, Draws& d) {
   const int kind = d.between(0, 2);
   const int a = kind == 2 ? d.between(2, 12) : d.between(0, 99), b = kind == 2 ? d.between(2, 12) : d.between(0, 99);
-  const int result = kind == 0 ? a + b : kind == 1 ? a - b : a * b;
+  int result = a * b;
+  if (kind == 0) result = a + b;
+  if (kind == 1) result = a - b;
   text += std::to_string(a) + "+-*"[kind] + std::to_string(b) + '=' + std::to_string(result) + '\n';
 }
 

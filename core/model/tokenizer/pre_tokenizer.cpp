@@ -157,7 +157,9 @@ PreTokenizer split_at(bool (*is)(char32_t), MatchUse use) {
 
 enum class CharacterKind : std::uint8_t { blank, word, other };
 CharacterKind kind_of(char32_t c) {
-  return is_word_character(c) ? CharacterKind::word : is_white_space(c) ? CharacterKind::blank : CharacterKind::other;
+  if (is_word_character(c)) return CharacterKind::word;
+  if (is_white_space(c)) return CharacterKind::blank;
+  return CharacterKind::other;
 }
 
 // Cuts into runs of word characters and runs of characters that are neither word characters nor blanks.

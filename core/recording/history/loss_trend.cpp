@@ -111,10 +111,10 @@ LossTrend loss_trend(const History& history, std::int64_t step) {
   const TypicalLoss before = typical(all.first(all.size() - distance).last(window));
   trend.newest_loss = typical(all.last(kTrendNow)).value;
   const double fall = before.value - latest.value, noise = kTrendErrors * std::hypot(latest.error, before.error);
-  trend.direction = latest.value == 0 && latest.error == 0 ? LossTrend::zero
-                    : fall > noise                         ? LossTrend::falling
-                    : fall < -noise                        ? LossTrend::rising
-                                                           : LossTrend::flat;
+  trend.direction = LossTrend::flat;
+  if (fall < -noise) trend.direction = LossTrend::rising;
+  if (fall > noise) trend.direction = LossTrend::falling;
+  if (latest.value == 0 && latest.error == 0) trend.direction = LossTrend::zero;
   trend.change = trend.direction == LossTrend::flat ? noise : std::abs(fall);
   return trend;
 }

@@ -22,9 +22,10 @@ constexpr std::size_t kArrayBytes = std::size_t{1} << 20;  // for the histories,
 
 std::vector<Trainer> trainer_of(const RecordedTraining& recorded) {
   std::vector<Trainer> trainers;
-  trainers.push_back(recorded.from                ? Trainer::resume(*recorded.from, recorded.from->config)
-                     : recorded.from_file.empty() ? Trainer(recorded.config)
-                                                  : Trainer::resume(recorded.from_file));
+  if (recorded.from)
+    trainers.push_back(Trainer::resume(*recorded.from, recorded.from->config));
+  else
+    trainers.push_back(recorded.from_file.empty() ? Trainer(recorded.config) : Trainer::resume(recorded.from_file));
   return trainers;
 }
 

@@ -179,10 +179,10 @@ void BlockBars::paintData(QPainter& painter) {
       painter.setPen(palette().text().color());
       painter.drawRect(bar(e.value));
     }
-    const QString sign = !std::isfinite(e.dequantized) ? QStringLiteral("?")
-                         : e.underflow                 ? QStringLiteral("0")
-                         : e.clipped                   ? QStringLiteral("!")
-                                                       : QString();
+    QString sign;
+    if (e.clipped) sign = QStringLiteral("!");
+    if (e.underflow) sign = QStringLiteral("0");
+    if (!std::isfinite(e.dequantized)) sign = QStringLiteral("?");
     if (sign.isEmpty()) continue;
     painter.setPen(cursorColor(dark()));
     const double top = std::max<double>(plotRect().top(), yOf(std::fabs(e.value)) - withType(kMarkHeight));

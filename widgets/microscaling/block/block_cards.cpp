@@ -64,9 +64,9 @@ void addMxCards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
                    {rule == ScaleRule::rceil ? QString("the largest %1").arg(element)
                                              : QString("the power of two in the largest %1").arg(element),
                     element}});
-  const QString rounded = rule == ScaleRule::floor  ? QString("Rounded down")
-                          : rule == ScaleRule::even ? QString("Rounded to the mantissa, then down")
-                                                    : QString("Rounded up");
+  QString rounded = QString("Rounded up");
+  if (rule == ScaleRule::floor) rounded = QString("Rounded down");
+  if (rule == ScaleRule::even) rounded = QString("Rounded to the mantissa, then down");
   cards.push_back({rounded,
                    formatPowerOfTwo(block.scale.code - 127),
                    {QString("scale %1").arg(inDigits(block.scale.value, 8)), scaleRuleLabel(rule)}});

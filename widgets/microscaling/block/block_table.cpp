@@ -65,12 +65,12 @@ QString BlockModel::text(int element, int column) const {
     case kError:
       return std::isnan(e.error) ? QStringLiteral("NaN") : withMinus(QString::number(e.error, 'g', 4));
     case kNote:
-      return std::isnan(e.dequantized)              ? QString("NaN block")
-             : e.underflow                          ? QString("flushed to 0")
-             : e.clipped                            ? QString("clipped")
-             : e.fields.kind == CodeKind::subnormal ? QString("subnormal")
-             : e.error == 0                         ? QString("exact")
-                                                    : QString();
+      if (std::isnan(e.dequantized)) return QString("NaN block");
+      if (e.underflow) return QString("flushed to 0");
+      if (e.clipped) return QString("clipped");
+      if (e.fields.kind == CodeKind::subnormal) return QString("subnormal");
+      if (e.error == 0) return QString("exact");
+      return QString();
   }
   return {};
 }
@@ -118,11 +118,8 @@ QString BlockModel::scaledHeading() const {
 }
 
 QVariant BlockModel::headerData(int section, Qt::Orientation orientation, int role) const {
-  if (role == Qt::TextAlignmentRole)
-    return int((section == kBits   ? Qt::AlignHCenter
-                : section == kNote ? Qt::AlignLeft
-                                   : Qt::AlignRight) |
-               Qt::AlignVCenter);
+  const Qt::Alignment side = section == kNote ? Qt::AlignLeft : Qt::AlignRight;
+  if (role == Qt::TextAlignmentRole) return int((section == kBits ? Qt::AlignHCenter : side) | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   if (orientation == Qt::Vertical) return section;
   const QStringList names{QString(), "value", scaledHeading(), "code", "decoded", "\u00d7 scale", "error", QString()};
