@@ -116,7 +116,7 @@ bool RouterActions::possible(int layer, int expert) const {
 
 std::optional<double> RouterActions::listed(List list, int layer, int expert) const {
   const RunConfig current = config();
-  const ExpertValues experts = parse_experts(current.router.*list.setting, current.model, list.of);
+  const ExpertValues experts = parse_experts(current.router.*list.setting, current.model, list.values);
   const auto found = experts.find({layer, expert});
   return found == experts.end() ? std::nullopt : std::optional(found->second);
 }
@@ -144,12 +144,12 @@ void RouterActions::addActionsTo(QMenu* menu, int layer, int expert) {
 void RouterActions::setListed(List list, int layer, int expert, std::optional<double> value) {
   if (!possible(layer, expert)) return;
   const RunConfig current = config();
-  ExpertValues experts = parse_experts(current.router.*list.setting, current.model, list.of);
+  ExpertValues experts = parse_experts(current.router.*list.setting, current.model, list.values);
   if (value)
     experts[{layer, expert}] = *value;
   else
     experts.erase({layer, expert});
-  settings_->changeActive(list.setting, experts_text(experts, current.model, list.of));
+  settings_->changeActive(list.setting, experts_text(experts, current.model, list.values));
 }
 
 void RouterActions::reviveAll() {

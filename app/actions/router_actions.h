@@ -39,7 +39,7 @@ class RouterActions : public Actions {
   // A setting that lists experts.
   struct List {
     std::string RouterConfig::*setting;
-    ListOf of;
+    ListOf values;
   };
   static constexpr List kKilled{&RouterConfig::killed_experts, ListOf::experts};
   static constexpr List kPinned{&RouterConfig::pinned_bias, ListOf::values};

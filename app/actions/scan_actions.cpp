@@ -293,7 +293,7 @@ void ScanActions::lookAtScan() {
 }
 
 void ScanActions::lookAtCheckpoint() {
-  const bool has_ended = checkpoint_->over();
+  const bool has_ended = checkpoint_->hasEnded();
   for (const int measured = checkpoint_->measured(); taken_ < measured; ++taken_)
     found_(static_cast<std::size_t>(taken_));
   if (!has_ended) return showProgress(progressOfCheckpoint());

@@ -263,16 +263,19 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
   const Until until = until_of(options.until);
   GrowingRuns file(options.file);
   Checker checker;
-  std::int64_t seen = -1;
+  std::int64_t last_step = -1;
   for (auto grew = std::chrono::steady_clock::now();; std::this_thread::sleep_for(kPause)) {
     const bool has_ended = file.has_ended();  // asked before reading, so that nothing arrives in between
     std::vector<CheckedRun> runs = checker.check(file.read());
     news.tell(runs);
     const auto now = std::chrono::steady_clock::now();
-    if (const std::int64_t newest = newest_step(runs); newest != seen) seen = newest, grew = now;
+    if (const std::int64_t newest = newest_step(runs); newest != last_step) {
+      last_step = newest;
+      grew = now;
+    }
     const bool idle = options.idle > 0 && std::chrono::duration<double>(now - grew).count() >= options.idle;
     file.print_news();
-    if (!(until.finding && fails(runs, fail_on)) && seen < until.step && !idle && !has_ended) continue;
+    if (!(until.finding && fails(runs, fail_on)) && last_step < until.step && !idle && !has_ended) continue;
     if (idle) {
       file.finish();
       runs = checker.check(file.read());

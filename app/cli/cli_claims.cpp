@@ -37,7 +37,7 @@ void shorten(const ClaimsOptions& o, std::vector<Claim>& claims) {
     if (o.seeds > 0) claim.seeds = o.seeds;
     if (o.steps == 0) continue;
     claim.steps = o.steps;
-    for (ClaimComparison& each : claim.comparisons) each.last = std::min(each.last, o.steps);
+    for (ClaimComparison& comparison : claim.comparisons) comparison.last = std::min(comparison.last, o.steps);
   }
 }
 

@@ -58,8 +58,8 @@ bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
   if (!parsed.problems.empty()) throw std::runtime_error(joined(parsed.problems, "\n", &ConfigProblem::text));
   const Lesson& lesson = parsed.lesson;
   print_out("{}{}\n", printable(lesson.title), seed ? (fmt::format(", seed {}", *seed)) : "");
-  for (const std::string& each : unclear_comparisons(lesson))
-    print_to(stderr, "note: more than one cause in step {}\n", printable(each));
+  for (const std::string& comparison : unclear_comparisons(lesson))
+    print_to(stderr, "note: more than one cause in step {}\n", printable(comparison));
   const LessonOutcome outcome = run_lesson(lesson, [&](const std::string& task) {
     if (!options.quiet) print_out("    ... {}\n", printable(task));
     std::fflush(stdout);

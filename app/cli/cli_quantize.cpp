@@ -421,7 +421,7 @@ class Remarks {
     const auto found = std::ranges::find(rows_, remark, &Row::remark);
     if (found != rows_.end())
       ++found->count;
-    else if (rows_.size() < kMostRows)
+    else if (rows_.size() < kMaxRows)
       rows_.push_back({name, remark, 1});
     else
       ++others_;
@@ -435,7 +435,7 @@ class Remarks {
   }
 
  private:
-  static constexpr std::size_t kMostRows = 50, kLongestName = 200, kLongestRemark = 500;
+  static constexpr std::size_t kMaxRows = 50, kLongestName = 200, kLongestRemark = 500;
   struct Row {
     std::string name, remark;
     std::size_t count;

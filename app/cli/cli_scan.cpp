@@ -34,9 +34,9 @@ std::unique_ptr<Engine> trained(const ScanOptions& o) {
   const auto failed = [&] { return engine->trouble() && engine->trouble()->within_step; };
   const auto wants_step = [&] {
     if (!o.run.resume.empty() || failed()) return false;
-    const std::int64_t taken = engine->next_step();
-    if (!o.quiet && taken > 0) show_count("training", taken, o.warmup);
-    return taken < o.warmup;
+    const std::int64_t steps = engine->next_step();
+    if (!o.quiet && steps > 0) show_count("training", steps, o.warmup);
+    return steps < o.warmup;
   };
   EngineObserver nobody;
   engine->train(wants_step, nobody);
@@ -86,8 +86,8 @@ void scan(const ScanOptions& o) {
   const std::int64_t step = trainer.steps_taken();
   if (scanned_operands(config, recipe).empty())
     throw std::runtime_error("nothing of run " + config.name + " is rounded: give --recipe, or set [precision]");
-  const auto found = trainer.scan_operands(engine->batch(step), recipe, [&](int done, int of) {
-    if (!o.quiet) show_count("pass", done, of);
+  const auto found = trainer.scan_operands(engine->batch(step), recipe, [&](int done, int passes) {
+    if (!o.quiet) show_count("pass", done, passes);
     return true;
   });
   const Report report = report_of(*found, config, step);

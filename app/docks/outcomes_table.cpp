@@ -55,7 +55,7 @@ constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
     {"+-",
      "Half of the 95 % interval of the gap, nats/token, by the noise twins, wider the more candidates there are; "
      "computed from measured losses",
-     [](const Outcome& o) { return o.conclusion.half; }},
+     [](const Outcome& o) { return o.conclusion.half_width; }},
     {"verdict", "Verdict: whether the gap is larger than chance and large enough to matter"},
     {"gradient error", "|g - r| / |r| of all tensors, r the gradient of an FP32 pass; as last measured",
      [](const Outcome& o) { return o.costs.gradient_error; }},

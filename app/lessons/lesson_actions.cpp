@@ -63,7 +63,7 @@ LessonActions::LessonActions(const Context& context, QMainWindow* window, Lesson
   connect(pane_, &LessonPane::leaveRequested, this, &LessonActions::leave);
   connect(pane_, &LessonPane::lessonsRequested, this, &LessonActions::pageRequested);
   connect(pane_, &LessonPane::lessonRequested, this, [this](const QString& name) { start(name); });
-  connect(guide_, &LessonGuide::left, this, &LessonActions::giveWindowBack);
+  connect(guide_, &LessonGuide::lessonLeft, this, &LessonActions::giveWindowBack);
   connect(guide_, &LessonGuide::finished, this, [this](const QString& lesson, int right, int questions) {
     if (lesson.isEmpty()) return;
     if (!finished_.contains(lesson)) finished_ << lesson;
@@ -95,7 +95,7 @@ void LessonActions::addMenuTo(QMenuBar* bar) {
     QAction* action = menu->addAction(what, keys, this, act);
     action->setEnabled(false);
     connect(this, &LessonActions::started, action, [action] { action->setEnabled(true); });
-    connect(guide_, &LessonGuide::left, action, [action] { action->setEnabled(false); });
+    connect(guide_, &LessonGuide::lessonLeft, action, [action] { action->setEnabled(false); });
   };
   in_lesson("&Next action", QKeySequence("Ctrl+Return"), [this] { pane_->goOn(); });
   in_lesson("Next &step", QKeySequence("Alt+Right"), [this] { guide_->next(); });
@@ -180,7 +180,7 @@ void LessonActions::showPane() {
 void LessonActions::giveWindowBack() {
   layout_->takeBack();
   dock_->hide();
-  emit left();
+  emit lessonLeft();
 }
 
 void LessonActions::startNext() {

@@ -46,7 +46,7 @@ class LessonActions : public Actions {
 
  signals:
   void started();
-  void left();
+  void lessonLeft();
   void pageRequested();  // the page of all lessons
   void goOnRequested();  // the user kept the run, which was paused for the question
 

@@ -130,7 +130,7 @@ void LessonGuide::leave() {
   timer_.stop();
   panels_.leave();
   tensor_lab_->captureBar()->showSample({});
-  emit left();
+  emit lessonLeft();
 }
 
 void LessonGuide::next() {

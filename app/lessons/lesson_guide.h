@@ -43,7 +43,7 @@ class LessonGuide : public QObject {
   bool passStep();
 
  signals:
-  void left();
+  void lessonLeft();
   void finished(QString lesson, int right, int questions);
   void nextLessonRequested();
 

@@ -75,7 +75,7 @@ void CheckpointScan::start(std::function<void(const std::stop_token&)> work) {
     } catch (const std::exception& error) {
       error_ = error.what();
     }
-    over_ = true;
+    has_ended_ = true;
   });
 }
 
@@ -93,7 +93,7 @@ void CheckpointScan::measureRun(const RecomputePlan& plan, const std::vector<std
         exportInto(folder, *engine.find(0));
         CheckpointModel model(folder.filePath("model").toStdString());
         measure(model, heldOutTexts(config), config.data.seq, stop);
-        of_ = 0;
+        passes_ = 0;
         return ++wanted_step != steps.end();
       },
       [](const TelemetryFrame&) { return true; });
@@ -105,7 +105,7 @@ void CheckpointScan::measure(CheckpointModel& model, const std::vector<LabelledT
   const int pieces = std::clamp(static_cast<int>(texts.size()), kMinPieces, kMaxPieces);
   measure_(model, texts, {.length = length, .pieces = pieces}, [&](int done, int total) {
     done_ = done;
-    of_ = total;
+    passes_ = total;
     return !stop.stop_requested();
   });
   if (!stop.stop_requested()) ++measured_;

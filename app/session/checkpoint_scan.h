@@ -28,8 +28,8 @@ class CheckpointScan {
   // Measures a run, of which a copy trains up to the last of the ascending `steps`. `plan`: of the first.
   CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> steps, Measure measure);
 
-  bool over() const { return over_; }
-  int passes() const { return of_; }                     // 0: the model is being read, or the copy trains
+  bool hasEnded() const { return has_ended_; }
+  int passes() const { return passes_; }                 // 0: the model is being read, or the copy trains
   std::int64_t next_step() const { return next_step_; }  // next step of the copy
   int passes_done() const { return done_; }
   int measured() const { return measured_; }           // calls of Measure that have returned
@@ -43,8 +43,8 @@ class CheckpointScan {
 
   Measure measure_;
   std::string error_;
-  std::atomic<bool> over_ = false;
-  std::atomic<int> done_ = 0, of_ = 0, measured_ = 0;
+  std::atomic<bool> has_ended_ = false;
+  std::atomic<int> done_ = 0, passes_ = 0, measured_ = 0;
   std::atomic<std::int64_t> next_step_ = 0;
   std::jthread thread_;  // last, since it uses the other members
 };

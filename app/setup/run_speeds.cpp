@@ -53,8 +53,9 @@ RunCost costOfAll(const std::vector<RunConfig>& runs) {
 }
 
 QString originText(const RunSpeeds::Estimate& estimate) {
-  return estimate.measured ? QString("measured here")
-                           : QString("computed from FLOPs and the step time of %1, measured here").arg(estimate.of);
+  return estimate.measured
+             ? QString("measured here")
+             : QString("computed from FLOPs and the step time of %1, measured here").arg(estimate.measured_run);
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ void RunSpeeds::note(const RunConfig& config, double seconds_per_step) {
   settings().setValue(kSpeedsKey, lines);
 }
 
-std::optional<RunSpeeds::Estimate> RunSpeeds::of(const RunConfig& config) const {
+std::optional<RunSpeeds::Estimate> RunSpeeds::estimate(const RunConfig& config) const {
   if (speeds_.isEmpty()) return std::nullopt;
   const double flops = run_cost(config).flops_per_step;
   const QString formats = allFormats(config);
@@ -99,12 +100,12 @@ std::optional<RunSpeeds::Estimate> RunSpeeds::of(const RunConfig& config) const 
 }
 
 // The sum counts as measured only if all its parts were measured.
-std::optional<RunSpeeds::Estimate> RunSpeeds::of(const std::vector<RunConfig>& runs) const {
-  auto all = of(runs.front());
+std::optional<RunSpeeds::Estimate> RunSpeeds::estimate(const std::vector<RunConfig>& runs) const {
+  auto all = estimate(runs.front());
   for (std::size_t i = 1; i < runs.size() && all; ++i) {
-    const auto next = of(runs[i]);
+    const auto next = estimate(runs[i]);
     all->seconds_per_step += next->seconds_per_step;
-    if (all->measured && !next->measured) all->of = next->of;
+    if (all->measured && !next->measured) all->measured_run = next->measured_run;
     all->measured &= next->measured;
   }
   return all;
@@ -116,18 +117,18 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   QString text = runs.size() > 1 ? QString("%1 runs, ").arg(runs.size()) : QString();
   text += QString("%1 parameters, %2, %3")
               .arg(millions(cost.parameters), megabytes(cost.bytes), countedText(steps, "step"));
-  const auto speed = of(runs);
+  const auto speed = estimate(runs);
   return speed ? text + " in " + aboutDuration(steps * speed->seconds_per_step) : text;
 }
 
 QString RunSpeeds::shortText(const RunConfig& run) const {
   const int steps = run.optimizer.total_steps;
   const QString text = QString("%1, %2").arg(megabytes(run_cost(run).bytes), countedText(steps, "step"));
-  const auto speed = of(run);
+  const auto speed = estimate(run);
   if (!speed) return text + "; time known after 20 steps";
   return text + QString(" in %1 (%2)")
                     .arg(aboutDuration(steps * speed->seconds_per_step),
-                         speed->measured ? "measured here" : "estimated from " + speed->of);
+                         speed->measured ? "measured here" : "estimated from " + speed->measured_run);
 }
 
 QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
@@ -138,7 +139,7 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
               "comes on top). ")
               .arg(millions(cost.parameters), millions(cost.active), megabytes(cost.bytes));
   const int steps = runs.front().optimizer.total_steps;
-  const auto speed = of(runs);
+  const auto speed = estimate(runs);
   if (!speed) return text + "The time is known after some steps on this machine.";
   return text + QString("%1 steps: %2 (%3).")
                     .arg(groupedText(steps), aboutDuration(steps * speed->seconds_per_step), originText(*speed));
@@ -149,7 +150,7 @@ QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t s
   QString text =
       (twins.size() == 1 ? QString("The twin takes") : QString("The %1 twins take together").arg(twins.size())) +
       QString(" %1 more for weights, gradients and the optimizer (counted).").arg(megabytes(cost.bytes));
-  const auto speed = of(twins);
+  const auto speed = estimate(twins);
   if (!speed) return text;
   if (step > 0)
     text += QString(twins.size() == 1 ? " It catches up %1 steps in %2." : " They catch up %1 steps in %2.")
@@ -170,7 +171,7 @@ QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t 
                      "optimizer (counted; the batch and the runs' histories come on top).")
                      .arg(all.size())
                      .arg(groupedText(steps), megabytes(largest));
-  const auto speed = of(all);
+  const auto speed = estimate(all);
   if (!speed) return text + " The time is known after some steps on this machine.";
   return text + QString(" Time: %1 (%2).").arg(aboutDuration(steps * speed->seconds_per_step), originText(*speed));
 }

@@ -23,10 +23,11 @@ class RunSpeeds {
     double seconds_per_step = 0;
     bool measured = false;  // true: measured with this work and these formats; false: scaled by FLOPs from the nearest
                             // run
-    QString of;             // name of the measured run
+    QString measured_run;   // name of the measured run
   };
-  std::optional<Estimate> of(const RunConfig& config) const;             // nullopt: nothing was measured yet
-  std::optional<Estimate> of(const std::vector<RunConfig>& runs) const;  // estimate of a step of all runs together
+  std::optional<Estimate> estimate(const RunConfig& config) const;  // nullopt: nothing was measured yet
+  std::optional<Estimate> estimate(
+      const std::vector<RunConfig>& runs) const;  // estimate of a step of all runs together
 
   // Returns parameters, memory and the time to the end of the schedule of runs in lock-step, with the source of each
   // figure, in a sentence or two.

@@ -42,7 +42,7 @@ FirstSteps::FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* s
   connect(selection_, &Selection::dataChanged, this, &FirstSteps::showTimeline);
   connect(workspaces_, &WorkspaceTabs::broughtUp, this, [this] { ask(nullptr); });
   for (FullPage* full_page : pages()) {
-    connect(full_page, &FullPage::left, this, [this] { ask(nullptr); });
+    connect(full_page, &FullPage::backRequested, this, [this] { ask(nullptr); });
     connect(full_page, &FullPage::shown, this, &FirstSteps::showProgress);
   }
   look();
@@ -74,7 +74,7 @@ void FirstSteps::connectPages(LessonActions* lessons) {
   connect(lessons_page_, &LessonsPage::fileRequested, lessons, &LessonActions::askFile);
   connect(lessons_page_, &LessonsPage::claimsRequested, this, [this] { showClaims(page_->window()); });
   connect(lessons, &LessonActions::started, this, [this] { ask(nullptr); });
-  connect(lessons, &LessonActions::left, this, &FirstSteps::look);
+  connect(lessons, &LessonActions::lessonLeft, this, &FirstSteps::look);
 }
 
 void FirstSteps::addActionsTo(QMenu* menu) {

@@ -40,7 +40,7 @@ FullPage::FullPage(const char* name, const QString& title, QWidget* parent)
   head_->addLayout(texts, 1);
   head_->addWidget(back_, 0, Qt::AlignBottom);
   column_->addLayout(head_);
-  connect(back_, &QToolButton::clicked, this, &FullPage::left);
+  connect(back_, &QToolButton::clicked, this, &FullPage::backRequested);
   setWidget(centred);
   centred->setAutoFillBackground(false);
   followFont(page, [page] { page->setMaximumWidth(withType(kPageWidth, page->fontMetrics())); });
@@ -60,7 +60,7 @@ void FullPage::setHeading(const QString& heading, const QString& about) {
 }
 
 void FullPage::keyPressEvent(QKeyEvent* event) {
-  if (event->key() == Qt::Key_Escape && !back_->isHidden()) return emit left();
+  if (event->key() == Qt::Key_Escape && !back_->isHidden()) return emit backRequested();
   QScrollArea::keyPressEvent(event);
 }
 

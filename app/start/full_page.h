@@ -20,7 +20,7 @@ class FullPage : public QScrollArea {
   virtual void setBack(const QString& workspace);
 
  signals:
-  void left();  // the way back, or Escape
+  void backRequested();  // the way back, or Escape
   void shown();
 
  protected:

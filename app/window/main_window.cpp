@@ -327,7 +327,7 @@ void MainWindow::connectPanels() {
   }
   connect(workspaces_->timeline()->track(), &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
   connect(&findings_, &FindingsWatch::changed, this, &MainWindow::showFindings);
-  for (const auto change : {&LessonActions::started, &LessonActions::left})
+  for (const auto change : {&LessonActions::started, &LessonActions::lessonLeft})
     connect(lessons_, change, this, &MainWindow::showFindings, Qt::QueuedConnection);
   connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
   TensorsPanel* tensors = workspaces_->microscaling()->tensorLab()->browser();

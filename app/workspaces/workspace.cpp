@@ -81,8 +81,8 @@ void Workspace::addFoldLine() {
   fold_line_ = new FoldLine;
   fold_line_->setObjectName("lacks");
   fold_line_->hide();
-  lacking_ = new FittedLabel;
-  lacking_->setRole(QPalette::PlaceholderText);
+  missing_line_ = new FittedLabel;
+  missing_line_->setRole(QPalette::PlaceholderText);
   read_ = new QLabel("<a href=\"#\">What was read</a>");
   read_->setAccessibleName("What was read from the log");
   auto* link = new QLabel("<a href=\"#\">Show</a>");
@@ -90,7 +90,7 @@ void Workspace::addFoldLine() {
   link->setToolTip("Show the hidden panels; View > Panels shows single ones");
   auto* line = new QHBoxLayout(fold_line_);
   line->setContentsMargins(kSpace12, 0, kSpace12, 0);
-  line->addWidget(lacking_, 1);
+  line->addWidget(missing_line_, 1);
   for (QLabel* label : {read_, link}) {
     label->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
     label->setFocusPolicy(Qt::TabFocus);
@@ -297,8 +297,8 @@ void Workspace::fold() {
   const QString source = is_log ? "log" : "run";
   read_->setVisible(is_log);
   const QString hidden = countedText(names.size(), "panel") + " hidden";
-  lacking_->setTexts({QString("Not in this %1: %2. %3").arg(source, missing_data.join(", "), hidden), hidden});
-  lacking_->setToolTip("Hidden: " + names.join(", "));
+  missing_line_->setTexts({QString("Not in this %1: %2. %3").arg(source, missing_data.join(", "), hidden), hidden});
+  missing_line_->setToolTip("Hidden: " + names.join(", "));
   showFoldLine(true);
   room_used_ = !projected_ && useRoomOfFolded();
   applySizes();

@@ -112,7 +112,7 @@ class Workspace : public QMainWindow {
   void foldEmpty();  // folds empty panels if other runs are shown or the number of steps has doubled
   void fold();
   void unfold();
-  QList<QDockWidget*> emptyDocks(QStringList* lacking) const;
+  QList<QDockWidget*> emptyDocks(QStringList* missing_data) const;
   void learnShares();
   QList<QSize> sizesOfDocks() const;
   QList<QDockWidget*> shownDocks() const;
@@ -149,7 +149,7 @@ class Workspace : public QMainWindow {
   QWidget* verdict_;        // holds the widgets above the panels
   QVBoxLayout* over_panels_;
   QFrame* fold_line_;  // the line that names the missing data, with a link that shows the folded panels
-  FittedLabel* lacking_;
+  FittedLabel* missing_line_;
   QLabel* read_;  // link to what was read from the log
   QToolBar* fold_bar_;
   bool shown_ = false;  // whether the workspace was shown before

@@ -196,9 +196,9 @@ class Checking {
     using enum FindingKind;
     const RunInfo& info = history_.info();
     const int top_k = std::max(1, info.top_k);
-    const double most = static_cast<double>(info.n_experts) / top_k - 1;
-    const double hot_share = std::min(kHotShare, 1 + kHotWay * most),
-                 uneven_share = 1 + std::min(kUnevenVio, kUnevenWay * most);
+    const double max_possible_vio = static_cast<double>(info.n_experts) / top_k - 1;
+    const double hot_share = std::min(kHotShare, 1 + kHotWay * max_possible_vio),
+                 uneven_share = 1 + std::min(kUnevenVio, kUnevenWay * max_possible_vio);
     const float floor = max_vio_noise_floor(tokens_of_window(), top_k, info.n_experts);
     const double chance = is_missing(floor) ? 0 : static_cast<double>(floor);
     const auto check = [&](double share, std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what,

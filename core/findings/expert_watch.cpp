@@ -64,7 +64,7 @@ bool ExpertWatch::is_silent_for(std::int64_t steps, const Expert& expert, const 
 }
 
 void ExpertWatch::follow_means(const RecentLoad& load) {
-  const double hot_load = std::min(kHotShare, 1 + kHotWay * load.most());
+  const double hot_load = std::min(kHotShare, 1 + kHotWay * load.max_possible_vio());
   const double hot = std::max(hot_load, 1 + 2 * load.chance().max_vio);
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const double share = load.share(e);
@@ -77,8 +77,8 @@ void ExpertWatch::follow_means(const RecentLoad& load) {
     load.follow(e, is_below(kUnderusedShare), share < kUnderusedShare && !killed, share > kUsedShare || killed,
                 experts_[e].underused);
     load.follow(
-        e, [hot](double of_block) { return of_block >= hot; }, load.most() > 0 && share >= hot, share < kCooled * hot,
-        experts_[e].hot);
+        e, [hot](double of_block) { return of_block >= hot; }, load.max_possible_vio() > 0 && share >= hot,
+        share < kCooled * hot, experts_[e].hot);
   }
 }
 
@@ -99,8 +99,8 @@ void ExpertWatch::findings(const RecentLoad& load, bool collapsed, std::vector<F
 void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) const {
   std::vector<int> dead = experts_where(experts_, [&](const Expert& expert) { return is_dead(expert, load); });
   if (dead.empty()) return;
-  std::ranges::stable_sort(dead, {}, [&](int e) { return of(e).silent_since; });
-  const Expert& longest = of(dead[0]);
+  std::ranges::stable_sort(dead, {}, [&](int e) { return state_of(e).silent_since; });
+  const Expert& longest = state_of(dead[0]);
   Finding& finding = out.emplace_back(load.finding(FindingKind::dead, longest.silent_since));
   finding.experts = dead;
   const bool one = dead.size() == 1;
@@ -118,10 +118,11 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
 void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out) const {
   std::vector<int> starved = starved_experts(load);
   if (starved.empty()) return;
-  const ConditionStart& longest = of(std::ranges::min(starved, {}, [&](int e) { return of(e).starved.step; })).starved;
+  const ConditionStart& longest =
+      state_of(std::ranges::min(starved, {}, [&](int e) { return state_of(e).starved.step; })).starved;
   LoadSpan silence;
   for (const int e : starved)
-    if (of(e).longest_silence.loads > silence.loads) silence = of(e).longest_silence;
+    if (state_of(e).longest_silence.loads > silence.loads) silence = state_of(e).longest_silence;
   std::ranges::stable_sort(starved, {}, [&](int e) { return load.mean_of(e); });
   Finding& finding = out.emplace_back(load.finding(FindingKind::starved, longest.step));
   finding.experts = starved;
@@ -177,7 +178,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
 void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) const {
   std::vector<int> hot = hot_experts(load);
   if (hot.empty()) return;
-  const ConditionStart& longest = of(std::ranges::min(hot, {}, [&](int e) { return of(e).hot.step; })).hot;
+  const ConditionStart& longest = state_of(std::ranges::min(hot, {}, [&](int e) { return state_of(e).hot.step; })).hot;
   std::ranges::stable_sort(hot, std::greater{}, [&](int e) { return load.mean_of(e); });
   const double share = load.mean_of(hot[0]);
   Finding& finding = out.emplace_back(load.finding(FindingKind::hot, longest.step));

@@ -64,7 +64,7 @@ class ExpertWatch {
   // True if the expert has had no token for `steps` steps and has missed kExpected tokens.
   static bool is_silent_for(std::int64_t steps, const Expert& expert, const RecentLoad& load);
   static bool is_dead(const Expert& expert, const RecentLoad& load) { return is_silent_for(kDeadSteps, expert, load); }
-  const Expert& of(int expert) const { return experts_[expert]; }
+  const Expert& state_of(int expert) const { return experts_[expert]; }
   std::vector<int> starved_experts(const RecentLoad& load) const;
   void add_dead(const RecentLoad& load, std::vector<Finding>& out) const;
   void add_starved(const RecentLoad& load, std::vector<Finding>& out) const;

@@ -330,7 +330,7 @@ class Reading {
 struct FindingsScan::State {
   explicit State(HistoryPtr followed) : history(std::move(followed)) { restart(); }
   void restart() {
-    whole = seen = {};
+    whole = positions = {};
     axis.restart();
     watches.emplace(history->info(), axis);
     ahead.reset();
@@ -339,8 +339,8 @@ struct FindingsScan::State {
   HistoryPtr history;
   StepAxis axis;
   Interventions settings;
-  StepRange whole;  // positions of steps in whole blocks
-  StepRange seen;   // positions of all steps that were read
+  StepRange whole;      // positions of steps in whole blocks
+  StepRange positions;  // positions of all steps that were read
   Fingerprint newest;
   std::optional<Watches> watches;  // state after `whole`
   std::optional<Watches> ahead;    // state after `seen`, if `seen` has more steps
@@ -355,7 +355,7 @@ void FindingsScan::advance(std::int64_t last_step, std::stop_token stop) {
   State& s = *state_;
   const StepRange history_steps = s.history->steps();
   if (history_steps.empty()) return s.restart();
-  if (const StepRange read_steps = this->seen();
+  if (const StepRange read_steps = this->read_steps();
       !read_steps.empty() && (history_steps.last < read_steps.last || history_steps.first != read_steps.first ||
                               last_step < read_steps.last || fingerprint(*s.history, read_steps.last) != s.newest)) {
     s.restart();
@@ -373,21 +373,21 @@ void FindingsScan::advance(std::int64_t last_step, std::stop_token stop) {
     s.whole.last = range.last;
   }
   s.ahead.reset();
-  s.seen = s.whole;
+  s.positions = s.whole;
   if (last > s.whole.last && last - s.whole.last < kBlock && !stop.stop_requested()) {
     s.ahead = s.watches;
     Reading(*s.history, s.settings, s.axis, {s.whole.last + 1, last}).into(*s.ahead, stop);
     if (stop.stop_requested()) return s.restart();
-    s.seen.last = last;
+    s.positions.last = last;
   }
-  if (!s.seen.empty()) s.newest = fingerprint(*s.history, seen().last);
+  if (!s.positions.empty()) s.newest = fingerprint(*s.history, read_steps().last);
 }
 
 std::vector<Finding> FindingsScan::findings() const {
   const State& s = *state_;
   const Watches& watches = s.newest_watches();
   std::vector<Finding> out;
-  const StepRange read_steps = this->seen();
+  const StepRange read_steps = this->read_steps();
   watches.losses.findings(out);
   watches.gradients.findings(out);
   watches.auxiliaries.findings(out, s.settings.even_aux(read_steps.last));
@@ -443,8 +443,8 @@ std::vector<LayerLoad> FindingsScan::loads() const {
   return loads;
 }
 
-StepRange FindingsScan::seen() const {
-  return state_->seen.empty() ? state_->seen : state_->axis.steps(state_->seen);
+StepRange FindingsScan::read_steps() const {
+  return state_->positions.empty() ? state_->positions : state_->axis.steps(state_->positions);
 }
 
 const HistoryPtr& FindingsScan::history() const {

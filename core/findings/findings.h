@@ -144,7 +144,7 @@ class FindingsScan {
   // without texts.
   std::vector<Finding> not_yet() const;
   std::vector<LayerLoad> loads() const;  // layers that have a load
-  StepRange seen() const;                // steps that were read
+  StepRange read_steps() const;          // steps that were read
   const HistoryPtr& history() const;
 
  private:

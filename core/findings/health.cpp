@@ -56,7 +56,7 @@ std::vector<LayerLoad> loads_of(const FindingsScan& scan) {
   std::vector<LayerLoad> loads = scan.loads();
   for (LayerLoad& load : loads) {
     if (!load.every_step) continue;
-    std::vector<float> mean = layer_window(*scan.history(), load.layer, scan.seen().last).utilisation;
+    std::vector<float> mean = layer_window(*scan.history(), load.layer, scan.read_steps().last).utilisation;
     if (mean.size() != load.shares.size()) continue;
     for (float& share : mean) share *= load.living;
     load.shares = std::move(mean);
@@ -72,7 +72,7 @@ class Judge {
         findings_(scan.findings()),
         not_yet_(scan.not_yet()),
         loads_(loads_of(scan)),
-        last_(scan.seen().last) {
+        last_(scan.read_steps().last) {
     for (const LayerLoad& load : loads_)
       if (load.evidence.span.loads > evidence_.span.loads) evidence_ = load.evidence;
   }
@@ -123,8 +123,8 @@ class Judge {
     const std::string nobody =
         (evidence_.expected < kExpected ? "No expert is far too full" : "No expert is dead, starved or far too full") +
         (evidence_.are_totals ? since_text(-1) : std::string()) + ".";
-    health.sentence = nobody + " " + uneven + limits() + elsewhere + over();
-    if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
+    health.sentence = nobody + " " + uneven + limits() + elsewhere + ended_findings();
+    if (!ended_findings().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
     if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);
     for (const std::string& text : {nobody + " " + uneven, uneven, nobody, forms[1]}) health.shorter.push_back(text);
     return health;
@@ -198,18 +198,18 @@ class Judge {
     return lead.brief.empty() ? std::string() : lead.brief + beside(lead);
   }
   // Returns a text on the experts that take most of the tokens, or on the fullest one.
-  std::string fullest(const LayerLoad& of, Health& health) const {
-    std::vector<float> load = of.shares;
+  std::string fullest(const LayerLoad& layer, Health& health) const {
+    std::vector<float> load = layer.shares;
     std::vector<int> order(load.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[e]; });
     std::ranges::stable_sort(load, std::greater{});
     for (const double share : {kNearlyAll, kHalf}) {
-      const auto [n, taken] = that_take(share, load);
+      const auto [n, share_taken] = that_take(share, load);
       if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // at most a quarter of all experts
       order.resize(n);
       health.experts = order;
-      return "experts " + listed(order, kNamedExperts) + " take " + formatted("%.0f %%", 100 * taken) +
+      return "experts " + listed(order, kNamedExperts) + " take " + formatted("%.0f %%", 100 * share_taken) +
              " of its assignments";
     }
     health.experts = {order.front()};
@@ -365,7 +365,7 @@ class Judge {
         return " Other finding: " + finding.title + ".";
     return {};
   }
-  std::string over() const {
+  std::string ended_findings() const {
     const std::int64_t n = std::ranges::count_if(findings_, [](const Finding& finding) { return !finding.ongoing; });
     return n > 0 ? " " + counted(n, "finding is over.", "findings are over.") : std::string();
   }
@@ -406,14 +406,18 @@ class Judge {
   // it.
   std::string without_tokens_text() const {
     const LayerLoad* worst = nullptr;
-    std::ptrdiff_t most = 0;
+    std::ptrdiff_t worst_count = 0;
     for (const LayerLoad& load : loads_) {
       const std::ptrdiff_t none = std::ranges::count(load.shares, 0.0f);
-      if (load.living == 1 && load.evidence.expected >= kExpected && none > most) worst = &load, most = none;
+      if (load.living == 1 && load.evidence.expected >= kExpected && none > worst_count) {
+        worst = &load;
+        worst_count = none;
+      }
     }
     if (!worst) return {};
-    return " In layer " + std::to_string(worst->layer) + ", " + std::to_string(most) + " of " +
-           counted(std::ssize(worst->shares), "expert", "experts") + (most == 1 ? " gets" : " get") + " no token.";
+    return " In layer " + std::to_string(worst->layer) + ", " + std::to_string(worst_count) + " of " +
+           counted(std::ssize(worst->shares), "expert", "experts") + (worst_count == 1 ? " gets" : " get") +
+           " no token.";
   }
 
   const History& history_;
@@ -520,7 +524,7 @@ Health judge_health(const FindingsScan& scan) {
   if (of_texts && health.verdict != HealthVerdict::unhealthy) health = judge_texts(history);
   if (const std::string assumption = assumption_of(history); !assumption.empty()) assume(assumption, health);
   add_training(scan.findings(), health);
-  health.upto = scan.seen().last;
+  health.upto = scan.read_steps().last;
   keep_shorter(health);
   return health;
 }

@@ -25,15 +25,15 @@ void ImbalanceWatch::block(const RecentLoad& load) {
   const double max_vio = load.fullest_share() - 1, uneven = uneven_vio(load);
   for (std::size_t i = 0; i < uneven_.size(); ++i) {
     const double level = kUnevenLevels[i] * uneven;
-    load.follow(load.most() > 0 && max_vio >= level, max_vio < kCooled * level, uneven_[i]);
+    load.follow(load.max_possible_vio() > 0 && max_vio >= level, max_vio < kCooled * level, uneven_[i]);
   }
   highest_vio_ = uneven_[0].goes_on() ? std::max(highest_vio_, max_vio) : 0;
   load.follow(uneven_rank(load, kUnevenRank).has_value(), !uneven_rank(load, kCooled * kUnevenRank), rank_);
   const double batch = load.mean_max_vio(), chance = load.chance().batch_max_vio;
-  const double excess = std::min(kUnevenBatch, kUnevenBatchWay * load.most());
+  const double excess = std::min(kUnevenBatch, kUnevenBatchWay * load.max_possible_vio());
   const auto is_uneven = [&](double part) {
-    return batch - chance >= part * excess && batch >= part * kUnevenBatchTimes * chance && load.most() > 0 &&
-           part * max_vio < kOfBatch * batch;
+    return batch - chance >= part * excess && batch >= part * kUnevenBatchTimes * chance &&
+           load.max_possible_vio() > 0 && part * max_vio < kOfBatch * batch;
   };
   load.follow(is_uneven(1), !is_uneven(kCooled), batches_);
 }

@@ -56,7 +56,7 @@ class ImbalanceWatch {
     double deviations = 0;  // from the mean of random orders
   };
   static double uneven_vio(const RecentLoad& load) {
-    return std::max(std::min(kUnevenVio, kUnevenWay * load.most()), 2 * load.chance().max_vio);
+    return std::max(std::min(kUnevenVio, kUnevenWay * load.max_possible_vio()), 2 * load.chance().max_vio);
   }
   static Rank fullest_rank(const RecentLoad& load, int ranks);
   std::optional<Rank> uneven_rank(const RecentLoad& load, double threshold) const;

@@ -121,7 +121,7 @@ class RecentLoad {
   double share(std::size_t expert) const;                    // mean relative to an even load of the living experts
   double fullest_share() const { return share(fullest()); }  // highest share
   // MaxVio if the same K experts get every token.
-  double most() const { return static_cast<double>(living_) / top_k_ - 1; }
+  double max_possible_vio() const { return static_cast<double>(living_) / top_k_ - 1; }
   double mean_max_vio() const { return mean_max_vio_; }  // mean over the window's batches; NaN: not known
   // Number of tokens whose load by chance has the spread of the window's mean: all tokens if batches have one size.
   double tokens() const;

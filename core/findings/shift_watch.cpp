@@ -146,7 +146,7 @@ void ShiftWatch::look_for_jump() {
   shift.mean_before = mean_of_layers(before);
   shift.mean_after = mean_after;
   shift.back_at.assign(layers_.size(), -1);
-  if (!shifts_.empty() && shifts_.back().over < 0) shifts_.back().over = shift.step - 1;
+  if (!shifts_.empty() && shifts_.back().end_step < 0) shifts_.back().end_step = shift.step - 1;
   shifts_.push_back(std::move(shift));
 }
 
@@ -166,7 +166,7 @@ std::size_t ShiftWatch::first_of_jump(std::size_t begin) const {
 }
 
 void ShiftWatch::follow() {
-  if (shifts_.empty() || shifts_.back().over >= 0) return;
+  if (shifts_.empty() || shifts_.back().end_step >= 0) return;
   Shift& shift = shifts_.back();
   if (last_step_ - shift.step < kPeak)
     shift.mean_after = std::max(shift.mean_after, mean_of_layers(newest(kAfterBlocks, kAfterLoads)));
@@ -178,12 +178,12 @@ void ShiftWatch::follow() {
     if (long_ago && stays_higher(shift, l)) shift.back_at[l] = -1;
   }
   const bool all = std::ranges::none_of(shift.back_at, [](std::int64_t step) { return step < 0; });
-  if (all && is_judged(shift)) shift.over = last_step_;
+  if (all && is_judged(shift)) shift.end_step = last_step_;
 }
 
 std::vector<std::size_t> ShiftWatch::not_back(const Shift& shift) const {
   std::vector<std::size_t> out;
-  if (shift.over >= 0 || !is_judged(shift)) return out;
+  if (shift.end_step >= 0 || !is_judged(shift)) return out;
   for (std::size_t l = 0; l < layers_.size(); ++l)
     if (shift.back_at[l] < 0 && stays_higher(shift, l)) out.push_back(l);
   std::ranges::stable_sort(out, std::greater{}, [this](std::size_t l) { return newest_mean(l); });
@@ -193,9 +193,9 @@ std::vector<std::size_t> ShiftWatch::not_back(const Shift& shift) const {
 Finding ShiftWatch::describe(const Shift& shift) const {
   const std::vector<std::size_t> unrecovered = not_back(shift);
   Finding finding = finding_of(unrecovered.empty() ? FindingKind::load_shift : FindingKind::no_recovery, run_,
-                               {shift.step, shift.over >= 0 ? shift.over : last_step_});
+                               {shift.step, shift.end_step >= 0 ? shift.end_step : last_step_});
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
-  finding.ongoing = shift.over < 0;
+  finding.ongoing = shift.end_step < 0;
   std::int64_t first_back = INT64_MAX, last_back = 0, back = 0;
   for (const std::int64_t step : shift.back_at) {
     if (step < 0) continue;

@@ -62,7 +62,7 @@ class ShiftWatch {
     std::vector<double> before;         // [layers] MaxVio before the shift
     std::vector<std::int64_t> back_at;  // [layers] step of recovery; -1: not yet
     double mean_before = 0, mean_after = 0;
-    std::int64_t over = -1;  // last step in which the shift was followed; -1: it is still followed
+    std::int64_t end_step = -1;  // last step in which the shift was followed; -1: it is still followed
   };
   double mean(std::size_t layer, Part part) const;
   double mean_of_layers(Part part) const;

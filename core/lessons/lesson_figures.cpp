@@ -207,7 +207,7 @@ Conclusion LessonReader::conclusion(int run) const {
 std::optional<double> LessonReader::read(const std::string& key, const RunFigure& figure) const {
   if (figure.run >= static_cast<int>(histories_.size())) return std::nullopt;
   if (key == "loss_gap") return finite(conclusion(figure.run).gap);
-  if (key == "loss_gap_half") return finite(conclusion(figure.run).half);
+  if (key == "loss_gap_half") return finite(conclusion(figure.run).half_width);
   return run_figure(key, figure, *histories_[figure.run], modelled_);
 }
 

@@ -34,8 +34,8 @@ std::string row_text(const AccountRow& row) {
 }  // namespace
 
 std::string value_text(double value) {
-  constexpr double kMostGrouped = 1e15;
-  const bool is_whole = value == std::floor(value) && std::abs(value) < kMostGrouped;
+  constexpr double kMaxGrouped = 1e15;
+  const bool is_whole = value == std::floor(value) && std::abs(value) < kMaxGrouped;
   return is_whole ? grouped(std::llround(value)) : decimal(value, 4);
 }
 

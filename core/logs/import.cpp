@@ -157,7 +157,7 @@ void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries,
 }
 
 std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
-  constexpr double kMostCounts = 4294967295.0;
+  constexpr double kMaxCounts = 4294967295.0;
   double sum = 0;
   for (const float ratio : ratios) {
     if (!(ratio >= 0)) throw Unreadable(std::to_string(ratio) + " is not a share of the load");
@@ -169,7 +169,7 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
   const double factor = std::abs(mean - 1) <= kRounding ? kCountsOfFairShare : kCountsOfFairShare / mean;
   std::vector<std::uint32_t> counts;
   for (const float ratio : ratios)
-    counts.push_back(static_cast<std::uint32_t>(std::min(kMostCounts, std::round(factor * ratio))));
+    counts.push_back(static_cast<std::uint32_t>(std::min(kMaxCounts, std::round(factor * ratio))));
   return counts;
 }
 

@@ -14,7 +14,7 @@ namespace moescope {
 namespace {
 
 constexpr std::uint64_t kLargestText = std::uint64_t{4} << 30;
-constexpr std::size_t kMostValues = std::size_t{1} << 30;
+constexpr std::size_t kMaxValues = std::size_t{1} << 30;
 constexpr float kRounding = 1e-3f;  // largest value above 0 that rounding explains
 constexpr int kDeepestValue = 16;
 
@@ -22,7 +22,7 @@ using Sequences = std::vector<LogProbSequence> LogProbs::*;
 
 struct Name {
   std::string_view name;
-  Sequences of;
+  Sequences kind;
 };
 // In a file with rollout_log_probs, `log_probs` is the trainer's; in a file with prox_logp, `logprobs` is the engine's
 // (settle_names()).
@@ -39,7 +39,7 @@ constexpr std::string_view kMasks[] = {"response_mask", "loss_mask"};
 
 Sequences named(std::string_view name) {
   for (const Name& name_row : kNames)
-    if (name_row.name == name) return name_row.of;
+    if (name_row.name == name) return name_row.kind;
   return nullptr;
 }
 
@@ -163,7 +163,7 @@ std::string_view last_part(std::string_view name) {
 // Throws Unreadable for a tensor that takes far more memory than its file: views may repeat a few stored values.
 std::vector<float> stored_floats(const TensorView& tensor) {
   constexpr std::size_t kMaxRepeated = std::size_t{1} << 26;
-  if (tensor.elements() > kMostValues) throw Unreadable(tensor.name + ": more than a billion values");
+  if (tensor.elements() > kMaxValues) throw Unreadable(tensor.name + ": more than a billion values");
   if (tensor.elements() > kMaxRepeated && tensor.elements() / 2 > tensor.bytes.size())
     throw Unreadable(tensor.name + ": repeats its stored values in " + std::to_string(tensor.elements()) + " places");
   return tensor.floats();

@@ -58,7 +58,7 @@ class RestartRule {
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
-  std::int64_t kept(const Seen& seen) const;
+  std::int64_t kept(const Seen& names) const;
 
   std::unordered_map<std::string, Seen, Hash, std::equal_to<>> seen_;
   // Restarts, except those after which a later one went back as far or further. Steps and numbers rise.

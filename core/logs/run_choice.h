@@ -11,7 +11,7 @@ namespace moescope {
 
 // Thrown if more runs of a file are chosen than can be open together. Without a choice, all its runs count.
 struct TooManyRuns : std::runtime_error {
-  TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t most);
+  TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t max_runs);
   std::vector<std::string> names;
 };
 

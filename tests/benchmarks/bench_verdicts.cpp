@@ -116,7 +116,7 @@ void bench(const Asked& request) {
     decided.add(by({}));
     training.add(of_training);
     validation.add(of_validation);
-    narrower.add(of_validation.half < of_training.half ? of_validation : of_training);
+    narrower.add(of_validation.half_width < of_training.half_width ? of_validation : of_training);
     std::printf("seed %lld: %s\n", static_cast<long long>(config.seed), verdict_sentence(by({})).c_str());
     std::fflush(stdout);
   }

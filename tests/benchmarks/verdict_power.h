@@ -189,7 +189,7 @@ class VerdictPower {
       const bool settled = c.verdict == Verdict::equal || c.verdict == Verdict::worse || c.verdict == Verdict::better;
       const std::lock_guard guard(lock_);
       outcomes_[{candidate.kind, candidate.recipe, steps, static_cast<int>(judging_twins.size())}].push_back(
-          {static_cast<double>(c.gap) / loss, static_cast<double>(c.half) / loss, settled});
+          {static_cast<double>(c.gap) / loss, static_cast<double>(c.half_width) / loss, settled});
     }
   }
 

@@ -78,13 +78,13 @@ class CompareTest : public QObject {
       QCOMPARE(column(gaps, 1)[step].toFloat(), static_cast<float>(raw[step].mean()));
       QCOMPARE(column(gaps, 2)[step].toFloat(), smooth[step]);
       QCOMPARE(column(gaps, 5)[step], step < 10 ? QString() : exactText(conclusion.gap));
-      QCOMPARE(column(gaps, 6)[step], step < 10 ? QString() : exactText(conclusion.half));
+      QCOMPARE(column(gaps, 6)[step], step < 10 ? QString() : exactText(conclusion.half_width));
     }
     const VerdictRow b = w.row(1);
     QCOMPARE(*b.word, verdict_word(conclusion));
     QCOMPARE(b.reasons.front().toStdString(), verdict_reasons(conclusion).front());
     QCOMPARE(b.gap, conclusion.gap);
-    QCOMPARE(b.half, conclusion.half);
+    QCOMPARE(b.half_width, conclusion.half_width);
     QCOMPARE(b.note, QStringLiteral("experts in MXFP8, scales rounded down"));
     QVERIFY(!w.row(0).word && !w.row(2).word);
     QCOMPARE(w.row(2).letter, QStringLiteral("N"));

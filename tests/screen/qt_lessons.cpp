@@ -58,7 +58,7 @@ QString lessonOfTwoStarts(const QTemporaryDir& folder) {
                                 trainTo(4) + kStep + "[[step.do]]\nrun_until = 6\n");
 }
 
-constexpr int kLeastPanelHeight = 150;
+constexpr int kMinDockHeight = 150;
 
 QString q(const std::string& text) {
   return QString::fromStdString(text);
@@ -235,7 +235,7 @@ class LessonTest : public QObject {
             const auto* dock = open.window.findChild<PanelDock*>(QString::fromStdString(panel));
             const QString place = QString("%1, %2, %3").arg(q(name), q(step.title), q(panel));
             QVERIFY2(dock->isVisible() && !dock->visibleRegion().isEmpty(), qPrintable(place));
-            if (dock->height() < kLeastPanelHeight) all << place + ": " + QString::number(dock->height());
+            if (dock->height() < kMinDockHeight) all << place + ": " + QString::number(dock->height());
             QVERIFY2(dock->accented(), qPrintable(place));
           }
           open.guide()->next();

@@ -394,19 +394,19 @@ class SetupFormTest : public QObject {
     const RunConfig nano = load_preset("nano").config, small = load_preset("small").config;
     {
       RunSpeeds speeds(true);
-      QVERIFY(!speeds.of(nano));
+      QVERIFY(!speeds.estimate(nano));
       speeds.note(nano, 0.01);
       speeds.note(small, 1.0);
       speeds.note(small, 2.0);  // replaces the older speed
     }
     const RunSpeeds speeds(true);
-    QVERIFY(speeds.of(small)->measured);
-    QCOMPARE(speeds.of(small)->seconds_per_step, 2.0);
+    QVERIFY(speeds.estimate(small)->measured);
+    QCOMPARE(speeds.estimate(small)->seconds_per_step, 2.0);
     RunConfig wider = small;
     wider.data.batch *= 3;
-    QVERIFY(!speeds.of(wider)->measured);
-    QCOMPARE(speeds.of(wider)->of, QString("small"));
-    QCOMPARE(speeds.of(wider)->seconds_per_step, 6.0);
+    QVERIFY(!speeds.estimate(wider)->measured);
+    QCOMPARE(speeds.estimate(wider)->measured_run, QString("small"));
+    QCOMPARE(speeds.estimate(wider)->seconds_per_step, 6.0);
   }
 };
 

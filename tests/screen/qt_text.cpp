@@ -130,14 +130,14 @@ class TextTest : public QObject {
       for (const int experts : {4, 7, 64, 256}) {
         const ExpertColors colors = ExpertColors::byId(experts, dark);
         for (int e = 1; e < experts; ++e) {
-          const QColor a = colors.of(e - 1), b = colors.of(e);
+          const QColor a = colors.colorOf(e - 1), b = colors.colorOf(e);
           const int apart =
               std::abs(a.red() - b.red()) + std::abs(a.green() - b.green()) + std::abs(a.blue() - b.blue());
           QVERIFY2(apart > 40, qPrintable(QString("%1 of %2").arg(e).arg(experts)));
         }
       }
     }
-    QCOMPARE(ExpertColors::inOrder({2, 0, 1}, true).of(2), ExpertColors::inOrder({2, 1, 0}, true).of(2));
+    QCOMPARE(ExpertColors::inOrder({2, 0, 1}, true).colorOf(2), ExpertColors::inOrder({2, 1, 0}, true).colorOf(2));
   }
 
   void tokensHaveTheColourOfTheirFirstExpert() {

@@ -22,7 +22,7 @@ VerdictRow verdictRow(const char* letter, const char* name, std::optional<Verdic
   row.word = word;
   row.reasons = {QString(reason), "brief"};
   row.gap = gap;
-  row.half = half;
+  row.half_width = half;
   const char* const texts[] = {"+0.0172", "16.8", "41.7 %", "3.20 %", "12.9 %", "4,718"};
   for (int column = 0; column < VerdictRow::kColumns; ++column)
     row.figures[static_cast<std::size_t>(column)].text = texts[column];

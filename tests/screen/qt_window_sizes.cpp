@@ -19,7 +19,7 @@ namespace {
 // Sizes from a single pixel on, low and narrow ones, the least size of the window, and a large one.
 const QList<QSize> kSizes{{1, 1}, {40, 40}, {1200, 1}, {1, 900}, {49, 700}, {300, 60}, {736, 316}, {1920, 1080}};
 
-constexpr int kLeastPanel = 110;  // pixels: a title, an answer and a plot of some lines
+constexpr int kMinPanelHeight = 110;  // pixels: a title, an answer and a plot of some lines
 
 SyntheticRun madeUpRun() {
   SyntheticRun run(SyntheticShape{.specialise_every = 1});
@@ -144,7 +144,7 @@ class WindowSizesTest : public QObject {
             const bool is_shown = dock->isVisible() && !dock->isFloating() && dock->geometry().bottom() >= 0;
             const auto* panel = qobject_cast<Panel*>(dock->widget());
             if (!is_shown || !panel) continue;
-            QTRY_VERIFY2(panel->height() >= kLeastPanel,
+            QTRY_VERIFY2(panel->height() >= kMinPanelHeight,
                          qPrintable(QString("%1: %2 pixels, saved at %3 x %4, opened at %5 x %6")
                                         .arg(panel->title())
                                         .arg(panel->height())

@@ -21,7 +21,7 @@ const History* runWithoutLoss(const std::vector<HistoryPtr>& histories) {
 QString gapText(const Conclusion& conclusion) {
   const auto number = [](float value) { return inPrint(QString::number(value, 'g', 2)); };
   return (conclusion.gap > 0 ? QStringLiteral("+") : QString()) + number(conclusion.gap) + QStringLiteral(" \u00b1 ") +
-         number(conclusion.half);
+         number(conclusion.half_width);
 }
 
 JudgedRuns::JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent)

@@ -379,7 +379,7 @@ ValueTable LossGapPanel::table() const {
     for (const RunColumns& run : runs) {
       const Conclusion& c = *run.conclusion;
       const bool judged = steps[i] >= c.steps.first && steps[i] <= c.steps.last;
-      row.insert(row.end(), {unless_nan(judged ? c.gap : NAN), unless_nan(judged ? c.half : NAN)});
+      row.insert(row.end(), {unless_nan(judged ? c.gap : NAN), unless_nan(judged ? c.half_width : NAN)});
     }
     table.add_row(row);
   }

@@ -121,7 +121,7 @@ QStringList VerdictStrip::undetectedForms() const {
     if (onTheSameTexts(*selection_)) return textForms(c);
     if (c.verdict != Verdict::unclear) continue;
     return {QString("No difference detected: noise ±%1, target ±%2. Train longer")
-                .arg(c.half, 0, 'g', 2)
+                .arg(c.half_width, 0, 'g', 2)
                 .arg(c.matters, 0, 'g', 2),
             "No difference detected"};
   }
@@ -140,7 +140,7 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
                 "No interval of the loss gap"};
       return {"A noise twin of A would show how large a gap chance causes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
-      const QString runs = runsOf(found), interval = QString::number(found.half, 'g', 2);
+      const QString runs = runsOf(found), interval = QString::number(found.half_width, 'g', 2);
       if (found.settled.empty())
         return {QString("One more noise twin: gap of %1 known to ±%2").arg(runs, interval),
                 QString("One more noise twin: %1 known to ±%2").arg(runs, interval), "One more noise twin"};
@@ -153,18 +153,18 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
     case Settlement::How::more_steps:
       break;
   }
-  if (found.lacking == 0)
+  if (found.missing_steps == 0)
     return {QString("Training to about step %1: verdict on %2").arg(formatCount(found.step), runsOf(found)),
             QString("More steps: verdict on %1").arg(runsOf(found))};
   const bool has_twin = selection_->histories().size() > judged_->candidates().size() + 1;
   if (!judged_->live() && !has_twin)
     return {QString("A verdict needs %1 more and another log with the settings of A")
-                .arg(countedText(found.lacking, "step")),
+                .arg(countedText(found.missing_steps, "step")),
             "Too few steps"};
-  const QString verdict = "Verdict in " + countedText(found.lacking, "step");
+  const QString verdict = "Verdict in " + countedText(found.missing_steps, "step");
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {verdict};
-  const double wait = seconds * static_cast<double>(found.lacking);
+  const double wait = seconds * static_cast<double>(found.missing_steps);
   return {QString("%1 (%2)").arg(verdict, aboutDuration(wait)), verdict};
 }
 
@@ -172,7 +172,7 @@ void VerdictStrip::fillSettlement() {
   const Settlement found = instead_.isEmpty() ? judged_->settlement() : Settlement{};
   settle_->setTexts(instead_.isEmpty() ? settlementForms(found) : QStringList());
   const bool steps = found.how == Settlement::How::more_steps;
-  const bool runs_anyway = steps && found.lacking > 0 && !is_missing(judged_->secondsPerStep());
+  const bool runs_anyway = steps && found.missing_steps > 0 && !is_missing(judged_->secondsPerStep());
   const bool is_alone = selection_->histories().size() == 1;
   const bool offered =
       is_alone || (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway)));

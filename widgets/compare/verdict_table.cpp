@@ -117,7 +117,7 @@ void VerdictTable::chooseRange() {
     high = std::max(high, static_cast<double>(value));
   };
   for (const VerdictRow& row : rows_) {
-    const float half_width = std::isfinite(row.half) ? row.half : 0;
+    const float half_width = std::isfinite(row.half_width) ? row.half_width : 0;
     take(row.gap - half_width);
     take(row.gap + half_width);
   }
@@ -401,8 +401,8 @@ void VerdictTable::paintInterval(QPainter& painter, const Layout& at, int number
   const QColor color = colorOf(row, dark());
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
-  if (std::isfinite(row.half) && row.half > 0) {
-    const double low = axis.toPixel(gap - row.half), high = axis.toPixel(gap + row.half);
+  if (std::isfinite(row.half_width) && row.half_width > 0) {
+    const double low = axis.toPixel(gap - row.half_width), high = axis.toPixel(gap + row.half_width);
     painter.setPen(QPen(color, kFocusLine, row.noise ? Qt::DashLine : Qt::SolidLine));
     painter.drawLine(QPointF(low, y), QPointF(high, y));
     painter.setPen(QPen(color, kFocusLine));

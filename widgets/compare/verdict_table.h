@@ -30,7 +30,7 @@ struct VerdictRow {
   QString note, note_tip;           // setting that differs from run A, in words and by its key
   std::optional<VerdictWord> word;  // verdict; none for run A and noise twins
   QStringList reasons;              // long to short
-  float gap = kNoValue, half = kNoValue;
+  float gap = kNoValue, half_width = kNoValue;
   std::array<VerdictFigure, kColumns> figures;
   QStringList spoken() const;  // the whole row for screen readers, a line for each part
 };

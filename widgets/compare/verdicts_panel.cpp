@@ -182,7 +182,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   }
   const Conclusion& c = judged_->conclusion(place);
   row.gap = c.gap;
-  row.half = c.half;
+  row.half_width = c.half_width;
   if (row.noise) {
     row.reasons = {"effect of chance alone", "chance"};
   } else {
@@ -191,9 +191,10 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   }
   const int places = placesFor(judged_->matters());
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();
-  if (std::isfinite(c.half) && c.half > 0) {
-    const bool tiny = c.half < 0.5 * std::pow(10.0, -places);
-    gap.below = QStringLiteral("±") + (tiny ? QString::number(c.half, 'g', 1) : QString::number(c.half, 'f', places));
+  if (std::isfinite(c.half_width) && c.half_width > 0) {
+    const bool tiny = c.half_width < 0.5 * std::pow(10.0, -places);
+    gap.below = QStringLiteral("±") +
+                (tiny ? QString::number(c.half_width, 'g', 1) : QString::number(c.half_width, 'f', places));
   }
   if (!c.steps.empty() && std::isfinite(c.gap))
     gap.tip = QString("%1, nats/token, steps %2 to %3")
@@ -205,8 +206,8 @@ QStringList VerdictsPanel::reasons(const Conclusion& c) const {
   QStringList forms;
   for (const std::string& reason : verdict_reasons(c)) forms << QString::fromStdString(reason);
   const float seconds = judged_->secondsPerStep();
-  if (c.lacking > 0 && std::isfinite(seconds) && !forms.isEmpty())
-    forms.prepend(QString("%1 (%2)").arg(forms.front(), aboutDuration(seconds * static_cast<double>(c.lacking))));
+  if (c.missing_steps > 0 && std::isfinite(seconds) && !forms.isEmpty())
+    forms.prepend(QString("%1 (%2)").arg(forms.front(), aboutDuration(seconds * static_cast<double>(c.missing_steps))));
   return forms;
 }
 
@@ -334,7 +335,7 @@ ValueTable VerdictsPanel::tableOfRuns() const {
     table.add(row.letter.toStdString(), row.name.toStdString(), std::string(row.noise ? "yes" : "no"),
               row.note.toStdString(), std::string(row.word ? to_text(*row.word) : ""),
               row.reasons.value(0).toStdString(), if_judged(std::string(loss_words(c.loss))), if_judged(c.steps.first),
-              if_judged(c.steps.last), row.baseline ? 0.0f : c.gap, c.half, c.matters, if_judged(c.twins),
+              if_judged(c.steps.last), row.baseline ? 0.0f : c.gap, c.half_width, c.matters, if_judged(c.twins),
               if_judged(c.candidates), sqnr.worst_db, sqnr.mean_db, costs.flushed, costs.flips, figures.flip_rate,
               costs.gradient_error, figures.gradient_cosine, figures.tokens_per_s, figures.final_loss,
               figures.mean_loss, figures.max_vio, settingsOf(place).join(QStringLiteral("; ")).toStdString());

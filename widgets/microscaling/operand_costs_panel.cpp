@@ -99,8 +99,8 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
 
 }  // namespace
 
-OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* parent)
-    : Panel(selection, "Operand costs", Provenance::measured_here, parent), of_(of) {
+OperandCostsPanel::OperandCostsPanel(Selection* selection, Of shown_run, QWidget* parent)
+    : Panel(selection, "Operand costs", Provenance::measured_here, parent), of_(shown_run) {
   costs_table_ = new QStandardItemModel(this);
   effects_ = new QStandardItemModel(this);
   twins_table_ = new QStandardItemModel(this);

@@ -32,7 +32,7 @@ class OperandCostsPanel : public Panel {
     compared_run  // the active run; if it is run A, the run with the lowest SQNR
   };
   enum Basis { kModelled, kMeasured };
-  explicit OperandCostsPanel(Selection* selection, Of of = Of::active_run, QWidget* parent = nullptr);
+  explicit OperandCostsPanel(Selection* selection, Of shown_run = Of::active_run, QWidget* parent = nullptr);
   ValueTable table() const override;
 
   Basis basis() const { return bases_[kMeasured]->isChecked() ? kMeasured : kModelled; }

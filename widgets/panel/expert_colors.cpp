@@ -48,7 +48,7 @@ ExpertColors ExpertColors::inOrder(const std::vector<int>& order, bool dark) {
   return colors;
 }
 
-QColor ExpertColors::of(int expert) const {
+QColor ExpertColors::colorOf(int expert) const {
   const std::size_t index = expert;
   return index < colors_.size() ? QColor(colors_[index]) : QColor(colors(false).plain_bar);
 }

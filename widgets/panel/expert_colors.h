@@ -18,7 +18,7 @@ class ExpertColors {
   static ExpertColors byId(int n_experts, bool dark);
   static ExpertColors inOrder(const std::vector<int>& order, bool dark);
 
-  QColor of(int expert) const;
+  QColor colorOf(int expert) const;
 
  private:
   std::vector<QRgb> colors_;

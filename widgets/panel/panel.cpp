@@ -498,7 +498,7 @@ void Panel::hideEvent(QHideEvent* event) {
 
 // Shows the first controls that fit in the header, at most two; the others become entries of the menu.
 void Panel::arrangeControls() {
-  constexpr int kMost = 2;
+  constexpr int kMaxShown = 2;
   int room = width() - 2 * kSpace12 - row_->spacing() * (row_->count() - 1) - kSpace4 -
              title_label_->sizeHint().width() - status_line_->minimumSizeHint().width() -
              more_button_->sizeHint().width() - explain_button_->sizeHint().width();
@@ -507,7 +507,7 @@ void Panel::arrangeControls() {
     if (!control.place || control.widget->isHidden()) continue;
     const QWidget* widget = control.widget;
     room -= widget->sizeHint().expandedTo(widget->minimumSize()).boundedTo(widget->maximumSize()).width();
-    const bool fits = room >= 0 && shown < kMost;
+    const bool fits = room >= 0 && shown < kMaxShown;
     if (fits) ++shown;
     if (control.place->isHidden() == fits) control.place->setVisible(fits);
   }

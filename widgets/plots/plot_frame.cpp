@@ -353,9 +353,9 @@ void PlotFrame::paintVerticalGrid(QPainter& painter, const Axis& axis, const std
 namespace {
 
 struct PlacedLabel {
-  int left, width;
+  int begin, width;
   QString text;
-  int end() const { return left + width; }
+  int end() const { return begin + width; }
 };
 
 // Chooses the labels that are painted: the last one, and from the left those that touch no other.
@@ -364,7 +364,7 @@ std::vector<PlacedLabel> separateLabels(std::vector<PlacedLabel> labels) {
   const PlacedLabel last = labels.back();
   std::vector<PlacedLabel> separate;
   for (const PlacedLabel& label : labels)
-    if ((separate.empty() || label.left >= separate.back().end() + kSpace8) && label.end() + kSpace8 <= last.left)
+    if ((separate.empty() || label.begin >= separate.back().end() + kSpace8) && label.end() + kSpace8 <= last.begin)
       separate.push_back(label);
   separate.push_back(last);
   return separate;
@@ -376,9 +376,9 @@ int captionPlace(const std::vector<PlacedLabel>& labels, int width, int end) {
   constexpr int kGap = kSpace8;
   if (labels.empty() || labels.back().end() + kGap + width <= end) return end - width;
   for (std::size_t i = labels.size() - 1; i > 0; --i)
-    if (const int from = labels[i - 1].end() + kGap; from + width + kGap <= labels[i].left)
-      return from + (labels[i].left - kGap - from - width) / 2;
-  return width + kGap <= labels.front().left ? labels.front().left - kGap - width : -1;
+    if (const int from = labels[i - 1].end() + kGap; from + width + kGap <= labels[i].begin)
+      return from + (labels[i].begin - kGap - from - width) / 2;
+  return width + kGap <= labels.front().begin ? labels.front().begin - kGap - width : -1;
 }
 
 }  // namespace
@@ -389,8 +389,8 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   const int top = plot.bottom() + 1 + below, right = width();
-  const auto paintText = [&, row = top + kSpace4](int left, int wide, const QString& text) {
-    painter.drawText(QRect(left, row, wide + 1, metrics.height()), Qt::AlignCenter, text);
+  const auto paintText = [&, row = top + kSpace4](int x, int wide, const QString& text) {
+    painter.drawText(QRect(x, row, wide + 1, metrics.height()), Qt::AlignCenter, text);
   };
   std::vector<PlacedLabel> labels;
   painter.setPen(axisColor(palette()));
@@ -406,16 +406,16 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
   for (bool placed = captions.isEmpty(); !placed;) {
     for (auto form = captions.begin(); form != captions.end() && !placed; ++form) {
       const int wide = metrics.horizontalAdvance(*form);
-      const int left = captionPlace(labels, wide, std::min(plot.right() + 1, right - 1));
-      placed = left >= 0;
-      if (placed) paintText(left, wide, *form);
+      const int caption_x = captionPlace(labels, wide, std::min(plot.right() + 1, right - 1));
+      placed = caption_x >= 0;
+      if (placed) paintText(caption_x, wide, *form);
     }
     if (placed || labels.size() < 2) break;
     std::vector<PlacedLabel> fewer;
     for (std::size_t i = (labels.size() - 1) % 2; i < labels.size(); i += 2) fewer.push_back(labels[i]);
     labels = std::move(fewer);
   }
-  for (const PlacedLabel& label : labels) paintText(label.left, label.width, label.text);
+  for (const PlacedLabel& label : labels) paintText(label.begin, label.width, label.text);
 }
 
 namespace {

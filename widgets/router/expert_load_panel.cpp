@@ -137,7 +137,8 @@ void ExpertLoadPanel::markDirty() {
 }
 
 std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns) {
-  return orders_.of(*selection_->history(), router.layer, router.tokens_per_expert, columns, sort_->currentIndex());
+  return orders_.orderOf(*selection_->history(), router.layer, router.tokens_per_expert, columns,
+                         sort_->currentIndex());
 }
 
 QString ExpertLoadPanel::status() const {
@@ -156,7 +157,7 @@ const RouterWindow& ExpertLoadPanel::window() const {
   const std::uint64_t sequence = history ? history->sequence() : 0;
   if (window_.history != history || window_.sequence != sequence || window_.step != step)
     window_ = {history, sequence, step, history ? router_window(*history, step) : RouterWindow{}};
-  return window_.of;
+  return window_.loads;
 }
 
 bool ExpertLoadPanel::hasLoads() {
@@ -190,7 +191,7 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
   if (max_layers >= std::ssize(all)) return all;
   const int chosen = selection_->expert() >= 0 ? selection_->layer() : -1;
   const bool shows_chosen = std::ranges::find(shown_.layers, chosen) != shown_.layers.end() || chosen < 0;
-  if (shown_.history == &history && shown_.most == max_layers && shows_chosen && !shown_.layers.empty())
+  if (shown_.history == &history && shown_.max_layers == max_layers && shows_chosen && !shown_.layers.empty())
     return shown_.layers;
   const auto unevenness = [&](int layer) {
     const LayerWindow* layer_window = window().find_layer(layer);

@@ -72,7 +72,7 @@ class ExpertLoadPanel : public Panel {
   // them, so that they do not jump.
   struct Shown {
     const History* history = nullptr;
-    int chosen = -1, most = 0;
+    int chosen = -1, max_layers = 0;
     std::vector<int> layers;
   };
   Shown shown_;
@@ -80,7 +80,7 @@ class ExpertLoadPanel : public Panel {
     const History* history = nullptr;
     std::uint64_t sequence = 0;
     std::int64_t step = -1;
-    RouterWindow of;
+    RouterWindow loads;
   };
   mutable Window window_;
 };

@@ -11,8 +11,8 @@
 
 namespace moescope {
 
-std::vector<int> ExpertOrders::of(const History& history, int layer, std::span<const std::uint32_t> loads, int experts,
-                                  int order) {
+std::vector<int> ExpertOrders::orderOf(const History& history, int layer, std::span<const std::uint32_t> loads,
+                                       int experts, int order) {
   if (order == by_cluster && std::ssize(clusters(history, layer)) == experts) return clusters(history, layer);
   std::vector<int> ids(experts);
   std::iota(ids.begin(), ids.end(), 0);

@@ -108,10 +108,10 @@ QColor TokenTextView::blended(const Row& row, int position) const {
   const auto* experts = row.layer->experts_TK.data() + position * top_k;
   const QColor ground = palette().base().color();
   if (highlight_ < 0 || row.layer->layer != highlight_layer_)
-    return mixedColor(ground, row.colors.of(experts[0]), highlight_ < 0 ? 0.85 : 0.25);
+    return mixedColor(ground, row.colors.colorOf(experts[0]), highlight_ < 0 ? 0.85 : 0.25);
   const auto* place = std::find(experts, experts + top_k, static_cast<std::uint16_t>(highlight_));
   if (place == experts + top_k) return mixedColor(ground, palette().text().color(), 0.06);
-  return mixedColor(ground, row.colors.of(highlight_), place == experts ? 0.95 : 0.5);
+  return mixedColor(ground, row.colors.colorOf(highlight_), place == experts ? 0.95 : 0.5);
 }
 
 void TokenTextView::paintData(QPainter& painter) {
@@ -207,7 +207,7 @@ void TokenTextView::paintLegend(QPainter& painter) {
       break;
     }
     const QRect box(x, y + 1, width, withType(kLegendHeight) - 4);
-    const QColor ground = row->colors.of(e);
+    const QColor ground = row->colors.colorOf(e);
     painter.fillRect(box, ground);
     painter.setPen(textOn(ground.rgb()));
     painter.drawText(box, Qt::AlignCenter, label);

@@ -97,7 +97,7 @@ void TokenPathPlot::paintData(QPainter& painter) {
   for (const Piece& piece : pieces_) {
     const auto column =
         std::ranges::find_if(columns_, [&](const TokenTextView::Row& c) { return c.layer->layer == piece.layer; });
-    const QColor color = column->colors.of(piece.expert);
+    const QColor color = column->colors.colorOf(piece.expert);
     painter.fillRect(piece.box.adjusted(0, 0, 0, -1), color);
     const QString wide = QString("%1  %2 %").arg(piece.expert).arg(100 * static_cast<double>(piece.share), 0, 'f', 0);
     const QString narrow = QString::number(piece.expert);

@@ -131,9 +131,9 @@ void print_published(const PrecisionScan& scan) {
   print_out("{}", to_text(table));
 }
 
-std::function<bool(int done, int of)> shown_passes(const RunCommand& command) {
-  return [quiet = command.quiet](int done, int of) {
-    if (!quiet) show_count("pass", done, of);
+std::function<bool(int done, int passes)> shown_passes(const RunCommand& command) {
+  return [quiet = command.quiet](int done, int passes) {
+    if (!quiet) show_count("pass", done, passes);
     return true;
   };
 }
@@ -204,7 +204,7 @@ void print_plan(CheckpointModel& model, const std::vector<LabelledText>& texts, 
   if (!command.plan_file.empty()) write_output("--write-plan", command.plan_file, plan_json(plan));
 }
 
-constexpr std::size_t kMostDomainColumns = 8;
+constexpr std::size_t kMaxDomainColumns = 8;
 
 void print_pruning(const ExpertScan& scan) {
   if (scan.pruning.empty()) return;
@@ -236,7 +236,7 @@ ExpertFigures print_without_each(CheckpointModel& model, const std::vector<Label
                         similarity_of_experts(model, texts, which, shown_passes(command))};
   const ExpertScan& scan = figures.scan;
   print_out("one expert left out at a time, 95 % intervals over {} pieces of text:\n", scan.pieces);
-  const bool by_domain = scan.domains.size() > 1 && scan.domains.size() <= kMostDomainColumns;
+  const bool by_domain = scan.domains.size() > 1 && scan.domains.size() <= kMaxDomainColumns;
   std::vector<ValueColumn> columns{{"expert"},
                                    {.name = "load", .unit = "fair shares", .format = ".2f"},
                                    {.name = "saliency", .digits = 3},

@@ -31,7 +31,7 @@ namespace {
 
 struct SweepOptions {
   TrainOptions run;
-  std::vector<std::string> over;
+  std::vector<std::string> axes;
   int seeds = 1;
   std::string table, page, recipes, share;
   bool quiet = false;
@@ -172,7 +172,7 @@ void sweep(const SweepOptions& o) {
   check_names(o);
   const RunConfig base = base_of(o);
   std::vector<SweepAxis> axes;
-  for (const std::string& text : o.over) axes.push_back(parse_sweep_axis(text));
+  for (const std::string& text : o.axes) axes.push_back(parse_sweep_axis(text));
   const std::int64_t steps = o.run.steps.value_or(base.optimizer.total_steps);
   if (steps < 1) throw std::runtime_error("--steps: a sweep takes 1 step or more");
   set_num_threads(o.run.threads);
@@ -212,7 +212,7 @@ void add_sweep_command(CLI::App& app) {
   command.option("--config", run.config, "Base run: a TOML file").excludes(preset);
   command.option("--set", run.set, "KEY=VALUE: one key of the config, for all runs; may be repeated").repeatable();
   command
-      .option("--over", options->over,
+      .option("--over", options->axes,
               "KEY=VALUE,VALUE,...: an axis of the grid, any key of the config; may be repeated")
       .repeatable()
       .required();

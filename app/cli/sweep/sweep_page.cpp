@@ -15,7 +15,7 @@ namespace {
 
 // Sizes in pixels.
 constexpr int kWidth = 760, kRow = 26, kTop = 10, kAxis = 44, kLabel = 300, kRight = 20;
-constexpr int kMostTicks = 6;
+constexpr int kMaxTicks = 6;
 
 std::string escaped(const std::string& text) {
   constexpr const char* kEntities[] = {"&amp;", "&lt;", "&gt;"};
@@ -60,9 +60,9 @@ class Axis {
   double first_tick() const { return std::ceil(low_ / step()) * step(); }
   double high() const { return high_; }
   double step() const {
-    const double least = (high_ - low_) / kMostTicks, decade = std::pow(10, std::floor(std::log10(least)));
+    const double min_step = (high_ - low_) / kMaxTicks, decade = std::pow(10, std::floor(std::log10(min_step)));
     for (const double times : {1.0, 2.0, 5.0})
-      if (times * decade >= least) return times * decade;
+      if (times * decade >= min_step) return times * decade;
     return 10 * decade;
   }
 
@@ -110,11 +110,11 @@ std::string picture(const SweepResult& result) {
 }
 
 std::string figure_of(const SweepPoint& point, const SweepColumn& column) {
-  const SeedMean& of = point.*column.figure;
-  if (std::isnan(of.mean)) return "";
-  const std::string text = cell_text({.format = column.format}, of.mean);
-  return printed(std::isnan(of.half_width) || !column.half_key ? text
-                                                               : fmt::format("{} +-{:.4f}", text, of.half_width));
+  const SeedMean& figure = point.*column.figure;
+  if (std::isnan(figure.mean)) return "";
+  const std::string text = cell_text({.format = column.format}, figure.mean);
+  return printed(
+      std::isnan(figure.half_width) || !column.half_key ? text : fmt::format("{} +-{:.4f}", text, figure.half_width));
 }
 
 std::string table(const SweepResult& result) {

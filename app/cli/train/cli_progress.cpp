@@ -22,10 +22,10 @@ std::string duration_text(double seconds) {
                        : fmt::format("{}:{:02}", total / 60, total % 60);
 }
 
-void show_count(const char* what, std::int64_t done, std::int64_t of) {
+void show_count(const char* what, std::int64_t done, std::int64_t total) {
   if (isatty(STDERR_FILENO) != 1) return;
-  print_to(stderr, "\r{} {} of {}\x1b[K", what, done, of);
-  if (done == of) std::fputs("\r\x1b[K", stderr);
+  print_to(stderr, "\r{} {} of {}\x1b[K", what, done, total);
+  if (done == total) std::fputs("\r\x1b[K", stderr);
   std::fflush(stderr);
 }
 
@@ -71,10 +71,10 @@ void Progress::finish() {
 
 std::string Progress::line(const TelemetryFrame& frame) const {
   const double steps_left = (end_ - frame.step - 1) + later_ * (end_ - first_);
-  const double left = steps_left * seconds_per_step_;
+  const double seconds_left = steps_left * seconds_per_step_;
   return (terminal_ ? bar(frame.step + 1 - first_) + ' ' : "") + title_ +
          fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", static_cast<long long>(frame.step) + 1, end_,
-                     frame.ce_loss, tokens_per_s_, duration_text(left));
+                     frame.ce_loss, tokens_per_s_, duration_text(seconds_left));
 }
 
 std::string Progress::bar(std::int64_t steps_done) const {

@@ -47,9 +47,9 @@ std::string table_text(std::span<const Outcome> outcomes) {
                     {.name = "group"},
                     {.name = "differs in"}});
   for (const Outcome& o : outcomes)
-    table.add(o.name, o.figures.final_loss, o.figures.mean_loss, o.conclusion.gap, o.conclusion.half, verdict_words(o),
-              o.costs.gradient_error, o.figures.flip_rate, o.costs.flips, o.costs.flushed, o.sqnr.worst_db,
-              o.sqnr.mean_db, o.figures.max_vio, o.figures.tokens_per_s,
+    table.add(o.name, o.figures.final_loss, o.figures.mean_loss, o.conclusion.gap, o.conclusion.half_width,
+              verdict_words(o), o.costs.gradient_error, o.figures.flip_rate, o.costs.flips, o.costs.flushed,
+              o.sqnr.worst_db, o.sqnr.mean_db, o.figures.max_vio, o.figures.tokens_per_s,
               o.differs.empty() ? "all" : fmt::format("{}", o.group), o.differs);
   const bool quantized = std::ranges::any_of(outcomes, [](const Outcome& o) { return o.sqnr.operands > 0; });
   return to_text(table) + (quantized ? fmt::format("{}\n", kSqnrNote) : "");
@@ -60,7 +60,7 @@ std::string signed_gap(float gap) {
 }
 
 std::string gap_text(const Conclusion& c) {
-  return signed_gap(c.gap) + (is_missing(c.half) ? "" : fmt::format(" +-{:.2g}", c.half));
+  return signed_gap(c.gap) + (is_missing(c.half_width) ? "" : fmt::format(" +-{:.2g}", c.half_width));
 }
 
 // Returns how much of the loss gap of `choosing` is due to routing. `replaying` replays run A's routing and otherwise
@@ -74,9 +74,9 @@ std::string routing_share(const PairedRun& replaying, const PairedRun& choosing,
   std::string text =
       fmt::format("Of the loss gap {} of {}, {} nats/token remain with replay (arithmetic), {} are due to the routing",
                   gap_text(without), choosing.run->info().name, gap_text(with), signed_gap(without.gap - with.gap));
-  if (is_missing(without.half))
+  if (is_missing(without.half_width))
     text += "; how much of this is chance is not known: " + verdict_reasons(without).front();
-  else if (std::fabs(without.gap - with.gap) < without.half)
+  else if (std::fabs(without.gap - with.gap) < without.half_width)
     text += ", no more than chance alone can cause";
   return text + '\n';
 }
@@ -287,11 +287,11 @@ void TrainReport::say(const std::string& warning) {
 }
 
 void TrainReport::summarize() {
-  const std::int64_t taken = engine_.next_step();
+  const std::int64_t steps = engine_.next_step();
   if (stop_signal() != 0) print_to(text_, "Stopped by {}.\n", signal_text(stop_signal()));
   if (engine_.trouble() && !engine_.trouble()->within_step)
-    print_to(text_, "Stopped: the loss is NaN or infinite at step {}.\n", taken - 1);
-  print_line(text_, "steps", fmt::format("{}", taken));
+    print_to(text_, "Stopped: the loss is NaN or infinite at step {}.\n", steps - 1);
+  print_line(text_, "steps", fmt::format("{}", steps));
   summarize_steps();
   for (const auto& history : engine_.histories()) {
     FindingsScan scan(history);

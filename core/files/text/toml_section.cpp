@@ -28,7 +28,7 @@ std::size_t after_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-// Returns the position at which a dotted key exceeds kMostKeyParts parts; npos if no key does. Each part is a table in
+// Returns the position at which a dotted key exceeds kMaxKeyParts parts; npos if no key does. Each part is a table in
 // a table, which the parser's own limit on nesting does not count.
 std::size_t long_key_at(std::string_view text) {
   int dots = 0;

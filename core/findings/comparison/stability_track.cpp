@@ -19,7 +19,7 @@ bool StabilityTrack::update(const History& history, int at_most) {
   for (auto next = std::ranges::upper_bound(steps, looked_); next != steps.end(); ++next) {
     if (at_most-- <= 0) return true;
     looked_ = *next;
-    const auto reference = std::ranges::upper_bound(steps, earlier_.of(*next));
+    const auto reference = std::ranges::upper_bound(steps, earlier_.reference_step(*next));
     if (reference == steps.begin() || *std::prev(reference) == *next) continue;
     std::int64_t step = *next;
     const auto newer = history.text_at(TextKind::probe, step);

@@ -13,7 +13,7 @@ struct EarlierStep {
   enum class Kind { steps_before, half_way, at };
   Kind kind = Kind::steps_before;
   std::int64_t steps = 100;  // steps_before: how many steps earlier; at: the step itself
-  std::int64_t of(std::int64_t step) const {
+  std::int64_t reference_step(std::int64_t step) const {
     if (kind == Kind::half_way) return step / 2;
     if (kind == Kind::at) return steps;
     return step - steps;

@@ -162,7 +162,7 @@ RecipeJson evidence_of(const Conclusion& conclusion) {
           {"sentence", printable(verdict_sentence(conclusion))},
           {"loss", metric_info(conclusion.loss).key},
           {"gap", conclusion.gap},
-          {"interval", conclusion.half},
+          {"interval", conclusion.half_width},
           {"matters", conclusion.matters},
           {"steps", conclusion.common_steps},
           {"noise_twins", conclusion.twins}};

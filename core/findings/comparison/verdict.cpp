@@ -115,14 +115,14 @@ StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& 
 }
 
 Verdict verdict_of_interval(const Conclusion& c) {
-  if (c.gap - c.half > 0) return Verdict::worse;
-  if (c.gap + c.half < 0) return Verdict::better;
-  return std::fabs(c.gap) + c.half < c.matters ? Verdict::equal : Verdict::unclear;
+  if (c.gap - c.half_width > 0) return Verdict::worse;
+  if (c.gap + c.half_width < 0) return Verdict::better;
+  return std::fabs(c.gap) + c.half_width < c.matters ? Verdict::equal : Verdict::unclear;
 }
 
 Verdict verdict_of(const Conclusion& c) {
   if (c.twins == 0) return Verdict::no_twin;
-  return is_missing(c.half) ? Verdict::twins_near : verdict_of_interval(c);
+  return is_missing(c.half_width) ? Verdict::twins_near : verdict_of_interval(c);
 }
 
 // Judges two checkpoints by the gaps of their batches of text, each of which is a sample.
@@ -141,7 +141,7 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   for_each_step([&](double gap, double) { squares += (gap - sum / n) * (gap - sum / n); });
   c.candidates = judging.candidates;
   c.gap = static_cast<float>(sum / n);
-  c.half = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
+  c.half_width = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
   c.matters = static_cast<float>(judging.matters * loss / n);
   c.verdict = run.identical() ? Verdict::identical : verdict_of_interval(c);
 }
@@ -158,11 +158,11 @@ float drift_of(const std::vector<HistoryPtr>& runs, StepRange steps) {
 
 // Returns the growth of the drift from the first half of the steps to the second; kNoValue if there is no drift yet.
 float growth_of(const std::vector<HistoryPtr>& runs, StepRange steps) {
-  constexpr float kMost = 100;
+  constexpr float kMaxRatio = 100;
   const std::int64_t middle = slice_begin(steps, 2, 1);
   const float early = drift_of(runs, {steps.first, middle - 1}), late = drift_of(runs, {middle, steps.last});
   if (!(late > 0)) return kNoValue;
-  return early > 0 ? std::min(late / early, kMost) : kMost;
+  return early > 0 ? std::min(late / early, kMaxRatio) : kMaxRatio;
 }
 
 // Returns the steps until the mean drift over the last half of the steps is kMinDrift. That mean is about the value
@@ -201,7 +201,7 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
                               by_drift * std::sqrt(variance_factor(runs, is_against_a)));
   };
   const auto own_half_width = static_cast<float>(own_half(*gap));
-  c.half = std::max(own_half_width, half_of(k));
+  c.half_width = std::max(own_half_width, half_of(k));
   if (half_of(k) > own_half_width) c.half_with_another = std::max(own_half_width, half_of(k + 1));
   return true;
 }
@@ -257,14 +257,14 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
   c.forced_balance = holds(a, &RouterConfig::force_balance) && holds(run.track.b(), &RouterConfig::force_balance);
   c.candidates = judging.candidates;
   if (!measure(run.track, same_start, fitting, c)) {
-    c.lacking = lacking_losses(run.track);
+    c.missing_steps = lacking_losses(run.track);
     return;
   }
   c.matters = static_cast<float>(judging.matters) * a->series(c.loss, kWholeRun, c.steps, 1)[0].mean();
   c.verdict = verdict_of(c);
-  if (c.verdict == Verdict::no_twin) c.lacking = twins_lack;
+  if (c.verdict == Verdict::no_twin) c.missing_steps = twins_lack;
   if (c.verdict == Verdict::twins_near)
-    c.lacking = steps_until_apart(run.track, c, drift_of(twin_runs, {slice_begin(c.steps, 2, 1), c.steps.last}));
+    c.missing_steps = steps_until_apart(run.track, c, drift_of(twin_runs, {slice_begin(c.steps, 2, 1), c.steps.last}));
 }
 
 // True if the run measures its validation loss from the start and chooses experts there as in training. It must then
@@ -319,11 +319,11 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
     judge_texts(run, judging, c);
   } else if (run.count() >= kMinSteps && run.identical()) {
     c.verdict = Verdict::identical;
-    c.gap = c.half = 0;
+    c.gap = c.half_width = 0;
   } else if (run.count() >= kMinSteps) {
     judge(paired, twins, judging, c);
   } else {
-    c.lacking = kMinSteps - run.count();
+    c.missing_steps = kMinSteps - run.count();
   }
   return c;
 }

@@ -95,7 +95,7 @@ struct Conclusion {
   float gap = kNoValue;           // nats/token: mean loss minus run A's
   // The interval is gap +-half; `half` is also the smallest gap that can be told from chance. With the verdicts no_twin
   // and twins_near it is not known.
-  float half = kNoValue;
+  float half_width = kNoValue;
   float matters = kNoValue;  // nats/token
   // Value of `half` with one more twin that fluctuates like the others; kNoValue if there are no twins or if the run's
   // own fluctuations determine `half`.
@@ -114,7 +114,7 @@ struct Conclusion {
   // Further steps needed for a verdict. too_short: until there are enough losses; no_twin: until a twin has kMinSteps
   // steps beside the run; twins_near: until the twins' drift is kMinDrift at its present growth, or as many steps
   // again if there is no drift to extrapolate. 0: more steps do not help.
-  std::int64_t lacking = 0;
+  std::int64_t missing_steps = 0;
 };
 
 // A run or a noise twin with its gap to run A.

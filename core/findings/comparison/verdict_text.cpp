@@ -28,8 +28,8 @@ std::string steps_text(StepRange range) {
 std::string against_what_matters(const Conclusion& c) {
   const float size = std::fabs(c.gap);
   const std::string matters = "the " + two_digits(c.matters) + " that matter";
-  if (size + c.half < c.matters) return ", less than " + matters;
-  if (size - c.half > c.matters) return ", more than " + matters;
+  if (size + c.half_width < c.matters) return ", less than " + matters;
+  if (size - c.half_width > c.matters) return ", more than " + matters;
   return "; the gap may be less or more than " + matters;
 }
 
@@ -64,8 +64,8 @@ std::string near_text(const Conclusion& c) {
   const std::string reason = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
                              of_tokens(c.drift_of_twins) + ", " + of_run + ", and an interval needs " +
                              percent(kMinDrift) + " for the twins; ";
-  const std::string steps = std::to_string(c.lacking) + " more steps";
-  if (c.lacking == 0)
+  const std::string steps = std::to_string(c.missing_steps) + " more steps";
+  if (c.missing_steps == 0)
     return reason + "their drift does not grow any more; a noise twin with another seed would give an interval";
   if (is_missing(c.growth))
     return reason + steps + ", as many as so far, because their drift has not grown yet and allows no estimate";
@@ -73,10 +73,10 @@ std::string near_text(const Conclusion& c) {
 }
 
 std::string too_short_text(const Conclusion& c) {
-  if (c.common_steps < kMinSteps) return "too early to tell: verdict in " + counted(c.lacking, "step", "steps");
+  if (c.common_steps < kMinSteps) return "too early to tell: verdict in " + counted(c.missing_steps, "step", "steps");
   return std::string("too few values of the ") + loss_words(c.loss) +
          " were measured for a verdict: each quarter of the last half of the steps needs one" +
-         (c.lacking > 0 ? "; verdict in " + counted(c.lacking, "step", "steps") : "");
+         (c.missing_steps > 0 ? "; verdict in " + counted(c.missing_steps, "step", "steps") : "");
 }
 
 std::string who_text(const Conclusion& c) {
@@ -86,10 +86,12 @@ std::string who_text(const Conclusion& c) {
 std::string of_steps(const Conclusion& c) {
   const std::string run_name = who_text(c);
   const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
-  const std::string gap_alone = loss + signed_gap(c.gap, c.half), stretch = " nats/token over " + steps_text(c.steps);
-  const std::string gap = gap_alone + " +-" + two_digits(c.half) + stretch;
+  const std::string gap_alone = loss + signed_gap(c.gap, c.half_width),
+                    stretch = " nats/token over " + steps_text(c.steps);
+  const std::string gap = gap_alone + " +-" + two_digits(c.half_width) + stretch;
   const std::string allowing = drift_text(c) + candidates_text(c);
-  const std::string chance_text = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + allowing;
+  const std::string chance_text =
+      "gaps below " + two_digits(c.half_width) + " cannot be told from chance here" + allowing;
   switch (c.verdict) {
     case Verdict::too_short:
       return run_name + too_short_text(c);
@@ -98,19 +100,20 @@ std::string of_steps(const Conclusion& c) {
     case Verdict::identical:
       return run_name + "the same losses to the bit over " + steps_text(c.steps);
     case Verdict::no_twin:
-      if (c.lacking > 0)
+      if (c.missing_steps > 0)
         return run_name + "too early to tell: " + gap_alone + stretch + "; verdict in " +
-               counted(c.lacking, "step", "steps") + ", when its noise twin has taken " + std::to_string(kMinSteps);
+               counted(c.missing_steps, "step", "steps") + ", when its noise twin has taken " +
+               std::to_string(kMinSteps);
       return run_name + "not judged: " + gap_alone + stretch +
              "; add a noise twin to see whether that is more than chance";
     case Verdict::twins_near:
-      return run_name + (c.lacking > 0 ? "too early to tell: " : "not judged: ") + gap_alone + stretch + "; " +
+      return run_name + (c.missing_steps > 0 ? "too early to tell: " : "not judged: ") + gap_alone + stretch + "; " +
              near_text(c);
     case Verdict::equal:
       return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
     case Verdict::unclear:
-      return run_name + "not told apart: " + gap_alone + stretch + "; noise +-" + two_digits(c.half) + ", target " +
-             two_digits(c.matters) + allowing + "; train longer or add a noise twin";
+      return run_name + "not told apart: " + gap_alone + stretch + "; noise +-" + two_digits(c.half_width) +
+             ", target " + two_digits(c.matters) + allowing + "; train longer or add a noise twin";
     case Verdict::worse:
       return run_name + "worse: " + gap + against_what_matters(c) + "; " + chance_text;
     case Verdict::better:
@@ -127,7 +130,7 @@ std::string of_texts(const Conclusion& c) {
     return run_name + "not judged: " + batches + (c.common_steps == 1 ? " gives" : " give") + " no interval";
   if (c.verdict == Verdict::identical) return run_name + "the same losses to the bit over " + batches;
   const std::string gap =
-      "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + batches;
+      "loss gap " + signed_gap(c.gap, c.half_width) + " +-" + two_digits(c.half_width) + " nats/token over " + batches;
   const std::string allowing = candidates_text(c);
   if (c.verdict == Verdict::equal)
     return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;

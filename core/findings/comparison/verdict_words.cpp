@@ -42,7 +42,7 @@ bool decides(const Conclusion& c, float half_width) {
 double steps_to_decide(const Conclusion& c) {
   const double size = std::fabs(static_cast<double>(c.gap));
   const double wanted_half_width = std::max(size, c.matters - size);
-  const double times = c.half / wanted_half_width;
+  const double times = c.half_width / wanted_half_width;
   return times * times * (c.steps.last + 1);
 }
 
@@ -63,9 +63,9 @@ Settlement with_another_twin(std::span<const Conclusion> candidates) {
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Conclusion& c = candidates[i];
     const bool meant = found.settled.empty() || std::ranges::find(found.settled, i) != found.settled.end();
-    if (c.verdict != Verdict::unclear || !meant || c.half_with_another <= found.half) continue;
+    if (c.verdict != Verdict::unclear || !meant || c.half_with_another <= found.half_width) continue;
     if (is_missing(c.half_with_another)) continue;
-    found.half = c.half_with_another;
+    found.half_width = c.half_with_another;
     found.widest = i;
   }
   return found;
@@ -103,7 +103,7 @@ VerdictWord verdict_word(const Conclusion& c) {
     case Verdict::too_short:
     case Verdict::no_twin:
     case Verdict::twins_near:
-      return c.lacking > 0 ? VerdictWord::too_early : VerdictWord::not_judged;
+      return c.missing_steps > 0 ? VerdictWord::too_early : VerdictWord::not_judged;
     case Verdict::lost:
       return c.lost_is_a ? VerdictWord::better : VerdictWord::worse;
     case Verdict::identical:
@@ -126,10 +126,10 @@ const char* to_text(VerdictWord word) {
 }
 
 std::vector<std::string> verdict_reasons(const Conclusion& c) {
-  const std::string missing_steps = counted(c.lacking, "step", "steps");
+  const std::string missing_steps = counted(c.missing_steps, "step", "steps");
   switch (c.verdict) {
     case Verdict::too_short:
-      if (c.lacking == 0) return {"too few values of the loss", "too few values"};
+      if (c.missing_steps == 0) return {"too few values of the loss", "too few values"};
       return {"verdict in " + missing_steps};
     case Verdict::lost: {
       const std::string step = std::to_string(c.steps.first);
@@ -139,15 +139,15 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
     case Verdict::identical:
       return {"the same losses to the bit", "the same losses"};
     case Verdict::no_twin:
-      if (c.lacking > 0) return {"the noise twin needs " + missing_steps + " more", "in " + missing_steps};
+      if (c.missing_steps > 0) return {"the noise twin needs " + missing_steps + " more", "in " + missing_steps};
       return {"no noise twin to compare with", "no noise twin"};
     case Verdict::twins_near:
-      if (c.lacking == 0) return {"the noise twin hardly differs from A", "noise not known"};
+      if (c.missing_steps == 0) return {"the noise twin hardly differs from A", "noise not known"};
       return {"in about " + missing_steps + ", when the noise twin differs from A", "in about " + missing_steps};
     case Verdict::equal:
       return {"less than what matters"};
     case Verdict::unclear: {
-      const std::string half_width = formatted("%.2g", static_cast<double>(c.half));
+      const std::string half_width = formatted("%.2g", static_cast<double>(c.half_width));
       return {"gaps below " + half_width + " may be chance", "chance below " + half_width};
     }
     case Verdict::worse:
@@ -158,16 +158,16 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
 }
 
 Settlement what_settles(std::span<const Conclusion> candidates, bool room, bool can_force) {
-  const auto none = [](const Conclusion& c) { return c.verdict == Verdict::no_twin && c.lacking == 0; };
+  const auto none = [](const Conclusion& c) { return c.verdict == Verdict::no_twin && c.missing_steps == 0; };
   if (room && std::ranges::any_of(candidates, none)) return {.how = Settlement::How::first_twin, .settled = {}};
   Settlement later;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Conclusion& c = candidates[i];
-    if (c.lacking == 0) continue;
+    if (c.missing_steps == 0) continue;
     later.how = Settlement::How::more_steps;
     later.settled.push_back(i);
-    later.lacking = std::max(later.lacking, c.lacking);
-    later.step = std::max(later.step, c.steps.last + 1 + c.lacking);
+    later.missing_steps = std::max(later.missing_steps, c.missing_steps);
+    later.step = std::max(later.step, c.steps.last + 1 + c.missing_steps);
   }
   if (later.how != Settlement::How::nothing) return later;
   const Settlement twin = room ? with_another_twin(candidates) : Settlement{};

@@ -40,9 +40,9 @@ struct Settlement {
   How how = How::nothing;
   std::vector<std::size_t> settled;  // indices of candidates that are settled; empty: the twin only narrows an interval
   std::size_t widest = 0;            // another_twin: candidate with the widest remaining interval
-  float half = kNoValue;             // another_twin: half of that interval
+  float half_width = kNoValue;       // another_twin: half of that interval
   std::int64_t step = 0;             // more_steps
-  std::int64_t lacking = 0;          // more_steps: steps until the first verdict; 0: `step` is an estimate
+  std::int64_t missing_steps = 0;    // more_steps: steps until the first verdict; 0: `step` is an estimate
 };
 // `room`: true if a run can be added. `can_force`: true if the runs can start again with forced balance. Assumes that
 // the interval shrinks with the root of the number of steps; does not suggest more than twenty times as many steps.

@@ -15,7 +15,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMostCountBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxCountBytes = std::size_t{1} << 30;
 constexpr std::size_t kBytesOfLayer = 80;  // of a layer of a step besides its counts
 constexpr std::int64_t kStepsBetweenReports = 64;
 
@@ -41,7 +41,7 @@ std::vector<std::uint32_t>& ExpertCounts::counts_at(std::int64_t step, int layer
   const std::size_t before = found->second.size();
   if (before < experts) found->second.resize(experts);
   bytes_ += (is_new ? kBytesOfLayer : 0) + (found->second.size() - before) * sizeof(std::uint32_t);
-  if (bytes_ > kMostCountBytes) throw std::runtime_error(source_ + ": its counts take more than 1 GiB");
+  if (bytes_ > kMaxCountBytes) throw std::runtime_error(source_ + ": its counts take more than 1 GiB");
   experts_ = std::max(experts_, static_cast<int>(experts));
   return found->second;
 }

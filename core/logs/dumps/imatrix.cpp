@@ -24,10 +24,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "GGUF is little-endian");
 
 constexpr std::string_view kCounts = ".counts";
-constexpr std::uint64_t kMostEntries = 1'000'000, kLongestGgufText = std::uint64_t{16} << 20;
-constexpr std::uint64_t kMostGgufExperts = kMaxImportedExperts;
+constexpr std::uint64_t kMaxEntries = 1'000'000, kLongestGgufText = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxGgufExperts = kMaxImportedExperts;
 constexpr std::uint32_t kF32 = 0, kText = 8, kArray = 9;
-constexpr int kMostNestedArrays = 4;
+constexpr int kMaxNestedArrays = 4;
 
 struct GgufTensor {
   std::string name;
@@ -44,7 +44,7 @@ class GgufFile {
   std::string type();
   const std::vector<GgufTensor>& tensors();
   std::vector<float> floats(const GgufTensor& tensor) const;
-  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path_ + ": " + why); }
+  [[noreturn]] void fail(const std::string& reason) const { throw std::runtime_error(path_ + ": " + reason); }
 
  private:
   template <class Number>
@@ -71,7 +71,7 @@ GgufFile::GgufFile(const std::string& path) : path_(path), file_(path) {
   if (version != 2 && version != 3) fail("is GGUF of version " + std::to_string(version) + "; allowed: 2, 3");
   n_tensors_ = number<std::uint64_t>();
   keys_left_ = number<std::uint64_t>();
-  if (n_tensors_ > kMostEntries || keys_left_ > kMostEntries) fail("claims more than a million keys or tensors");
+  if (n_tensors_ > kMaxEntries || keys_left_ > kMaxEntries) fail("claims more than a million keys or tensors");
 }
 
 void GgufFile::read(char* to, std::size_t bytes) {
@@ -82,10 +82,10 @@ void GgufFile::read(char* to, std::size_t bytes) {
       taken_ = 0;
       if (ahead_.empty()) fail("ends in its header (is it truncated?)");
     }
-    const std::size_t here = std::min(bytes - done, ahead_.size() - taken_);
-    if (to) std::memcpy(to + done, ahead_.data() + taken_, here);
-    taken_ += here;
-    done += here;
+    const std::size_t copied = std::min(bytes - done, ahead_.size() - taken_);
+    if (to) std::memcpy(to + done, ahead_.data() + taken_, copied);
+    taken_ += copied;
+    done += copied;
   }
   at_ += bytes;
 }
@@ -114,15 +114,15 @@ std::string GgufFile::text() {
 
 void GgufFile::pass_value(std::uint32_t type, int depth) {
   constexpr std::uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-  if (type >= std::size(kBytes) || depth > kMostNestedArrays)
+  if (type >= std::size(kBytes) || depth > kMaxNestedArrays)
     fail("has a value of type " + std::to_string(type) + ", which GGUF does not have");
   if (type == kText) return skip(number<std::uint64_t>());
   if (type != kArray) return skip(kBytes[type]);
-  const auto of = number<std::uint32_t>();
+  const auto element_type = number<std::uint32_t>();
   const auto count = number<std::uint64_t>();
   if (count > file_.size()) fail("has an array that is longer than the file");
-  if (of < std::size(kBytes) && kBytes[of] > 0) return skip(kBytes[of] * count);
-  for (std::uint64_t i = 0; i < count; ++i) pass_value(of, depth + 1);
+  if (element_type < std::size(kBytes) && kBytes[element_type] > 0) return skip(kBytes[element_type] * count);
+  for (std::uint64_t i = 0; i < count; ++i) pass_value(element_type, depth + 1);
 }
 
 void GgufFile::read_key() {
@@ -162,9 +162,9 @@ const std::vector<GgufTensor>& GgufFile::tensors() {
 std::vector<float> GgufFile::floats(const GgufTensor& tensor) const {
   std::uint64_t elements = 1;
   for (const std::uint64_t extent : tensor.extents) {
-    if (extent > kMostGgufExperts) fail("'" + printable(tensor.name) + "' has more experts than can be shown");
+    if (extent > kMaxGgufExperts) fail("'" + printable(tensor.name) + "' has more experts than can be shown");
     elements *= extent;
-    if (elements > kMostGgufExperts) fail("'" + printable(tensor.name) + "' has more experts than can be shown");
+    if (elements > kMaxGgufExperts) fail("'" + printable(tensor.name) + "' has more experts than can be shown");
   }
   if (tensor.type != kF32) fail("'" + printable(tensor.name) + "' is not of type F32");
   std::vector<float> values(elements);

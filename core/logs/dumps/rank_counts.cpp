@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestRankLine = std::size_t{64} << 20;
-constexpr std::size_t kMostRankBytes = std::size_t{1} << 30;
-constexpr int kMostRank = 1 << 20;
+constexpr std::size_t kMaxRankBytes = std::size_t{1} << 30;
+constexpr int kMaxRankId = 1 << 20;
 
 // A layer of the decoder or of a block of multi-token prediction.
 struct BlockLayer {
@@ -41,7 +41,7 @@ std::optional<int> rank_of(const std::string& name) {
   int rank = -1;
   if (at == std::string::npos || !name.ends_with(".jsonl")) return std::nullopt;
   const std::string_view digits = std::string_view(name).substr(at + 4, name.size() - at - 10);
-  return read_number(digits, rank) && rank >= 0 && rank <= kMostRank ? std::optional(rank) : std::nullopt;
+  return read_number(digits, rank) && rank >= 0 && rank <= kMaxRankId ? std::optional(rank) : std::nullopt;
 }
 
 bool is_rank_name(std::string_view name) {
@@ -99,7 +99,7 @@ class RankCounts {
   void build(const ImportOptions& options, Imported& imported);
 
  private:
-  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path_ + ": " + why); }
+  [[noreturn]] void fail(const std::string& reason) const { throw std::runtime_error(path_ + ": " + reason); }
   void drop_from(std::int64_t iteration);
   bool is_uneven() const;
   std::size_t experts_of_rank() const;
@@ -139,7 +139,7 @@ void RankCounts::read_line(std::string_view line) {
     bytes_ += microbatches.back().size() * sizeof(std::uint32_t) + 64;
   }
   if (microbatches.empty() || microbatches.front().empty()) throw Unreadable("tpe: no counts");
-  if (bytes_ > kMostRankBytes) fail("its counts take more than 1 GiB");
+  if (bytes_ > kMaxRankBytes) fail("its counts take more than 1 GiB");
   if (iteration < last_iteration_) drop_from(iteration);
   last_iteration_ = iteration;
   counts_[iteration][place][rank_] = std::move(microbatches);
@@ -174,11 +174,11 @@ std::size_t RankCounts::experts_of_rank() const {
   for (const auto& [iteration, layers] : counts_)
     for (const auto& [layer, ranks] : layers)
       for (const auto& [rank, microbatches] : ranks) {
-        const std::size_t here = microbatches.front().size();
-        if (experts != 0 && here != experts)
-          fail("rank " + std::to_string(rank) + " has " + std::to_string(here) + " experts at iteration " +
+        const std::size_t experts_here = microbatches.front().size();
+        if (experts != 0 && experts_here != experts)
+          fail("rank " + std::to_string(rank) + " has " + std::to_string(experts_here) + " experts at iteration " +
                std::to_string(iteration) + ", other ranks have " + std::to_string(experts));
-        experts = here;
+        experts = experts_here;
       }
   return experts;
 }

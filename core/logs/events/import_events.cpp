@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 namespace pb = tensorboard;
 
 constexpr std::uint64_t kMaxEventBytes = std::uint64_t{8} << 30;
-constexpr int kMostDimensions = 8;
+constexpr int kMaxTensorDimensions = 8;
 constexpr int kDeepestFolder = 64;
 constexpr int kSessionStart = 1;
 constexpr std::array<std::string_view, 9> kPluginsWithoutNumbers = {
@@ -59,7 +59,7 @@ std::vector<double> doubles_in(std::span<const std::byte> bytes, DType dtype) {
 std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
   std::vector<std::size_t> shape;
   std::size_t elements = 1;
-  if (tensor.tensor_shape().dim_size() > kMostDimensions) throw Unreadable("tensor: of too many dimensions");
+  if (tensor.tensor_shape().dim_size() > kMaxTensorDimensions) throw Unreadable("tensor: of too many dimensions");
   for (const auto& dim : tensor.tensor_shape().dim()) {
     if (dim.size() < 0 || static_cast<std::uint64_t>(dim.size()) > kMaxImportedLoads)
       throw Unreadable("tensor: too large");

@@ -31,7 +31,7 @@ class Records {
   // Returns nullopt at the end, or if the rest of the record is not written yet. `problem` is empty if the record is
   // complete.
   std::optional<std::string> next(std::string& problem);
-  std::size_t left() const { return bytes_.size() - std::min(at_, bytes_.size()); }
+  std::size_t remaining_bytes() const { return bytes_.size() - std::min(at_, bytes_.size()); }
 
  private:
   struct Piece {
@@ -108,7 +108,7 @@ std::int64_t read_wandb(std::string_view bytes, BadLines& bad, const WandbHandle
       wandb::Record parsed;
       if (problem.empty() && !parsed.ParseFromString(*record)) problem = "no record of W&B";
       if (!problem.empty()) throw Unreadable(problem);
-      if (!handler(parsed, record->size(), records.left())) break;
+      if (!handler(parsed, record->size(), records.remaining_bytes())) break;
     } catch (const Unreadable& unreadable) {
       bad.add(number, unreadable.what(), is_in_part(unreadable));
     }

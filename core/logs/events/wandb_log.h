@@ -25,7 +25,7 @@ bool begins_like_wandb(std::string_view bytes);
 
 // Called with a record, its size in bytes and the number of bytes that are left. Returns false to stop. If it throws
 // Unreadable, the record is counted as bad.
-using WandbHandler = std::function<bool(const wandb::Record&, std::size_t size, std::size_t left)>;
+using WandbHandler = std::function<bool(const wandb::Record&, std::size_t size, std::size_t remaining_bytes)>;
 
 // Calls `handler` with each record and returns the number of records. Skips an incomplete last record, because the file
 // may still be being written. Records with a wrong checksum are counted in `bad` and skipped.

@@ -15,9 +15,9 @@ namespace moescope {
 
 namespace {
 
-constexpr int kDeepestName = 8;                                           // nesting of objects
-constexpr std::ptrdiff_t kMostNames = 65536, kMaxNamesInLists = 1 << 20;  // in a line
-constexpr std::size_t kLongestExpert = 5, kMostRouterNames = 4096;
+constexpr int kDeepestName = 8;                                              // nesting of objects
+constexpr std::ptrdiff_t kMaxLineNames = 65536, kMaxNamesInLists = 1 << 20;  // in a line
+constexpr std::size_t kLongestExpert = 5, kMaxRouterNames = 4096;
 constexpr double kLastMarker = 1e15, kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
 
 // Names of this program's own lines (jsonl.h), and of the rows among them.
@@ -250,7 +250,7 @@ void JsonRecords::scale_auxiliary_losses(LogRecord& record) {
 JsonFields JsonRecords::router_fields(const JsonFields& entry, LogRecord& record) {
   std::vector<JsonFields::Field> fields;
   for (JsonFields::Field field : entry) {
-    if (router_names_.size() > kMostRouterNames) router_names_.clear();
+    if (router_names_.size() > kMaxRouterNames) router_names_.clear();
     const auto [known, is_new] = router_names_.try_emplace(std::string(field.key));
     RouterName& name = known->second;
     const std::string whole_name = "routers." + known->first;
@@ -300,7 +300,7 @@ void JsonRecords::add_own(const JsonFields& json, std::size_t bytes, LogRecord& 
 }
 
 LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std::size_t bytes) {
-  if (json.end() - json.begin() > kMostNames) throw Unreadable("more than 65536 names");
+  if (json.end() - json.begin() > kMaxLineNames) throw Unreadable("more than 65536 names");
   LogRecord record;
   record.place = place;
   const Label label = json.find("routers") ? Label() : label_of("", json);

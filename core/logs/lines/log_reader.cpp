@@ -12,7 +12,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMostLinesOfObject = 10000;
+constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMaxLinesOfObject = 10000;
 
 }  // namespace
 
@@ -105,7 +105,7 @@ std::optional<std::string_view> LogReader::State::whole_object(std::string_view 
   if (object_lines == 0) object.clear();
   object += read;
   const bool ends = plain == "}";
-  if (!ends && ++object_lines < kMostLinesOfObject && object.size() < kLongestSettings) return std::nullopt;
+  if (!ends && ++object_lines < kMaxLinesOfObject && object.size() < kLongestSettings) return std::nullopt;
   object_lines = 0;
   if (ends) object.resize(object.rfind('}') + 1);
   return object;

@@ -10,7 +10,7 @@ namespace {
 
 // Places at which a form is looked for, and those at which the texts behind all its {*} are.
 constexpr std::size_t kMaxTries = 64, kMaxTriesOfForm = 512;
-constexpr std::int64_t kMostSteps = 1'000'000'000;
+constexpr std::int64_t kMaxSteps = 1'000'000'000;
 
 struct Numbers {
   std::int64_t step = -1, epoch = -1, epoch0 = -1, steps = -1;
@@ -23,7 +23,7 @@ void skip_blanks(std::string_view& text) {
 bool take_number(std::string_view& text, std::int64_t& number) {
   skip_blanks(text);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0 || number > kMostSteps) return false;
+  if (error != std::errc() || number < 0 || number > kMaxSteps) return false;
   text.remove_prefix(end - text.data());
   return true;
 }

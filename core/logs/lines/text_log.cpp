@@ -24,7 +24,7 @@ namespace {
 
 using Pair = TextLogReader::Pair;
 
-constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMostPairs = 4096, kMaxBraces = 16,
+constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMaxPairs = 4096, kMaxBraces = 16,
                       kLongestNumber = 64;
 constexpr std::ptrdiff_t kMaxDigitsOfStep = 15;
 constexpr std::string_view kBlank = " \t\r";
@@ -222,7 +222,7 @@ std::vector<std::string> parts_of(std::string_view text) {
     const bool is_comma = joined[i] == ',' && (next == ' ' || is_letter(next));
     const bool is_dash = std::string_view(joined).substr(i).starts_with(" - ");
     const bool is_mark = joined[i] == '|' || joined[i] == ';' || is_comma || is_dash;
-    if ((is_mark || joined[i] == '\t' || (joined[i] == ' ' && next == ' ')) && parts.size() < kMostPairs) {
+    if ((is_mark || joined[i] == '\t' || (joined[i] == ' ' && next == ' ')) && parts.size() < kMaxPairs) {
       if (is_dash) i += 2;
       if (is_mark) parts.emplace_back(kBetweenParts);
       parts.emplace_back();
@@ -253,7 +253,7 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
   for (std::size_t at = part.find_first_of(has_sign ? ":=" : " ");
-       at != std::string_view::npos && pairs.size() < kMostPairs;
+       at != std::string_view::npos && pairs.size() < kMaxPairs;
        at = part.find_first_of(has_sign ? ":=" : " ", at + 1)) {
     std::size_t value = at + 1;
     const bool is_rate = trimmed(part.substr(begin, at - begin), " \t:=,-") == "lr";
@@ -325,7 +325,7 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
   int unnamed = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (const auto dict =
-            text[i] == '{' && pairs.size() < kMostPairs ? read_python_dict(text.substr(i)) : std::nullopt) {
+            text[i] == '{' && pairs.size() < kMaxPairs ? read_python_dict(text.substr(i)) : std::nullopt) {
       if (std::string name = name_before(outside); !name.empty() && dict->size > 2)
         pairs.push_back({std::move(name), {}, {}, dict->json});
       i += dict->size - 1;
@@ -344,7 +344,7 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
     if (size > 0 && list.find_first_of(", ") != std::string_view::npos && !before.ends_with("lr=") &&
         !before.ends_with("lr:"))
       set_value(list, value);
-    if (!value.is_list || pairs.size() == kMostPairs) {
+    if (!value.is_list || pairs.size() == kMaxPairs) {
       outside += text[i];
       continue;
     }
@@ -427,7 +427,7 @@ bool TextLogReader::is_wanted_rank(std::string_view rank, bool has_loss) {
 
 void TextLogReader::count(TextLog log) {
   if (!log_ || *log_ == TextLog::other) log_ = log;
-  ++taken_;
+  ++read_steps_;
 }
 
 // Adds a value of the record. Returns the rule of its name; nullptr if it is not known.
@@ -657,7 +657,7 @@ std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& t
   TextLogReader reader(runs);
   while (!beginning.empty()) {
     reader.read(take_until(beginning, '\n'));
-    if (reader.log() && (*reader.log() != TextLog::other || reader.taken() > 1)) return reader.log();
+    if (reader.log() && (*reader.log() != TextLog::other || reader.read_steps() > 1)) return reader.log();
   }
   return std::nullopt;
 }

@@ -48,7 +48,7 @@ class TextLogReader {
 
   // Kind of the log by the first line of a known program, else `other`; nullopt before the first line with a step.
   std::optional<TextLog> log() const { return log_; }
-  std::int64_t taken() const { return taken_; }
+  std::int64_t read_steps() const { return read_steps_; }
   std::int64_t of_other_ranks() const { return of_other_ranks_; }
   bool is_numbered() const { return !epochs_.empty(); }
 
@@ -78,7 +78,7 @@ class TextLogReader {
     bool has_loss = false;
   };
   RankFilter marked_, named_;
-  std::int64_t taken_ = 0, of_other_ranks_ = 0;
+  std::int64_t read_steps_ = 0, of_other_ranks_ = 0;
   std::vector<double> epochs_;  // epochs of the numbered dicts
   std::string list_;            // lines of a list that goes on in the next one
   std::string open_step_;       // step of the last line if lines with one value each may follow; else empty

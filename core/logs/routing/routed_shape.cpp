@@ -8,7 +8,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMostTopK = 1024;
+constexpr std::size_t kMaxChosenExperts = 1024;
 // K is certain if each smaller divisor of it, as K, would be expected to give at least this many repeated experts.
 constexpr double kEnoughRepeats = 20;
 constexpr int kFillings[] = {255, 65535, std::numeric_limits<int>::max()};
@@ -56,7 +56,7 @@ double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t t
 // there are too few rows to decide.
 std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences, std::size_t ids_of_token) {
   std::size_t found = 1;
-  for (std::size_t top_k = std::min(ids_of_token, kMostTopK); top_k > 1 && found == 1; --top_k)
+  for (std::size_t top_k = std::min(ids_of_token, kMaxChosenExperts); top_k > 1 && found == 1; --top_k)
     if (ids_of_token % top_k == 0 && fits_top_k(sequences, top_k)) found = top_k;
   for (std::size_t smaller = 1; smaller < found; ++smaller)
     if (found % smaller == 0 && expected_repeats(sequences, found, smaller) < kEnoughRepeats) return std::nullopt;

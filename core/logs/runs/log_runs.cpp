@@ -9,7 +9,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16, kLongestRunName = 200, kMostMatches = 65536;
+constexpr std::size_t kMaxLogRuns = 64, kMaxRunsRead = 16, kLongestRunName = 200, kMaxMatches = 65536;
 constexpr int kFirstNamedRun = 1 << 21, kLastRun = 1 << 20;
 
 const NamedValue* run_key(const LogRecord& record) {
@@ -39,7 +39,7 @@ void LogRuns::end(RunBuilder& run) {
 const TagMatch* LogRuns::find(std::string_view name) {
   auto found = matches_.find(name);
   if (found == matches_.end()) {
-    if (matches_.size() >= kMostMatches) matches_.clear();
+    if (matches_.size() >= kMaxMatches) matches_.clear();
     found = matches_.emplace(name, log_.tags.find(name).value_or(TagMatch{})).first;
   }
   return found->second.rule ? &found->second : nullptr;
@@ -90,7 +90,7 @@ RunBuilder& LogRuns::run_of(const LogRecord& record, bool has_step) {
     return run.name() == name && (!name.empty() || run.number == number);
   });
   if (known != runs_.end()) return *known;
-  if (runs_.size() >= kMostRuns) throw Unreadable("run: more than 64 runs in one file");
+  if (runs_.size() >= kMaxLogRuns) throw Unreadable("run: more than 64 runs in one file");
   RunBuilder& run = runs_.emplace_back(log_, log_.tags, name);
   run.number = name.empty() ? number : kFirstNamedRun + static_cast<int>(runs_.size());
   return run;
@@ -106,7 +106,7 @@ void LogRuns::take(LogRecord& record) {
   if (!run.is_read) {
     run.shown_number = place_of(run);
     run.is_read =
-        is_chosen(run) && static_cast<std::size_t>(run.shown_number) < std::min(log_.options.most_runs, kMostRunsRead);
+        is_chosen(run) && static_cast<std::size_t>(run.shown_number) < std::min(log_.options.most_runs, kMaxRunsRead);
   }
   if (*run.is_read) run.take(record);
 }

@@ -25,7 +25,7 @@ constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
 constexpr std::uint64_t kWorkedBytes = std::uint64_t{1} << 30, kWorkedOfRead = 64;
 constexpr std::size_t kStepBytes = 1024;  // of a step in a map, without its lists
 constexpr std::size_t kLongestShownName = 100;
-constexpr double kMostTokens = std::numeric_limits<std::uint32_t>::max();
+constexpr double kMaxExpertTokens = std::numeric_limits<std::uint32_t>::max();
 constexpr const char* kOneNumber = "a single number is not the load of each expert";
 
 std::string in_quotes(const std::string& name) {
@@ -69,11 +69,12 @@ double load_of(const TagRule& rule, double number) {
   const double load = rule.figure_of(number);
   if (rule.means == TagMeaning::expert_bias) return load;
   const bool is_count = rule.means == TagMeaning::tokens_per_expert;
-  if (is_count && load > kMostTokens)
-    refuse_value(rule.column, shortest(number) + " is more than " + shortest(kMostTokens));
+  if (is_count && load > kMaxExpertTokens)
+    refuse_value(rule.column, shortest(number) + " is more than " + shortest(kMaxExpertTokens));
   if (is_count && rule.is_as_logged() && !(load >= 0 && load == std::floor(load)))
     refuse_value(rule.column, shortest(number) + " is not a whole number from 0 on");
-  if (!(load >= 0 && load <= kMostTokens)) refuse_value(rule.column, shortest(number) + " is not a share of the load");
+  if (!(load >= 0 && load <= kMaxExpertTokens))
+    refuse_value(rule.column, shortest(number) + " is not a share of the load");
   return is_count ? std::round(load) : load;
 }
 
@@ -82,7 +83,7 @@ std::vector<std::uint32_t> counts_of(const TagRule& rule, std::span<const double
   counts.reserve(numbers.size());
   const bool is_as_logged = rule.is_as_logged();
   for (const double number : numbers) {
-    const bool fits = is_as_logged && number >= 0 && number <= kMostTokens;
+    const bool fits = is_as_logged && number >= 0 && number <= kMaxExpertTokens;
     const auto count = static_cast<std::uint32_t>(fits ? number : load_of(rule, number));
     if (fits && count != number) load_of(rule, number);  // refuses it
     counts.push_back(count);

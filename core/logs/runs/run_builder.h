@@ -31,8 +31,8 @@ struct UnreadablePart : Unreadable {
   using Unreadable::Unreadable;
 };
 
-inline bool is_in_part(const Unreadable& why) {
-  return dynamic_cast<const UnreadablePart*>(&why) != nullptr;
+inline bool is_in_part(const Unreadable& reason) {
+  return dynamic_cast<const UnreadablePart*>(&reason) != nullptr;
 }
 
 // What the runs of a log have in common.

@@ -10,9 +10,9 @@
 namespace moescope {
 
 // Returns a whole number from 0 to `most`; 12.0 and 1.2e3 are accepted. Throws Unreadable with `what` and the cell.
-std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* what);
+std::int64_t whole_number(std::string_view cell, std::int64_t highest, const char* what);
 // Reads a whole number as whole_number() does, or the only number in a name: 3 in "layer_3" and "model.layers.3.mlp".
-std::int64_t number_in_name(std::string_view cell, std::int64_t most, const char* what);
+std::int64_t number_in_name(std::string_view cell, std::int64_t highest, const char* what);
 // True for cells that stand for no value: empty, NA, null, None, ...
 bool is_no_value(std::string_view cell);
 // Reads the cell as a number, or as a list of numbers as Python, NumPy and PyTorch print them ("[1, 2]", "[1 2]",

@@ -21,7 +21,7 @@ constexpr std::size_t kBytesOfASeries = 64;  // includes the overhead of the map
 constexpr int kExpertBits = 16;
 
 constexpr std::int64_t kMaxTableStep = 1'000'000'000'000'000;
-constexpr std::int64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::uint32_t>::max();
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
   if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");
@@ -120,9 +120,9 @@ class TableLoads::StepFrame {
     if (counts_[place].empty()) counts_[place].resize(experts_), named_[place].assign(experts_, false);
     std::uint32_t& count = counts_[place][load.expert];
     const std::int64_t sum = std::int64_t{load.count} + (table_.adds_up() ? count : 0);
-    if (sum > kMostCount)
+    if (sum > kMaxCount)
       throw std::runtime_error(table_.path_ + ": " + place_of(step, load.layer) + ", expert " +
-                               std::to_string(load.expert) + ": its parts are more than " + std::to_string(kMostCount) +
+                               std::to_string(load.expert) + ": its parts are more than " + std::to_string(kMaxCount) +
                                " tokens together");
     count = static_cast<std::uint32_t>(sum);
     named_[place][load.expert] = true;
@@ -239,7 +239,7 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
   std::uint64_t group = 0;
   try {
     expert = number_in_name(cell_at(cells, form_.expert), std::int64_t{kMaxImportedExperts} - 1, "expert");
-    if (form_.count >= 0) count = whole_number(cell_at(cells, form_.count), kMostCount, "count");
+    if (form_.count >= 0) count = whole_number(cell_at(cells, form_.count), kMaxCount, "count");
     group = group_of(cells, layer);
   } catch (const Unreadable&) {
     if (form_.kind != TableKind::trace)

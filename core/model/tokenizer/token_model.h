@@ -27,7 +27,7 @@ class Vocabulary {
   Vocabulary(Vocabulary&&) = default;
   Vocabulary& operator=(Vocabulary&&) = default;
 
-  // 0 <= id < kMostTokens; the id must be new. If a token is added twice, id_of() returns its last id.
+  // 0 <= id < kMaxTokens; the id must be new. If a token is added twice, id_of() returns its last id.
   void add(std::string_view token, TokenId id);
   std::optional<TokenId> id_of(std::string_view token) const;
   std::optional<std::string_view> token(TokenId id) const;  // nullopt if no token has this id

@@ -71,7 +71,7 @@ NewestLosses losses_of_steps(const History& history, std::int64_t step, std::int
   return newest;
 }
 
-// Reads at least n losses if the run has them, but at most kMostRead steps: some logs have the loss on few steps.
+// Reads at least n losses if the run has them, but at most kMaxRead steps: some logs have the loss on few steps.
 NewestLosses newest_losses(const History& history, std::int64_t step, std::int64_t n) {
   std::int64_t steps = n;
   NewestLosses newest = losses_of_steps(history, step, steps);

@@ -52,10 +52,12 @@ constexpr OutcomeFigure kOutcomeFigures[] = {
     {"final_loss_nats", [](const Outcome& o) { return o.figures.final_loss; }},
     {"mean_loss_nats", [](const Outcome& o) { return o.figures.mean_loss; }},
     {"loss_gap_nats", [](const Outcome& o) { return o.conclusion.gap; }},
-    {"interval_half_width_nats", [](const Outcome& o) { return o.conclusion.half; }},
+    {"interval_half_width_nats", [](const Outcome& o) { return o.conclusion.half_width; }},
     {"gap_that_matters_nats", [](const Outcome& o) { return o.conclusion.matters; }},
     {"more_steps_for_a_verdict",
-     [](const Outcome& o) { return o.conclusion.lacking > 0 ? static_cast<float>(o.conclusion.lacking) : kNoValue; }},
+     [](const Outcome& o) {
+       return o.conclusion.missing_steps > 0 ? static_cast<float>(o.conclusion.missing_steps) : kNoValue;
+     }},
     {"gradient_error_share", [](const Outcome& o) { return o.costs.gradient_error; }},
     {"flips_by_rounding_share", [](const Outcome& o) { return o.costs.flips; }},
     {"flips_against_a_share", [](const Outcome& o) { return o.figures.flip_rate; }},

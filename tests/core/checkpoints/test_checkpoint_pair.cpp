@@ -130,7 +130,7 @@ TEST(CheckpointPair, the_verdict_has_an_interval_over_texts) {
     squares += std::pow(static_cast<double>(frames.b.ce_loss - frames.a.ce_loss) - sum, 2);
   const Conclusion c = conclude(ran.a, {ran.b}, {});
   EXPECT_NEAR(static_cast<double>(c.gap), sum, 1e-5);
-  EXPECT_NEAR(static_cast<double>(c.half), 2.776 * std::sqrt(squares / 4 / 5), 1e-3);
+  EXPECT_NEAR(static_cast<double>(c.half_width), 2.776 * std::sqrt(squares / 4 / 5), 1e-3);
   EXPECT_NE(c.verdict, Verdict::too_short);
   EXPECT_NE(c.verdict, Verdict::no_twin);
   EXPECT_NE(verdict_sentence(c).find(" nats/token over 5 batches of text"), std::string::npos) << verdict_sentence(c);

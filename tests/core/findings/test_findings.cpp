@@ -446,7 +446,7 @@ TEST(Findings, ReadInPiecesAsAtOnce) {
   for (std::int64_t step = 3; step < 1400; step += 37) scan.advance(step);
   scan.advance(INT64_MAX);
   EXPECT_EQ(to_text(scan.findings(), {}), to_text(find_all(history), {}));
-  EXPECT_EQ(scan.seen(), (StepRange{0, 1380}));
+  EXPECT_EQ(scan.read_steps(), (StepRange{0, 1380}));
   scan.advance(299);  // an earlier step: all is read again
   EXPECT_EQ(to_text(scan.findings(), {}), to_text(find_all(history, 299), {}));
 }
@@ -467,7 +467,7 @@ TEST(Findings, ARewoundRunIsReadAnew) {
   }
   scan.advance(INT64_MAX);
   EXPECT_TRUE(scan.findings().empty()) << all_text(scan.findings());
-  EXPECT_EQ(scan.seen().last, 299);
+  EXPECT_EQ(scan.read_steps().last, 299);
 }
 
 TEST(Findings, AStoppedScanStartsOverAndNothingIsMissed) {

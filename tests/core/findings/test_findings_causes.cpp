@@ -32,7 +32,7 @@ TEST(LossLost, InTheStepsAfterTheLastWholeBlock) {
   run.push();
   FindingsScan scan(run.history());
   scan.advance(INT64_MAX);
-  EXPECT_EQ(scan.seen(), (StepRange{0, 23}));
+  EXPECT_EQ(scan.read_steps(), (StepRange{0, 23}));
   const auto findings = scan.findings();
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
   EXPECT_EQ(findings[0].kind, FindingKind::loss_not_finite);

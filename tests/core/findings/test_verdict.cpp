@@ -51,15 +51,15 @@ TEST_F(Fp4, InFpropWgradAndEverywhereIsWorse) {
     EXPECT_EQ(c.verdict, Verdict::worse) << verdict_sentence(c);
     EXPECT_EQ(c.twins, 2);
     EXPECT_NEAR(c.gap, gap, 0.00001) << verdict_sentence(c);
-    EXPECT_GT(c.gap, c.half) << verdict_sentence(c);
+    EXPECT_GT(c.gap, c.half_width) << verdict_sentence(c);
   }
-  EXPECT_LT(of("fp4_fprop").half, 0.003f) << "what can be told from chance here";
+  EXPECT_LT(of("fp4_fprop").half_width, 0.003f) << "what can be told from chance here";
 }
 
 TEST_F(Fp4, InDgradIsNotToldApart) {
   const Conclusion c = of("fp4_dgrad");
   EXPECT_TRUE(c.verdict == Verdict::equal || c.verdict == Verdict::unclear) << verdict_sentence(c);
-  EXPECT_LT(c.gap, c.half) << verdict_sentence(c);
+  EXPECT_LT(c.gap, c.half_width) << verdict_sentence(c);
   EXPECT_GT(c.gap, 0) << verdict_sentence(c);
 }
 
@@ -292,7 +292,8 @@ TEST(Verdict, AnotherBaselineHasAWiderInterval) {
   const auto run = [](const char* name, double loss) { return with_losses(name, std::vector<double>(400, loss)); };
   const HistoryPtr a = run("A", 2), b = run("B", 2.01), c = run("C", 2.04);
   const PairedRun twins[] = {{run("N", 2.001)}};
-  EXPECT_NEAR(conclude(a, {c, true, b}, twins).half / conclude(a, {c}, twins).half, std::sqrt(2 / 1.5), 1e-3);
+  EXPECT_NEAR(conclude(a, {c, true, b}, twins).half_width / conclude(a, {c}, twins).half_width, std::sqrt(2 / 1.5),
+              1e-3);
 }
 
 TEST(Verdict, FindsAGapThatStandsOutAndSaysWhichWay) {
@@ -347,9 +348,9 @@ TEST(Verdict, NeedsSeveralTwinsWhereStartsLast) {
     const Conclusion one = conclude(a, {b}, std::span(twins).first(1));
     EXPECT_NE(one.verdict, Verdict::equal) << verdict_sentence(one);
     const Conclusion three = conclude(a, {b}, twins);
-    with_one += one.half;
-    promised += is_missing(one.half_with_another) ? one.half : one.half_with_another;
-    with_three += three.half;
+    with_one += one.half_width;
+    promised += is_missing(one.half_with_another) ? one.half_width : one.half_with_another;
+    with_three += three.half_width;
   }
   EXPECT_GT(with_one, 2 * with_three);
   EXPECT_LT(promised, 0.5 * with_one);
@@ -397,7 +398,7 @@ TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
   EXPECT_EQ(as_far.verdict, Verdict::better) << verdict_sentence(as_far);
   EXPECT_EQ(verdict_sentence(as_far).find("drifted"), std::string::npos) << verdict_sentence(as_far);
   EXPECT_EQ(near.verdict, Verdict::equal) << verdict_sentence(near);
-  EXPECT_NEAR(near.half / judged(0.6f).half, 0.36 / 0.16, 1e-3) << "the square of the drifts' ratio";
+  EXPECT_NEAR(near.half_width / judged(0.6f).half_width, 0.36 / 0.16, 1e-3) << "the square of the drifts' ratio";
   EXPECT_NEAR(near.drift_of_twins, 0.4f, 1e-6);
   EXPECT_NE(verdict_sentence(near).find("differs from run A's for 40 % of the tokens, this run's for 90 %"),
             std::string::npos)
@@ -415,7 +416,7 @@ TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
   for (const float share : {0.0f, 0.01f, 0.09f}) {
     const Conclusion c = judged(always(share));
     EXPECT_EQ(c.verdict, Verdict::twins_near) << verdict_sentence(c);
-    EXPECT_TRUE(is_missing(c.half)) << verdict_sentence(c);
+    EXPECT_TRUE(is_missing(c.half_width)) << verdict_sentence(c);
     EXPECT_TRUE(is_missing(c.half_with_another));
     EXPECT_FALSE(is_missing(c.gap));
     EXPECT_NE(verdict_sentence(c).find("have not drifted apart yet"), std::string::npos) << verdict_sentence(c);
@@ -454,10 +455,10 @@ TEST(Verdict, AsksTheNoiseTwinsWhetherAReplayTwinHasAnInterval) {
   for (const float share : {0.0f, 0.09f}) {
     const Conclusion near = judged("", share);
     EXPECT_EQ(near.verdict, Verdict::twins_near) << verdict_sentence(near);
-    EXPECT_TRUE(is_missing(near.half)) << verdict_sentence(near);
+    EXPECT_TRUE(is_missing(near.half_width)) << verdict_sentence(near);
     EXPECT_NE(verdict_sentence(near).find("this run replays run A's routing"), std::string::npos)
         << verdict_sentence(near);
-    EXPECT_GT(near.lacking + (share > 0), 0);
+    EXPECT_GT(near.missing_steps + (share > 0), 0);
   }
   const Conclusion conclusion = judged("", 0.2f);
   EXPECT_EQ(conclusion.verdict, Verdict::better) << verdict_sentence(conclusion);
@@ -477,17 +478,17 @@ TEST(Verdict, SaysHowManyStepsTheTwinsNeedToDriftApart) {
   // The share doubles every 50 steps from 0.01 at step 300: it is 0.1 at step 466, which is three quarters of 621.
   const Conclusion grows =
       judged([](std::int64_t step) { return 0.01f * std::exp2(static_cast<float>(step - 300) / 50); });
-  EXPECT_NEAR(grows.lacking, 621 - 400, 40) << verdict_sentence(grows);
-  EXPECT_NE(
-      verdict_sentence(grows).find("about " + std::to_string(grows.lacking) + " more steps, if it grows as it did"),
-      std::string::npos)
+  EXPECT_NEAR(grows.missing_steps, 621 - 400, 40) << verdict_sentence(grows);
+  EXPECT_NE(verdict_sentence(grows).find("about " + std::to_string(grows.missing_steps) +
+                                         " more steps, if it grows as it did"),
+            std::string::npos)
       << verdict_sentence(grows);
   const Conclusion none = judged(always(0.0f));
-  EXPECT_EQ(none.lacking, 400);
+  EXPECT_EQ(none.missing_steps, 400);
   EXPECT_NE(verdict_sentence(none).find("400 more steps, as many as so far"), std::string::npos)
       << verdict_sentence(none);
   const Conclusion conclusion = judged(always(0.05f));
-  EXPECT_EQ(conclusion.lacking, 0);
+  EXPECT_EQ(conclusion.missing_steps, 0);
   EXPECT_NE(verdict_sentence(conclusion).find("does not grow any more; a noise twin with another seed would give"),
             std::string::npos)
       << verdict_sentence(conclusion);
@@ -529,7 +530,7 @@ TEST(Verdict, AllowsForSeveralCandidates) {
   EXPECT_NE(verdict_sentence(three).find("the interval allows for the 3 candidates that are compared with one run"),
             std::string::npos)
       << verdict_sentence(three);
-  EXPECT_GT(three.half, conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins).half);
+  EXPECT_GT(three.half_width, conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins).half_width);
 }
 
 // The validation loss is known at some steps only.
@@ -579,7 +580,7 @@ TEST(Verdict, TakesAValidationLossInEachQuarterOfTheJudgedSteps) {
   };
   const Conclusion short_run = conclusion_of(160);
   EXPECT_EQ(short_run.verdict, Verdict::too_short);
-  EXPECT_EQ(short_run.lacking, 240);
+  EXPECT_EQ(short_run.missing_steps, 240);
   EXPECT_NE(verdict_sentence(short_run).find(
                 "too few values of the validation loss were measured for a verdict: each quarter of the last half of "
                 "the steps needs one; verdict in 240 steps"),
@@ -617,13 +618,13 @@ TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
   const Conclusion conclusion = conclude(a, {b}, {});
   EXPECT_EQ(conclusion.verdict, Verdict::no_twin);
   EXPECT_FALSE(is_missing(conclusion.gap));
-  EXPECT_TRUE(is_missing(conclusion.half)) << "the effect of chance is not known";
+  EXPECT_TRUE(is_missing(conclusion.half_width)) << "the effect of chance is not known";
   EXPECT_EQ(verdict_sentence(conclusion).rfind("B against A: not judged: loss gap ", 0), 0u)
       << verdict_sentence(conclusion);
   EXPECT_EQ(verdict_sentence(conclusion).find("+-"), std::string::npos) << verdict_sentence(conclusion);
   EXPECT_EQ(conclude(a, {b}, std::vector<PairedRun>{{b}}).verdict, Verdict::no_twin) << "not by itself";
   EXPECT_EQ(conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
-  EXPECT_EQ(conclude(a, {b}, {}).lacking, 0) << "more steps alone do not help";
+  EXPECT_EQ(conclude(a, {b}, {}).missing_steps, 0) << "more steps alone do not help";
   EXPECT_EQ(conclude(a, {std::make_shared<History>(RunInfo{})}, twins).verdict, Verdict::too_short);
   EXPECT_EQ(conclude(a, {a}, twins).verdict, Verdict::identical);
   const Conclusion lost =
@@ -636,17 +637,17 @@ TEST(Verdict, SaysHowManyStepsAreLacking) {
   const auto a = made_up("A", 600, noise(1, 0.05)), b = made_up("B", 600, noise(3, 0.05));
   const PairedRun twins[] = {{made_up("N", 12, noise(2, 0.05))}};
   const Conclusion soon = conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins);
-  EXPECT_EQ(soon.lacking, 30);
+  EXPECT_EQ(soon.missing_steps, 30);
   EXPECT_EQ(verdict_sentence(soon), "B against A: too early to tell: verdict in 30 steps");
-  EXPECT_EQ(conclude(a, {made_up("B", 49, noise(3, 0.05))}, twins).lacking, 1);
+  EXPECT_EQ(conclude(a, {made_up("B", 49, noise(3, 0.05))}, twins).missing_steps, 1);
   EXPECT_NE(conclude(a, {made_up("B", 50, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
   const Conclusion behind = conclude(a, {b}, twins);
   EXPECT_EQ(behind.verdict, Verdict::no_twin);
-  EXPECT_EQ(behind.lacking, 38);
+  EXPECT_EQ(behind.missing_steps, 38);
   EXPECT_NE(verdict_sentence(behind).find("verdict in 38 steps, when its noise twin has taken 50"), std::string::npos)
       << verdict_sentence(behind);
   const PairedRun enough[] = {{made_up("N", 50, noise(2, 0.05))}};
-  EXPECT_EQ(conclude(a, {b}, enough).lacking, 0);
+  EXPECT_EQ(conclude(a, {b}, enough).missing_steps, 0);
   EXPECT_EQ(conclude(a, {b}, enough).twins, 1);
 }
 

@@ -11,7 +11,7 @@ Conclusion judged(Verdict verdict, float gap, float half_width) {
   c.verdict = verdict;
   c.steps = {500, 999};
   c.gap = gap;
-  c.half = half_width;
+  c.half_width = half_width;
   c.matters = 0.0019f;
   c.twins = 1;
   return c;
@@ -28,7 +28,7 @@ TEST(VerdictWords, AVerdictIsOneOfSixWords) {
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::worse, 0.0172f, 0.0042f))), "Worse");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::better, -0.0172f, 0.0042f))), "Better");
   Conclusion early;
-  early.lacking = 41;
+  early.missing_steps = 41;
   EXPECT_STREQ(to_text(verdict_word(early)), "Too early to tell");
   EXPECT_EQ(reason(early), "verdict in 41 steps");
   Conclusion lost = judged(Verdict::lost, kNoValue, kNoValue);
@@ -42,7 +42,7 @@ TEST(VerdictWords, ATwinIsAskedForOnlyWhereThereIsNone) {
   Conclusion conclusion = judged(Verdict::no_twin, 0.002f, 0.001f);
   EXPECT_STREQ(to_text(verdict_word(conclusion)), "Not judged");
   EXPECT_EQ(reason(conclusion), "no noise twin to compare with");
-  conclusion.lacking = 12;
+  conclusion.missing_steps = 12;
   EXPECT_STREQ(to_text(verdict_word(conclusion)), "Too early to tell");
   EXPECT_EQ(reason(conclusion), "the noise twin needs 12 steps more");
 }
@@ -52,7 +52,7 @@ TEST(VerdictWords, WithoutAnIntervalARunIsNotJudgedOrItIsTooEarly) {
   for (const Verdict verdict : {Verdict::too_short, Verdict::no_twin, Verdict::twins_near}) {
     Conclusion c = judged(verdict, 0.52f, kNoValue);
     EXPECT_EQ(verdict_word(c), VerdictWord::not_judged);
-    c.lacking = 7;
+    c.missing_steps = 7;
     EXPECT_EQ(verdict_word(c), VerdictWord::too_early);
   }
 }
@@ -77,7 +77,7 @@ TEST(VerdictWords, AnotherTwinSettlesWhatItsIntervalWouldDecide) {
   const Settlement found = what_settles(runs, true);
   EXPECT_EQ(found.how, Settlement::How::another_twin);
   EXPECT_EQ(found.settled, std::vector<std::size_t>{1});
-  EXPECT_FLOAT_EQ(found.half, 0.0016f);
+  EXPECT_FLOAT_EQ(found.half_width, 0.0016f);
   runs[1].half_with_another = 0.0025f;  // narrower, but the interval still holds 0
   EXPECT_EQ(what_settles(runs, true).how, Settlement::How::another_twin);
   EXPECT_TRUE(what_settles(runs, true).settled.empty());
@@ -105,18 +105,18 @@ TEST(VerdictWords, WithoutRoomForATwinItTakesSteps) {
   const Settlement found = what_settles(runs, false);
   EXPECT_EQ(found.how, Settlement::How::more_steps);
   EXPECT_EQ(found.step, 4000);  // half as wide with four times the 1,000 steps
-  EXPECT_EQ(found.lacking, 0);
-  runs[0].gap = 0.0009f, runs[0].half = 0.4f;
+  EXPECT_EQ(found.missing_steps, 0);
+  runs[0].gap = 0.0009f, runs[0].half_width = 0.4f;
   EXPECT_EQ(what_settles(runs, false).how, Settlement::How::nothing);
 }
 
 TEST(VerdictWords, ThereIsAVerdictAfterTheStepsThatLack) {
   std::vector<Conclusion> runs(2);
   for (Conclusion& conclusion : runs) conclusion.steps = {0, 8};
-  runs[0].lacking = 30, runs[1].lacking = 41;
+  runs[0].missing_steps = 30, runs[1].missing_steps = 41;
   const Settlement found = what_settles(runs, true);
   EXPECT_EQ(found.how, Settlement::How::more_steps);
-  EXPECT_EQ(found.lacking, 41);
+  EXPECT_EQ(found.missing_steps, 41);
   EXPECT_EQ(found.step, 50);
   EXPECT_EQ(what_settles({}, true).how, Settlement::How::nothing);
   const std::vector<Conclusion> conclusions = {judged(Verdict::no_twin, 0.002f, 0.001f)};

@@ -14,7 +14,7 @@ namespace moescope {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kMostRuns = 4;
+constexpr std::size_t kMaxRunsShown = 4;
 
 class FollowedFile : public testing::Test {
  protected:
@@ -42,7 +42,7 @@ std::string routed(int step, int layer) {
 
 TEST_F(FollowedFile, ATableThatLostItsHeaderGoesOn) {
   const std::string path = append("metrics.csv", "step,loss\n0,5\n1,4\n");
-  const auto follower = follow_file(path, 0, kMostRuns);
+  const auto follower = follow_file(path, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 1; })) << follower->problem();
   fs::resize_file(path, 0);
   ASSERT_TRUE(soon([&] { return !follower->problem().empty(); }));
@@ -60,7 +60,7 @@ TEST_F(FollowedFile, ATableThatLostItsHeaderGoesOn) {
 
 TEST_F(FollowedFile, ATableThatBeginsAgainIsSaid) {
   const std::string path = append("metrics.csv", "step,loss\n0,5\n1,4\n2,3\n");
-  const auto follower = follow_file(path, 0, kMostRuns);
+  const auto follower = follow_file(path, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 2; })) << follower->problem();
   std::ofstream(path) << "step,loss\n0,9\n";
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
@@ -68,7 +68,7 @@ TEST_F(FollowedFile, ATableThatBeginsAgainIsSaid) {
 }
 
 TEST_F(FollowedFile, ATableThatDoesNotExistYetIsATable) {
-  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMostRuns);
+  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return !follower->problem().empty(); }));
   append("metrics.csv", "step,loss\n0,5\n");
   EXPECT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
@@ -77,7 +77,7 @@ TEST_F(FollowedFile, ATableThatDoesNotExistYetIsATable) {
 TEST_F(FollowedFile, TheLastRowNeedsNoNewlineWhenItsWriterHasClosedTheFile) {
   std::ofstream table(root_ / "metrics.csv");
   table << "step,loss\n0,5\n1,4" << std::flush;
-  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMostRuns);
+  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
   std::this_thread::sleep_for(2 * FileFollower::kLastRowAfter);
   EXPECT_EQ(last_step(*follower), 0) << "its writer may go on";
@@ -88,7 +88,7 @@ TEST_F(FollowedFile, TheLastRowNeedsNoNewlineWhenItsWriterHasClosedTheFile) {
 TEST_F(FollowedFile, TheLastRowIsReadAtTheEnd) {
   std::ofstream table(root_ / "metrics.csv");
   table << "step,loss\n0,5\n1,4" << std::flush;
-  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMostRuns);
+  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
   follower->finish();
   EXPECT_EQ(last_step(*follower), 1);
@@ -96,7 +96,7 @@ TEST_F(FollowedFile, TheLastRowIsReadAtTheEnd) {
 
 TEST_F(FollowedFile, ATraceOfSeveralRanksGrows) {
   append("router_trace_rank0.jsonl", routed(7, 0));
-  const auto follower = follow_file(root_.string(), 2, kMostRuns);
+  const auto follower = follow_file(root_.string(), 2, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 7; })) << follower->problem();
   EXPECT_EQ(follower->amount(), "up to step 7");
   EXPECT_EQ(follower->histories()[0]->info().run, 2);
@@ -118,7 +118,7 @@ TEST_F(FollowedFile, StatisticsOfTransformerEngineGrow) {
            "  value=1.5\n";
   };
   const std::string path = append("nvdlfw_inspect_globalrank-0.log", line(1));
-  const auto follower = follow_file(path, 0, kMostRuns);
+  const auto follower = follow_file(path, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 1; })) << follower->problem();
   append("nvdlfw_inspect_globalrank-0.log", line(2) + line(3));
   EXPECT_TRUE(soon([&] { return last_step(*follower) == 3; }));
@@ -127,7 +127,7 @@ TEST_F(FollowedFile, StatisticsOfTransformerEngineGrow) {
 TEST_F(FollowedFile, ATableGrowsAndIsWrittenAnew) {
   const std::string header = "step,layer,expert,count\n";
   const std::string table = append("loads.csv", header + "0,0,0,5\n0,0,1,5\n");
-  const auto follower = follow_file(table, 0, kMostRuns);
+  const auto follower = follow_file(table, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
   append("loads.csv", "1,0,0,1");
   std::this_thread::sleep_for(2 * FileFollower::kEvery);
@@ -145,7 +145,7 @@ TEST_F(FollowedFile, ATableGrowsAndIsWrittenAnew) {
 
 TEST_F(FollowedFile, KeepsWhatItReadWhenTheFileIsGone) {
   const std::string path = append("router_trace_rank0.jsonl", routed(0, 0));
-  const auto follower = follow_file(path, 0, kMostRuns);
+  const auto follower = follow_file(path, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; }));
   EXPECT_EQ(follower->problem(), "");
   fs::remove(path);
@@ -154,7 +154,7 @@ TEST_F(FollowedFile, KeepsWhatItReadWhenTheFileIsGone) {
 }
 
 TEST_F(FollowedFile, JsonLinesAreReadOnEvenBeforeTheyAreThere) {
-  const auto follower = follow_file((root_ / "run.jsonl").string(), 0, kMostRuns);
+  const auto follower = follow_file((root_ / "run.jsonl").string(), 0, kMaxRunsShown);
   EXPECT_NE(dynamic_cast<const LogFollower*>(follower.get()), nullptr);
   append("run.jsonl", R"({"step":0,"loss":2})"
                       "\n");
