@@ -342,4 +342,13 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   return is_binary(bytes) || !unread_text(path).empty() ? FileKind::unread : FileKind::text;
 }
 
+std::vector<std::string> files_beside(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  const FileKind kind = file_kind(path);
+  if (kind == FileKind::wandb_run) return wandb_files(path);
+  if (kind == FileKind::event_file) return {(fs::path(path).parent_path() / kTagsBeside).string()};
+  return {};
+}
+
 }  // namespace moescope

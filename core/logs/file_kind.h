@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace moescope {
 
@@ -45,5 +46,9 @@ std::string no_log_text(const std::string& path, FileKind kind);
 // Reads the runs of a log of another program. `kind`: the file's kind, which must hold runs and not be a recording.
 // Throws std::runtime_error with the path if the log cannot be read.
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options);
+
+// Returns the files that are read with a log although the user does not name them: the other parts of the W&B run of a
+// file, and the mapping beside a file of events. Throws like file_kind().
+std::vector<std::string> files_beside(const std::string& path);
 
 }  // namespace moescope

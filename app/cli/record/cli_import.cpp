@@ -15,7 +15,6 @@
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/files_beside.h"
 #include "core/logs/open_runs.h"
 #include "core/recording/recording.h"
 #include "core/training/engine/lock_step.h"
