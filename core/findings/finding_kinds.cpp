@@ -1,6 +1,5 @@
 // The table of finding kinds.
 #include <algorithm>
-#include <array>
 #include <ranges>
 
 #include "core/findings/findings.h"

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "core/config/config_check.h"
 #include "core/files/assets.h"
 #include "core/files/text/toml_section.h"
 #include "core/files/text/words.h"

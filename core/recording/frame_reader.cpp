@@ -5,7 +5,6 @@
 #include <limits>
 #include <span>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "core/frame/narrow_counts.h"

@@ -3,10 +3,8 @@
 #include <QPainter>
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "widgets/look/layouts.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/panel/panel.h"
 #include "widgets/selection/compared_runs.h"
 

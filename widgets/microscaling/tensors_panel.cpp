@@ -16,7 +16,6 @@
 #include "widgets/microscaling/tables.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {

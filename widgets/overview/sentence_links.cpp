@@ -1,7 +1,6 @@
 #include "widgets/overview/sentence_links.h"
 
 #include <QRegularExpression>
-#include <QStringList>
 
 #include "core/files/text/words.h"
 

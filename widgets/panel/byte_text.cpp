@@ -1,7 +1,5 @@
 #include "widgets/panel/byte_text.h"
 
-#include <QList>
-
 #include "core/files/text/text_escape.h"
 
 namespace moescope {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/config/run_config.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {

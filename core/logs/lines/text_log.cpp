@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "core/files/text/json_text.h"
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"

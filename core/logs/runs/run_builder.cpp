@@ -10,7 +10,6 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
-#include "core/logs/run_choice.h"
 #include "core/recording/marks.h"
 
 namespace moescope {

@@ -1,7 +1,6 @@
 #include "core/logs/table/import_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <iterator>

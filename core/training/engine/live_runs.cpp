@@ -11,7 +11,6 @@
 #include "core/frame/frame.h"
 #include "core/training/engine/live_thread.h"
 #include "core/training/engine/run_groups.h"
-#include "core/training/recorded_run.h"
 
 namespace moescope {
 namespace {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/training/checkpoint_folder.h"
-#include "core/training/recorded_run.h"
 
 namespace moescope {
 namespace {

@@ -4,7 +4,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/files/input_file.h"
 #include "core/files/text/json_text.h"
