@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Refuses names that say nothing about their role, and nested conditional expressions. Usage: names.py [--list].
+"""Refuses names that say nothing about their role, nested conditional expressions and commas between assignments.
+Usage: names.py [--list].
 
 A name is a noun with its role: `query_index`, `interval_half_width`, `missing_steps`. The words below are pronouns, adverbs and
 participles, which say nothing without their sentence, and a constant with a prefix below names a mood in place of a bound
@@ -41,24 +42,36 @@ def declarations(text):
     return [(text.count("\n", 0, position) + 1, name) for position, name in sorted(found)]
 
 
-def nested_conditionals(text):
-    """Returns the lines of the conditional expressions inside another one. A brace begins new statements."""
+PLACE = r"\*?[a-z_][\w.\[\]]*(?:->[\w.\[\]]+)*"
+ASSIGNED = rf"(?:{PLACE}(?: [-+*/|&]?= |\+\+|--)|(?:\+\+|--){PLACE})"
+CONTROL = r"(?:else\s+|(?:if|for|while) \((?:[^()]|\([^()]*\))*\)\s*)*"
+FIRST, NEXT = re.compile(rf"\s*{CONTROL}{ASSIGNED}"), re.compile(rf"\s*{ASSIGNED}")
+
+
+def compound_expressions(text):
+    """Returns the lines of conditional expressions inside another one, and of commas between assignments."""
     text = IGNORED.sub(lambda match: "\n" * match.group().count("\n") or '""', text)
-    lines, levels = [], [{"opening": "{", "conditional": False}]
+    found, levels, begin = [], [{"opening": "{", "conditional": False}], 0
     for match in re.finditer(r"[?(){}\[\],;]", text):
-        token = match.group()
+        token, line = match.group(), text.count("\n", 0, match.start()) + 1
         if token in "([{":
-            levels.append({"opening": token, "conditional": False})
+            is_enum = token == "{" and re.search(r"\benum\b[^;{}]*$", text[begin:match.start()])
+            levels.append({"opening": "enum" if is_enum else token, "conditional": False})
         elif token in ")]}" and len(levels) > 1:
             levels.pop()
         elif token in ",;":
             levels[-1]["conditional"] = False
+            is_statement = levels[-1]["opening"] == "{" and FIRST.match(text, begin, match.start())
+            if token == "," and is_statement and NEXT.match(text, match.end()):
+                found.append((line, "a comma between expressions: use statements"))
         elif token == "?":
-            outermost = max(i for i, level in enumerate(levels) if level["opening"] == "{")
+            outermost = max((i for i, level in enumerate(levels) if level["opening"] == "{"), default=0)
             if any(level["conditional"] for level in levels[outermost:]):
-                lines.append(text.count("\n", 0, match.start()) + 1)
+                found.append((line, "a conditional expression inside another: use if, or a function"))
             levels[-1]["conditional"] = True
-    return lines
+        if token in "{};":
+            begin = match.end()
+    return found
 
 
 def main():
@@ -71,8 +84,8 @@ def main():
             name = path.relative_to(ROOT).as_posix()
             row = "/".join(name.split("/")[:2 if folder == "core" else 1])
             text = path.read_text(encoding="utf-8")
-            for line in nested_conditionals(text) if folder != "tests" else []:
-                print(f"{name}:{line}: a conditional expression inside another: use if, or a function")
+            for line, reason in compound_expressions(text) if folder != "tests" else []:
+                print(f"{name}:{line}: {reason}")
                 failed = True
             for line, word in declarations(text):
                 counts[row] = counts.get(row, 0) + 1

@@ -78,9 +78,10 @@ void LessonFigureList::fill() {
     note->setText(rows_[i].note);
     note->setVisible(!rows_[i].note.isEmpty());
     tint(value, rows_[i]);
-    if (rows_[i].kind == LessonFigureRow::Kind::unexpected)
-      note->setForegroundRole(QPalette::WindowText), tint(note, rows_[i]);
-    else
+    if (rows_[i].kind == LessonFigureRow::Kind::unexpected) {
+      note->setForegroundRole(QPalette::WindowText);
+      tint(note, rows_[i]);
+    } else
       note->setForegroundRole(QPalette::PlaceholderText);
   }
 }

@@ -62,7 +62,9 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
       [this] {
         if (!active_ || at_end_) return;
         if (std::exchange(entered_, false)) panels_.resetSelection();
-        arrange(), keepBeginning(), look();
+        arrange();
+        keepBeginning();
+        look();
       },
       Qt::QueuedConnection);
   connect(session_, &RunSession::failed, this, [this] { entering_ = false; });
@@ -410,7 +412,10 @@ LessonTaskState LessonGuide::taskState(int index, bool before) {
   const bool trains = task.kind == LessonTask::Kind::run_until, open = runsAreOpen();
   const bool possible = open || task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::show;
   LessonTaskState shown{words(task.text), state().done[index]};
-  if (trains && open) shown.step = session_->live()->status().step, shown.until = task.until;
+  if (trains && open) {
+    shown.step = session_->live()->status().step;
+    shown.until = task.until;
+  }
   shown.running = !shown.done && before && trains && open && session_->live()->status().running;
   const bool is_repeatable = !shown.done || task.kind == LessonTask::Kind::show;
   shown.enabled = before && possible && !shown.running && is_repeatable && !session_->opening();

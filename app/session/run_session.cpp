@@ -401,7 +401,10 @@ void RunSession::adopt(Opened& result) {
     if (chooses) emit tooManyRuns(result.path, result.too_many);
     return;
   }
-  if (result.snapshot) result.watched.clear(), result.more.clear();
+  if (result.snapshot) {
+    result.watched.clear();
+    result.more.clear();
+  }
   const auto watched = watch(result);
   const std::unique_ptr<LiveRuns> old = take(result);
   if (watched) result.more.push_back(watched);

@@ -83,8 +83,10 @@ class CheckpointRun::Watch : public PassWatch {
       const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
       const double loss = lse - static_cast<double>(logits.at(r, ids_[static_cast<std::size_t>(t) + 1]));
       TextLoss& domain = run_.losses_[size(run_.domain_of_text_[batch_[piece].text])];
-      domain.sum += loss, ++domain.tokens;
-      loss_.sum += loss, ++loss_.tokens;
+      domain.sum += loss;
+      ++domain.tokens;
+      loss_.sum += loss;
+      ++loss_.tokens;
       if (passage_ && piece == 0) passage_->set_loss(static_cast<std::size_t>(t) + 1, static_cast<float>(loss));
     }
   }
@@ -224,7 +226,10 @@ void CheckpointRun::show_specialisation(TelemetryFrame& frame) {
 
 TextLoss CheckpointRun::loss() const {
   TextLoss all;
-  for (const TextLoss& domain : losses_) all.sum += domain.sum, all.tokens += domain.tokens;
+  for (const TextLoss& domain : losses_) {
+    all.sum += domain.sum;
+    all.tokens += domain.tokens;
+  }
   return all;
 }
 

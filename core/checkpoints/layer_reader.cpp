@@ -7,6 +7,7 @@
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/rope_angles.h"
 #include "core/checkpoints/weight_reader.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
@@ -174,7 +175,10 @@ class LayerReader {
     if (biased) {
       const auto gate_bias = weights_.stacked_vectors(gate + "_bias", c_.experts, 2 * width);
       const auto down_bias = weights_.stacked_vectors(down + "_bias", c_.experts, c_.dim);
-      for (std::size_t e = 0; e < gates.size(); ++e) gates[e].bias = gate_bias[e], downs[e].bias = down_bias[e];
+      for (std::size_t e = 0; e < gates.size(); ++e) {
+        gates[e].bias = gate_bias[e];
+        downs[e].bias = down_bias[e];
+      }
     }
     std::vector<StoredFeedForward> experts;
     for (std::size_t e = 0; e < gates.size(); ++e) experts.push_back({gates[e], {}, downs[e], clamp()});

@@ -22,7 +22,10 @@ double pair_of_turns(const RopeSettings& rope, int dim, double turns) {
 // Pairs with many turns keep their speed, pairs with less than one turn slow down by `factor`; a ramp connects them.
 void stretch_by_yarn(const RopeSettings& rope, int dim, std::vector<float>& frequencies) {
   double low = pair_of_turns(rope, dim, rope.beta_fast), high = pair_of_turns(rope, dim, rope.beta_slow);
-  if (rope.truncate) low = std::floor(low), high = std::ceil(high);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
   low = std::max(low, 0.0);
   high = std::min(high, dim - 1.0);
   if (low == high) high += 0.001;

@@ -50,7 +50,10 @@ double state(std::span<const double> values, bool positive) {
   double sum = 0;
   int n = 0;
   for (const double value : values)
-    if ((value > 0) == positive) sum += value, ++n;
+    if ((value > 0) == positive) {
+      sum += value;
+      ++n;
+    }
   return n > 0 ? sum / n : 0;
 }
 
@@ -73,7 +76,8 @@ std::vector<double> without_trend(std::span<const float> values) {
   for (const float value : values) mean += value / n;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double at = i - (n - 1) / 2;
-    product += at * values[i], squares += at * at;
+    product += at * values[i];
+    squares += at * at;
   }
   std::vector<double> residuals;
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -86,8 +90,11 @@ bool loss_follows(std::span<const double> component, std::span<const float> loss
   if (!std::ranges::all_of(losses, [](float loss) { return std::isfinite(loss); })) return false;
   const std::vector<double> residuals = without_trend(losses);
   double ab = 0, aa = 0, bb = 0;
-  for (std::size_t i = 0; i < residuals.size(); ++i)
-    ab += residuals[i] * component[i], aa += residuals[i] * residuals[i], bb += component[i] * component[i];
+  for (std::size_t i = 0; i < residuals.size(); ++i) {
+    ab += residuals[i] * component[i];
+    aa += residuals[i] * residuals[i];
+    bb += component[i] * component[i];
+  }
   return aa > 0 && bb > 0 && std::fabs(ab) > kLossFollows * std::sqrt(aa * bb);
 }
 

@@ -40,7 +40,10 @@ std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, cons
     for (std::size_t e = 0; e < n; ++e) {
       Expert& expert = experts_[e];
       if (row[e] == 0 && !load.is_killed(e)) {
-        if (expert.silent_loads++ == 0) expert.silent_since = step, expert.missed = 0;
+        if (expert.silent_loads++ == 0) {
+          expert.silent_since = step;
+          expert.missed = 0;
+        }
         expert.silent_last = step;
         expert.missed += share;
         if (expert.silent_loads > expert.longest_silence.loads) expert.longest_silence = silence(expert, load);

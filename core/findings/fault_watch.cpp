@@ -132,7 +132,8 @@ void FaultWatch::judge_excess(const FaultReading& reading) {
   if (holds) {
     double top = 0, other_share = 0;
     for (int i = 0; i < n; ++i) (i < top_k_ ? top : other_share) += share(i);
-    top /= top_k_, other_share /= n - top_k_;
+    top /= top_k_;
+    other_share /= n - top_k_;
     excess = top - other_share;
     holds = excess > kMinExcess && share(0) - share(top_k_ - 1) < kSameExcess * excess &&
             share(top_k_ - 1) - share(top_k_) > kClearOfNext * excess && share(n - 1) > kMinOther;

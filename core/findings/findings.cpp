@@ -190,10 +190,16 @@ class Reading {
       ++looked_at;
       const bool has = has_bias(*frame);
       if (with_bias && has) {
-        if (position - at <= kSuccessive) found.next = frame, found.steps_between = position - at;
+        if (position - at <= kSuccessive) {
+          found.next = frame;
+          found.steps_between = position - at;
+        }
         break;
       }
-      if (!found.now || has) found.now = frame, at = position;
+      if (!found.now || has) {
+        found.now = frame;
+        at = position;
+      }
       with_bias = has;
     }
     return found;

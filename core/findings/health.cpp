@@ -151,7 +151,10 @@ class Judge {
       const bool of_router = is_of_router(finding.kind) || finding.kind == FindingKind::no_gradient;
       if (!of_router || (found && finding.severity < found->severity)) continue;
       const float value = finding.layers.empty() ? worst : max_vio(finding.layers.front());
-      if (!found || finding.severity > found->severity || value > worst) found = &finding, worst = value;
+      if (!found || finding.severity > found->severity || value > worst) {
+        found = &finding;
+        worst = value;
+      }
     }
     return found;
   }

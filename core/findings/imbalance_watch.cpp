@@ -47,7 +47,10 @@ ImbalanceWatch::Rank ImbalanceWatch::fullest_rank(const RecentLoad& load, int ra
   for (int rank = 0; rank < ranks; ++rank) {
     const auto of_rank = mean.subspan(rank * width, width);
     const double mean_load = std::accumulate(of_rank.begin(), of_rank.end(), 0.0) / width;
-    if (mean_load > fullest.load) fullest.load = mean_load, fullest.rank = rank;
+    if (mean_load > fullest.load) {
+      fullest.load = mean_load;
+      fullest.rank = rank;
+    }
   }
   const double n = mean.size(), w = width;
   const double deviation = std::sqrt(squares / n / w * (n - w) / (n - 1));

@@ -113,7 +113,10 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
     }
     Spike& spike = spikes_.back();
     spike.steps.last = step;
-    if (loss > spike.highest) spike.highest = loss, spike.grad_norm = grad_norm;
+    if (loss > spike.highest) {
+      spike.highest = loss;
+      spike.grad_norm = grad_norm;
+    }
   }
   mean_ = kMemory * mean_ + (1 - kMemory) * limited;
   deviation_ = kMemory * deviation_ + (1 - kMemory) * std::fabs(limited - mean);

@@ -160,7 +160,10 @@ std::size_t ShiftWatch::first_of_jump(std::size_t begin) const {
     // Weight by the standard error of the difference of both means.
     const double weight = std::sqrt((before * after) / static_cast<double>(before + after));
     const double rise = weight * (mean_of_layers({i, i + after}) - mean_of_layers({i - before, i}));
-    if (rise > highest) highest = rise, best = i;
+    if (rise > highest) {
+      highest = rise;
+      best = i;
+    }
   }
   return best;
 }
@@ -201,7 +204,8 @@ Finding ShiftWatch::describe(const Shift& shift) const {
     if (step < 0) continue;
     ++back;
     const std::int64_t steps = axis_->step(step) - axis_->step(shift.step) + 1;
-    first_back = std::min(first_back, steps), last_back = std::max(last_back, steps);
+    first_back = std::min(first_back, steps);
+    last_back = std::max(last_back, steps);
   }
   const std::string jump = "At step " + axis_->name(shift.step) + " the load of most layers jumped: MaxVio from " +
                            decimal(shift.mean_before, 2) + " to " + decimal(shift.mean_after, 2) +
@@ -254,7 +258,8 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
   double before = 0, newest = 0;
   for (const std::size_t l : unrecovered) {
     finding.layers.push_back(layers_[l]);
-    before += shift.before[l] / unrecovered.size(), newest += newest_mean(l) / unrecovered.size();
+    before += shift.before[l] / unrecovered.size();
+    newest += newest_mean(l) / unrecovered.size();
   }
   finding.title = "The load jumped at step " + axis_->name(shift.step) + " and stays uneven";
   finding.brief = "MaxVio of a batch was " + decimal(before, 2) + " before and is " + decimal(newest, 2) +

@@ -13,7 +13,9 @@ double correlation_of(std::span<const float> a, std::span<const float> b) {
   double ab = 0, aa = 0, bb = 0;
   for (std::size_t e = 0; e < a.size(); ++e) {  // both have the mean 1
     const double x = static_cast<double>(a[e]) - 1, y = static_cast<double>(b[e]) - 1;
-    ab += x * y, aa += x * x, bb += y * y;
+    ab += x * y;
+    aa += x * x;
+    bb += y * y;
   }
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
@@ -94,7 +96,10 @@ std::int64_t SwapWatch::first_load_of(std::size_t a, std::size_t b, StepRange wi
     if (std::isnan(row_a[0]) || std::isnan(row_b[0])) continue;
     sum += correlation_of(row_a, before_b) - correlation_of(row_a, before_a) + correlation_of(row_b, before_a) -
            correlation_of(row_b, before_b);
-    if (sum > highest) highest = sum, first = searched.first + static_cast<std::int64_t>(i);
+    if (sum > highest) {
+      highest = sum;
+      first = searched.first + static_cast<std::int64_t>(i);
+    }
   }
   return first;
 }

@@ -528,7 +528,9 @@ double domain_bits(Frames frames, int layer, std::size_t domains) {
   double all = 0, bits = 0;
   for (std::size_t i = 0; i < sum.domain_DE.size(); ++i) {
     const double n = sum.domain_DE[i];
-    all += n, of_domain[i / experts] += n, of_expert[i % experts] += n;
+    all += n;
+    of_domain[i / experts] += n;
+    of_expert[i % experts] += n;
   }
   for (std::size_t i = 0; i < sum.domain_DE.size(); ++i) {
     const double n = sum.domain_DE[i];

@@ -173,7 +173,10 @@ void AccountBook::take(const Name& name, std::int64_t step, double value) {
   NameCounts& counts = *name.counts;
   counts.take(step, value);
   if (name.series < 0) return;
-  if (step != counts.sampled_step_) counts.sampled_step_ = step, ++counts.sampled_steps_;
+  if (step != counts.sampled_step_) {
+    counts.sampled_step_ = step;
+    ++counts.sampled_steps_;
+  }
   if (counts.sampled_steps_ > kSampledSteps || counts.sums_.size() >= kMaxSums) return;
   auto& sum = counts.sums_[{name.series, step}];
   sum.sum += value;
@@ -257,7 +260,8 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   bool is_whole = true;
   for (const auto& [place, sum] : counts.sums_) {
     if (sum.values != first.values || sum.is_negative || !std::isfinite(sum.sum)) return;
-    lowest = std::min(lowest, sum.sum), highest = std::max(highest, sum.sum);
+    lowest = std::min(lowest, sum.sum);
+    highest = std::max(highest, sum.sum);
     is_whole = is_whole && sum.is_whole;
   }
   const auto are_near = [&](double sum) {
@@ -285,12 +289,16 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   row.name = counts.names_ > 1 ? printable(counts.pattern_) : row.first;
   row.names = counts.names_;
   row.values = counts.values_;
-  row.first_step = counts.first_step_, row.last_step = counts.last_step_;
+  row.first_step = counts.first_step_;
+  row.last_step = counts.last_step_;
   row.is_list = counts.is_list_;
   row.has_layer = row.name.find(kLayerPlace) != std::string::npos;
   row.has_expert = row.name.find(kExpertPlace) != std::string::npos;
   if (!counts.place_.empty()) row.place = std::string(unit) + ' ' + counts.place_;
-  if (counts.lowest_ <= counts.highest_) row.lowest = counts.lowest_, row.highest = counts.highest_;
+  if (counts.lowest_ <= counts.highest_) {
+    row.lowest = counts.lowest_;
+    row.highest = counts.highest_;
+  }
   row.last = counts.last_;
   row.example = value_text(row.last);
   if (std::isnan(row.last)) row.example = "";

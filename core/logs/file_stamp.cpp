@@ -16,7 +16,8 @@ void take(const fs::path& file, FileStamp& stamp) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
   if (error) return;
-  stamp.bytes += size, ++stamp.files;
+  stamp.bytes += size;
+  ++stamp.files;
   stamp.newest = std::max(stamp.newest, fs::last_write_time(file, error));
 }
 

@@ -43,7 +43,8 @@ bool take_piece(std::string_view& pattern, std::string_view& tag, TagMatch& matc
   if (pattern.front() == '_' && is_number_next(pattern.substr(1))) pattern.remove_prefix(1);
   if (!is_number_next(pattern)) {
     if (tag.empty() || tag.front() != pattern.front()) return false;
-    pattern.remove_prefix(1), tag.remove_prefix(1);
+    pattern.remove_prefix(1);
+    tag.remove_prefix(1);
     return true;
   }
   if (tag.starts_with('_')) tag.remove_prefix(1);

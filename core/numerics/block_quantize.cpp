@@ -38,11 +38,18 @@ double share(std::uint64_t part, std::uint64_t whole) {
 void QuantSums::add(const QuantSums& other) {
   for (int i = 0; i < 256; ++i) e8m0_blocks[i] += other.e8m0_blocks[i];
   amax = std::max(amax, other.amax);
-  x2 += other.x2, q2 += other.q2, xq += other.xq, err2 += other.err2;
-  elements += other.elements, nonzero += other.nonzero;
-  underflow += other.underflow, clipped += other.clipped;
-  blocks += other.blocks, clipped_blocks += other.clipped_blocks;
-  crest += other.crest, crest_blocks += other.crest_blocks;
+  x2 += other.x2;
+  q2 += other.q2;
+  xq += other.xq;
+  err2 += other.err2;
+  elements += other.elements;
+  nonzero += other.nonzero;
+  underflow += other.underflow;
+  clipped += other.clipped;
+  blocks += other.blocks;
+  clipped_blocks += other.clipped_blocks;
+  crest += other.crest;
+  crest_blocks += other.crest_blocks;
 }
 
 void QuantSums::count_as_one_block() {

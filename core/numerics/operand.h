@@ -39,7 +39,8 @@ struct ScaleGrid {
   Index steps_to_block_end(Index i) const { return block.along - (along + i) % block.along; }
   ScaleGrid from(Index skipped_along, Index skipped_across) const {
     ScaleGrid shifted = *this;
-    shifted.along += skipped_along, shifted.across += skipped_across;
+    shifted.along += skipped_along;
+    shifted.across += skipped_across;
     return shifted;
   }
 };
@@ -77,7 +78,10 @@ struct Operand {
     one.halves = Halves::none;
     one.matrix = halves == Halves::stacked ? matrix.row_block(index * half_size(), half_size())
                                            : matrix.col_block(index * half_size(), half_size());
-    if (index == 1) one.key = second_key, one.sums = second_sums;
+    if (index == 1) {
+      one.key = second_key;
+      one.sums = second_sums;
+    }
     return one;
   }
   // has_grid() is true for fp8 with more than one scale. grid() returns the grid of these scales for one half, or for

@@ -111,7 +111,9 @@ void quantize_rotated(const OperandFormat& format, const Tile& t, float tensor_a
 
 // Quantizes the operand into the output of `tile`, whose other members are set here.
 void quantize_tile(const Operand<float>& operand, Tile tile) {
-  tile.in = operand.matrix, tile.axis = operand.axis, tile.key = operand.key;
+  tile.in = operand.matrix;
+  tile.axis = operand.axis;
+  tile.key = operand.key;
   if (tile.in.empty()) return;
   if (operand.format.rounding == Rounding::stochastic) tile.column_keys = column_keys(tile.key.first_col, tile.in.cols);
   QuantSums unused, &sums = operand.sums ? *operand.sums : unused;
@@ -183,7 +185,10 @@ Operand<float> with_amax(Operand<float> operand, Threads threads) {
     });
     operand.tensor_amax = std::accumulate(amax.begin(), amax.end(), 0.0f, larger_amax);
   }
-  if (out.data) operand.format.hadamard = 0, operand.matrix = out;
+  if (out.data) {
+    operand.format.hadamard = 0;
+    operand.matrix = out;
+  }
   return operand;
 }
 

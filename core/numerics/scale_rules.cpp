@@ -46,7 +46,9 @@ BlockScale nvfp4_scale(const Nvfp4Scaling& scaling, float amax, float tensor_ama
   } else {
     const Nvfp4TensorScale tensor = nvfp4_tensor(scaling, tensor_amax);
     const Nvfp4BlockScale block = nvfp4_block_of(scaling, tensor, amax, false);
-    s = block.s, found.encode = block.encode, found.value = block.decode;
+    s = block.s;
+    found.encode = block.encode;
+    found.value = block.decode;
     found.tensor = static_cast<float>(tensor.unit);
   }
   found.code = encode(ElementFormat::e4m3, s);

@@ -136,7 +136,8 @@ struct Nvfp4TensorScale {
 inline Nvfp4TensorScale nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
   constexpr float kMax = std::numeric_limits<float>::max();
   Nvfp4TensorScale t;
-  t.amax = amax, t.bound = 6.0f * static_cast<float>(scaling.scale_bound);
+  t.amax = amax;
+  t.bound = 6.0f * static_cast<float>(scaling.scale_bound);
   if (scaling.rule == Nvfp4Rule::transformer_engine) {
     t.encode = std::min(t.bound / amax, kMax);
     if (t.encode == 0) t.encode = 1;

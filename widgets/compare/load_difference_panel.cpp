@@ -126,7 +126,11 @@ Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
   for (const Row& row : weightRows(run))
     for (std::size_t e = 0; e < row.difference.size(); ++e, ++all) {
       differ += row.difference[e] > 0;
-      if (row.difference[e] > largest) largest = row.difference[e], layer = row.layer, expert = e;
+      if (row.difference[e] > largest) {
+        largest = row.difference[e];
+        layer = row.layer;
+        expert = e;
+      }
     }
   if (all == 0) return {};
   const QString letter = runLetter(*selection_, run);

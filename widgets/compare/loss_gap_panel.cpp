@@ -83,7 +83,10 @@ void GapPlot::chooseValueRange() {
   }
   take(ground_.matters);
   take(-ground_.matters);
-  if (low == 0 && high == 0) low = -1e-3, high = 1e-3;
+  if (low == 0 && high == 0) {
+    low = -1e-3;
+    high = 1e-3;
+  }
   const ValueRange next = niceRange(low, high, false);
   const bool holds = values_.low <= next.low && values_.high >= next.high;
   if (!holds || next.high - next.low < 0.7 * (values_.high - values_.low)) values_ = next;

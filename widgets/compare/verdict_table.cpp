@@ -123,7 +123,10 @@ void VerdictTable::chooseRange() {
   }
   take(matters_);
   take(-matters_);
-  if (low == high) low = -1e-3, high = 1e-3;
+  if (low == high) {
+    low = -1e-3;
+    high = 1e-3;
+  }
   const double edge = 0.03 * (high - low);
   values_ = {low - edge, high + edge};
 }

@@ -170,13 +170,15 @@ void BlockScaleMapPanel::setFormat(const OperandFormat& format, BlockAxis axis) 
   axis_ = axis;
   axis_box_->setCurrentIndex(static_cast<int>(axis));
   if (!same_blocks) return setSides();
-  low_ = 0, high_ = -1;
+  low_ = 0;
+  high_ = -1;
   cells_->markDirty();
 }
 
 void BlockScaleMapPanel::setSides() {
   has_current_ = false;
-  low_ = 0, high_ = -1;
+  low_ = 0;
+  high_ = -1;
   outliers_.clear();
   const std::size_t block = block_size(format_);
   rows_ = {axis_ == BlockAxis::row ? source_.rows() : source_.blocksDown(block)};
@@ -187,7 +189,10 @@ void BlockScaleMapPanel::setSides() {
 }
 
 void BlockScaleMapPanel::fit() {
-  for (Side* side : {&rows_, &columns_}) side->first = 0, side->visible = side->size;
+  for (Side* side : {&rows_, &columns_}) {
+    side->first = 0;
+    side->visible = side->size;
+  }
   syncScrollBars();
   cells_->markDirty();
   update();
@@ -291,7 +296,8 @@ void BlockScaleMapPanel::refill() {
     if (code == 0 || code == 255) continue;
     const int k = code - 127;
     if (high_ < low_) low_ = high_ = k;
-    low_ = std::min(low_, k), high_ = std::max(high_, k);
+    low_ = std::min(low_, k);
+    high_ = std::max(high_, k);
   }
   findOutliers(codes);
   for (std::uint8_t& code : codes) code = cellCode(code);

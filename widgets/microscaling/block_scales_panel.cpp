@@ -102,7 +102,10 @@ void BlockScalesPanel::updateRows() {
                           .arg(static_cast<int>(selection_->tensor().gemm_class()))
                           .arg(placeName(selection_->tensor()));
   int low = first_byte_, high = last_byte_;
-  if (std::exchange(rows_of_, key) != key) low = 255, high = 0;
+  if (std::exchange(rows_of_, key) != key) {
+    low = 255;
+    high = 0;
+  }
   for (const std::int64_t step : {selection_->step(), selection_->history()->steps().last, selection_->range().first}) {
     const auto frame = selection_->history()->quant_frame_at(step);
     const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
@@ -176,7 +179,8 @@ Panel::Answer BlockScalesPanel::answer() const {
   int low = kNanByte, high = -1, commonest = -1;
   for (int byte = 1; byte < kNanByte; ++byte) {
     if (quant->e8m0_blocks[byte] == 0) continue;
-    low = std::min(low, byte), high = byte;
+    low = std::min(low, byte);
+    high = byte;
     if (commonest < 0 || quant->e8m0_blocks[byte] > quant->e8m0_blocks[commonest]) commonest = byte;
   }
   if (commonest < 0) return {};

@@ -131,8 +131,10 @@ void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<Quant
   least_ = {-1, HUGE_VAL, all.sqnr_db()};
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const int row = static_cast<int>(e) + 1;
-    if (const double db = experts[e].sqnr_db(); experts[e].elements > 0 && db < least_.db)
-      least_.expert = e, least_.db = db;
+    if (const double db = experts[e].sqnr_db(); experts[e].elements > 0 && db < least_.db) {
+      least_.expert = e;
+      least_.db = db;
+    }
     fillRow(row, QString::number(e), captured_->expert_rows[e + 1] - captured_->expert_rows[e], experts[e]);
   }
   fitColumns();

@@ -164,7 +164,10 @@ TensorLab::Element TensorLab::mostExtreme(Element first, Element last) const {
     whole_.readRow(0, row, first.col, values.size(), values.data());
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!std::isfinite(values[i])) return {row, first.col + i};
-      if (std::fabs(values[i]) > largest) largest = std::fabs(values[i]), found = {row, first.col + i};
+      if (std::fabs(values[i]) > largest) {
+        largest = std::fabs(values[i]);
+        found = {row, first.col + i};
+      }
     }
   }
   return found;

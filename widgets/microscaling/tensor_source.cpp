@@ -118,7 +118,8 @@ TensorSource TensorSource::group(std::size_t index) const {
   part.first_row_ = first_row_ + row_groups_[index];
   part.rows_ = row_groups_[index + 1] - row_groups_[index];
   part.row_groups_ = {0, part.rows_};
-  part.amax_of_group_.clear(), part.amax_of_column_.clear();
+  part.amax_of_group_.clear();
+  part.amax_of_column_.clear();
   part.shape_ = shapeText({part.rows_, part.cols_});
   return part;
 }

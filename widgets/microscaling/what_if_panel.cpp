@@ -362,8 +362,14 @@ Panel::Answer WhatIfPanel::answer() const {
   for (int i = 0; i < kNumElementFormats; ++i) {
     const auto element = static_cast<ElementFormat>(i);
     const double gain = difference(table_->sumsOf(element, table_->axis()));
-    if (std::isfinite(gain) && gain > more) more = gain, best = elementFormatLabel(element);
-    if (std::isfinite(gain) && -gain > less) less = -gain, worst = elementFormatLabel(element);
+    if (std::isfinite(gain) && gain > more) {
+      more = gain;
+      best = elementFormatLabel(element);
+    }
+    if (std::isfinite(gain) && -gain > less) {
+      less = -gain;
+      worst = elementFormatLabel(element);
+    }
   }
   const BlockAxis other = table_->axis() == BlockAxis::row ? BlockAxis::column : BlockAxis::row;
   const bool is_mx = table_->choice().scheme == QuantScheme::mx;

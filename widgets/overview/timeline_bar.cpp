@@ -211,7 +211,10 @@ void TimelineTrack::paintData(QPainter& painter) {
   const QRect plot = plotRect();
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const PyramidBin& bin : loss_)
-    if (bin.finite > 0) low = std::min<double>(low, bin.min), high = std::max<double>(high, bin.max);
+    if (bin.finite > 0) {
+      low = std::min<double>(low, bin.min);
+      high = std::max<double>(high, bin.max);
+    }
   if (low > high) return;
   // Logarithmic if all values are positive, since the steep start would flatten the rest. Takes each logarithm once,
   // for there are thousands of values.

@@ -128,7 +128,10 @@ QString metricCard(const MetricInfo& info) {
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {
   for (ExplainCard* other : window->findChildren<ExplainCard*>()) {
-    if (!other->isPinned()) other->deleteLater(), other->hide();
+    if (!other->isPinned()) {
+      other->deleteLater();
+      other->hide();
+    }
   }
   auto* card = new ExplainCard(window, title, std::move(html));
   card->place(at);

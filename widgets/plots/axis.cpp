@@ -51,7 +51,9 @@ double Axis::toPixel(double value) const {
   double a = low, b = high;
   if (log) {
     if (value <= low) return at_low;
-    a = std::log10(low), b = std::log10(high), value = std::log10(value);
+    a = std::log10(low);
+    b = std::log10(high);
+    value = std::log10(value);
   }
   return b == a ? at_low : at_low + (value - a) / (b - a) * (at_high - at_low);
 }

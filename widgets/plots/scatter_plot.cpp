@@ -75,7 +75,10 @@ int ScatterPlot::nearest(QPoint position) const {
     if (!isDrawn(i)) continue;
     const QPointF offset = placeOf(i) - position;
     const double d = std::hypot(offset.x(), offset.y());
-    if (d < distance) best = i, distance = d;
+    if (d < distance) {
+      best = i;
+      distance = d;
+    }
   }
   return best;
 }

@@ -82,7 +82,10 @@ void TimeHeatMap::updateColumns() {
     const std::int64_t cached_last = first_column_ + static_cast<std::int64_t>(codes_.size()) / rows_ - 1;
     keep_first = std::max(first, first_column_);
     keep_last = std::min({last, cached_last, (known_last_step_ + 1) / stride - 1});
-    if (keep_first > keep_last) keep_first = last + 1, keep_last = last;
+    if (keep_first > keep_last) {
+      keep_first = last + 1;
+      keep_last = last;
+    }
     for (std::int64_t c = keep_first; c <= keep_last; ++c)
       std::copy_n(codes_.begin() + (c - first_column_) * rows_, rows_, next.begin() + (c - first) * rows_);
   }

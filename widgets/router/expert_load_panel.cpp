@@ -9,7 +9,6 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
-#include "widgets/panel/table_text.h"
 #include "widgets/plots/margin_bars.h"
 
 namespace moescope {
@@ -388,8 +387,11 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
     experts += static_cast<int>(counts.size());
     silent += static_cast<int>(std::ranges::count(counts, 0u));
     uneven += value >= kUnevenMaxVio;
-    if (value > largest)
-      largest = value, layer = router.layer, fullest = std::ranges::max_element(counts) - counts.begin();
+    if (value > largest) {
+      largest = value;
+      layer = router.layer;
+      fullest = std::ranges::max_element(counts) - counts.begin();
+    }
   }
   if (layer < 0) return {};
   const QString expert_text =

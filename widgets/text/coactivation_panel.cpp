@@ -306,8 +306,11 @@ Panel::Answer CoactivationPanel::answerOfMap() const {
   for (std::size_t i = 0; i < places_.x_E.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
       const float distance = std::hypot(places_.x_E[i] - places_.x_E[j], places_.y_E[i] - places_.y_E[j]);
-      if (distance < smallest)
-        smallest = distance, a = j, b = i;  // false for experts without a token, which are at NaN
+      if (distance < smallest) {  // false for experts without a token, which are at NaN
+        smallest = distance;
+        a = j;
+        b = i;
+      }
     }
   if (a == b) return {};
   const QString nearest = QString("Nearest on the map: %1 and %2").arg(a).arg(b);

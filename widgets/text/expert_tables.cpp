@@ -114,7 +114,10 @@ QStringList similarityAnswers(const LayerSimilarity& layer) {
   for (int i = 0; i < layer.experts(); ++i)
     for (int j = i + 1; j < layer.experts(); ++j) {
       sum += layer.cosine(i, j).mean;
-      if (first == second || layer.cosine(i, j).mean > layer.cosine(first, second).mean) first = i, second = j;
+      if (first == second || layer.cosine(i, j).mean > layer.cosine(first, second).mean) {
+        first = i;
+        second = j;
+      }
     }
   if (first == second) return {};
   const FigureOfPieces& most_similar = layer.cosine(first, second);

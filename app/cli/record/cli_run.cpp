@@ -372,7 +372,10 @@ void run(RunCommand command) {
   std::vector<std::string> inputs = command.texts.token_ids;
   inputs.insert(inputs.end(), command.texts.texts.begin(), command.texts.texts.end());
   inputs.push_back(command.folder);
-  if (!command.with.empty()) inputs.push_back(command.with), require_alone(command);
+  if (!command.with.empty()) {
+    inputs.push_back(command.with);
+    require_alone(command);
+  }
   guard_outputs(inputs, {{"--out", command.out}, {"--write-plan", command.plan_file}}, command.overwrite);
   const std::optional<Recipe> recipe = recipe_option(command.recipe);
   CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);

@@ -118,7 +118,8 @@ class SweepLine {
     const bool terminal = isatty(STDERR_FILENO) == 1, ended = progress.finished != ended_;
     const auto now = std::chrono::steady_clock::now();
     if (!ended && (!terminal || now - shown_ < std::chrono::milliseconds(200))) return;
-    shown_ = now, ended_ = progress.finished;
+    shown_ = now;
+    ended_ = progress.finished;
     std::string text = fmt::format("{} of {} runs", progress.finished, runs);
     if (!progress.done && !is_missing(static_cast<float>(progress.seconds_left)))
       text += fmt::format(", {} %, about {} left", static_cast<int>(100 * progress.share),

@@ -52,9 +52,13 @@ class Axis {
       hold(point.loss.mean - point.loss.half_width);
       hold(point.loss.mean + point.loss.half_width);
     }
-    if (!(low_ <= high_)) low_ = 0, high_ = 1;  // no run has a loss
+    if (!(low_ <= high_)) {  // no run has a loss
+      low_ = 0;
+      high_ = 1;
+    }
     const double room = high_ > low_ ? 0.04 * (high_ - low_) : 0.5;
-    low_ -= room, high_ += room;
+    low_ -= room;
+    high_ += room;
   }
   double x(double loss) const { return kLabel + (loss - low_) / (high_ - low_) * (kWidth - kLabel - kRight); }
   double first_tick() const { return std::ceil(low_ / step()) * step(); }
@@ -69,7 +73,8 @@ class Axis {
  private:
   void hold(double value) {
     if (std::isnan(value)) return;
-    low_ = std::min(low_, value), high_ = std::max(high_, value);
+    low_ = std::min(low_, value);
+    high_ = std::max(high_, value);
   }
   double low_ = std::numeric_limits<double>::infinity(), high_ = -low_;
 };

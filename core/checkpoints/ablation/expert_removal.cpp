@@ -28,7 +28,10 @@ class OutputWatch : public Predictions {
   OutputWatch(std::span<const std::int32_t> piece, std::vector<std::vector<Seen>>& layers)
       : Predictions(piece), layers_(layers) {
     for (std::vector<Seen>& experts : layers_)
-      for (Seen& watched : experts) watched.slots.push_back(0), watched.weighted_norms.push_back(0);
+      for (Seen& watched : experts) {
+        watched.slots.push_back(0);
+        watched.weighted_norms.push_back(0);
+      }
   }
   bool wants_output_norms() const override { return true; }
   void outputs(int, const RoutedTokens& tokens, std::span<const float> norm_TK) override {
@@ -48,7 +51,10 @@ class OutputWatch : public Predictions {
 double saliency_of(const Seen& watched, const auto& counts) {
   double slots = 0, norms = 0;
   for (std::size_t piece = 0; piece < watched.slots.size(); ++piece)
-    if (counts(piece)) slots += watched.slots[piece], norms += watched.weighted_norms[piece];
+    if (counts(piece)) {
+      slots += watched.slots[piece];
+      norms += watched.weighted_norms[piece];
+    }
   return slots > 0 ? norms / slots : 0;
 }
 

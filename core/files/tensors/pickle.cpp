@@ -204,7 +204,10 @@ class Machine {
   }
 
   void push(PicklePtr value) {
-    if (stack_.size() == deepest_) keep(kPlaceBytes), ++deepest_;
+    if (stack_.size() == deepest_) {
+      keep(kPlaceBytes);
+      ++deepest_;
+    }
     stack_.push_back(value);
   }
   PicklePtr pop() {

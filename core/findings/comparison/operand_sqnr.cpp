@@ -34,8 +34,14 @@ OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted is_wa
     if (std::isnan(operand.sqnr_db) || !is_wanted(operand)) continue;
     sqnr.choice = choice;
     ++sqnr.operands;
-    if (sqnr.operands == 1 || operand.sqnr_db < sqnr.worst_db) sqnr.worst_db = operand.sqnr_db, sqnr.worst = operand;
-    if (std::isfinite(operand.sqnr_db)) sum += static_cast<double>(operand.sqnr_db), ++finite;
+    if (sqnr.operands == 1 || operand.sqnr_db < sqnr.worst_db) {
+      sqnr.worst_db = operand.sqnr_db;
+      sqnr.worst = operand;
+    }
+    if (std::isfinite(operand.sqnr_db)) {
+      sum += static_cast<double>(operand.sqnr_db);
+      ++finite;
+    }
   }
   if (sqnr.operands > 0) sqnr.mean_db = finite > 0 ? static_cast<float>(sum / finite) : sqnr.worst_db;
   return sqnr;

@@ -136,7 +136,11 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
       if (std::isfinite(of_a[i]) && std::isfinite(of_b[i]))
         use(of_b[i] - static_cast<double>(of_a[i]), static_cast<double>(of_a[i]));
   };
-  for_each_step([&](double gap, double reference_loss) { ++n, sum += gap, loss += reference_loss; });
+  for_each_step([&](double gap, double reference_loss) {
+    ++n;
+    sum += gap;
+    loss += reference_loss;
+  });
   if (n < 2) return;
   for_each_step([&](double gap, double) { squares += (gap - sum / n) * (gap - sum / n); });
   c.candidates = judging.candidates;
@@ -152,7 +156,10 @@ float drift_of(const std::vector<HistoryPtr>& runs, StepRange steps) {
   int known = 0;
   for (const HistoryPtr& run : runs)
     for (const float share : run->values_in(Metric::flip_rate, kWholeRun, steps))
-      if (std::isfinite(share)) sum += share, ++known;
+      if (std::isfinite(share)) {
+        sum += share;
+        ++known;
+      }
   return known ? static_cast<float>(sum / known) : kNoValue;
 }
 

@@ -93,7 +93,10 @@ class GroupSums {
 class RankCounts {
  public:
   explicit RankCounts(std::string path) : path_(std::move(path)) {}
-  void begin_rank(int rank) { rank_ = rank, last_iteration_ = -1; }
+  void begin_rank(int rank) {
+    rank_ = rank;
+    last_iteration_ = -1;
+  }
   void read_line(std::string_view line);  // throws Unreadable
   bool empty() const { return counts_.empty(); }
   void build(const ImportOptions& options, Imported& imported);

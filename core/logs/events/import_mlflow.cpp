@@ -110,7 +110,8 @@ class FolderValues {
     std::int64_t number = 0;
     for (std::string line; file.read_line(line, kLongestMetricLine);) {
       run_->has_read(line.size() + 1);
-      ++number, ++lines_;
+      ++number;
+      ++lines_;
       try {
         values_.push_back({keys_.size() - 1, number, value_of(line)});
       } catch (const Unreadable& unreadable) {

@@ -116,11 +116,14 @@ std::optional<OperandPlace> place_of(std::string_view layer) {
 
 void set_operand(OperandPlace& place, std::string_view tensor, bool columnwise) {
   if (tensor == "activation") {
-    place.operand = OperandRole::x, place.direction = columnwise ? Direction::wgrad : Direction::forward;
+    place.operand = OperandRole::x;
+    place.direction = columnwise ? Direction::wgrad : Direction::forward;
   } else if (tensor == "weight") {
-    place.operand = OperandRole::w, place.direction = columnwise ? Direction::dgrad : Direction::forward;
+    place.operand = OperandRole::w;
+    place.direction = columnwise ? Direction::dgrad : Direction::forward;
   } else {
-    place.operand = OperandRole::dy, place.direction = columnwise ? Direction::wgrad : Direction::dgrad;
+    place.operand = OperandRole::dy;
+    place.direction = columnwise ? Direction::wgrad : Direction::dgrad;
   }
 }
 

@@ -73,7 +73,10 @@ void LogReader::State::read_json(std::string_view line) {
 // Reads a line of printed text, or a line that is not JSON while the form of the log is unknown.
 void LogReader::State::read_text(std::string_view line) {
   const auto found = [&] {
-    if (form != Form::text) bad() = BadLines(), last_bad_line = 0;  // of lines before the first step
+    if (form != Form::text) {  // of lines before the first step
+      bad() = BadLines();
+      last_bad_line = 0;
+    }
     form = Form::text;
     runs.context().form = text_log_name(*text.log());
   };

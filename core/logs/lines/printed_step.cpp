@@ -57,7 +57,8 @@ bool matches(std::string_view form, std::string_view& text, Numbers& numbers, st
       skip_blanks(text);
     } else {
       if (!text.starts_with(form.front())) return false;
-      form.remove_prefix(1), text.remove_prefix(1);
+      form.remove_prefix(1);
+      text.remove_prefix(1);
     }
   }
   return true;

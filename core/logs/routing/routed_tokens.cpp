@@ -72,8 +72,10 @@ void RoutedTokenStatistics::add(std::int64_t step, RoutedLayer layer, std::vecto
   ++chosen.tokens;
   chosen_ += experts_K.size();
   std::ranges::sort(experts_K);
-  if (const int highest = experts_K.empty() ? -1 : experts_K.back(); highest >= experts_)
-    experts_ = highest + 1, highest_at_ = "step " + std::to_string(step) + ", layer " + std::to_string(layer.layer);
+  if (const int highest = experts_K.empty() ? -1 : experts_K.back(); highest >= experts_) {
+    experts_ = highest + 1;
+    highest_at_ = "step " + std::to_string(step) + ", layer " + std::to_string(layer.layer);
+  }
   if (!keep(step, layer, experts_K)) count(chosen, experts_K);
   if (load_bytes_ > kMaxLoadBytes)
     throw std::runtime_error(source_ + ": the loads of " + std::to_string(steps_.size()) + " steps and up to " +
@@ -151,7 +153,10 @@ std::map<RoutedLayer, int> RoutedTokenStatistics::layer_numbers() const {
     for (const auto& [place, chosen] : layers) numbers[place];
   int decoder = 0;
   for (auto& [place, number] : numbers)
-    if (!place.mtp) number = place.layer, decoder = place.layer + 1;
+    if (!place.mtp) {
+      number = place.layer;
+      decoder = place.layer + 1;
+    }
   for (auto& [place, number] : numbers)
     if (place.mtp) number = decoder + place.layer;
   return numbers;

@@ -32,7 +32,10 @@ struct RoutedRows {
 // Counts slots that hold no expert, for one marker per file.
 class EmptySlotCount {
  public:
-  void add(std::size_t slots, std::size_t empty) { slots_ += slots, empty_ += empty; }
+  void add(std::size_t slots, std::size_t empty) {
+    slots_ += slots;
+    empty_ += empty;
+  }
   // Appends "12 of 400 slots have no expert and are sent nowhere" if there are any.
   void mark(History& history, const ImportOptions& options) const;
 

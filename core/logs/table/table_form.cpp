@@ -46,7 +46,8 @@ int column_that_means(const TagMap& tags, TagMeaning means, const std::vector<st
   for (std::size_t i = 0; i < spelled.size(); ++i) {
     const auto match = tags.find(spelled[i]);
     if (!match || match->rule->means != means || (best >= 0 && match->rule->place >= place)) continue;
-    best = i, place = match->rule->place;
+    best = i;
+    place = match->rule->place;
   }
   return best;
 }
@@ -179,9 +180,13 @@ std::optional<TableForm> form_of_numbers(std::size_t cells) {
   TableForm form;
   if (cells == 2) {
     form.kind = TableKind::trace;
-    form.layer = 0, form.expert = 1;
+    form.layer = 0;
+    form.expert = 1;
   } else if (cells >= 4) {
-    form.step = 0, form.layer = 1, form.expert = 2, form.count = 3;
+    form.step = 0;
+    form.layer = 1;
+    form.expert = 2;
+    form.count = 3;
   } else {
     return std::nullopt;
   }

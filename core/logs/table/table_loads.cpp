@@ -115,9 +115,15 @@ class TableLoads::StepFrame {
   }
 
   void add(std::int64_t step, const Load& load) {
-    if (counts_.empty()) counts_.resize(info_.moe_layers.size()), named_.resize(counts_.size());
+    if (counts_.empty()) {
+      counts_.resize(info_.moe_layers.size());
+      named_.resize(counts_.size());
+    }
     const std::size_t place = places_[load.layer];
-    if (counts_[place].empty()) counts_[place].resize(experts_), named_[place].assign(experts_, false);
+    if (counts_[place].empty()) {
+      counts_[place].resize(experts_);
+      named_[place].assign(experts_, false);
+    }
     std::uint32_t& count = counts_[place][load.expert];
     const std::int64_t sum = std::int64_t{load.count} + (table_.adds_up() ? count : 0);
     if (sum > kMaxCount)
@@ -156,7 +162,9 @@ class TableLoads::StepFrame {
       router.layer = layer;
       router.tokens_per_expert = std::move(counts_[i]);
     }
-    counts_.clear(), named_.clear(), spoiled_.clear();
+    counts_.clear();
+    named_.clear();
+    spoiled_.clear();
     return frame;
   }
   const MissingRows& missing() const { return missing_; }

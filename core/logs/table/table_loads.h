@@ -86,7 +86,10 @@ class TableLoads {
   struct Largest {
     std::int64_t number = -1, line = 0;
     void take(std::int64_t n, std::int64_t at) {
-      if (n > number) number = n, line = at;
+      if (n > number) {
+        number = n;
+        line = at;
+      }
     }
   };
   // A column that is none of loads. It may hold the layer if its cells are several numbers.

@@ -139,7 +139,10 @@ void head_backward(const HeadInputs<T>& in, bool rounds, const HeadGradients<T>&
     gemm(Trans::no, Trans::yes, T{1}, q, keys.row_block(0, visible), T{0}, s);
     gemm(Trans::no, Trans::yes, T{1}, d_o, values.row_block(0, visible), T{0}, dp);
     score_gradient_block(s, dp, first, in.scale, g);
-    if (rounds) round_block(s), round_block(dp);
+    if (rounds) {
+      round_block(s);
+      round_block(dp);
+    }
     gemm(Trans::yes, Trans::no, T{1}, s, d_o, add, g.dv.row_block(0, visible));
     gemm(Trans::no, Trans::no, T{1}, dp, keys.row_block(0, visible), T{0}, g.dq.row_block(first, rows));
     gemm(Trans::yes, Trans::no, T{1}, dp, q, add, dkeys.row_block(0, visible));

@@ -176,7 +176,10 @@ LinearPrecision LayerPrecision::linear_precision(Gemm first, int stacked) const 
   precision.stream = hash_of({static_cast<std::uint64_t>(layer), index});
   precision.sums = sums ? &(*sums)[index] : nullptr;
   precision.stacked = stacked;
-  if (tapped >= 0) precision.tap = tap, precision.tapped = tapped;
+  if (tapped >= 0) {
+    precision.tap = tap;
+    precision.tapped = tapped;
+  }
   return precision;
 }
 

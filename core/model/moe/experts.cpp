@@ -273,7 +273,8 @@ void GroupedExperts<T>::backward_products(const Pass& pass, const RowGroup& grou
                                           const GradientProducts<T>& products) {
   if (pass.wgrad_rows >= group.rows) {
     GradientProducts<T> both = products;
-    both.wgrad_dy = wgrad_dy(group), both.x = x(group);
+    both.wgrad_dy = wgrad_dy(group);
+    both.x = x(group);
     both.adds_dw = group.done > 0;
     return multiply(both);
   }

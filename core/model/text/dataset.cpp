@@ -122,7 +122,10 @@ void Dataset::pack(std::int64_t step, Batch& batch) const {
     auto next = begins.begin();
     std::size_t source = row;
     for (std::uint32_t i = 0; i < length; ++i) {
-      if (next != begins.end() && i == *next) source = (source + 1) % sequences, ++next;
+      if (next != begins.end() && i == *next) {
+        source = (source + 1) % sequences;
+        ++next;
+      }
       const std::size_t to = row * length + i, from = source * length + i;
       batch.input[to] = input[from];
       batch.target[to] = target[from];

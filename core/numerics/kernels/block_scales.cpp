@@ -188,16 +188,19 @@ void multiply_amax(Index count, BlockBatch& b) {
 void scales(const Scaling& s, BlockBatch& b) {
   const Index padded = (b.count + kSixteen - 1) / kSixteen * kSixteen;
   for (Index i = b.count; i < padded; ++i) b.amax_bits[i] = 0;
-  if (s.ratio == Scaling::Ratio::corrected)
+  if (s.ratio == Scaling::Ratio::corrected) {
     nvfp4_scales<true>(s, padded, b);
-  else if (s.ratio == Scaling::Ratio::divided)
+  } else if (s.ratio == Scaling::Ratio::divided) {
     nvfp4_scales<false>(s, padded, b);
-  else if (s.format.scheme == QuantScheme::fp8)
-    fp8_scales(s, padded, b), multiply_amax(padded, b);
-  else if (s.format.scheme == QuantScheme::nvfp4)
-    nvfp4_scales_of_rule(s, padded, b), multiply_amax(padded, b);
-  else
-    mx_scales(s, padded, b), multiply_amax(padded, b);
+  } else {
+    if (s.format.scheme == QuantScheme::fp8)
+      fp8_scales(s, padded, b);
+    else if (s.format.scheme == QuantScheme::nvfp4)
+      nvfp4_scales_of_rule(s, padded, b);
+    else
+      mx_scales(s, padded, b);
+    multiply_amax(padded, b);
+  }
 
   const Ints none = zero<std::int32_t>();
   Ints top_amax_bits = none, top_code = none, least_code = splat(255), clipped = none, nonzero = none, vanishing = none;
@@ -212,7 +215,9 @@ void scales(const Scaling& s, BlockBatch& b) {
     top_code = larger(top_code, if_equal(bits, none, none, code));
     least_code = smaller(least_code, if_equal(bits, none, splat(255), code));
   }
-  b.top_amax_bits = max_of(top_amax_bits), b.top_code = max_of(top_code), b.least_code = min_of(least_code);
+  b.top_amax_bits = max_of(top_amax_bits);
+  b.top_code = max_of(top_code);
+  b.least_code = min_of(least_code);
   b.clipped = static_cast<std::uint32_t>(sum_of(clipped));
   b.nonzero = static_cast<std::uint32_t>(sum_of(nonzero));
   b.vanishing = max_of(vanishing) > 0;

@@ -237,7 +237,8 @@ HWY_INLINE void convert_pair(auto& convert, const Tile& t, const TileRow& row, I
   const float* in = row.in + c;
   const OfBlock first{squares.count()}, last{kWidth == kSixteen ? first.index + 1 : first.index};
   typename Convert::Block first_block, second_block;
-  fetch_below(t, row.index, c), fetch_below(t, row.index, c + kSixteen);
+  fetch_below(t, row.index, c);
+  fetch_below(t, row.index, c + kSixteen);
   const Floats values = convert(load(in), convert.scales(first), row.key, c, first_block);
   store_converted(t, row.to + c, values,
                   convert(load(in + kSixteen), convert.scales(last), row.key, c + kSixteen,
@@ -298,7 +299,8 @@ HWY_INLINE void convert_strips(Convert& convert, const Tile& t, Index first, Blo
     }
     for (Index k = 0; k + 1 < kStrips; k += 2) {
       const Index c = first + k * kSixteen, next = c + kSixteen;
-      fetch_below(t, r, c), fetch_below(t, r, next);
+      fetch_below(t, r, c);
+      fetch_below(t, r, next);
       const Floats values = convert(load(in + c), convert.scales(OfColumns{c}), key, c, blocks[k]);
       store_converted(t, to + c, values,
                       convert(load(in + next), convert.scales(OfColumns{next}), key, next, blocks[k + 1]));

@@ -69,7 +69,9 @@ struct SquareSums {
   }
   void add_to(QuantSums& sums, double unit2) const {
     const double x = sum_of(x2), q = sum_of(q2), err = sum_of(err2);
-    sums.x2 += x * unit2, sums.q2 += q * unit2, sums.err2 += err * unit2;
+    sums.x2 += x * unit2;
+    sums.q2 += q * unit2;
+    sums.err2 += err * unit2;
     sums.xq += (x + q - err) / 2 * unit2;  // x2 - 2 xq + q2 = err2
   }
 };
@@ -148,7 +150,7 @@ bool convert_ordinary(const Tile& tile, QuantSums& sums) {
   Ints smallest_magnitude = splat(0x7FFFFFFF), top = zero<std::int32_t>();
   const auto converted = [&](Floats x, RowKey key, Index c) HWY_ATTR {
     const Ints magnitude = magnitude_bits(x);
-    smallest_magnitude = smaller(smallest_magnitude, magnitude),
+    smallest_magnitude = smaller(smallest_magnitude, magnitude);
     top = larger(top, magnitude);  // missing columns count as zeros
     const Floats value = rounded_ordinary<kHow>(x, key, t.column_keys, c);
     squares.x2 = fused(x, x, squares.x2);
@@ -164,7 +166,8 @@ bool convert_ordinary(const Tile& tile, QuantSums& sums) {
     const Index to = r * t.out_stride();
     Index c = 0;
     for (; c + 2 * kSixteen <= t.in.cols; c += 2 * kSixteen) {
-      fetch_below(t, r, c), fetch_below(t, r, c + kSixteen);
+      fetch_below(t, r, c);
+      fetch_below(t, r, c + kSixteen);
       const Floats values = converted(load(in + c), key, c);
       store_converted(t, to + c, values, converted(load(in + c + kSixteen), key, c + kSixteen));
     }

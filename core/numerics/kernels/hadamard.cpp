@@ -195,8 +195,12 @@ const float* factors_of(const Rotation& rotation, Index n, Index first, Index co
   thread_local Index of_n = 0;
   thread_local bool of_drawn = true;
   const bool drawn = rotation.form == RotationForm::drawn;
-  if (rotation.seed != of_seed || n != of_n || drawn != of_drawn)
-    factors.clear(), of_seed = rotation.seed, of_n = n, of_drawn = drawn;
+  if (rotation.seed != of_seed || n != of_n || drawn != of_drawn) {
+    factors.clear();
+    of_seed = rotation.seed;
+    of_n = n;
+    of_drawn = drawn;
+  }
   for (Index i = factors.size(); i < first + count; ++i) factors.push_back(norm_of(n) * sign_of(rotation, i));
   return factors.data() + first;
 }

@@ -235,7 +235,9 @@ MOESCOPE_ON_LANES Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
   return a;
 #else  // processors from before 2013
   alignas(64) T x[kLanes<T>], y[kLanes<T>], z[kLanes<T>];
-  store(x, a), store(y, b), store(z, c);
+  store(x, a);
+  store(y, b);
+  store(z, c);
   for (std::size_t l = 0; l < kLanes<T>; ++l) x[l] = std::fma(x[l], y[l], z[l]);
   return load(x);
 #endif

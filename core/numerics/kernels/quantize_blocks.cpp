@@ -24,9 +24,14 @@ struct Totals {
 };
 
 void add_totals(const Totals& t, Index elements, QuantSums& sums) {
-  sums.x2 += t.x2, sums.q2 += t.q2, sums.xq += t.xq, sums.err2 += t.err2;
+  sums.x2 += t.x2;
+  sums.q2 += t.q2;
+  sums.xq += t.xq;
+  sums.err2 += t.err2;
   sums.elements += elements;
-  sums.nonzero += t.nonzero, sums.underflow += t.underflow, sums.clipped += t.clipped;
+  sums.nonzero += t.nonzero;
+  sums.underflow += t.underflow;
+  sums.clipped += t.clipped;
 }
 
 // Counts blocks by scale. Neighbouring blocks mostly have equal scales, and an addition to a counter waits for the
@@ -231,8 +236,11 @@ void quantize_row_batch(const Scaling& s, const Tile& t, Index width, ScaleCount
 
 void add(const BatchSums& stretch, BatchSums& all) {
   all.unit = stretch.unit;
-  all.q2 += stretch.q2, all.err2 += stretch.err2;
-  all.nonzero += stretch.nonzero, all.underflow += stretch.underflow, all.clipped += stretch.clipped;
+  all.q2 += stretch.q2;
+  all.err2 += stretch.err2;
+  all.nonzero += stretch.nonzero;
+  all.underflow += stretch.underflow;
+  all.clipped += stretch.clipped;
 }
 
 // Quantizes columns with one scale each.

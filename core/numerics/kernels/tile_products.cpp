@@ -187,7 +187,8 @@ MOESCOPE_AMX void multiply_in_tiles(const TileProduct& p, Index row, Index col, 
   if constexpr (kTwoRows) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
   results.fetch_some();
   for (Index k = kUnitDepth; k < depth; k += kUnitDepth) {
-    a += kUnitDepth, b += kUnitDepth / 2 * p.pair_stride;
+    a += kUnitDepth;
+    b += kUnitDepth / 2 * p.pair_stride;
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kTwoCols) _tile_dpbf16ps(1, 4, 7);
     _tile_loadd(4, a, a_bytes);

@@ -99,7 +99,10 @@ HWY_INLINE void scan_block(const ElementLanes& f, const float* x, int depth, con
     alignas(64) float each_err2[kWhatIfLanes], each_q2[kWhatIfLanes];
     store(each_err2, err2);
     store(each_q2, q2);
-    for (int l = 0; l < kWhatIfLanes; ++l) sums.err2[l] += each_err2[l], sums.q2[l] += each_q2[l];
+    for (int l = 0; l < kWhatIfLanes; ++l) {
+      sums.err2[l] += each_err2[l];
+      sums.q2[l] += each_q2[l];
+    }
   }
   store(sums.zeros.data(), splat(depth) - bits_as<std::int32_t>(nonzero));
   store(sums.clipped.data(), clipped);
@@ -169,8 +172,11 @@ void drop_overflowed(const WhatIfBlock& block, int lane, QuantSums& sums) {
 void add_shared(const QuantSums& shared, QuantSums& sums) {
   sums.amax = std::max(sums.amax, shared.amax);
   sums.x2 += shared.x2;
-  sums.elements += shared.elements, sums.nonzero += shared.nonzero, sums.blocks += shared.blocks;
-  sums.crest += shared.crest, sums.crest_blocks += shared.crest_blocks;
+  sums.elements += shared.elements;
+  sums.nonzero += shared.nonzero;
+  sums.blocks += shared.blocks;
+  sums.crest += shared.crest;
+  sums.crest_blocks += shared.crest_blocks;
 }
 
 void add_lanes(const RuleLanes& lanes, int count, QuantSums& sums) {

@@ -25,7 +25,10 @@ class LastArray {
 
   const Found& at(const History& history, int layer, std::int64_t step) {
     const bool is_same_row = history_ == &history && layer_ == layer && truncations_ == history.truncations();
-    if (!is_same_row) from_ = 0, to_ = -1;
+    if (!is_same_row) {
+      from_ = 0;
+      to_ = -1;
+    }
     history_ = &history;
     layer_ = layer;
     truncations_ = history.truncations();

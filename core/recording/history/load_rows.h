@@ -41,7 +41,8 @@ class LoadRows {
       const float per_count = encode_counts(counts, bits, chunk.codes.data() + at);
       const float unit = per_count * static_cast<float>(counts.size() / sum);
       chunk.rows.push_back({step, 1, unit, unit, static_cast<float>(sum)});
-      layer.bytes += chunk.bytes() - before, bytes_ += chunk.bytes() - before;
+      layer.bytes += chunk.bytes() - before;
+      bytes_ += chunk.bytes() - before;
     }
   }
 
@@ -235,7 +236,8 @@ class LoadRows {
     Chunk to;
     to.merges = chunks.front().merges + 1;
     to.rows.reserve(rows);
-    to.codes.resize(rows * n_experts), to.means.resize(rows * n_experts);
+    to.codes.resize(rows * n_experts);
+    to.means.resize(rows * n_experts);
     for (std::size_t i = 0; i < places.size(); i += 2)
       merge_rows(places[i], places[std::min(i + 1, places.size() - 1)], to, n_experts);
     return to;

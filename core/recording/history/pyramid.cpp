@@ -189,7 +189,10 @@ bool Pyramid::forget_older_half() {
   for (std::size_t level = 0; level < levels_.size(); ++level) {
     const std::size_t kept_values = level == 0 ? values_.size() : levels_[level - 1].size();
     const std::size_t bytes = kept_values * (level == 0 ? sizeof(float) : sizeof(PyramidBin));
-    if (kept_values > 2 * kMinKept && bytes > largest_bytes) largest_bytes = bytes, largest = level;
+    if (kept_values > 2 * kMinKept && bytes > largest_bytes) {
+      largest_bytes = bytes;
+      largest = level;
+    }
   }
   if (largest_bytes == 0) return false;
   forgotten_.resize(std::max(forgotten_.size(), levels_.size() + 1));

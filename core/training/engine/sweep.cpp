@@ -64,11 +64,16 @@ void add_sqnr(std::span<const RunGroup> runs, std::int64_t steps, std::span<Meas
   std::vector<HistoryPtr> histories;
   std::vector<Measured*> measured_runs;
   for (std::size_t i = 0; i < runs.size(); ++i)
-    if (history_of(runs[i])) histories.push_back(history_of(runs[i])), measured_runs.push_back(&found[i]);
+    if (history_of(runs[i])) {
+      histories.push_back(history_of(runs[i]));
+      measured_runs.push_back(&found[i]);
+    }
   if (histories.empty() || !history_of(runs.front())) return;
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, steps - 1);
-  for (std::size_t i = 0; i < measured_runs.size(); ++i)
-    measured_runs[i]->worst_sqnr = sqnr[i].worst_db, measured_runs[i]->mean_sqnr = sqnr[i].mean_db;
+  for (std::size_t i = 0; i < measured_runs.size(); ++i) {
+    measured_runs[i]->worst_sqnr = sqnr[i].worst_db;
+    measured_runs[i]->mean_sqnr = sqnr[i].mean_db;
+  }
 }
 
 // True if the settings of all runs measure the validation loss. All runs decide together, so that all gaps are gaps of
