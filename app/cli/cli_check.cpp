@@ -377,9 +377,7 @@ void check_against_good(const CheckOptions& options) {
     print_notes(opened);
     return opened.histories;
   };
-  auto judged = runs_of(options.file, options.run);
-  if (judged.size() > 1 && !options.run.empty())
-    std::erase_if(judged, [&](const auto& history) { return history->info().name != options.run; });
+  const auto judged = runs_of(options.file, options.run);
   if (judged.size() != 1)
     throw std::runtime_error(fmt::format("{}: holds {} runs{}; name the one to judge with --run",
                                          named_standard_input(options.file), judged.size(),
@@ -402,7 +400,27 @@ void check_against_good(const CheckOptions& options) {
   if (result.failed) throw ExitStatus{kFound};
 }
 
-void check(CheckOptions options) {
+// Refuses options that would have no effect.
+void check_options(const Command& command, const CheckOptions& options) {
+  if (!options.engine.empty())
+    command.refuse({"--run", "--layers", "--top-k", "--experts", "--fail-on", "--follow", "--against", "--on-finding",
+                    "--junit", "--github"},
+                   "cannot be used with --engine, which compares log-probabilities and judges nothing");
+  if (!options.against.empty()) {
+    command.refuse(
+        {"--follow"},
+        "cannot be used with --against: 1 false alarm in 20 holds for one comparison, not for one after each "
+        "step. Wait with `check RUN --follow --until STEP`, then compare with --against");
+    command.refuse({"--on-finding"}, "cannot be used with --against, which judges figures, not findings");
+  }
+  if (options.follow)
+    command.refuse({"--run", "--layers", "--top-k", "--experts"},
+                   "cannot be used with --follow, which checks all runs as the file states them");
+  if (options.junit.empty()) command.refuse({"--overwrite"}, "needs --junit");
+}
+
+void check(const Command& command, CheckOptions options) {
+  check_options(command, options);
   std::vector<std::string> inputs = options.against;
   inputs.push_back(options.file);
   std::erase(inputs, kStandardInput);
@@ -451,18 +469,15 @@ void add_check_command(CLI::App& app) {
       .range(0.0, 1e9)
       .shows_default()
       .needs(follow);
-  command
-      .option("--engine", options->engine,
-              "Compare the log-probabilities in RUN, computed by a trainer, with those in this file, computed by an "
-              "inference engine for the same tokens: k1, k3 and probability ratios beyond 2. Batches of verl, slime "
-              "and AReaL, responses of vLLM and SGLang; the same file twice if it has both")
-      .excludes(follow);
+  command.option("--engine", options->engine,
+                 "Compare the log-probabilities in RUN, computed by a trainer, with those in this file, computed by an "
+                 "inference engine for the same tokens: k1, k3 and probability ratios beyond 2. Batches of verl, slime "
+                 "and AReaL, responses of vLLM and SGLang; the same file twice if it has both");
   command
       .option("--against", options->against,
               "Recordings or logs of good runs: answer whether RUN is as good. All runs of a file count. Two or more "
               "show how far equal runs lie apart; one does not")
-      .up_to(16)
-      .excludes(follow);
+      .up_to(16);
   command.option("--on-finding", options->on_finding,
                  "Run this line of the shell once for each severe finding, or finding of --fail-on, when it begins and "
                  "when it has ended. It gets the finding as JSON on standard input, with the keys of findings below, "
@@ -494,7 +509,7 @@ void add_check_command(CLI::App& app) {
       "  moescope-cli check new.jsonl --against good.jsonl better.jsonl --fail-on regressed,too-early\n"
       "  moescope-cli check run.jsonl --follow --until end --on-finding ./alert.sh\n"
       "  moescope-cli check batch.pt --engine batch.pt");
-  command.runs([options] { check(*options); });
+  command.runs([command, options] { check(command, *options); });
 }
 
 }  // namespace moescope

@@ -151,12 +151,9 @@ void export_all_events(const ExportOptions& options) {
 
 RoutedText routed_text_of(const ExportOptions& options) {
   const OpenedRuns opened = read_runs(options.in, options.run);
-  const auto is_named = [&](const auto& history) { return options.run.empty() || history->info().name == options.run; };
-  const auto run = std::ranges::find_if(opened.histories, is_named);
-  if (run == opened.histories.end())
-    throw std::runtime_error(fmt::format("--run {}: not in {}", options.run, options.in));
+  const History& run = *opened.histories.front();
   try {
-    return routed_text(**run, options.step.value_or((*run)->steps().last));
+    return routed_text(run, options.step.value_or(run.steps().last));
   } catch (const std::runtime_error& problem) {
     throw std::runtime_error(options.in + ": " + problem.what());
   }

@@ -142,20 +142,12 @@ ValueTable table(const std::vector<Scalar>& scalars) {
   return figures;
 }
 
-HistoryPtr run_of(const FiguresOptions& options) {
-  const OpenedRuns opened = read_runs(options.file, options.run, options.routed);
-  print_notes(opened);
-  for (const auto& history : opened.histories)
-    if (options.run.empty() || history->info().name == options.run) return history;
-  throw std::runtime_error(
-      fmt::format("--run {}: not in {}, which holds {}", options.run, options.file,
-                  joined(opened.histories, ", ", [](const auto& history) { return history->info().name; })));
-}
-
 void print_figures(FiguresOptions options) {
   const Wanted wanted(options.figures);
   options.file = input_path(options.file);
-  const HistoryPtr history = run_of(options);
+  const OpenedRuns opened = read_runs(options.file, options.run, options.routed);
+  print_notes(opened);
+  const HistoryPtr history = opened.histories.front();
   const StepRange steps = history->steps();
   if (steps.empty()) throw std::runtime_error(options.file + ": has no step yet");
   const std::int64_t at = options.at.value_or(steps.last);

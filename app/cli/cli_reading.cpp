@@ -6,6 +6,7 @@
 
 #include "app/cli/printing.h"
 #include "core/files/text/text_escape.h"
+#include "core/logs/run_choice.h"
 #include "core/logs/standard_input.h"
 #include "core/training/engine/lock_step.h"
 
@@ -39,16 +40,23 @@ std::string input_path(const std::string& file) {
 }
 
 void add_run_option(Command& command, std::string& run) {
-  command.option("--run", run,
-                 "The run to read, of a file that holds several (mlflow.db, folders of TensorBoard and W&B): its name; "
-                 "of MLflow also its id");
+  command.option(
+      "--run", run,
+      "The run to read, of a file that holds several (recordings, mlflow.db, folders of TensorBoard and W&B): "
+      "its name; of MLflow also its id");
 }
 
 OpenedRuns read_runs(const std::string& file, const std::string& run, const RoutedShape& routed) {
   ImportOptions options;
   options.routed = routed;
   if (!run.empty()) options.only = {run};
-  return open_runs({file}, options, kMaxRuns);
+  OpenedRuns opened = open_runs({file}, options, kMaxRuns);
+  if (run.empty() || opened.more.empty()) return opened;  // readers of logs choose the run themselves
+  std::vector<std::string> names;
+  for (const auto& history : opened.histories) names.push_back(history->info().name);
+  check_choice(file, names, options);
+  std::erase_if(opened.histories, [&](const auto& history) { return !is_wanted(options, history->info().name); });
+  return opened;
 }
 
 void print_missing(const RecordingReader& recording) {

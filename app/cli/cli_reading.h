@@ -16,7 +16,7 @@ void add_routed_options(Command& command, RoutedShape& routed);
 std::string input_path(const std::string& file);
 // Adds --run, for files that hold several runs.
 void add_run_option(Command& command, std::string& run);
-// Opens the run of this name, or all runs of the file if `run` is empty.
+// Opens the run of this name, or all runs of the file if `run` is empty. Throws std::runtime_error if there is none.
 OpenedRuns read_runs(const std::string& file, const std::string& run, const RoutedShape& routed = {});
 
 void print_missing(const RecordingReader& recording);  // prints which parts are known to be missing

@@ -348,7 +348,7 @@ void add_options(Command& command, VolumesOptions& o) {
   command
       .option("--form", o.plan.form,
               "sglang: {\"physical_to_logical_map\": [layers][slots]} for --init-expert-location; vllm: [MoE "
-              "layers][slots], a list without keys")
+              "layers][slots], a list without keys, for vLLM with pull request 49572, which is not merged")
       .one_of({"sglang", "vllm"})
       .shows_default();
   command.option("--plan-until", o.plan.until, "Last step whose loads make the plan (default: half of the steps)")

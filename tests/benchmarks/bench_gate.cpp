@@ -115,13 +115,19 @@ class GateBench {
   static void add(const GateReport& report, std::int64_t from, std::size_t good_runs, GateOutcomes& outcomes) {
     const std::size_t index = good_runs - 1;
     ++outcomes.comparisons[index];
-    const auto begun = [&](const GateExit& exit) { return exit.last_step >= from; };
-    if (!report.exits.empty() && !begun(report.exits.front())) ++outcomes.early[index];
-    const auto first = std::ranges::find_if(report.exits, begun);
-    if (first == report.exits.end()) return;
+    std::int64_t first_step = INT64_MAX;
+    std::size_t first_series = 0;
+    for (const GateExit& exit : report.exits)
+      for (const StepRange& time : exit.times) {
+        if (time.last < from || time.first >= first_step) continue;
+        first_step = time.first;
+        first_series = exit.series;
+      }
+    if (!report.exits.empty() && report.exits.front().last_step() < from) ++outcomes.early[index];
+    if (first_step == INT64_MAX) return;
     ++outcomes.found[index];
-    outcomes.delays[index].push_back(static_cast<double>(std::max<std::int64_t>(0, first->first_step - from)));
-    if (good_runs == 2) ++outcomes.first_figures[figure_text(report.series[first->series].figure)];
+    outcomes.delays[index].push_back(static_cast<double>(std::max<std::int64_t>(0, first_step - from)));
+    if (good_runs == 2) ++outcomes.first_figures[figure_text(report.series[first_series].figure)];
   }
 
   void print_row(std::size_t fault) const {

@@ -401,7 +401,18 @@ TEST_F(CliCheck, TheGateRefusesWhatItCannotCompare) {
   EXPECT_NE(refusal({path("late.jsonl"), "--against", good}).find("no step in common"), std::string::npos);
   EXPECT_NE(refusal({good, "--against", path("missing.jsonl")}).find("missing.jsonl"), std::string::npos);
   EXPECT_NE(refusal({good, "--against", good, "--fail-on", "severe"}).find("allowed: regressed"), std::string::npos);
-  EXPECT_NE(refusal({good, "--against", good, "--follow"}).find("--follow"), std::string::npos);
+  EXPECT_NE(refusal({good, "--against", good, "--follow"}).find("then compare with --against"), std::string::npos);
+  EXPECT_NE(refusal({good, "--against", good, "--on-finding", "true"}).find("--on-finding"), std::string::npos);
+  EXPECT_NE(refusal({good, "--engine", good, "--junit", path("x.xml")}).find("--engine"), std::string::npos);
+  EXPECT_NE(refusal({good, "--follow", "--run", "x"}).find("checks all runs"), std::string::npos);
+  EXPECT_NE(refusal({good, "--overwrite"}).find("needs --junit"), std::string::npos);
+  write("empty.jsonl", "");
+  EXPECT_NE(refusal({good, "--against", path("empty.jsonl")}).find("empty.jsonl"), std::string::npos);
+  EXPECT_NE(refusal({path("empty.jsonl"), "--against", good}).find("empty.jsonl"), std::string::npos);
+  std::string norms;
+  for (int step = 0; step < 200; ++step) norms += fmt::format("{{\"step\":{},\"grad_norm\":{}}}\n", step, 1 + step % 7);
+  write("norms.jsonl", norms);
+  EXPECT_NE(refusal({path("norms.jsonl"), "--against", good}).find("no figure in common"), std::string::npos);
   EXPECT_NE(refusal({good, "--against", good, "--junit", good}).find("--junit"), std::string::npos);
   EXPECT_NE(refusal({good, "--until", "later", "--follow"}).find("`end`"), std::string::npos);
   ASSERT_EQ(run(train({"--steps", "50", "--compare", "seed=2", "--out", path("two.moescope")})).status, 0);
@@ -411,6 +422,22 @@ TEST_F(CliCheck, TheGateRefusesWhatItCannotCompare) {
   const Result good_nan = run({"check", good, "--against", path("nan.jsonl")});
   EXPECT_EQ(good_nan.status, 2);
   EXPECT_NE(good_nan.err.find("NaN or infinite"), std::string::npos) << good_nan.err;
+}
+
+TEST_F(CliCheck, TheNamedRunOfARecordingIsRead) {
+  ASSERT_EQ(run(train({"--steps", "3", "--compare", "seed=2", "--out", path("two.moescope")})).status, 0);
+  EXPECT_EQ(Json::parse(run({"check", path("two.moescope"), "--json"}).out)["runs"].size(), 2u);
+  for (const std::string name : {"n", "n+seed-2"}) {
+    const Json checked = Json::parse(run({"check", path("two.moescope"), "--json", "--run", name}).out)["runs"];
+    ASSERT_EQ(checked.size(), 1u);
+    EXPECT_EQ(checked[0]["name"], name);
+    EXPECT_EQ(Json::parse(run({"figures", path("two.moescope"), "--json", "--run", name}).out)["run"], name);
+  }
+  for (const char* command : {"check", "figures"}) {
+    const Result refused = run({command, path("two.moescope"), "--run", "x"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_NE(refused.err.find("holds no run named x. There are: n, n+seed-2"), std::string::npos) << refused.err;
+  }
 }
 
 TEST_F(CliCheck, ResultsAreWrittenForOtherTools) {

@@ -70,7 +70,7 @@ void RegressionPanel::show(GateReport report) {
     const QString tip = inPrint(QString::fromStdString(exit_text(report_, exit)));
     figures_->setFigure(row, 0, {figure}, tip, row == 0);
     figures_->item(row, 0)->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-    figures_->setFigure(row, 1, {formatCount(exit.first_step)}, tip);
+    figures_->setFigure(row, 1, {formatCount(exit.first_step())}, tip);
     figures_->setFigure(row, 2, {formatValue(exit.value, 3)}, tip);
     figures_->setFigure(
         row, 3,
@@ -108,7 +108,7 @@ Panel::Answer RegressionPanel::answer() const {
   const QString sentence = inPrint(QString::fromStdString(gate_sentence(report_)));
   const QString shortened = report_.exits.empty() ? word
                                                   : QString("%1 since step %2: %3")
-                                                        .arg(word, formatCount(report_.exits.front().first_step),
+                                                        .arg(word, formatCount(report_.exits.front().first_step()),
                                                              figureName(report_.exits.front()));
   return {QString("Is %1 as good as the others?").arg(runLetter(*selection_, selection_->run())),
           {word + QStringLiteral(": ") + sentence, shortened, word},
@@ -131,12 +131,9 @@ ValueTable RegressionPanel::table() const {
     const GateSeries& series = report.series[i];
     const auto exit = std::ranges::find(report.exits, i, &GateExit::series);
     const bool is_outside = exit != report.exits.end();
-    const auto step = [&](std::int64_t GateExit::*place) {
-      return is_outside ? TableValue((*exit).*place) : TableValue();
-    };
-    table.add(figure_text(series.figure), step(&GateExit::first_step), step(&GateExit::last_step),
-              table_value(series.value.back()), table_value(series.good.back()), table_value(series.half_width.back()),
-              table_value(series.z.back()));
+    table.add(figure_text(series.figure), is_outside ? TableValue(exit->first_step()) : TableValue(),
+              is_outside ? TableValue(exit->last_step()) : TableValue(), table_value(series.value.back()),
+              table_value(series.good.back()), table_value(series.half_width.back()), table_value(series.z.back()));
   }
   return table;
 }

@@ -41,10 +41,11 @@ Json exit_json(const GateReport& report, const GateExit& exit) {
           {"name", figure.info->name},
           {"layer", figure.layer == kWholeRun ? Json() : Json(figure.layer)},
           {"operand", figure.operand ? Json(place_text(*figure.operand)) : Json()},
-          {"steps", {exit.first_step, exit.last_step}},
+          {"steps", {exit.first_step(), exit.last_step()}},
+          {"times", exit.times.size()},
           {"over", exit.is_over},
           {"worse", exit.is_worse},
-          {"value", exit.is_finite ? gate_number(exit.value) : Json("NaN")},
+          {"value", exit.not_finite_step ? Json("NaN") : gate_number(exit.value)},
           {"good", gate_number(exit.good)},
           {"half_width", gate_number(exit.half_width)},
           {"z", gate_number(exit.z)},
@@ -121,7 +122,7 @@ std::vector<CheckCase> gate_cases(const GateResult& result) {
   if (report.verdict == GateVerdict::too_early && !result.failed) cases.front().outcome = CheckOutcome::not_checked;
   std::set<std::size_t> outside;
   for (const GateExit& exit : report.exits) {
-    if (!outside.insert(exit.series).second) continue;
+    outside.insert(exit.series);
     cases.push_back({report.name, figure_text(report.series[exit.series].figure),
                      result.failed && exit.is_worse ? CheckOutcome::failed : CheckOutcome::noted,
                      exit_text(report, exit)});

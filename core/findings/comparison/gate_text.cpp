@@ -44,11 +44,16 @@ std::string figure_text(const GateFigure& figure) {
 std::string exit_text(const GateReport& report, const GateExit& exit) {
   const GateFigure& figure = report.series[exit.series].figure;
   std::string text = figure_text(figure) + ": ";
-  if (!exit.is_finite) return text + "not finite at step " + grouped(exit.first_step);
+  if (exit.not_finite_step) {
+    text += "not finite at step " + grouped(*exit.not_finite_step);
+    return exit.times.size() == 1 ? text : text + ", outside before it since step " + grouped(exit.first_step());
+  }
   text += decimal(exit.value) + ", good runs " + decimal(exit.good);
   text += exit.half_width > 0 ? " ± " + decimal(exit.half_width) : " without any spread";
-  text += exit.is_over ? ", outside in steps " + grouped(exit.first_step) + " to " + grouped(exit.last_step)
-                       : ", outside since step " + grouped(exit.first_step);
+  text += exit.is_over || exit.times.size() > 1
+              ? ", outside in steps " + grouped(exit.first_step()) + " to " + grouped(exit.last_step())
+              : ", outside since step " + grouped(exit.first_step());
+  if (exit.times.size() > 1) text += ", " + std::to_string(exit.times.size()) + " times";
   if (figure.worst && !exit.is_worse) text += ", better";
   if (exit.expert >= 0)
     text += "; expert " + std::to_string(exit.expert) + " gets " + decimal(exit.expert_load) + " times its fair share";
@@ -72,7 +77,7 @@ std::string gate_sentence(const GateReport& report) {
   const auto decides = [&](const GateExit& exit) { return exit.is_worse || report.verdict == GateVerdict::better; };
   const auto first = std::ranges::find_if(report.exits, decides);
   return "First outside the band of " + runs_in_words(report.good_names.size()) + " at step " +
-         grouped(first->first_step) + ". " + exit_text(report, *first) + ".";
+         grouped(first->first_step()) + ". " + exit_text(report, *first) + ".";
 }
 
 std::vector<std::string> gate_notes(const GateReport& report) {

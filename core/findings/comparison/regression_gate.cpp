@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kBlockSteps = 5, kMaxBlocks = 100;  // steps of a block, blocks
 constexpr std::size_t kMinGateBlocks = 6;                  // with a value, for a verdict on a figure
-constexpr double kSpreadOfOne = 6;                         // R beside one good run
+constexpr double kSpreadOfOne = 10;                        // R beside one good run
 constexpr double kWidening = 1.5;                          // of the limit: figures vary with heavier tails than normal
 constexpr double kMinCorrelation = 0.2;                    // lower limit of rho
 constexpr double kRounding = 1e-5;  // share of a figure's size up to which a difference may be rounding
@@ -413,7 +413,7 @@ bool is_load(const GateFigure& figure) {
 
 // Names the expert: the emptiest for unused experts, else the one whose load is farthest from the fair share.
 void name_expert(const History& run, const GateFigure& figure, GateExit& exit) {
-  const std::vector<float> load = run.utilisation(figure.layer, {exit.first_step, exit.last_step}, 1, Summary::mean);
+  const std::vector<float> load = run.utilisation(figure.layer, exit.times.back(), 1, Summary::mean);
   const bool emptiest = figure.info == &metric_info(Metric::dead_fraction);
   for (std::size_t e = 0; e < load.size(); ++e) {
     if (!std::isfinite(load[e])) continue;
@@ -441,18 +441,18 @@ BandSides sides_of(const GateSeries& series) {
   return sides;
 }
 
-// Adds the times in which a figure was outside for at least two blocks with a value, up to two blocks inside.
-void add_exits(const History& run, std::size_t index, GateReport& report) {
+// Returns each time in which a figure was outside for at least two blocks with a value, up to two blocks inside.
+std::vector<GateExit> times_outside(std::size_t index, const GateReport& report) {
   const GateSeries& series = report.series[index];
   const auto [block, side] = sides_of(series);
+  std::vector<GateExit> exits;
   for (std::size_t i = 0; i + 1 < side.size(); ++i) {
     if (side[i] == 0 || side[i + 1] != side[i]) continue;
     std::size_t last = i + 1;
     for (std::size_t next = i + 2; next < side.size() && next <= last + 2; ++next)
       if (side[next] == side[i]) last = next;
     GateExit exit{.series = index};
-    exit.first_step = report.block_steps[block[i]];
-    exit.last_step = report.block_steps[block[last] + 1] - 1;
+    exit.times = {{report.block_steps[block[i]], report.block_steps[block[last] + 1] - 1}};
     exit.is_over = last + 2 < side.size();
     const bool is_above = side[i] > 0;
     exit.is_worse = !series.figure.worst || (*series.figure.worst == Worst::largest) == is_above;
@@ -462,18 +462,37 @@ void add_exits(const History& run, std::size_t index, GateReport& report) {
     exit.z = 0;
     for (std::size_t j = i; j <= last; ++j)
       if (std::abs(series.z[block[j]]) > std::abs(exit.z)) exit.z = series.z[block[j]];
-    if (is_load(series.figure)) name_expert(run, series.figure, exit);
-    report.exits.push_back(exit);
+    exits.push_back(exit);
     i = last;
   }
+  return exits;
 }
 
-void add_not_finite(std::size_t index, std::int64_t step, GateReport& report) {
+GateExit not_finite_from(std::int64_t step, std::size_t index, const GateReport& report) {
   const GateSeries& series = report.series[index];
-  GateExit exit{.series = index, .first_step = step, .last_step = report.steps.last, .is_finite = false};
+  GateExit exit{.series = index, .times = {{step, report.steps.last}}, .not_finite_step = step};
   const std::size_t after = std::ranges::upper_bound(report.block_steps, step) - report.block_steps.begin();
   exit.good = series.good[std::clamp<std::size_t>(after, 1, series.good.size()) - 1];
-  report.exits.push_back(exit);
+  return exit;
+}
+
+void add_exit(const History& run, std::size_t index, std::optional<std::int64_t> not_finite_step, GateReport& report) {
+  std::vector<GateExit> exits = times_outside(index, report);
+  if (not_finite_step) {
+    std::erase_if(exits, [&](const GateExit& exit) { return exit.first_step() >= *not_finite_step; });
+    exits.push_back(not_finite_from(*not_finite_step, index, report));
+  }
+  if (std::ranges::any_of(exits, &GateExit::is_worse))
+    std::erase_if(exits, [](const GateExit& exit) { return !exit.is_worse; });
+  if (exits.empty()) return;
+  GateExit whole = exits.back();
+  whole.times.clear();
+  for (const GateExit& exit : exits) {
+    whole.times.push_back(exit.times.front());
+    if (std::abs(exit.z) > std::abs(whole.z)) whole.z = exit.z;
+  }
+  if (is_load(report.series[index].figure)) name_expert(run, report.series[index].figure, whole);
+  report.exits.push_back(std::move(whole));
 }
 
 // Better: every figure that left did so to its better side, or has no better side beside a loss that is better.
@@ -484,7 +503,7 @@ GateVerdict gate_verdict_of(const GateReport& report) {
   for (const GateExit& exit : report.exits) {
     const GateFigure& figure = figure_of(exit);
     if (figure.worst && exit.is_worse) return GateVerdict::regressed;
-    if (!exit.is_finite) return GateVerdict::regressed;
+    if (exit.not_finite_step) return GateVerdict::regressed;
     loss_is_better |= figure.info == &metric_info(Metric::ce_loss) || figure.info == &metric_info(Metric::val_loss);
   }
   const bool has_undirected =
@@ -518,8 +537,7 @@ void judge_samples(const History& run, const Collector& collector, GateReport& r
                                            1 - kGateError / (static_cast<double>(judged) * spread.blocks));
     }
     report.series.push_back(series_of(sample, measured[i], spread, limit));
-    if (sample.not_finite) add_not_finite(report.series.size() - 1, *sample.not_finite, report);
-    add_exits(run, report.series.size() - 1, report);
+    add_exit(run, report.series.size() - 1, sample.not_finite, report);
   }
 }
 

@@ -62,20 +62,23 @@ struct GateSeries {
   float limit = kNoValue;         // of |z|
 };
 
-// A figure that left the band.
+// A figure that left the band: one for each figure. Of a figure that left on both sides, the times on its worse side.
 struct GateExit {
-  std::size_t series = 0;       // index in GateReport::series
-  std::int64_t first_step = 0;  // of the judged run
-  std::int64_t last_step = 0;   // of the last block outside
-  bool is_over = false;         // it came back
-  bool is_worse = true;         // to its worse side, or neither side is better
-  bool is_finite = true;        // false: the judged run's value is NaN or infinite, those of the good runs are finite
+  std::size_t series = 0;          // index in GateReport::series
+  std::vector<StepRange> times{};  // steps of the judged run in which it was outside, at least one
+  bool is_over = false;            // it came back
+  bool is_worse = true;            // to its worse side, or neither side is better
+  // First step at which the judged run's value is NaN or infinite, and those of the good runs are finite.
+  std::optional<std::int64_t> not_finite_step{};
   float value = kNoValue, good = kNoValue, half_width = kNoValue;  // in the last block outside
   float z = kNoValue;                                              // the farthest
-  // Of a figure of the load: the expert whose load is farthest from its fair share in these steps, and the load as a
+  // Of a figure of the load: the expert whose load is farthest from its fair share the last time, and the load as a
   // multiple of it; -1: not known.
   int expert = -1;
   float expert_load = kNoValue;
+
+  std::int64_t first_step() const { return times.front().first; }
+  std::int64_t last_step() const { return times.back().last; }
 };
 
 // A setting in which the judged run differs from at least one good run.

@@ -109,9 +109,9 @@ TEST(RegressionGate, HigherLossRegressesAtItsStep) {
     ASSERT_EQ(report.verdict, GateVerdict::regressed) << gate_sentence(report);
     const GateExit& first = report.exits.front();
     EXPECT_EQ(report.series[first.series].figure.info, &metric_info(Metric::ce_loss));
-    EXPECT_NEAR(first.first_step, 200, 10);
+    EXPECT_NEAR(first.first_step(), 200, 10);
     EXPECT_FALSE(first.is_over) << good << ": " << exit_text(report, first);
-    EXPECT_EQ(first.last_step, kSteps - 1);
+    EXPECT_EQ(first.last_step(), kSteps - 1);
   }
 }
 
@@ -135,7 +135,7 @@ TEST(RegressionGate, NamesLayerAndExpertOfALoad) {
   ASSERT_EQ(report.verdict, GateVerdict::regressed);
   for (const GateExit& exit : report.exits) {
     EXPECT_EQ(report.series[exit.series].figure.layer, 2) << exit_text(report, exit);
-    EXPECT_NEAR(exit.first_step, 150, 10) << exit_text(report, exit);
+    EXPECT_NEAR(exit.first_step(), 150, 10) << exit_text(report, exit);
     EXPECT_EQ(exit.expert, 5);
     EXPECT_NEAR(exit.expert_load, 2 * 8 / 9.0, 0.1);
   }
@@ -145,10 +145,31 @@ TEST(RegressionGate, LossThatIsNotFiniteRegressesAtItsStep) {
   for (const double loss : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     const GateReport report = judged({.added_loss = [=](auto step) { return step >= 233 ? loss : 0.0; }});
     ASSERT_EQ(report.verdict, GateVerdict::regressed);
-    EXPECT_EQ(report.exits.front().first_step, 233);
-    EXPECT_FALSE(report.exits.front().is_finite);
+    EXPECT_EQ(report.exits.front().first_step(), 233);
+    EXPECT_EQ(report.exits.front().not_finite_step, 233);
   }
   EXPECT_EQ(judged({.added_loss = [](auto) { return NAN; }}).verdict, GateVerdict::regressed) << "from the first step";
+}
+
+TEST(RegressionGate, AFigureIsNamedOnceHoweverOftenItLeaves) {
+  const auto added = [](std::int64_t step) -> double {
+    if (step >= 280) return NAN;
+    if (step >= 40 && step < 70) return -1.0;
+    return (step >= 100 && step < 130) || (step >= 200 && step < 230) ? 1.0 : 0.0;
+  };
+  const GateReport report = judged({.steps = 280, .added_loss = added});
+  ASSERT_EQ(report.exits.size(), 1u) << "one figure";
+  const GateExit& loss = report.exits.front();
+  EXPECT_TRUE(loss.is_worse) << "the times on the better side do not count";
+  ASSERT_EQ(loss.times.size(), 2u);
+  EXPECT_NEAR(loss.first_step(), 100, 10);
+  EXPECT_NEAR(loss.last_step(), 229, 10);
+  EXPECT_NE(exit_text(report, loss).find(", 2 times"), std::string::npos) << exit_text(report, loss);
+  const GateReport broken = judged({.added_loss = added});
+  ASSERT_EQ(broken.exits.size(), 1u);
+  EXPECT_EQ(broken.exits.front().not_finite_step, 280);
+  EXPECT_NEAR(broken.exits.front().first_step(), 100, 10);
+  EXPECT_NE(gate_sentence(broken).find("at step 1"), std::string::npos) << gate_sentence(broken);
 }
 
 TEST(RegressionGate, GoodRunWithANaNIsNamed) {

@@ -19,7 +19,7 @@ TEST(GateFaults, ExpertGradientsTimesTheRanksRegressEqualRunsAreTheSame) {
   ASSERT_EQ(faulty.verdict, GateVerdict::regressed);
   const GateExit& first = faulty.exits.front();
   EXPECT_EQ(faulty.series[first.series].figure.info, &metric_info(Metric::grad_norm)) << gate_sentence(faulty);
-  EXPECT_NEAR(first.first_step, kFaultStep, 10);
+  EXPECT_NEAR(first.first_step(), kFaultStep, 10);
   ASSERT_FALSE(faulty.settings.empty());
   EXPECT_EQ(setting_text(faulty.settings.front()), "optimizer.fault_expert_gradient: 8 (good runs: 1), since step 60");
 }
