@@ -11,6 +11,7 @@
 
 #include "core/config/config_difference.h"
 #include "core/findings/comparison/verdict_words.h"
+#include "core/numerics/size.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
@@ -104,10 +105,7 @@ class OutcomesModel : public QAbstractTableModel {
     if (!rows_.empty()) emit dataChanged(index(0, 0), index(rowCount() - 1, kOutcomeColumns - 1));
   }
   const std::vector<Outcome>& rows() const { return rows_; }
-  int rowOf(const std::string& name) const {
-    const auto found = std::ranges::find(rows_, name, &Outcome::name);
-    return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
-  }
+  int rowOf(const std::string& name) const { return index_in(rows_, name, &Outcome::name); }
 
   int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : std::ssize(rows_); }
   int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : kOutcomeColumns; }

@@ -18,6 +18,7 @@
 #include "app/session/settings.h"
 #include "app/workspaces/window_layout.h"
 #include "core/config/config_check.h"
+#include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -31,8 +32,7 @@ constexpr int kLargeWindow = 1600;
 
 int numberOf(const std::string& name) {  // number of a built-in lesson, from 0; -1: another lesson
   const std::vector<std::string> names = lesson_names();
-  const auto found = std::ranges::find(names, name);
-  return found == names.end() ? -1 : static_cast<int>(found - names.begin());
+  return index_in(names, name);
 }
 
 // Gives the page the same margin to the window's edges as the panels have to each other.

@@ -54,7 +54,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   saving_->links()->figureOf = [this](QPoint) { return figure("saved_by_deepep"); };
   row->addWidget(matrix_, 1);
   row->addWidget(saving_, 1);
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(saving_->links())}) {
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{matrix_, saving_->links()}) {
     plot->refill = [this] { refill(); };
     followSelection(plot);
   }

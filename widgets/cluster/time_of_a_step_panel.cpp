@@ -76,8 +76,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
                                                : QStringList();
   };
   lanes_ = new LayerLanes(this);
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(plot_), static_cast<PlotFrame*>(lanes_)})
-    plot->refill = [this] { refill(); };
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{plot_, lanes_}) plot->refill = [this] { refill(); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] {
       if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) markDirty();

@@ -7,6 +7,7 @@
 
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
+#include "core/numerics/size.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -234,8 +235,7 @@ void LoadDifferencePanel::refill() {
 }
 
 void LoadDifferencePanel::markCurrent() {
-  const auto row = std::ranges::find(rows_, selection_->layer(), &Row::layer);
-  view_->setCurrent(row == rows_.end() ? -1 : static_cast<int>(row - rows_.begin()), selection_->expert());
+  view_->setCurrent(index_in(rows_, selection_->layer(), &Row::layer), selection_->expert());
 }
 
 void LoadDifferencePanel::paintNumbers(QPainter& painter) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/selection/compared_runs.h"
@@ -190,8 +191,7 @@ void RouterRoundingView::refillMatrix() {
   matrix_->setLegend(changedLegend(isDark(palette())));
   matrix_->setRowAxis(ticksOf(layers_), QString("layer, %1").arg(runLetter(*selection_, selection_->run())));
   matrix_->setColumnAxis(ticksOf(columns), {});
-  const auto row = std::ranges::find(layers_, selection_->layer());
-  matrix_->setCurrent(row == layers_.end() ? -1 : static_cast<int>(row - layers_.begin()), chosen_);
+  matrix_->setCurrent(index_in(layers_, selection_->layer()), chosen_);
 }
 
 void RouterRoundingView::refillMargins() {

@@ -6,6 +6,7 @@
 #include "core/findings/comparison/comparison.h"
 #include "core/frame/frame.h"
 #include "core/logs/log_settings.h"
+#include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/matrix_plot.h"
@@ -230,9 +231,7 @@ void RoutingFlipsPanel::showRounding(bool rounding) {
        .in_short = QString("margin in %1, log").arg(reference),
        .back = "all",
        .front = "flips"});
-  for (PlotFrame* plot :
-       {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(margins_)})
-    plot->markDirty();
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_, margins_}) plot->markDirty();
 }
 
 int RoutingFlipsPanel::shownRun() const {
@@ -288,8 +287,7 @@ void RoutingFlipsPanel::refillLayers() {
   layers_->setLegend(rateLegend(isDark(palette())));
   layers_->setRowAxis(ticksOf(layers), QString("layer, %1").arg(runLabel(*selection_, shownRun())), false);
   layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown()) + rounding()), layers.size());
-  const auto place = std::ranges::find(layers, selection_->layer());
-  layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
+  layers_->setCurrentRow(index_in(layers, selection_->layer()));
 }
 
 QString RoutingFlipsPanel::whyNoMargins() const {

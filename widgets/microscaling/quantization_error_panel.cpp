@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/numerics/size.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/sqnr_scale.h"
@@ -228,10 +229,8 @@ void QuantizationErrorPanel::indexCells() {
 void QuantizationErrorPanel::markCurrent() {
   if (!chosen_) return view_->setCurrent(-1, -1);
   OperandPlace current = selection_->tensor();
-  const auto row = std::ranges::find(layers_, std::exchange(current.layer, 0));
-  const auto column = std::ranges::find(tensors_, current);
-  view_->setCurrent(row == layers_.end() ? -1 : static_cast<int>(row - layers_.begin()),
-                    column == tensors_.end() ? -1 : static_cast<int>(column - tensors_.begin()));
+  const int row = index_in(layers_, std::exchange(current.layer, 0));
+  view_->setCurrent(row, index_in(tensors_, current));
 }
 
 bool QuantizationErrorPanel::holds(const QString& text, int lines) const {

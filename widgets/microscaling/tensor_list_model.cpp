@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/numerics/size.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -119,8 +120,7 @@ int TensorListModel::entryAt(int row) const {
 }
 
 int TensorListModel::rowOf(int entry) const {
-  const auto found = std::ranges::find(rows_, entry, &Row::entry);
-  return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
+  return index_in(rows_, entry, &Row::entry);
 }
 
 QString TensorListModel::shortName(int entry) const {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/row_delegate.h"
@@ -265,8 +266,7 @@ void TensorsPanel::select(int tensor) {
 
 int TensorsPanel::entryNamed(const QString& name) const {
   const std::vector<TensorEntry>& entries = model_.entries();
-  const auto found = std::ranges::find(entries, name, [](const TensorEntry& entry) { return entry.source.name(); });
-  return found == entries.end() ? -1 : static_cast<int>(found - entries.begin());
+  return index_in(entries, name, [](const TensorEntry& entry) { return entry.source.name(); });
 }
 
 bool TensorsPanel::selectNamed(const QString& name) {
@@ -287,8 +287,7 @@ int TensorsPanel::nextToMeasure() {
     if (waits(entries[first])) return first;
   }
   if (!measures_all_) return -1;
-  const auto next = std::ranges::find_if(entries, waits);
-  return next == entries.end() ? -1 : static_cast<int>(next - entries.begin());
+  return index_in(entries, true, waits);
 }
 
 void TensorsPanel::computeWanted() {

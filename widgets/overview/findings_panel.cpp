@@ -8,6 +8,7 @@
 
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
+#include "core/numerics/size.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -356,8 +357,7 @@ const Finding& FindingsPanel::findingAt(int place) const {
 }
 
 int FindingsPanel::rowOf(const std::string& id) const {
-  const auto found = std::ranges::find(rows_, id, [](const FindingRow* row) { return finding_id(row->finding()); });
-  return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
+  return index_in(rows_, id, [](const FindingRow* row) { return finding_id(row->finding()); });
 }
 
 void FindingsPanel::choose(int row) {

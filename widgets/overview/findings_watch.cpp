@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "core/numerics/size.h"
+
 namespace moescope {
 
 FindingsWatch::FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent)
@@ -93,9 +95,7 @@ QString FindingsWatch::checksHtml() const {
 }
 
 int FindingsWatch::placeOf(const Finding& finding) const {
-  const auto& histories = selection_->histories();
-  const auto found = std::ranges::find(histories, finding.run, [](const HistoryPtr& run) { return run->info().run; });
-  return found == histories.end() ? -1 : static_cast<int>(found - histories.begin());
+  return index_in(selection_->histories(), finding.run, [](const HistoryPtr& run) { return run->info().run; });
 }
 
 void FindingsWatch::setMuted(const Finding& finding, bool muted) {

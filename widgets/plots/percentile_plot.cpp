@@ -5,7 +5,9 @@
 #include <QPainter>
 #include <algorithm>
 
+#include "core/numerics/size.h"
 #include "widgets/look/tokens.h"
+#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 
@@ -34,8 +36,7 @@ int PercentilePlot::placeAt(QPoint position) const {
 }
 
 int PercentilePlot::placeOf(int id) const {
-  const auto found = std::ranges::find(groups_, id, &Group::id);
-  return found == groups_.end() ? -1 : static_cast<int>(found - groups_.begin());
+  return index_in(groups_, id, &Group::id);
 }
 
 QRectF PercentilePlot::barOf(int id) const {

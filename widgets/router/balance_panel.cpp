@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/frame/router_stats.h"
+#include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
@@ -253,8 +254,7 @@ void BalancePanel::refillLayers() {
   layers_map_->setRowAxis(std::move(ticks), "layer", false);
   layers_map_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()), layers.size());
   noteColumns(layers_map_, "mean");
-  const auto place = std::ranges::find(layers, selection_->layer());
-  layers_map_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
+  layers_map_->setCurrentRow(index_in(layers, selection_->layer()));
 }
 
 void BalancePanel::refillSpread() {

@@ -45,8 +45,7 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
   });
   showAnswers([this] { return utilisationLegend(isDark(palette()), limit()); });
   addBody(views_);
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(stack_)})
-    plot->setAccessibleName(title());
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{matrix_, stack_}) plot->setAccessibleName(title());
   keepState(
       "view", [this] { return switch_->current(); },
       [this](const QVariant& state) { switch_->setCurrent(state.toInt()); });

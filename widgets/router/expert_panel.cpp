@@ -71,7 +71,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   tokens_ = new TokenContexts(this);
   tokens_->setAccessibleName("Favourite tokens of the expert");
   tokens_->refill = [this] { refillTokens(); };
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(domains_), static_cast<PlotFrame*>(tokens_)}) followSelection(plot);
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{domains_, tokens_}) followSelection(plot);
   addBody(load_, 3);
   addBody(bias_, 3);
   const QString of_fair_share = fair_share_->accessibleName();

@@ -66,7 +66,7 @@ ByteAffinityView::ByteAffinityView(Selection* selection, QWidget* parent) : QWid
   strip_->setAccessibleName("Bytes of the chosen expert");
   strip_->refill = [this] { refillStrip(); };
   followFont(strip_, [this] { strip_->setFixedHeight(moescope::withType(62, strip_->fontMetrics())); });
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(strip_)})
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{view_, strip_})
     connect(selection, &Selection::changed, plot, &PlotFrame::markDirty);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int, int column) { selection_->setExpert(column); });
   auto* column = plainColumn(this, 2);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/frame/specialisation.h"
+#include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/layer_combo.h"
@@ -225,8 +226,7 @@ void CoactivationPanel::showOrder(const QString& title) {
   view_->setLegend(legend());
   view_->setRowAxis(ticksOf(order_), title);
   view_->setColumnAxis(ticksOf(order_), QString());
-  const auto place = std::ranges::find(order_, selection_->expert());
-  view_->setCurrent(place == order_.end() ? -1 : static_cast<int>(place - order_.begin()), -1);
+  view_->setCurrent(index_in(order_, selection_->expert()), -1);
 }
 
 QStringList CoactivationPanel::describe(int row, int column) const {

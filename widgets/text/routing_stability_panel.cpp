@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/frame/specialisation.h"
+#include "core/numerics/size.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
@@ -168,9 +169,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   followSelection(bars_);
 
   stack_ = new QStackedWidget(this);
-  for (PlotFrame* plot :
-       {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
-    stack_->addWidget(plot);
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_, bars_}) stack_->addWidget(plot);
   view_ = makeChoice({"over steps", "by layer", "at this step"}, "View",
                      "over steps: a curve for each layer; with many layers the lowest, the mean and the highest\n"
                      "by layer: all layers over steps as a map\n"
@@ -202,9 +201,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
 }
 
 void RoutingStabilityPanel::markAll() {
-  for (PlotFrame* plot :
-       {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
-    plot->markDirty();
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_, bars_}) plot->markDirty();
   update();
 }
 
@@ -348,8 +345,7 @@ void RoutingStabilityPanel::refillLayers() {
   layers_->setLegend(shareLegend(isDark(palette()), "same"));
   layers_->setRowAxis(ticksOf(layers), "layer", false);
   layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), layers.size());
-  const auto place = std::ranges::find(layers, selection_->layer());
-  layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
+  layers_->setCurrentRow(index_in(layers, selection_->layer()));
 }
 
 void RoutingStabilityPanel::refillBars() {

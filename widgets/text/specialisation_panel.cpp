@@ -10,6 +10,7 @@
 #include "core/frame/expert_map.h"
 #include "core/frame/frame.h"
 #include "core/frame/specialisation.h"
+#include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/layer_combo.h"
@@ -285,9 +286,8 @@ void SpecialisationPanel::refill() {
   view_->setLegend(liftLegend(isDark(palette())));
   view_->setRowAxis(ticksOf(names), "domain, by expert");
   view_->setColumnAxis(ticksOf(columns_), QString());
-  const auto place = std::ranges::find(columns_, selection_->expert());
-  view_->setCurrent(place == columns_.end() ? -1 : std::clamp(domain_, 0, domains - 1),
-                    place == columns_.end() ? -1 : static_cast<int>(place - columns_.begin()));
+  const int column = index_in(columns_, selection_->expert());
+  view_->setCurrent(column < 0 ? -1 : std::clamp(domain_, 0, domains - 1), column);
 }
 
 void SpecialisationPanel::paintNumbers(QPainter& painter) const {
