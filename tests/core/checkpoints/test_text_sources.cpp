@@ -41,7 +41,7 @@ TEST(TextSources, OtherSettingsNameNone) {
   EXPECT_TRUE(text_sources_in({{"texts", "[\"a\", 3]"}}));
 }
 
-TEST(TextSources, FilesThatAreNoTextAreNamed) {
+TEST(TextSources, FilesThatAreNotUtf8AreNamed) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / "moescope_text_sources";
   fs::remove_all(folder);

@@ -53,7 +53,7 @@ TEST(ExpertList, IsReadAndWrittenShortest) {
   EXPECT_EQ(written("*:1=1e-3", ListOf::values), "*:1=0.001");
 }
 
-TEST(ExpertList, SaysWhatIsWrong) {
+TEST(ExpertList, ErrorsNameTheProblem) {
   for (const char* text : {"7", ":", "a:1", "1:b", "1:2=3", "1:2,", ",", "1:-1", "1:8", "0:1", "3:1", "1.5:2"})
     EXPECT_NE(parse_error(text, ListOf::experts), "") << text;
   for (const char* text : {"1:2", "1:2=", "1:2=x", "1:2=nan", "1:2=1e4", "=1", "1=2:3"})

@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
                              }}));
 
 // NVFP4's blocks have half the length of MX's. Other scales, attention, gate and head take any length.
-TEST(Rules, RecipesAskForWhatTheirBlocksNeed) {
+TEST(Rules, RecipesNeedDivisibleShapes) {
   RunConfig config;
   config.model.moe_inter = 112;
   config.precision.experts = config.precision.shared_experts = Recipe::nvfp4;
@@ -168,7 +168,7 @@ TEST(Rules, RecipesAskForWhatTheirBlocksNeed) {
   EXPECT_TRUE(validate(config).empty());
 }
 
-TEST(Rules, QuantilesAskForWhatTheyCut) {
+TEST(Rules, QuantileRuleRefusesUnsuitableSettings) {
   RunConfig config;
   config.router.balance_rule = BalanceRule::quantile_batch;
   EXPECT_TRUE(validate(config).empty());

@@ -89,7 +89,7 @@ TEST(ParseConfig, RuleIsReportedAtTheLineThatWasWritten) {
             "f:3: model.n_experts: ranks is 8, but the 12 experts must spread evenly: choose a divisor of 12");
 }
 
-TEST(ParseConfig, TypesThatAreNoValues) {
+TEST(ParseConfig, WrongTypesAreRefused) {
   const ParsedConfig parsed = parse_config("seed = [1]\n[router]\ntop_k = {a = 1}\nn_groups = 1979-05-27\n", "f");
   EXPECT_EQ(all_text(parsed.problems),
             "f:1: seed: is an array; allowed: one value\nf:3: router.top_k: is a section; allowed: one value\n"

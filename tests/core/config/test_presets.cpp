@@ -48,7 +48,7 @@ TEST(Presets, ComparisonsAreValidAndEachHasANoiseTwin) {
                                            {&PrecisionConfig::dense_ffn, "bf16", "mxfp8_rceil"}}));
 }
 
-TEST(Presets, AreWhatTheyArePromisedToBe) {
+TEST(Presets, RouterSettingsEqualPublishedModels) {
   const auto router = [](const char* name) { return load_preset(name).config.router; };
   EXPECT_EQ(router("mini-v3").score_func, ScoreFunc::sigmoid);
   EXPECT_GT(router("mini-v3").n_groups, 0);
@@ -99,7 +99,7 @@ TEST(Presets, TableOfRealModels) {
   EXPECT_FALSE(of_k3.contains("model.dim")) << "all have one";
 }
 
-TEST(PublishedRecipes, AreRecognisedByWhatTheySet) {
+TEST(PublishedRecipes, RecognisedBySettings) {
   ASSERT_GE(published_recipe_names().size(), 7u);
   for (const std::string_view name : published_recipe_names()) {
     SCOPED_TRACE(name);
@@ -120,7 +120,7 @@ TEST(PublishedRecipes, AreRecognisedByWhatTheySet) {
   EXPECT_EQ(published_recipe_about("none"), "");
 }
 
-TEST(PublishedRecipes, AreASettingWhoseNeighboursHaveTheLastWord) {
+TEST(PublishedRecipes, OwnSettingsOverrideRecipe) {
   const ParsedConfig parsed = parse_config(
       "[precision]\nattention = \"mxfp8_rceil\"\npublished_recipe = \"nvfp4_nvidia\"\n\n"
       "[[compare]]\nprecision.published_recipe = \"mxfp8_nvidia\"\n",
@@ -162,7 +162,7 @@ TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
 }
 
 // Formats of TorchTitan's mixed precision and of DeepSeek-V3's moments. Comparisons keep the formats measured with.
-TEST(Presets, StoreWhatTheirSourcesStore) {
+TEST(Presets, StoredFormatsEqualSources) {
   const auto config = [](const char* name) { return load_preset(name).config; };
   for (const char* name : {"mini-v3", "16B-like"}) {
     const RunConfig run = config(name);
@@ -195,7 +195,7 @@ TEST(Presets, UnknownOneNamesTheKnown) {
 }
 
 // The window shows this text beside the runs of the comparison.
-TEST(Presets, SayWhatToExpectAndAreKnownByTheirRuns) {
+TEST(Presets, ComparisonsStateExpectationAndAreFoundByRuns) {
   for (const std::string& name : comparison_preset_names()) {
     const std::string about = preset_about(name);
     EXPECT_NE(about.find("\n\n"), std::string::npos) << name << ": what it is, then what comes out";

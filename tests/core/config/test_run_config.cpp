@@ -66,7 +66,7 @@ TEST(ConfigFields, EachSetsItsOwnMemberOnly) {
   }
 }
 
-TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
+TEST(ConfigFields, LiveFieldsEqualFieldsOfTrainerApply) {
   std::set<std::string> live;
   for (const ConfigField& field : config_fields())
     if (field.live) live.insert(field.key);
@@ -197,7 +197,7 @@ TEST(Difference, NoiseTwinsDifferInNothingButChance) {
   EXPECT_FALSE(is_noise_twin(a, b));
 }
 
-TEST(Difference, TwinsAreNamedAfterWhatDiffers) {
+TEST(Difference, TwinsAreNamedAfterChangedSettings) {
   RunConfig a;
   a.name = "nano";
   RunConfig b = a;
@@ -296,7 +296,7 @@ TEST(TwinName, NamesAFormatOfSeveralClassesOnce) {
   EXPECT_EQ(twin_name(first, twin), "run+top_k-3+mxfp4");
 }
 
-TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
+TEST(OperandRecipes, RoundTripAndErrorsNameAllowedRecipes) {
   const std::string text = "experts.dY=mxfp8_e5m2_grad, attention.W=bf16";
   const auto recipes = parse_operand_recipes(text);
   ASSERT_EQ(recipes.size(), 2u);

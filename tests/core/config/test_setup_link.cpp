@@ -34,7 +34,7 @@ std::string why_refused(const std::string& text) {
   return "was read";
 }
 
-TEST(SetupLink, GivesBackRunsAndWhatIsLookedAt) {
+TEST(SetupLink, RoundTripKeepsRunsAndView) {
   const SharedSetup written = two_runs(), read = read_setup_link(setup_link(written));
   ASSERT_EQ(read.configs.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {

@@ -52,7 +52,7 @@ TEST(CodeScales, CodesAndScalesOfEveryKnownLayoutMakeTheWeight) {
   EXPECT_EQ(file.at("nvfp4_modelopt.weight").type_text(), "F4 x F8_E4M3 of 1 x 16 x F32");
 }
 
-TEST(CodeScales, PublishedLayoutsMakeWhatTransformersMakesOfThem) {
+TEST(CodeScales, PublishedLayoutsEqualTransformers) {
   const TensorFile file = open_tensors(data("published_codes.safetensors")),
                    expected = open_tensors(data("published_expected.safetensors"));
   for (const char* name : {"model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.gate_proj.weight"})
@@ -68,7 +68,7 @@ TEST(CodeScales, PublishedLayoutsMakeWhatTransformersMakesOfThem) {
   expect_same_bits(found, back, down.name);
 }
 
-TEST(CodeScales, ScalesAreMarkedAsThose) {
+TEST(CodeScales, ScalesAreMarked) {
   const TensorFile file = open_tensors(data("codes.safetensors"));
   for (const char* name : {"fp8_tiles.scale", "mxfp8.weight_scale", "nvfp4_modelopt.weight_scale_2",
                            "nvfp4_compressed.weight_global_scale", "gptq.scales", "odd_shape.weight_scale"})

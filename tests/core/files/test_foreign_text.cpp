@@ -61,7 +61,7 @@ TEST(Printable, ControlsAreWritten) {
   EXPECT_EQ(printable_lines("a\n\x1b[2J\r\n"), "a\n\\x1b[2J\\r\n");
 }
 
-TEST(Printable, WhatIsNoUtf8IsWrittenByteByByte) {
+TEST(Printable, InvalidUtf8IsWrittenAsBytes) {
   EXPECT_EQ(printable("caf\xe9"), "caf\\xe9");
   EXPECT_EQ(printable("\x9b"
                       "31m"),
@@ -178,7 +178,7 @@ TEST_F(ForeignFiles, AFollowedLogSaysWhatItIsAndIsReadOnceItIsText) {
   EXPECT_EQ(follower.problem(), "");
 }
 
-TEST(JsonLine, WhatIsNoneIsNamedAsWhatItIs) {
+TEST(JsonLine, InvalidValuesAreNamed) {
   const auto message_of = [](const std::string& line) { return thrown([&] { JsonLines().parse(line); }); };
   EXPECT_EQ(message_of("NaN"), "contains only NaN, and no step");
   EXPECT_EQ(message_of("-Infinity"), "contains only -Infinity, and no step");

@@ -387,7 +387,7 @@ TEST_F(HostileFiles, ReadingLeavesNoTrace) {
   EXPECT_EQ(fs::last_write_time(clean), written);
 }
 
-TEST_F(HostileFiles, WhatOthersWriteIntoAClosedRecordingIsSeen) {
+TEST_F(HostileFiles, LaterWritesToAClosedRecordingAreSeen) {
   const std::string closed = recording();
   const RecordingReader reader(closed);
   const auto history = reader.load(0);

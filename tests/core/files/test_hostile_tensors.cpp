@@ -111,7 +111,7 @@ class HostileTensors : public testing::Test {
   }
 };
 
-TEST_F(HostileTensors, TheHelperWritesWhatIsRead) {
+TEST_F(HostileTensors, HelperFileIsReadable) {
   EXPECT_EQ(refused(torch_zip(plain_tensor())), "opened");
   EXPECT_EQ(open_tensors(path_).tensors().size(), 1u);
 }

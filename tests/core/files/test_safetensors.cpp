@@ -153,7 +153,7 @@ TEST_F(SafetensorsTest, ConvertsEveryNarrowFloat) {
   EXPECT_EQ(file.at("e4m3").doubles(), (std::vector<double>{1, 448, -0x1p-9}));
 }
 
-TEST_F(SafetensorsTest, RefusesWhatIsNoFile) {
+TEST_F(SafetensorsTest, RefusesFoldersAndShortFiles) {
   EXPECT_NE(error_of().find("cannot be opened"), std::string::npos);
   EXPECT_THROW(SafetensorsFile{folder_.string()}, std::runtime_error);
   write_raw("");

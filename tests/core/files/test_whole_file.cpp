@@ -134,7 +134,7 @@ TEST_F(WholeFiles, AFolderOnTheWayMayBeALink) {
   EXPECT_EQ(get("real/a"), "text");
 }
 
-TEST_F(WholeFiles, KeepThePermissionsOfWhatTheyReplace) {
+TEST_F(WholeFiles, KeepPermissionsOfReplacedFile) {
   put("private", "old");
   fs::permissions(path("private"), fs::perms::owner_read | fs::perms::owner_write);
   write_whole_file(path("private"), "new");

@@ -143,7 +143,7 @@ TEST_F(WholeFolders, AreCompletedAfterAKillBetweenTwoRenames) {
 }
 
 // The child's files may have 4,000 bytes.
-TEST_F(WholeFolders, StayAsTheyAreIfTheDiskIsFull) {
+TEST_F(WholeFolders, UnchangedIfDiskIsFull) {
   write_folder(target_, old_);
   const pid_t pid = fork();
   if (pid == 0) {

@@ -83,7 +83,7 @@ TEST(RouterStats, ScoreEntropy) {
   EXPECT_NEAR(score_entropy(p), -(0.2 * std::log(0.2) + 0.3 * std::log(0.3) + 0.5 * std::log(0.5)), 1e-6);
 }
 
-TEST(RouterStats, WindowForgetsWhatLeavesIt) {
+TEST(RouterStats, WindowExcludesOlderSteps) {
   std::mt19937 rng(3);
   LoadWindow window(6, 5);
   std::vector<Counts> pushed;
@@ -185,7 +185,7 @@ TEST(RouterStats, SpreadAndEntropyByChanceAgreeWithSimulation) {
   }
 }
 
-TEST(FillDerivedFigures, ComputesWhatIsMissingAndKeepsTheRest) {
+TEST(FillDerivedFigures, ComputesMissingFiguresOnly) {
   LoadWindow window(4, 2);
   window.push(Counts{8, 0, 0, 0});
   RouterFrame router;

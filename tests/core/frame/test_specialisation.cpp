@@ -36,7 +36,7 @@ TEST(Specialisation, DomainShareAndLiftOfAHandMadeTable) {
   for (std::size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(lift[i], expected[i]) << i;
 }
 
-TEST(Specialisation, WhatWasNotSeenHasNoValue) {
+TEST(Specialisation, UnseenTokensHaveNoValue) {
   SpecialisationFrame frame = two_domains();
   frame.domain_DE = {30, 10, 0, 0, 0, 0};
   EXPECT_TRUE(is_missing(domain_share(frame)[3]));
@@ -113,7 +113,7 @@ TEST(Specialisation, StabilityIsTheMeanSharedPart) {
   EXPECT_FLOAT_EQ(unchanged_baseline(8, 8), 1);
 }
 
-TEST(Specialisation, FavouriteTokensAreThoseWithTheLargestShareOfTheMix) {
+TEST(Specialisation, FavouriteTokensHaveLargestShare) {
   const TokenFrame text = routed("ab aabb", {3, 1, 3, 1, 1, 2, 3, 2, 1, 2, 3, 1, 2, 1},
                                  {0.6f, 0.2f, 0.5f, 0.5f, 0.1f, 0.1f, 0.9f, 0.1f, 0.1f, 0.1f, 0.2f, 0.6f, 0.1f, 0.1f});
   EXPECT_FLOAT_EQ(mix_shares(text.layers[0], 0)[0], 0.75f);

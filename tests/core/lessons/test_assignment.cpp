@@ -158,7 +158,7 @@ TEST_F(Grading, SolutionsHaveFullMarksOnEveryMachine) {
   }
 }
 
-TEST_F(Grading, ResultsAreThoseThatGradescopeReads) {
+TEST_F(Grading, ResultsHaveGradescopeFormat) {
   const GradedHandIn graded{
       "a.toml", "set", "ada", {{"Run A: losses", 1, 1, "equal"}, {"Number", 0, 2, "answered \"3\""}}, ""};
   const auto json = nlohmann::json::parse(gradescope_json(graded));

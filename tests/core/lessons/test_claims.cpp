@@ -165,7 +165,7 @@ TEST(ClaimResultsFile, ReadsWhatItWrites) {
   }
 }
 
-TEST(BuiltInClaims, AreReadAndComparePairsThatDifferInWhatTheySay) {
+TEST(BuiltInClaims, ComparedRunsDifferInStatedSettings) {
   const std::vector<Claim> claims = published_claims();
   EXPECT_GE(claims.size(), 9u);
   std::set<std::string> names;
@@ -187,7 +187,7 @@ TEST(BuiltInClaims, AreReadAndComparePairsThatDifferInWhatTheySay) {
 }
 
 // Every kept result was measured with the present settings of its claim, so that a changed claim is measured again.
-TEST(BuiltInClaims, KeptResultsAreOfTheClaimsAsTheyAre) {
+TEST(BuiltInClaims, StoredResultsMatchClaims) {
   const std::vector<Claim> claims = published_claims();
   const std::vector<ClaimRow> rows = claim_rows(claims, kept_claim_results());
   for (const ClaimResult& result : kept_claim_results().results)

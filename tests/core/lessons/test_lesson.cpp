@@ -71,7 +71,7 @@ LessonFigure figure(const char* key, std::int64_t last) {
 
 }  // namespace
 
-TEST(LessonFile, UnknownKeysNameTheirLineAndWhatIsAllowed) {
+TEST(LessonFile, UnknownKeysNameLineAndAllowedKeys) {
   const std::string found = problems_of(kGood);
   EXPECT_NE(found.find("my.toml:7: runs.run 1.seed_is: no such key; allowed: name, set"), std::string::npos) << found;
 }
@@ -204,7 +204,7 @@ TEST(LessonTwins, ARecipeOfSeveralSettingsIsOneThing) {
             1u);
 }
 
-TEST(LessonTwins, AreJudgedWithWhatTheyWereChangedTo) {
+TEST(LessonTwins, LiveChangesAreJudged) {
   const std::string start = kHead + twin("router.top_k = 1") + kStep;
   const auto set = [](const std::string& run, const std::string& setting) {
     return "[[step.do]]\nrun = \"" + run + "\"\nset = { " + setting + " }\n";
@@ -224,7 +224,7 @@ TEST(LessonTwins, AreJudgedWithWhatTheyWereChangedTo) {
   EXPECT_EQ(unclear(start + anew + "router.top_k = 3, router.z_coeff = 0.1 }\n" + train).size(), 1u);
 }
 
-TEST(LessonFigures, ReadTheStretchOfStepsThatTheySay) {
+TEST(LessonFigures, RangeOfStepsIsRead) {
   LessonReader reader({});
   reader.set_histories({swinging_history()});
   EXPECT_DOUBLE_EQ(*reader.read(figure("ce_loss", 2)), 2.5);
@@ -258,7 +258,7 @@ TEST(LessonFigures, VolumesPerTokenAndTheFullestRank) {
 }
 
 // Two heavy experts share a rank. A balancer that knows the load of earlier steps gives each of them its own rank.
-TEST(LessonFigures, ABalancerPlacesByWhatCameBefore) {
+TEST(LessonFigures, BalancerUsesEarlierLoads) {
   RunInfo info;
   info.n_layers = 2;
   info.moe_layers = {1};

@@ -89,7 +89,7 @@ TEST_F(RouterParts, AuxiliaryLossOfMicrobatchesIsTheMeanOfTheirOwn) {
   EXPECT_GT(parts, whole) << "parts are less even than their sum";
 }
 
-TEST_F(RouterParts, GradientsAreThoseOfTheLoss) {
+TEST_F(RouterParts, GradientsEqualDerivativeOfLoss) {
   config_.z_coeff = 0.1;
   for (const AuxMode mode : {AuxMode::batch, AuxMode::sequence})
     for (const int microbatches : {1, 2, 4})
@@ -135,7 +135,7 @@ TEST_F(RouterParts, PaddingCountsForNothing) {
   EXPECT_EQ(a_.counted, 10u);
 }
 
-TEST_F(RouterParts, CapacityIsThatOfEachMicrobatch) {
+TEST_F(RouterParts, CapacityIsPerMicrobatch) {
   bias_[0] = bias_[1] = 10;  // every token takes experts 0 and 1
   config_.token_drop = TokenDrop::position;
   config_.capacity_factor = 1;

@@ -14,7 +14,7 @@ constexpr int kTokens = 150, kOutputs = 64, kInputs = 96;
 }  // namespace
 
 // x of wgrad and W of dgrad are in BF16. If the forward pass is, too, they share its figures.
-TEST(LinearBackward, CountsWhatTheForwardPassDidNot) {
+TEST(LinearBackward, CountsOperandsOfBackwardPass) {
   const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
   const TestMatrix dy = normal_matrix(kTokens, kOutputs, 1);
   TestMatrix y(kTokens, kOutputs), dw(kOutputs, kInputs), dx(kTokens, kInputs);

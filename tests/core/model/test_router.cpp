@@ -219,7 +219,7 @@ TEST(ExpertBias, MovesInProportionToTheShortfall) {
   EXPECT_EQ(relative_shortfalls(doubled), relative_shortfalls(counts)) << "whatever the size of the batch";
 }
 
-TEST(ExpertBias, ShortfallsAreThoseOfTheLiving) {
+TEST(ExpertBias, ShortfallsSkipKilledExperts) {
   const std::vector<std::uint8_t> killed = {1, 0, 0, 0};
   EXPECT_EQ(relative_shortfalls(std::vector<std::uint32_t>{0, 8, 4, 0}, killed), (std::vector<double>{0, -1, 0, 1}));
   EXPECT_EQ(relative_shortfalls(std::vector<std::uint32_t>{0, 0}), (std::vector<double>{0, 0}));
@@ -377,7 +377,7 @@ TEST(TokenDrop, TheLargestGatesOfAnExpertStay) {
   EXPECT_EQ(is_kept, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 1, 0, 1}));
 }
 
-TEST(TokenDrop, WhatIsDroppedIsRoutedButNotSent) {
+TEST(TokenDrop, DroppedCopiesAreRoutedButNotSent) {
   RouterConfig c;
   c.top_k = 1;
   c.token_drop = TokenDrop::position;

@@ -50,7 +50,7 @@ TEST(StochasticBf16, IsTheUpperNeighbourAsOftenAsTheDistanceSays) {
   EXPECT_EQ(bf16_rounded_stochastically(-kBetween, 0xFFFF), -(kLower + kUnit)) << "by magnitude";
 }
 
-TEST(StoredState, IsWhatItsFormatHas) {
+TEST(StoredState, ValuesAreRepresentableInTheFormat) {
   RunConfig config = small_run();
   const auto exact = trained(config, 3);
   EXPECT_FALSE(all_have_bf16(exact->parameters, exact->parameters.weights));

@@ -57,7 +57,7 @@ TEST(Bpe, FallsBackToBytesThenToTheUnknownToken) {
   EXPECT_EQ(tokenizer(file_with(model)).encode("a\u00e9zza"), (Ids{1, 2, 3, 0, 1}));
 }
 
-TEST(Bpe, LeavesOutWhatItLacksWhereThereIsNoUnknownToken) {
+TEST(Bpe, UnknownPiecesAreSkippedWithoutUnknownToken) {
   EXPECT_EQ(tokenizer(file_with(kAbc)).encode("a?b"), (Ids{3}));
 }
 

@@ -74,7 +74,7 @@ TEST(FarApart, TheSameFindingsAtTheirSteps) {
   EXPECT_EQ(health_of(far).verdict, health_of(near).verdict);
 }
 
-TEST(FarApart, APositionIsThatOfALine) {
+TEST(FarApart, PositionsAreLines) {
   MadeUp made;
   made.steps(20, MadeUp::even(), MadeUp::even());
   StepAxis axis;

@@ -220,7 +220,7 @@ TEST(History, SmoothingIsComputedOnEveryStep) {
   }
 }
 
-TEST(History, RewindReplacesWhatFollows) {
+TEST(History, RewindReplacesLaterSteps) {
   std::mt19937 rng(5);
   History history(sample_info({}));
   std::vector<FramePtr> frames;

@@ -46,7 +46,7 @@ std::vector<std::pair<std::int64_t, std::string>> notes_in(const std::string& pa
   return found;
 }
 
-TEST_F(Notes, DataOfARunReplacesThatOfTheSameKindAndStep) {
+TEST_F(Notes, NewDataReplacesSameKindAndStep) {
   record(path("data.moescope"), 5);
   write_marker(path("data.moescope"), {0, 2, kNoteKind, "stays"});
   write_marker(path("data.moescope"), {0, 4, kOperandsMarker, "first"});
@@ -85,7 +85,7 @@ TEST_F(Notes, LeaveOtherMarkersAlone) {
   EXPECT_EQ(markers[0].kind, "change");
 }
 
-TEST_F(Notes, AreRefusedByWhatIsNoRecording) {
+TEST_F(Notes, RefusedByOtherFiles) {
   std::ofstream(path("log.jsonl")) << "{}\n";
   EXPECT_THROW(write_marker(path("log.jsonl"), {0, 0, kNoteKind, "x"}), std::runtime_error);
   EXPECT_THROW(write_marker(path("absent"), {0, 0, kNoteKind, "x"}), std::runtime_error);
@@ -128,7 +128,7 @@ std::vector<std::string> titles(const History& history) {
   return found;
 }
 
-TEST(Marks, SayWhatWasDone) {
+TEST(Marks, TextNamesTheAction) {
   RunInfo info;
   info.config_toml = "[router]\nkilled_experts = \"3:1\"\npinned_bias = \"\"\n";
   History history(info);

@@ -202,7 +202,7 @@ TEST(Recording, ColumnsAreTheFields) {
   EXPECT_EQ(connection.integer("PRAGMA user_version"), kFormatVersion);
 }
 
-TEST(Recording, RewindReplacesWhatFollows) {
+TEST(Recording, RewindReplacesLaterSteps) {
   const std::string path = temporary_file("rewind.moescope");
   std::mt19937 rng(3);
   std::vector<FramePtr> a, b;
@@ -342,7 +342,7 @@ TEST(Recording, RefusesToReplaceOtherFiles) {
   EXPECT_EQ(RecordingReader(recording).load(0)->steps().last, 0);
 }
 
-TEST(Recording, SaysWhatIsWrongWithAFile) {
+TEST(Recording, ErrorsNameTheFault) {
   expect_failure(temporary_file("none.moescope"), "o such file");
   expect_failure(std::filesystem::temp_directory_path(), "is a directory");
 
@@ -479,7 +479,7 @@ TEST(Recording, SurvivesTruncationAndFlippedBytes) {
 }
 
 // kill -9 at a random moment. The child reports through a pipe which steps were published and flushed.
-TEST(Recording, KilledProcessLosesAtMostWhatWasNotDrained) {
+TEST(Recording, KilledProcessLosesUndrainedStepsOnly) {
   std::mt19937 rng(6);
   for (int trial = 0; trial < 12; ++trial) {
     const std::string path = temporary_file("killed.moescope");
@@ -603,7 +603,7 @@ void write_large(const std::string& path, int steps) {
   writer.write(frames);
 }
 
-TEST(Recording, SeveralThreadsReadWhatOneReads) {
+TEST(Recording, ReadingIsIndependentOfThreads) {
   const std::string path = temporary_file("large.moescope");
   write_large(path, 400);
   const RecordingReader reader(path);

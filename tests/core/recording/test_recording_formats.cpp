@@ -20,7 +20,7 @@ namespace moescope {
 namespace {
 
 // Other programs read these tables: a new column needs a new version of the format.
-TEST(RecordingFormats, FormatOneHasTheseColumns) {
+TEST(RecordingFormats, FormatOneColumnsAreFixed) {
   const std::string path = temporary_file("columns.moescope");
   write_run(path, 1);
   Connection connection(path, SQLITE_OPEN_READONLY);

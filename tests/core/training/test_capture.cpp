@@ -263,7 +263,7 @@ TEST(LiveCapture, SeveralAtOnceAndOfSeveralRuns) {
   EXPECT_EQ(captures[2]->operand()->run, 1);
 }
 
-TEST(LiveCapture, WhatCannotBeCapturedSaysWhy) {
+TEST(LiveCapture, RefusalNamesReason) {
   auto live = std::make_unique<LiveRuns>(std::vector<RunConfig>{tiny("a"), tiny("b")}, "");
   EXPECT_THROW(live->capture(7, kX), std::invalid_argument);
   for (const OperandPlace& nowhere : {OperandPlace{99, Gemm::expert_w1, OperandRole::x, Direction::forward},

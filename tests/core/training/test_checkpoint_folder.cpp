@@ -79,7 +79,7 @@ TEST_F(CheckpointFolder, IsOnTheDiskBeforeItHasItsName) {
   EXPECT_GT(place_of("sync " + folder_), named) << "the name itself";
 }
 
-TEST_F(CheckpointFolder, RunsAreThoseThatTheOrderNames) {
+TEST_F(CheckpointFolder, RunsEqualRunsOfOrderFile) {
   write(7, {"b", "a"});
   const auto files = newest_checkpoint(folder_);
   ASSERT_EQ(files.size(), 2u);
@@ -98,7 +98,7 @@ TEST_F(CheckpointFolder, RunsAreThoseThatTheOrderNames) {
   EXPECT_EQ(fs::path(newest_checkpoint(folder_).front()).stem(), "a") << "by name, where nothing says otherwise";
 }
 
-TEST_F(CheckpointFolder, WhatCannotBeBroughtToTheDiskIsNoCheckpoint) {
+TEST_F(CheckpointFolder, FailedSyncLeavesNoCheckpoint) {
   write(7, {"a"});
   const auto link = [](const std::string& file) { fs::create_symlink("/nowhere", file); };  // cannot be opened
   EXPECT_THROW(write_checkpoint(folder_, 7, {{"a", link}}), std::runtime_error);

@@ -348,7 +348,7 @@ TEST_F(BadCheckpoint, EachIsNamed) {
   EXPECT_NE(resume_error((directory_ / "none").string()).find("none"), std::string::npos);
 }
 
-TEST(SideBySideTwins, AreThoseOneAfterTheOther) {
+TEST(SideBySideTwins, EqualSequentialTwins) {
   RunConfig config = config_with({.recipe = Recipe::mxfp8_rceil, .rounding = Rounding::stochastic});
   config.telemetry.flips_every = 1;
   RunConfig twin = config;

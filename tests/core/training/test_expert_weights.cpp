@@ -31,7 +31,7 @@ Stepped step(const RunConfig& config) {
 }
 
 // Compares with the weights in the checkpoint, quantized by the block quantizer of the reference.
-TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
+TEST(ExpertWeights, NormAndErrorUseWeightsAfterTheStep) {
   const RunConfig config = nano_with_experts_in(Recipe::mxfp8_rceil);
   const Stepped stepped = step(config);
   ASSERT_EQ(stepped.frame.specialisation.size(), 2u);
@@ -61,7 +61,7 @@ TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
   }
 }
 
-TEST(ExpertSteps, AreThoseOfTheWeightsBeforeAndAfter) {
+TEST(ExpertSteps, EqualDifferenceOfWeights) {
   RunConfig config = nano_with_experts_in(Recipe::fp32);
   config.optimizer.fault_missing_experts = "1:3";
   const Stepped first = step(config);

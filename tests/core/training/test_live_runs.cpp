@@ -195,7 +195,7 @@ TEST(LiveRuns, SameNamesGetNumbers) {
   EXPECT_EQ(live.config(2).name, "x-2-2");
 }
 
-TEST(LiveRuns, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
+TEST(LiveRuns, LateTwinEqualsTwinFromStepZero) {
   RunConfig coarse = one_layer("b");
   coarse.precision.experts = Recipe::mxfp8_rceil;
   LiveRuns together({one_layer("a"), coarse}, "");
@@ -417,7 +417,7 @@ TEST_F(LiveFiles, CheckpointThatCannotBeWrittenIsAWarning) {
   run_to(live, 2);
 }
 
-TEST_F(LiveFiles, RecordingHoldsWhatTheHistoryHolds) {
+TEST_F(LiveFiles, RecordingEqualsHistory) {
   std::vector<float> losses;
   {
     LiveRuns live({one_layer()}, path("r.moescope"));

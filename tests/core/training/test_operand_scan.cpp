@@ -30,7 +30,7 @@ class OperandScanTest : public testing::Test {
   std::unique_ptr<Dataset> data_ = open_dataset(config_.data, config_.seed);
 };
 
-TEST_F(OperandScanTest, TakesWhatTheRunRounds) {
+TEST_F(OperandScanTest, ScansOperandsThatTheRunRounds) {
   EXPECT_TRUE(scanned_operands(config_, std::nullopt).empty());
   config_.precision.experts = Recipe::mxfp8_rceil;
   EXPECT_EQ(scanned_operands(config_, std::nullopt).size(), 2u * 6) << "two MoE layers";
@@ -51,7 +51,7 @@ TEST_F(OperandScanTest, TakesWhatTheRunRounds) {
 }
 
 // The errors of an operand in a scan are those between two separate models, one of which rounds the operand.
-TEST_F(OperandScanTest, ErrorsAreThoseOfSeparateModels) {
+TEST_F(OperandScanTest, ErrorsEqualSeparateModels) {
   config_.precision.experts = Recipe::mxfp4;
   Learner<float> learner(config_);
   const auto scan = scan_operands(learner, batch(0), std::nullopt, {});

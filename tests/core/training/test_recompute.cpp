@@ -92,7 +92,7 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
     expect_same(*recomputed(plan_recompute(*a, *a, kExperts, then_a->step, nullptr, file)), *then_a);
 }
 
-TEST(Recomputation, WhatIsNotThatStepIsRefused) {
+TEST(Recomputation, OtherStepsAreRefused) {
   LiveRuns live({of_two_recipes()}, "");
   run_to(live, 5);
   const auto history = live.histories()[0];

@@ -22,7 +22,7 @@ TEST(RecordedRun, EveryLiveSettingIsMadeAgain) {
   EXPECT_GT(settings, 15);
 }
 
-TEST(RecordedRun, WhatIsNotKnownInFullIsRefusedWithItsStep) {
+TEST(RecordedRun, IncompleteRecordingIsRefusedWithStep) {
   const std::pair<const char*, const char*> changes[] = {
       {"", ""}, {"lr", "1"}, {"no.such", "2"}, {"optimizer.lr", ""}, {"optimizer.lr", "fast"}, {"optimizer.lr", "-3"}};
   for (const auto& [key, value] : changes) {

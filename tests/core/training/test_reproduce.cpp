@@ -121,7 +121,7 @@ TEST_F(ReproduceTest, StopsWhenAskedAndTakesNoMoreStepsThanAsked) {
   EXPECT_EQ(reproduce(recording.runs()[0], *history, -1, stop).compared, 3);
 }
 
-TEST(Reproduce, WhatCannotBeTrainedAgainIsSaid) {
+TEST(Reproduce, RefusalNamesReason) {
   RunInfo imported;
   imported.name = "their_run";
   History log(imported);

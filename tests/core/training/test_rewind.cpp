@@ -156,7 +156,7 @@ TEST(Rewind, HealsALossThatIsNoNumber) {
   EXPECT_TRUE(std::ranges::all_of(losses(live, 0), [](float loss) { return loss < 8; }));
 }
 
-TEST(Rewind, RefusesWhatIsNotKept) {
+TEST(Rewind, RefusesUnknownStepsAndSettings) {
   LiveRuns live({two_layers("a")}, "");
   run_to(live, 9);
   EXPECT_THROW(live.rewind(5), std::invalid_argument);
@@ -210,7 +210,7 @@ TEST(Branch, OfARunThatCatchesUpCanBeRewoundWithTheOthers) {
   EXPECT_EQ(losses(live, 1), b);
 }
 
-TEST(Ring, StaysBoundedAndKeepsTheFirstAndThoseMadeByHand) {
+TEST(Ring, StaysBoundedAndKeepsFirstAndManualCheckpoints) {
   RunConfig config = two_layers();
   config.telemetry.checkpoint_every = 1;
   config.telemetry.checkpoints_kept = 6;
@@ -237,7 +237,7 @@ class RingFolder : public testing::Test {
   fs::path root_;
 };
 
-TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
+TEST_F(RingFolder, EqualsMemoryAndKeepsNewestAndManualAtEnd) {
   const std::string folder = (root_ / "r.checkpoints").string();
   std::vector<float> whole;
   {
@@ -273,7 +273,7 @@ TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
   EXPECT_NE(losses(live, 2, 8), losses(live, 0, 8));
 }
 
-TEST(Checkpoints, ThatAreRemovedWhileTrainingAreSaidAndWrittenAgain) {
+TEST(Checkpoints, RemovedFolderIsReportedAndWrittenAgain) {
   const fs::path folder = fs::temp_directory_path() / ("moescope_removed_" + std::to_string(::getpid()));
   fs::remove_all(folder);
   fs::create_directories(folder);

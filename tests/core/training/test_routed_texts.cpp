@@ -62,7 +62,7 @@ TEST_F(RoutedTextsTest, TrainingIsTheSameWithAndWithout) {
   }
 }
 
-TEST_F(RoutedTextsTest, TheyComeAtTheirCadenceAndAreComplete) {
+TEST_F(RoutedTextsTest, TextsAreCompleteAtTheirCadence) {
   Trainer trainer(config_);
   for (int i = 0; i < 7; ++i) {
     const TelemetryFrame frame = step(trainer);
@@ -128,7 +128,7 @@ TEST_F(RoutedTextsTest, PassageIsTheTrainingStepItself) {
 }
 
 // Compares greedy writing, byte by byte, with a model that reads one more byte each time.
-TEST_F(RoutedTextsTest, SampleIsWhatWritingByteByByteWouldGive) {
+TEST_F(RoutedTextsTest, SampleEqualsByteByByteGeneration) {
   config_.telemetry.sample_temperature = 0;
   config_.telemetry.sample_every = 30;
   Trainer trainer(config_);
@@ -153,7 +153,7 @@ TEST_F(RoutedTextsTest, SampleIsWhatWritingByteByByteWouldGive) {
   EXPECT_EQ(sample.text, text);
 }
 
-TEST_F(RoutedTextsTest, SampleRepeatsWhateverTheNumberOfThreads) {
+TEST_F(RoutedTextsTest, SampleIsIndependentOfThreads) {
   config_.telemetry.sample_temperature = 1;
   std::vector<std::string> texts;
   for (const int threads : {1, 2, 2}) {

@@ -79,7 +79,7 @@ TEST(RouterRoundings, OperandsChangeFewerChoicesThanStoredLogits) {
 // The rows of a training are those of a run that stores only this part of its router in BF16.
 class RoundingsOfTraining : public TrainerTest {};
 
-TEST_F(RoundingsOfTraining, AreThoseOfARunWithThisFormat) {
+TEST_F(RoundingsOfTraining, EqualRoundingsOfARunWithTheFormat) {
   config_.telemetry.gradient_every = 1;
   config_.router.initial_bias = "1:0=7.001,1:1=7.013,1:2=6.997,1:3=7.02";
   config_.router.bias_centring = false;

@@ -85,7 +85,7 @@ TEST(Sweep, EachRunIsTheOneThatItIsAlone) {
   set_num_threads(0);
 }
 
-TEST(Sweep, EndsBetweenTwoStepsAndGoesOnWithWhatIsMissing) {
+TEST(Sweep, ResumesWithMissingRuns) {
   const auto axes = axes_of({"router.top_k=1,2"});
   set_num_threads(1);
   RunQueue queue(sweep_groups(small_run(), axes, 1, ""), kSteps);

@@ -133,7 +133,7 @@ TEST_F(TrainerTest, GradientFramesCoverEveryGroup) {
 }
 
 // A quantized gate sends tokens to other experts than its weights in FP32. All else is exact: all flips begin there.
-TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
+TEST_F(TrainerTest, RoundingFlipsUseSameWeights) {
   config_.telemetry.gradient_every = 2;
   config_.precision.router_gate = Recipe::mxfp4;
   Trainer trainer(config_);
@@ -156,7 +156,7 @@ TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
 }
 
 // Compares with two separate models, one in each format.
-TEST_F(TrainerTest, GradientSnrIsThatOfTwoSeparateModels) {
+TEST_F(TrainerTest, GradientSnrEqualsSeparateModels) {
   config_.precision.experts = Recipe::mxfp8_floor;
   config_.telemetry.gradient_every = 1;
   Trainer trainer(config_);
@@ -240,7 +240,7 @@ TEST_F(TrainerTest, DroppedCopiesAreNotSentAndWeighNothing) {
 }
 
 // The load of a microbatch is less even than that of the batch, so that more of its copies are beyond its capacity.
-TEST_F(TrainerTest, DroppedShareIsThatOfTheMicrobatches) {
+TEST_F(TrainerTest, DroppedShareEqualsMeanOfMicrobatches) {
   config_.router.capacity_factor = 1;
   config_.router.token_drop = TokenDrop::probs;
   Trainer whole(config_);

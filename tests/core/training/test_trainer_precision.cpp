@@ -412,7 +412,7 @@ TEST_F(TrainerTest, DgradsFormatsLeaveWgradAsItIs) {
   EXPECT_TRUE(first_gradient(config_, weight) == first_gradient(other, weight));
 }
 
-TEST_F(TrainerTest, PayloadRoundsWhatTravels) {
+TEST_F(TrainerTest, PayloadRoundsDispatchedRows) {
   // The experts of a new model add too little for a difference in the loss, but their gradients differ.
   std::vector<float> gradient[3];
   for (int i = 0; i < 3; ++i) {
