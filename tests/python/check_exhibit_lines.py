@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Executes the lines of Python that the exhibits (assets/exhibits) give as a check for one's own training, on the tiny
+models of faulty_trainings.py: each must fail in the wrong run and pass in the right one. `moescope-cli check` must find
+the fault of the exhibits that say so; test faulty_logs covers those that have a log there. Usage:
+check_exhibit_lines.py MOESCOPE_CLI. Exit status 77: PyTorch is missing."""
+
+import dataclasses
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from types import SimpleNamespace
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    sys.exit(77)
+import faulty_trainings as tiny  # noqa: E402
+
+
+class Training:
+    """A tiny model, its optimizer and its batches."""
+
+    def __init__(self, setup):
+        torch.manual_seed(tiny.SEED)
+        self.setup, self.model = setup, tiny.Model(setup)
+        self.optimizer = tiny.optimizer_of(self.model, setup)
+        self.batches = tiny.batches(setup.batch, setup.padding)
+        self.block = self.model.layers[-1]
+        self.block.gate.register_forward_hook(self.keep)
+
+    def keep(self, gate, inputs, outputs):
+        self.x, (self.logits, _, self.ids) = inputs[0], outputs
+
+    def backward(self, batch=None):
+        self.batch = batch or next(self.batches)
+        return tiny.gradients(self.model, self.setup, self.batch)
+
+    def train(self, steps):
+        for _ in range(steps):
+            self.optimizer.zero_grad()
+            self.aux = self.backward()[1][-1]
+            self.optimizer.step()
+            tiny.update_biases(self.model, self.setup)
+
+
+def one_expert(setup):
+    run = Training(setup)
+    run.backward()
+    yield dict(layer=SimpleNamespace(mlp=run.block))
+
+
+def stale_bias(setup):
+    run = Training(setup)
+    yield dict(layer=run.block.gate)
+    run.train(50)
+
+
+def stored(setup):
+    run = Training(setup)
+    run.backward()
+    yield dict(layer=SimpleNamespace(expert_bias=run.block.gate.expert_bias, gate=lambda x: run.block.gate(x)[0],
+                                     tokens_per_expert=run.block.counts_of_step()),
+               x=run.x, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
+
+
+def auxiliary(setup):
+    run = Training(setup)
+    run.train(1)
+    yield dict(n=torch.bincount(run.ids.flatten(), minlength=tiny.EXPERTS).float(), p=run.logits.softmax(-1).mean(0),
+               aux=run.aux, coef=setup.aux_coeff)
+
+
+def microbatches(setup):
+    sequences = [part.repeat(8, 1) for part in next(tiny.batches(1, 0.0))]  # a microbatch has the loss of the batch
+
+    def gate_gradient(microbatches):
+        run = Training(dataclasses.replace(setup, microbatches=microbatches))
+        run.backward(sequences)
+        return run.block.gate.weight.grad
+
+    yield dict(gate_gradient=gate_gradient)
+
+
+def padding(setup):
+    run = Training(setup)
+    run.backward()
+    yield dict(layer=run.block, attention_mask=run.batch[1][:, :-1], top_k=setup.top_k)
+
+
+def groups(setup):
+    run = Training(setup)
+    run.backward()
+    yield dict(ids=run.ids, experts_per_group=tiny.EXPERTS // setup.groups, topk_group=setup.groups // 2)
+
+
+def optimizer(setup):
+    run = Training(setup)
+    yield dict(opt=run.optimizer, model=run.model)
+
+
+def gradients(setup):
+    def norm_of(parameters, ep):
+        run = Training(dataclasses.replace(setup, gradient_factor=ep if setup.gradient_factor > 1 else 1.0))
+        run.backward()
+        return run.block.experts.w1.grad.norm()
+
+    yield dict(norm_of=norm_of, experts=None)
+
+
+def recomputed(setup):
+    run = Training(setup)
+    run.backward()
+    yield dict(layer=run.block, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
+
+
+# Name of an exhibit: names of its lines, settings of both runs, settings of each wrong run.
+COUNTED = dict(batch=64, microbatches=32, own_counts=True)
+EXHIBITS = {
+    "one-expert": (one_expert, dict(top_k=1, route_norm=False), [dict(route_norm=True)]),
+    "stale-bias": (stale_bias, dict(bias_rate=0.01), [dict(bias_is_updated=False)]),
+    "stored-in-bf16": (stored, COUNTED, [dict(bias_dtype=torch.bfloat16), dict(count_dtype=torch.bfloat16),
+                                         dict(logits_dtype=torch.bfloat16)]),
+    "softmax-twice": (auxiliary, dict(top_k=1, route_norm=False, gate_scale=3.0, score="softmax", aux_coeff=0.1),
+                      [dict(aux="softmax twice"), dict(aux="off")]),
+    "aux-times-microbatches": (microbatches, dict(score="softmax", aux_coeff=0.03), [dict(aux_is_divided=False)]),
+    "counted-padding": (padding, dict(padding=0.4, own_counts=True), [dict(padding_counts=True)]),
+    "group-mask": (groups, dict(groups=4, top_k=4, bias_start=-0.5), [dict(mask=0.0)]),
+    "missing-experts": (optimizer, dict(layers=2), [dict(without_experts_of=1)]),
+    "expert-gradients": (gradients, dict(), [dict(gradient_factor=8.0)]),
+    "counted-twice": (recomputed, dict(own_counts=True), [dict(recompute=True)]),
+}
+
+
+def passes(lines, names):
+    """Executes the lines on a run. The names come once, then the generator makes the steps before the last line."""
+    scope = {"torch": torch, "F": F, **next(names)}
+    for line in lines[:-1]:
+        exec(line, scope)
+    next(names, None)
+    try:
+        exec(lines[-1], scope)
+    except AssertionError:
+        return False
+    return True
+
+
+def checks_of(lines):
+    """Splits the lines into checks, each of which ends with an assertion."""
+    checks = [[]]
+    for line in lines:
+        checks[-1].append(line)
+        if line.startswith("assert "):
+            checks.append([])
+    return checks[:-1]
+
+
+def settings(values, prefix=""):
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from settings(value, prefix + key + ".")
+        else:
+            yield "--set=%s%s=%s" % (prefix, key, str(value).lower() if isinstance(value, bool) else value)
+
+
+def found(cli, exhibit, twin, folder):
+    """Returns the kinds of findings of `moescope-cli check` on the log of a run of an exhibit."""
+    runs, log = exhibit["runs"], os.path.join(folder, "log.jsonl")
+    steps = exhibit["step"][0]["do"][-1]["run_until"]
+    subprocess.run([cli, "train", "--preset", runs["preset"], "--steps", str(steps), "--jsonl", log, "--overwrite",
+                    *settings(runs["set"]), *settings(twin)], check=True, stdout=subprocess.DEVNULL)
+    checked = subprocess.run([cli, "check", log, "--json"], capture_output=True, text=True)
+    return {finding["kind"] for finding in json.loads(checked.stdout)["runs"][0]["findings"]}
+
+
+def main():
+    torch.set_num_threads(1)
+    cli, failed, seen = sys.argv[1], 0, set()
+    with open(os.path.join(HERE, "..", "data", "faulty_trainings", "expected.json")) as file:
+        in_logs = {name for name, expected in json.load(file).items() if "finding" in expected}
+    for path in sorted(glob.glob(os.path.join(HERE, "..", "..", "assets", "exhibits", "*.toml"))):
+        with open(path, "rb") as file:
+            exhibit = tomllib.load(file)
+        name = os.path.basename(path)[3:-5]
+        names, both, wrongs = EXHIBITS[name]
+        seen.add(name)
+        checks = checks_of(re.findall(r"^`(.+)`$", exhibit["step"][0]["reveal"], re.M))
+        right = [passes(check, names(tiny.Setup(**both))) for check in checks]
+        wrong = [[passes(check, names(tiny.Setup(**{**both, **fault}))) for check in checks] for fault in wrongs]
+        # Each wrong run fails a check, and each check fails in a wrong run.
+        ok = bool(checks) and all(right) and not any(map(all, wrong)) and not any(map(all, zip(*wrong)))
+        print("%s %s: right run %s, wrong runs %s" % ("ok  " if ok else "FAIL", name, right, wrong))
+        failed += not ok
+        if "`moescope-cli check` finds" in exhibit["step"][0]["reveal"] and name not in in_logs:
+            with tempfile.TemporaryDirectory() as folder:
+                kinds = [found(cli, exhibit, twin, folder) for twin in ({}, exhibit["runs"]["run"][0]["set"])]
+            failed += kinds[0] != set() or not kinds[1]
+            print("     moescope-cli check: right run %s, wrong run %s" % tuple(map(sorted, kinds)))
+    if seen != set(EXHIBITS):
+        sys.exit("no exhibit: %s" % ", ".join(set(EXHIBITS) - seen))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
