@@ -2,6 +2,7 @@
 
 #include <QDockWidget>
 #include <QFileDialog>
+#include <QInputDialog>
 #include <QMainWindow>
 #include <QMenuBar>
 #include <QMessageBox>
@@ -9,15 +10,21 @@
 #include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <utility>
 
 #include "app/lessons/claims_window.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
 #include "app/look/card_frame.h"
+#include "app/session/progress_job.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/workspaces/window_layout.h"
 #include "core/config/config_check.h"
+#include "core/files/whole_file.h"
+#include "core/lessons/grading.h"
 #include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
@@ -47,6 +54,7 @@ QWidget* inFrame(QWidget* page) {
   return around;
 }
 
+constexpr char kProblemSetFilter[] = "Problem sets (*.toml)";
 constexpr char kScores[] = "lessons";  // group of the settings: the score of each finished lesson
 
 }  // namespace
@@ -107,6 +115,53 @@ void LessonActions::addMenuTo(QMenuBar* bar) {
 void LessonActions::askFile() {
   const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");
   if (!path.isEmpty()) start(path);
+}
+
+void LessonActions::askForm(const QString& problem_set) {
+  auto* dialog = new QInputDialog(window_);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->setObjectName("problem_set_student");
+  dialog->setWindowTitle("Form of a problem set");
+  dialog->setLabelText("Your name, as the course knows it. The seed of your runs follows from it:");
+  connect(dialog, &QInputDialog::textValueSelected, this,
+          [this, problem_set](const QString& student) { writeForm(problem_set, student.trimmed()); });
+  dialog->open();
+}
+
+void LessonActions::writeForm(const QString& problem_set, const QString& student) {
+  const std::string name = student.toStdString();
+  if (const std::string problem = student_problem(name); !problem.empty())
+    return messages_->warn("The name " + QString::fromStdString(problem));
+  const Assignment set = find_assignment(problem_set.toStdString(), seed_of_student(name)).assignment;
+  messages_->saveAs("Write the form", problem_set + ".toml", kProblemSetFilter, [&](const QString& path) {
+    write_whole_file(path.toStdString(), hand_in_form(set, name));
+    messages_->saySaved(path);
+  });
+}
+
+void LessonActions::askHandIn() {
+  const QString form = QFileDialog::getOpenFileName(window_, "Filled form", QString(), kProblemSetFilter);
+  if (!form.isEmpty()) messages_->warnOfErrors([&] { writeHandIn(form); });
+}
+
+void LessonActions::writeHandIn(const QString& form) {
+  const ParsedHandIn parsed = load_hand_in(form.toStdString());
+  if (!parsed.problems.empty()) return messages_->warn(linesOf(parsed.problems));
+  const auto hand_in = std::make_shared<HandIn>(parsed.hand_in);
+  auto* job = new ProgressJob("Training the runs of the hand-in", window_, [hand_in](const auto& progress) {
+    const ParsedAssignment set = find_assignment(hand_in->assignment, seed_of_student(hand_in->student));
+    if (!set.problems.empty()) throw std::runtime_error(set.problems.front().text());
+    fill_in_losses(*hand_in, set.assignment, [&](int ended, int all) { progress(ended / static_cast<double>(all)); });
+    return progress(1);
+  });
+  connect(job, &ProgressJob::failed, messages_, &Messages::warn);
+  connect(job, &ProgressJob::workDone, this, [this, hand_in] {
+    const QString suggested = QString::fromStdString(hand_in->student) + ".toml";
+    messages_->saveAs("Write the hand-in", suggested, kProblemSetFilter, [&](const QString& path) {
+      write_whole_file(path.toStdString(), to_toml(*hand_in));
+      messages_->saySaved(path);
+    });
+  });
 }
 
 bool LessonProgress::isDone(const Lesson& lesson) const {

@@ -41,7 +41,9 @@ class LessonActions : public Actions {
   void leave();
   bool active() const;
   LessonProgress progress() const;
-  void askFile();  // asks for a lesson file and starts it
+  void askFile();                            // asks for a lesson file and starts it
+  void askForm(const QString& problem_set);  // asks for a student's name and writes the student's form
+  void askHandIn();                          // asks for a filled form, trains its runs and writes the hand-in
   LessonGuide* guide() const { return guide_; }
 
  signals:
@@ -53,6 +55,8 @@ class LessonActions : public Actions {
  private:
   void makeDock();
   void begin(const QString& name_or_path);
+  void writeForm(const QString& problem_set, const QString& student);
+  void writeHandIn(const QString& form);
   void showPane();
   void startNext();
   void giveWindowBack();

@@ -72,6 +72,8 @@ void FirstSteps::connectPages(LessonActions* lessons) {
   connect(lessons, &LessonActions::pageRequested, this, &FirstSteps::showLessons);
   connect(lessons_page_, &LessonsPage::startPageRequested, this, &FirstSteps::showPage);
   connect(lessons_page_, &LessonsPage::fileRequested, lessons, &LessonActions::askFile);
+  connect(lessons_page_->list(), &LessonList::formRequested, lessons, &LessonActions::askForm);
+  connect(lessons_page_->list(), &LessonList::handInRequested, lessons, &LessonActions::askHandIn);
   connect(lessons_page_, &LessonsPage::claimsRequested, this, [this] { showClaims(page_->window()); });
   connect(lessons, &LessonActions::started, this, [this] { ask(nullptr); });
   connect(lessons, &LessonActions::lessonLeft, this, &FirstSteps::look);

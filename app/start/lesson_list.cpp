@@ -2,13 +2,16 @@
 
 #include <QAbstractButton>
 #include <QBoxLayout>
+#include <QLabel>
 #include <QPainter>
+#include <QPushButton>
 #include <algorithm>
 
 #include "app/lessons/lesson_marks.h"
 #include "app/lessons/lesson_text.h"
 #include "app/look/keep_keys.h"
-#include "core/lessons/lesson.h"
+#include "core/files/text/words.h"
+#include "core/lessons/assignment.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -36,6 +39,13 @@ const std::vector<Lesson>& lessons() {
 const std::vector<Lesson>& exhibits() {
   static const std::vector<Lesson> all = read(exhibit_names());
   return all;
+}
+
+QLabel* wrappedText(const QString& text, Type type, bool is_bold) {
+  auto* label = new QLabel(text);
+  label->setWordWrap(true);
+  setType(label, type, is_bold);
+  return label;
 }
 
 QString printedText(const std::string& text) {
@@ -160,6 +170,8 @@ LessonList::LessonList(Form form, QWidget* parent) : QWidget(parent), form_(form
   std::vector<std::string> names;
   for (const Lesson& lesson : lessons())
     if (std::ranges::find(names, lesson.group) == names.end()) names.push_back(lesson.group);
+  const std::string shortest = *std::ranges::min_element(
+      names, {}, [](const std::string& name) { return std::ranges::count(lessons(), name, &Lesson::group); });
   for (const std::string& name : names) {
     auto* column = plainColumn(nullptr);
     auto* card = new LessonCard(QString::fromStdString(name), column);
@@ -175,6 +187,7 @@ LessonList::LessonList(Form form, QWidget* parent) : QWidget(parent), form_(form
       for (const Lesson& exhibit : exhibits())
         if (form == Form::whole && exhibit.explained_by == lesson.name) addRow(card->inside(), exhibit, 0);
     }
+    if (form == Form::whole && name == shortest) addProblemSets(column);
     column->addStretch(1);
   }
 }
@@ -185,6 +198,31 @@ void LessonList::addRow(QBoxLayout* column, const Lesson& lesson, int number) {
           [this, row] { emit chosen(QString::fromStdString(row->lesson().name)); });
   column->addWidget(row);
   rows_ << row;
+}
+
+// Adds a card with the problem sets, whose runs are trained again when they are graded.
+void LessonList::addProblemSets(QBoxLayout* column) {
+  auto* card = new LessonCard("Problem sets", column);
+  for (const std::string& name : assignment_names()) {
+    const Lesson set = find_assignment(name, 1).assignment.lesson;
+    const std::string runs = counted(std::ssize(set.runs), "run", "runs");
+    auto* form = new QPushButton("Write the form...");
+    form->setObjectName("problem_set_form");
+    form->setAccessibleName("Write the form of " + printedText(set.title));
+    form->setToolTip("The questions of the set, the seed of a student, and the commands that train the runs");
+    connect(form, &QPushButton::clicked, this, [this, name] { emit formRequested(QString::fromStdString(name)); });
+    card->inside()->addWidget(wrappedText(printedText(set.title), Type::body, true));
+    auto* row = plainRow(kSpace8);
+    row->addWidget(wrappedText(QString("%1, %2 min").arg(printedText(runs)).arg(set.minutes), Type::secondary, false),
+                   1);
+    row->addWidget(form);
+    card->inside()->addLayout(row);
+  }
+  auto* hand_in = new QPushButton("Write the hand-in...");
+  hand_in->setObjectName("problem_set_hand_in");
+  hand_in->setToolTip("From a filled form: trains its runs, and adds the hashes of their losses");
+  connect(hand_in, &QPushButton::clicked, this, &LessonList::handInRequested);
+  card->inside()->addWidget(hand_in, 0, Qt::AlignRight);
 }
 
 void LessonList::showProgress(const LessonProgress& progress) {

@@ -1,5 +1,5 @@
 // All lessons by subject: a row for each with its mark, number and title. The whole form also has what one learns, the
-// minutes, and the faults of real trainings that the lesson explains.
+// minutes, the faults of real trainings that the lesson explains, and the problem sets.
 #pragma once
 
 #include <QWidget>
@@ -35,12 +35,15 @@ class LessonList : public QWidget {
 
  signals:
   void chosen(QString lesson);
+  void formRequested(QString problem_set);
+  void handInRequested();
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
 
  private:
   void addRow(QBoxLayout* column, const Lesson& lesson, int number);
+  void addProblemSets(QBoxLayout* column);
 
   const Form form_;
   QBoxLayout* groups_;

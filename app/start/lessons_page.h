@@ -14,6 +14,7 @@ class LessonsPage : public FullPage {
  public:
   explicit LessonsPage(QWidget* parent);
   void showProgress(const LessonProgress& progress);
+  LessonList* list() const { return list_; }
 
  signals:
   void chosen(QString lesson);

@@ -2,7 +2,9 @@
 #include <QAbstractButton>
 #include <QComboBox>
 #include <QFileDialog>
+#include <QInputDialog>
 #include <QLabel>
+#include <QMessageBox>
 #include <QPushButton>
 #include <QScrollBar>
 #include <QSignalSpy>
@@ -21,6 +23,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_difference.h"
+#include "core/lessons/assignment.h"
 #include "core/lessons/lesson.h"
 #include "tests/support/open_window.h"
 #include "widgets/look/fitted_text.h"
@@ -237,6 +240,22 @@ class FirstStartTest : public QObject {
     QCOMPARE(w.page()->findChildren<QAbstractButton*>("lesson_row").size(),
              static_cast<qsizetype>(lesson_names().size()));
     QTRY_COMPARE(w.page()->verticalScrollBar()->maximum(), 0);
+  }
+
+  void aFormOfAProblemSetNeedsTheNameOfAStudent() {
+    EmptyWindow w;
+    w.window.firstSteps()->showLessons();
+    QVERIFY(w.lessonsPage()->findChild<QPushButton*>("problem_set_hand_in"));
+    const auto forms = w.lessonsPage()->findChildren<QPushButton*>("problem_set_form");
+    QCOMPARE(forms.size(), static_cast<qsizetype>(assignment_names().size()));
+    forms.front()->click();
+    auto* student = w.window.findChild<QInputDialog*>("problem_set_student");
+    QVERIFY(student);
+    student->setTextValue("../ada");
+    student->accept();
+    auto* box = w.window.findChild<QMessageBox*>("warning");
+    QVERIFY(box && box->text().contains("must have 1 to 64 letters"));
+    box->close();
   }
 
   void aTypedNumberAndReturnStartALesson() {
