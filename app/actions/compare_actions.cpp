@@ -204,6 +204,10 @@ void CompareActions::askForTwin(std::optional<Setting> setting) {
 
 void CompareActions::addTwin(RunConfig twin) {
   if (session_->isLive()) twin.name = twin_name(session_->config(), twin);
+  addRun(twin);
+}
+
+void CompareActions::addRun(const RunConfig& twin) {
   if (const QString refused = session_->addRun(twin); !refused.isEmpty()) return messages_->warn(refused);
   workspaces_->bringUp(workspaces_->compare());
 }

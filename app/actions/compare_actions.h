@@ -31,7 +31,8 @@ class CompareActions : public Actions {
   void addActionsTo(QMenu* menu);
   // Opens the dialog for a twin with another value of `setting`; nullopt: the user chooses the setting.
   void askForTwin(std::optional<Setting> setting);
-  void addTwin(RunConfig twin);                                 // trains the twin beside run A and shows the comparison
+  void addTwin(RunConfig twin);                                 // names the twin and adds it
+  void addRun(const RunConfig& twin);                           // trains it beside run A and shows the comparison
   void addTwinWith(Setting setting, const ConfigValue& value);  // adds a copy of run A with one setting changed
   // Sets the function that describes costs in the dialog.
   void setCost(CompareDialog::CostText text) { cost_ = std::move(text); }

@@ -409,14 +409,20 @@ void LessonGuide::showWhatIsMissing() {
 
 LessonTaskState LessonGuide::taskState(int index, bool before) {
   const LessonTask& task = now().tasks[index];
-  const bool trains = task.kind == LessonTask::Kind::run_until, open = runsAreOpen();
+  const bool open = runsAreOpen();
   const bool possible = open || task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::show;
   LessonTaskState shown{words(task.text), state().done[index]};
-  if (trains && open) {
-    shown.step = session_->live()->status().step;
+  const LiveStatus status = open ? session_->live()->status() : LiveStatus{};
+  if (task.kind == LessonTask::Kind::run_until && open) {
+    shown.step = status.step;
     shown.until = task.until;
+    shown.running = status.running;
+  } else if (task.kind == LessonTask::Kind::twin && !status.catching_up.empty()) {
+    shown.step = status.catching_up.front().step;
+    shown.until = status.step;
+    shown.running = true;
   }
-  shown.running = !shown.done && before && trains && open && session_->live()->status().running;
+  shown.running = shown.running && !shown.done && before;
   const bool is_repeatable = !shown.done || task.kind == LessonTask::Kind::show;
   shown.enabled = before && possible && !shown.running && is_repeatable && !session_->opening();
   return shown;

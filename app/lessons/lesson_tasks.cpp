@@ -78,7 +78,8 @@ void LessonTasks::perform(const LessonTask& task) {
     case LessonTask::Kind::twin: {
       RunConfig twin = session_->config();
       for (const auto& [setting, value] : task.settings) setting.field().set(twin, value);
-      return comparison_->addTwin(twin);
+      twin.name = task.name;
+      return comparison_->addRun(twin);
     }
     case LessonTask::Kind::show:
       return tensor_lab_->showTensor(QString::fromStdString(task.tensor), task.format, task.row, task.column);

@@ -143,6 +143,22 @@ class LessonTest : public QObject {
     for (int place : {0, 1}) QCOMPARE(open.window.session()->config(place).router.bias_update_rate, 0.25);
   }
 
+  // A twin that catches up with the other runs is not offered a second time. It has the lesson's name.
+  void aTwinIsAddedOnce() {
+    QTemporaryDir folder;
+    LessonWindow open;
+    open.open(
+        qPrintable(lessonFile(folder, kNano + kStep + "[[step.do]]\nrun_until = 9\n[[step.do]]\ntext = \"Add\"\n" +
+                                          "twin = { router.top_k = 1 }\nname = \"one-expert\"\n")));
+    open.tasks()[0]->click();
+    QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[1]->isEnabled(), kWaitMs);
+    open.tasks()[1]->click();
+    QVERIFY(!open.tasks()[1]->isEnabled());
+    QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[1]->done(), kWaitMs);
+    QCOMPARE(open.window.session()->histories().size(), std::size_t{2});
+    QCOMPARE(open.window.session()->config(1).name, std::string("one-expert"));
+  }
+
   void tasksWaitForThePredictionAndOneAnother() {
     LessonWindow open;
     open.open("precision-routing");
