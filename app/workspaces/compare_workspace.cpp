@@ -134,8 +134,9 @@ void CompareWorkspace::giveRoomBack() {
 
 // Gives the table the height of its rows.
 void CompareWorkspace::fitTable() {
-  if (std::exchange(rows_, selection_->histories().size()) != selection_->histories().size() && isVisible())
-    applySizes();
+  if (std::exchange(rows_, selection_->histories().size()) == selection_->histories().size()) return;
+  keepRows();
+  if (isVisible()) applySizes();
 }
 
 // Keeps all rows of the table visible, also with the larger type of the projector view. Returns their height.

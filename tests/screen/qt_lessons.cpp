@@ -25,6 +25,7 @@
 #include "core/config/config_toml.h"
 #include "core/lessons/lesson_figures.h"
 #include "tests/support/lesson_window.h"
+#include "widgets/compare/verdicts_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/panel/explain_card.h"
@@ -253,6 +254,8 @@ class LessonTest : public QObject {
             QVERIFY2(dock->isVisible() && !dock->visibleRegion().isEmpty(), qPrintable(place));
             if (dock->height() < kMinDockHeight) all << place + ": " + QString::number(dock->height());
             QVERIFY2(dock->accented(), qPrintable(place));
+            if (const auto* verdicts = dock->findChild<VerdictsPanel*>())
+              QTRY_COMPARE(verdicts->maximumHeight(), verdicts->heightWanted());  // of all runs
           }
           open.guide()->next();
         }
