@@ -11,14 +11,25 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/look/tokens.h"
 #include "widgets/overview/loss_panel.h"
+#include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/selection/compared_runs.h"
+#include "widgets/text/specialisation_panel.h"
 
 namespace moescope {
 namespace {
 
 Metric shownMetric(const LessonView& view) {
   return view.metric.value_or(Metric::ce_loss);
+}
+
+// Returns a panel of the same kind with this selection; nullptr: lessons show such a panel once.
+Panel* sameKind(const Panel* panel, Selection* selection, QWidget* parent) {
+  if (qobject_cast<const ExpertLoadPanel*>(panel))
+    return new ExpertLoadPanel(selection, ExpertLoadPanel::one_layer, parent);
+  if (qobject_cast<const ExpertBiasOverTimePanel*>(panel)) return new ExpertBiasOverTimePanel(selection, parent);
+  if (qobject_cast<const SpecialisationPanel*>(panel)) return new SpecialisationPanel(selection, parent);
+  return nullptr;
 }
 
 }  // namespace
@@ -65,10 +76,9 @@ void SelectionOfRun::takeFocus() {
 
 void RunMultiples::show(QDockWidget* dock) {
   const int runs = selection_->histories().size();
-  auto* one = qobject_cast<ExpertLoadPanel*>(dock->widget());
-  if (!one && dock == dock_ && shown_ == runs) return;
+  if (!qobject_cast<Panel*>(dock->widget()) && dock == dock_ && shown_ == runs) return;
   end();
-  one = qobject_cast<ExpertLoadPanel*>(dock->widget());
+  auto* one = qobject_cast<Panel*>(dock->widget());
   if (!one || runs < 2) return;
   auto* grid = new QWidget;
   auto* cells = new QGridLayout(grid);
@@ -76,7 +86,11 @@ void RunMultiples::show(QDockWidget* dock) {
   cells->setSpacing(kSpace4);
   for (int run = 0; run < runs; ++run) {
     auto* of_run = new SelectionOfRun(selection_, run, grid);
-    auto* panel = new ExpertLoadPanel(of_run, ExpertLoadPanel::one_layer, grid);
+    Panel* panel = sameKind(one, of_run, grid);
+    if (!panel) {
+      delete grid;
+      return;
+    }
     panel->restoreState(one->saveState());
     panel->setHeading(runLetter(*selection_, run) + ": " +
                       QString::fromStdString(selection_->histories()[run]->info().name));

@@ -46,8 +46,8 @@ class RunMultiples {
   explicit RunMultiples(Selection* selection) : selection_(selection) {}
   ~RunMultiples() { end(); }
 
-  // Shows the panel of the load of a layer once for every run if several runs are open. Other panels are shown as they
-  // are.
+  // Shows the panel once for every run if several runs are open and the panel is one of load or bias over time or
+  // specialisation. Other panels are shown as they are.
   void show(QDockWidget* dock);
   void end();
 

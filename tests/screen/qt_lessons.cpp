@@ -29,6 +29,7 @@
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 
 using namespace moescope;
@@ -512,6 +513,9 @@ class LessonTest : public QObject {
     open.window.lessons()->leave();
     QCOMPARE(dock->widget(), own);
     QVERIFY(!own->isHidden());
+    open.open("stale-bias");
+    const QWidget* biases = open.window.findChild<QDockWidget*>("dock_router_bias")->widget();
+    QCOMPARE(biases->findChildren<ExpertBiasOverTimePanel*>().size(), 2);
   }
 
   void resettingAStepTakesItsRunsBack() {
