@@ -56,11 +56,16 @@ std::string change_title(Setting setting, const std::string& before, const std::
   return setting.name() + " = " + (value.size() > kLongestTitle ? "..." : value);
 }
 
+// Text of the event by which a training keeps a checkpoint in memory. It is no mark: the timeline shows these
+// checkpoints itself while they are there.
+constexpr const char* kCheckpointKept = "checkpoint kept";
+
 }  // namespace
 
 std::vector<Mark> marks_of(const History& history) {
   std::vector<Marker> markers = history.markers();
-  std::erase_if(markers, [](const Marker& marker) { return is_data_marker(marker.kind); });
+  std::erase_if(markers,
+                [](const Marker& marker) { return is_data_marker(marker.kind) || marker.text == kCheckpointKept; });
   std::ranges::stable_sort(markers, {}, &Marker::step);
   const auto at_start = history.settings_at_start();
   std::map<Setting, std::string> current;  // values of settings that earlier markers changed
@@ -89,7 +94,7 @@ std::optional<Marker> checkpoint_before(const History& history, std::int64_t ste
   std::optional<Marker> newest;
   for (const Marker& marker : history.markers()) {
     const bool is_checkpoint =
-        marker.kind == "event" && (marker.text.starts_with(kCheckpointSaved) || marker.text == "checkpoint kept");
+        marker.kind == "event" && (marker.text.starts_with(kCheckpointSaved) || marker.text == kCheckpointKept);
     if (is_checkpoint && marker.step < step && (!newest || marker.step >= newest->step)) newest = marker;
   }
   return newest;

@@ -143,6 +143,7 @@ TEST(Marks, TextNamesTheAction) {
   change(60, "router.bias_update_rate", "0.001", "0.01");
   change(70, "router.frozen", "false", "true");
   change(80, "router.killed_experts", "1:5", "1:5, 1:6, 1:7, 1:8, 1:9");
+  history.append(Marker{0, 80, "event", "checkpoint kept"});
   history.append(Marker{0, 90, kNoteKind, "look here"});
   history.append(Marker{0, 0, kSettingsMarker, "{}"});
   EXPECT_EQ(titles(history), (std::vector<std::string>{
