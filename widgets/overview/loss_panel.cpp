@@ -164,9 +164,13 @@ void LossPanel::refill() {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }
-  // The caption explains the bold curve if there are two curves; the pale curve has a value for each step.
-  const QString bold = QString(" (bold: smoothed over %1 steps)").arg(std::lround(1 / (1 - smoothing)));
+  // The caption explains the bold curve if there are two curves; the pale curve has a value for each step, or for each
+  // step at which the gradient was measured.
+  const QString bold = QString(" (bold: smoothed over %1 %2)")
+                           .arg(QString::number(std::lround(1 / (1 - smoothing))),
+                                shownMetric() == Metric::gradient_snr_db ? "measurements" : "steps");
   plot_->setCaption(metricCaption(shownMetric()) + (smoothing > 0 ? bold : QString()));
+  plot_->setPercent(metricIsShare(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
   plot_->setSeries(std::move(series));
 }

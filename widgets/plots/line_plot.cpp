@@ -267,7 +267,7 @@ std::vector<LinePlot::Named> LinePlot::named() const {
                 .value = percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3),
                 .color = seriesColor(line_series.color, dark()),
                 .active = isActive(i),
-                .y = plotRect().bottom() + 0.0};
+                .y = exact_at_infinity_ && std::isinf(value) ? plotRect().top() + 0.0 : plotRect().bottom() + 0.0};
     if (i < columns_.size()) {
       const auto last = std::find_if(columns_[i].rbegin(), columns_[i].rend(),
                                      [](const Column& column) { return column.bin.finite > 0; });
