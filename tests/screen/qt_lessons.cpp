@@ -515,8 +515,8 @@ class LessonTest : public QObject {
     QCOMPARE(dock->widget(), own);
     QVERIFY(!own->isHidden());
     open.open("stale-bias");
-    const QWidget* biases = open.window.findChild<QDockWidget*>("dock_router_bias")->widget();
-    QCOMPARE(biases->findChildren<ExpertBiasOverTimePanel*>().size(), 2);
+    dock = open.window.findChild<QDockWidget*>("dock_router_bias");
+    QTRY_COMPARE(dock->widget()->findChildren<ExpertBiasOverTimePanel*>().size(), 2);  // once its runs are shown
   }
 
   void resettingAStepTakesItsRunsBack() {
