@@ -517,7 +517,15 @@ void quantize_file(const QuantizeOptions& options) {
   print_codes(tensors);
   if (!options.out.empty()) write_file(options, tensors);
   std::vector<TensorReport> reports;
-  for (const TensorView* tensor : tensors) reports.push_back(report_of(*tensor, options));
+  for (const TensorView* tensor : tensors) {
+    try {
+      reports.push_back(report_of(*tensor, options));
+    } catch (const std::runtime_error& error) {  // one damaged tensor leaves the others readable
+      if (tensors.size() == 1) throw;
+      print_to(stderr, "skipped '{}': {}\n", printable(tensor->name), error.what());
+    }
+  }
+  if (reports.empty()) throw std::runtime_error(options.in + ": no tensor could be read");
   print_report(report_of(options, reports), options.json);
 }
 

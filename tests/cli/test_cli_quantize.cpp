@@ -192,6 +192,22 @@ TEST_F(CliQuantize, ATensorThatIsAllNanIsNotCalledExact) {
   EXPECT_TRUE(json("")["tensors"][0]["figures"][0]["exact"].get<bool>()) << "blocks of 32 lose one row of two";
 }
 
+TEST_F(CliQuantize, ADamagedTensorLeavesTheOthersReadable) {
+  const std::vector<std::uint8_t> codes(64, 0x38);
+  const std::vector<float> scale{std::numeric_limits<float>::quiet_NaN()}, gains(32, 0.93f);
+  SafetensorsWriter writer;
+  writer.add("w.weight", DType::f8_e4m3, {2, 32}, std::as_bytes(std::span(codes)));
+  writer.add("w.weight_scale_inv", DType::f32, {1, 1}, std::as_bytes(std::span(scale)));
+  writer.add("gains", DType::f32, {32}, std::as_bytes(std::span(gains)));
+  writer.write(path_);
+  const Quantized both = run("", true);
+  EXPECT_EQ(both.status, 0) << both.out;
+  EXPECT_NE(both.out.find("skipped 'w.weight': "), std::string::npos) << both.out;
+  EXPECT_NE(both.out.find("a scale is nan"), std::string::npos) << both.out;
+  EXPECT_NE(both.out.find("\ngains"), std::string::npos) << both.out;
+  EXPECT_EQ(run("--tensor w.weight").status, 2);
+}
+
 TEST_F(CliQuantize, SaysWhatIsWrong) {
   const auto expect = [&](const std::string& arguments, const std::string& part) {
     const Quantized result = run(arguments, true);
