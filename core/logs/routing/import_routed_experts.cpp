@@ -12,8 +12,10 @@
 #include "core/files/input_file.h"
 #include "core/files/tensors/npy.h"
 #include "core/files/tensors/open_tensors.h"
+#include "core/files/tensors/torch_file.h"
 #include "core/files/text/base64.h"
 #include "core/files/text/json_line.h"
+#include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/routing/routed_shape.h"
 #include "core/logs/routing/routed_tokens.h"
@@ -27,6 +29,15 @@ constexpr std::string_view kRoutedExperts = "routed_experts";
 constexpr std::uint64_t kLargestResponses = std::uint64_t{4} << 30;
 constexpr std::size_t kMaxIds = std::size_t{1} << 30, kMaxChosen = 1024;
 constexpr int kDeepest = 16;
+
+// Other names of arrays of chosen experts, whose axes have no agreed order.
+constexpr std::string_view kOtherNames[] = {"topk_ids",   "topk_indices",   "topk_experts",  "selected_experts",
+                                            "expert_ids", "expert_indices", "chosen_experts"};
+
+bool is_named_routing(std::string_view name) {
+  return name.find(kRoutedExperts) != std::string_view::npos ||
+         std::ranges::any_of(kOtherNames, [&](std::string_view other) { return name.find(other) != name.npos; });
+}
 
 bool is_integer(DType dtype) {
   return dtype >= DType::i64 && dtype <= DType::u8;
@@ -49,14 +60,6 @@ std::vector<int> ids_of(const TensorView& tensor) {
 // Returns a tensor over the bytes of a response. `data` must outlive the tensor.
 TensorView tensor_over(std::string_view data, DType dtype, std::vector<std::size_t> shape) {
   return {std::string(kRoutedExperts), dtype, std::move(shape), std::as_bytes(std::span(data))};
-}
-
-NpyHeader header_of(const std::string& bytes) {
-  try {
-    return npy_header(bytes);
-  } catch (const std::runtime_error& problem) {
-    throw Unreadable(std::string("an .npy file that ") + problem.what());
-  }
 }
 
 class Responses {
@@ -109,8 +112,8 @@ void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids
 
 void Responses::take_bytes(const std::string& bytes) {
   if (begins_like_npy(bytes)) {
-    const NpyHeader header = header_of(bytes);
     try {
+      const NpyHeader header = npy_header(bytes);
       const TensorView tensor =
           npy_tensor(header, std::string(kRoutedExperts), std::as_bytes(std::span(bytes)).subspan(header.data_at));
       return take(header.shape, ids_of(tensor));
@@ -273,7 +276,9 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
     throw std::runtime_error(info.source +
                              ": contains no routing: no token has an expert, or all experts of a token are the same");
   const int run = info.run;
-  const auto history = tokens.build(std::move(info), options);
+  ImportOptions of_tokens = options;
+  of_tokens.routed.top_k = 0;  // a stated K counts the slots of a row, which may hold fewer experts
+  const auto history = tokens.build(std::move(info), of_tokens);
   rows = tokens.rows();
   append_marker(*history, options, {run, 0, "event", "Each step is a sequence: a response, or a row of the batch"});
   if (std::ranges::find(dense, true) != dense.end())
@@ -320,9 +325,28 @@ void take_text(std::string_view text, Responses& responses, Imported& imported) 
   }
 }
 
-void take_tensors(const std::string& path, Responses& responses, Imported& imported) {
+// Brings the experts of a tensor of another name into the order [tokens, layers, K]; `layers` is the stated number.
+// Throws AmbiguousRouting if it is needed.
+void order_axes(const std::string& path, const TensorView& tensor, std::size_t layers, std::vector<std::size_t>& shape,
+                std::vector<int>& ids) {
+  const std::size_t rows = shape[shape.size() - 3], cols = shape[shape.size() - 2], top_k = shape.back();
+  const std::string name = "'" + printable(tensor.name) + "' " + shape_text(tensor.shape);
+  if (layers == 0 && rows > 1)
+    throw AmbiguousRouting(path + ": the axes of " + name + " may be tokens, layers and experts of a token (--layers " +
+                           std::to_string(cols) + ") or layers, tokens and experts of a token (--layers " +
+                           std::to_string(rows) + "); the number of layers decides");
+  if (layers == 0 || layers == cols || layers != rows || shape.size() != 3) return;
+  std::vector<int> by_token(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    by_token[(i / top_k % cols * rows + i / top_k / cols) * top_k + i % top_k] = ids[i];
+  ids = std::move(by_token);
+  std::swap(shape[0], shape[1]);
+}
+
+void take_tensors(const std::string& path, const ImportOptions& options, Responses& responses, Imported& imported) {
   const TensorFile file = open_tensors(path);
-  const auto is_named = [](const TensorView& tensor) { return tensor.name.find(kRoutedExperts) != std::string::npos; };
+  const bool has_order = std::filesystem::path(path).filename().string().find(kRoutedExperts) != std::string::npos;
+  const auto is_named = [](const TensorView& tensor) { return is_named_routing(tensor.name); };
   const bool by_name = std::ranges::any_of(file.tensors(), is_named);  // other tensors are positions, masks, ...
   for (const TensorView& tensor : file.tensors()) {
     ++imported.lines;
@@ -331,7 +355,11 @@ void take_tensors(const std::string& path, Responses& responses, Imported& impor
     try {
       if (tensor.elements() > tensor.bytes.size()) throw Unreadable(tensor.name + ": repeats its stored values");
       if (tensor.elements() > kMaxIds) throw Unreadable(tensor.name + ": more than a billion values");
-      responses.take(tensor.shape, ids_of(tensor));
+      std::vector<std::size_t> shape = tensor.shape;
+      std::vector<int> ids = ids_of(tensor);
+      const bool is_ordered = has_order || tensor.name.find(kRoutedExperts) != std::string::npos;
+      if (!is_ordered && shape.size() >= 3) order_axes(path, tensor, options.routed.layers, shape, ids);
+      responses.take(shape, std::move(ids));
     } catch (const Unreadable& unreadable) {
       imported.bad.add(imported.lines, tensor.name + ": " + unreadable.what());
     }
@@ -363,7 +391,7 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
     take_text(read_file(path, kLargestResponses, "file of responses"), responses, imported);
   } else {
     imported.bad = BadLines("tensor");
-    take_tensors(path, responses, imported);
+    take_tensors(path, options, responses, imported);
   }
   if (options.progress && !options.progress(0.5)) return {};
   if (responses.empty()) throw std::runtime_error(path + ": holds no routed_experts" + imported.bad.also());
@@ -382,12 +410,14 @@ bool begins_like_routed_experts(std::string_view file_name, std::string_view byt
   const bool named = file_name.find(kRoutedExperts) != std::string_view::npos;
   if (bytes.starts_with('{') || bytes.starts_with('['))
     return named || bytes.find("\"routed_experts\"") != std::string_view::npos;
-  if (begins_like_zip(bytes)) return named || bytes.find("routed_experts.npy") != std::string_view::npos;
-  if (file_name.ends_with(".safetensors")) return named || has_integers_of_that_name(bytes);
+  const bool is_named = is_named_routing(file_name);
+  if (begins_like_zip(bytes)) return is_named || bytes.find("routed_experts.npy") != std::string_view::npos;
+  if (begins_like_pickle(bytes)) return is_named;
+  if (file_name.ends_with(".safetensors")) return is_named || has_integers_of_that_name(bytes);
   if (!begins_like_npy(bytes)) return false;
   try {
     const NpyHeader header = npy_header(bytes);
-    const std::size_t dimensions = header.shape.size(), min_dimensions = named ? 1 : 3;
+    const std::size_t dimensions = header.shape.size(), min_dimensions = is_named ? 1 : 3;
     return is_integer(header.dtype) && dimensions >= min_dimensions && dimensions <= 4;
   } catch (const std::runtime_error&) {
     return false;

@@ -153,9 +153,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
   trace.empty_slots().mark(*imported.runs.back(), options);
   for (const auto& [step, text] : restarts) {
     imported.remarks.push_back(text);
-    const Marker marker{options.run, step, "event", text};
-    imported.runs.back()->append(marker);
-    if (options.on_marker) options.on_marker(marker);
+    append_marker(*imported.runs.back(), options, {options.run, step, "event", text});
   }
   imported.routes = trace.tokens().rows();
   remark_shift(options, imported);

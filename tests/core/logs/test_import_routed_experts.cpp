@@ -117,12 +117,13 @@ TEST_F(RoutedExperts, OfVllmsResponses) {
 
 TEST_F(RoutedExperts, OfVllmsArrays) {
   const auto ids = routes(40, 3);
-  expect_loads(write("r.npy", npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids))), {ids});
+  expect_loads(write("routed_experts.npy", npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids))), {ids});
 }
 
 // The array could be a picture with three color values for each pixel.
 TEST_F(RoutedExperts, AnExpertTwiceForATokenIsRefusedWithItsPlace) {
-  const std::string path = write("r.npy", npy("|u1", "(2, 2, 3)", std::string("\1\2\3\4\5\6\7\7\7\2\3\2", 12)));
+  const std::string path =
+      write("routed_experts.npy", npy("|u1", "(2, 2, 3)", std::string("\1\2\3\4\5\6\7\7\7\2\3\2", 12)));
   const std::string why = problem_of([&] { import_routed_experts(path); });
   EXPECT_NE(why.find("sequence 0, token 1, layer 1 has expert 2 twice"), std::string::npos) << why;
 }
@@ -186,6 +187,27 @@ TEST_F(RoutedExperts, AFlatArrayOfOneLengthIsNotGuessed) {
   EXPECT_NE(refusal(path, {.layers = 1, .top_k = 1}).find("more rows than its 40 tokens"), std::string::npos);
 }
 
+// Under another name the first axis may be that of the tokens or of the layers.
+TEST_F(RoutedExperts, TheOrderOfTheAxesIsAskedForUnlessTheNameTellsIt) {
+  const auto ids = routes(40, 3);
+  std::vector<int> by_layer(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    by_layer[(i / kTopK % kLayers * 40 + i / kTopK / kLayers) * kTopK + i % kTopK] = ids[i];
+  const std::string tokens_first = write("r.npy", npy("<i4", "(40, 4, 2)", bytes_of<std::int32_t>(ids)));
+  const std::string layers_first = write("topk_ids.npy", npy("<i4", "(4, 40, 2)", bytes_of<std::int32_t>(by_layer)));
+  for (const std::string& path : {tokens_first, layers_first}) {
+    const std::string message = refusal<AmbiguousRouting>(path);
+    EXPECT_NE(message.find("(--layers 4)"), std::string::npos) << message;
+    EXPECT_NE(message.find("(--layers 40)"), std::string::npos) << message;
+    expect_loads(path, {ids}, {.layers = kLayers});
+  }
+  const std::string one_layer = write("selected_experts.npy", npy("<i4", "(160, 2)", bytes_of<std::int32_t>(ids)));
+  EXPECT_EQ(file_kind(one_layer), FileKind::routed_experts);
+  ImportOptions options;
+  options.routed.top_k = kTopK;
+  EXPECT_EQ(import_routed_experts(one_layer, options).runs.at(0)->info().moe_layers, (std::vector<int>{0}));
+}
+
 TEST_F(RoutedExperts, FewTokensDoNotShowK) {
   const std::string path = write("few.jsonl", flat_response(routes(4, 1), 2, 3) + flat_response(routes(5, 2), 3, 3));
   EXPECT_NE(refusal<AmbiguousRouting>(path).find("--top-k"), std::string::npos);
@@ -200,6 +222,7 @@ TEST_F(RoutedExperts, SlotsFilledWith255HoldNoExpert) {
     fused.insert(fused.end(), {ids[i], ids[i + 1], dense ? 0 : 255, dense ? 0 : 255});
   }
   expect_loads(write("fused_routed_experts.npy", npy("<i4", "(40, 4, 4)", bytes_of<std::int32_t>(fused))), {ids});
+  expect_loads(write("fused.jsonl", flat_response(fused, 20, 21)), {ids}, {.layers = kLayers, .top_k = 4});
   // One such slot could hold an expert.
   std::vector<int> one;
   for (std::size_t i = 0; i < ids.size(); i += kTopK)
@@ -213,7 +236,7 @@ TEST_F(RoutedExperts, SlotsFilledWith255HoldNoExpert) {
 
 TEST_F(RoutedExperts, NegativeSlotsAreSentNowhere) {
   const std::vector<int> ids{0, 1, 2, -1, -1, -1, 3, 7, -1, 3, 4, 5};
-  const std::string path = write("r.npy", npy("<i4", "(6, 1, 2)", bytes_of<std::int32_t>(ids)));
+  const std::string path = write("routed_experts.npy", npy("<i4", "(6, 1, 2)", bytes_of<std::int32_t>(ids)));
   const Imported imported = import_routed_experts(path);
   const auto frame = imported.runs.at(0)->frame_at(0);
   EXPECT_EQ(frame->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 1, 1, 2, 1, 1, 0, 1}));
@@ -240,7 +263,7 @@ TEST_F(RoutedExperts, NegativeSlotsOfARouterTraceAreSentNowhere) {
 TEST_F(RoutedExperts, AThousandTimesTheBytesOfTheFileAreRefused) {
   std::vector<int> ids(100'000);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 60'000 + static_cast<int>(i % 5000);
-  const std::string path = write("r.npy", npy("<i4", "(100000, 1, 1, 1)", bytes_of<std::int32_t>(ids)));
+  const std::string path = write("routed_experts.npy", npy("<i4", "(100000, 1, 1, 1)", bytes_of<std::int32_t>(ids)));
   EXPECT_NE(
       refusal(path).find("1 layers of 65000 experts in 100000 steps, but only 100000 entries: is a number wrong?"),
       std::string::npos)
@@ -270,7 +293,7 @@ TEST_F(RoutedExperts, TwoOfTheSameTokensGiveFlipsAndOverlap) {
   const auto file = [&](const std::string& name, const std::vector<int>& ids) {
     return write(name, npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids)));
   };
-  const OpenedRuns opened = open_runs({file("train.npy", a), file("infer.npy", b)}, {}, 4);
+  const OpenedRuns opened = open_runs({file("train_routed_experts.npy", a), file("infer_routed_experts.npy", b)}, {}, 4);
   ASSERT_EQ(opened.histories.size(), 2u);
   EXPECT_FALSE(opened.histories[0]->flip_frame_at(0));
   const auto frame = opened.histories[1]->flip_frame_at(0);
@@ -379,7 +402,7 @@ TEST_F(RoutedExperts, WhatCannotBeReadIsSaid) {
 TEST_F(RoutedExperts, AFillingThatIsFarAboveTheOthersIsNotGuessed) {
   std::vector<int> ids = routes(40, 8);
   ids[3] = 255;
-  const std::string path = write("one.npy", npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids)));
+  const std::string path = write("one_routed_experts.npy", npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids)));
   EXPECT_NE(problem_of([&] { import_routed_experts(path); }).find("(--experts)"), std::string::npos);
   ImportOptions options;
   options.routed.experts = 8;
@@ -424,7 +447,7 @@ TEST_F(RoutedExperts, TheNameMayStandInTheFileAlone) {
 TEST_F(RoutedExperts, DenseLayersOfATop1ModelAreNoCollapse) {
   std::vector<int> ids;
   for (int token = 0; token < 24; ++token) ids.insert(ids.end(), {0, token % 8, 0, (token + 3) % 8});
-  const std::string path = write("top1.npy", npy("<i4", "(24, 4, 1)", bytes_of<std::int32_t>(ids)));
+  const std::string path = write("top1_routed_experts.npy", npy("<i4", "(24, 4, 1)", bytes_of<std::int32_t>(ids)));
   const Imported imported = import_routed_experts(path);
   const History& history = *imported.runs.at(0);
   EXPECT_EQ(history.info().moe_layers, (std::vector<int>{1, 3}));
