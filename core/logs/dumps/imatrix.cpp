@@ -178,44 +178,28 @@ std::vector<float> GgufFile::floats(const GgufTensor& tensor) const {
 }
 
 // The counts of an importance matrix: those of experts by layer, and the number of tokens.
-class ImatrixCounts {
- public:
-  explicit ImatrixCounts(GgufFile& file) : file_(file) {}
-  void add(const GgufTensor& tensor);
-  bool empty() const { return experts_.empty(); }
-  ExpertCounts counts(const std::string& path) const;
-  const std::vector<std::string>& remarks() const { return remarks_; }
-
- private:
-  GgufFile& file_;
-  std::map<int, std::vector<double>> experts_;
-  double tokens_ = 0;
-  std::vector<std::string> remarks_;
+struct ImatrixCounts {
+  std::map<int, std::vector<double>> experts;
+  double tokens = 0;
 };
 
-void ImatrixCounts::add(const GgufTensor& tensor) {
-  const CountName name = count_name(tensor.name, "");
-  const std::vector<float> values = file_.floats(tensor);
-  if (name.layer < 0 || tensor.name.find("_exps.") == std::string::npos) {
-    if (values.size() == 1 && name.layer >= 0) tokens_ = std::max(tokens_, static_cast<double>(values[0]));
-    return;
+ImatrixCounts imatrix_counts(GgufFile& file, std::vector<std::string>& remarks) {
+  ImatrixCounts found;
+  for (const GgufTensor& tensor : file.tensors()) {
+    const int layer = count_name(tensor.name, "").layer;
+    if (!tensor.name.ends_with(kCounts) || layer < 0) continue;
+    const std::vector<float> values = file.floats(tensor);
+    if (tensor.name.find("_exps.") == std::string::npos) {
+      if (values.size() == 1) found.tokens = std::max(found.tokens, static_cast<double>(values[0]));
+      continue;
+    }
+    std::vector<double> counts(values.begin(), values.end());
+    const auto [of_layer, is_new] = found.experts.try_emplace(layer, counts);
+    if (!is_new && of_layer->second != counts)
+      remarks.push_back("'" + printable(tensor.name) + "' has other counts than the tensors before it in layer " +
+                        std::to_string(layer) + ", which are shown");
   }
-  std::vector<double> counts(values.begin(), values.end());
-  const auto [of_layer, is_new] = experts_.try_emplace(name.layer, counts);
-  if (!is_new && of_layer->second != counts)
-    remarks_.push_back("'" + printable(tensor.name) + "' has other counts than the tensors before it in layer " +
-                       std::to_string(name.layer) + ", which are shown");
-}
-
-ExpertCounts ImatrixCounts::counts(const std::string& path) const {
-  ExpertCounts counts(path);
-  for (const auto& [layer, experts] : experts_)
-    counts.add(0, layer, experts, "the importance matrix of layer " + std::to_string(layer));
-  const auto tokens = static_cast<std::int64_t>(std::min(tokens_, 1e15));
-  const std::int64_t slots = counts.highest_sum();
-  const bool every_token = tokens > 0 && slots > 0 && slots % tokens == 0 && counts.sums_are_multiples_of(tokens);
-  if (every_token && slots / tokens <= counts.experts()) counts.set_top_k(slots / tokens);
-  return counts;
+  return found;
 }
 
 }  // namespace
@@ -234,19 +218,22 @@ bool is_imatrix(const std::string& path) {
 
 Imported import_imatrix(const std::string& path, const ImportOptions& options) {
   GgufFile file(path);
-  ImatrixCounts read(file);
-  for (const GgufTensor& tensor : file.tensors())
-    if (tensor.name.ends_with(kCounts)) read.add(tensor);
-  if (read.empty())
+  Imported imported;
+  const ImatrixCounts found = imatrix_counts(file, imported.remarks);
+  if (found.experts.empty())
     file.fail("is an importance matrix without counts of experts: is it one of a dense model, or of an old llama.cpp?");
+  ExpertCounts counts(path);
+  for (const auto& [layer, experts] : found.experts)
+    counts.add(0, layer, experts, "the importance matrix of layer " + std::to_string(layer));
+  const auto tokens = static_cast<std::int64_t>(std::min(found.tokens, 1e15));
+  const std::int64_t slots = counts.highest_sum();
+  const bool every_token = tokens > 0 && slots > 0 && slots % tokens == 0 && counts.sums_are_multiples_of(tokens);
+  if (every_token && slots / tokens <= counts.experts()) counts.set_top_k(slots / tokens);
   RunInfo info;
   info.run = options.run;
   info.name = std::filesystem::path(path).stem().string();
-  Imported imported;
-  imported.remarks = read.remarks();
-  read.counts(path).build(std::move(info), options,
-                          row_of_counts("blk.{layer}.ffn_gate_exps.weight.counts", 1, Certainty::known_program),
-                          imported);
+  counts.build(std::move(info), options,
+               row_of_counts("blk.{layer}.ffn_gate_exps.weight.counts", 1, Certainty::known_program), imported);
   return imported;
 }
 

@@ -1,23 +1,29 @@
 #include "core/logs/dumps/import_expert_counts.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <stdexcept>
+#include <utility>
 
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/torch_file.h"
 #include "core/files/text/json_text.h"
+#include "core/files/text/text_encoding.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/logs/dumps/count_arrays.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/imatrix.h"
 #include "core/logs/dumps/rank_counts.h"
 #include "core/logs/dumps/router_logits.h"
+#include "core/logs/table/table_form.h"
 
 namespace moescope {
 
@@ -171,12 +177,61 @@ std::optional<CountJson> counts_of_json(const std::string& path) {
   return any ? std::optional(std::move(found)) : std::nullopt;
 }
 
+std::vector<std::string_view> cells_of(std::string_view line) {
+  constexpr std::string_view kBetween = ",;\t \r";
+  std::vector<std::string_view> cells;
+  for (std::size_t at = line.find_first_not_of(kBetween); at != line.npos; at = line.find_first_not_of(kBetween, at)) {
+    cells.push_back(line.substr(at, line.find_first_of(kBetween, at) - at));
+    at += cells.back().size();
+  }
+  return cells;
+}
+
+// True if the columns are experts in their order: expert_0, expert_1, ...
+bool are_experts(std::span<const std::string_view> names) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!std::cmp_equal(count_name(names[i], "").expert, i)) return false;
+  return names.size() > 1;
+}
+
+// Reads a table whose columns are experts: rows of whole numbers, as numpy.savetxt writes them, if the name of the file
+// says that it counts experts; or with a header of experts, which may begin with a column of layers. Two and four
+// columns without a header are tables of layers and experts (table_form.h). Empty: it is another table.
+std::vector<CountArray> counts_of_table(const std::string& path, std::string_view beginning) {
+  const auto number_of = [](std::string_view cell) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+    return error == std::errc() && end == cell.data() + cell.size() ? std::optional(number) : std::nullopt;
+  };
+  beginning = without_byte_order_mark(beginning);
+  const std::vector<std::string_view> first = cells_of(beginning.substr(0, beginning.find('\n')));
+  if (first.size() < 2) return {};
+  const bool has_header = !number_of(first[0]), has_layers = has_header && place_named(first[0]) == "layer";
+  const CountArray unnamed{fs::path(path).stem().string(), {1, first.size()}, {}};
+  const bool is_matrix = first.size() != 2 && first.size() != 4 && is_count_array(unnamed, path);
+  if (has_header ? !are_experts(std::span(first).subspan(has_layers ? 1 : 0)) : !is_matrix) return {};
+  const std::string text = read_file(path, kLargestJson, "table of counts");
+  std::string_view unread = text;
+  if (has_header) take_until(unread, '\n');
+  std::vector<CountArray> rows;
+  std::vector<double> all;
+  while (!unread.empty()) {
+    const std::vector<std::string_view> cells = cells_of(take_until(unread, '\n'));
+    if (cells.empty()) continue;
+    std::vector<double> row;
+    for (const std::string_view cell : cells)
+      if (const auto number = number_of(cell)) row.push_back(*number);
+    if (row.size() != first.size()) return {};
+    if (has_layers) row.erase(row.begin());
+    all.insert(all.end(), row.begin(), row.end());
+    rows.push_back({"layer." + std::string(cells[0]) + ".expert_counts", {row.size()}, [row] { return row; }});
+  }
+  if (has_layers) return rows;
+  return {{has_header ? "expert_counts" : unnamed.name, {rows.size(), first.size()}, [all] { return all; }}};
+}
+
 bool is_rank_file(std::string_view name) {
-  std::string_view number = name;
-  if (!number.starts_with("rank") || !number.ends_with(".safetensors")) return false;
-  number.remove_prefix(4);
-  number.remove_suffix(std::string_view(".safetensors").size());
-  return !number.empty() && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+  return rank_in_name(name, ".safetensors").has_value();
 }
 
 bool is_statistics_folder(const fs::path& folder) {
@@ -221,13 +276,17 @@ Imported import_statistics_folder(const std::string& path, const ImportOptions& 
   return imported;
 }
 
+bool is_table_name(std::string_view path) {
+  return is_named_csv(path) || path.ends_with(".txt");
+}
+
 bool begins_like_json(std::string_view bytes) {
   const std::size_t first = bytes.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[');
 }
 
 Imported import_file_of_counts(const std::string& path, const ImportOptions& options) {
-  std::string bytes(16, '\0');
+  std::string bytes(64 << 10, '\0');
   bytes.resize(InputFile(path).read(bytes.data(), bytes.size()));
   if (begins_like_gguf(bytes)) return import_imatrix(path, options);
   if (may_be_tensors(path, bytes)) {
@@ -236,6 +295,7 @@ Imported import_file_of_counts(const std::string& path, const ImportOptions& opt
     return runs_of_counts(path, arrays_of(file), settings_beside(fs::path(path).parent_path()), options);
   }
   if (is_rank_counts_line(bytes) || path.ends_with(".jsonl")) return import_rank_counts(path, options);
+  if (is_table_name(path)) return runs_of_counts(path, counts_of_table(path, bytes), {}, options);
   const auto counts = counts_of_json(path);
   if (!counts) throw std::runtime_error(path + ": has no counts of experts");
   return runs_of_counts(path, counts->arrays, counts->settings, options);
@@ -262,6 +322,7 @@ bool is_expert_counts(const std::string& path, std::string_view bytes) {
       return are_counts(file) || are_logits(file);
     }
     if (is_rank_counts_line(bytes)) return true;
+    if (is_table_name(path)) return !counts_of_table(path, bytes).empty();
     return path.ends_with(".json") && begins_like_json(bytes) && counts_of_json(path).has_value();
   } catch (const std::runtime_error&) {  // its own reader says what is wrong
     return false;

@@ -36,16 +36,12 @@ struct BlockLayer {
 using Microbatches = std::vector<std::vector<std::uint32_t>>;  // counts of the rank's experts, by microbatch
 using OfRanks = std::map<int, Microbatches>;                   // by rank
 
-std::optional<int> rank_of(const std::string& name) {
-  const std::size_t at = name.rfind("rank");
-  int rank = -1;
-  if (at == std::string::npos || !name.ends_with(".jsonl")) return std::nullopt;
-  const std::string_view digits = std::string_view(name).substr(at + 4, name.size() - at - 10);
-  return read_number(digits, rank) && rank >= 0 && rank <= kMaxRankId ? std::optional(rank) : std::nullopt;
+bool is_rank_name(std::string_view name) {
+  return rank_in_name(name, ".jsonl").has_value();
 }
 
-bool is_rank_name(std::string_view name) {
-  return rank_of(std::string(name)).has_value();
+int rank_of(const fs::path& file) {
+  return rank_in_name(file.filename().string(), ".jsonl").value_or(0);
 }
 
 std::string first_line_of(const fs::path& file) {
@@ -310,11 +306,21 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
 std::vector<fs::path> rank_files(const std::string& folder) {
   std::vector<fs::path> files = files_in(folder, is_rank_name);
   std::erase_if(files, [](const fs::path& file) { return !is_rank_counts_line(first_line_of(file)); });
-  std::ranges::sort(files, {}, [](const fs::path& file) { return rank_of(file.filename().string()).value_or(0); });
+  std::ranges::sort(files, {}, rank_of);
   return files;
 }
 
 }  // namespace
+
+std::optional<int> rank_in_name(std::string_view name, std::string_view suffix) {
+  const std::size_t at = name.rfind("rank");
+  int rank = -1;
+  if (at == name.npos || !name.ends_with(suffix)) return std::nullopt;
+  name.remove_suffix(suffix.size());
+  return read_number(name.substr(std::min(at + 4, name.size())), rank) && rank >= 0 && rank <= kMaxRankId
+             ? std::optional(rank)
+             : std::nullopt;
+}
 
 bool is_rank_counts_line(std::string_view bytes) {
   const std::string_view line = bytes.substr(0, bytes.find('\n'));
@@ -334,18 +340,18 @@ Imported import_rank_counts(const std::string& path, const ImportOptions& option
   if (!is_folder) {
     const fs::path folder = fs::absolute(path).parent_path();
     const std::size_t others = rank_files(folder.string()).size();
-    const int rank = rank_of(fs::path(path).filename().string()).value_or(0);
+    const int rank = rank_of(path);
     if (others > 1 || rank > 0)
       throw std::runtime_error(path + ": has the experts of one rank; open its folder, " + folder.string() +
                                (others > 1 ? "" : ", with the files of all ranks"));
   }
   for (const fs::path& file : files) {
-    counts.begin_rank(rank_of(file.filename().string()).value_or(0));
+    counts.begin_rank(rank_of(file));
     const auto read_line = [&](std::string_view line) { counts.read_line(line); };
     if (!take_lines({file}, kLongestRankLine, read_line, options, imported)) return {};
   }
   if (counts.empty()) throw std::runtime_error(path + ": has no line of counts" + imported.bad.first_reason());
-  const int last_rank = rank_of(files.back().filename().string()).value_or(0);
+  const int last_rank = rank_of(files.back());
   if (last_rank + 1 != std::ssize(files))
     throw std::runtime_error(path + ": has the files of " + std::to_string(files.size()) + " ranks up to rank " +
                              std::to_string(last_rank) + "; some are missing");

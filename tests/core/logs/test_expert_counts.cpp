@@ -204,8 +204,21 @@ TEST_F(ExpertCountDumps, JsonOfListsIsRead) {
   EXPECT_EQ(counts_of(imported, 0, 2), (Counts{4, 5, 6}));
   const std::string path = put("expert_counts.json", "[[1, 2, 3],\n [4, 5, 6]]");
   EXPECT_EQ(counts_of(read(path, {.layers = 2}), 0, 1), (Counts{4, 5, 6}));
-  EXPECT_EQ(file_kind(put("expert_counts.json", "[[1, 2, 3],\n [4, 5]]")), FileKind::text);
-  EXPECT_EQ(file_kind(put("config.json", "{\n\"num_experts\": 8, \"num_experts_per_tok\": 2}")), FileKind::text);
+  EXPECT_EQ(file_kind(put("expert_counts.json", "[[1, 2, 3],\n [4, 5]]")), FileKind::unread);
+  EXPECT_EQ(file_kind(put("config.json", "{\n\"num_experts\": 8, \"num_experts_per_tok\": 2}")), FileKind::unread);
+}
+
+TEST_F(ExpertCountDumps, TablesWithAColumnForEachExpertAreRead) {
+  const std::string by_layer = put("a.csv", "layer,e0,e1,e2\n3,1,2,3\n5,4,5,6\n");
+  EXPECT_EQ(counts_of(read(by_layer), 0, 5), (Counts{4, 5, 6}));
+  const std::string saved = put("tokens_per_expert.csv", "1.0e+00 2.0e+00 3.0e+00\n4.0e+00 5.0e+00 6.0e+00\n");
+  EXPECT_EQ(counts_of(read(saved, {.layers = 2}), 0, 1), (Counts{4, 5, 6}));
+  EXPECT_THROW(import_expert_counts(saved), AmbiguousRouting);
+  const std::string header = put("b.csv", "expert_0,expert_1,expert_2\n1,2,3\n4,5,6\n");
+  EXPECT_EQ(counts_of(read(header, {.layers = 1}), 1, 0), (Counts{4, 5, 6}));
+  for (const char* other : {"layer,e0,e1\n3,1\n", "layer,e0,e2\n3,1,2\n", "e0,e1\n1,x\n"})
+    EXPECT_EQ(file_kind(put("other.csv", other)), FileKind::unread) << other;
+  EXPECT_EQ(file_kind(put("tokens_per_expert.csv", "0,1,2,30\n0,1,3,40\n")), FileKind::load_table);
 }
 
 TEST_F(ExpertCountDumps, JsonOfRecordsIsReadByTheNumbersInThem) {
