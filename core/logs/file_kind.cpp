@@ -40,8 +40,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepestRemark = 4;  // levels at which links out of a folder are reported
-constexpr std::size_t kLookedAt = 4096;
+constexpr int kFilesLookedAt = 500;  // of a folder, for one that is text
+constexpr int kDeepestRemark = 4;    // levels at which links out of a folder are reported
+constexpr std::size_t kLookedAt = 4096, kNamedFiles = 4, kLongestShownName = 60;
 constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
 constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // bytes read of a table, for its header
 constexpr std::size_t kLongResponse = std::size_t{4} << 20;
@@ -119,7 +120,18 @@ bool holds_text_log(const std::string& path, const TagMap& tags) {
 // Returns why a known form of text is not read: "is YAML, which is not read: ..."; empty: it is another text.
 std::string unread_text(const std::string& path) {
   const std::string bytes = beginning(path), suffix = fs::path(path).extension().string();
+  if (bytes.empty()) return "is empty";
+  if (is_binary(bytes)) return {};
   std::string_view unread = without_byte_order_mark(bytes);
+  const std::size_t begin = unread.find_first_not_of(" \t\r\n");
+  const std::string_view text = unread.substr(std::min(begin, unread.size()));
+  if (is_named_csv(path) || suffix == ".json" || text.starts_with("{\"") || text.starts_with("[{\""))
+    return std::string("is ") + (is_named_csv(path) ? "a table" : "JSON") +
+           " that is neither a log, as it names no step, nor counts of experts, as no name in it says that it counts "
+           "tokens by expert, or they are not whole numbers";
+  if (text.starts_with("<?xml") || text.starts_with("<!DOCTYPE") || text.starts_with("<html") ||
+      text.starts_with("<svg"))
+    return "is a page or picture (HTML, SVG) without lines of a log: save its numbers as CSV or JSON lines";
   const std::string_view first = take_until(unread, '\n'), second = unread.substr(0, unread.find('\n'));
   const bool has_labels = first.find("{") < first.find("=\"") && first.find("\"} ") != std::string_view::npos;
   if (first.starts_with("# HELP ") || first.starts_with("# TYPE ") ||
@@ -253,6 +265,20 @@ std::string parts_beside(const fs::path& path) {
          (parts.size() == 1 ? "" : ", ...");
 }
 
+bool holds_text(const fs::path& folder) {
+  int files = 0;
+  bool found = false;
+  each_file_below(folder, kDeepestRemark, [&](const fs::path& file) {
+    try {
+      const std::string path = file.string(), bytes = beginning(path);
+      found = !bytes.empty() && !is_binary(bytes) && unread_form(path).empty() && unread_text(path).empty();
+    } catch (const std::runtime_error&) {  // cannot be read, as a pointer of Git LFS
+    }
+    return !found && ++files < kFilesLookedAt;
+  });
+  return found;
+}
+
 FileKind kind_of_folder(const std::string& path) {
   if (is_wandb_folder(path)) return FileKind::wandb_run;
   if (holds_event_files(path)) return FileKind::event_file;
@@ -262,7 +288,7 @@ FileKind kind_of_folder(const std::string& path) {
   if (is_expert_counts(path, {})) return FileKind::expert_counts;
   if (is_checkpoint_folder(path)) return FileKind::tensors;
   if (holds_wandb_runs(path)) return FileKind::wandb_run;
-  return unread_form(path).empty() ? FileKind::text : FileKind::unread;
+  return unread_form(path).empty() && holds_text(path) ? FileKind::text : FileKind::unread;
 }
 
 }  // namespace
@@ -289,7 +315,49 @@ Imported import_log(const std::string& path, FileKind kind, const ImportOptions&
   return imported;
 }
 
+namespace {
+
+// Describes a folder without a log and without text: its first files, and a link to nothing, as a cache has that was
+// not completely downloaded.
+std::string folder_text(const std::string& path) {
+  std::string files, link;
+  std::size_t found = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(path, error), end; !error && it != end && found < kNamedFiles;
+       it.increment(error)) {
+    const std::string name = printable(it->path().lexically_relative(path).string());
+    if (it->is_symlink(error) && !fs::exists(*it, error) && link.empty())
+      link = "; " + name + " " + missing_text(it->path().string());
+    else if (it->is_regular_file(error))
+      files += (found++ > 0 ? ", " : "") + name;
+  }
+  return "holds no log" + (files.empty() ? std::string(" and no file") : ", and no text to train on: " + files) + link;
+}
+
+// Describes a file of tensors in which there is no run.
+std::string tensors_text(const std::string& path) {
+  const TensorFile file = open_tensors(path);
+  const auto names_of = [](const auto& entries) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min<std::size_t>(entries.size(), kNamedFiles); ++i)
+      names += (i > 0 ? ", '" : "'") + printable(entries[i].name.substr(0, kLongestShownName)) + '\'';
+    return names + (entries.size() > kNamedFiles ? ", ..." : "");
+  };
+  if (!file.tensors().empty())
+    return ": holds no run, but " + counted(std::ssize(file.tensors()), "tensor", "tensors") + ": " +
+           names_of(file.tensors());
+  if (file.skipped().empty())
+    return ": holds neither a run nor a tensor. Plain numbers of Python are not read: save tensors, arrays or JSON";
+  return ": holds no run, and nothing that is read: " + names_of(file.skipped()) + ' ' + file.skipped().front().reason;
+}
+
+}  // namespace
+
 std::string no_log_text(const std::string& path, FileKind kind) {
+  std::error_code error;
+  if (kind == FileKind::tensors && !fs::is_directory(path, error)) return path + tensors_text(path);
+  if (kind == FileKind::unread && fs::is_directory(path, error) && unread_form(path).empty())
+    return path + ": " + folder_text(path);
   if (kind == FileKind::text)
     return path + ": is no log that MoEScope knows" +
            (named_standard_input(path) == path ? ". To train on it as text: moescope --data " + path : std::string());

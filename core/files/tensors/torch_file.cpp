@@ -239,8 +239,12 @@ class Collector {
     ++objects_;
     if (object.state) collect_same_place(*object.state);
     --objects_;
-    if (objects_ == 0 && file_.tensors.size() == before)
-      skip("is the Python object " + shown_global(*object.items[0]) + ", and code in a file is not run");
+    if (objects_ > 0 || file_.tensors.size() != before) return;
+    const PickleValue& maker = *object.items[0];
+    const bool is_array =
+        maker.text.starts_with("numpy") && (maker.name == "_reconstruct" || maker.name == "_frombuffer");
+    skip("is the Python object " + shown_global(maker) +
+         (is_array ? ", an array: save torch.from_numpy(array), or numpy.savez" : ", and code in a file is not run"));
   }
 
   // Returns false if the function makes something other than a tensor.

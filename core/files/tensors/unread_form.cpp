@@ -60,6 +60,9 @@ constexpr FormOfBytes kFormsOfBytes[] = {
     {0, "\x89PNG"sv, "is a picture (PNG), which holds no numbers of a run"},
     {0, "\xff\xd8\xff"sv, "is a picture (JPEG), which holds no numbers of a run"},
     {0, "GIF8"sv, "is a picture (GIF), which holds no numbers of a run"},
+    {8, "WEBP"sv, "is a picture (WebP), which holds no numbers of a run"},
+    {0, "II*\0"sv, "is a picture (TIFF), which holds no numbers of a run"},
+    {0, "MATLAB 5.0"sv, "is a file of MATLAB, which is not read: scipy.io.loadmat reads it, numpy.savez writes .npz"},
     {0, "%PDF"sv, "is a PDF document, which holds no numbers of a run"},
     {0,
      "\x7f"
@@ -80,6 +83,9 @@ constexpr FormOfName kFormsOfNames[] = {
     {"*.distcp", kDistcp},
     {"*.swanlab", kSwanLab},
     {"*.pkl", "is a pickle of Python, which is not read: write its steps as JSON lines, json.dumps(step) for each"},
+    {"*.ipynb",
+     "is a Jupyter notebook: jq -rj '.cells[].outputs[]?.text[]?' FILE > printed.log writes what its cells printed, "
+     "which is read"},
     {"*.onnx", "is an ONNX model, which is not read: open the .safetensors from which it was made"},
     {"*.msgpack", "is a model of Flax, which is not read: save it as .safetensors"},
     {"*.engine", "is an engine of TensorRT, which is not read: open the .safetensors from which it was built"},
@@ -94,7 +100,7 @@ struct FormOfFolder {
   const char* text;
 };
 constexpr FormOfFolder kFormsOfFolders[] = {
-    {"adapter_config.json", "",
+    {"adapter_[cm]o*", "",  // adapter_config.json, adapter_model.safetensors
      "is an adapter (PEFT), not a model; merge it into its base model first: in Python, "
      "AutoPeftModelForCausalLM.from_pretrained(FOLDER).merge_and_unload().save_pretrained(\"merged\")"},
     {"adapters.safetensors", "",
@@ -107,6 +113,10 @@ constexpr FormOfFolder kFormsOfFolders[] = {
     {"_CHECKPOINT_METADATA", "", kOrbax},
     {"manifest.ocdbt", "", kOrbax},
     {"metadata.json", ".zmetadata", "is an array of Zarr, which is not read: write it with numpy.save"},
+    {"saved_model.pb", "", "is a model of TensorFlow, which is not read: save its weights as .safetensors"},
+    {"checkpoint", "*.index", "is a checkpoint of TensorFlow, which is not read: save it as .safetensors"},
+    {"dataset_info.json", "*.arrow",
+     "is a data set of Hugging Face: datasets.load_from_disk(FOLDER).to_csv(\"table.csv\") writes a table"},
     {"latest_checkpointed_iteration.txt", "",
      "is a folder of checkpoints of Megatron-LM, which are not run: Megatron-Bridge or tools/checkpoint/convert.py "
      "writes one as .safetensors"},

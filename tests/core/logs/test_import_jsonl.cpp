@@ -302,7 +302,7 @@ TEST(FileKind, ByContentThenByName) {
   EXPECT_EQ(kind_of("prose.txt", "Once upon a time, an expert of a layer"), FileKind::text);
   EXPECT_EQ(kind_of("c.csv", "step,layer,expert,count\n0,1,2,3\n"), FileKind::load_table);
   EXPECT_EQ(kind_of("trace.csv", "0,17\n0,3\n"), FileKind::load_table);
-  EXPECT_EQ(kind_of("people.csv", "name,age\nx,1\n"), FileKind::text);
+  EXPECT_EQ(kind_of("people.csv", "name,age\nx,1\n"), FileKind::unread);
   EXPECT_EQ(kind_of("w.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10)), FileKind::tensors);
   EXPECT_EQ(kind_of("renamed.bin", std::string("SQLite format 3\0", 16)), FileKind::recording);
   EXPECT_EQ(kind_of("c.toml", "preset = \"nano\"\n"), FileKind::config);

@@ -122,6 +122,39 @@ TEST_F(UnreadForms, FoldersAreNamedByTheFilesInThem) {
   expect_named(folder_ / "project", "holds the folder .aim, which is a repository of Aim");
 }
 
+TEST_F(UnreadForms, FilesWithoutProseAreNoText) {
+  expect_named(put("train.ipynb", R"({"cells": [{"outputs": [{"text": ["step 1 loss 2\n"]}]}]})"),
+               "is a Jupyter notebook");
+  expect_named(put("people.json", R"([{"name": "x"}])"), "is JSON that is neither a log");
+  expect_named(put("people.csv", "name,age\nx,1\n"), "is a table that is neither a log");
+  expect_named(put("loss.svg", "<?xml version=\"1.0\"?>\n<svg></svg>"), "is a page or picture");
+  expect_named(put("empty.log", ""), "is empty");
+  expect_named(put("a.webp", "RIFF\x24\0\0\0WEBPVP8 "sv), "is a picture (WebP)");
+}
+
+TEST_F(UnreadForms, AFolderWithoutTextIsNotOfferedForTraining) {
+  put("cache/snapshots/abc/notes.bin", "\1\2\0\0"sv);
+  fs::create_symlink("../../blobs/abc", folder_ / "cache/snapshots/abc/config.json");
+  expect_named(folder_ / "cache", "holds no log, and no text to train on: snapshots/abc/notes.bin");
+  EXPECT_TRUE(says(said_of(folder_ / "cache"), "config.json is a link to ../../blobs/abc, which does not exist"));
+  put("saved/saved_model.pb", "\x08\1");
+  expect_named(folder_ / "saved", "is a model of TensorFlow");
+  fs::create_directories(folder_ / "none");
+  expect_named(folder_ / "none", "holds no log and no file");
+  put("prose/a.txt", "Once upon a time");
+  EXPECT_EQ(file_kind(folder_ / "prose"), FileKind::text);
+}
+
+TEST_F(UnreadForms, TensorsWithoutARunAreNamed) {
+  const std::string empty = put("a.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
+  EXPECT_TRUE(says(said_of(empty), "holds neither a run nor a tensor")) << said_of(empty);
+  const std::string header = R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size());
+  const std::string one = put("b.safetensors", length + header + "ab");
+  EXPECT_TRUE(says(said_of(one), "holds no run, but 1 tensor: 'w'")) << said_of(one);
+}
+
 TEST_F(UnreadForms, AFolderOfRunsIsListedWhateverElseItHolds) {
   put("out/adapter_config.json", "{}");
   put("out/log.jsonl", "{\"step\": 1, \"loss\": 2.5}\n");
