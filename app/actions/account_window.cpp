@@ -32,7 +32,9 @@ constexpr int kAccountWidth = 1240, kAccountHeight = 640, kEditorWidth = 300;
 QString foundText(const FoundNumber& number) {
   const QString value = number.value.empty() ? QString("not known") : QString::fromStdString(number.value);
   return value + (number.source.empty() ? QString() : ", " + QString::fromStdString(number.source)) +
-         (number.question.empty() ? QString() : ". Is this right? " + QString::fromStdString(number.question));
+         (number.question.empty()
+              ? QString()
+              : ". Is this right? " + QString::fromStdString(number.question) + " State it above, then apply.");
 }
 
 QString summaryText(const ImportAccount& account) {
@@ -216,7 +218,7 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   setRootIsDecorated(false);
   setUniformRowHeights(true);
   setColumnCount(kAccountColumns);
-  setHeaderLabels({"Name, {...}: a number", "names", "values", "range", "last", "taken for", "unit", "because"});
+  setHeaderLabels({"name", "names", "values", "range", "last", "taken for", "unit", "because"});
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   // The two columns of long texts share what the others leave, so that none is cut off.
   setTextElideMode(Qt::ElideMiddle);
@@ -369,7 +371,9 @@ void MeaningEditor::edit(const AccountRow& row) {
   means_->setCurrentIndex(meaning);
   showNumbers();
   showUnits();
-  if (QAbstractButton* button = unit_->button(unit)) button->setChecked(true);
+  const bool in_bits =
+      row.name.find("bits") != std::string::npos && meanings()[meaning].units.back().scale == kNatsOfBit;
+  if (QAbstractButton* button = unit_->button(in_bits ? 1 : unit)) button->setChecked(true);
   QStringList evidence{QString("Values: %1").arg(QString::fromStdString(range_text(row)))};
   if (!row.reason.empty()) evidence << QString::fromStdString(row.reason);
   if (!row.question.empty()) evidence << "Is this right? " + QString::fromStdString(row.question);

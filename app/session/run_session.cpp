@@ -167,7 +167,7 @@ void RunSession::openStated(const QStringList& paths, const std::string& rules, 
   auto result = std::make_shared<Opened>();
   result->paths = paths;
   result->routed = stated;
-  result->rules = {rules};
+  if (!rules.empty()) result->rules = {rules};
   result->snapshot = true;
   openFiles(result);
 }

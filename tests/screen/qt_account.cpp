@@ -6,6 +6,7 @@
 #include <QPointer>
 #include <QPushButton>
 #include <QRadioButton>
+#include <QSpinBox>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
@@ -92,7 +93,7 @@ class AccountTest : public QObject {
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualItemRect(loss).center());
     QCOMPARE(account->findChild<QLabel*>("meaning_name")->text(), QString("nll_bits"));
     account->findChild<QComboBox*>("meaning")->setCurrentText("Training loss");
-    account->findChild<QRadioButton*>("unit_1")->click();  // bits
+    QVERIFY(account->findChild<QRadioButton*>("unit_1")->isChecked());  // bits, as the name says
     click(account, "apply_meaning");
     QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{1}, kWaitMs);
     const auto& history = *w.window.session()->histories().front();
@@ -121,6 +122,27 @@ class AccountTest : public QObject {
       return row && row->text(5) == "left out";
     };
     QTRY_VERIFY_WITH_TIMEOUT(left_out(), kWaitMs);
+  }
+
+  void aNumberIsStatedWithoutAName() {  // the last of the five loads is the sum of the others
+    const QString path = home_.filePath("sums.jsonl");
+    {
+      std::ofstream log(path.toStdString());
+      for (int step = 0; step < 20; ++step)
+        log << "{\"step\":" << step << ",\"loss\":2.5,\"tokens_per_expert\":[[10,20,30,40,100],[25,25,20,30,100]]}\n";
+    }
+    OpenWindow w;
+    w.window.files()->open({path});
+    QPointer<AccountWindow> account;
+    QTRY_VERIFY_WITH_TIMEOUT(account = w.window.findChild<AccountWindow*>(), kWaitMs);
+    QCOMPARE(w.window.session()->histories().front()->info().n_experts, 5);
+    account->findChild<QSpinBox*>("stated_experts")->setValue(4);
+    click(account, "apply_meaning");
+    const auto experts = [&] {
+      const auto histories = w.window.session()->histories();
+      return histories.empty() ? 0 : histories.front()->info().n_experts;
+    };
+    QTRY_COMPARE_WITH_TIMEOUT(experts(), 4, kWaitMs);
   }
 
   void theStatusLineOpensIt() {
