@@ -136,34 +136,10 @@ void FileFollower::finish() {
   read_file(false);
 }
 
-std::vector<std::shared_ptr<History>> FileFollower::histories() const {
-  const std::lock_guard lock(mutex_);
-  return histories_;
-}
-BadLines FileFollower::bad() const {
-  const std::lock_guard lock(mutex_);
-  return bad_;
-}
-std::vector<std::string> FileFollower::restart_remarks() const {
-  const std::lock_guard lock(mutex_);
-  return restart_remarks_;
-}
-std::vector<ImportAccount> FileFollower::accounts() const {
-  const std::lock_guard lock(mutex_);
-  return accounts_;
-}
-std::vector<std::string> FileFollower::remarks() const {
-  const std::lock_guard lock(mutex_);
-  return remarks_;
-}
 std::string FileFollower::amount() const {
   std::int64_t newest = -1;
   for (const auto& history : histories()) newest = std::max(newest, history->steps().last);
   return newest < 0 ? "no step yet" : "up to step " + std::to_string(newest);
-}
-std::string FileFollower::problem() const {
-  const std::lock_guard lock(mutex_);
-  return problem_;
 }
 
 std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,

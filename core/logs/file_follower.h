@@ -28,16 +28,21 @@ class FileFollower : public Follower {
   // ImportOptions.
   FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only = {});
   // Returns new histories after each reading, unless the steps of a truncated file go on.
-  std::vector<std::shared_ptr<History>> histories() const override;
-  BadLines bad() const override;
-  std::vector<std::string> remarks() const override;
-  std::vector<ImportAccount> accounts() const override;
-  std::vector<std::string> restart_remarks() const override;
+  std::vector<std::shared_ptr<History>> histories() const override { return locked(histories_); }
+  BadLines bad() const override { return locked(bad_); }
+  std::vector<std::string> remarks() const override { return locked(remarks_); }
+  std::vector<ImportAccount> accounts() const override { return locked(accounts_); }
+  std::vector<std::string> restart_remarks() const override { return locked(restart_remarks_); }
   void finish() override;
   std::string amount() const override;
-  std::string problem() const override;
+  std::string problem() const override { return locked(problem_); }
 
  private:
+  template <class Value>
+  Value locked(const Value& value) const {
+    const std::lock_guard lock(mutex_);
+    return value;
+  }
   using Frames = std::vector<std::shared_ptr<const TelemetryFrame>>;
   void check_file();
   bool has_last_row() const;

@@ -40,27 +40,10 @@ const Follower* StandardInputFollower::lines() const {
   return lines_.get();
 }
 
-std::vector<std::shared_ptr<History>> StandardInputFollower::histories() const {
-  const Follower* follower = lines();
-  return follower ? follower->histories() : std::vector<std::shared_ptr<History>>();
-}
-BadLines StandardInputFollower::bad() const {
-  const Follower* follower = lines();
-  return follower ? follower->bad() : BadLines();
-}
-std::vector<ImportAccount> StandardInputFollower::accounts() const {
-  const Follower* follower = lines();
-  return follower ? follower->accounts() : std::vector<ImportAccount>();
-}
 std::vector<std::string> StandardInputFollower::remarks() const {
-  const Follower* follower = lines();
-  std::vector<std::string> remarks = follower ? follower->remarks() : std::vector<std::string>();
+  std::vector<std::string> remarks = of_lines(&Follower::remarks);
   for (std::string& remark : remarks) remark = named_standard_input(std::move(remark));
   return remarks;
-}
-std::vector<std::string> StandardInputFollower::restart_remarks() const {
-  const Follower* follower = lines();
-  return follower ? follower->restart_remarks() : std::vector<std::string>();
 }
 std::string StandardInputFollower::amount() const {
   const Follower* follower = lines();

@@ -21,11 +21,11 @@ class StandardInputFollower : public Follower {
   // `run`, `most_runs`: as of follow_file(). Throws std::runtime_error as StandardInput does.
   StandardInputFollower(int run, std::size_t most_runs);
 
-  std::vector<std::shared_ptr<History>> histories() const override;
-  BadLines bad() const override;
+  std::vector<std::shared_ptr<History>> histories() const override { return of_lines(&Follower::histories); }
+  BadLines bad() const override { return of_lines(&Follower::bad); }
   std::vector<std::string> remarks() const override;
-  std::vector<ImportAccount> accounts() const override;
-  std::vector<std::string> restart_remarks() const override;
+  std::vector<ImportAccount> accounts() const override { return of_lines(&Follower::accounts); }
+  std::vector<std::string> restart_remarks() const override { return of_lines(&Follower::restart_remarks); }
   std::string amount() const override;
   void finish() override;
   std::string problem() const override;
@@ -36,6 +36,11 @@ class StandardInputFollower : public Follower {
   void read(const std::stop_token& stop);
   void begin();
   const Follower* lines() const;  // nullptr before the first line
+  template <class Value>
+  Value of_lines(Value (Follower::*value)() const) const {
+    const Follower* follower = lines();
+    return follower ? (follower->*value)() : Value();
+  }
 
   std::unique_ptr<StandardInput> input_;
   int run_;
