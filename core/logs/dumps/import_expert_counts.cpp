@@ -209,7 +209,9 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
   const bool has_header = !number_of(first[0]), has_layers = has_header && place_named(first[0]) == "layer";
   const CountArray unnamed{fs::path(path).stem().string(), {1, first.size()}, {}};
   const bool is_matrix = first.size() != 2 && first.size() != 4 && is_count_array(unnamed, path);
-  if (has_header ? !are_experts(std::span(first).subspan(has_layers ? 1 : 0)) : !is_matrix) return {};
+  const std::size_t first_expert = has_layers ? 1 : 0;
+  const bool has_experts = has_header ? are_experts(std::span(first).subspan(first_expert)) : is_matrix;
+  if (!has_experts) return {};
   const std::string text = read_file(path, kLargestJson, "table of counts");
   std::string_view unread = text;
   if (has_header) take_until(unread, '\n');
