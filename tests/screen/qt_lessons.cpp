@@ -315,7 +315,9 @@ class LessonTest : public QObject {
     QCOMPARE(open.window.workspaces()->current()->name(), QString("Compare"));
     auto* loss = open.window.workspaces()->current()->findChild<LossPanel*>();
     QCOMPARE(loss->shownMetric(), Metric::max_vio);
-    for (const std::string& name : lesson_names()) {
+    std::vector<std::string> names = lesson_names();
+    for (const std::string& exhibit : exhibit_names()) names.push_back(exhibit);
+    for (const std::string& name : names) {
       for (const LessonStep& step : find_lesson(name).lesson.steps) {
         if (!step.view.metric) continue;
         loss->setMetric(*step.view.metric);
