@@ -1,6 +1,9 @@
 #include "app/cli/command_line.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -29,7 +32,15 @@ Option& Option::shows_default() {
 
 template <typename T>
 Option& Option::range(T min, T max) {
-  option_->check(CLI::Range(min, max));
+  const auto range = CLI::Range(min, max);
+  if (max < std::numeric_limits<T>::max()) {
+    option_->check(range);
+    return *this;
+  }
+  const std::string least = fmt::format("at least {}", min);
+  option_->check(CLI::Validator(
+      [range, least](std::string& text) { return range(text).empty() ? "" : "Value " + text + " is not " + least; },
+      least));
   return *this;
 }
 template Option& Option::range(int, int);

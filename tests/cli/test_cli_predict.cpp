@@ -251,9 +251,9 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
                                         {"predict --node-limited", "needs a recording"},
                                         {"predict --calibration /x.json --ep 8", "--ep cannot be used"},
                                         {"volumes --ranks 0", "volumes --help shows"},
-                                        {"volumes --recording /x --layer -1", "not in range"},
-                                        {"volumes --recording /x --step -1", "not in range"},
-                                        {"predict --recording /x --step -1", "not in range"}}) {
+                                        {"volumes --recording /x --layer -1", "is not at least 0"},
+                                        {"volumes --recording /x --step -1", "is not at least 0"},
+                                        {"predict --recording /x --step -1", "is not at least 0"}}) {
     const Predicted result = run(arguments);
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_NE(result.out.find(said), std::string::npos) << result.out;
