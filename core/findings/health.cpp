@@ -260,6 +260,7 @@ class Judge {
     if (health.layer < 0) return {"", ""};
     const LayerLoad* load = load_of(health.layer);
     const std::string when = load ? in_window(*load) : " at step " + grouped(last_);
+    if (max_vio(health.layer) <= 0) return {"All experts get their fair share" + when + ".", ""};
     const std::string text = "Most uneven" + when + ": layer " + std::to_string(health.layer);
     const std::string why =
         load ? ", where " + fullest(*load, health) : ", with a MaxVio of " + decimal(max_vio(health.layer));

@@ -331,6 +331,24 @@ class QtHealth : public QObject {
     QCOMPARE(answers()[0], QString("Is it learning? No: the loss is NaN or infinite"));
   }
 
+  void equalLoadsHaveNoFullestExpert() {
+    MadeUp run;
+    for (int step = 0; step < 60; ++step) {
+      RouterFrame router = run.router(1, MadeUp::even());
+      std::ranges::fill(router.tokens_per_expert, 128u);
+      router.max_vio = 0;
+      run.next().routers = {router};
+      run.push();
+    }
+    Selection selection;
+    selection.setHistories({run.history()});
+    using View = ExpertLoadPanel::View;
+    for (const View view : {ExpertLoadPanel::over_time, ExpertLoadPanel::at_a_step, ExpertLoadPanel::one_layer}) {
+      const QString answer = ExpertLoadPanel(&selection, view).answerText();
+      QVERIFY2(answer.endsWith("? All experts get their fair share"), qPrintable(answer));
+    }
+  }
+
   void aHealthyRunSaysSoAndAYoungOneThatItIsYoung() {
     Selection selection;
     ComparedRuns runs;

@@ -47,8 +47,9 @@ void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bar
   const Colors& c = colors(palette);
   painter.save();
   const QFontMetrics metrics = painter.fontMetrics();
-  double high = std::max(bars.least_high, 1e-9);
+  double high = bars.least_high;
   for (const MarginBar& bar : bars.bars) high = std::max(high, bar.value);
+  if (high <= 0) high = 1;
   painter.setPen(QColor(c.ink2));
   painter.drawText(QPoint(area.left(), area.top() - kSpace4 - metrics.descent()), bars.caption);
   const std::vector<Tick> ticks = linearTicks(0, high, kMaxScaleTicks);

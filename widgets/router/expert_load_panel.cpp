@@ -25,6 +25,10 @@ QString sharesText(double times) {
   return QString("%1 times its fair share").arg(formatValue(times, 3));
 }
 
+QString evenText() {
+  return QString("All experts get their fair share");
+}
+
 }  // namespace
 
 ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* parent)
@@ -350,6 +354,7 @@ Panel::Answer ExpertLoadPanel::answer() const {
 Panel::Answer ExpertLoadPanel::answerOverTime() const {
   const History& history = *selection_->history();
   const LayerWindow& worst = *window().worst(&LayerWindow::max_vio);
+  if (worst.max_vio <= 0) return {"Who gets the tokens?", {evenText()}};
   const QString expert_text = QString("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
   const QString share = sharesText(worst.max_vio + 1);
   const auto uneven = std::ranges::count_if(
@@ -363,7 +368,7 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
     const bool has_ended = last >= 0 && last + kWindowSteps < history.steps().last;
     if (has_ended) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
   }
-  const QString short_who = QString("expert %1 of layer %2: %3 \u00d7")
+  const QString short_who = QString("expert %1 of layer %2: %3 \u00d7 fair")
                                 .arg(worst.fullest)
                                 .arg(worst.layer)
                                 .arg(formatValue(worst.max_vio + 1, 3));
@@ -393,6 +398,7 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
     }
   }
   if (layer < 0) return {};
+  if (largest <= 0) return {"Who gets the tokens?", {evenText()}};
   const QString expert_text =
       QString("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(largest + 1));
   const QString none =
@@ -402,7 +408,7 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
                                   : QString();
   return {"Who gets the tokens?",
           {expert_text + uneven_text + none, expert_text + uneven_text, expert_text,
-           QString("Expert %1 of layer %2: %3 \u00d7").arg(fullest).arg(layer).arg(formatValue(largest + 1, 3))}};
+           QString("Expert %1 of layer %2: %3 \u00d7 fair").arg(fullest).arg(layer).arg(formatValue(largest + 1, 3))}};
 }
 
 // "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.
@@ -424,11 +430,12 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const auto idle = std::ranges::count(counts, 0u);
   const QString none = idle == 0 ? QString() : QString("%1 of %2 get none").arg(idle).arg(counts.size());
   const auto fullest = std::ranges::max_element(counts);
+  const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
+  if (*fullest == fair) return {question, {evenText()}};
   const QString load = formatValue(*fullest / fair, 3);
   QString first = QString("Expert %1 gets the most, %2").arg(fullest - counts.begin()).arg(sharesText(*fullest / fair));
   if (hot_experts > 1)
     first = QString("%1 experts take %2 of the assignments").arg(hot_experts).arg(formatPercent(hot_tokens / total));
-  const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
   if (none.isEmpty()) return {question, {first, QString("at most %1 \u00d7 fair").arg(load)}};
   return {question, {first + QStringLiteral(", ") + none, first, none}};
 }

@@ -123,6 +123,19 @@ TEST(Health, TheMostUnevenLayerIsNamedWithItsFullestExpert) {
             (Texts{"Balance: bias update rate 0.001, auxiliary loss 0.01", "Balance: bias 0.001, auxiliary 0.01"}));
 }
 
+TEST(Health, NoExpertIsTheFullestOfEqualLoads) {
+  MadeUp run("[router]\nbias_update_rate = 0.001\n");
+  for (int step = 0; step < 200; ++step) {
+    RouterFrame router = run.router(1, MadeUp::even());
+    std::ranges::fill(router.tokens_per_expert, 128u);
+    router.max_vio = 0;
+    run.next().routers = {router};
+    run.push();
+  }
+  EXPECT_EQ(judge(run.history()).sentence,
+            "No expert is dead, starved or far too full. All experts get their fair share in steps 150 to 199.");
+}
+
 TEST(RouterWindow, IsTheMeanOfTheLast50Steps) {
   MadeUp run;
   MadeUp::Shares dead = MadeUp::even();
