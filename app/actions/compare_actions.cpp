@@ -4,6 +4,7 @@
 #include <QMenu>
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "app/bars/run_chips.h"
@@ -12,6 +13,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
+#include "core/findings/comparison/gate_settings.h"
 #include "core/frame/frame.h"
 #include "core/logs/log_settings.h"
 #include "widgets/compare/gradient_error_panel.h"
@@ -77,10 +79,10 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
     if (compared.empty()) {
       first = settings;
     } else {
-      for (const LogDifference& found : difference(first, settings)) {
-        run.settings.push_back(
-            {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
-        run.same_start &= found.key != "seed";
+      for (const GateSetting& found : differing_settings(*history, std::span(histories).first(1))) {
+        run.settings.push_back({QString::fromStdString(found.name), QString::fromStdString(found.good.front()),
+                                QString::fromStdString(found.value)});
+        run.same_start &= found.name != "seed";
       }
       // The settings of a checkpoint describe only its texts, so equal settings do not imply equal weights.
       const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;

@@ -44,7 +44,9 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
   load_difference_ = addDock(new LoadDifferencePanel(selection_), "dock_compare_load_difference");
-  regression_ = addDock(new RegressionPanel(selection_), "dock_compare_regression");
+  auto* regression = new RegressionPanel(selection_);
+  connect(regression, &RegressionPanel::judged, strip_, &VerdictStrip::setRegression);
+  regression_ = addDock(regression, "dock_compare_regression");
   operand_costs_ =
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
   connect(operand_costs_->toggleViewAction(), &QAction::triggered, this, [this] { costs_chosen_ = true; });

@@ -94,6 +94,29 @@ class AddedLogsTest : public QObject {
     QVERIFY(w.window.selection()->isNoiseTwin(2));  // it has the settings of A
   }
 
+  // Logs with other settings give the loss gap no interval. The strip then has the verdict of the regression gate, and
+  // both panels count the same settings that differ.
+  void theStripHasTheVerdictOfTheGate() {
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({loadLog("worse.jsonl", 10, 200, 0.5)});
+    QTRY_COMPARE_WITH_TIMEOUT(opened.size(), 1, kWaitMs);
+    w.window.session()->add({loadLog("good.jsonl", 20, 100)});
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->histories().size(), std::size_t{2}, kWaitMs);
+    CompareWorkspace* compare = w.window.workspaces()->compare();
+    w.window.workspaces()->bringUp(compare);
+    const auto strip_begins = [&](const char* text) { return compare->strip()->text().startsWith(text); };
+    QTRY_VERIFY2_WITH_TIMEOUT(strip_begins("Regressed: A worse.jsonl since step "),
+                              qPrintable(compare->strip()->text()), kWaitMs);
+    const auto* regression = compare->findChild<RegressionPanel*>();
+    QVERIFY2(regression->answerText().contains("Regressed"), qPrintable(regression->answerText()));
+    QCOMPARE(regression->findChild<FittedLabel*>("settings_that_differ")->text(),
+             QString("1 setting differs: tokens_per_step: 10 (good runs: 20)"));
+    w.window.selection()->setRun(1);
+    QTRY_VERIFY2_WITH_TIMEOUT(strip_begins("Better: B good.jsonl since step "), qPrintable(compare->strip()->text()),
+                              kWaitMs);
+  }
+
   void aLogIsAddedToOneThatIsFollowed() {
     OpenWindow w;
     w.window.session()->follow({loadLog("followed.jsonl", 10, 60)});

@@ -25,6 +25,7 @@ RegressionPanel::RegressionPanel(Selection* selection, QWidget* parent)
   figures_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Fixed);
   figures_->horizontalHeaderItem(0)->setTextAlignment(Qt::AlignLeft | Qt::AlignBottom);
   settings_ = new FittedLabel(this);
+  settings_->setObjectName("settings_that_differ");
   addBody(figures_);
   addBody(settings_, 0);
   for (auto signal : {&Selection::dataChanged, &Selection::focusChanged})
@@ -44,12 +45,17 @@ std::vector<HistoryPtr> RegressionPanel::otherRuns() const {
 
 void RegressionPanel::judge() {
   const auto& histories = selection_->histories();
-  if (!isVisible() || histories.size() < 2) return;
   std::uint64_t sequence = 0;
   for (const HistoryPtr& run : histories) sequence += run->sequence();
-  const bool is_same_run = std::exchange(judged_, selection_->history()) == selection_->history();
-  if (std::exchange(judged_sequence_, sequence) == sequence && is_same_run) return;
-  is_judged_ &= is_same_run;
+  const bool is_same_run = judged_ == selection_->history();
+  if (is_same_run && judged_sequence_ == sequence) return;
+  if (!is_same_run || !isVisible()) {
+    judged_ = nullptr;
+    if (std::exchange(is_judged_, false)) emit judged({}, Sign::unsure, {});
+  }
+  if (!isVisible() || histories.size() < 2) return;
+  judged_ = selection_->history();
+  judged_sequence_ = sequence;
   worker_.start([this, run = histories[selection_->run()], good = otherRuns()](const std::stop_token& stop) {
     GateReport report = judge_gate(run, good);
     if (!stop.stop_requested())
@@ -79,13 +85,33 @@ void RegressionPanel::show(GateReport report) {
     figures_->setFigure(row, 4, {zText(exit.z)}, tip);
   }
   figures_->setColumnWidth(0, figure_width + 2 * kSpace8);
-  QStringList settings;
-  for (const GateSetting& setting : report_.settings) settings << QString::fromStdString(setting_text(setting));
-  const QString head = settings.isEmpty() ? QString() : "Settings that differ: ";
-  settings_->setTexts({head + settings.join(QStringLiteral("; ")), head + settings.value(0),
-                       settings.isEmpty() ? QString() : countedText(settings.size(), "setting") + " differ"});
+  QStringList settings, names;
+  for (const GateSetting& setting : report_.settings) {
+    settings << QString::fromStdString(setting_text(setting));
+    names << QString::fromStdString(setting.name);
+  }
+  const QString verb = settings.size() == 1 ? " differs" : " differ";
+  const QString head = settings.isEmpty() ? QString() : countedText(settings.size(), "setting") + verb;
+  settings_->setTexts({head + (settings.isEmpty() ? "" : ": ") + settings.join(QStringLiteral("; ")),
+                       head + ": " + names.join(QStringLiteral(", ")), head});
   settings_->setToolTip(settings.join('\n'));
+  const Sign sign = report_.verdict == GateVerdict::regressed ? Sign::bad : Sign::good;
+  emit judged(report_.verdict == GateVerdict::too_early ? QString() : word(), sign, placeText());
   update();
+}
+
+QString RegressionPanel::word() const {
+  const QString verdict = QString::fromLatin1(gate_verdict_name(report_.verdict));
+  return verdict.left(1).toUpper() + verdict.mid(1);
+}
+
+QString RegressionPanel::placeText() const {
+  if (report_.exits.empty()) return countedText(static_cast<int>(report_.series.size()), "figure") + " in the band";
+  const bool is_better = report_.verdict == GateVerdict::better;
+  const auto decides = [&](const GateExit& exit) { return exit.is_worse || is_better; };
+  const auto found = std::ranges::find_if(report_.exits, decides);
+  const GateExit& exit = found == report_.exits.end() ? report_.exits.front() : *found;
+  return QString("since step %1: %2").arg(formatCount(exit.first_step()), figureName(exit));
 }
 
 QString RegressionPanel::figureName(const GateExit& exit) const {
@@ -103,15 +129,9 @@ QString RegressionPanel::status() const {
 Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
-  const QString verdict = QString::fromLatin1(gate_verdict_name(report_.verdict));
-  const QString word = verdict.left(1).toUpper() + verdict.mid(1);
   const QString sentence = inPrint(QString::fromStdString(gate_sentence(report_)));
-  const QString shortened = report_.exits.empty() ? word
-                                                  : QString("%1 since step %2: %3")
-                                                        .arg(word, formatCount(report_.exits.front().first_step()),
-                                                             figureName(report_.exits.front()));
   return {QString("Is %1 as good as the others?").arg(runLetter(*selection_, selection_->run())),
-          {word + QStringLiteral(": ") + sentence, shortened, word},
+          {word() + QStringLiteral(": ") + sentence, word() + QLatin1Char(' ') + placeText(), word()},
           report_.verdict == GateVerdict::regressed};
 }
 

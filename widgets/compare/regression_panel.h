@@ -6,6 +6,7 @@
 
 #include "core/findings/comparison/regression_gate.h"
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/sign.h"
 #include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
@@ -20,6 +21,10 @@ class RegressionPanel : public Panel {
   ValueTable table() const override;
   QString explain() const override { return explanation(); }
 
+ signals:
+  // The verdict in a word ("Regressed"; empty without a verdict) and the first exit: "since step 8: MaxVio, layer 7".
+  void judged(const QString& word, Sign sign, const QString& place);
+
  protected:
   QString status() const override;
   Answer answer() const override;
@@ -27,6 +32,8 @@ class RegressionPanel : public Panel {
 
  private:
   std::vector<HistoryPtr> otherRuns() const;
+  QString word() const;       // "Regressed"
+  QString placeText() const;  // "since step 8: MaxVio (batch), layer 7", or that all figures are in the band
   QString figureName(const GateExit& exit) const;
   void judge();  // judges new steps, or another run, in the background
   void show(GateReport report);

@@ -23,10 +23,6 @@ QFont nameType() {
   return typeFont(QApplication::font(), Type::body);
 }
 
-QString wordOf(VerdictWord word) {
-  return QLatin1String(to_text(word));
-}
-
 }  // namespace
 
 VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* parent)
@@ -60,12 +56,18 @@ QSize VerdictStrip::sizeHint() const {
   return {600, withType(kVerdictHeight, fontMetrics()) + kSpace8};
 }
 
+void VerdictStrip::setRegression(const QString& word, Sign sign, const QString& place) {
+  regression_word_ = word;
+  regression_sign_ = sign;
+  regression_place_ = place;
+  fill();
+}
+
 QString VerdictStrip::text() const {
   if (items_.empty()) return instead_.value(0);
   QString text;
   for (const Item& item : items_) {
-    if (item.says_word)
-      text += (text.isEmpty() ? QString() : QStringLiteral(". ")) + wordOf(item.word) + QLatin1Char(':');
+    if (item.says_word) text += (text.isEmpty() ? QString() : QStringLiteral(". ")) + item.word + QLatin1Char(':');
     text += (item.says_word ? QStringLiteral(" ") : QStringLiteral(", ")) + item.letter + QLatin1Char(' ') + item.name;
   }
   return text;
@@ -77,10 +79,16 @@ void VerdictStrip::fill() {
   instead_.clear();
   if (judged_->update().isEmpty()) {
     for (const int place : judged_->candidates()) {
-      const VerdictWord word = verdict_word(judged_->conclusion(place));
-      items.push_back({word, items.empty() || items.back().word != word, runLetter(*selection_, place),
+      const VerdictWord verdict = verdict_word(judged_->conclusion(place));
+      const QString word = QLatin1String(to_text(verdict));
+      items.push_back({word, signOf(verdict), items.empty() || items.back().word != word, runLetter(*selection_, place),
                        runName(*selection_, place), runColor(*selection_, place)});
     }
+    const int active = selection_->run();
+    const auto is_open = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::not_judged)); };
+    if (!regression_word_.isEmpty() && !items.empty() && std::ranges::all_of(items, is_open))
+      items = {{regression_word_, regression_sign_, true, runLetter(*selection_, active),
+                runName(*selection_, active) + QLatin1Char(' ') + regression_place_, runColor(*selection_, active)}};
     if (items.empty())
       instead_ = {"Only noise twins of run A are open: there is no candidate to judge", "No candidate"};
   } else if (selection_->histories().size() < 2) {
@@ -212,7 +220,7 @@ int VerdictStrip::itemsWidth(bool names) const {
   int width = 0;
   for (const Item& item : items_) {
     if (item.says_word)
-      width += withType(kMarkSize, words) + kSpace8 + words.horizontalAdvance(wordOf(item.word)) + kSpace8 +
+      width += withType(kMarkSize, words) + kSpace8 + words.horizontalAdvance(item.word) + kSpace8 +
                (width > 0 ? kSpace12 : 0);
     width += withType(kChipSize, words) + kSpace8;
     if (names) width += plain.horizontalAdvance(item.name) + kSpace12;
@@ -257,12 +265,12 @@ void VerdictStrip::paintEvent(QPaintEvent*) {
     if (item.says_word) {
       if (x > kSpace12) x += kSpace12;
       const int mark = withType(kMarkSize, words);
-      paintSign(painter, middle(mark), signOf(item.word), isDark(palette()));
+      paintSign(painter, middle(mark), item.sign, isDark(palette()));
       x += mark + kSpace8;
       painter.setFont(wordType());
-      painter.setPen(signColor(signOf(item.word), isDark(palette())));
-      painter.drawText(QRect(x, 0, strip.width(), strip.height()), Qt::AlignVCenter | Qt::AlignLeft, wordOf(item.word));
-      x += words.horizontalAdvance(wordOf(item.word)) + kSpace8;
+      painter.setPen(signColor(item.sign, isDark(palette())));
+      painter.drawText(QRect(x, 0, strip.width(), strip.height()), Qt::AlignVCenter | Qt::AlignLeft, item.word);
+      x += words.horizontalAdvance(item.word) + kSpace8;
     }
     const int chip = withType(kChipSize, words);
     paintChip(painter, middle(chip), item.letter, seriesColor(item.color, isDark(palette())));

@@ -1,5 +1,6 @@
-// The verdict on all candidates in one line. At its right are a text about what would settle open verdicts, and a
-// button for it. A narrow strip hides this text first, then the names of the runs.
+// The verdict on all candidates in one line. Logs whose loss gap is not judged have that of the regression gate
+// instead. At its right are a text about what would settle open verdicts, and a button for it. A narrow strip hides
+// this text first, then the names of the runs.
 #pragma once
 
 #include <QPushButton>
@@ -8,6 +9,7 @@
 
 #include "widgets/compare/judged_runs.h"
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/sign.h"
 
 namespace moescope {
 
@@ -17,6 +19,8 @@ class VerdictStrip : public QWidget {
  public:
   VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* parent = nullptr);
 
+  // The answer of the regression gate on the active run, without its letter: "since step 8: MaxVio, layer 7".
+  void setRegression(const QString& word, Sign sign, const QString& place);
   QString text() const;  // "Good enough: B mxfp8_rceil. Worse: D mxfp4"
   QString settlementText() const { return settle_->text(); }
   QSize sizeHint() const override;
@@ -37,7 +41,8 @@ class VerdictStrip : public QWidget {
 
  private:
   struct Item {
-    VerdictWord word;
+    QString word;
+    Sign sign;
     bool says_word;  // the word is written, since the item before has another
     QString letter, name;
     int color;
@@ -54,6 +59,8 @@ class VerdictStrip : public QWidget {
 
   Selection* selection_;
   JudgedRuns* judged_;
+  QString regression_word_, regression_place_;  // no word: the gate has no answer
+  Sign regression_sign_ = Sign::unsure;
   std::vector<Item> items_;
   QStringList instead_;                // why there is no verdict, from long to short
   std::int64_t step_ = 0;              // step to which the button trains; 0: the button adds a twin

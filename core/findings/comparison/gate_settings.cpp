@@ -87,7 +87,10 @@ std::vector<GateSetting> differing_settings(const History& run, std::span<const 
     setting.changed_at = last_change(run, name);
     differing.push_back(std::move(setting));
   }
-  std::ranges::stable_sort(differing, {}, &GateSetting::differs_among_good);
+  std::ranges::stable_sort(differing, {}, [](const GateSetting& setting) {
+    const bool is_missing_in_good = std::ranges::find(setting.good, kNotGiven) != setting.good.end();
+    return 4 * setting.differs_among_good + 2 * (setting.value == kNotGiven) + is_missing_in_good;
+  });
   return differing;
 }
 

@@ -265,8 +265,8 @@ TEST(RegressionGate, NamesSettingsThatLogsState) {
   const HistoryPtr good[] = {with_log(R"({"moe_aux_loss_coeff": 0.01, "name": "x"})")};
   const GateReport report = judge_gate(with_log(R"({"moe_aux_loss_coeff": 0.1, "lr": 1, "name": "y"})"), good);
   ASSERT_EQ(report.settings.size(), 2u);
-  EXPECT_EQ(setting_text(report.settings[0]), "lr: 1 (good runs: not given)");
-  EXPECT_EQ(setting_text(report.settings[1]), "moe_aux_loss_coeff: 0.1 (good runs: 0.01)");
+  EXPECT_EQ(setting_text(report.settings[0]), "moe_aux_loss_coeff: 0.1 (good runs: 0.01)") << "both runs state it";
+  EXPECT_EQ(setting_text(report.settings[1]), "lr: 1 (good runs: not given)");
 }
 
 }  // namespace
