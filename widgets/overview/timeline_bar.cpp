@@ -13,13 +13,13 @@
 #include <limits>
 #include <utility>
 
-#include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/mark_title.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -28,7 +28,6 @@ namespace {
 
 constexpr int kNoteColor = 1;     // index of a series colour for notes
 constexpr int kReach = 5;         // distance in pixels at which a mark is hit
-constexpr int kMinTitle = 24;     // pixels of room from which a title is shown
 constexpr qsizetype kListed = 6;  // most lines in a tool tip
 constexpr int kLaneHeight = 4, kLaneGap = 4;
 constexpr int kHandle = 3, kHandleHeight = 10;
@@ -295,6 +294,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
   const int line = metrics.height();
   painter.save();
   painter.setFont(small);
+  int free_from = 0;
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     const Mark& mark = marks_[i];
     const int x = xOf(mark.step);
@@ -306,14 +306,13 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
                              : QPolygon({{x - 4, 3}, {x + 4, 3}, {x, 10}}));
     painter.setPen(QPen(color, 1, note ? Qt::SolidLine : Qt::DotLine));
     painter.drawLine(x, note ? 2 : 10, x, lane().bottom());
-    const int from = x + (note ? 12 : 7);
     const int next = i + 1 < marks_.size() ? xOf(marks_[i + 1].step) - 8 : width();
-    if (next - from < kMinTitle) continue;
-    const QString words = elidedWords(QString::fromStdString(mark.title), metrics, next - from);
-    const QRect place(from, plot.top() - 3, metrics.horizontalAdvance(words), line);
+    const MarkTitle title = titleBeside(x, note ? 12 : 7, free_from, next, QString::fromStdString(mark.title), metrics);
+    const QRect place(title.left, plot.top() - 3, metrics.horizontalAdvance(title.text), line);
+    free_from = std::max(x, place.right()) + kSpace8;
     painter.fillRect(place, palette().base());
     painter.setPen(mutedText(palette()));
-    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, words);
+    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, title.text);
   }
   painter.restore();
 }

@@ -7,8 +7,8 @@
 #include <QToolTip>
 #include <QWheelEvent>
 
-#include "widgets/look/fitted_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/mark_title.h"
 
 namespace moescope {
 namespace {
@@ -127,16 +127,18 @@ const std::vector<Mark>& TimeAxisPlot::marks() {
   return marks_;
 }
 
-// Paints a triangle, a dotted line below it, and the title of the mark as far as there is room before the next one.
+// Paints a triangle, a dotted line below it, and the title of the mark as far as there is room between its neighbours.
 void TimeAxisPlot::paintMarks(QPainter& painter) {
   const QRect plot = plotRect();
   const int top = marks_inside_ ? plot.top() : plot.top() - 8, line = fontMetrics().height();
-  const QRect room = marks_inside_ ? plot : freeInCaptionRow();
+  QRect room = marks_inside_ ? plot : freeInCaptionRow();
+  room.setRight(std::min(room.right(), plot.right()));  // what is beside the plot has its own caption there
   std::vector<std::pair<int, const Mark*>> shown;
   for (const Mark& mark : marks())
     if (mark.step >= range().first && mark.step <= range().last)
       shown.emplace_back(static_cast<int>(std::lround(xOf(mark.step))), &mark);
   const QColor color = mutedText(palette());
+  int free_from = room.left();
   for (std::size_t i = 0; i < shown.size(); ++i) {
     const int x = shown[i].first, next = i + 1 < shown.size() ? shown[i + 1].first : room.right() + kSpace8;
     painter.setPen(Qt::NoPen);
@@ -144,14 +146,15 @@ void TimeAxisPlot::paintMarks(QPainter& painter) {
     painter.drawPolygon(QPolygon({{x - 4, top}, {x + 4, top}, {x, top + 6}}));
     painter.setPen(color);
     for (int y = plot.top(); y < plot.bottom(); y += 4) painter.drawLine(x, y, x, y + 1);
-    const int left_x = x + 7;
-    const QString text = elidedWords(QString::fromStdString(shown[i].second->title), fontMetrics(),
-                                     std::min(next - kSpace12, room.right()) - left_x);
-    if (text.size() < 3 || left_x < room.left()) continue;
-    const QRect place(left_x, marks_inside_ ? plot.top() - 2 : room.top(), fontMetrics().horizontalAdvance(text) + 1,
-                      line);
+    const MarkTitle title = titleBeside(x, 7, free_from, std::min(next - kSpace12, room.right()),
+                                        QString::fromStdString(shown[i].second->title), fontMetrics());
+    free_from = std::max(free_from, x + kSpace12);
+    if (title.text.isEmpty() || title.left < room.left()) continue;
+    const QRect place(title.left, marks_inside_ ? plot.top() - 2 : room.top(),
+                      fontMetrics().horizontalAdvance(title.text) + 1, line);
+    free_from = std::max(free_from, place.right() + kSpace12);
     if (marks_inside_) painter.fillRect(place, palette().base());
-    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, text);
+    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, title.text);
   }
   painter.setBrush(Qt::NoBrush);
 }

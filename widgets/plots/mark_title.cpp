@@ -1,0 +1,14 @@
+#include "widgets/plots/mark_title.h"
+
+#include "widgets/look/fitted_text.h"
+
+namespace moescope {
+
+MarkTitle titleBeside(int x, int gap, int left, int right, const QString& title, const QFontMetrics& metrics) {
+  const int width = metrics.horizontalAdvance(title);
+  if (x + gap + width > right && x - gap - width >= left) return {title, x - gap - width};
+  const QString words = elidedWords(title, metrics, right - x - gap);
+  return {words.size() < 3 ? QString() : words, x + gap};
+}
+
+}  // namespace moescope
