@@ -5,6 +5,7 @@
 
 #include "core/files/sqlite.h"
 #include "core/files/text/words.h"
+#include "core/numerics/recipes.h"
 #include "core/recording/recording_file.h"
 
 namespace moescope {
@@ -52,6 +53,7 @@ std::string change_title(Setting setting, const std::string& before, const std::
   if (setting == &RouterConfig::frozen) title = on ? "freeze the router" : "unfreeze the router";
   if (setting == &RouterConfig::force_balance) title = on ? "force balance" : "let the router choose";
   if (!title.empty()) return title;
+  if (const auto recipe = recipe_named(after)) return setting.name() + " = " + recipe_info(*recipe).words;
   const std::string value = after.empty() ? "none" : after;
   return setting.name() + " = " + (value.size() > kLongestTitle ? "..." : value);
 }

@@ -15,6 +15,7 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/sentence_links.h"
 #include "widgets/panel/flow_row.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -39,7 +40,9 @@ QStringList stepsTexts(const Finding& finding) {
 }
 
 QString wordsText(const Finding& finding, bool all_experts) {
-  const auto printed = [](const std::string& text) { return withSettingLabels(inPrint(QString::fromStdString(text))); };
+  const auto printed = [](const std::string& text) {
+    return withFormatLabels(withSettingLabels(inPrint(QString::fromStdString(text))));
+  };
   return withExpertLinks(printed(finding.observation), finding.experts, all_experts) + QLatin1Char(' ') +
          printed(finding.why).toHtmlEscaped();
 }
@@ -146,9 +149,10 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   finding_ = finding;
   sign_->setSign(signOf(finding));
   sign_->setToolTip(severityText(finding));
-  const QString title = QString::fromStdString(finding.title).toHtmlEscaped();
+  const QString title = withFormatLabels(QString::fromStdString(finding.title));
   const QString shown = (run.isEmpty() ? QString() : QString("<b>%1</b> ").arg(run)) +
-                        (open ? QString("<b>%1</b>").arg(title) : title) + (muted ? " (muted)" : "");
+                        (open ? QString("<b>%1</b>").arg(title.toHtmlEscaped()) : title.toHtmlEscaped()) +
+                        (muted ? " (muted)" : "");
   if (title_->text() != shown) title_->setText(shown);
   steps_->setTexts(stepsTexts(finding));
   steps_->setToolTip(QString::fromStdString(steps_in_words(finding.steps.first, finding.steps.last)));
@@ -156,7 +160,7 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   mute_->setChecked(muted);
   details_->setVisible(open);
   update();
-  setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), QString::fromStdString(finding.title)));
+  setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), title));
 }
 
 void FindingRow::showSettings(const RunSettings& settings) {

@@ -1,5 +1,6 @@
 #include "widgets/panel/format_text.h"
 
+#include <QRegularExpression>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -100,6 +101,19 @@ QString operandFormatLabel(const OperandFormat& format) {
 QString formatLabel(const QuantFormat& format) {
   if (!format.operand) return QString::fromStdString(format.name);
   return operandFormatLabel(*format.operand).remove(QStringLiteral(", blocks of 32"));
+}
+
+QString withFormatLabels(const QString& text) {
+  static const QRegularExpression kName(QStringLiteral(R"(\b(?:mx|nv)?fp[0-9][a-z0-9_]*\b)"));
+  QString labelled = text;
+  for (auto names = kName.globalMatch(text); names.hasNext();) {
+    const QString name = names.next().captured();
+    const auto format = quant_format(name.toStdString()).operand;
+    if (!format) continue;
+    labelled.replace(QRegularExpression(QStringLiteral("\\b%1\\b").arg(name)),
+                     operandFormatLabel(*format).section(QLatin1Char(','), 0, 0));
+  }
+  return labelled;
 }
 
 QString shortFormatLabel(const OperandFormat& format) {

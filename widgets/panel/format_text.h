@@ -16,6 +16,7 @@ QString scaleRuleLabel(ScaleRule rule);                   // "RCEIL"
 QString blockAxisLabel(BlockAxis axis);                   // "along rows"
 QString operandFormatLabel(const OperandFormat& format);  // "MXFP8 E4M3, RCEIL, blocks of 32"
 QString formatLabel(const QuantFormat& format);           // "MXFP8 E4M3, RCEIL"; the name in the log if it is not known
+QString withFormatLabels(const QString& text);            // "in MXFP8 E4M3" for "in mxfp8_e4m3_rceil"
 QString shortFormatLabel(const OperandFormat& format);    // "E4M3" in MX, "NVFP4", "FP8 1x128"
 
 // Fills a combo box with the formats that have scales: MX by element format, then the others.

@@ -1,5 +1,6 @@
 #include "widgets/selection/compared_runs.h"
 
+#include <QRegularExpression>
 #include <algorithm>
 
 #include "widgets/look/tokens.h"
@@ -67,7 +68,10 @@ QString runName(const Selection& selection, int place) {
   const auto& histories = selection.histories();
   const QString first = QString::fromStdString(histories.front()->info().name) + QLatin1Char('+');
   const QString name = QString::fromStdString(histories[place]->info().name);
-  return valueWords(name.startsWith(first) ? name.mid(first.size()) : name);
+  const QString words = valueWords(name.startsWith(first) ? name.mid(first.size()) : name);
+  static const QRegularExpression kFormat(QStringLiteral("^(bf16|(mx|nv)?fp[0-9]+)(?![a-z0-9_])"));
+  const auto format_length = kFormat.match(words).capturedLength();
+  return words.left(format_length).toUpper() + words.mid(format_length);
 }
 
 QString valueWords(const QString& value) {

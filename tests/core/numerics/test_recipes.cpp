@@ -23,6 +23,7 @@ TEST(Recipes, TableNamesEachOnceInOrder) {
     EXPECT_EQ(recipe_named(info.name), info.recipe);
     EXPECT_GT(std::string(info.description).size(), 10u);
     EXPECT_EQ(std::string(info.description).find('\n'), std::string::npos);
+    EXPECT_LE(std::string(info.words).size(), 26u) << info.words << ": a field of Set-up shows no more";
     names.insert(info.name);
   }
   EXPECT_EQ(names.size(), static_cast<std::size_t>(kNumRecipes));

@@ -144,11 +144,13 @@ TEST(Marks, TextNamesTheAction) {
   change(70, "router.frozen", "false", "true");
   change(80, "router.killed_experts", "1:5", "1:5, 1:6, 1:7, 1:8, 1:9");
   history.append(Marker{0, 80, "event", "checkpoint kept"});
+  change(85, "precision.experts", "mxfp8_rceil", "mxfp8_floor");
   history.append(Marker{0, 90, kNoteKind, "look here"});
   history.append(Marker{0, 0, kSettingsMarker, "{}"});
-  EXPECT_EQ(titles(history), (std::vector<std::string>{
-                                 "kill 1:5", "pin 2:2 = 1", "revive 3:1", "pin 2:2 = -0.5, 2:3 = 1", "unpin 2:2, 2:3",
-                                 "bias_update_rate = 0.01", "freeze the router", "kill 4 experts", "look here"}));
+  EXPECT_EQ(titles(history),
+            (std::vector<std::string>{"kill 1:5", "pin 2:2 = 1", "revive 3:1", "pin 2:2 = -0.5, 2:3 = 1",
+                                      "unpin 2:2, 2:3", "bias_update_rate = 0.01", "freeze the router",
+                                      "kill 4 experts", "experts = MXFP8, scales rounded down", "look here"}));
   EXPECT_EQ(marks_of(history)[0].text, "router.killed_experts 3:1 -> 1:5, 3:1");
 }
 
