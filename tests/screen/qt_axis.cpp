@@ -11,7 +11,10 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/margin_bars.h"
+#include "widgets/plots/mark_title.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/plots/value_tile.h"
 
 using namespace moescope;
 
@@ -94,6 +97,13 @@ class BottomAxis : public PlotFrame {
  protected:
   void paintStatic(QPainter& painter) override { paintBottomAxis(painter, axisAcross(0, high), ticks, captions); }
   void paintData(QPainter&) override {}
+};
+
+struct PaintedBars : QWidget {  // MaxVio of two layers with equal loads
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    paintMarginBars(painter, {10, 20, 90, 40}, {.bars = {{20, 40, 0}, {40, 60, 0}}}, palette());
+  }
 };
 
 }  // namespace
@@ -191,6 +201,12 @@ class AxisTest : public QObject {
           QVERIFY2(hatched > 0, qPrintable(QString("%1 px, cell %2, %3").arg(cell).arg(row).arg(column)));
         }
     }
+  }
+
+  void anAxisHasTwoNumbersWhereTheyHaveRoom() {
+    QCOMPARE(linearTicks(-0.038, 0.027, 3).size(), std::size_t{3});
+    QCOMPARE(linearTicks(-0.038, 0.027, 3).front().label, QString("−0.02"));
+    QCOMPARE(linearTicks(-0.4, 0.6, 1).size(), std::size_t{1});
   }
 
   void linearTicksAreRoundAndInside() {
@@ -308,6 +324,36 @@ class AxisTest : public QObject {
           captions += has(plot.captions[0]) + has(plot.captions[1]) == 1;
         }
     QVERIFY(captions > 0.98 * 7 * 88 * 3);
+  }
+
+  // The title of a mark is at its right, else at its left, and a number in it is never cut.
+  void theTitleOfAMarkGoesWhereThereIsRoom() {
+    const QFontMetrics metrics{QFont()};
+    const QString title("experts = MXFP8");
+    const int width = metrics.horizontalAdvance(title);
+    const auto beside = [&](int left, int right) { return titleBeside(200, 7, left, right, title, metrics); };
+    QCOMPARE(beside(0, 207 + width).left, 207);
+    QCOMPARE(beside(0, 206 + width).left, 193 - width);
+    QCOMPARE(beside(0, 206 + width).text, title);
+    QVERIFY(beside(194 - width, 206 + width).text.isEmpty());
+    QVERIFY(titleBeside(0, 7, 0, 100, "no digits, but a long text", metrics).text.endsWith(QChar(0x2026)));
+  }
+
+  void barsWithoutLengthHaveAReadableAxis() {
+    PaintedBars widget;
+    widget.resize(120, 80);
+    const std::vector<DrawnText> drawn = textsDrawnBy(&widget);
+    QCOMPARE(std::ranges::count(drawn, QString("1.0"), &DrawnText::text), 1);
+    QVERIFY(std::ranges::none_of(drawn, [](const DrawnText& text) { return text.text.contains("e-"); }));
+  }
+
+  void aTileShowsNoNumberWithoutItsName() {
+    Selection selection;
+    ValueTile tile(&selection, "Fullest rank", [] { return QString("1.00"); });
+    tile.resize(tile.sizeHint());
+    QCOMPARE(textsDrawnBy(&tile).size(), std::size_t{2});
+    tile.resize(40, tile.height());
+    for (const DrawnText& text : textsDrawnBy(&tile)) QVERIFY2(text.text.isEmpty(), qPrintable(text.text));
   }
 
   // Experts without tokens stand out from a fair load in the dark theme as much as in the light one.

@@ -50,6 +50,7 @@ class MicroscopeTest : public QObject {
   void mapNamesOutlierChannels();
   void cardsLeadFromTheLargestValueToItsCode();
   void helpSaysWhatFloorCutsInEveryElement();
+  void theErrorsOfANarrowTableAreNotCut();
 
  private:
   Selection selection_;
@@ -282,6 +283,23 @@ void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
   QComboBox formats;
   fillBlockFormats(&formats);
   QCOMPARE(int(labels.size()), formats.count());
+  QCOMPARE(withFormatLabels("5 % of x become 0 in mxfp4_e2m1_rceil, of dY in nvfp4"),
+           QString("5 % of x become 0 in MXFP4 E2M1, of dY in NVFP4 E2M1"));
+  QCOMPARE(withFormatLabels("stored in fp7_x"), QString("stored in fp7_x"));
+}
+
+void MicroscopeTest::theErrorsOfANarrowTableAreNotCut() {
+  BlockMicroscopePanel panel(&selection_);
+  panel.resize(1000, 420);
+  panel.show();
+  const auto* table = panel.findChild<QTableView*>();
+  QTRY_VERIFY(table->viewport()->width() > 100);
+  const auto end_of_error = [&] {
+    return table->columnViewportPosition(BlockModel::kError) + table->columnWidth(BlockModel::kError);
+  };
+  QTRY_VERIFY(end_of_error() <= table->viewport()->width());
+  panel.resize(1900, 420);
+  QTRY_VERIFY(!table->isColumnHidden(BlockModel::kScaled) && !table->isColumnHidden(BlockModel::kDecoded));
 }
 
 // The help states how much of amax FLOOR can cut off. The test computes it with blocks of one value.

@@ -4,6 +4,7 @@
 #include <QEvent>
 #include <QHeaderView>
 #include <QPushButton>
+#include <QResizeEvent>
 #include <QSplitter>
 #include <QUndoCommand>
 #include <cstring>
@@ -147,8 +148,9 @@ void BlockMicroscopePanel::makeBody() {
   makePlain(table_, "Elements of the block");
   followFont(table_, [this] {
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + kSpace4);
-    table_->resizeColumnsToContents();
+    fitColumns();
   });
+  table_->viewport()->installEventFilter(this);
   table_->horizontalHeader()->setStretchLastSection(true);
   table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed |
                           QAbstractItemView::AnyKeyPressed);
@@ -252,6 +254,23 @@ void BlockMicroscopePanel::selectElement(int element) {
 }
 
 // Emits the readout of the selected element.
+// Hides intermediate results while there is no room for the error.
+void BlockMicroscopePanel::fitColumns() {
+  table_->resizeColumnsToContents();
+  const QHeaderView* header = table_->horizontalHeader();
+  for (const int column : {BlockModel::kDecoded, BlockModel::kScaled}) table_->showColumn(column);
+  for (const int column : {BlockModel::kDecoded, BlockModel::kScaled})
+    table_->setColumnHidden(column, header->length() > table_->viewport()->width());
+}
+
+bool BlockMicroscopePanel::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::Resize && watched == table_->viewport()) {
+    const auto* resize = static_cast<const QResizeEvent*>(event);
+    if (resize->size().width() != resize->oldSize().width()) fitColumns();
+  }
+  return Panel::eventFilter(watched, event);
+}
+
 void BlockMicroscopePanel::emitReadout() {
   const int element = table_->currentIndex().row();
   if (!isVisible() || element < 0) return;
@@ -288,7 +307,7 @@ void BlockMicroscopePanel::refresh() {
   nameBits();
   bars_->setBlock(&block_, runColor(*selection_, selection_->run()));
   model_->setBlock(&block_);
-  table_->resizeColumnsToContents();
+  fitColumns();
   update();
 }
 

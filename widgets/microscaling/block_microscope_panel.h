@@ -57,6 +57,7 @@ class BlockMicroscopePanel : public Panel {
   std::optional<Provenance> kind() const override;
   QString status() const override;
   void changeEvent(QEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   struct State {
@@ -80,6 +81,7 @@ class BlockMicroscopePanel : public Panel {
   void apply(const State& state);
   void refresh();
   void emitReadout();
+  void fitColumns();
   void nameBits();
 
   State state_, original_;  // the shown block, and the block as it was opened

@@ -314,7 +314,7 @@ QString HealthBanner::advice() const {
       QStringLiteral("<p>%1</p>").arg(withSettingLabels(QString::fromStdString(health_.help)).toHtmlEscaped());
   if (!health_.balance.empty())
     html += QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.balance.front()).toHtmlEscaped());
-  return html + QString("<p>Every change while a run trains is marked on the timeline.</p>");
+  return html;
 }
 
 QString HealthBanner::explanation() const {

@@ -67,7 +67,12 @@ double Axis::fromPixel(double pixel) const {
 std::vector<Tick> linearTicks(double low, double high, int max_ticks) {
   if (!usable(low, high, max_ticks)) return {};
   if (high == low) return {{low, formatValue(low)}};
-  return ticksEvery(roundStep((high - low) / max_ticks), low, high, false);
+  const double step = roundStep((high - low) / max_ticks);
+  std::vector<Tick> ticks = ticksEvery(step, low, high, false);
+  if (ticks.size() >= 2 || max_ticks < 3 || step < 1e-300) return ticks;
+  // One number is no scale.
+  std::vector<Tick> finer = ticksEvery(roundStep(step / 2.6), low, high, false);
+  return std::ssize(finer) <= max_ticks ? finer : ticks;
 }
 
 std::vector<Tick> integerTicks(double low, double high, int max_ticks) {

@@ -31,7 +31,7 @@ QFontMetrics ValueTile::captionMetrics() const {
   return QFontMetrics(typeFont(font(), Type::caption));
 }
 
-// Leaves out texts that do not fit; no text is cut.
+// Leaves out texts that do not fit; no text is cut. A number without its name says nothing, so both are left out.
 void ValueTile::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
@@ -46,11 +46,12 @@ void ValueTile::paintEvent(QPaintEvent*) {
     y += painter.fontMetrics().height();
   };
   if (isChecked()) drawRounded(painter, rect(), kRadiusControl, QColor(c.accent_soft), Qt::transparent);
-  line(caption, c.ink2, fittingText({text()}, small, room));
+  const QString name = fittingText({text()}, small, room);
+  line(caption, c.ink2, name);
   const QString value = value_();
-  line(figure, c.ink, fittingText({value, value.section(QStringLiteral(", "), -1)}, large, room));
   const QStringList place = place_ ? place_() : QStringList();
-  if (!place.isEmpty()) line(caption, c.ink2, fittingText(place, small, room));
+  if (!name.isEmpty()) line(figure, c.ink, fittingText({value, value.section(QStringLiteral(", "), -1)}, large, room));
+  if (!name.isEmpty() && !place.isEmpty()) line(caption, c.ink2, fittingText(place, small, room));
   const QString whole = place.isEmpty() ? value : value + QStringLiteral(", ") + place.front();
   if (accessibleDescription() != whole) setAccessibleDescription(whole);
   if (showsFocus(*this)) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
