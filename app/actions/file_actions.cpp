@@ -162,6 +162,8 @@ void FileActions::askAddLog() {
     return messages_->warn("A log is added beside an open log or recording: open one of them first.");
   auto* dialog = new OpenDialog({}, messages_->window());
   dialog->setWindowTitle("Add a log or recording");
+  const QFileInfo opened(session_->path());
+  if (opened.exists()) dialog->setDirectory(opened.absolutePath());
   dialog->follow()->hide();
   connect(dialog, &OpenDialog::chosen, this, &FileActions::add);
   dialog->open();

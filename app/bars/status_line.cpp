@@ -194,14 +194,15 @@ void StatusLine::showState(const QString& text, Dot dot) {
 
 void StatusLine::showRecording(const QString& path, bool training, const History& history) {
   const QFileInfo file(path);
-  const QString size = bytes(recordingBytes(path));
+  const qint64 file_size = recordingBytes(path);
+  const QString size = file_size > 0 ? ", " + bytes(file_size) : QString();  // standard input has none
   const QString name = file.suffix() == "moescope" ? file.completeBaseName() : file.fileName();
   if (path.isEmpty())
     recording_->setForms({"Not recorded"});
   else if (training)
-    recording_->setForms({"Recording " + name + ", " + size, "Recording, " + size}, colors(palette()).bad);
+    recording_->setForms({"Recording " + name + size, "Recording" + size}, colors(palette()).bad);
   else
-    recording_->setForms({name + ", " + size, size});
+    recording_->setForms({name + size, name});
   const QString steps = stepsText(history);
   steps_->setForms(training ? QStringList() : QStringList{steps});
   QString tip = path.toHtmlEscaped();

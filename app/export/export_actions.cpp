@@ -142,7 +142,7 @@ void ExportActions::exportWeights() {
         from = files.at(std::min(static_cast<std::size_t>(place), files.size() - 1));
       }
       const int tensors = export_weights(from, path.toStdString());
-      messages_->say(QString("saved %1 in %2").arg(countedText(tensors, "tensor"), path), 8000);
+      messages_->say(QString("Saved %1 in %2").arg(countedText(tensors, "tensor"), path), 8000);
     });
   });
 }
@@ -268,7 +268,7 @@ void ExportActions::saveTimeline(const QString& path) {
     throw std::runtime_error(
         "There is no timeline to save: the panel Time of a step in the workspace Cluster has no result.");
   write_whole_file(path.toStdString(), timeline->chromeTrace());
-  messages_->say("saved " + path + "; ui.perfetto.dev opens it", 8000);
+  messages_->say("Saved " + path + "; ui.perfetto.dev opens it", 8000);
 }
 
 void ExportActions::exportTimeline() {

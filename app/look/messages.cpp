@@ -36,7 +36,7 @@ void Messages::say(const QString& text, int for_ms) {
 }
 
 void Messages::saySaved(const QString& path) {
-  say("saved " + path);
+  say("Saved " + path);
 }
 
 void Messages::warn(const QString& text) {

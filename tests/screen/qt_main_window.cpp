@@ -38,6 +38,7 @@
 #include "tests/support/synthetic_run.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/plot_frame.h"
+#include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"
 
 using namespace moescope;
@@ -424,6 +425,13 @@ class MainWindowTest : public QObject {
     line.showTraining(status, 2);
     line.showRecording("/tmp/20261126-151323-small.moescope", true, *run.history());
     line.showFindings(5, 9, true);
+    const auto shows = [&](const QString& part) {
+      return std::ranges::any_of(line.findChildren<QToolButton*>(),
+                                 [&](const QToolButton* item) { return item->text().contains(part); });
+    };
+    line.showRecording("standard input", false, *run.history());
+    QVERIFY(shows("standard input") && !shows("0 bytes"));
+    line.showRecording("/tmp/20261126-151323-small.moescope", true, *run.history());
     for (const int width : {1280, 500, 300, 120, 49, 20, 1}) {
       line.resize(width, 24);
       QTest::qWait(30);
@@ -490,6 +498,9 @@ class MainWindowTest : public QObject {
     QVERIFY(QMetaObject::invokeMethod(until, "editingFinished"));
     QVERIFY(start("precisions"));
     QCOMPARE(until->text(), QString("7"));
+    QStringList names;
+    for (int place = 0; place < 5; ++place) names << runName(*window.selection(), place);
+    QCOMPARE(names, QStringList({"BF16", "MXFP8", "NVFP4", "MXFP4", "BF16-perturbed"}));
   }
 };
 
