@@ -37,10 +37,12 @@ Option& Option::range(T min, T max) {
     option_->check(range);
     return *this;
   }
-  const std::string least = fmt::format("at least {}", min);
+  const std::string description = fmt::format("at least {}", min);
   option_->check(CLI::Validator(
-      [range, least](std::string& text) { return range(text).empty() ? "" : "Value " + text + " is not " + least; },
-      least));
+      [range, description](std::string& text) {
+        return range(text).empty() ? "" : "Value " + text + " is not " + description;
+      },
+      description));
   return *this;
 }
 template Option& Option::range(int, int);

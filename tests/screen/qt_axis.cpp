@@ -331,11 +331,13 @@ class AxisTest : public QObject {
     const QFontMetrics metrics{QFont()};
     const QString title("experts = MXFP8");
     const int width = metrics.horizontalAdvance(title);
-    const auto beside = [&](int left, int right) { return titleBeside(200, 7, left, right, title, metrics); };
-    QCOMPARE(beside(0, 207 + width).left, 207);
-    QCOMPARE(beside(0, 206 + width).left, 193 - width);
-    QCOMPARE(beside(0, 206 + width).text, title);
-    QVERIFY(beside(194 - width, 206 + width).text.isEmpty());
+    const auto title_between = [&](int left_limit, int right_limit) {
+      return titleBeside(200, 7, left_limit, right_limit, title, metrics);
+    };
+    QCOMPARE(title_between(0, 207 + width).left_x, 207);
+    QCOMPARE(title_between(0, 206 + width).left_x, 193 - width);
+    QCOMPARE(title_between(0, 206 + width).text, title);
+    QVERIFY(title_between(194 - width, 206 + width).text.isEmpty());
     QVERIFY(titleBeside(0, 7, 0, 100, "no digits, but a long text", metrics).text.endsWith(QChar(0x2026)));
   }
 

@@ -308,7 +308,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
     painter.drawLine(x, note ? 2 : 10, x, lane().bottom());
     const int next = i + 1 < marks_.size() ? xOf(marks_[i + 1].step) - 8 : width();
     const MarkTitle title = titleBeside(x, note ? 12 : 7, free_from, next, QString::fromStdString(mark.title), metrics);
-    const QRect place(title.left, plot.top() - 3, metrics.horizontalAdvance(title.text), line);
+    const QRect place(title.left_x, plot.top() - 3, metrics.horizontalAdvance(title.text), line);
     free_from = std::max(x, place.right()) + kSpace8;
     painter.fillRect(place, palette().base());
     painter.setPen(mutedText(palette()));
