@@ -25,8 +25,10 @@
 #include "core/logs/events/wandb_log.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/import_te_statistics.h"
+#include "core/logs/lines/json_columns.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/lines/trainer_state.h"
+#include "core/logs/part_files.h"
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
 #include "core/logs/standard_input.h"
@@ -89,12 +91,19 @@ bool names_a_step(std::string_view json) {
   return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
 }
 
+// True if an indented object ends in a line of its own, and a further one follows.
+bool has_further_object(const std::string& path) {
+  const std::string bytes = beginning(path, kLongResponse);
+  return bytes.find("\n}\n{") != std::string::npos || bytes.find("\n}\r\n{") != std::string::npos;
+}
+
 // True if the first line is an object, complete or longer than the bytes read, and a step is named in it or in the
 // lines that were read after it.
-bool begins_with_json_line(const std::string& bytes) {
+bool begins_with_json_line(const std::string& path, const std::string& bytes) {
   if (bytes.empty() || bytes.front() != '{') return false;
   const std::size_t end = bytes.find('\n');
   const std::string line = bytes.substr(0, end);
+  if (line.find_first_not_of("{ \r") == std::string::npos) return names_a_step(bytes) && has_further_object(path);
   if (end == std::string::npos && bytes.size() == kLookedAt) return names_a_step(line);
   try {
     JsonLines().parse(line);
@@ -140,7 +149,7 @@ std::string unread_text(const std::string& path) {
            "table with the columns step, layer, expert and count";
   const bool is_list =
       first.starts_with("- ") && second.starts_with("  ") && second.find(": ") != std::string_view::npos;
-  if (suffix != ".yaml" && suffix != ".yml" && !first.starts_with("---") && !is_list) return {};
+  if (suffix != ".yaml" && suffix != ".yml" && trimmed(first, " \r") != "---" && !is_list) return {};
   return "is YAML, which is not read: in Python, json.dump(list(yaml.safe_load_all(open(\"" + printable(path) +
          "\")))[0], open(\"log.json\", \"w\")) writes a list of steps as JSON that is; without [0] for a document of "
          "each "
@@ -175,9 +184,10 @@ constexpr Kind kKinds[] = {
     {FileKind::mlflow_run, "run of MLflow", import_mlflow},
     {FileKind::routed_experts, "routed experts", import_routed_experts},
     {FileKind::text_log, "text log of a training", import_jsonl},
-    {FileKind::trainer_state, "log history of Hugging Face's Trainer", import_trainer_state},
+    {FileKind::trainer_state, "history of a training in JSON", import_trainer_state},
     {FileKind::expert_counts, "counts of experts", import_expert_counts},
     {FileKind::router_trace, "router trace", import_trace},
+    {FileKind::part_files, "log in several files", import_part_files},
     {FileKind::tensors, "tensors"},
     {FileKind::config, "run config"},
     {FileKind::lesson, "lesson"},
@@ -250,21 +260,6 @@ Imported read_log(const std::string& path, FileKind kind, const ImportOptions& o
 
 namespace {
 
-// Returns a remark if files beside the log differ from it only in the number of a rank or layer; else an empty text.
-std::string parts_beside(const fs::path& path) {
-  const std::string name = path.filename().string(), pattern = name_pattern(name), spelled = spelled_alike(name);
-  if (spelled.find("rank") == std::string::npos && spelled.find("layer") == std::string::npos) return {};
-  std::vector<fs::path> parts = files_in(fs::absolute(path).parent_path(), [](std::string_view) { return true; });
-  std::erase_if(parts, [&](const fs::path& part) {
-    const std::string other = part.filename().string();
-    return other == name || name_pattern(other) != pattern;
-  });
-  if (parts.empty()) return {};
-  return counted(std::ssize(parts), "file", "files") + " beside it may have other ranks or layers, and " +
-         (parts.size() == 1 ? "was" : "were") + " not read: " + printable(parts.front().filename().string()) +
-         (parts.size() == 1 ? "" : ", ...");
-}
-
 bool holds_text(const fs::path& folder) {
   int files = 0;
   bool found = false;
@@ -288,7 +283,9 @@ FileKind kind_of_folder(const std::string& path) {
   if (is_expert_counts(path, {})) return FileKind::expert_counts;
   if (is_checkpoint_folder(path)) return FileKind::tensors;
   if (holds_wandb_runs(path)) return FileKind::wandb_run;
-  return unread_form(path).empty() && holds_text(path) ? FileKind::text : FileKind::unread;
+  if (!unread_form(path).empty()) return FileKind::unread;
+  if (!part_files(path).empty()) return FileKind::part_files;
+  return holds_text(path) ? FileKind::text : FileKind::unread;
 }
 
 }  // namespace
@@ -296,7 +293,6 @@ FileKind kind_of_folder(const std::string& path) {
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options) {
   Imported imported = read_log(path, kind, options);
   imported.account.path = path;
-  if (kind == FileKind::trainer_state) imported.account.program = "Hugging Face Trainer";
   for (const auto& run : imported.runs)
     if (const std::string& program = imported.account.program; !program.empty())
       append_marker(*run, options, {run->info().run, run->steps().first, kProgramMarker, program});
@@ -388,7 +384,8 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (!unread_form(path).empty()) return FileKind::unread;
   if (bytes.starts_with("SQLite format 3")) return FileKind::mlflow_run;
   const bool may_be_state = suffix == ".json" && bytes.starts_with('{') && read.size() == kLookedAt;
-  if (begins_like_trainer_state(may_be_state ? beginning(path, kLongResponse) : bytes)) return FileKind::trainer_state;
+  const std::string state = may_be_state ? beginning(path, kLongResponse) : bytes;
+  if (begins_like_trainer_state(state)) return FileKind::trainer_state;
   if (is_checkpoint_index(path)) return FileKind::tensors;
   if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
@@ -401,10 +398,13 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (suffix == ".queue") return FileKind::queue;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
   if (is_event_file(path)) return FileKind::event_file;
+  if (suffix == ".json" && begins_like_json_columns(state) &&
+      (state.find("loss\"") != std::string::npos || !is_expert_counts(path, bytes)))
+    return FileKind::trainer_state;
   const TagMap tags = TagMap::of_log(options, path);
   if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path), tags))
     return FileKind::load_table;
-  if (begins_with_json_line(bytes)) return FileKind::training_log;
+  if (begins_with_json_line(path, bytes)) return FileKind::training_log;
   if (suffix == ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
   if (holds_text_log(path, tags)) return FileKind::text_log;
   return is_binary(bytes) || !unread_text(path).empty() ? FileKind::unread : FileKind::text;

@@ -23,6 +23,7 @@ enum class FileKind {
   trainer_state,   // trainer_state.json of Hugging Face's Trainer
   expert_counts,   // dumps of expert statistics: import_expert_counts.h
   router_trace,    // Megatron-LM's router_trace_rankR.jsonl, or a folder with such files
+  part_files,      // a folder with a log for each rank or layer: part_files.h
   tensors,         // .safetensors, .npy, .pt
   config,          // TOML: settings of a run
   lesson,          // TOML: a guided lesson

@@ -219,8 +219,9 @@ bool JsonRecords::add_object(std::string_view name, simdjson::dom::object object
 
 // A line {"step": 7, "metric": "loss", "value": 2.5} has the value of "loss".
 void JsonRecords::name_value(LogRecord& record) {
-  constexpr std::array<std::string_view, 5> kNames = {"metric", "tag", "name", "key", "metric_name"};
-  const auto value = std::ranges::find(record.values, "value", &NamedValue::name);
+  constexpr std::array<std::string_view, 6> kNames = {"metric", "tag", "name", "key", "metric_name", "metricName"};
+  auto value = std::ranges::find(record.values, "value", &NamedValue::name);
+  if (value == record.values.end()) value = std::ranges::find(record.values, "metricValue", &NamedValue::name);
   if (value == record.values.end() || value->is_list) return;
   if (value->numbers.empty() && !(value->is_text && is_like_number(value->text))) return;
   for (const std::string_view key : kNames) {

@@ -6,6 +6,7 @@
 #include "core/files/text/json_line.h"
 #include "core/files/text/text_encoding.h"
 #include "core/logs/lines/json_record.h"
+#include "core/logs/lines/saved_checkpoint.h"
 #include "core/logs/lines/text_log.h"
 
 namespace moescope {

@@ -1,6 +1,7 @@
 #include "core/logs/lines/printed_number.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/files/text/words.h"
 
@@ -56,6 +57,16 @@ std::optional<double> printed_number(std::string_view text) {
   if (digits.starts_with('+')) digits.remove_prefix(1);
   double value = 0;
   return read_number(digits, value) ? std::optional(value) : std::nullopt;
+}
+
+std::optional<double> number_with_unit(std::string_view text) {
+  constexpr std::string_view kUnits = "kKMGBT%";
+  constexpr std::array<double, 7> kValues = {1e3, 1e3, 1e6, 1e9, 1e9, 1e12, 0.01};
+  const std::size_t unit = text.empty() ? std::string_view::npos : kUnits.find(text.back());
+  double number = 0;
+  if (unit == std::string_view::npos || !read_number(trimmed(text.substr(0, text.size() - 1), " "), number))
+    return std::nullopt;
+  return number * kValues[unit];
 }
 
 bool may_have_decimal_comma(std::string_view text) {

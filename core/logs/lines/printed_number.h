@@ -11,6 +11,9 @@ namespace moescope {
 // digits: "72,914" is 72914. Returns nullopt for any other text, such as "3,5".
 std::optional<double> printed_number(std::string_view text);
 
+// Returns the number of "32.8K", "2.1M" or "12.5%", which is 0.125; nullopt for other texts.
+std::optional<double> number_with_unit(std::string_view text);
+
 // True for "2,345", which is 2345 in groups of digits and 2.345 with a decimal comma. A second group or a decimal point
 // would tell.
 bool may_have_decimal_comma(std::string_view text);

@@ -138,8 +138,8 @@ std::string_view whole_number_at(std::string_view text) {
 // Finds "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the beginning of the line, because
 // elsewhere it may be the number of all steps.
 std::optional<StepPlace> find_step(std::string_view line) {
-  constexpr std::array<std::string_view, 6> kWords = {"global_step", "train_step", "iteration",
-                                                      "num_updates", "step",       "iter"};
+  constexpr std::array<std::string_view, 7> kWords = {"global_step", "train_step", "iteration", "num_updates",
+                                                      "step",        "iter",       "update"};
   for (std::size_t at = 0; at < line.size(); ++at) {
     if (at > 0 && (is_letter(line[at - 1]) || is_digit(line[at - 1]))) continue;
     for (const std::string_view word : kWords) {
@@ -157,7 +157,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       const std::size_t end = digits + number.size();
       if (number.empty() || std::ranges::count_if(number, is_digit) > kMaxDigitsOfStep) continue;
       if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
-      StepPlace place{word, number, at, end};
+      StepPlace place{word == "update" ? "step" : word, number, at, end};
       const std::size_t slash = line.find_first_not_of(' ', end);
       if (slash != std::string_view::npos && line[slash] == '/') {  // the total follows
         const std::size_t total = line.find_first_not_of(' ', slash + 1);
@@ -170,16 +170,6 @@ std::optional<StepPlace> find_step(std::string_view line) {
   return std::nullopt;
 }
 
-// Returns the number of "32.8K" or "2.1M"; nullopt for other texts.
-std::optional<double> with_factor(std::string_view text) {
-  constexpr std::string_view kFactors = "KMGBT";
-  constexpr std::array<double, 5> kValues = {1e3, 1e6, 1e9, 1e9, 1e12};
-  const std::size_t factor = text.empty() ? std::string_view::npos : kFactors.find(text.back());
-  double number = 0;
-  if (factor == std::string_view::npos || !read_number(text.substr(0, text.size() - 1), number)) return std::nullopt;
-  return number * kValues[factor];
-}
-
 // Returns the length of the number with which the text begins, without commas at its end; also of a text such as "3,5",
 // which may be a number. Returns 0 if there is none or it does not end at a blank, a bracket, "|", ";" or the end of
 // the text.
@@ -189,14 +179,14 @@ std::size_t number_length(std::string_view text) {
   std::string_view word = text.substr(0, end);
   if (word.size() == kLongestNumber) return 0;
   while (word.ends_with(',')) word.remove_suffix(1);
-  return printed_number(word) || with_factor(word) || is_like_number(word) ? word.size() : 0;
+  return printed_number(word) || number_with_unit(word) || is_like_number(word) ? word.size() : 0;
 }
 
 // Sets a printed number, which stays a text if it is no number or its comma may be a decimal point: "2,345" is 2345 if
 // it is a count, but no program prints a loss so.
 void set_printed(std::string_view number, bool is_count, NamedValue& value, LogRecord& record) {
   auto read = is_count || !may_have_decimal_comma(number) ? printed_number(number) : std::nullopt;
-  if (!read) read = with_factor(number);
+  if (!read) read = number_with_unit(number);
   if (read) {
     value.numbers = {*read};
     return;
@@ -245,6 +235,7 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
     // The name follows a value that is no number in "caller=train loss=2.5", and the rest of one in "10 / 400
     // loss=2.5".
     if (name.find('=') != std::string_view::npos) name.remove_prefix(name.rfind(' ') + 1);
+    if (const std::size_t mark = name.rfind("] "); mark != std::string_view::npos) name.remove_prefix(mark + 2);
     const auto begins = [](char c) { return is_letter(c) || c == '\'' || c == '"' || c == '('; };
     name.remove_prefix(std::ranges::find_if(name, begins) - name.begin());
     if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), std::string(number), {}});
@@ -289,6 +280,15 @@ std::size_t list_end(std::string_view text) {
   return 0;
 }
 
+// True if a line ends within a dict whose first key is a text.
+bool ends_in_dict(std::string_view line) {
+  std::size_t begin = line.find('{');
+  while (begin != std::string_view::npos && begin + 1 < line.size() && line[begin + 1] != '\'' &&
+         line[begin + 1] != '"')
+    begin = line.find('{', begin + 1);
+  return begin != std::string_view::npos && line.size() < kLongestPiece && bracket_end(line.substr(begin)) == 0;
+}
+
 // True if a line ends within a list of numbers.
 bool ends_in_list(std::string_view line) {
   std::size_t begin = line.find('[');
@@ -310,7 +310,8 @@ std::string name_before(std::string_view text) {
   for (std::size_t blank = name.find(' '); blank != std::string_view::npos; blank = name.find(' ', blank + 1)) {
     const std::size_t value = name.substr(0, blank).find_last_of(" :=") + 1;
     const std::string_view number = name.substr(value, blank - value);
-    if (value == 0 || number.find('.') == std::string_view::npos || !printed_number(number)) continue;
+    const bool ends_name = value > 0 && (name[value - 1] == '=' || number.find('.') != std::string_view::npos);
+    if (!ends_name || !printed_number(number)) continue;
     name.remove_prefix(blank);
     blank = 0;
   }
@@ -347,10 +348,13 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
       outside += text[i];
       continue;
     }
-    std::string name = before.ends_with(':') || before.ends_with('=') ? name_before(before) : std::string();
+    const bool has_name =
+        !before.empty() && (is_letter(before.back()) || before.ends_with(':') || before.ends_with('='));
+    std::string name = has_name ? name_before(before) : std::string();
     if (name.empty()) name = "unnamed list " + std::to_string(++unnamed);
     pairs.push_back({std::move(name), {}, std::move(value), {}});
     i += size - 1;
+    outside += kBetweenParts;
   }
   return outside;
 }
@@ -372,6 +376,22 @@ std::vector<Pair> pairs_of(std::string_view unread) {
     i = next;
   }
   for (Pair& pair : pairs) pair.name = std::string(without_unit(pair.name));
+  return pairs;
+}
+
+// Returns the pairs of a line. The names in "layer 3: max_vio 0.2" and "block 3 | load [12, 14]" begin with the layer.
+std::vector<Pair> pairs_of_layer(std::string_view line) {
+  constexpr std::array<std::string_view, 5> kWords = {"layer ", "layer_", "block ", "block_", "moe layer "};
+  std::string beginning(line.substr(0, kWords.back().size()));
+  std::ranges::transform(beginning, beginning.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c | 0x20 : c; });
+  const auto word = std::ranges::find_if(kWords, [&](std::string_view text) { return beginning.starts_with(text); });
+  const std::string_view digits = word == kWords.end() ? std::string_view() : digits_at(line.substr(word->size()));
+  const std::string_view behind = digits.empty() ? std::string_view() : line.substr(word->size() + digits.size());
+  const std::string_view unread = trimmed(behind, " \t");
+  if (unread.empty() || std::string_view(":|-,").find(unread.front()) == std::string_view::npos) return pairs_of(line);
+  std::vector<Pair> pairs = pairs_of(trimmed(unread, " \t:|-,"));
+  for (Pair& pair : pairs)
+    pair.name = "layer " + std::string(digits) + (pair.name.starts_with("unnamed list") ? "" : ' ' + pair.name);
   return pairs;
 }
 
@@ -448,6 +468,9 @@ const TagRule* TextLogReader::add_pair(const Pair& pair, LogRecord& record) {
   }
   NamedValue& value = record.add(name);
   record.is_part = record.is_part || (found && found->layer >= 0);
+  if (int layer = -1; rule && rule->means == TagMeaning::layer_number && read_number(pair.number, layer) &&
+                      layer >= 0 && layer <= kLastImportedLayer)
+    record.layer = layer;
   if (pair.list.is_list) {
     value = pair.list;
     value.name = name;
@@ -469,18 +492,25 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   if (printed && !(is_bar && place))
     place = StepPlace{"step", printed_step_text = std::to_string(printed->step), printed->begin, printed->end};
   if (!place) return false;
-  const bool is_in_bracket = piece[place->begin] == '[' || (place->begin > 0 && piece[place->begin - 1] == '[');
-  if (is_in_bracket) open_step_ = std::string(place->number);
   const Text text = text_of_line(piece, *place);
+  open_step_ = text == Text::training && !piece.starts_with("- ") ? std::string(place->number) : std::string();
+  has_values_below_ = false;
+  const std::string around = std::string(piece.substr(0, place->begin)) + std::string(piece.substr(place->end));
+  const bool is_in_bracket = piece[place->begin] == '[' || (place->begin > 0 && piece[place->begin - 1] == '[');
+  below_ = is_in_bracket || std::ranges::none_of(around, is_letter) ? Below::any : Below::known;
   if (is_bar && text != Text::training) return false;  // its steps are those of the validation
   LogRecord record;
   record.is_validation = text == Text::validation;
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
-  const auto add = [&](const Pair& pair, bool is_before) {
+  std::string of_expert;  // of "layer=3 expert=7 tokens=40": what its loads begin with
+  const auto add = [&](Pair pair, bool is_before) {
     nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
     const std::size_t values = record.values.size();
+    if (!of_expert.empty() && !runs_->find(pair.name) && runs_->find(of_expert + pair.name))
+      pair.name.insert(0, of_expert);
     const TagRule* rule = add_pair(pair, record);
+    if (rule && rule->means == TagMeaning::expert_number) of_expert = "expert" + pair.number + '.';
     const bool is_loss = rule && (rule->column == "ce_loss" || rule->column == "val_loss");
     const bool is_figure = rule && is_shown(rule->means);
     if ((text != Text::training && !is_loss) || (is_before && !is_figure)) {
@@ -500,7 +530,8 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   // Megatron-LM prints a loss only if it is above 0, which NaN is not.
   if (nan_iterations && !has_loss) record.add("lm loss", std::nan("")), known = true;
   if (!known || text == Text::test) return false;
-  if (!is_wanted_rank(rank, has_loss)) return true;
+  if (!is_in_bracket) below_ = Below::loads;
+  if (!is_wanted_rank(rank, has_loss)) return open_step_.clear(), true;
   count(log_of(piece, *place));
   take(record);
   return true;
@@ -562,30 +593,53 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
   return found;
 }
 
-// Reads a line "    train/CE loss=2.5", which follows a line with the step.
+// Reads a line below one with the step: "    train/CE loss=2.5", "  - Loss: 2.5", "layer 3 load: [12, 14]". If the line
+// of the step has values itself, only loads are read.
 bool TextLogReader::read_value_of_step(std::string_view piece, const Takers& take) {
-  const std::vector<Pair> pairs = pairs_of(trimmed(without_types(without_colours(piece)), kBlank));
-  if (pairs.size() != 1) return false;
+  const std::string plain = without_types(without_colours(piece));
+  const std::string_view rank = rank_of(plain);
+  std::string_view unread = trimmed(plain, kBlank);
+  if (unread.starts_with(rank)) unread = trimmed(unread.substr(rank.size()), " \t\r:");
   LogRecord record;
   set_printed(open_step_, true, record.add("step"), record);
-  const TagRule* rule = add_pair(pairs.front(), record);
-  count(TextLog::other);
+  record.is_part = true;
+  bool has_loads = false, has_figures = false;
+  for (const Pair& pair : pairs_of_layer(unread)) {
+    const std::size_t before = record.values.size();
+    const TagRule* rule = add_pair(pair, record);
+    const bool is_of_expert = rule && rule->means <= TagMeaning::expert_bias;
+    has_loads = has_loads || is_of_expert;
+    has_figures = has_figures || (rule && is_shown(rule->means));
+    if (below_ == Below::loads && !is_of_expert) record.values.resize(before);
+  }
+  const bool is_read =
+      below_ == Below::loads ? has_loads : has_figures || (below_ == Below::any && record.values.size() > 1);
+  if (!is_read || !is_wanted_rank(rank, false)) return false;
+  has_values_below_ = true;
+  if (has_figures) count(TextLog::other);
+  if (!log_) log_ = TextLog::other;
   take(record);
-  return rule && is_shown(rule->means);
+  return has_figures;
 }
 
 bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   if (piece.size() > kLongestPiece) return false;
-  const bool is_indented = piece.starts_with("  ") || piece.starts_with('\t') || piece.starts_with(" \t");
-  if (!open_step_.empty() && is_indented && piece.find_first_of("=:") != std::string_view::npos)
-    return read_value_of_step(piece, take);
-  open_step_.clear();
   const bool may_be = has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER") ||
                       has(piece, "pdate") || may_have_printed_step(piece, runs_->context().tags.printed_steps());
-  if (!may_be && !has(piece, "{")) return false;
-  const std::string plain = without_types(without_colours(piece));
-  const std::string_view rank = rank_of(plain);
-  return (has(plain, "{") && read_dict(plain, rank, take)) || (may_be && read_step(plain, rank, take));
+  if (may_be || has(piece, "{")) {
+    const std::string plain = without_types(without_colours(piece));
+    const std::string_view rank = rank_of(plain);
+    if ((has(plain, "{") && read_dict(plain, rank, take)) || (may_be && read_step(plain, rank, take))) return true;
+    if (may_be && find_step(plain)) return false;
+  }
+  if (open_step_.empty() || piece.empty()) return false;
+  const bool has_pairs = piece.find_first_of("=:[") != std::string_view::npos;
+  const bool is_indented = std::string_view(" \t-*").find(piece.front()) != std::string_view::npos;
+  if (has_pairs && (below_ == Below::loads ? has(piece, "[") : is_indented)) return read_value_of_step(piece, take);
+  const bool is_end = below_ != Below::loads && has_values_below_ && !is_indented;
+  const bool is_of_other_text = has(piece, "val") || has(piece, "Val") || has(piece, "test") || has(piece, "Test");
+  if (is_end || is_of_other_text) open_step_.clear();
+  return false;
 }
 
 std::optional<std::string> TextLogReader::wrapped_text(std::string_view line) const {
@@ -612,13 +666,15 @@ bool TextLogReader::wraps_text(std::string_view line) const {
 // Joins the lines of a printed list that goes on in the next line.
 bool TextLogReader::read(std::string_view line, const Takers& take) {
   const std::size_t first = std::min(line.find_first_not_of(kBlank), line.size());
-  const bool goes_on = !list_.empty() && first < line.size() && list_.size() + line.size() < kLongestPiece &&
-                       std::string_view("[]-.0123456789").find(line[first]) != std::string_view::npos;
+  const bool is_below = ends_in_dict(list_)
+                            ? first > 0 || line.starts_with('}')
+                            : std::string_view("[]-.0123456789").find(line.substr(first, 1)) != std::string_view::npos;
+  const bool goes_on = !list_.empty() && first < line.size() && list_.size() + line.size() < kLongestPiece && is_below;
   const std::string before = std::exchange(list_, {});
   const bool found = !before.empty() && !goes_on && read_line(before, take);
   const std::string joined = goes_on ? before + ' ' + std::string(line) : std::string();
   const std::string_view whole = goes_on ? std::string_view(joined) : line;
-  if (!ends_in_list(whole)) return read_line(whole, take) || found;
+  if (!ends_in_list(whole) && !ends_in_dict(whole)) return read_line(whole, take) || found;
   list_ = whole;
   return found;
 }
@@ -629,26 +685,6 @@ bool TextLogReader::read_line(std::string_view line, const Takers& take) {
   while (!line.empty())  // a progress bar returns to the beginning of its line
     found = read_piece(take_until(line, '\r'), take) || found;
   return found;
-}
-
-std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line) {
-  // Returns the number that follows `words`, and is the end of the line or followed by no letter or point.
-  const auto number_after = [&](std::string_view words) -> std::optional<std::int64_t> {
-    const std::size_t found = line.rfind(words);
-    if (found == std::string_view::npos || line.substr(0, found).ends_with("not ")) return std::nullopt;
-    std::string_view text = trimmed(line.substr(found + words.size()), kBlank);
-    text = text.substr(0, std::ranges::find_if_not(text, is_digit) - text.begin());
-    std::int64_t step = 0;
-    if (std::ssize(text) > kMaxDigitsOfStep || !read_number(text, step)) return std::nullopt;
-    return step;
-  };
-  if (line.size() > kLongestPiece || !has(line, "checkpoint")) return std::nullopt;
-  for (const char* words : {"saving checkpoint at iteration", "saved checkpoint from iteration"})
-    if (const auto step = number_after(words)) return SavedCheckpoint{"iteration " + std::to_string(*step), step};
-  if (has(line, "Saving the checkpoint (or staging")) return SavedCheckpoint{};
-  if (!has(line, "Saving model checkpoint to ")) return std::nullopt;
-  const auto step = number_after("checkpoint-");
-  return SavedCheckpoint{step ? "checkpoint-" + std::to_string(*step) : "", step};
 }
 
 std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags) {

@@ -81,18 +81,10 @@ class TextLogReader {
   std::int64_t read_steps_ = 0, of_other_ranks_ = 0;
   std::vector<double> epochs_;  // epochs of the numbered dicts
   std::string list_;            // lines of a list that goes on in the next one
-  std::string open_step_;       // step of the last line if lines with one value each may follow; else empty
+  std::string open_step_;       // step of the last line with one, to which values of the next lines belong; else empty
+  bool has_values_below_ = false;                              // such a line was read
+  enum class Below { any, known, loads } below_ = Below::any;  // names that are read in these lines
 };
-
-// A line by which a trainer says that it saves a checkpoint:
-//   saving checkpoint at iteration     500 to /kept in torch_dist format        Megatron-LM
-//   Saving the checkpoint (or staging if async is enabled).                     TorchTitan: that of the newest step
-//   Saving model checkpoint to out/checkpoint-500                               transformers
-struct SavedCheckpoint {
-  std::string name;                  // "iteration 500", "checkpoint-500"; empty: none
-  std::optional<std::int64_t> step;  // nullopt: not stated
-};
-std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line);
 
 // Returns the kind of printed log with which a file begins; nullopt if it has neither a line of a known program nor two
 // lines with a step.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
 
 #include "core/files/input_file.h"
 #include "core/files/text/json_line.h"
 #include "core/files/text/text_encoding.h"
+#include "core/logs/lines/json_columns.h"
 #include "core/logs/lines/log_reader.h"
 
 namespace moescope {
@@ -32,13 +34,13 @@ bool begins_with_steps(std::string_view json) {
   return has_values && has_step_key(first);
 }
 
-// Returns the list of the steps: log_history, or the first list of objects.
-JsonList steps_of_state(const JsonFields& state) {
+// Returns the list of the steps: log_history, or the first list of objects; nullopt if there is none.
+std::optional<JsonList> steps_of_state(const JsonFields& state) {
   if (const JsonValue* history = member(state, {"log_history"})) return list_of(*history, "log_history", 0, "");
   for (const JsonFields::Field& field : state)
     if (JsonList list; field.value.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_object())
       return list;
-  throw Unreadable("no log_history");
+  return std::nullopt;
 }
 
 // Throws Unreadable if the bytes are not JSON or have no steps.
@@ -48,12 +50,25 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
   const std::string wrapped = is_list ? "{\"log_history\":" + std::string(bytes) + '}' : std::string();
   const JsonFields state = parser.parse(is_list ? std::string_view(wrapped) : bytes);
   LogReader reader(path, options);
-  const JsonList steps = steps_of_state(state);
+  const std::optional<JsonList> steps = steps_of_state(state);
   const auto settings =
       std::ranges::find_if(state, [](const JsonFields::Field& field) { return field.value.is_object(); });
-  if (settings != state.end() && !member(state, {"log_history"})) reader.read_object(fields_of(settings->value, ""));
-  for (const JsonValue entry : steps) reader.read_object(fields_of(entry, "log_history", "not a list of objects"));
-  return reader.finish();
+  if (steps && settings != state.end() && !member(state, {"log_history"}))
+    reader.read_object(fields_of(settings->value, ""));
+  if (!steps) {
+    const JsonColumns columns(state);
+    for (const JsonFields& step : columns.steps()) reader.read_object(step);
+    return reader.finish();
+  }
+  bool has_epochs = false;
+  for (const JsonValue entry : *steps) {
+    const JsonFields fields = fields_of(entry, "log_history", "not a list of objects");
+    has_epochs = has_epochs || fields.find("epoch");
+    reader.read_object(fields);
+  }
+  Imported imported = reader.finish();
+  if ((has_epochs || !is_list) && member(state, {"log_history"})) imported.account.program = "Hugging Face Trainer";
+  return imported;
 }
 
 }  // namespace

@@ -373,11 +373,29 @@ void RunBuilder::check_layer(int layer) const {
     throw Unreadable("layer " + std::to_string(layer) + " is not among the MoE layers of the first step");
 }
 
-// Returns the layers to which a list with `rows` entries belongs: the MoE layers that the log states, else the last of
-// its layers.
+// Finds the list of layers in a record with lists by layer: {"moe_layer_ids": [1, 3, 5], "expert_counts": [[...],
+// ...]}.
+void RunBuilder::find_listed_layers(const LogRecord& record) {
+  listed_layers_.clear();
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    const std::vector<double>& numbers = value.numbers;
+    const auto is_layer = [](double n) { return n >= 0 && n <= kLastImportedLayer && n == std::floor(n); };
+    if (!value.is_list || numbers.empty() || !value.rows.empty() || of_values_[i]->match.rule ||
+        spelled_alike(value.name).find("layer") == std::string::npos || !std::ranges::all_of(numbers, is_layer) ||
+        std::ranges::adjacent_find(numbers, std::greater_equal{}) != numbers.end())
+      continue;
+    listed_layers_.assign(numbers.begin(), numbers.end());
+    AccountBook::leave_out(of_values_[i]->counts, "the layers of the lists beside it");
+  }
+}
+
+// Returns the layers to which a list with `rows` entries belongs: those that its record lists, the MoE layers that the
+// log states, else the last of its layers.
 std::vector<int> RunBuilder::layers_of(std::size_t rows, const std::string& column) const {
   const RunInfo& info = imported_ ? imported_->info() : stated.info;
   if (rows > kMaxImportedLayers) refuse_value(column, "too many layers");
+  if (rows == listed_layers_.size()) return listed_layers_;
   if (rows == info.moe_layers.size()) return info.moe_layers;
   if (imported_ && info.moe_layers.empty()) refuse_value(column, "the number of layers is not known");
   if (imported_) refuse_value(column, std::to_string(rows) + " layers, not " + std::to_string(info.moe_layers.size()));
@@ -540,6 +558,7 @@ void RunBuilder::take(LogRecord& record) {
   overflow_.clear();
   of_values_.clear();
   for (const NamedValue& value : record.values) of_values_.push_back(&find(value.name, value.is_own));
+  find_listed_layers(record);
   const std::int64_t step = record.step ? *record.step : step_of(record);
   const int part = part_of(record);
   const bool is_training = measured_on(record) == MeasuredOn::training;

@@ -144,6 +144,7 @@ class RunBuilder {
   void set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step);
   Step& step_at(std::int64_t step);
   static RouterFrame& router_at(std::vector<RouterFrame>& routers, int layer);
+  void find_listed_layers(const LogRecord& record);
   std::vector<int> layers_of(std::size_t rows, const std::string& column) const;
   void check_layer(int layer) const;
   void check_experts(std::size_t experts, const std::string& column);
@@ -163,6 +164,7 @@ class RunBuilder {
   std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
   std::deque<Name> overflow_;                                 // names of the record beyond those that are kept
   std::vector<Name*> of_values_;                              // names of the values of the record
+  std::vector<int> listed_layers_;                            // that the record lists, in ascending order; empty: none
   std::map<std::tuple<std::string, int, int>, Name*> shown_;  // by column, layer and expert
   std::map<int, std::string> other_steps_;  // names of the step that differed from an earlier one, which is the value
   std::map<std::int64_t, Step> open_;       // steps that are not shown yet

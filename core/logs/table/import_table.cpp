@@ -224,6 +224,7 @@ class TableReader {
     if (form_.has_header && std::ranges::equal(row.cells, names)) return;  // also repeated in joined files
     if (row.too_long) return runs_->count_bad(row.line, Unreadable("too long"));
     if (is_table_remark(row.cells.front())) return;
+    if (form_.header_rows > 1 && rows_of_header_++ < form_.header_rows) return;
     check_run(row);
     try {
       if (form_.has_decimal_commas)
@@ -261,6 +262,7 @@ class TableReader {
   TableRows rows_;
   TableForm form_;
   std::optional<std::string> run_;
+  std::size_t rows_of_header_ = 0;  // that were read
   CsvRows csv_;
   SingleBlanks blanks_;
   std::int64_t unended_ = 0;

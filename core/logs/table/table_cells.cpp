@@ -9,6 +9,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
+#include "core/logs/lines/printed_number.h"
 
 namespace moescope {
 
@@ -23,7 +24,7 @@ std::string quoted(std::string_view cell) {
 std::optional<double> plain_number(std::string_view cell) {
   if (cell.starts_with('+')) cell.remove_prefix(1);
   double value = 0;
-  return read_number(cell, value) ? std::optional(value) : std::nullopt;
+  return read_number(cell, value) ? std::optional(value) : number_with_unit(cell);
 }
 
 bool is_grouped(std::string_view cell) {
@@ -82,8 +83,9 @@ std::int64_t whole_number(std::string_view cell, std::int64_t max, const char* w
 std::int64_t number_in_name(std::string_view cell, std::int64_t max, const char* what) {
   constexpr std::string_view kDigits = "0123456789";
   const std::size_t begin = cell.find_first_of(kDigits);
+  if (begin == std::string_view::npos || begin == 0) return whole_number(cell, max, what);
   const bool is_name = std::ranges::any_of(cell, [](unsigned char c) { return std::isalpha(c) != 0; });
-  if (begin == std::string_view::npos || !is_name || begin == 0) return whole_number(cell, max, what);
+  if (!is_name) return whole_number(cell, max, what);
   const std::string_view digits = cell.substr(begin, cell.find_first_not_of(kDigits, begin) - begin);
   const bool is_only = cell.find_first_of(kDigits, begin + digits.size()) == std::string_view::npos;
   return whole_number(is_only ? digits : cell, max, what);

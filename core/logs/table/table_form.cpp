@@ -17,7 +17,7 @@ namespace moescope {
 namespace {
 
 constexpr std::string_view kDelimiters = ",;\t| ";
-constexpr std::size_t kRowsLookedAt = 20;
+constexpr std::size_t kRowsLookedAt = 20, kMostHeaderRows = 4;
 constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
                                                        "trial", "seed",     "experiment"};
 constexpr std::ptrdiff_t kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
@@ -239,6 +239,38 @@ bool is_table_of_blanks(CellRows& rows) {
          });
 }
 
+// Joins the names of a header of several rows, as pandas and spreadsheets write them: "load.layer1.expert0" below
+// "load" in the rows "layer" and "expert". An empty cell repeats the one before it if the cells above are equal.
+// Returns the number of rows of the header; 1 if it has one.
+std::size_t join_header_rows(CellRows& rows) {
+  std::size_t size = 1;
+  const auto is_values = [](const std::vector<std::string>& row) {
+    return is_like_number(row.front()) && std::ranges::any_of(row.begin() + 1, row.end(), is_like_number);
+  };
+  while (size < std::min(rows.size(), kMostHeaderRows + 1) && !is_values(rows[size])) ++size;
+  if (size < 2 || size == rows.size() || size > kMostHeaderRows) return 1;
+  if (std::ranges::any_of(rows.begin(), rows.begin() + size + 1,
+                          [&](const auto& row) { return row.size() != rows[0].size(); }))
+    return 1;
+  std::vector<std::string> names(rows[0].size());
+  for (std::size_t column = 1; column < names.size(); ++column) {
+    bool is_same = column > 1;
+    for (std::size_t r = 0; r < size; ++r) {
+      std::string& cell = rows[r][column];
+      if (cell.starts_with("Unnamed:")) cell.clear();
+      if (cell.empty() && is_same && r + 1 < size) cell = rows[r][column - 1];
+      is_same = is_same && cell == rows[r][column - 1];
+      if (cell.empty()) continue;
+      const bool is_number = cell.find_first_not_of("0123456789") == std::string::npos;
+      names[column] += (names[column].empty() ? "" : ".") + (is_number ? rows[r][0] : std::string()) + cell;
+    }
+  }
+  for (std::size_t r = 0; r < size; ++r)
+    if (!rows[r][0].empty()) names[0] = rows[r][0];
+  rows[0] = std::move(names);
+  return size;
+}
+
 // Returns the number of columns that define a table of loads.
 int known_columns(const TableForm& form) {
   return (form.step >= 0) + (form.layer >= 0) + (form.expert >= 0) + (form.count >= 0);
@@ -261,6 +293,10 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
     std::optional<TableForm> form = std::nullopt;
     if (named_csv) form = form_of_numbers(cells.size());
     if (!numbers) form = form_of_header(tags, cells, named_csv);
+    if (const std::size_t size = form || !named_csv ? 1 : join_header_rows(rows); size > 1) {
+      form = form_of_header(tags, rows[0], named_csv);
+      if (form) form->header_rows = size;
+    }
     if (!form) continue;
     form->delimiter = delimiter;
     form->has_decimal_commas = delimiter == ';' && have_decimal_commas(rows);

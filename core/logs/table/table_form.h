@@ -26,6 +26,7 @@ struct TableForm {
   TableKind kind = TableKind::loads;
   char delimiter = ',';
   bool has_header = false;
+  std::size_t header_rows = 1;                         // if there is a header
   bool has_decimal_commas = false;                     // "2,5" is 2.5
   std::vector<std::string> names;                      // names of the columns, if there is a header
   int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: no such column (layer: all rows are layer 0)

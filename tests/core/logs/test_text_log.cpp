@@ -13,6 +13,7 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/python_dict.h"
+#include "core/logs/lines/saved_checkpoint.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"

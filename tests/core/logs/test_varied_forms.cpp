@@ -265,6 +265,7 @@ TEST_F(VariedForms, FilesOfOtherRanksAreNamed) {
   const OpenedRuns opened = open({"rank_0.jsonl", line});
   ASSERT_EQ(opened.remarks.size(), 1u);
   EXPECT_TRUE(says(opened.remarks[0], "2 files beside it may have other ranks or layers, and were not read: rank_"));
+  EXPECT_TRUE(says(opened.remarks[0], "open the folder to read all"));
 }
 
 TEST_F(VariedForms, TheProgramIsThatWhoseLinesAreRecognised) {

@@ -1,0 +1,177 @@
+#include "core/logs/lines/json_columns.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/files/text/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kDeepestColumns = 4;
+constexpr double kLastStepOfColumn = 1e15;
+constexpr std::string_view kBlanksOfColumns = " \t\r\n", kDigitsOfKeys = "0123456789";
+constexpr std::array<std::string_view, 9> kStepNames = {"step",      "steps", "global_step",   "_step", "training_step",
+                                                        "iteration", "iter",  "current_steps", "x"};
+
+bool is_number_key(std::string_view key) {
+  return !key.empty() && key.find_first_not_of(kDigitsOfKeys) == std::string_view::npos;
+}
+
+bool are_keys_numbers(const JsonFields& object) {
+  return object.begin() != object.end() &&
+         std::ranges::all_of(object, [](const JsonFields::Field& field) { return is_number_key(field.key); });
+}
+
+// Returns the values of a list, or of an object by position; none of other values.
+std::vector<JsonValue> entries_of(JsonValue value) {
+  std::vector<JsonValue> column;
+  simdjson::dom::object object;
+  if (JsonList list; value.get(list) == simdjson::SUCCESS) return {list.begin(), list.end()};
+  if (value.get(object) != simdjson::SUCCESS || !are_keys_numbers(JsonFields(object))) return {};
+  for (const auto& [key, entry] : object) column.push_back(entry);
+  return column;
+}
+
+std::string_view behind_blanks(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(kBlanksOfColumns), text.size()));
+}
+
+// True if the text behind a key begins with a list of numbers or an object by position.
+bool begins_with_column(std::string_view text) {
+  text = behind_blanks(text);
+  if (!text.starts_with(':')) return false;
+  text = behind_blanks(text.substr(1));
+  const bool is_list = text.starts_with('['), is_object = text.starts_with('{');
+  text = text.empty() ? text : behind_blanks(text.substr(1));
+  if (is_object && text.starts_with('"')) text.remove_prefix(1);
+  return (is_list || is_object) && is_number_key(text.substr(0, 1));
+}
+
+// True for {"100": {, also as the value of another key.
+bool begins_by_step(std::string_view json) {
+  std::string_view text = behind_blanks(json.substr(1));
+  if (!text.starts_with('"')) return false;
+  const std::string_view key = text.substr(1, text.find('"', 1) - 1);
+  text = behind_blanks(text.substr(std::min(key.size() + 2, text.size())));
+  if (!text.starts_with(':')) return false;
+  text = behind_blanks(text.substr(1));
+  return text.starts_with('{') && (is_number_key(key) || begins_by_step(text));
+}
+
+}  // namespace
+
+bool begins_like_json_columns(std::string_view json) {
+  json = behind_blanks(json);
+  if (!json.starts_with('{')) return false;
+  for (const std::string_view name : kStepNames) {
+    const std::string key = '"' + std::string(name) + '"';
+    const std::size_t at = json.find(key);
+    if (at != std::string_view::npos && begins_with_column(json.substr(at + key.size())) &&
+        (name != "x" || json.find("\"y\"") != std::string_view::npos))
+      return true;
+  }
+  if (json.find("\"columns\"") != std::string_view::npos && json.find("\"data\"") != std::string_view::npos)
+    return true;
+  return begins_by_step(json) && json.find("loss\"") != std::string_view::npos;
+}
+
+JsonColumns::JsonColumns(const JsonFields& object) {
+  add("", object, 0);
+  if (rows_.empty()) throw Unreadable("no log_history, and no list of steps");
+}
+
+std::vector<JsonFields> JsonColumns::steps() const {
+  std::vector<JsonFields> steps;
+  for (const Row& row : rows_) steps.emplace_back(row);
+  return steps;
+}
+
+void JsonColumns::add(const std::string& path, const JsonFields& object, int depth) {
+  if (add_table(object) || add_columns(path, object) || add_by_step(object) || depth == kDeepestColumns) return;
+  for (const JsonFields::Field& field : object) {
+    if (!field.value.is_object()) continue;
+    const bool is_repeated = path == field.key || path.ends_with('/' + std::string(field.key));
+    add(path.empty() || is_repeated ? std::string(field.key) : path + '/' + std::string(field.key),
+        fields_of(field.value, ""), depth + 1);
+  }
+}
+
+// Adds the rows of {"columns": ["step", "loss"], "data": [[1, 8.1], [2, 7.9]]}. Returns false if it is none.
+bool JsonColumns::add_table(const JsonFields& object) {
+  const JsonValue *columns = member(object, {"columns"}), *data = member(object, {"data"});
+  JsonList names, rows;
+  if (!columns || !data || columns->get(names) != simdjson::SUCCESS || data->get(rows) != simdjson::SUCCESS ||
+      names.size() == 0)
+    return false;
+  for (const JsonValue entry : rows) {
+    const JsonList cells = list_of(entry, "data", names.size(), "columns");
+    Row& row = rows_.emplace_back();
+    auto name = names.begin();
+    for (const JsonValue cell : cells) {
+      row.push_back({names_.emplace_back(to_text(*name, "columns")), cell});
+      ++name;
+    }
+  }
+  return rows.size() > 0;
+}
+
+// Adds the values of an object with a list of steps. Returns false if it has none.
+bool JsonColumns::add_columns(const std::string& path, const JsonFields& object) {
+  constexpr std::array<std::string_view, 3> kValues = {"values", "value", "y"};
+  const JsonFields::Field* step_field = nullptr;
+  for (const std::string_view name : kStepNames)
+    for (const JsonFields::Field& field : object)
+      if (!step_field && field.key == name && !entries_of(field.value).empty()) step_field = &field;
+  if (!step_field) return false;
+  const bool is_only = rows_.empty();
+  const std::vector<JsonValue> steps = entries_of(step_field->value);
+  std::vector<std::size_t> rows;
+  for (const JsonValue value : steps) {
+    const std::int64_t step = to_count(value, "step", kLastStepOfColumn);
+    if (!is_only && !rows.empty() && step <= to_count(rows_[rows.back()].front().value, "step", kLastStepOfColumn))
+      throw Unreadable("the steps of " + path + " are not in ascending order");
+    const auto [row, is_new] = row_of_step_.try_emplace(step, rows_.size());
+    if (is_new || is_only) rows_.push_back(Row{{"step", value}});
+    rows.push_back(is_only ? rows_.size() - 1 : row->second);
+  }
+  for (const JsonFields::Field& field : object) {
+    const std::vector<JsonValue> column = entries_of(field.value);
+    if (&field == step_field || column.size() != steps.size()) continue;
+    const bool is_value = !path.empty() && std::ranges::find(kValues, field.key) != kValues.end();
+    const std::string& name =
+        names_.emplace_back(is_value || path.empty() ? path : path + '/').append(is_value ? "" : field.key);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows_[rows[i]].push_back({name, column[i]});
+  }
+  if (!is_only) std::ranges::stable_sort(rows_, {}, [](const Row& row) { return to_number(row.front().value); });
+  if (!is_only)
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      row_of_step_[to_count(rows_[i].front().value, "step", kLastStepOfColumn)] = i;
+  return true;
+}
+
+// Adds the values of an object whose keys are steps. Returns false if it is none.
+bool JsonColumns::add_by_step(const JsonFields& object) {
+  const auto is_object = [](const JsonFields::Field& field) { return field.value.is_object(); };
+  if (!are_keys_numbers(object) || !std::ranges::all_of(object, is_object)) return false;
+  std::map<std::int64_t, JsonValue> by_step;
+  for (const JsonFields::Field& field : object) {
+    std::int64_t step = 0;
+    if (!read_number(field.key, step)) return false;
+    by_step.emplace(step, field.value);
+  }
+  std::string keys;
+  for (const auto& [step, value] : by_step) keys += (keys.empty() ? "" : ",") + std::to_string(step);
+  const JsonFields parsed = keys_.emplace_back().parse("{\"step\":[" + keys + "]}");
+  const std::vector<JsonValue> steps = entries_of(parsed.begin()->value);
+  std::size_t place = 0;
+  for (const auto& [number, value] : by_step) {
+    const JsonFields fields = fields_of(value, "");
+    Row& row = rows_.emplace_back(fields.begin(), fields.end());
+    row.insert(row.begin(), JsonFields::Field{"step", steps[place++]});
+  }
+  return true;
+}
+
+}  // namespace moescope

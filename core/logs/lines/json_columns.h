@@ -1,0 +1,41 @@
+// Turns a JSON object in which the values of all steps stand together into the steps of a log:
+//   {"step": [1, 2], "loss": [8.1, 7.9]}                           a list by name
+//   {"step": {"0": 1, "1": 2}, "loss": {"0": 8.1, "1": 7.9}}       pandas' DataFrame.to_json()
+//   {"train.loss": {"steps": [1, 2], "values": [8.1, 7.9]}}        Sacred; ClearML has "x" and "y"
+//   {"columns": ["step", "loss"], "data": [[1, 8.1], [2, 7.9]]}   the same with orient="split"
+//   {"100": {"loss": 8.1}, "200": {"loss": 7.9}}                   an object by step
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/files/text/json_line.h"
+
+namespace moescope {
+
+bool begins_like_json_columns(std::string_view json);
+
+class JsonColumns {
+ public:
+  // Throws Unreadable if the object has no steps.
+  explicit JsonColumns(const JsonFields& object);
+  // The values of each step with a field "step", in the order of the file if there is one list of steps, else by step.
+  std::vector<JsonFields> steps() const;
+
+ private:
+  using Row = std::vector<JsonFields::Field>;
+  void add(const std::string& path, const JsonFields& object, int depth);
+  bool add_table(const JsonFields& object);
+  bool add_columns(const std::string& path, const JsonFields& object);
+  bool add_by_step(const JsonFields& object);
+
+  std::vector<Row> rows_;
+  std::map<std::int64_t, std::size_t> row_of_step_;
+  std::deque<std::string> names_;
+  std::deque<JsonLines> keys_;  // hold the steps that are keys
+};
+
+}  // namespace moescope

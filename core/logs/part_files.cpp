@@ -1,0 +1,214 @@
+#include "core/logs/part_files.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "core/files/folder_walk.h"
+#include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
+#include "core/logs/file_kind.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostParts = 1024;
+
+// Returns the number behind the word "rank" or "layer" in the name of a file; -1 if there is none.
+int number_of_part(const std::string& name, const char* word) {
+  const std::size_t at = spelled_alike(name).find(word);
+  if (at == std::string::npos) return -1;
+  const std::size_t digits = name.find_first_of("0123456789", at);
+  std::int64_t number = -1;
+  const std::string_view text = std::string_view(name).substr(std::min(digits, name.size()));
+  return read_number(text.substr(0, text.find_first_not_of("0123456789")), number) && number <= kLastImportedLayer
+             ? static_cast<int>(number)
+             : -1;
+}
+
+int number_of_part(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return std::max(number_of_part(name, "rank"), number_of_part(name, "layer"));
+}
+
+// Files of the folder that are named like this one, also the file itself.
+std::vector<fs::path> named_like(const fs::path& file) {
+  std::vector<fs::path> parts = files_in(fs::absolute(file).parent_path(), [](std::string_view) { return true; });
+  const std::string pattern = name_pattern(file.filename().string());
+  std::erase_if(parts, [&](const fs::path& part) { return name_pattern(part.filename().string()) != pattern; });
+  return parts;
+}
+
+using FramesOfRun = std::map<std::int64_t, TelemetryFrame>;
+
+struct PartOfRun {
+  Imported imported;
+  FramesOfRun frames;
+};
+
+PartOfRun read_part(const fs::path& file, const ImportOptions& options) {
+  PartOfRun part;
+  ImportOptions of_part = options;
+  of_part.routed = {};
+  of_part.on_run = nullptr;
+  of_part.on_marker = nullptr;
+  of_part.progress = nullptr;
+  of_part.most_runs = 1;
+  of_part.on_frame = [&part](const std::shared_ptr<const TelemetryFrame>& frame) {
+    part.frames.erase(part.frames.lower_bound(frame->step), part.frames.end());
+    part.frames.emplace(frame->step, *frame);
+  };
+  const FileKind kind = file_kind(file.string(), options);
+  if (!holds_runs(kind)) throw std::runtime_error(no_log_text(file.string(), kind));
+  part.imported = import_log(file.string(), kind, of_part);
+  if (part.imported.runs.size() != 1) throw std::runtime_error(file.string() + ": holds several runs");
+  const int layer = number_of_part(file.filename().string(), "layer");
+  const bool is_of_one = part.imported.runs[0]->info().moe_layers == std::vector{0};
+  if (layer >= 0 && is_of_one)
+    for (auto& [step, frame] : part.frames)
+      for (RouterFrame& router : frame.routers) router.layer = layer;
+  return part;
+}
+
+std::uint64_t tokens_of(const RouterFrame& router) {
+  return std::accumulate(router.tokens_per_expert.begin(), router.tokens_per_expert.end(), std::uint64_t{0});
+}
+
+// How the loads of a layer in two files compare.
+struct Comparison {
+  bool have_loads = false, are_equal = true, have_equal_sums = true;
+};
+
+void compare(const FramesOfRun& frames, const FramesOfRun& more, Comparison& result) {
+  for (const auto& [step, frame] : more) {
+    const auto found = frames.find(step);
+    if (found == frames.end()) continue;
+    for (const RouterFrame& router : frame.routers)
+      for (const RouterFrame& other : found->second.routers) {
+        if (router.layer != other.layer || router.tokens_per_expert.empty() || other.tokens_per_expert.empty())
+          continue;
+        result.have_loads = true;
+        result.are_equal = result.are_equal && router.tokens_per_expert == other.tokens_per_expert;
+        result.have_equal_sums = result.have_equal_sums && tokens_of(router) == tokens_of(other);
+      }
+  }
+}
+
+// Makes the lists of experts of one rank those of all ranks.
+void spread_experts(FramesOfRun& frames, std::size_t rank, std::size_t ranks) {
+  for (auto& [step, frame] : frames)
+    for (RouterFrame& router : frame.routers) {
+      std::vector<std::uint32_t> whole(router.tokens_per_expert.size() * ranks);
+      std::ranges::copy(router.tokens_per_expert, whole.begin() + std::ssize(router.tokens_per_expert) * rank);
+      router.tokens_per_expert = std::move(whole);
+      router.expert_bias.clear();
+    }
+}
+
+RunInfo info_of(const std::string& folder, const std::vector<PartOfRun>& parts, const FramesOfRun& frames) {
+  RunInfo info = parts.front().imported.runs[0]->info();
+  std::set<int> layers;
+  for (const auto& [step, frame] : frames)
+    for (const RouterFrame& router : frame.routers)
+      if (router.layer >= 0) layers.insert(router.layer);
+  info.moe_layers.assign(layers.begin(), layers.end());
+  if (!layers.empty()) info.n_layers = std::max(info.n_layers, *layers.rbegin() + 1);
+  for (const auto& [step, frame] : frames)
+    for (const RouterFrame& router : frame.routers)
+      info.n_experts = std::max(info.n_experts, static_cast<int>(router.tokens_per_expert.size()));
+  info.name = fs::absolute(folder).lexically_normal().filename().string();
+  info.source = folder;
+  return info;
+}
+
+}  // namespace
+
+std::vector<fs::path> part_files(const fs::path& folder) {
+  const std::vector<fs::path> files = files_in(folder, [](std::string_view) { return true; });
+  const auto first = std::ranges::find_if(files, [](const fs::path& file) { return number_of_part(file) >= 0; });
+  if (first == files.end()) return {};
+  std::vector<fs::path> parts = named_like(*first);
+  const auto has_form = [&](const fs::path& file) { return file.extension() == first->extension(); };
+  if (parts.size() < 2 || parts.size() > kMostParts || std::ranges::count_if(files, has_form) != std::ssize(parts))
+    return {};
+  std::ranges::stable_sort(parts, {}, [](const fs::path& part) { return number_of_part(part); });
+  try {
+    const FileKind kind = file_kind(parts.front().string());
+    const bool is_log = kind == FileKind::training_log || kind == FileKind::text_log || kind == FileKind::load_table ||
+                        kind == FileKind::trainer_state;
+    return is_log ? parts : std::vector<fs::path>();
+  } catch (const std::runtime_error&) {  // unreadable
+    return {};
+  }
+}
+
+std::string parts_beside(const fs::path& file) {
+  const std::string name = file.filename().string();
+  std::vector<fs::path> parts = number_of_part(file) < 0 ? std::vector<fs::path>() : named_like(file);
+  std::erase_if(parts, [&](const fs::path& part) { return part.filename() == name; });
+  if (parts.empty()) return {};
+  return counted(std::ssize(parts), "file", "files") + " beside it may have other ranks or layers, and " +
+         (parts.size() == 1 ? "was" : "were") + " not read: " + printable(parts.front().filename().string()) +
+         (parts.size() == 1 ? "" : ", ...") + "; open the folder to read all";
+}
+
+Imported import_part_files(const std::string& folder, const ImportOptions& options) {
+  const std::vector<fs::path> files = part_files(folder);
+  std::vector<PartOfRun> parts;
+  FramesOfRun frames;
+  for (const fs::path& file : files) {
+    parts.push_back(read_part(file, options));
+    if (options.progress && !options.progress(parts.size() / static_cast<double>(files.size() + 1))) return {};
+  }
+  const int listed = parts.front().imported.runs[0]->info().n_experts, stated = options.routed.experts;
+  const int of_all = listed * static_cast<int>(files.size());
+  Comparison loads;
+  for (std::size_t i = 1; i < parts.size(); ++i) compare(parts.front().frames, parts[i].frames, loads);
+  if (loads.have_loads && !loads.have_equal_sums && stated == 0)
+    throw AmbiguousRouting(folder + ": the files of the ranks have other numbers of tokens: if their " +
+                           std::to_string(listed) + " loads are those of all experts, state --experts " +
+                           std::to_string(listed) + ", so that they are added; if each rank has other experts, " +
+                           "--experts " + std::to_string(of_all));
+  const bool have_other_experts = loads.have_loads && stated == of_all,
+             are_added = loads.have_loads && !loads.are_equal;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (have_other_experts) spread_experts(parts[i].frames, i, parts.size());
+    for (auto& [step, frame] : std::exchange(parts[i].frames, {})) {
+      const auto [found, is_new] = frames.try_emplace(step);
+      if (is_new)
+        found->second = std::move(frame);
+      else
+        join_frames(found->second, std::move(frame), are_added || have_other_experts);
+    }
+  }
+  ImportedRun run(info_of(folder, parts, frames), options);
+  for (const Marker& marker : parts.front().imported.runs[0]->markers())
+    if (marker.kind != kProgramMarker) run.add(marker);
+  for (auto& [step, frame] : frames) run.add(std::move(frame));
+  Imported imported = std::move(parts.front().imported);
+  imported.runs = {run.history()};
+  ImportAccount found = run.found();
+  found.program = imported.account.program;
+  found.rows = std::move(imported.account.rows);
+  found.left_out = std::move(imported.account.left_out);
+  imported.account = std::move(found);
+  std::string of_loads;
+  if (loads.have_loads)
+    of_loads = are_added ? "; their loads are added" : "; all have the same loads, which are not added";
+  if (have_other_experts) of_loads = "; each has other experts";
+  imported.remarks = {counted(std::ssize(files), "file", "files") +
+                      " are read as one run: " + printable(files.front().filename().string()) + " to " +
+                      printable(files.back().filename().string()) + of_loads};
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    imported.lines += parts[i].imported.lines;
+    if (const std::string bad = parts[i].imported.bad.summary(); !bad.empty())
+      imported.remarks.push_back(printable(files[i].filename().string()) + ": " + bad);
+  }
+  return imported;
+}
+
+}  // namespace moescope

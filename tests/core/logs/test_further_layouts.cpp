@@ -1,0 +1,170 @@
+// Layouts of logs that stand for a kind: values below the line of their step, JSON by name or by step, a file for each
+// rank or layer, numbers with units.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/frame/frame.h"
+#include "core/logs/account.h"
+#include "core/logs/open_runs.h"
+#include "tests/support/event_bytes.h"
+#include "tests/support/problem_of.h"
+#include "tests/support/says.h"
+#include "tests/support/test_folder.h"
+
+namespace moescope {
+namespace {
+
+using LoadCounts = std::vector<std::uint32_t>;
+
+class FurtherLayouts : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& text) const {
+    const std::string path = folder_ / name;
+    write_bytes(path, text);
+    return path;
+  }
+  OpenedRuns open(const std::string& name, const std::string& text) const {
+    return open_runs({write(name, text)}, {}, 4);
+  }
+  OpenedRuns open_folder(const ImportOptions& options = {}) const { return open_runs({folder_ / ""}, options, 4); }
+  TestFolder folder_{"further_layouts"};
+};
+
+// The text for steps 10 and 20.
+std::string at_two_steps(const std::string& text) {
+  std::string all;
+  for (const char* step : {"10", "20"}) {
+    std::string one = text;
+    for (std::size_t at = one.find("STEP"); at != std::string::npos; at = one.find("STEP")) one.replace(at, 4, step);
+    all += one;
+  }
+  return all;
+}
+
+TEST_F(FurtherLayouts, ValuesBelowTheLineOfTheirStep) {
+  for (const char* text :
+       {"[batch=STEP/100]:\n\t Train loss/train/total: 2.5\n\t Train time/batch: 3\n",
+        "==== Step STEP/100 ====\nPreparing the batch...\nTraining results:\n  - Loss: 2.5\n  - Mean length: 512\n",
+        "Step STEP\n    loss = 2.5\n    lr = 0.1\n", "[step=STEP/100,epoch=1]\n    train/CE loss=2.5\n"}) {
+    const OpenedRuns opened = open("train.log", at_two_steps(text));
+    EXPECT_EQ(opened.histories.at(0)->steps(), (StepRange{10, 20})) << text;
+    EXPECT_EQ(opened.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 10), 2.5f) << text;
+  }
+}
+
+TEST_F(FurtherLayouts, LoadsBelowTheLineOfTheirStep) {
+  for (const char* text :
+       {"step STEP | loss 2.5\n  layer 1 tokens_per_expert: [3, 5]\n  layer 2 tokens_per_expert: [2, 6]\n",
+        "step STEP loss 2.5\nlayer 1: tokens_per_expert [3, 5] max_vio 0.25\nLayer 2 | tokens_per_expert [2, 6]\n",
+        "step STEP: loss 2.5, layer_1/load=[3, 5] layer_2/load=[2, 6]\n",
+        "update=STEP loss=2.5\n[MoE] layer=1 step=STEP load=[3, 5]\n[MoE] layer=2 step=STEP load=[2, 6]\n",
+        "step=STEP loss=2.5\nstep=STEP layer=1 expert=0 tokens=3\nstep=STEP layer=1 expert=1 tokens=5\n"
+        "step=STEP layer=2 expert=0 tokens=2\nstep=STEP layer=2 expert=1 tokens=6\n",
+        "step=STEP layer=1 loss=2.5 load=[3, 5]\nstep=STEP layer=2 load=[2, 6]\n",
+        "{'step': STEP,\n 'loss': 2.5,\n 'load': {'layer_1': [3, 5],\n          'layer_2': [2, 6]}}\n"}) {
+    const auto run = open("train.log", at_two_steps(text)).histories.at(0);
+    ASSERT_EQ(run->info().moe_layers, (std::vector<int>{1, 2})) << text;
+    EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5})) << text;
+    EXPECT_EQ(run->frame_at(20)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6})) << text;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 20), 2.5f) << text;
+  }
+  const auto run =
+      open("tensor.log", at_two_steps("step STEP: loss 2.5, load tensor([3,\n        5], device='cuda:0')\n"))
+          .histories[0];
+  EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5}));
+}
+
+TEST_F(FurtherLayouts, FiguresBelowALineWithValuesAreNotThoseOfItsStep) {
+  const auto run = open("train.log", at_two_steps("step STEP loss 2.5\nEvaluating on [10 texts]:\n    loss = 9.5\n"));
+  EXPECT_EQ(run.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 20), 2.5f);
+  EXPECT_EQ(run.histories.at(0)->count(), 2u);
+}
+
+TEST_F(FurtherLayouts, NumbersWithUnits) {
+  const auto run = open("units.log", at_two_steps("step=STEP loss=2.5 dropped_fraction=12.5% tokens/s=32.5k\n"));
+  EXPECT_EQ(run.histories.at(0)->value_at(Metric::tokens_per_s, kWholeRun, 20), 32500.0f);
+  const auto table = open("shares.csv", "step,layer_1/expert_0/share,layer_1/expert_1/share\n1,25%,75%\n2,50%,50%\n");
+  EXPECT_EQ(table.histories.at(0)->info().n_experts, 2) << account_text(table.accounts.at(0));
+}
+
+TEST_F(FurtherLayouts, HeadersOfSeveralRows) {
+  for (const char* text :
+       {",loss,load,load,load,load\nlayer,,1,1,2,2\nexpert,,0,1,0,1\nstep,,,,,\n1,2.5,3,5,2,6\n2,2.5,3,5,2,6\n",
+        ";loss;load;;;\n;;layer 1;;layer 2;\nstep;;expert 0;expert 1;expert 0;expert 1\n"
+        "1;2,5;3;5;2;6\n2;2,5;3;5;2;6\n"}) {
+    const OpenedRuns opened = open("pivot.csv", text);
+    ASSERT_EQ(opened.histories.size(), 1u) << text;
+    const History& run = *opened.histories[0];
+    EXPECT_EQ(run.info().moe_layers, (std::vector<int>{1, 2})) << account_text(opened.accounts.at(0));
+    EXPECT_EQ(run.frame_at(2)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6})) << text;
+    EXPECT_EQ(run.value_at(Metric::ce_loss, kWholeRun, 1), 2.5f) << text;
+    EXPECT_TRUE(opened.skipped.empty()) << text;
+  }
+}
+
+TEST_F(FurtherLayouts, JsonInWhichTheValuesOfAllStepsStandTogether) {
+  for (const char* text :
+       {R"({"step":[10,20],"loss":[2.5,2.25]})", R"({"loss":{"0":2.5,"1":2.25},"step":{"0":10,"1":20}})",
+        R"({"train.loss":{"steps":[10,20],"timestamps":["a","b"],"values":[2.5,2.25]}})",
+        R"({"loss":{"train":{"name":"train","x":[10,20],"y":[2.5,2.25]}},"lr":{"lr":{"x":[20,30],"y":[0.1,0.1]}}})",
+        R"({"columns":["step","loss"],"index":[0,1],"data":[[10,2.5],[20,2.25]]})",
+        R"({"20":{"loss":2.25},"10":{"loss":2.5}})", R"({"metrics":{"10":{"loss":2.5},"20":{"loss":2.25}}})",
+        R"([{"metricName":"loss","metricValue":"2.5","step":10},{"metricName":"loss","metricValue":"2.25","step":20}])",
+        "{\n  \"step\": 10,\n  \"loss\": 2.5\n}\n{\n  \"step\": 20,\n  \"loss\": 2.25\n}\n"}) {
+    const auto run = open("history.json", text).histories.at(0);
+    EXPECT_EQ(run->steps().first, 10) << text;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 10), 2.5f) << text;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f) << text;
+  }
+  const auto run =
+      open("loads.json", R"({"step":[10,20],"loss":[3,2],"expert_counts":[[[3,5]],[[2,6]]]})").histories[0];
+  EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{2, 6}));
+  EXPECT_TRUE(
+      says(problem_of([&] { open("back.json", R"({"a":{"x":[1,2],"y":[1,2]},"loss":{"x":[2,1],"y":[1,2]}})"); }),
+           "the steps of loss are not in ascending order"));
+}
+
+TEST_F(FurtherLayouts, AListOfLayersBesideTheLists) {
+  const auto run = open("run.jsonl", "{\"step\":0,\"moe_layer_ids\":[1,5],\"expert_counts\":[[3,5],[2,6]]}\n");
+  EXPECT_EQ(run.histories.at(0)->info().moe_layers, (std::vector<int>{1, 5}));
+}
+
+TEST_F(FurtherLayouts, FilesOfRanksAreOneRun) {
+  write("rank_0.jsonl", at_two_steps("{\"step\":STEP,\"loss\":2.5,\"tokens_per_expert\":[[3,5]]}\n"));
+  write("rank_1.jsonl", at_two_steps("{\"step\":STEP,\"loss\":2.5,\"tokens_per_expert\":[[2,6]]}\n"));
+  const OpenedRuns added = open_folder();
+  ASSERT_EQ(added.histories.size(), 1u);
+  EXPECT_EQ(added.histories[0]->steps(), (StepRange{10, 20}));
+  EXPECT_EQ(added.histories[0]->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{5, 11}));
+  EXPECT_TRUE(
+      says(added.remarks.at(0), "2 files are read as one run: rank_0.jsonl to rank_1.jsonl; their loads are added"));
+
+  write("rank_1.jsonl", at_two_steps("{\"step\":STEP,\"loss\":2.5,\"tokens_per_expert\":[[3,5]]}\n"));
+  EXPECT_EQ(open_folder().histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5}))
+      << "copies of one total";
+
+  write("rank_1.jsonl", at_two_steps("{\"step\":STEP,\"loss\":2.5,\"tokens_per_expert\":[[9,7]]}\n"));
+  EXPECT_TRUE(says(problem_of([&] { open_folder(); }), "if each rank has other experts, --experts 4"));
+  ImportOptions stated;
+  stated.routed.experts = 4;
+  EXPECT_EQ(open_folder(stated).histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert,
+            (LoadCounts{3, 5, 9, 7}));
+  stated.routed.experts = 2;
+  EXPECT_EQ(open_folder(stated).histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{12, 12}));
+}
+
+TEST_F(FurtherLayouts, FilesOfLayersAreOneRun) {
+  write("layer_03.csv", "step,expert_0,expert_1\n1,3,5\n2,3,5\n");
+  write("layer_12.csv", "step,expert_0,expert_1\n1,2,6\n2,2,6\n");
+  write("notes.md", "text");
+  const auto run = open_folder().histories.at(0);
+  EXPECT_EQ(run->info().moe_layers, (std::vector<int>{3, 12}));
+  EXPECT_EQ(run->frame_at(2)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6}));
+  write("other.csv", "step,loss\n1,2.5\n");
+  EXPECT_TRUE(says(problem_of([&] { open_folder(); }), "is a folder of 3 runs"));
+}
+
+}  // namespace
+}  // namespace moescope
