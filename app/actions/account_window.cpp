@@ -113,13 +113,13 @@ QWidget* AccountWindow::makeShape() {
 QWidget* AccountWindow::makeEditor() {
   auto* box = new QWidget;
   box->setMinimumWidth(withType(kEditorWidth, fontMetrics()));
-  auto* apply = new QPushButton("Apply");
+  auto* apply_button = new QPushButton("Apply");
   auto* leave_out = new QPushButton("Leave out");
   auto* keep_button = new QPushButton("Keep for this log");
   auto* for_all = new QPushButton("Keep for all logs");
-  apply->setObjectName("apply_meaning");
-  apply->setProperty(kPrimaryProperty, true);
-  apply->setDefault(true);
+  apply_button->setObjectName("apply_meaning");
+  apply_button->setProperty(kPrimaryProperty, true);
+  apply_button->setDefault(true);
   leave_out->setObjectName("leave_out");
   keep_button->setObjectName("keep_beside");
   for_all->setObjectName("keep_for_all");
@@ -131,11 +131,11 @@ QWidget* AccountWindow::makeEditor() {
   column->addWidget(kept_);
   auto* buttons = new QGridLayout;
   buttons->addWidget(leave_out, 0, 0);
-  buttons->addWidget(apply, 0, 1);
+  buttons->addWidget(apply_button, 0, 1);
   buttons->addWidget(keep_button, 1, 0);
   buttons->addWidget(for_all, 1, 1);
   column->addLayout(buttons);
-  connect(apply, &QPushButton::clicked, this, [this] { state(editor_->isEmpty() ? "" : editor_->rule()); });
+  connect(apply_button, &QPushButton::clicked, this, &AccountWindow::apply);
   connect(leave_out, &QPushButton::clicked, this, [this] {
     if (!editor_->isEmpty()) state(editor_->ruleToLeaveOut());
   });
@@ -155,6 +155,7 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {
     rules_.clear();
     kept_->clear();
     for (QSpinBox* field : {layers_, experts_, top_k_}) field->setValue(0);
+    shape_ = {};
   }
   accounts_ = std::move(accounts);
   const int chosen = unchanged ? logs_->currentIndex() : 0;
@@ -179,9 +180,18 @@ void AccountWindow::showAccount() {
   for (std::size_t i = 0; i < found_.size(); ++i) found_[i]->setText(foundText(*numbers[i].second));
 }
 
+// If only a number of the run was changed, the row that happens to be chosen is not stated.
+void AccountWindow::apply() {
+  const bool has_new_number =
+      shape_.layers != layers_->value() || shape_.top_k != top_k_->value() || shape_.experts != experts_->value();
+  const bool is_row_meant = !editor_->isEmpty() && (editor_->isEdited() || !has_new_number);
+  state(is_row_meant ? editor_->rule() : "");
+}
+
 void AccountWindow::state(const std::string& rule) {
   rules_ = rule + rules_;
-  emit stated(rules_, {layers_->value(), top_k_->value(), experts_->value()});
+  shape_ = {layers_->value(), top_k_->value(), experts_->value()};
+  emit stated(rules_, shape_);
 }
 
 // Writes the rules that were stated so far, and that of the chosen row.
@@ -359,12 +369,14 @@ MeaningEditor::MeaningEditor(QWidget* parent)
   column->addWidget(evidence_);
   column->addStretch(1);
   connect(means_, &QComboBox::currentIndexChanged, this, &MeaningEditor::showUnits);
+  connect(means_, &QComboBox::activated, this, [this] { is_edited_ = true; });
   title_->setText("Choose a row to state what its names mean");
   setEnabled(false);
 }
 
 void MeaningEditor::edit(const AccountRow& row) {
   name_ = row.name;
+  is_edited_ = false;
   setEnabled(true);
   title_->setText(QString::fromStdString(row.name));
   const auto [meaning, unit] = placeOf(row.means);
@@ -390,6 +402,7 @@ void MeaningEditor::showNumbers() {
     for (const char* what : {"the layer", "the expert", "any number"})
       choice->addItem(QString("Number %1 is %2").arg(number).arg(what));
     choice->setCurrentIndex(QStringList{"layer", "expert", "n"}.indexOf(found.captured(1)));
+    connect(choice, &QComboBox::activated, this, [this] { is_edited_ = true; });
     numbers_->addWidget(choice);
     number_means_.push_back(choice);
   }
@@ -402,6 +415,7 @@ void MeaningEditor::showUnits() {
   for (std::size_t i = 0; i < units.size(); ++i) {
     auto* button = new QRadioButton(units[i].text);
     button->setObjectName(QString("unit_%1").arg(i));
+    connect(button, &QRadioButton::clicked, this, [this] { is_edited_ = true; });
     unit_->addButton(button, i);
     units_->addWidget(button);
     button->setVisible(units.size() > 1);

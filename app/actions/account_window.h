@@ -42,12 +42,14 @@ class AccountWindow : public QDialog {
   QWidget* makeShape();
   QWidget* makeEditor();
   void showAccount();
+  void apply();
   void state(const std::string& rule);
   void keep(bool for_all_logs);
   const ImportAccount* account() const;
 
   std::vector<ImportAccount> accounts_;
   std::string rules_;
+  RoutedShape shape_;  // as it was stated last
   QComboBox* logs_;
   QLabel *summary_, *kept_;
   AccountTable* table_;
@@ -86,6 +88,7 @@ class MeaningEditor : public QWidget {
   explicit MeaningEditor(QWidget* parent = nullptr);
   void edit(const AccountRow& row);
   bool isEmpty() const { return name_.empty(); }  // no row was chosen
+  bool isEdited() const { return is_edited_; }    // the user changed what the row's names mean
   std::string rule() const;                       // a [[tag]]
   // a [[tag]] with which the names are ignored
   std::string ruleToLeaveOut() const { return tag_rule(pattern(), "ignored"); }
@@ -96,6 +99,7 @@ class MeaningEditor : public QWidget {
   std::string pattern() const;
 
   std::string name_;  // of the row: "blk{layer}.e{expert}.frac"
+  bool is_edited_ = false;
   QLabel *title_, *evidence_;
   QComboBox* means_;
   QVBoxLayout *numbers_, *units_;
