@@ -18,6 +18,7 @@
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -222,5 +223,5 @@ class AccessibilityTest : public QObject {
   }
 };
 
-QTEST_MAIN(AccessibilityTest)
+SCREEN_TEST(AccessibilityTest)
 #include "qt_accessibility.moc"

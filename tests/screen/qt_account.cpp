@@ -20,6 +20,7 @@
 #include "app/session/run_session.h"
 #include "core/logs/tag_file.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "widgets/router/expert_load_panel.h"
 
 using namespace moescope;
@@ -183,5 +184,5 @@ class AccountTest : public QObject {
   }
 };
 
-QTEST_MAIN(AccountTest)
+SCREEN_TEST(AccountTest)
 #include "qt_account.moc"

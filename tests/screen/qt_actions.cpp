@@ -24,14 +24,13 @@
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "tests/support/controls.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/overview/timeline_bar.h"
 
 using namespace moescope;
 
 namespace {
-
-constexpr int kWaitMs = 20000;
 
 // A shown window with a nano run that has taken 12 steps, with a checkpoint every 5 steps.
 struct Trained {
@@ -215,5 +214,5 @@ class ActionsTest : public QObject {
   }
 };
 
-QTEST_MAIN(ActionsTest)
+SCREEN_TEST(ActionsTest)
 #include "qt_actions.moc"

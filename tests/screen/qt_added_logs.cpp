@@ -14,6 +14,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/regression_panel.h"
 #include "widgets/compare/verdict_strip.h"
@@ -132,5 +133,5 @@ class AddedLogsTest : public QObject {
   }
 };
 
-QTEST_MAIN(AddedLogsTest)
+SCREEN_TEST(AddedLogsTest)
 #include "qt_added_logs.moc"

@@ -13,6 +13,7 @@
 
 #include "tests/support/controls.h"
 #include "tests/support/random_run.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/test_look.h"
 #include "tests/support/told_numbers.h"
@@ -531,5 +532,5 @@ class AnswersTest : public QObject {
   }
 };
 
-QTEST_MAIN(AnswersTest)
+SCREEN_TEST(AnswersTest)
 #include "qt_answers.moc"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tests/support/drawn_texts.h"
+#include "tests/support/screen_test.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
@@ -412,5 +413,5 @@ class AxisTest : public QObject {
   }
 };
 
-QTEST_MAIN(AxisTest)
+SCREEN_TEST(AxisTest)
 #include "qt_axis.moc"

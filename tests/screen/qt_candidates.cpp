@@ -22,6 +22,7 @@
 #include "core/training/recorded_run.h"
 #include "tests/support/controls.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "widgets/compare/verdicts_panel.h"
 
 using namespace moescope;
@@ -376,5 +377,5 @@ class CandidatesTest : public QObject {
   }
 };
 
-QTEST_MAIN(CandidatesTest)
+SCREEN_TEST(CandidatesTest)
 #include "qt_candidates.moc"

@@ -22,6 +22,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
 #include "core/files/text/base64.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
@@ -39,8 +40,6 @@ using namespace moescope;
 
 namespace {
 
-constexpr int kWaitMs = 20000;
-
 RunConfig quantizedNano() {
   RunConfig config = load_preset("nano").config;
   for (Recipe* recipe :
@@ -50,10 +49,10 @@ RunConfig quantizedNano() {
 }
 
 // A shown window with a paused run.
-struct OpenWindow {
+struct CaptureWindow {
   MainWindow window;
 
-  explicit OpenWindow(const RunConfig& config = quantizedNano(), const QSize& size = {1280, 800}) : window(false) {
+  explicit CaptureWindow(const RunConfig& config = quantizedNano(), const QSize& size = {1280, 800}) : window(false) {
     window.runControl()->setRecorded(false);
     window.resize(size);
     window.show();
@@ -113,7 +112,7 @@ class CaptureTest : public QObject {
   }
 
   void aClickOnACellEndsInTheBlock() {
-    OpenWindow w;
+    CaptureWindow w;
     w.trainTo(3);
     w.window.workspaces()->bringUp(w.window.workspaces()->microscaling());
     // Errors, block scales and the microscope are shown together.
@@ -147,7 +146,7 @@ class CaptureTest : public QObject {
   void theFirstBlockLosesMost() {
     RunConfig config = quantizedNano();
     config.precision.experts = Recipe::mxfp4;
-    OpenWindow w(config);
+    CaptureWindow w(config);
     w.trainTo(3);
     w.click({1, Gemm::expert_w1, OperandRole::dy, Direction::dgrad});
     w.waitForCapture();
@@ -172,7 +171,7 @@ class CaptureTest : public QObject {
   void aCellOfARecordingLeadsToAButton() {
     QString recording;
     {
-      OpenWindow trained;
+      CaptureWindow trained;
       trained.window.runControl()->setRecorded(true);
       QSignalSpy opened(trained.window.session(), &RunSession::opened);
       RunConfig config = quantizedNano();
@@ -182,7 +181,7 @@ class CaptureTest : public QObject {
       trained.trainTo(3);
       recording = trained.window.session()->path();
     }
-    OpenWindow w;
+    CaptureWindow w;
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.window.files()->open({recording});
     QVERIFY(opened.wait(kWaitMs));
@@ -218,7 +217,7 @@ class CaptureTest : public QObject {
                 "{\\\"nvfp4\\\": 20.25}, \\\"cols\\\": 64, \\\"dtype\\\": \\\"f32\\\", \\\"values\\\": \\\"" +
                 QByteArray::fromStdString(text) + "\\\"}\"}]}\n");
     log.close();
-    OpenWindow w;
+    CaptureWindow w;
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.window.files()->open({log.fileName()});
     QVERIFY(opened.wait(kWaitMs));
@@ -236,7 +235,7 @@ class CaptureTest : public QObject {
   // showElement() counts rows from the first row of the expert. For a whole row (column -1) it shows the block of the
   // largest magnitude.
   void aPartOfAnOperandOpensInTheMicroscope() {
-    OpenWindow w;
+    CaptureWindow w;
     w.trainTo(2);
     const OperandPlace place{1, Gemm::expert_w2, OperandRole::x, Direction::forward};
     w.click(place);
@@ -260,7 +259,7 @@ class CaptureTest : public QObject {
     config.optimizer.lr = 1;
     config.optimizer.weight_decay = 10;
     config.optimizer.schedule = Schedule::constant;
-    OpenWindow w(config);
+    CaptureWindow w(config);
     w.live()->run_until(400);
     QTRY_VERIFY_WITH_TIMEOUT(!w.live()->status().running, kWaitMs);
     w.live()->flush();
@@ -288,7 +287,7 @@ class CaptureTest : public QObject {
   }
 
   void aRunningModelIsCapturedInItsStepAndAgainByKey() {
-    OpenWindow w;
+    CaptureWindow w;
     w.trainTo(2);
     w.live()->run();
     w.click({1, Gemm::expert_w2, OperandRole::x, Direction::forward});
@@ -303,7 +302,7 @@ class CaptureTest : public QObject {
 
   // Blocks of an operand of wgrad run down the rows of one expert and end with its last row.
   void noBlockCrossesFromOneExpertIntoTheNext() {
-    OpenWindow w;
+    CaptureWindow w;
     w.trainTo(2);
     w.click({1, Gemm::expert_w1, OperandRole::x, Direction::wgrad});
     w.waitForCapture();
@@ -328,7 +327,7 @@ class CaptureTest : public QObject {
   }
 
   void figuresByExpertAreTheQuantizersAndLeadToTheRows() {
-    OpenWindow w;
+    CaptureWindow w;
     w.trainTo(2);
     w.click({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
     w.waitForCapture();
@@ -358,7 +357,7 @@ class CaptureTest : public QObject {
   void nvfp4OpensInItsOwnBlocks() {
     RunConfig config = quantizedNano();
     config.precision.experts = Recipe::nvfp4;
-    OpenWindow w(config);
+    CaptureWindow w(config);
     w.trainTo(2);
     w.click({1, Gemm::expert_w1, OperandRole::x, Direction::wgrad});
     w.waitForCapture();
@@ -405,7 +404,7 @@ class CaptureTest : public QObject {
   void fp8OpensUnderItsOwnScales() {
     RunConfig config = quantizedNano();
     config.precision.experts = Recipe::fp8_deepseek_128;
-    OpenWindow w(config);
+    CaptureWindow w(config);
     w.trainTo(2);
     for (const OperandRole operand : {OperandRole::w, OperandRole::x}) {
       w.click({1, Gemm::expert_w1, operand, Direction::forward});
@@ -434,7 +433,7 @@ class CaptureTest : public QObject {
     RunConfig config = quantizedNano();
     config.precision.experts = Recipe::mxfp4;
     config.precision.hadamard = true;
-    OpenWindow w(config);
+    CaptureWindow w(config);
     w.trainTo(2);
     w.click({1, Gemm::expert_w1, OperandRole::w, Direction::forward});
     w.waitForCapture();
@@ -460,7 +459,7 @@ class CaptureTest : public QObject {
   void thePayloadIsAClassOfItsOwn() {
     RunConfig config = quantizedNano();
     config.precision.payload = TokenPayload::mxfp8;
-    OpenWindow w(config);
+    CaptureWindow w(config);
     w.trainTo(2);
     OperandPlace place{1, Gemm::dispatch, OperandRole::x, Direction::forward};
     w.window.selection()->setTensor(place);
@@ -476,7 +475,7 @@ class CaptureTest : public QObject {
   }
 
   void everyClassHasItsMatrixAndItsScales() {
-    OpenWindow w;
+    CaptureWindow w;
     w.trainTo(2);
     QComboBox* classes = comboOf(w.matrix(), "Class of GEMMs");
     QVERIFY(classes);
@@ -505,5 +504,5 @@ class CaptureTest : public QObject {
   }
 };
 
-QTEST_MAIN(CaptureTest)
+SCREEN_TEST(CaptureTest)
 #include "qt_capture.moc"

@@ -34,6 +34,7 @@
 #include "core/training/trainer.h"
 #include "tests/support/controls.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
@@ -417,5 +418,5 @@ class CheckpointTest : public QObject {
   }
 };
 
-QTEST_MAIN(CheckpointTest)
+SCREEN_TEST(CheckpointTest)
 #include "qt_checkpoint.moc"

@@ -3,6 +3,7 @@
 #include <QTextBrowser>
 
 #include "app/lessons/claims_window.h"
+#include "tests/support/screen_test.h"
 
 using namespace moescope;
 
@@ -43,5 +44,5 @@ class QtClaims : public QObject {
   }
 };
 
-QTEST_MAIN(QtClaims)
+SCREEN_TEST(QtClaims)
 #include "qt_claims.moc"

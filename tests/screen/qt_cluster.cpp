@@ -9,6 +9,7 @@
 #include "core/cluster/step_model.h"
 #include "core/frame/router_stats.h"
 #include "tests/support/controls.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
@@ -21,11 +22,7 @@
 
 using namespace moescope;
 
-namespace {
-
-constexpr int kWaitMs = 60000;
-
-}  // namespace
+namespace {}  // namespace
 
 class ClusterPanelsTest : public QObject {
   Q_OBJECT
@@ -396,5 +393,5 @@ class ClusterPanelsTest : public QObject {
   std::unique_ptr<Selection> selection_;
 };
 
-QTEST_MAIN(ClusterPanelsTest)
+SCREEN_TEST(ClusterPanelsTest)
 #include "qt_cluster.moc"

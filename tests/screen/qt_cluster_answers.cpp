@@ -10,6 +10,7 @@
 
 #include "tests/support/controls.h"
 #include "tests/support/random_run.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/test_look.h"
 #include "tests/support/told_numbers.h"
 #include "widgets/cluster/deepep_gain_panel.h"
@@ -19,17 +20,6 @@
 using namespace moescope;
 
 namespace {
-
-constexpr int kWaitMs = 60000;
-
-QRegularExpressionMatch match(const char* pattern, const QString& sentence) {
-  return QRegularExpression(QString::fromUtf8(pattern)).match(sentence);
-}
-
-// True if the text is this number; "303k" is 303,000.
-bool says(const QString& text, double exact) {
-  return !text.isEmpty() && numbersIn(text).front().is(text.endsWith(QLatin1Char('k')) ? exact / 1000 : exact);
-}
 
 // Chooses a random item of each list of choices of a panel.
 void chooseAtRandom(QWidget* panel, std::mt19937_64& random) {
@@ -166,5 +156,5 @@ class ClusterAnswersTest : public QObject {
   }
 };
 
-QTEST_MAIN(ClusterAnswersTest)
+SCREEN_TEST(ClusterAnswersTest)
 #include "qt_cluster_answers.moc"

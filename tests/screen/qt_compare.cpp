@@ -16,6 +16,7 @@
 #include "core/frame/router_stats.h"
 #include "tests/support/compare_window.h"
 #include "tests/support/controls.h"
+#include "tests/support/screen_test.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
@@ -266,5 +267,5 @@ class CompareTest : public QObject {
   }
 };
 
-QTEST_MAIN(CompareTest)
+SCREEN_TEST(CompareTest)
 #include "qt_compare.moc"

@@ -13,6 +13,7 @@
 #include "core/numerics/statistics/student_t.h"
 #include "tests/support/controls.h"
 #include "tests/support/random_run.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/test_look.h"
 #include "tests/support/told_numbers.h"
 #include "widgets/compare/gradient_error_panel.h"
@@ -71,14 +72,6 @@ void forAll(const std::function<void(Comparison&)>& check) {
 
 double number(const QString& text) {
   return numbersIn(text).front().value;
-}
-
-bool says(const QString& text, double exact) {
-  return !text.isEmpty() && numbersIn(text).front().is(exact);
-}
-
-QRegularExpressionMatch match(const char* pattern, const QString& sentence) {
-  return QRegularExpression(QString::fromUtf8(pattern)).match(sentence);
 }
 
 double mean(const std::vector<double>& values) {
@@ -467,5 +460,5 @@ class CompareAnswersTest : public QObject {
   }
 };
 
-QTEST_MAIN(CompareAnswersTest)
+SCREEN_TEST(CompareAnswersTest)
 #include "qt_compare_answers.moc"

@@ -8,6 +8,7 @@
 
 #include "core/files/assets.h"
 #include "tests/support/controls.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/rank_matrix.h"
@@ -197,5 +198,5 @@ class QtExplain : public QObject {
 
 }  // namespace moescope
 
-QTEST_MAIN(moescope::QtExplain)
+SCREEN_TEST(moescope::QtExplain)
 #include "qt_explain.moc"

@@ -29,6 +29,7 @@
 #include "core/config/config_toml.h"
 #include "core/files/assets.h"
 #include "core/findings/health.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/look/tokens.h"
@@ -400,5 +401,5 @@ class ExportTest : public QObject {
   }
 };
 
-QTEST_MAIN(ExportTest)
+SCREEN_TEST(ExportTest)
 #include "qt_export.moc"

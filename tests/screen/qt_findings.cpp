@@ -20,6 +20,7 @@
 #include "core/logs/lines/import_jsonl.h"
 #include "tests/support/controls.h"
 #include "tests/support/made_up_run.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/explain_card.h"
@@ -330,5 +331,5 @@ class QtFindings : public QObject {
 
 }  // namespace moescope
 
-QTEST_MAIN(moescope::QtFindings)
+SCREEN_TEST(moescope::QtFindings)
 #include "qt_findings.moc"

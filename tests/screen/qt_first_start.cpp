@@ -26,6 +26,7 @@
 #include "core/lessons/assignment.h"
 #include "core/lessons/lesson.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "widgets/look/fitted_text.h"
 
 using namespace moescope;
@@ -290,5 +291,5 @@ class FirstStartTest : public QObject {
   }
 };
 
-QTEST_MAIN(FirstStartTest)
+SCREEN_TEST(FirstStartTest)
 #include "qt_first_start.moc"

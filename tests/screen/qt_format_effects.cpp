@@ -8,6 +8,7 @@
 #include "core/model/text/dataset.h"
 #include "core/training/trainer.h"
 #include "tests/support/controls.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/small_run.h"
 #include "tests/support/test_look.h"
@@ -141,5 +142,5 @@ class FormatEffectsTest : public QObject {
   }
 };
 
-QTEST_MAIN(FormatEffectsTest)
+SCREEN_TEST(FormatEffectsTest)
 #include "qt_format_effects.moc"

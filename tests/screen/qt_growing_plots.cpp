@@ -3,6 +3,7 @@
 #include <QScreen>
 #include <QTest>
 
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
@@ -288,5 +289,5 @@ class GrowingPlotsTest : public QObject {
   std::unique_ptr<Selection> selection_;
 };
 
-QTEST_MAIN(GrowingPlotsTest)
+SCREEN_TEST(GrowingPlotsTest)
 #include "qt_growing_plots.moc"

@@ -27,6 +27,7 @@
 #include "core/recording/history/router_window.h"
 #include "tests/support/controls.h"
 #include "tests/support/made_up_run.h"
+#include "tests/support/screen_test.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/overview/health_banner.h"
@@ -680,5 +681,5 @@ class QtHealth : public QObject {
 
 }  // namespace moescope
 
-QTEST_MAIN(moescope::QtHealth)
+SCREEN_TEST(moescope::QtHealth)
 #include "qt_health.moc"

@@ -19,6 +19,7 @@
 #include "core/config/config_toml.h"
 #include "core/lessons/lesson_figures.h"
 #include "tests/support/lesson_window.h"
+#include "tests/support/screen_test.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 
@@ -47,12 +48,12 @@ class StateBefore {
     if (state == "comparison" || state.startsWith("run"))
       window_->runControl()->startAll(runs(state == "comparison" ? 3 : 1), RunControl::Start::paused);
     if (!state.contains("lesson") || window_->session()->opening())
-      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !window_->session()->opening(), kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !window_->session()->opening(), kLessonWaitMs);
     if (state == "run in training") window_->session()->live()->run();
     const std::int64_t steps = state == "comparison" ? 3 : state == "run beyond the steps" ? 310 : 0;
     if (steps == 0) return;
     window_->session()->live()->run_until(steps);
-    QTRY_COMPARE_WITH_TIMEOUT(window_->session()->live()->status().step, steps, kWaitMs);
+    QTRY_COMPARE_WITH_TIMEOUT(window_->session()->live()->status().step, steps, kLessonWaitMs);
   }
 
  private:
@@ -82,9 +83,9 @@ class LessonStartsTest : public QObject {
     LessonWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.window.runControl()->start(load_preset("nano").config, RunControl::Start::paused);
-    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kLessonWaitMs);
     open.window.session()->live()->run_until(3);
-    QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->live()->status().step, 3, kWaitMs);
+    QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->live()->status().step, 3, kLessonWaitMs);
     open.window.lessons()->start("bias-or-loss");
     auto* box = open.window.findChild<QMessageBox*>("lesson_question");
     QVERIFY(box);
@@ -100,7 +101,7 @@ class LessonStartsTest : public QObject {
     QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
     open.window.lessons()->start("bias-or-loss");
     open.window.findChild<QMessageBox*>("lesson_question")->findChild<QPushButton*>("start_lesson")->click();
-    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(opened.wait(kLessonWaitMs));
     QVERIFY(open.guide()->active());
     QCOMPARE(open.window.session()->histories().size(), std::size_t{4});
   }
@@ -148,7 +149,7 @@ class LessonStartsTest : public QObject {
       const Lesson& lesson = open.guide()->lesson();
       QVERIFY2(nothingIsJudged(open), name.c_str());
       if (lesson.runs.empty()) continue;
-      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !open.window.session()->opening(), kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !open.window.session()->opening(), kLessonWaitMs);
       QTest::qWait(50);  // the guide checks the tasks after the window has opened the runs
       QVERIFY2(nothingIsJudged(open), name.c_str());
       QCOMPARE(open.window.session()->histories().size(), lesson.runs.size());
@@ -157,7 +158,7 @@ class LessonStartsTest : public QObject {
       if (lesson.steps.front().prediction) open.choices().last()->click();
       QTRY_VERIFY2(open.tasks()[0]->isEnabled(), name.c_str());
       open.tasks()[0]->click();
-      QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 0, kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 0, kLessonWaitMs);
     }
   }
 
@@ -174,7 +175,7 @@ class LessonStartsTest : public QObject {
       QVERIFY2(nothingIsJudged(open), qPrintable(state));
       QSignalSpy opened(open.window.session(), &RunSession::opened);
       open.guide()->reset();
-      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kLessonWaitMs);
       QTRY_VERIFY(!missing->isVisible());
       QTRY_VERIFY(open.tasks()[0]->isEnabled());
     }
@@ -193,7 +194,7 @@ class LessonStartsTest : public QObject {
     for (QComboBox* box : load->findChildren<QComboBox*>()) box->setCurrentIndex(box->count() - 1);
     QVERIFY(load->saveState() != initial);
     open.window.runControl()->runUntil(6);
-    QTRY_VERIFY_WITH_TIMEOUT(selection->history()->steps().last >= 5, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(selection->history()->steps().last >= 5, kLessonWaitMs);
     selection->refresh();
     selection->setRun(2);
     selection->setExpert(3);
@@ -213,9 +214,9 @@ class LessonStartsTest : public QObject {
     open.window.runControl()->runUntil(100000);
     QVERIFY(open.window.session()->live()->status().running);
     open.window.lessons()->start("mx-block");
-    QTRY_VERIFY_WITH_TIMEOUT(!open.window.session()->live()->status().running, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!open.window.session()->live()->status().running, kLessonWaitMs);
   }
 };
 
-QTEST_MAIN(LessonStartsTest)
+SCREEN_TEST(LessonStartsTest)
 #include "qt_lesson_starts.moc"

@@ -25,6 +25,7 @@
 #include "core/config/config_toml.h"
 #include "core/lessons/lesson_figures.h"
 #include "tests/support/lesson_window.h"
+#include "tests/support/screen_test.h"
 #include "widgets/compare/verdicts_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/overview/loss_panel.h"
@@ -153,11 +154,11 @@ class LessonTest : public QObject {
         qPrintable(lessonFile(folder, kNano + kStep + "[[step.do]]\nrun_until = 9\n[[step.do]]\ntext = \"Add\"\n" +
                                           "twin = { router.top_k = 1 }\nname = \"one-expert\"\n")));
     for (int task : {0, 1}) {
-      QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[task]->isEnabled(), kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[task]->isEnabled(), kLessonWaitMs);
       open.tasks()[task]->click();
     }
     QVERIFY(!open.tasks()[1]->isEnabled());
-    QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[1]->done(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[1]->done(), kLessonWaitMs);
     QCOMPARE(open.window.session()->histories().size(), std::size_t{2});
     QCOMPARE(open.window.session()->config(1).name, std::string("one-expert"));
   }
@@ -367,8 +368,8 @@ class LessonTest : public QObject {
     open.window.lessons()->leave();
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.window.runControl()->start(load_preset("nano").config);
-    QVERIFY(opened.wait(kWaitMs));
-    QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 4, kWaitMs);
+    QVERIFY(opened.wait(kLessonWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 4, kLessonWaitMs);
   }
 
   // The projector view enlarges all parts of the page. After it, type, sizes and places are as before.
@@ -446,7 +447,7 @@ class LessonTest : public QObject {
     open.window.runControl()->runUntil(100000);
     auto* progress = open.pane()->findChild<QLabel*>("lesson_progress");
     QTRY_VERIFY(progress->isVisible() || open.tasks()[0]->done());
-    QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[0]->done(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[0]->done(), kLessonWaitMs);
     QVERIFY(progress->text().isEmpty() || progress->text().endsWith(" of 4"));
   }
 
@@ -501,14 +502,14 @@ class LessonTest : public QObject {
     open.choices()[0]->click();
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.tasks()[0]->click();
-    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(opened.wait(kLessonWaitMs));
     QTRY_COMPARE(dock->widget()->findChildren<ExpertLoadPanel*>().size(), 4);
     const QList<SelectionOfRun*> of_runs = dock->widget()->findChildren<SelectionOfRun*>();
     QCOMPARE(of_runs.size(), 4);
     for (int run = 0; run < 4; ++run) QCOMPARE(of_runs[run]->run(), run);
     QTRY_VERIFY(open.tasks()[1]->isEnabled());
     open.window.runControl()->runUntil(12);
-    QTRY_VERIFY_WITH_TIMEOUT(open.window.selection()->history()->steps().last >= 11, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(open.window.selection()->history()->steps().last >= 11, kLessonWaitMs);
     open.window.selection()->refresh();
     of_runs[2]->setRange({2, 7});  // zooms in one of the four panels
     QCOMPARE(open.window.selection()->range(), (StepRange{2, 7}));
@@ -548,5 +549,5 @@ class LessonTest : public QObject {
   }
 };
 
-QTEST_MAIN(LessonTest)
+SCREEN_TEST(LessonTest)
 #include "qt_lessons.moc"

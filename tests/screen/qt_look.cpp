@@ -6,6 +6,7 @@
 
 #include "app/look/theme.h"
 #include "core/config/config_field.h"
+#include "tests/support/screen_test.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/setting_labels.h"
@@ -141,5 +142,5 @@ class LookTest : public QObject {
   }
 };
 
-QTEST_MAIN(LookTest)
+SCREEN_TEST(LookTest)
 #include "qt_look.moc"

@@ -35,6 +35,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/plot_frame.h"
@@ -504,5 +505,5 @@ class MainWindowTest : public QObject {
   }
 };
 
-QTEST_MAIN(MainWindowTest)
+SCREEN_TEST(MainWindowTest)
 #include "qt_main_window.moc"

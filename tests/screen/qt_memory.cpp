@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/support/long_window.h"
+#include "tests/support/screen_test.h"
 
 using namespace moescope;
 
@@ -30,5 +31,5 @@ class QtMemory : public QObject {
   }
 };
 
-QTEST_MAIN(QtMemory)
+SCREEN_TEST(QtMemory)
 #include "qt_memory.moc"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/random_run.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/test_look.h"
 #include "tests/support/told_numbers.h"
@@ -27,7 +28,7 @@ using namespace moescope;
 
 namespace {
 
-constexpr int kRuns = 40;
+constexpr int kMicroscalingRuns = 40;
 
 double uniform(std::mt19937_64& random) {
   return std::uniform_real_distribution<double>(0, 1)(random);
@@ -54,7 +55,7 @@ class MicroscalingAnswersTest : public QObject {
 
   void blockScaleHistogram() {
     int told = 0;
-    for (int seed = 1; seed <= kRuns; ++seed) {
+    for (int seed = 1; seed <= kMicroscalingRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
       selection.setHistories({run.history()});
@@ -69,12 +70,12 @@ class MicroscalingAnswersTest : public QObject {
       QVERIFY2(numbersIn(sentence).front().is(100 * most / all), qPrintable(sentence));
       ++told;
     }
-    QVERIFY(told > kRuns / 4);
+    QVERIFY(told > kMicroscalingRuns / 4);
   }
 
   // The error of an operand is 10^(-SQNR/10) of its square; the sentence names the largest and its share of all.
   void operandCosts() {
-    for (int seed = 1; seed <= kRuns; ++seed) {
+    for (int seed = 1; seed <= kMicroscalingRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
       selection.setHistories({run.history()});
@@ -237,5 +238,5 @@ class MicroscalingAnswersTest : public QObject {
   }
 };
 
-QTEST_MAIN(MicroscalingAnswersTest)
+SCREEN_TEST(MicroscalingAnswersTest)
 #include "qt_microscaling_answers.moc"

@@ -10,6 +10,7 @@
 #include "tests/support/controls.h"
 #include "tests/support/every_format.h"
 #include "tests/support/made_tensors.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/test_look.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/block/block_bars.h"
@@ -25,11 +26,7 @@
 
 using namespace moescope;
 
-namespace {
-
-constexpr int kPatience = 60000;  // ms, on a busy machine or under a sanitizer
-
-}  // namespace
+namespace {}  // namespace
 
 class MicroscopeTest : public QObject {
   Q_OBJECT
@@ -245,7 +242,7 @@ void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
   auto* table = strip.findChild<WhatIfTable*>();
   strip.setSource(TensorSource(QStringLiteral("old"), 128, 256, gaussian(128 * 256)));
   strip.setSource(TensorSource(QStringLiteral("new"), 128, 256, values));  // replaces the request for "old"
-  QTRY_VERIFY_WITH_TIMEOUT(!table->rows().empty(), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(!table->rows().empty(), kWaitMs);
   QTest::qWait(50);
   const OperandFormat format = mx_format(ElementFormat::e2m1, ScaleRule::rceil, 64);
   QuantSums sums;
@@ -332,7 +329,7 @@ void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
   WhatIfPanel strip(&selection_);
   QVERIFY(strip.answerText().isEmpty());
   strip.setSource(TensorSource(QStringLiteral("t"), 64, 256, gaussian(64 * 256)));
-  QTRY_VERIFY_WITH_TIMEOUT(!strip.tree()->rows().empty(), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(!strip.tree()->rows().empty(), kWaitMs);
   const auto sqnr = [&](ElementFormat element) { return strip.tree()->sumsOf(element, BlockAxis::row)->sqnr_db(); };
   const double now = sqnr(ElementFormat::e4m3);
   const QString expected = QStringLiteral("SQNR would be %1 dB higher in INT8, %2 dB lower in E2M1")
@@ -347,7 +344,7 @@ void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
   std::vector<float> loud = gaussian(128 * 256);
   for (std::size_t i = 0; i < loud.size(); i += 32) loud[i] *= 16;
   strip.setSource(TensorSource(QStringLiteral("loud"), 128, 256, loud));
-  QTRY_VERIFY_WITH_TIMEOUT(!strip.tree()->rows().empty(), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(!strip.tree()->rows().empty(), kWaitMs);
   QVERIFY2(strip.answerText().contains(QStringLiteral("dB higher with blocks down columns")),
            qPrintable(strip.answerText()));
 }
@@ -392,5 +389,5 @@ void MicroscopeTest::cardsLeadFromTheLargestValueToItsCode() {
   QCOMPARE(blockCards(block_anatomy(mx_format(ElementFormat::e4m3), values)).front().value, QStringLiteral("NaN"));
 }
 
-QTEST_MAIN(MicroscopeTest)
+SCREEN_TEST(MicroscopeTest)
 #include "qt_microscope.moc"

@@ -23,6 +23,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/recording/recording.h"
 #include "tests/support/drawn_texts.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
@@ -328,7 +329,8 @@ class QtNoCutNumbers : public QObject {
     environment.insert(QString::fromLatin1(kSizeOfTest), size);
     process.setProcessEnvironment(environment);
     process.setProcessChannelMode(QProcess::MergedChannels);
-    process.start(QCoreApplication::applicationFilePath(), {QStringLiteral("atTheSizesOfScreens")});
+    process.start(QCoreApplication::applicationFilePath(),
+                  {QStringLiteral("qt_no_cut_numbers"), QStringLiteral("atTheSizesOfScreens")});
     QVERIFY(process.waitForFinished(300000));
     QVERIFY2(process.exitCode() == 0, process.readAll().constData());
   }
@@ -352,5 +354,5 @@ class QtNoCutNumbers : public QObject {
 
 }  // namespace moescope
 
-QTEST_MAIN(moescope::QtNoCutNumbers)
+SCREEN_TEST(moescope::QtNoCutNumbers)
 #include "qt_no_cut_numbers.moc"

@@ -15,6 +15,7 @@
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/recording/marks.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/small_run.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/overview/timeline_bar.h"
@@ -22,8 +23,6 @@
 using namespace moescope;
 
 namespace {
-
-constexpr int kWaitMs = 20000;
 
 QListWidget* listOf(const NotesDock* dock) {
   return dock->findChild<QListWidget*>("notes_list");
@@ -151,5 +150,5 @@ class NotesTest : public QObject {
   }
 };
 
-QTEST_MAIN(NotesTest)
+SCREEN_TEST(NotesTest)
 #include "qt_notes.moc"

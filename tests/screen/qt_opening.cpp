@@ -39,6 +39,7 @@
 #include "tests/support/event_bytes.h"
 #include "tests/support/open_window.h"
 #include "tests/support/sample_frames.h"
+#include "tests/support/screen_test.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 
@@ -668,5 +669,5 @@ class OpeningTest : public QObject {
   }
 };
 
-QTEST_MAIN(OpeningTest)
+SCREEN_TEST(OpeningTest)
 #include "qt_opening.moc"

@@ -37,6 +37,7 @@
 #include "core/files/assets.h"
 #include "core/lessons/lesson.h"
 #include "core/recording/recording.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/panel/explain_card.h"
 
@@ -370,5 +371,5 @@ class PaletteTest : public QObject {
   }
 };
 
-QTEST_MAIN(PaletteTest)
+SCREEN_TEST(PaletteTest)
 #include "qt_palette.moc"

@@ -3,6 +3,7 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
@@ -177,5 +178,5 @@ class PanelSourcesTest : public QObject {
   std::unique_ptr<Selection> selection_;
 };
 
-QTEST_MAIN(PanelSourcesTest)
+SCREEN_TEST(PanelSourcesTest)
 #include "qt_panel_sources.moc"

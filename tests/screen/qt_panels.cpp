@@ -8,6 +8,7 @@
 
 #include "tests/support/controls.h"
 #include "tests/support/drawn_texts.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
@@ -567,5 +568,5 @@ class PanelsTest : public QObject {
   std::unique_ptr<Selection> selection_;
 };
 
-QTEST_MAIN(PanelsTest)
+SCREEN_TEST(PanelsTest)
 #include "qt_panels.moc"

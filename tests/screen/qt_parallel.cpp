@@ -23,6 +23,7 @@
 #include "core/config/config_toml.h"
 #include "core/recording/recording.h"
 #include "tests/support/controls.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
@@ -35,9 +36,7 @@ using namespace moescope;
 
 namespace {
 
-constexpr int kWaitMs = 20000;
-
-RunConfig nano() {
+RunConfig nanoOnFourRanks() {
   RunConfig config = load_preset("nano").config;
   config.parallel.ranks = 4;
   config.parallel.ranks_per_node = 2;
@@ -55,7 +54,7 @@ QPoint placeOf(PlacementStrip* strip, const QString& words) {
   qFatal("%s: nowhere", qPrintable(words));
 }
 
-void drag(PlacementStrip* strip, int expert, int rank) {
+void dragExpert(PlacementStrip* strip, int expert, int rank) {
   const QPoint from = placeOf(strip, QStringLiteral("expert %1 on").arg(expert));
   const QPoint to = placeOf(strip, QStringLiteral("on rank %1:").arg(rank));
   QTest::mousePress(strip, Qt::LeftButton, Qt::NoModifier, from);
@@ -93,9 +92,9 @@ RunInfo spreadInfo() {
   return info;
 }
 
-struct OpenWindow {
+struct AllToAllWindow {
   MainWindow window{false};
-  OpenWindow() {
+  AllToAllWindow() {
     window.runControl()->setRecorded(false);
     window.resize(1280, 800);
     window.show();
@@ -134,14 +133,14 @@ class ParallelTest : public QObject {
   }
 
   void anExpertIsDraggedAndTheVolumesFollow() {
-    OpenWindow open;
-    open.start(nano(), 1);
+    AllToAllWindow open;
+    open.start(nanoOnFourRanks(), 1);
     ExpertPlacementPanel* panel = open.placement();
     QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->isVisible() &&
                                  panel->findChild<PlacementStrip*>()->placement().n_experts() == 8,
                              kWaitMs);
     const int layer = open.window.selection()->layer();
-    drag(panel->findChild<PlacementStrip*>(), 0, 3);
+    dragExpert(panel->findChild<PlacementStrip*>(), 0, 3);
     const std::string placed = open.window.session()->config().parallel.placement;
     QCOMPARE(placed, std::to_string(layer) + ":3,0,1,1,2,2,3,3");
     open.train(2);
@@ -163,8 +162,8 @@ class ParallelTest : public QObject {
   }
 
   void placementsAreChosenByButtonAndKey() {
-    OpenWindow open;
-    open.start(nano(), 1);
+    AllToAllWindow open;
+    open.start(nanoOnFourRanks(), 1);
     ExpertPlacementPanel* panel = open.placement();
     QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->placement().n_experts() == 8, kWaitMs);
     const auto overload = [&](const char* placement) {  // load of the fullest rank / mean, on the button
@@ -198,8 +197,8 @@ class ParallelTest : public QObject {
 
   // The panel derives from the recorded loads the same replicas as the training used.
   void replicasArePlannedEveryTenSteps() {
-    OpenWindow open;
-    RunConfig config = nano();
+    AllToAllWindow open;
+    RunConfig config = nanoOnFourRanks();
     config.router.bias_update_rate = 0;
     open.start(config, 1);
     ExpertPlacementPanel* panel = open.placement();
@@ -249,7 +248,7 @@ class ParallelTest : public QObject {
   }
 
   void theTimelineIsSavedAsATrace() {
-    OpenWindow open;
+    AllToAllWindow open;
     open.window.workspaces()->bringUp("cluster");
     TimeOfAStepPanel* panel = open.window.workspaces()->cluster()->stepTime();
     const LayerLanes* lanes = panel->lanes();
@@ -285,7 +284,7 @@ class ParallelTest : public QObject {
       writer.write(std::vector{std::make_shared<const TelemetryFrame>(spreadFrame(step, 16))});
     };
     write(0);
-    OpenWindow open;
+    AllToAllWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
@@ -296,7 +295,7 @@ class ParallelTest : public QObject {
       QTRY_COMPARE_WITH_TIMEOUT(selection->step(), step, kWaitMs);  // the cursor follows the newest step
     }
     QCOMPARE(selection->frame()->wire.ranks, 2);
-    open.start(nano(), 1);  // ends following the recording
+    open.start(nanoOnFourRanks(), 1);  // ends following the recording
     write(4);
     QTest::qWait(500);
     QCOMPARE(selection->history()->steps().last, 0);
@@ -314,5 +313,5 @@ class ParallelTest : public QObject {
   }
 };
 
-QTEST_MAIN(ParallelTest)
+SCREEN_TEST(ParallelTest)
 #include "qt_parallel.moc"

@@ -15,6 +15,7 @@
 #include "app/look/theme.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/health_banner.h"
 
@@ -193,5 +194,5 @@ class PicturesTest : public QObject {
   QStringList other_, taken_;
 };
 
-QTEST_MAIN(PicturesTest)
+SCREEN_TEST(PicturesTest)
 #include "qt_pictures.moc"

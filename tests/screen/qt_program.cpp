@@ -10,6 +10,8 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "tests/support/screen_test.h"
+
 namespace {
 
 struct Result {
@@ -201,5 +203,5 @@ class ProgramTest : public QObject {
   }
 };
 
-QTEST_MAIN(ProgramTest)
+SCREEN_TEST(ProgramTest)
 #include "qt_program.moc"

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/support/drawn_texts.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
@@ -176,5 +177,5 @@ class QuantizationTest : public QObject {
   std::unique_ptr<Selection> selection_;
 };
 
-QTEST_MAIN(QuantizationTest)
+SCREEN_TEST(QuantizationTest)
 #include "qt_quantization.moc"

@@ -16,6 +16,7 @@
 #include "core/files/sqlite.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/small_run.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"
@@ -221,5 +222,5 @@ class QtReplay : public QObject {
 
 }  // namespace moescope
 
-QTEST_MAIN(moescope::QtReplay)
+SCREEN_TEST(moescope::QtReplay)
 #include "qt_replay.moc"

@@ -6,6 +6,7 @@
 #include "core/frame/specialisation.h"
 #include "tests/support/controls.h"
 #include "tests/support/drawn_texts.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
@@ -20,9 +21,9 @@ using namespace moescope;
 
 namespace {
 
-constexpr std::int64_t kSteps = 200;
+constexpr std::int64_t kRouterSteps = 200;
 
-std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
+std::vector<std::unique_ptr<Panel>> allRouterPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
   for (const char* view : {"all layers", "by layer", "within layers", "capacity", "gate mass"}) {
     auto layers = std::make_unique<BalancePanel>(selection);
@@ -121,7 +122,7 @@ class RouterPanelsTest : public QObject {
 
   void everyPanelExplainsItselfAndDraws() {
     open({.specialise_every = 20});
-    for (const auto& panel : allPanels(selection_.get())) {
+    for (const auto& panel : allRouterPanels(selection_.get())) {
       show(panel.get());
       QVERIFY(panel->explain().contains(QStringLiteral("Source:")));
       QVERIFY(panel->focusPolicy() & Qt::TabFocus || panel->findChild<PlotFrame*>());
@@ -144,7 +145,7 @@ class RouterPanelsTest : public QObject {
     not_yet.setHistories({empty.history()});
     bare.setHistories({scalars.history()});
     for (Selection* selection : {&none, &not_yet, &bare, selection_.get()})
-      for (const auto& panel : allPanels(selection)) {
+      for (const auto& panel : allRouterPanels(selection)) {
         show(panel.get(), {400, 220});
         QVERIFY(panel->csv().contains(QLatin1Char('\n')));
         for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
@@ -163,7 +164,7 @@ class RouterPanelsTest : public QObject {
     choose(&panel, "View", "all layers");
     show(&panel);
     const QStringList rows = lines(panel.csv());
-    QCOMPARE(rows.size(), 1 + static_cast<int>(kSteps));
+    QCOMPARE(rows.size(), 1 + static_cast<int>(kRouterSteps));
     std::vector<float> values;
     for (const int layer : run_->history()->info().moe_layers)
       values.push_back(run_->history()->value_at(Metric::max_vio, layer, 77));
@@ -362,7 +363,7 @@ class RouterPanelsTest : public QObject {
  private:
   void open(SyntheticShape shape) {
     run_ = std::make_unique<SyntheticRun>(shape);
-    run_->append(kSteps);
+    run_->append(kRouterSteps);
     selection_ = std::make_unique<Selection>();
     selection_->setHistories({run_->history()});
   }
@@ -371,5 +372,5 @@ class RouterPanelsTest : public QObject {
   std::unique_ptr<Selection> selection_;
 };
 
-QTEST_MAIN(RouterPanelsTest)
+SCREEN_TEST(RouterPanelsTest)
 #include "qt_router.moc"

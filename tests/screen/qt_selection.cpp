@@ -2,6 +2,7 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/selection/selection.h"
 
@@ -187,5 +188,5 @@ class SelectionTest : public QObject {
   }
 };
 
-QTEST_GUILESS_MAIN(SelectionTest)
+SCREEN_TEST(SelectionTest)
 #include "qt_selection.moc"

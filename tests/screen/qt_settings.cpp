@@ -16,6 +16,7 @@
 #include "app/start/start_page.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 
 using namespace moescope;
 
@@ -203,5 +204,5 @@ class SettingsTest : public QObject {
   }
 };
 
-QTEST_MAIN(SettingsTest)
+SCREEN_TEST(SettingsTest)
 #include "qt_settings.moc"

@@ -21,6 +21,7 @@
 #include "app/setup/setup_form.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "tests/support/screen_test.h"
 
 using namespace moescope;
 
@@ -410,5 +411,5 @@ class SetupFormTest : public QObject {
   }
 };
 
-QTEST_MAIN(SetupFormTest)
+SCREEN_TEST(SetupFormTest)
 #include "qt_setup_form.moc"

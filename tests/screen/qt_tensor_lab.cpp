@@ -14,6 +14,7 @@
 #include "tests/support/controls.h"
 #include "tests/support/made_tensors.h"
 #include "tests/support/processor_time.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/test_look.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
@@ -27,8 +28,6 @@
 using namespace moescope;
 
 namespace {
-
-constexpr int kPatience = 60000;  // ms, on a busy machine or under a sanitizer
 
 void writeFile(const QString& path) {
   SafetensorsWriter writer;
@@ -99,7 +98,7 @@ void TensorLabTest::labLeadsFromFileToBlock() {
            (QStringList{"0.attention", "wq", "1.moe.experts", "w1", "1.moe.router", "bias", "tokens_per_expert"}));
   QCOMPARE(list->model()->headerData(TensorListModel::kName, Qt::Horizontal).toString(), QStringLiteral("layers"));
   QCOMPARE(list->currentIndex().row(), 1);
-  QTRY_VERIFY_WITH_TIMEOUT(sqnr() != QStringLiteral("-"), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(sqnr() != QStringLiteral("-"), kWaitMs);
   QVERIFY2(std::fabs(sqnr().toDouble() - 31.5) < 1.5, qPrintable(sqnr()));
   for (const int row : {0, 6})  // a heading, and a tensor of integers
     QVERIFY(!list->model()->flags(list->model()->index(row, 0)).testFlag(Qt::ItemIsEnabled));
@@ -126,7 +125,7 @@ void TensorLabTest::whatIsNotThereHasNoKind() {
   QVERIFY(measured(lab.browser()));
   QVERIFY(measured(page.findChild<BlockScaleMapPanel*>()));
   QVERIFY(measured(page.findChild<BlockMicroscopePanel*>()));
-  QTRY_VERIFY_WITH_TIMEOUT(measured(lab.whatIf()), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(measured(lab.whatIf()), kWaitMs);
 }
 
 void TensorLabTest::turningTheAxisKeepsTheElement() {
@@ -231,7 +230,7 @@ void TensorLabTest::hugeFilesOpenAtOnce() {
   QVERIFY(lab.openFile(path));
   page.findChild<BlockScaleMapPanel*>()->grab();
   const double opened = processor_seconds() - begin;
-  QTRY_VERIFY_WITH_TIMEOUT(!lab.whatIf()->tree()->rows().empty(), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(!lab.whatIf()->tree()->rows().empty(), kWaitMs);
   lab.setFormat(mx_format(ElementFormat::e4m3), BlockAxis::column);
   page.findChild<BlockScaleMapPanel*>()->grab();
   const double grown = static_cast<double>(residentPages() - before) * 4096;
@@ -309,7 +308,7 @@ void TensorLabTest::fp8IsChosenFromStripAndList() {
   page.showTensors();
   QVERIFY(QTest::qWaitForWindowExposed(&page));
   auto* table = page.findChild<WhatIfTable*>();
-  QTRY_VERIFY_WITH_TIMEOUT(!table->schemes().empty(), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(!table->schemes().empty(), kWaitMs);
   for (int scheme = 1; scheme < kWhatIfSchemes; ++scheme) {
     QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(scheme).center());
     const BlockAnatomy& block = page.findChild<BlockMicroscopePanel*>()->block();
@@ -341,7 +340,7 @@ void TensorLabTest::verdictNamesTheTensorThatLosesMost() {
   QVERIFY(QTest::qWaitForWindowExposed(&page));
   QVERIFY(!lab.verdict()->isVisible());
   QVERIFY(lab.openFile(path));
-  QTRY_VERIFY_WITH_TIMEOUT(lab.verdict()->text().contains(QStringLiteral("all others keep")), kPatience);
+  QTRY_VERIFY_WITH_TIMEOUT(lab.verdict()->text().contains(QStringLiteral("all others keep")), kWaitMs);
   const QString text = lab.verdict()->text();
   QVERIFY2(text.startsWith(QStringLiteral("Unhealthy 45.w2 keeps ")), qPrintable(text));
   QVERIFY(text.contains(QStringLiteral(" in MXFP8 and loses ")));
@@ -353,8 +352,7 @@ void TensorLabTest::verdictNamesTheTensorThatLosesMost() {
   QVERIFY(lab.openFile(path));
   for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e2m1}) {
     lab.setFormat(mx_format(element), BlockAxis::row);
-    QTRY_VERIFY_WITH_TIMEOUT(lab.verdict()->text().startsWith(QStringLiteral("Healthy All 2 tensors keep ")),
-                             kPatience);
+    QTRY_VERIFY_WITH_TIMEOUT(lab.verdict()->text().startsWith(QStringLiteral("Healthy All 2 tensors keep ")), kWaitMs);
   }
   QVERIFY(explainTensorVerdict().contains(formatPercent(kAttentionLimits.to_zero)));
 }
@@ -381,5 +379,5 @@ void TensorLabTest::verdictWaitsForTheTensors() {
   QCOMPARE(worstTensor(tensors, format), 1);
 }
 
-QTEST_MAIN(TensorLabTest)
+SCREEN_TEST(TensorLabTest)
 #include "qt_tensor_lab.moc"

@@ -7,6 +7,7 @@
 
 #include "tests/support/controls.h"
 #include "tests/support/sample_frames.h"
+#include "tests/support/screen_test.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/expert_colors.h"
 #include "widgets/plots/line_plot.h"
@@ -518,5 +519,5 @@ class TextTest : public QObject {
 
 }  // namespace moescope
 
-QTEST_MAIN(moescope::TextTest)
+SCREEN_TEST(moescope::TextTest)
 #include "qt_text.moc"

@@ -16,6 +16,7 @@
 #include "core/findings/comparison/comparison.h"
 #include "tests/support/compare_window.h"
 #include "tests/support/controls.h"
+#include "tests/support/screen_test.h"
 #include "widgets/look/tokens.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/plots/color_scale.h"
@@ -253,5 +254,5 @@ class TwinsTest : public QObject {
   }
 };
 
-QTEST_MAIN(TwinsTest)
+SCREEN_TEST(TwinsTest)
 #include "qt_twins.moc"

@@ -4,6 +4,7 @@
 #include <QTest>
 
 #include "tests/support/made_up_losses.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_table.h"
@@ -205,5 +206,5 @@ class VerdictTableTest : public QObject {
   }
 };
 
-QTEST_MAIN(VerdictTableTest)
+SCREEN_TEST(VerdictTableTest)
 #include "qt_verdict_table.moc"

@@ -8,6 +8,7 @@
 #include "core/config/config_difference.h"
 #include "tests/support/compare_window.h"
 #include "tests/support/controls.h"
+#include "tests/support/screen_test.h"
 #include "widgets/compare/loss_gap_panel.h"
 
 using namespace moescope;
@@ -171,5 +172,5 @@ class VerdictsTest : public QObject {
   }
 };
 
-QTEST_MAIN(VerdictsTest)
+SCREEN_TEST(VerdictsTest)
 #include "qt_verdicts.moc"

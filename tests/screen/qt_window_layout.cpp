@@ -19,6 +19,7 @@
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/look/tokens.h"
 
@@ -434,5 +435,5 @@ class WindowLayoutTest : public QObject {
   }
 };
 
-QTEST_MAIN(WindowLayoutTest)
+SCREEN_TEST(WindowLayoutTest)
 #include "qt_window_layout.moc"

@@ -9,6 +9,7 @@
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/plots/plot_frame.h"
 
@@ -187,5 +188,5 @@ class WindowSizesTest : public QObject {
   }
 };
 
-QTEST_MAIN(WindowSizesTest)
+SCREEN_TEST(WindowSizesTest)
 #include "qt_window_sizes.moc"

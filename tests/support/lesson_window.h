@@ -17,7 +17,7 @@
 
 namespace moescope {
 
-inline constexpr int kWaitMs = 240000;
+inline constexpr int kLessonWaitMs = 240000;
 
 struct LessonWindow {
   MainWindow window{false};
@@ -53,7 +53,7 @@ struct LessonWindow {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.lessons()->start(lesson);
     QVERIFY(guide()->active());
-    if (!guide()->lesson().runs.empty()) QVERIFY(opened.wait(kWaitMs));
+    if (!guide()->lesson().runs.empty()) QVERIFY(opened.wait(kLessonWaitMs));
     QVERIFY(takesKeys(&window));
   }
   // Completes a step: chooses the right prediction (skips one of a number), does the tasks, and reveals the result.
@@ -68,9 +68,9 @@ struct LessonWindow {
       QTest::mouseClick(skip, Qt::LeftButton, {}, QPoint(8, skip->height() / 2));
     }
     for (int i = 0; i < tasks().size(); ++i) {
-      QTRY_VERIFY_WITH_TIMEOUT(tasks()[i]->isEnabled(), kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(tasks()[i]->isEnabled(), kLessonWaitMs);
       goOn();
-      QTRY_VERIFY_WITH_TIMEOUT(tasks()[i]->done(), kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(tasks()[i]->done(), kLessonWaitMs);
     }
     if (step.reveal.empty()) return;
     QTRY_VERIFY(reveal()->isVisible());

@@ -16,11 +16,10 @@
 #include "app/setup/field_editor.h"
 #include "app/window/main_window.h"
 #include "core/config/config_toml.h"
+#include "tests/support/screen_test.h"
 #include "tests/support/takes_keys.h"
 
 namespace moescope {
-
-inline constexpr int kWaitMs = 60000;
 
 inline RunConfig nano() {
   return load_preset("nano").config;

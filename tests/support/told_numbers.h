@@ -36,6 +36,15 @@ inline std::vector<Told> numbersIn(const QString& sentence) {
   return numbers;
 }
 
+inline QRegularExpressionMatch match(const char* pattern, const QString& sentence) {
+  return QRegularExpression(QString::fromUtf8(pattern)).match(sentence);
+}
+
+// True if the text is this number; "303k" is 303,000.
+inline bool says(const QString& text, double exact) {
+  return !text.isEmpty() && numbersIn(text).front().is(text.endsWith(QLatin1Char('k')) ? exact / 1000 : exact);
+}
+
 // The rows of a table in CSV without its header.
 class Rows {
  public:
