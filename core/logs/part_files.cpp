@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostParts = 1024;
+constexpr std::size_t kMaxParts = 1024;
 
 // Returns the number behind the word "rank" or "layer" in the name of a file; -1 if there is none.
 int number_of_part(const std::string& name, const char* word) {
@@ -133,7 +133,7 @@ std::vector<fs::path> part_files(const fs::path& folder) {
   if (first == files.end()) return {};
   std::vector<fs::path> parts = named_like(*first);
   const auto has_form = [&](const fs::path& file) { return file.extension() == first->extension(); };
-  if (parts.size() < 2 || parts.size() > kMostParts || std::ranges::count_if(files, has_form) != std::ssize(parts))
+  if (parts.size() < 2 || parts.size() > kMaxParts || std::ranges::count_if(files, has_form) != std::ssize(parts))
     return {};
   std::ranges::stable_sort(parts, {}, [](const fs::path& part) { return number_of_part(part); });
   try {

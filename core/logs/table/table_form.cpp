@@ -17,7 +17,7 @@ namespace moescope {
 namespace {
 
 constexpr std::string_view kDelimiters = ",;\t| ";
-constexpr std::size_t kRowsLookedAt = 20, kMostHeaderRows = 4;
+constexpr std::size_t kRowsLookedAt = 20, kMaxHeaderRows = 4;
 constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
                                                        "trial", "seed",     "experiment"};
 constexpr std::ptrdiff_t kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
@@ -247,8 +247,8 @@ std::size_t join_header_rows(CellRows& rows) {
   const auto is_values = [](const std::vector<std::string>& row) {
     return is_like_number(row.front()) && std::ranges::any_of(row.begin() + 1, row.end(), is_like_number);
   };
-  while (size < std::min(rows.size(), kMostHeaderRows + 1) && !is_values(rows[size])) ++size;
-  if (size < 2 || size == rows.size() || size > kMostHeaderRows) return 1;
+  while (size < std::min(rows.size(), kMaxHeaderRows + 1) && !is_values(rows[size])) ++size;
+  if (size < 2 || size == rows.size() || size > kMaxHeaderRows) return 1;
   if (std::ranges::any_of(rows.begin(), rows.begin() + size + 1,
                           [&](const auto& row) { return row.size() != rows[0].size(); }))
     return 1;

@@ -293,7 +293,8 @@ TEST_F(RoutedExperts, TwoOfTheSameTokensGiveFlipsAndOverlap) {
   const auto file = [&](const std::string& name, const std::vector<int>& ids) {
     return write(name, npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids)));
   };
-  const OpenedRuns opened = open_runs({file("train_routed_experts.npy", a), file("infer_routed_experts.npy", b)}, {}, 4);
+  const OpenedRuns opened =
+      open_runs({file("train_routed_experts.npy", a), file("infer_routed_experts.npy", b)}, {}, 4);
   ASSERT_EQ(opened.histories.size(), 2u);
   EXPECT_FALSE(opened.histories[0]->flip_frame_at(0));
   const auto frame = opened.histories[1]->flip_frame_at(0);
