@@ -253,12 +253,11 @@ void BlockMicroscopePanel::selectElement(int element) {
   emitReadout();
 }
 
-// Emits the readout of the selected element.
 // Hides intermediate results while there is no room for the error.
 void BlockMicroscopePanel::fitColumns() {
-  table_->resizeColumnsToContents();
   const QHeaderView* header = table_->horizontalHeader();
   for (const int column : {BlockModel::kDecoded, BlockModel::kScaled}) table_->showColumn(column);
+  table_->resizeColumnsToContents();  // leaves hidden columns as they are
   for (const int column : {BlockModel::kDecoded, BlockModel::kScaled})
     table_->setColumnHidden(column, header->length() > table_->viewport()->width());
 }
@@ -271,6 +270,7 @@ bool BlockMicroscopePanel::eventFilter(QObject* watched, QEvent* event) {
   return Panel::eventFilter(watched, event);
 }
 
+// Emits the readout of the selected element.
 void BlockMicroscopePanel::emitReadout() {
   const int element = table_->currentIndex().row();
   if (!isVisible() || element < 0) return;
