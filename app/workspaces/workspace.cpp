@@ -33,7 +33,7 @@ namespace {
 constexpr int kDockLayoutVersion = 1;
 // With this size two rows of panels fit on a screen of 1080 lines at scale 2 with all bars, and four panels fit in a
 // row beside the set-up form.
-constexpr QSize kMinPanel{200, 100};
+constexpr QSize kMinPanel{200, 110};
 constexpr int kMinPlotHeight = 40;  // least height of a plot, which is below its size hint
 constexpr int kSettleMs = 400;      // longer than the animation of a dock
 constexpr int kExactMs = 2000;
