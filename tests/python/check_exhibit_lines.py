@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Executes the lines of Python that the exhibits (assets/exhibits) give as a check for one's own training, on the tiny
 models of faulty_trainings.py: each must fail in the wrong run and pass in the right one. `moescope-cli check` must find
 the fault of the exhibits that say so; test faulty_logs covers those that have a log there. Usage:
