@@ -1,11 +1,12 @@
 // What the regression gate finds: bench_gate [--equal PAIRS] [--seeds N] [--steps N] [--at STEP] [--preset NAME]
 //            [--only TEXT]: changes whose name has this text
-//            [--perturbed 1]: all runs have one seed, and differ by a perturbation in the last place
+//            [--perturbed 1]: the runs of a comparison have one seed, and differ by a perturbation in the last place
 //
-// First the false alarms: runs of other seeds, each against one, two and three good runs. Then the twelve exhibits and
-// quiet changes of tests/support/gate_faults.h, put in at a step (those that no run may change: from its start), each
-// in as many seeds: share found, steps from the fault to the first step outside the band, and the figure that left
-// first. Prints tables in Markdown, whose rows are in docs/regression-gate.md. Trains on all threads, a run on each.
+// The twelve exhibits and quiet changes of tests/support/gate_faults.h, put in at a step (those that no run may change:
+// from its start), each in as many seeds, against one, two and three good runs: share found, steps from the fault to
+// the first step outside the band, and the figure that left first. Then the false alarms: runs without a fault. Prints
+// a table in Markdown for docs/regression-gate.md, each row when it is complete, that of the false alarms also after
+// every 50 comparisons. Trains on all threads, a run on each.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -52,20 +53,23 @@ struct GoodRuns {
 class GateBench {
  public:
   explicit GateBench(GateRequest request) : request_(std::move(request)) {
-    GateFault none{kEqualRuns, load_preset(request_.preset).config, {}};
-    none.wrong = none.right;
-    faults_.push_back(none);
-    if (request_.preset != "nano") return;
-    for (GateFault& fault : exhibits_as_faults()) faults_.push_back(std::move(fault));
-    for (GateFault& fault : quiet_changes()) faults_.push_back(std::move(fault));
-    std::erase_if(faults_, [&](const GateFault& fault) {
-      return fault.name != kEqualRuns && fault.name.find(request_.only) == std::string::npos;
-    });
+    if (request_.preset == "nano") {
+      faults_ = exhibits_as_faults();
+      for (GateFault& fault : quiet_changes()) faults_.push_back(std::move(fault));
+      std::erase_if(faults_,
+                    [&](const GateFault& fault) { return fault.name.find(request_.only) == std::string::npos; });
+    }
+    const RunConfig config = load_preset(request_.preset).config;
+    faults_.push_back({kEqualRuns, config, config});
   }
 
   void measure() {
+    std::printf("\n%s, %lld steps; faults from step %lld on, (*): from the start\n\n", request_.preset.c_str(),
+                static_cast<long long>(request_.steps), static_cast<long long>(request_.fault_step));
+    std::printf("| change | found beside 1, 2, 3 good runs | delay in steps, median | figure that leaves first |\n");
+    std::printf("|---|---|---|---|\n");
     for (std::size_t fault = 0; fault < faults_.size(); ++fault)
-      for (int seed = 0; seed < (fault == 0 ? request_.equal : request_.seeds); ++seed) jobs_.emplace_back(fault, seed);
+      for (int seed = 0; seed < comparisons_of(fault); ++seed) jobs_.emplace_back(fault, seed);
     outcomes_.resize(faults_.size());
     const int workers = num_threads();
     set_num_threads(1);
@@ -76,28 +80,27 @@ class GateBench {
       });
   }
 
-  void print() const {
-    std::printf("\n%s, %lld steps; faults from step %lld on, (*): from the start\n\n", request_.preset.c_str(),
-                static_cast<long long>(request_.steps), static_cast<long long>(request_.fault_step));
-    std::printf("| change | found beside 1, 2, 3 good runs | delay in steps, median | figure that leaves first |\n");
-    std::printf("|---|---|---|---|\n");
-    for (std::size_t fault = 0; fault < faults_.size(); ++fault) print_row(fault);
-  }
-
  private:
   void measure(std::size_t fault, int seed) {
     const std::vector<HistoryPtr>& good = good_runs(faults_[fault].right, seed);
-    const std::int64_t from = is_live(faults_[fault]) && fault > 0 ? request_.fault_step : 0;
-    const std::int64_t own_seed = first_seed(seed) + static_cast<std::int64_t>(kMaxGood + fault);
-    const HistoryPtr run = train_with_fault(faults_[fault], own_seed, request_.steps, from, request_.is_perturbed);
-    for (std::size_t count = 1; count <= kMaxGood; ++count) {
-      const GateReport report = judge_gate(run, std::span(good).first(count));
-      const std::lock_guard guard(lock_);
-      add(report, from, count, outcomes_[fault]);
-    }
+    const std::int64_t from = is_live(faults_[fault]) && !is_equal(fault) ? request_.fault_step : 0;
+    const HistoryPtr run = train_with_fault(faults_[fault], chance(seed, kMaxGood + 1 + fault), request_.steps, from);
+    std::vector<GateReport> reports;
+    for (std::size_t count = 1; count <= kMaxGood; ++count)
+      reports.push_back(judge_gate(run, std::span(good).first(count)));
+    const std::lock_guard guard(lock_);
+    for (std::size_t count = 1; count <= kMaxGood; ++count) add(reports[count - 1], from, count, outcomes_[fault]);
+    const int comparisons = outcomes_[fault].comparisons.front();
+    if (comparisons == comparisons_of(fault) || comparisons % 50 == 0) print_row(fault);
   }
 
-  static std::int64_t first_seed(int seed) { return 1000 * static_cast<std::int64_t>(seed) + 100; }
+  bool is_equal(std::size_t fault) const { return faults_[fault].name == kEqualRuns; }
+  int comparisons_of(std::size_t fault) const { return is_equal(fault) ? request_.equal : request_.seeds; }
+
+  GateChance chance(int seed, std::size_t run) const {
+    const std::int64_t base = 1000 * static_cast<std::int64_t>(seed) + 100, number = static_cast<std::int64_t>(run);
+    return request_.is_perturbed ? GateChance{base, number} : GateChance{base + number, 0};
+  }
 
   // Good runs serve all changes of their settings.
   const std::vector<HistoryPtr>& good_runs(const RunConfig& right, int seed) {
@@ -106,8 +109,7 @@ class GateBench {
     guard.unlock();
     std::call_once(good.trained, [&] {
       for (std::size_t run = 0; run < kMaxGood; ++run)
-        good.runs.push_back(train_with_fault({"", right, right}, first_seed(seed) + static_cast<std::int64_t>(run),
-                                             request_.steps, {}, request_.is_perturbed));
+        good.runs.push_back(train_with_fault({"", right, right}, chance(seed, run + 1), request_.steps, {}));
     });
     return good.runs;
   }
@@ -144,9 +146,10 @@ class GateBench {
     std::ranges::sort(by_count);
     for (std::size_t i = 0; i < std::min<std::size_t>(2, by_count.size()); ++i)
       figures += (i > 0 ? "; " : "") + by_count[i].second;
-    const char* mark = fault > 0 && !is_live(faults_[fault]) ? " (*)" : "";
+    const char* mark = !is_live(faults_[fault]) ? " (*)" : "";
     std::printf("| %s%s | %s | %s | %s |\n", faults_[fault].name.c_str(), mark, found.c_str(), delay.c_str(),
                 figures.c_str());
+    std::fflush(stdout);
   }
 
   GateRequest request_;
@@ -177,5 +180,4 @@ int main(int argc, char** argv) {
   }
   GateBench bench(request);
   bench.measure();
-  bench.print();
 }

@@ -1,31 +1,38 @@
+#!/usr/bin/python3
 """Measures what the regression gate finds in a plain PyTorch training that is logged with moescope_log.py.
 
-    gate_trainings.py MOESCOPE_CLI FOLDER [TRIALS [EQUAL]]
-
-Trains good runs and runs with a change from step 150 of 300 on, with the good runs' seed (apart from a change in the last
+Trains good runs and runs with a change from half of the steps on, with the good runs' seed (apart from a change in the last
 places of the first weights, as another order of sums makes on a GPU) and with other seeds, and compares each with two good
-runs by `check --against`. Prints the share found and the delays as a table in Markdown; EQUAL comparisons of runs without
-a change give the false alarms. Logs that are in FOLDER already are not made again.
+runs by `check --against`. Prints the share found and the delays as a table in Markdown, each row when it is complete, then
+the false alarms. Exits with 77 if PyTorch is not installed (Debian: python3-torch).
 """
 
+import argparse
 import json
 import math
+import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ImportError as error:
+    print("skipped: %s (Debian: python3-torch)" % error)
+    sys.exit(77)
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "assets", "python"))
 from moescope_log import MoeLog  # noqa: E402
 
 DIM, EXPERTS, TOP_K, LAYERS, VOCABULARY, TOKENS, ROWS = 32, 8, 2, 3, 64, 32, 4
-STEPS, CHANGED_AT, RATE, CLIP, AUX, BIAS_RATE = 300, 150, 4e-3, 1.0, 0.002, 0.003
+RATE, CLIP, AUX, BIAS_RATE = 4e-3, 1.0, 0.002, 0.003
 
-# Change: the settings that differ from CHANGED_AT on.
+# Change: the settings that differ from its step on.
 CHANGES = {
     "learning rate twice as high": {"rate": 2 * RATE},
     "every second microbatch dropped": {"drop": True},
@@ -129,7 +136,7 @@ def apply(now, model, optimizer):
             layer.round = lambda x: rounded(x, 1, 0, 6.0)
 
 
-def train(path, seed, nudge, change):
+def train(path, seed, nudge, change, steps, changed_at):
     torch.manual_seed(seed)
     model = Model()
     chance = torch.Generator().manual_seed(nudge)
@@ -140,8 +147,8 @@ def train(path, seed, nudge, change):
     successors = torch.randint(VOCABULARY, (VOCABULARY, 4), generator=torch.Generator().manual_seed(1))
     kept, now = [], RIGHT
     with MoeLog(path, model, settings={"tokens_per_step": 2 * ROWS * TOKENS, "seed": seed}) as log:
-        for step in range(STEPS):
-            if step == CHANGED_AT:
+        for step in range(steps):
+            if step == changed_at:
                 now = dict(RIGHT, **change)
                 apply(now, model, optimizer)
             kept.append([tokens_of(data, successors) for _ in range(2)])
@@ -165,56 +172,104 @@ def train(path, seed, nudge, change):
             log.step(step, loss=sum(losses) / 2, grad_norm=norm, lr=now["rate"])
 
 
+def train_log(path, *how):
+    if not os.path.exists(path):
+        train(path + ".part", *how)
+        os.rename(path + ".part", path)
+
+
 class Study:
-    def __init__(self, cli, folder):
-        self.cli, self.folder = cli, folder
+    """Trains in processes of their own, and compares as soon as the logs of a comparison are there."""
+
+    def __init__(self, given, folder):
+        self.cli, self.folder, self.length = given.cli, folder, (given.steps, given.steps // 2)
         os.makedirs(folder, exist_ok=True)
+        self.trainers = ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn"), torch.set_num_threads, (1,))
+        self.judges = ThreadPoolExecutor(given.jobs)
+        self.logs = {}  # the training that writes a log, by its path
 
     def log(self, seed, nudge, name=None):
         path = os.path.join(self.folder, "%s-%d-%d.jsonl" % ((name or "good").replace(" ", "_"), seed, nudge))
-        if not os.path.exists(path):
-            train(path + ".part", seed, nudge, CHANGES[name] if name else {})
-            os.rename(path + ".part", path)
+        if path not in self.logs:
+            self.logs[path] = self.trainers.submit(train_log, path, seed, nudge, CHANGES[name] if name else {}, *self.length)
         return path
+
+    def comparison(self, run, good):
+        return self.judges.submit(self.exits, run, good)
 
     def exits(self, run, good):
         """Returns (first step, figure, layer) of each figure outside the band, by step."""
-        answer = subprocess.run([self.cli, "check", run, "--against", *good, "--json"], stdout=subprocess.PIPE)
+        for path in (run, *good):
+            self.logs[path].result()
+        answer = subprocess.run([self.cli, "check", run, "--against", *good, "--json"], stdout=subprocess.PIPE,
+                                env=dict(os.environ, OMP_NUM_THREADS="1"))
         if answer.returncode not in (0, 1):
-            sys.exit("check --against failed")
+            raise RuntimeError("check --against failed")
         return [(exit["steps"][0], exit["name"], exit["layer"]) for exit in json.loads(answer.stdout)["exits"]]
 
-    def row(self, name, trials):
-        cells, figures = [], []
-        for same_seed in (True, False):
-            delays = []
-            for trial in range(trials):
-                seeds = [(trial, 1), (trial, 2), (trial, 3)] if same_seed else [(trial, 1), (100 + trial, 1), (200 + trial, 1)]
-                run = self.log(*seeds[0], name)
-                exits = [e for e in self.exits(run, [self.log(*seed) for seed in seeds[1:]]) if e[0] >= CHANGED_AT - 5]
-                if exits:
-                    delays.append(max(0, exits[0][0] - CHANGED_AT))
-                    figures.append("%s, layer %s" % exits[0][1:] if exits[0][2] is not None else exits[0][1])
-            cells.append("%d of %d" % (len(delays), trials))
-            cells.append("%g" % statistics.median(delays) if delays else "–")
-        print("| %s | %s | %s |" % (name, " | ".join(cells), statistics.mode(figures) if figures else ""), flush=True)
+    def comparisons_of(self, name, trials):
+        """Returns those beside good runs of the same seed, and of other seeds."""
+        same, other = [], []
+        for trial in range(trials):
+            run = self.log(trial, 1, name)
+            same.append(self.comparison(run, [self.log(trial, 2), self.log(trial, 3)]))
+            other.append(self.comparison(run, [self.log(100 + trial, 1), self.log(200 + trial, 1)]))
+        return same, other
 
-    def false_alarms(self, comparisons):
-        for same_seed in (True, False):
-            alarms = 0
-            for first in range(1000, 1000 + 3 * comparisons, 3):
-                runs = [self.log(first, n) if same_seed else self.log(first + n, 1) for n in range(3)]
-                alarms += bool(self.exits(runs[0], runs[1:]))
-            print("Equal runs of %s: %d of %d comparisons had a figure outside." %
-                  ("the same seed" if same_seed else "other seeds", alarms, comparisons), flush=True)
+    def equal_comparisons(self, count):
+        return [[self.comparison(runs[0], runs[1:]) for runs in (
+                    [self.log(first, n) if same_seed else self.log(first + n, 1) for n in range(3)]
+                    for first in range(1000, 1000 + 3 * count, 3))] for same_seed in (True, False)]
+
+
+def print_row(name, comparisons, changed_at):
+    cells, figures = [], []
+    for kind in comparisons:
+        delays = []
+        for comparison in kind:
+            exits = [exit for exit in comparison.result() if exit[0] >= changed_at - 5]
+            if exits:
+                delays.append(max(0, exits[0][0] - changed_at))
+                figures.append("%s, layer %s" % exits[0][1:] if exits[0][2] is not None else exits[0][1])
+        cells.append("%d of %d" % (len(delays), len(kind)))
+        cells.append("%g" % statistics.median(delays) if delays else "–")
+    print("| %s | %s | %s |" % (name, " | ".join(cells), statistics.mode(figures) if figures else ""), flush=True)
+
+
+def print_false_alarms(kind, comparisons):
+    alarms = 0
+    for judged, comparison in enumerate(comparisons, 1):
+        alarms += bool(comparison.result())
+        if judged == len(comparisons) or judged % 20 == 0:
+            print("Equal runs of %s: %d of %d comparisons had a figure outside." % (kind, alarms, judged), flush=True)
+
+
+def measure(given, study):
+    comparisons = {name: study.comparisons_of(name, given.trials) for name in CHANGES if given.only in name}
+    same, other = study.equal_comparisons(given.equal)
+    print("| change | same seed: found | delay | other seeds: found | delay | figure that leaves first |")
+    print("|---|---|---|---|---|---|", flush=True)
+    for name, kinds in comparisons.items():
+        print_row(name, kinds, study.length[1])
+    print_false_alarms("the same seed", same)
+    print_false_alarms("other seeds", other)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("cli", metavar="MOESCOPE_CLI")
+    arguments.add_argument("--folder", help="keeps the logs there; those that are there already are not made again")
+    arguments.add_argument("--trials", type=int, default=1, help="runs of each change, of other seeds")
+    arguments.add_argument("--equal", type=int, default=0, help="comparisons of runs without a change, of each kind")
+    arguments.add_argument("--steps", type=int, default=300, help="the change comes at half of them")
+    arguments.add_argument("--only", default="", metavar="TEXT", help="changes whose name has this text")
+    arguments.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at a time, one thread each")
+    given = arguments.parse_args()
+    if not any(given.only in name for name in CHANGES):
+        arguments.error("no change has %r in its name" % given.only)
+    with tempfile.TemporaryDirectory() as temporary:
+        measure(given, Study(given, given.folder or temporary))
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    study = Study(sys.argv[1], sys.argv[2])
-    trials = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    print("| change | same seed: found | delay | other seeds: found | delay | figure that leaves first |")
-    print("|---|---|---|---|---|---|")
-    for change in CHANGES:
-        study.row(change, trials)
-    study.false_alarms(int(sys.argv[4]) if len(sys.argv) > 4 else 0)
+    main()

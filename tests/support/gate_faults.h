@@ -96,13 +96,19 @@ inline bool is_live(const GateFault& fault) {
   return std::ranges::all_of(changes, [](const ConfigDifference& change) { return change.setting.field().live; });
 }
 
-// Trains a run of `seed` that has the fault from step `from` on; nullopt: never. `is_perturbed`: the seed is only that
-// of the perturbation in the last place, so that all runs have equal batches and nearly equal first weights.
-inline HistoryPtr train_with_fault(const GateFault& fault, std::int64_t seed, std::int64_t steps,
-                                   std::optional<std::int64_t> from, bool is_perturbed = false) {
+// By what equal runs differ: the seed, or with one seed a perturbation in the last place, so that they have equal
+// batches and nearly equal first weights.
+struct GateChance {
+  std::int64_t seed = 0, perturbation = 0;
+};
+
+// Trains a run that has the fault from step `from` on; nullopt: never.
+inline HistoryPtr train_with_fault(const GateFault& fault, GateChance chance, std::int64_t steps,
+                                   std::optional<std::int64_t> from) {
   RunConfig config = from && !is_live(fault) ? fault.wrong : fault.right;
-  (is_perturbed ? config.perturbation : config.seed) = seed;
-  config.name = "seed-" + std::to_string(seed);
+  config.seed = chance.seed;
+  config.perturbation = chance.perturbation;
+  config.name = "seed-" + std::to_string(chance.seed) + "-" + std::to_string(chance.perturbation);
   std::vector<Trainer> trainers;
   trainers.emplace_back(config);
   Engine engine(std::move(trainers));

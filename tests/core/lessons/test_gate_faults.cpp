@@ -12,10 +12,10 @@ TEST(GateFaults, ExpertGradientsTimesTheRanksRegressEqualRunsAreTheSame) {
   const auto fault = std::ranges::find(faults, "Expert gradients times the ranks: wrong", &GateFault::name);
   ASSERT_NE(fault, faults.end());
   ASSERT_TRUE(is_live(*fault));
-  const HistoryPtr good[] = {train_with_fault(*fault, 11, kSteps, {}), train_with_fault(*fault, 12, kSteps, {})};
-  const GateReport equal = judge_gate(train_with_fault(*fault, 13, kSteps, {}), good);
+  const HistoryPtr good[] = {train_with_fault(*fault, {11}, kSteps, {}), train_with_fault(*fault, {12}, kSteps, {})};
+  const GateReport equal = judge_gate(train_with_fault(*fault, {13}, kSteps, {}), good);
   EXPECT_EQ(equal.verdict, GateVerdict::same) << gate_sentence(equal);
-  const GateReport faulty = judge_gate(train_with_fault(*fault, 13, kSteps, kFaultStep), good);
+  const GateReport faulty = judge_gate(train_with_fault(*fault, {13}, kSteps, kFaultStep), good);
   ASSERT_EQ(faulty.verdict, GateVerdict::regressed);
   const GateExit& first = faulty.exits.front();
   EXPECT_EQ(faulty.series[first.series].figure.info, &metric_info(Metric::grad_norm)) << gate_sentence(faulty);
