@@ -95,6 +95,17 @@ def step_of(model, optimizer, words):
     return loss
 
 
+class Report:
+    """Lines that are printed and kept as they come, so that a time limit does not lose them."""
+
+    def __init__(self, path):
+        self.file = path.open("w")
+
+    def add(self, line):
+        for stream in (self.file, sys.stdout):
+            print(line, file=stream, flush=True)
+
+
 def timed(work):
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -109,15 +120,17 @@ def measure(folder, every):
         model = Model(16, 2048, 16, 1024, 8, 2, 32768).bfloat16()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     words = torch.randint(0, 32768, (8, 2049), device="cuda")
-    report = ["%s, PyTorch %s, %.2f billion weights, 16,384 tokens a step" % (
-        torch.cuda.get_device_name(), torch.__version__, 1e-9 * sum(p.numel() for p in model.parameters()))]
+    report = Report(folder / "blocks_cost.txt")
+    report.add("%s, PyTorch %s, %.2f billion weights, 16,384 tokens a step" % (
+        torch.cuda.get_device_name(), torch.__version__, 1e-9 * sum(p.numel() for p in model.parameters())))
     for _ in range(5):
         step_of(model, optimizer, words)
     plain = statistics.median(timed(lambda: step_of(model, optimizer, words)) for _ in range(15))
-    report.append("step without a log: %.1f ms" % (1e3 * plain))
-    for name, modules in (("experts of 16 layers", "experts$"), ("all linears and experts", "")):
+    report.add("step without a log: %.1f ms" % (1e3 * plain))
+    for name, modules in (("experts of 8 layers", r"layers\.\d?[02468]\..*experts$"), ("experts of 16 layers", "experts$"),
+                          ("all linears and experts", r"wq|wo|experts$")):
         log = MoeLog(folder / "cost.jsonl", model, top_k=2)
-        log.log_blocks(modules or r"wq|wo|experts$", every=10)
+        log.log_blocks(modules, every=10)
         ordinary, logged = [], []
         for step in range(31):
             size = (folder / "cost.jsonl").stat().st_size
@@ -131,11 +144,9 @@ def measure(folder, every):
         log.close()
         (folder / "cost.jsonl").unlink()
         usual, dear = statistics.median(ordinary), statistics.median(logged[1:])
-        report.append("%s: step %.1f ms with the log; logged step %.1f ms, %.1f MB; at every %dth step %.2f %% of the time" % (
+        report.add("%s: step %.1f ms with the log; logged step %.1f ms, %.1f MB; at every %dth step %.2f %% of the time" % (
             name, 1e3 * usual, 1e3 * dear, 1e-6 * written, every, 100 * (dear - usual) / (every * usual)))
-    report.append(compare_compiled(folder))
-    (folder / "blocks_cost.txt").write_text("\n".join(report) + "\n")
-    print("\n".join(report))
+    report.add(compare_compiled(folder))
 
 
 def logged_places(path):
