@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/numerics/threads.h"
 
@@ -84,6 +85,15 @@ HWY_INLINE void multiply_tile(const TileRows<T>& a, const T* HWY_RESTRICT panel,
   for (Index r = 0; r < c.rows; ++r) store_row(factors, left_sums[r], right_sums[r], c.cols, c.row(r));
 }
 
+// A copy of a constant number of values needs no call.
+template <Index kUsualCount, class T>
+HWY_INLINE void copy(const T* from, Index count, T* to) {
+  if (count == kUsualCount)
+    std::memcpy(to, from, kUsualCount * sizeof(T));
+  else
+    std::copy_n(from, count, to);
+}
+
 // Writes [k, kTileCols] from rows of B that are contiguous along k.
 template <class T>
 HWY_INLINE void pack_transposed(const T* b, Index stride, Index k, Index cols, T* panel) {
@@ -119,7 +129,7 @@ template <class T>
 HWY_INLINE void pack_panel(const SteppedMatrix<T>& b, Index k, Index cols, T* panel) {
   if (b.col_step != 1) return pack_transposed(b.data, b.col_step, k, cols, panel);
   for (Index i = 0; i < k; ++i, panel += kTileCols<T>) {
-    std::copy_n(b.data + i * b.row_step, cols, panel);
+    copy<kTileCols<T>>(b.data + i * b.row_step, cols, panel);
     std::fill(panel + cols, panel + kTileCols<T>, T{0});
   }
 }
@@ -129,7 +139,7 @@ template <class T>
 HWY_INLINE void pack_rows(const SteppedMatrix<T>& a, Index m, Index k, T* out) {
   for (Index row = 0; row < m; row += kTileRows)
     for (Index i = 0; i < k; ++i, out += kTileRows)
-      std::copy_n(a.data + row + i * a.col_step, std::min(kTileRows, m - row), out);
+      copy<kTileRows>(a.data + row + i * a.col_step, std::min(kTileRows, m - row), out);
 }
 
 template <class T>
