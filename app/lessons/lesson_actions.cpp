@@ -10,6 +10,7 @@
 #include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -151,7 +152,10 @@ void LessonActions::writeHandIn(const QString& form) {
   auto* job = new ProgressJob("Training the runs of the hand-in", window_, [hand_in](const auto& progress) {
     const ParsedAssignment set = find_assignment(hand_in->assignment, seed_of_student(hand_in->student));
     if (!set.problems.empty()) throw std::runtime_error(set.problems.front().text());
-    fill_in_losses(*hand_in, set.assignment, [&](int ended, int all) { progress(ended / static_cast<double>(all)); });
+    std::atomic<double> share = 0;
+    fill_in_losses(
+        *hand_in, set.assignment, [&](int ended, int all) { share = ended / static_cast<double>(all); },
+        [&] { return progress(share); });
     return progress(1);
   });
   connect(job, &ProgressJob::failed, messages_, &Messages::warn);

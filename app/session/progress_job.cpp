@@ -43,7 +43,7 @@ ProgressJob::~ProgressJob() {
 void ProgressJob::end(bool complete, const QString& problem) {
   thread_.join();
   hide();
-  if (!problem.isEmpty())
+  if (!problem.isEmpty() && !cancelled_)
     emit failed(problem);
   else if (complete)
     emit workDone();

@@ -13,7 +13,7 @@ class ProgressJob : public QProgressDialog {
 
  public:
   // `work` runs in its own thread. It calls progress(0..1), stops when that returns false, and returns whether it
-  // finished. The job then deletes itself.
+  // finished. The job then deletes itself. A failure after Cancel is not told.
   using Work = std::function<bool(const std::function<bool(double)>& progress)>;
   ProgressJob(const QString& what, QWidget* window, Work work);
   ~ProgressJob() override;  // cancels and waits

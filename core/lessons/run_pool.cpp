@@ -19,15 +19,19 @@ std::string pool_key(RunConfig config, std::int64_t steps) {
   return std::to_string(steps) + '\n' + to_toml(config);
 }
 
-void train_pooled(PooledRun& run, std::size_t array_bytes) {
+void train_pooled(PooledRun& run, std::size_t array_bytes, const std::function<bool()>& wanted) {
   try {
     std::vector<Trainer> trainer;
     trainer.emplace_back(run.config);
     Engine engine(std::move(trainer), {.array_bytes = array_bytes});
-    engine.train_until(run.steps);
+    EngineObserver nobody;
+    engine.train([&] { return engine.next_step() < run.steps && !engine.trouble() && wanted(); }, nobody);
+    engine.sink().flush();
     if (const std::optional<Trouble>& trouble = engine.trouble()) {
       run.trouble = trouble->text();
       run.failed = trouble->within_step;
+    } else if (engine.next_step() < run.steps) {
+      run.trouble = "run " + run.config.name + ": stopped";
     } else {
       run.history = engine.histories().front();
     }
@@ -47,7 +51,7 @@ const PooledRun& RunPool::find(const RunConfig& config, std::int64_t steps) cons
   return runs_.at(pool_key(config, steps));
 }
 
-void RunPool::train(const std::function<void(int, int)>& progress) {
+void RunPool::train(const std::function<void(int, int)>& progress, const std::function<bool()>& wanted) {
   std::vector<PooledRun*> order;
   for (auto& [key, run] : runs_) order.push_back(&run);
   // The longest trainings come first, so that none of them runs alone at the end.
@@ -58,7 +62,7 @@ void RunPool::train(const std::function<void(int, int)>& progress) {
   int ended = 0;
   const int all = static_cast<int>(order.size());
   parallel_for(all, [&](int) {
-    train_pooled(*order[next++], array_bytes_);
+    train_pooled(*order[next++], array_bytes_, wanted);
     const std::lock_guard lock(mutex);
     ++ended;
     if (progress) progress(ended, all);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -198,6 +199,18 @@ TEST(RunPool, EqualRunsAreTrainedOnce) {
   pool.train({});
   EXPECT_EQ(pool.find(renamed, 2).history, pool.find(config, 2).history);
   EXPECT_EQ(pool.find(config, 2).history->steps().size(), 2);
+}
+
+TEST(RunPool, StopsBeforeTheStepThatIsNoLongerWanted) {
+  const RunConfig config = find_assignment("1", 3).assignment.lesson.runs.front();
+  RunPool pool(1 << 20);
+  pool.add(config, 1 << 30);
+  std::atomic<int> asked{0};
+  pool.train({}, [&] { return ++asked < 4; });
+  EXPECT_EQ(asked, 4);
+  const PooledRun& run = pool.find(config, 1 << 30);
+  EXPECT_EQ(run.history, nullptr);
+  EXPECT_FALSE(run.failed);
 }
 
 }  // namespace
