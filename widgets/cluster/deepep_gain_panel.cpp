@@ -19,7 +19,7 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "DeepEP gain on measured layers", Provenance::measured_elsewhere, parent) {
   showAnswers();
   shape_ = makeChoice({QStringLiteral("671B"), QStringLiteral("16B")}, "Shape of the layer");
-  axis_ = makeChoice({"by copies a token", "by imbalance"}, "Horizontal axis");
+  axis_ = makeChoice({"by copies a token", "by imbalance", "time by imbalance"}, "Axes");
   addControl(shape_);
   addControl(axis_);
   plot_ = new XyPlot(this);
@@ -70,7 +70,8 @@ void DeepEPGainPanel::ask() {
 }
 
 void DeepEPGainPanel::draw() {
-  const bool by_copies = axis_->currentIndex() == 0;
+  const bool by_copies = axis_->currentIndex() == 0, is_time = axis_->currentIndex() == 2;
+  const auto modelled = [is_time](const LayerGain& g) { return is_time ? g.modelled_ms : g.modelled; };
   const auto x = [by_copies](const LayerGain& g) { return by_copies ? g.copies : g.rank_max_over_mean; };
   XyPlot::Series measured{"measured, 8 H200s", 0, XyPlot::Mark::disc, Qt::NoPen, {}};
   XyPlot::Series predicted{"model", 1, XyPlot::Mark::ring, Qt::NoPen, {}};
@@ -78,23 +79,23 @@ void DeepEPGainPanel::draw() {
       by_copies ? "model, 1 to 8 groups" : "model, Zipf 0 to 1", 1, XyPlot::Mark::none, Qt::DashLine, {}};
   XyPlot::Series live{"this router, modelled", 3, XyPlot::Mark::diamond, Qt::NoPen, {}};
   for (const LayerGain& g : answer_->gains.measured) {
-    measured.points.emplace_back(x(g), g.measured);
+    measured.points.emplace_back(x(g), is_time ? g.measured_ms : g.measured);
     measured.names.push_back(QString("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
-    predicted.points.emplace_back(x(g), g.modelled);
+    predicted.points.emplace_back(x(g), modelled(g));
     predicted.names.push_back(QString::fromStdString(g.name));
   }
   for (const LayerGain& g : by_copies ? answer_->gains.by_groups : answer_->gains.by_skew) {
-    curve.points.emplace_back(x(g), g.modelled);
+    curve.points.emplace_back(x(g), modelled(g));
     curve.names.push_back(QString::fromStdString(g.name));
   }
   if (answer_->live) {
-    live.points.emplace_back(x(*answer_->live), answer_->live->modelled);
+    live.points.emplace_back(x(*answer_->live), modelled(*answer_->live));
     live.names.push_back(QString::fromStdString(answer_->live->name));
   }
   plot_->setCaptions(by_copies ? QString("copies a token with DeepEP") : QString("fullest rank / mean"),
-                     "layer time, standard / DeepEP");
-  plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, {0.9, 1.3});
-  plot_->setReference(1, "no gain");
+                     is_time ? "layer time with DeepEP, ms" : "layer time, standard / DeepEP");
+  plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, is_time ? ValueRange{0, 1} : ValueRange{0.9, 1.3});
+  plot_->setReference(is_time ? kNoValue : 1, "no gain");
   plot_->setSeries({measured, predicted, curve, live});
 }
 
