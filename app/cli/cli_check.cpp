@@ -385,7 +385,11 @@ void check_against_good(const CheckOptions& options) {
   std::vector<HistoryPtr> good;
   std::vector<std::string> names;
   for (const std::string& file : options.against) {
-    const auto runs = runs_of(input_path(file), {});
+    const std::string path = input_path(file);
+    auto runs = runs_of(path, {});
+    if (std::error_code error; std::filesystem::equivalent(path, options.file, error))
+      std::erase_if(runs, [&](const auto& run) { return run->info().name == judged.front()->info().name; });
+    if (runs.empty()) throw std::runtime_error("--against " + file + ": is the run that is judged; name earlier runs");
     for (const auto& history : runs) names.push_back(runs.size() == 1 ? file : file + ": " + history->info().name);
     good.insert(good.end(), runs.begin(), runs.end());
   }

@@ -399,6 +399,7 @@ TEST_F(CliCheck, TheGateRefusesWhatItCannotCompare) {
   };
   const std::string good = path("good.jsonl");
   EXPECT_NE(refusal({path("late.jsonl"), "--against", good}).find("no step in common"), std::string::npos);
+  EXPECT_NE(refusal({good, "--against", good}).find("is the run that is judged"), std::string::npos);
   EXPECT_NE(refusal({good, "--against", path("missing.jsonl")}).find("missing.jsonl"), std::string::npos);
   EXPECT_NE(refusal({good, "--against", good, "--fail-on", "severe"}).find("allowed: regressed"), std::string::npos);
   EXPECT_NE(refusal({good, "--against", good, "--follow"}).find("then compare with --against"), std::string::npos);

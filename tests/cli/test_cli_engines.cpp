@@ -64,7 +64,7 @@ TEST_F(CliEngines, RefusesWhatItCannotPlan) {
     EXPECT_EQ(result.status, 2) << result.out;
     return result.err;
   };
-  EXPECT_NE(refusal({"--slots", "1"}).find("do not hold 4 experts"), std::string::npos);
+  EXPECT_NE(refusal({"--slots", "1"}).find("do not hold 4 experts: 2 are needed"), std::string::npos);
   EXPECT_NE(refusal({"--plan-until", "99"}).find("--plan-until"), std::string::npos);
   EXPECT_NE(refusal({"--run", "3"}).find("has no run 3"), std::string::npos);
   EXPECT_NE(refusal({"--model", "16B"}).find("--model"), std::string::npos);

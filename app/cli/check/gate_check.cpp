@@ -101,6 +101,7 @@ std::string gate_json(const GateResult& result) {
                {"sentence", gate_sentence(report)},
                {"run", report.name},
                {"good", report.good_names},
+               {"repeated", report.repeated_runs},
                {"paired_by", report.by_tokens ? "tokens" : "steps"},
                {"common_steps", report.common_steps},
                {"steps", {report.steps.first, report.steps.last}},

@@ -13,7 +13,7 @@ std::string runs_in_words(std::size_t good_runs) {
 std::string problem_text(const GateReport& report) {
   switch (report.problem) {
     case GateProblem::no_common_steps:
-      return "The run and " + runs_in_words(report.good_names.size()) + " have no step in common.";
+      return "The run and " + runs_in_words(report.good_runs()) + " have no step in common.";
     case GateProblem::few_steps:
       return "The runs have " + counted(report.common_steps, "step", "steps") + " in common; a verdict needs " +
              std::to_string(kMinGateSteps) + " with values.";
@@ -72,12 +72,12 @@ std::string gate_sentence(const GateReport& report) {
   if (report.verdict == GateVerdict::too_early) return problem_text(report);
   if (report.verdict == GateVerdict::same)
     return "All " + counted(std::ssize(report.series), "figure", "figures") + " stay in the band of " +
-           runs_in_words(report.good_names.size()) + ".";
+           runs_in_words(report.good_runs()) + ".";
   // The first exit that decides: of a run that is better, any.
   const auto decides = [&](const GateExit& exit) { return exit.is_worse || report.verdict == GateVerdict::better; };
   const auto first = std::ranges::find_if(report.exits, decides);
-  return "First outside the band of " + runs_in_words(report.good_names.size()) + " at step " +
-         grouped(first->first_step()) + ". " + exit_text(report, *first) + ".";
+  return "First outside the band of " + runs_in_words(report.good_runs()) + " at step " + grouped(first->first_step()) +
+         ". " + exit_text(report, *first) + ".";
 }
 
 std::vector<std::string> gate_notes(const GateReport& report) {
@@ -88,7 +88,11 @@ std::vector<std::string> gate_notes(const GateReport& report) {
   if (report.verdict == GateVerdict::too_early) return notes;
   notes.push_back("Of 20 comparisons of equal runs about 1 has a figure outside its band: the limit allows for all " +
                   std::to_string(report.series.size()) + " figures and layers, on both sides.");
-  if (report.good_names.size() == 1)
+  const auto name_of = [&](std::size_t run) { return report.good_names[run]; };
+  if (!report.repeated_runs.empty())
+    notes.push_back("Not counted, because another good run has the same values: " +
+                    joined(report.repeated_runs, ", ", name_of) + ".");
+  if (report.good_runs() == 1)
     notes.push_back(
         "One good run does not show how far equal runs lie apart. The band is that of its own variation, "
         "widened as in small models; a second good run would measure it.");

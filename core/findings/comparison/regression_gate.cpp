@@ -511,6 +511,26 @@ GateVerdict gate_verdict_of(const GateReport& report) {
   return has_undirected && !loss_is_better ? GateVerdict::regressed : GateVerdict::better;
 }
 
+// Drops the good runs whose values all equal those of an earlier good run; returns their indices among the good runs.
+std::vector<std::size_t> drop_repeated_runs(std::vector<GateSample>& samples) {
+  std::vector<std::size_t> repeated;
+  if (samples.empty()) return repeated;
+  const auto is_equal = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  const auto has_values_of = [&](std::size_t run, std::size_t other) {
+    return std::ranges::all_of(samples, [&](const GateSample& sample) {
+      return std::ranges::equal(sample.values_by_run[run], sample.values_by_run[other], is_equal);
+    });
+  };
+  for (std::size_t run = samples.front().values_by_run.size() - 1; run > 1; --run) {
+    std::size_t other = 1;
+    while (other < run && !has_values_of(run, other)) ++other;
+    if (other == run) continue;
+    for (GateSample& sample : samples) sample.values_by_run.erase(sample.values_by_run.begin() + run);
+    repeated.push_back(run - 1);
+  }
+  return repeated;
+}
+
 void judge_samples(const History& run, const Collector& collector, GateReport& report) {
   std::vector<DenseSample> measured;
   std::map<std::string_view, std::vector<const DenseSample*>> layers;
@@ -532,7 +552,7 @@ void judge_samples(const History& run, const Collector& collector, GateReport& r
     GateSpread spread;
     double limit = INFINITY;
     if (measured[i].size() >= kMinGateBlocks) {
-      spread = spread_of(layers[sample.figure.info->key], report.good_names.size());
+      spread = spread_of(layers[sample.figure.info->key], report.good_runs());
       limit = kWidening * student_quantile(std::min(spread.degrees, 400.0),
                                            1 - kGateError / (static_cast<double>(judged) * spread.blocks));
     }
@@ -567,7 +587,10 @@ GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good) {
     report.block_steps = first_steps(blocks);
     report.steps = {blocks.steps.front().front(), blocks.steps.front().back()};
     collector.collect(report);
-    if (!collector.bad_good_run) judge_samples(*run, collector, report);
+    if (!collector.bad_good_run) {
+      report.repeated_runs = drop_repeated_runs(collector.samples);
+      judge_samples(*run, collector, report);
+    }
     std::ranges::stable_sort(report.exits, {}, &GateExit::first_step);
   }
   report.problem = problem_of(report, blocks, collector);

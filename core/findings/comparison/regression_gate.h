@@ -92,6 +92,9 @@ struct GateSetting {
 struct GateReport {
   std::string name;                     // of the judged run
   std::vector<std::string> good_names;  // of the good runs
+  // Good runs with all values of another one, by index. They do not count: a run that a program repeats to the bit, or
+  // a copy, does not show how far equal runs lie apart.
+  std::vector<std::size_t> repeated_runs;
   GateVerdict verdict = GateVerdict::too_early;
   GateProblem problem = GateProblem::none;
   std::size_t bad_good_run = 0;  // good_run_not_finite: its index
@@ -103,6 +106,8 @@ struct GateReport {
   std::vector<GateExit> exits;            // by first step
   std::vector<GateSetting> settings;      // those that do not differ among the good runs first
   std::vector<std::string> not_in_all;  // figures and layers that not all runs have, such as "MaxVio (batch), layer 3"
+
+  std::size_t good_runs() const { return good_names.size() - repeated_runs.size(); }
 };
 
 // Compares `run` with 1 or more good runs.

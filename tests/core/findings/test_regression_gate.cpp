@@ -103,6 +103,22 @@ TEST(RegressionGate, IdenticalRunIsTheSame) {
   EXPECT_EQ(judge_gate(good.front(), only).verdict, GateVerdict::same);
 }
 
+// A program that repeats a run to the bit, or a copy of a log, does not show how far equal runs lie apart.
+TEST(RegressionGate, GoodRunsWithTheSameValuesCountOnce) {
+  const HistoryPtr run = GateRun{.seed = 7}.history(), first = GateRun{.seed = 100}.history();
+  const HistoryPtr copies[] = {first, GateRun{.seed = 100}.history(), first};
+  const GateReport alone = judge_gate(run, {&first, 1}), repeated = judge_gate(run, copies);
+  EXPECT_EQ(repeated.repeated_runs, (std::vector<std::size_t>{2, 1}));
+  EXPECT_EQ(repeated.verdict, alone.verdict);
+  EXPECT_EQ(gate_sentence(repeated), gate_sentence(alone));
+  EXPECT_EQ(repeated.series.front().half_width, alone.series.front().half_width);
+  EXPECT_NE(gate_notes(repeated).at(2).find("has the same values: run, run."), std::string::npos);
+  const HistoryPtr two[] = {first, copies[1], GateRun{.seed = 101}.history()};
+  const GateReport of_two = judge_gate(run, two);
+  EXPECT_EQ(of_two.repeated_runs, std::vector<std::size_t>{1});
+  EXPECT_EQ(of_two.good_runs(), 2u);
+}
+
 TEST(RegressionGate, HigherLossRegressesAtItsStep) {
   for (const int good : {1, 2, 4}) {
     const GateReport report = judged({.added_loss = [](auto step) { return step >= 200 ? 1.0 : 0.0; }}, good);
