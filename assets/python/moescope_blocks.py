@@ -8,9 +8,11 @@ where it is, by the rules of moescope_formats.py, and only sums and samples leav
 
 import base64
 import functools
+import gc
 import json
 import math
 import re
+import sys
 
 import torch
 import torch.overrides
@@ -269,8 +271,7 @@ class BlockLog:
             raise ValueError("names: %s: allowed are %s" % (", ".join(map(repr, wrong)), ", ".join(sorted(_WEIGHTS))))
         self._linears, self._grouped, self._counts = [], [], {}
         self._find(model, chosen, rules)
-        self._compiled = any(hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
-                             for module in model.modules())
+        self._model = model
         self._handles, self._operands, self._taken, self._modes, self._stance = [], {}, set(), {}, None
         self._complete, self._waiting = [], 0  # operands that wait for others of their shape, their elements
 
@@ -311,7 +312,7 @@ class BlockLog:
         for module in {id(module): module for module, _, _ in self._grouped}.values():
             self._handles.append(module.register_forward_pre_hook(self._before_grouped))
             self._handles.append(module.register_forward_hook(self._after_grouped))
-        if self._compiled and hasattr(torch.compiler, "set_stance"):
+        if _is_compiled(self._model) and hasattr(torch.compiler, "set_stance"):
             self._stance = torch.compiler.set_stance("force_eager")  # hooks and modes do not reach compiled graphs
 
     def _end(self):
@@ -337,7 +338,7 @@ class BlockLog:
 
     def _first_pass(self, key):
         """True once in a step for each module: microbatches after the first, and repeated passes, do not count."""
-        if not torch.is_grad_enabled() or key in self._taken:
+        if not torch.is_grad_enabled() or _is_compiling() or key in self._taken:
             return False
         self._taken.add(key)
         return True
@@ -379,7 +380,7 @@ class BlockLog:
         self._modes[id(module)].__enter__()
 
     def _after_grouped(self, module, _, __):
-        mode = self._modes.pop(id(module), None)
+        mode = None if _is_compiling() else self._modes.pop(id(module), None)
         if mode is not None:
             mode.__exit__(None, None, None)
 
@@ -470,6 +471,17 @@ class BlockLog:
                 markers.append({"kind": "operands", "key": _place_text(*key), "text": json.dumps(sample)})
         self._end()
         return rows, markers
+
+
+def _is_compiled(model):
+    """True if the model, a part of it or a wrapper around it was compiled, also since the log began."""
+    return any(hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+               for module in model.modules()) or "torch._dynamo" in sys.modules and any(
+        isinstance(owner, dict) and owner.get("_orig_mod") is model for owner in gc.get_referrers(model))
+
+
+# A compiler that meets the hooks, as in a first step before which begin() saw no compiled model, leaves nothing of them.
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 
 
 def _plain_tensor(weight):

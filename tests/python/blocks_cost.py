@@ -159,30 +159,33 @@ def logged_places(path):
 
 
 def compare_compiled(folder):
-    """A compiled, checkpointed and accumulated training logs the operands that an eager one logs."""
+    """Compiled and checkpointed trainings log the operands that an eager one logs; a model that is compiled after the log
+    began may lack the first step."""
     from torch.utils.checkpoint import checkpoint
 
     found = {}
-    for kind in ("eager", "compiled", "checkpointed"):
+    for kind in ("eager", "checkpointed", "compiled before", "compiled after"):
         torch.manual_seed(2)
         with torch.device("cuda"):
             model = Model(2, 256, 4, 256, 8, 2, 512).bfloat16()
         if kind == "checkpointed":
             for layer in model.layers:
                 layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
+        run = torch.compile(model) if kind == "compiled before" else model
         path = folder / "kinds.jsonl"
-        log = MoeLog(path, model, top_k=2)
+        log = MoeLog(path, run, top_k=2)
         log.log_blocks(r"wq|wo$|experts$", every=2, samples=0)
-        run = torch.compile(model) if kind == "compiled" else model
+        run = torch.compile(model) if kind == "compiled after" else run
         optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
         for step in range(4):
             log.step(step, loss=step_of(run, optimizer, torch.randint(0, 512, (8, 65), device="cuda")))
         log.close()
         found[kind] = logged_places(path)
         path.unlink()
-    same = all(places == found["eager"] for places in found.values())
-    return "compiled and checkpointed as eager: %s, %s operands at steps %s" % (
-        same, len(found["eager"].get(0, ())), sorted(found["eager"]))
+    return "operands by step: " + "; ".join("%s %s%s" % (
+        kind, {step: len(of_step) for step, of_step in places.items()},
+        "" if all(of_step == found["eager"][step] for step, of_step in places.items()) else " (others than eager)")
+        for kind, places in found.items())
 
 
 def train_small(folder):
@@ -205,7 +208,10 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("folder", type=pathlib.Path)
     arguments.add_argument("--every", type=int, default=100)
+    arguments.add_argument("--kinds", action="store_true", help="only compare compiled and checkpointed trainings with eager ones")
     given = arguments.parse_args()
+    if given.kinds:
+        return print(compare_compiled(given.folder))
     train_small(given.folder)
     measure(given.folder, given.every)
 

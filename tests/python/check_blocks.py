@@ -234,6 +234,21 @@ def check_log():
         expect_refusal(model, "proj", {**options, **wrong})
     expect_refusal(model, "(proj", options)
     expect_refusal(model, "nothing", options)
+    check_compiled(model)
+
+
+def check_compiled(model):
+    """A model that torch.compile() wraps after the log began is found."""
+    class Wrapper(torch.nn.Module):
+        def __init__(self, wrapped):
+            super().__init__()
+            self._orig_mod = wrapped
+
+    sys.modules.setdefault("torch._dynamo", sys)  # PyTorch before 2 has none
+    expect(not moescope_blocks._is_compiled(model), "an eager model")
+    wrapper = Wrapper(model)
+    expect(moescope_blocks._is_compiled(model) and moescope_blocks._is_compiled(wrapper), "a wrapped model")
+    expect(not moescope_blocks._is_compiled(model["layers"]), "a part of a wrapped model alone")
 
 
 def expect_refusal(model, modules, options):
