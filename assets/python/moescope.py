@@ -36,6 +36,7 @@ __all__ = ["Error", "Run", "check", "compare", "open", "open_all", "program", "s
 
 _CHECK_FOUND = 1  # exit status of `check` if it has a finding of --fail-on
 _EXACT_IN_FLOAT32 = 1 << 24
+_BY_EXPERT = ("tokens_per_expert", "expert_bias", "score_mass", "gate_mass")
 _NAMES = {"NaN": numpy.nan, "Infinity": numpy.inf, "-Infinity": -numpy.inf, None: numpy.nan}  # of numbers in JSON lines
 
 
@@ -151,6 +152,8 @@ class Run:
 
     def by_expert(self, name):
         """Returns values by expert, [steps, layers, experts]: tokens_per_expert, expert_bias, score_mass, gate_mass."""
+        if name not in _BY_EXPERT:
+            raise KeyError("%s: allowed are %s" % (name, ", ".join(_BY_EXPERT)))
         rows = [(step, self._place[router["layer"]], router[name]) for step, line in enumerate(self._lines)
                 for router in line.get("routers", ()) if router.get(name)]
         experts = max((len(row) for _, _, row in rows), default=int(self.info.get("experts") or 0))

@@ -48,6 +48,9 @@ class Module(unittest.TestCase):
         self.assertTrue(numpy.isfinite(loss[0]) and numpy.isnan(loss[1]))
         with self.assertRaisesRegex(KeyError, "no such figure.*ce_loss"):
             self.run_.figure("loss")
+        for name in ("loads", "max_vio", "score_chosen"):
+            with self.assertRaisesRegex(KeyError, "allowed are tokens_per_expert"):
+                self.run_.by_expert(name)
 
     def test_operands_have_scales(self):
         steps, scales = self.run_.scales(1, "w2", "dY", "dgrad")
