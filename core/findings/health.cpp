@@ -98,7 +98,9 @@ class Judge {
     if (loads_.empty()) {
       health.sentence = "The run has no load of the experts (tokens_per_expert).";
       health.shorter = {"No load of the experts."};
-      if (const std::string uneven = most_uneven(health).front(); !uneven.empty()) {
+      std::string uneven = most_uneven(health).front();
+      if (health.layer < 0) uneven = over_all_layers(steps.first);
+      if (!uneven.empty()) {
         health.shorter.insert(health.shorter.begin(), health.sentence);
         health.sentence += " " + uneven;
       }
@@ -251,6 +253,22 @@ class Judge {
     for (const LayerLoad& load : loads_)
       if (!worst || max_vio(load.layer) > max_vio(worst->layer)) worst = &load;
     return worst ? worst->layer : least_even_layer(history_, INT64_MAX).layer;
+  }
+
+  // Returns "Over all layers, MaxVio is 4.95 (2 at step 0), and 37.4 % of the experts get no token (2 % at step 0)."
+  // for logs with such figures only; empty if there are none.
+  std::string over_all_layers(std::int64_t first_step) const {
+    std::string text;
+    const auto add = [&](Metric metric, const char* before, const char* behind, auto in_words) {
+      const float last = history_.value_at(metric, kWholeRun, INT64_MAX);
+      const float first = history_.value_at(metric, kWholeRun, first_step);
+      if (std::isnan(last)) return;
+      text += (text.empty() ? "Over all layers, " : ", and ") + (before + in_words(last)) + behind;
+      if (!std::isnan(first)) text += " (" + in_words(first) + " at step " + grouped(first_step) + ")";
+    };
+    add(Metric::max_vio, "MaxVio is ", "", [](float value) { return decimal(value, 3); });
+    add(Metric::dead_fraction, "", " of the experts get no token", [](float value) { return percent(value); });
+    return text.empty() ? text : text + ".";
   }
 
   // Returns "Most uneven in steps 951 to 1,000: layer 1, where expert 3 gets 1.56 times its fair share.", and without

@@ -30,7 +30,7 @@ void LoadWatch::block(const LoadBlock& block, const LoadSettings& settings) {
   if (!load_.is_new()) return;
   for (const LoadEpisode& silence : experts_.block(block, load_)) past_.push_back(silence);
   if (load_.can_be_judged()) imbalance_.block(load_);
-  judge_use();
+  judge_use(block);
   if (const auto ended = oscillation_.block(block, load_, settings.bias_step)) past_.push_back(*ended);
 }
 
@@ -50,7 +50,7 @@ bool LoadWatch::can_tell_collapse(const RunInfo& info, std::int64_t tokens) {
   return in_use - top_k >= kMinToTell;
 }
 
-void LoadWatch::judge_use() {
+void LoadWatch::judge_use(const LoadBlock& block) {
   double sum = 0, u_ln_u = 0;
   for (const float u : load_.mean()) {
     sum += u;
@@ -60,7 +60,11 @@ void LoadWatch::judge_use() {
   const int top_k = load_.top_k();
   const double room = load_.chance().effective - top_k;
   const double use = room >= kMinToTell ? (effective_ - top_k) / room : std::nan("");
-  blocks_.push_back({static_cast<float>(use), static_cast<float>(effective_), load_.first_new_load()});
+  Block& judged = blocks_.emplace_back(Block{static_cast<float>(use), static_cast<float>(effective_), {}});
+  const std::size_t n = load_.n_experts();
+  for (std::size_t s = 0; s < block.utilisation.size() / n; ++s)
+    if (const auto row = block.utilisation.subspan(s * n, n); !std::isnan(row[0]))
+      judged.loads.push_back({block.first + static_cast<std::int64_t>(s), std::ranges::max(row)});
   if (blocks_.size() > kCollapsingBlocks + 1) blocks_.pop_front();
   if (load_.can_be_judged() && !std::isnan(use)) judge_collapse(use);
 }
@@ -84,9 +88,21 @@ void LoadWatch::judge_collapse(double use) {
     collapsing_since_ = -1;  // the fall has ended by itself
   } else if (collapsing_since_ < 0) {
     const std::size_t even_block = last_block_before_fall();
-    collapsing_since_ = blocks_[even_block + 1].first;
+    collapsing_since_ = first_load_of_fall(blocks_[even_block].loads, blocks_[even_block + 1].loads);
     effective_before_ = blocks_[even_block].effective;
   }
+}
+
+// Returns the first load whose fullest expert is a third of the way from that of the loads before the fall to the
+// highest.
+std::int64_t LoadWatch::first_load_of_fall(std::vector<Load> loads, const std::vector<Load>& next) {
+  const std::size_t even_loads = (loads.size() + 1) / 2;
+  float even = 0;
+  for (std::size_t i = 0; i < even_loads; ++i) even += loads[i].fullest / even_loads;
+  loads.insert(loads.end(), next.begin(), next.end());
+  const float highest = std::ranges::max(loads, {}, &Load::fullest).fullest;
+  return std::ranges::find_if(loads, [&](const Load& load) { return load.fullest >= even + (highest - even) / 3; })
+      ->step;
 }
 
 // The windows of the first blocks end before the fall, so that the oldest window does not date it.

@@ -60,14 +60,19 @@ class LoadWatch {
   int layer() const { return load_.layer(); }
 
  private:
+  struct Load {
+    std::int64_t step;
+    float fullest;  // utilisation of the fullest expert
+  };
   struct Block {
     float use, effective;  // use: NaN if chance alone would use hardly more than top_k experts
-    std::int64_t first;    // first load of the block
+    std::vector<Load> loads;
   };
-  void judge_use();
+  void judge_use(const LoadBlock& block);
   void judge_collapse(double use);
   double use_before(int blocks_ago) const;
   std::size_t last_block_before_fall() const;
+  static std::int64_t first_load_of_fall(std::vector<Load> loads, const std::vector<Load>& next);
   bool has_collapsed() const { return collapsed_.goes_on(); }
   void add_collapse(std::vector<Finding>& out) const;
   void add_past(std::vector<Finding>& out) const;

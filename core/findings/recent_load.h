@@ -105,9 +105,7 @@ class RecentLoad {
   // True if the window is full, or if the log has only totals of many tokens.
   bool can_be_judged() const { return blocks_ >= kMeanBlocks || are_totals(); }
   bool are_totals() const { return moescope::are_totals(origin_, has_loss_, loads_, slots_ / top_k_ / loads_); }
-  std::int64_t last_step() const { return last_step_; }  // last step read
-  // First load of the newest block, which has one.
-  std::int64_t first_new_load() const { return ring_[(blocks_ - 1) % kMeanBlocks].positions.front(); }
+  std::int64_t last_step() const { return last_step_; }                             // last step read
   std::int64_t first_step() const { return block_of_window(0).positions.front(); }  // first load of the window
   bool every_step() const { return loads_ == last_step_ - first_read_ + 1; }
   LoadSpan all_loads() const { return {loads_, axis_->step(first_load_), axis_->step(last_load_)}; }

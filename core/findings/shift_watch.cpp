@@ -20,7 +20,6 @@ constexpr std::int64_t kEarly = 170;  // first steps, in which loads change most
 constexpr std::size_t kApart = 10;    // blocks between two shifts
 constexpr std::int64_t kPeak = 100;   // steps in which a jump reaches its peak
 constexpr std::size_t kEdge = 5;      // loads on each side that locate the jump
-constexpr std::size_t kEarlier = 4;   // a jump is searched so many loads earlier than it was found
 
 }  // namespace
 
@@ -131,7 +130,7 @@ void ShiftWatch::look_for_jump() {
   const double error =
       deviation * std::sqrt(1 / static_cast<double>(before.size()) + 1 / static_cast<double>(after.size()));
   if (mean_after - usual < kJumpDeviations * error) return;
-  const std::size_t first = first_of_jump(after.begin - std::min(after.begin, kEarlier));
+  const std::size_t first = first_of_jump(before.begin);  // all these loads: a jump of few layers is found late
   before.end = std::clamp(first, before.begin + 1, before.end);
   std::size_t jumped = 0;
   for (std::size_t l = 0; l < layers_.size(); ++l) {

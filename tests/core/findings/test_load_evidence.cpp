@@ -12,6 +12,7 @@
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
 #include "core/findings/load_evidence.h"
+#include "core/logs/lines/log_reader.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/says.h"
 #include "tests/support/synthetic_log.h"
@@ -297,6 +298,49 @@ TEST(Collapse, BeginsWithTheFirstLoadThatShowsIt) {
     ASSERT_EQ(found.size(), 1u) << onset;
     EXPECT_NEAR(found[0].steps.first, onset, 10) << all_text(found);
   }
+}
+
+TEST(Collapse, ASuddenOneBeginsAtItsFirstStep) {
+  for (const std::int64_t onset : {500, 503, 735, 860}) {
+    SyntheticLog log({.layers = 2, .experts = 8, .top_k = 2, .tokens = 1024, .steps = 1000}, 7);
+    log.change = [onset](std::int64_t step, int layer, Shares& shares) {
+      if (layer == 0 || step < onset) return;
+      shares[6] *= 7;
+      shares[7] = 0;
+    };
+    FindingsScan scan(log.history());
+    std::vector<Finding> found;
+    for (std::int64_t step = onset; step < 1000 && found.empty(); step += 10) {
+      scan.advance(step);
+      found = of_kind(scan.findings(), FindingKind::collapsing);
+    }
+    ASSERT_EQ(found.size(), 1u) << onset;
+    EXPECT_EQ(found[0].steps.first, onset) << all_text(found);
+  }
+}
+
+TEST(Jumps, OneThatIsFoundLateIsDatedAtTheLargestRise) {
+  SyntheticLog log({.layers = 2, .experts = 32, .top_k = 4, .tokens = 16384, .steps = 800, .lasting = 0}, 2);
+  log.change = [](std::int64_t step, int layer, Shares& shares) {
+    if (layer == 1 && step >= 400 && step < 460)
+      for (std::size_t e = 0; e < shares.size(); e += 8) shares[e] *= 4;
+    if (layer == 0 && step >= 421 && step < 460) shares[3] *= 1.5;  // until then half of the layers have jumped
+  };
+  const std::vector<Finding> found = jump_findings(log.history());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].steps.first, 400) << all_text(found);
+}
+
+TEST(Words, FiguresOverAllLayersAreSaidWithoutLoads) {
+  LogReader reader("tinker.jsonl");
+  for (int step = 0; step < 60; ++step)
+    reader.read_line("{\"step\": " + std::to_string(step) +
+                     ", \"loss\": 2, \"e_max_violation:mean\": " + std::to_string(2 + 0.05 * step) +
+                     ", \"e_frac_with_tokens:mean\": " + std::to_string(0.98 - 0.006 * step) + "}");
+  const Health health = health_of(reader.finish().runs.front());
+  EXPECT_EQ(health.verdict, HealthVerdict::unknown);
+  EXPECT_TRUE(says(health.sentence, "MaxVio is 4.95 (2 at step 0)")) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "37.4 % of the experts get no token")) << health.sentence;
 }
 
 TEST(Words, ExpertsWithoutATokenAreNotCountedTwice) {
