@@ -50,12 +50,21 @@ const std::vector<LoggedSetting>& logged_settings() {
   return settings;
 }
 
-// Finds the setting of a log that corresponds to a setting: "moe_aux_loss_coeff" for "aux_coeff".
+// Finds the setting of a log that corresponds to a setting: "moe_aux_loss_coeff" for "aux_coeff". "model.top_k" is
+// found by its last name if no other setting of this name has another value.
 std::optional<StatedSetting> find_setting(const LogSettings& settings, std::string_view key) {
   for (const LogName& log_name : log_names()) {
     if (log_name.setting != key) continue;
     if (const auto found = settings.find(log_name.name); found != settings.end())
       return StatedSetting{found->first, found->second};
+    std::optional<StatedSetting> inner;
+    bool is_ambiguous = false;
+    for (const auto& [name, value] : settings) {
+      if (!name.ends_with('.' + log_name.name)) continue;
+      is_ambiguous = is_ambiguous || (inner && inner->value != value);
+      inner = {name, value};
+    }
+    if (inner && !is_ambiguous) return inner;
   }
   return std::nullopt;
 }

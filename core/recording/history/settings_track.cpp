@@ -9,14 +9,20 @@
 namespace moescope {
 namespace {
 
+// Adds the settings of an object; those of objects in it have names with dots: "optimizer.lr".
+void add_settings(const nlohmann::json& object, const std::string& prefix, LogSettings& settings) {
+  for (const auto& [name, value] : object.items())
+    if (value.is_object() && !value.empty())
+      add_settings(value, prefix + name + '.', settings);
+    else
+      settings[prefix + name] = value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 // Returns the settings in the text of a marker that an import wrote; empty if the text has none.
 LogSettings settings_in(const std::string& text) {
   LogSettings settings;
   try {
-    const nlohmann::json json = parse_json(text);
-    if (!json.is_object()) return {};
-    for (const auto& [name, value] : json.items())
-      settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    if (const nlohmann::json json = parse_json(text); json.is_object()) add_settings(json, "", settings);
   } catch (const BadJson&) {
     return {};
   }
