@@ -41,7 +41,7 @@ QString summaryText(const ImportAccount& account) {
   if (!account.refusal.empty()) return "No run: " + QString::fromStdString(account.refusal);
   const auto shown = std::ranges::count(account.rows, true, &AccountRow::is_shown);
   const auto assumed = std::ranges::count_if(account.rows, &AccountRow::is_assumed);
-  return QString("%1 patterns of names are read, %2 of them by the shape of their values; %3 are left out")
+  return QString("Patterns of names: %1 read, of which %2 by the shape of their values; %3 left out")
       .arg(shown)
       .arg(assumed)
       .arg(static_cast<qint64>(account.rows.size()) - shown);

@@ -7,6 +7,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
+#include "core/logs/lines/printed_number.h"
 
 namespace moescope {
 
@@ -14,13 +15,10 @@ namespace {
 
 constexpr std::size_t kMaxBookRows = 4096, kMaxBookNames = 65536, kMaxSums = 65536, kLongestExample = 60,
                       kLongestOfBook = 512;
-constexpr std::int64_t kSampledSteps = 6;  // of which the sums over experts are looked at
-constexpr double kSumTolerance = 0.01;     // of printed shares, which are rounded
+constexpr std::int64_t kOfShownName = 1000;  // how many ignored names a shown one outweighs
+constexpr std::int64_t kSampledSteps = 6;    // of which the sums over experts are looked at
+constexpr double kSumTolerance = 0.01;       // of printed shares, which are rounded
 constexpr std::string_view kLayerPlace = "{layer}", kExpertPlace = "{expert}", kNumberPlace = "{n}";
-
-bool is_decimal_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 // What a number counts, by the letters before it.
 std::string_view counted_by(std::string_view word) {
@@ -95,14 +93,14 @@ bool is_share(const TagRule& rule) {
 std::string name_pattern(std::string_view name) {
   std::string pattern;
   for (std::size_t i = 0; i < name.size();) {
-    if (!is_decimal_digit(name[i])) {
+    if (!is_digit(name[i])) {
       pattern += name[i++];
       continue;
     }
     const std::string_view what = counted_by(word_before(name, i));
     const bool is_repeated = what != kNumberPlace && pattern.find(what) != std::string::npos;
     pattern += is_repeated ? kNumberPlace : what;
-    while (i < name.size() && is_decimal_digit(name[i])) ++i;
+    while (i < name.size() && is_digit(name[i])) ++i;
   }
   return pattern;
 }
@@ -278,6 +276,9 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
     row.means = "load_share";
     row.reason = values + "always add up to " + decimal(lowest, 4) +
                  (decimal(lowest, 4) == decimal(highest, 4) ? std::string() : " to " + decimal(highest, 4));
+  } else if (is_whole && counts.pattern_.find("expert") != std::string::npos) {
+    row.means = "tokens_per_expert";
+    row.question = values + "are whole numbers of different sums: are they the tokens of each expert?";
   }
   if (!row.means.empty())
     row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, counts.is_list_);
@@ -325,12 +326,13 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     row.certainty = Certainty::known_name;
     return row;
   }
-  row.question = counts.question_;
   if (row.reason.empty() && !counts.text_.empty()) row.reason = "text, no number";
   if (row.reason.empty()) judge_shape(counts, row);
-  if (!row.means.empty()) row.certainty = Certainty::by_shape;
+  if (!row.means.empty() && row.question.empty()) row.certainty = Certainty::by_shape;
   if (row.reason.empty()) row.reason = "no figure of this name is known";
-  if (!row.question.empty()) row.means = counts.asked_meaning_;
+  if (counts.question_.empty()) return row;
+  row.question = counts.question_;
+  row.means = counts.asked_meaning_;
   return row;
 }
 
@@ -363,7 +365,8 @@ ImportAccount AccountBook::account(const char* unit) const {
   // A name that several programs use is in the file of one of them: only the program with most names counts.
   std::map<std::string, std::int64_t> names;
   for (const AccountRow& row : account.rows)
-    if (row.is_shown && row.certainty == Certainty::known_program) ++names[row.program];
+    if (row.certainty == Certainty::known_program) names[row.program] += row.is_shown ? kOfShownName : 1;
+  std::erase_if(names, [](const auto& program) { return program.second < 2; });  // other programs ignore the name, too
   const auto best_known = std::ranges::max_element(names, {}, [](const auto& program) { return program.second; });
   if (best_known != names.end()) account.program = best_known->first;
   for (AccountRow& row : account.rows) {

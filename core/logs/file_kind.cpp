@@ -118,12 +118,12 @@ bool holds_text_log(const std::string& path, const TagMap& tags) {
   InputFile file(path);
   std::string bytes(kTextLookedAt, '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
-  if (text_log_kind(bytes, tags)) return true;
+  if (holds_printed_steps(bytes, tags)) return true;
   if (file.size() <= kTextLookedAt) return false;
   bytes.resize(kTextLookedAt);
   const off_t from = file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt);
   const ssize_t read_bytes = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
-  return read_bytes > 0 && text_log_kind(std::string_view(bytes).substr(0, read_bytes), tags).has_value();
+  return read_bytes > 0 && holds_printed_steps(std::string_view(bytes).substr(0, read_bytes), tags);
 }
 
 // Returns why a known form of text is not read: "is YAML, which is not read: ..."; empty: it is another text.
@@ -255,10 +255,6 @@ Imported read_log(const std::string& path, FileKind kind, const ImportOptions& o
       append_marker(*run, options, {run->info().run, run->steps().first, kAssumptionMarker, text});
   return imported;
 }
-
-}  // namespace
-
-namespace {
 
 bool holds_text(const fs::path& folder) {
   int files = 0;

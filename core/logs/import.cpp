@@ -204,10 +204,6 @@ void state(int& of_log, int given, const RunInfo& info, const char* option, cons
   of_log = given;
 }
 
-}  // namespace
-
-namespace {
-
 std::uint64_t sum_of_counts(std::span<const std::uint32_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }

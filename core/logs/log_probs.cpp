@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kLargestText = std::uint64_t{4} << 30;
 constexpr std::size_t kMaxValues = std::size_t{1} << 30;
-constexpr float kRounding = 1e-3f;  // largest value above 0 that rounding explains
+constexpr float kLargestByRounding = 1e-3f;  // largest value above 0 that rounding explains
 constexpr int kDeepestValue = 16;
 
 using Sequences = std::vector<LogProbSequence> LogProbs::*;
@@ -57,7 +57,7 @@ void check_values(const LogProbs& found) {
         throw Unreadable(std::to_string(sequence.values.size()) + " log-probabilities beside a mask of " +
                          std::to_string(sequence.mask.size()));
       for (std::size_t t = 0; t < sequence.values.size(); ++t)
-        if ((sequence.mask.empty() || sequence.mask[t]) && sequence.values[t] > kRounding)
+        if ((sequence.mask.empty() || sequence.mask[t]) && sequence.values[t] > kLargestByRounding)
           throw Unreadable("a log-probability of " + std::to_string(sequence.values[t]) +
                            "; log-probabilities are at most 0");
     }

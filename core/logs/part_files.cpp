@@ -18,21 +18,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxParts = 1024;
 
-// Returns the number behind the word "rank" or "layer" in the name of a file; -1 if there is none.
-int number_of_part(const std::string& name, const char* word) {
-  const std::size_t at = spelled_alike(name).find(word);
-  if (at == std::string::npos) return -1;
-  const std::size_t digits = name.find_first_of("0123456789", at);
-  std::int64_t number = -1;
-  const std::string_view text = std::string_view(name).substr(std::min(digits, name.size()));
-  return read_number(text.substr(0, text.find_first_not_of("0123456789")), number) && number <= kLastImportedLayer
-             ? static_cast<int>(number)
-             : -1;
-}
-
 int number_of_part(const fs::path& file) {
   const std::string name = file.filename().string();
-  return std::max(number_of_part(name, "rank"), number_of_part(name, "layer"));
+  return std::max(number_in_file_name(name, "rank"), number_in_file_name(name, "layer"));
 }
 
 // Files of the folder that are named like this one, also the file itself.
@@ -66,9 +54,9 @@ PartOfRun read_part(const fs::path& file, const ImportOptions& options) {
   if (!holds_runs(kind)) throw std::runtime_error(no_log_text(file.string(), kind));
   part.imported = import_log(file.string(), kind, of_part);
   if (part.imported.runs.size() != 1) throw std::runtime_error(file.string() + ": holds several runs");
-  const int layer = number_of_part(file.filename().string(), "layer");
+  const int layer = number_in_file_name(file.filename().string(), "layer");
   const bool is_of_one = part.imported.runs[0]->info().moe_layers == std::vector{0};
-  if (layer >= 0 && is_of_one)
+  if (layer >= 0 && layer <= kLastImportedLayer && is_of_one)
     for (auto& [step, frame] : part.frames)
       for (RouterFrame& router : frame.routers) router.layer = layer;
   return part;
@@ -126,6 +114,16 @@ RunInfo info_of(const std::string& folder, const std::vector<PartOfRun>& parts, 
 }
 
 }  // namespace
+
+int number_in_file_name(std::string_view name, const char* word) {
+  constexpr std::int64_t kMaxPartNumber = 1 << 20;
+  const std::size_t at = spelled_alike(name).find(word);
+  if (at == std::string::npos) return -1;
+  const std::string_view text = name.substr(std::min(name.find_first_of("0123456789", at), name.size()));
+  std::int64_t number = -1;
+  const bool is_number = read_number(text.substr(0, text.find_first_not_of("0123456789")), number);
+  return is_number && number <= kMaxPartNumber ? static_cast<int>(number) : -1;
+}
 
 std::vector<fs::path> part_files(const fs::path& folder) {
   const std::vector<fs::path> files = files_in(folder, [](std::string_view) { return true; });

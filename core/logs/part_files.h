@@ -3,12 +3,15 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/logs/import.h"
 
 namespace moescope {
 
+// Returns the number behind the word "rank" or "layer" in the name of a file, "rank_3.jsonl"; -1: there is none.
+int number_in_file_name(std::string_view name, const char* word);
 // Returns the files of the folder, by number; empty if it holds no such files, or further files of their form.
 std::vector<std::filesystem::path> part_files(const std::filesystem::path& folder);
 // Returns the remark for one of such files, which is read alone; empty if there are no others.

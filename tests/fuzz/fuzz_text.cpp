@@ -27,7 +27,7 @@ void require_orderly(const std::vector<std::shared_ptr<History>>& runs) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const WithinLimits limits;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  text_log_kind(text);
+  holds_printed_steps(text);
   LogReader reader("fuzzed.log");
   LineSplitter lines;
   lines.add(text.substr(0, size / 2), reader);  // in two parts, as from a growing file

@@ -132,6 +132,9 @@ constexpr FormOfFolder kFormsOfFolders[] = {
      "metrics, "
      "whose dataframe() is written as CSV by to_csv()"},
     {".neptune", "", kNeptune},
+    {"refs", "snapshots",
+     "is a folder of Hugging Face's cache without a log; if its model does not open, its download is incomplete: hf "
+     "download OWNER/NAME completes it"},
 };
 
 // A database that is known by its tables.

@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <set>
 
+#include "core/logs/lines/printed_number.h"
+
 namespace moescope {
 
 namespace {
@@ -20,16 +22,12 @@ struct NamePart {
   bool begins_word = false;  // letters follow it directly: "2d"
 };
 
-bool is_name_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 std::vector<NamePart> name_parts(std::string_view name) {
   std::vector<NamePart> parts;
   for (std::size_t i = 0; i < name.size();) {
     const std::size_t begin = i;
-    if (is_name_digit(name[i])) {
-      while (i < name.size() && is_name_digit(name[i])) ++i;
+    if (is_digit(name[i])) {
+      while (i < name.size() && is_digit(name[i])) ++i;
       NamePart part;
       const auto [end, error] = std::from_chars(name.data() + begin, name.data() + i, part.number);
       if (error != std::errc() || part.number > kMaxNumber) part.number = kMaxNumber;
@@ -134,9 +132,7 @@ CountName count_name(std::string_view name, std::string_view file_stem) {
 
 bool is_iteration_and_layer(std::string_view name) {
   const std::size_t between = name.find('_');
-  const auto all_digits = [](std::string_view text) {
-    return !text.empty() && std::ranges::all_of(text, is_name_digit);
-  };
+  const auto all_digits = [](std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); };
   return between != std::string_view::npos && all_digits(name.substr(0, between)) &&
          all_digits(name.substr(between + 1));
 }

@@ -23,6 +23,7 @@
 #include "core/logs/dumps/imatrix.h"
 #include "core/logs/dumps/rank_counts.h"
 #include "core/logs/dumps/router_logits.h"
+#include "core/logs/part_files.h"
 #include "core/logs/table/table_form.h"
 
 namespace moescope {
@@ -233,7 +234,7 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
 }
 
 bool is_rank_file(std::string_view name) {
-  return rank_in_name(name, ".safetensors").has_value();
+  return name.ends_with(".safetensors") && number_in_file_name(name, "rank") >= 0;
 }
 
 bool is_statistics_folder(const fs::path& folder) {

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -15,7 +14,9 @@
 #include "core/files/text/words.h"
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/lines/log_lines.h"
+#include "core/logs/part_files.h"
 #include "core/logs/routing/routed_tokens.h"
+#include "core/logs/runs/log_record.h"
 
 namespace moescope {
 
@@ -25,7 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestRankLine = std::size_t{64} << 20;
 constexpr std::size_t kMaxRankBytes = std::size_t{1} << 30;
-constexpr int kMaxRankId = 1 << 20;
 
 // A layer of the decoder or of a block of multi-token prediction.
 struct BlockLayer {
@@ -37,11 +37,11 @@ using Microbatches = std::vector<std::vector<std::uint32_t>>;  // counts of the 
 using OfRanks = std::map<int, Microbatches>;                   // by rank
 
 bool is_rank_name(std::string_view name) {
-  return rank_in_name(name, ".jsonl").has_value();
+  return name.ends_with(".jsonl") && number_in_file_name(name, "rank") >= 0;
 }
 
 int rank_of(const fs::path& file) {
-  return rank_in_name(file.filename().string(), ".jsonl").value_or(0);
+  return std::max(0, number_in_file_name(file.filename().string(), "rank"));
 }
 
 std::string first_line_of(const fs::path& file) {
@@ -124,7 +124,7 @@ void RankCounts::read_line(std::string_view line) {
     if (!found) throw Unreadable(std::string("no ") + key);
     return *found;
   };
-  const std::int64_t iteration = to_count(required("iter"), "iter", 1e15);
+  const std::int64_t iteration = to_count(required("iter"), "iter", kLastStep);
   const JsonValue* block = member(json, {"block"});
   const JsonValue* mtp_idx = member(json, {"mtp_idx"});
   BlockLayer place;
@@ -311,16 +311,6 @@ std::vector<fs::path> rank_files(const std::string& folder) {
 }
 
 }  // namespace
-
-std::optional<int> rank_in_name(std::string_view name, std::string_view suffix) {
-  const std::size_t at = name.rfind("rank");
-  int rank = -1;
-  if (at == name.npos || !name.ends_with(suffix)) return std::nullopt;
-  name.remove_suffix(suffix.size());
-  return read_number(name.substr(std::min(at + 4, name.size())), rank) && rank >= 0 && rank <= kMaxRankId
-             ? std::optional(rank)
-             : std::nullopt;
-}
 
 bool is_rank_counts_line(std::string_view bytes) {
   const std::string_view line = bytes.substr(0, bytes.find('\n'));

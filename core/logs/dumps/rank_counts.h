@@ -11,7 +11,6 @@
 // equal counts, of which one is read. Layers of multi-token prediction follow those of the decoder.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,8 +23,6 @@ namespace moescope {
 // needed.
 Imported import_rank_counts(const std::string& path, const ImportOptions& options);
 
-// Returns the number after "rank" at the end of the name of a file, "rank3.jsonl"; nullopt: it has none.
-std::optional<int> rank_in_name(std::string_view name, std::string_view suffix);
 bool is_rank_counts_line(std::string_view bytes);   // judged by the first line
 bool holds_rank_counts(const std::string& folder);  // has such a file
 

@@ -180,7 +180,7 @@ void EventReader::read_file(std::string_view bytes, const std::string& label, Ba
 void EventReader::take(const pb::Event& event) {
   const bool starts = event.has_session_log() && event.session_log().status() == kSessionStart;
   if (!starts && !event.has_summary()) return;
-  if (event.step() < 0 || event.step() > 1'000'000'000'000'000) throw Unreadable("step: not from 0 to 10^15");
+  if (event.step() < 0 || event.step() > kLastStep) throw Unreadable("step: not from 0 to 10^15");
   if (starts) return run_->go_back_to(event.step());
   LogRecord record;
   record.place = records_;
@@ -269,28 +269,6 @@ std::string bytes_of_event_file(const fs::path& file, bool one_of_several, BadLi
   }
 }
 
-// Reports the progress over the bytes of all files.
-class Progress {
- public:
-  Progress(const std::map<fs::path, std::vector<fs::path>>& by_folder, const ImportOptions& options)
-      : options_(&options) {
-    std::error_code none;
-    for (const auto& [folder, files] : by_folder)
-      for (const fs::path& file : files) {
-        const std::uintmax_t bytes = fs::file_size(file, none);
-        if (!none) all_ += bytes;
-      }
-  }
-  void add(std::size_t bytes) { before_ += bytes; }
-  bool operator()(std::size_t of_file) const {
-    return !options_->progress || options_->progress(std::min(1.0, (before_ + of_file) / all_));
-  }
-
- private:
-  const ImportOptions* options_;
-  double all_ = 1, before_ = 0;
-};
-
 }  // namespace
 
 bool is_event_file(const fs::path& path) {
@@ -311,7 +289,8 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
   chosen.most_runs = SIZE_MAX;  // folders without a known tag, such as those of hyperparameters, are not runs
   check_choice(path, names, chosen);
   LogRuns runs(path, options, true, "record");
-  Progress progress(by_folder, options);
+  double all_files = 0, read_files = 0;
+  for (const auto& [folder, files] : by_folder) all_files += files.size();
   std::deque<TagMap> maps;  // the runs refer to their rules
   std::int64_t records = 0;
   int shown = 0;
@@ -324,8 +303,11 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
       BadLines& bad = runs.context().bad;
       const std::string bytes = bytes_of_event_file(file, files.size() > 1, bad);
       const std::string label = files.size() > 1 ? "of " + file.filename().string() + ": " : "";
-      reader.read_file(bytes, label, bad, [&](std::size_t unread) { return progress(bytes.size() - unread); });
-      progress.add(bytes.size());
+      reader.read_file(bytes, label, bad, [&](std::size_t unread) {
+        return !options.progress ||
+               options.progress((read_files + 1 - static_cast<double>(unread) / bytes.size()) / all_files);
+      });
+      ++read_files;
       if (reader.cancelled()) return {};
     }
     records += reader.records();
@@ -334,10 +316,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
     runs.end(run);
     shown += run.has_steps();
   }
-  Imported imported = runs.finish();
-  imported.lines = records;
-  if (options.progress) options.progress(1);
-  return imported;
+  return runs.finish(records);
 }
 
 }  // namespace moescope

@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kLatestStep = 1'000'000'000'000'000;
 constexpr std::size_t kLongestMetricLine = 65536;
 constexpr std::uint64_t kMaxParamBytes = std::uint64_t{1} << 20;
 
@@ -33,7 +32,7 @@ struct LoggedValue {
 
 // Throws Unreadable if the value cannot be used.
 void take_value(RunBuilder& run, std::string_view key, std::int64_t place, const LoggedValue& value) {
-  if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
+  if (value.step < 0 || value.step > kLastStep) throw Unreadable("step: not from 0 on");
   LogRecord record;
   record.place = place;
   record.step = value.step;
@@ -148,14 +147,6 @@ class FolderValues {
   std::int64_t lines_ = 0;
 };
 
-// Ends the log of all runs.
-Imported finished(LogRuns& runs, std::int64_t lines, const ImportOptions& options) {
-  Imported imported = runs.finish();
-  imported.lines = lines;
-  if (options.progress) options.progress(1);
-  return imported;
-}
-
 Imported import_folder(const fs::path& folder, const ImportOptions& options) {
   const std::string name = name_of(folder);
   LogRuns runs(folder.string(), options, true, "line");
@@ -173,7 +164,7 @@ Imported import_folder(const fs::path& folder, const ImportOptions& options) {
   run.stated.settings = json_text(settings);
   if (run.has_steps()) check_choice(folder.string(), {name}, options);
   runs.end(run);
-  return finished(runs, values.lines(), options);
+  return runs.finish(values.lines());
 }
 
 struct DatabaseRun {
@@ -242,7 +233,7 @@ Imported read_database(Connection& database, const ImportOptions& options) {
   LogRuns log(path, options, true, "row"), all_runs(path, options, true, "row");
   std::vector<DatabaseRun> runs = runs_in(database);
   std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, run.id, all_runs.run(run.name)); });
-  if (runs.empty()) return all_runs.finish();  // refuses it
+  if (runs.empty()) return all_runs.finish(0);  // refuses it
   ImportOptions chosen = options;
   for (std::string& chosen_run : chosen.only)
     for (const DatabaseRun& run : runs)
@@ -258,7 +249,7 @@ Imported read_database(Connection& database, const ImportOptions& options) {
     run.stated.settings = params_of(database, id);
     log.end(run);
   }
-  return finished(log, lines, options);
+  return log.finish(lines);
 }
 
 Imported import_database(const std::string& path, const ImportOptions& options) {

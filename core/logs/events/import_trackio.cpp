@@ -77,9 +77,7 @@ Imported import_trackio(Connection& database, const ImportOptions& options) {
     else
       log.refuse("step: not a whole number");
   }
-  Imported imported = runs.finish();
-  imported.lines = log.rows();
-  return imported;
+  return runs.finish(log.rows());
 }
 
 }  // namespace moescope

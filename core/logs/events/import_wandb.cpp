@@ -71,7 +71,6 @@ std::string WandbAxes::axis_of(std::string_view key) const {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{8} << 30;
-constexpr double kMaxStep = 1e15;
 constexpr std::int64_t kRecordsBetweenProgress = 256;
 
 std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
@@ -220,7 +219,7 @@ void WandbRows::begin_part(const wandb::Run& run) {
   if (run.starting_step() > 0) last_row_ = run.starting_step() - 1;
   const wandb::BranchPoint& from = run.branch_point();
   const bool rewound = from.run() == run_id_ && !run_id_.empty() && from.metric() == "_step" && axis_.empty();
-  if (rewound && from.value() >= 0 && from.value() < kMaxStep)
+  if (rewound && from.value() >= 0 && from.value() < kLastStep)
     run_->go_back_to(static_cast<std::int64_t>(from.value()) + 1);
 }
 
@@ -230,7 +229,7 @@ std::optional<std::int64_t> WandbRows::step_of(const wandb::History& history, co
     row = step_number(*of_row);
   else if (history.has_step())
     row = history.step().num();
-  if (!row || *row < 0 || *row > kMaxStep) throw Unreadable("_step: not a whole number from 0 on");
+  if (!row || *row < 0 || *row > kLastStep) throw Unreadable("_step: not a whole number from 0 on");
   last_row_ = *row;
   if (axis_.empty()) return last_step_ = *row;
   const NamedValue* on_axis = find_value(record, axis_);
@@ -429,10 +428,7 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
     if (!runs[i].read_rows(names[i], [&](double of_run) { return share(of_run, i); })) return {};
     records += runs[i].records();
   }
-  Imported imported = log.finish();
-  imported.lines = records;
-  if (options.progress) options.progress(1);
-  return imported;
+  return log.finish(records);
 }
 
 }  // namespace moescope

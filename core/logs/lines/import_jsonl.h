@@ -57,7 +57,7 @@ class LineSplitter {
 };
 
 // Throws std::runtime_error if the file cannot be read, has no step (then with the error of the first bad line), or is
-// refused (LogReader::refusal()).
+// refused (LogReader::finish()).
 Imported import_jsonl(const std::string& path, const ImportOptions& options = {});
 
 }  // namespace moescope

@@ -17,6 +17,7 @@
 #include "core/files/unreadable.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
+#include "core/logs/runs/log_record.h"
 #include "core/numerics/number_format.h"
 
 namespace moescope {
@@ -26,7 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestStatistic = 65536;
-constexpr std::int64_t kLastIteration = 1'000'000'000'000'000;
 constexpr const char* kStatisticsFolder = "nvdlfw_inspect_statistics_logs";
 constexpr std::string_view kOfAnyFormat = "";  // statistics of the tensor before quantization
 
@@ -208,7 +208,7 @@ void Statistics::read_line(std::string_view line) {
   }
   Reading reading = *known->second;
   const double iteration = number_in(line, "iteration=");
-  if (!(iteration >= 0) || iteration > kLastIteration) throw Unreadable("iteration: not from 0 on");
+  if (!(iteration >= 0) || iteration > kLastStep) throw Unreadable("iteration: not from 0 on");
   reading.iteration = static_cast<std::int64_t>(iteration);
   reading.value = number_in(line, "value=");
   if (is_of_quantization(reading.statistic)) recipes_.insert(reading.recipe);

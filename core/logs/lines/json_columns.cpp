@@ -4,13 +4,13 @@
 #include <array>
 
 #include "core/files/text/words.h"
+#include "core/logs/runs/log_record.h"
 
 namespace moescope {
 
 namespace {
 
 constexpr int kDeepestColumns = 4;
-constexpr double kLastStepOfColumn = 1e15;
 constexpr std::string_view kBlanksOfColumns = " \t\r\n", kDigitsOfKeys = "0123456789";
 constexpr std::array<std::string_view, 9> kStepNames = {"step",      "steps", "global_step",   "_step", "training_step",
                                                         "iteration", "iter",  "current_steps", "x"};
@@ -129,8 +129,8 @@ bool JsonColumns::add_columns(const std::string& path, const JsonFields& object)
   const std::vector<JsonValue> steps = entries_of(step_field->value);
   std::vector<std::size_t> rows;
   for (const JsonValue value : steps) {
-    const std::int64_t step = to_count(value, "step", kLastStepOfColumn);
-    if (!is_only && !rows.empty() && step <= to_count(rows_[rows.back()].front().value, "step", kLastStepOfColumn))
+    const std::int64_t step = to_count(value, "step", kLastStep);
+    if (!is_only && !rows.empty() && step <= to_count(rows_[rows.back()].front().value, "step", kLastStep))
       throw Unreadable("the steps of " + path + " are not in ascending order");
     const auto [row, is_new] = row_of_step_.try_emplace(step, rows_.size());
     if (is_new || is_only) rows_.push_back(Row{{"step", value}});
@@ -147,7 +147,7 @@ bool JsonColumns::add_columns(const std::string& path, const JsonFields& object)
   if (!is_only) std::ranges::stable_sort(rows_, {}, [](const Row& row) { return to_number(row.front().value); });
   if (!is_only)
     for (std::size_t i = 0; i < rows_.size(); ++i)
-      row_of_step_[to_count(rows_[i].front().value, "step", kLastStepOfColumn)] = i;
+      row_of_step_[to_count(rows_[i].front().value, "step", kLastStep)] = i;
   return true;
 }
 

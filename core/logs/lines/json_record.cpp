@@ -18,7 +18,7 @@ namespace {
 constexpr int kDeepestName = 8;                                              // nesting of objects
 constexpr std::ptrdiff_t kMaxLineNames = 65536, kMaxNamesInLists = 1 << 20;  // in a line
 constexpr std::size_t kLongestExpert = 5, kMaxRouterNames = 4096;
-constexpr double kLastMarker = 1e15, kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
+constexpr double kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
 
 // Names of this program's own lines (jsonl.h), and of the rows among them.
 constexpr std::array<std::string_view, 15> kOwnRows = {
@@ -48,7 +48,7 @@ std::vector<Marker> markers_of(JsonValue json) {
     };
     const JsonValue* step = member(fields, {"step"});
     Marker marker{0,
-                  step ? to_count(*step, "markers: step", kLastMarker) : -1,
+                  step ? to_count(*step, "markers: step", kLastStep) : -1,
                   text("kind", "event"),
                   text("text", ""),
                   text("key", ""),
@@ -61,7 +61,8 @@ std::vector<Marker> markers_of(JsonValue json) {
 
 // True for names of objects that only enclose the figures of a step, so that the figures' names do not include them.
 bool is_wrapper(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kWrappers = {"metrics", "scalars", "values", "logs", "log", "data"};
+  constexpr std::array<std::string_view, 8> kWrappers = {"metrics", "scalars", "values", "logs",
+                                                         "log",     "data",    "extra",  "fields"};
   return std::ranges::find(kWrappers, name) != kWrappers.end();
 }
 

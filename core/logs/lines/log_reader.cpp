@@ -5,6 +5,7 @@
 
 #include "core/files/text/json_line.h"
 #include "core/files/text/text_encoding.h"
+#include "core/files/text/words.h"
 #include "core/logs/lines/json_record.h"
 #include "core/logs/lines/saved_checkpoint.h"
 #include "core/logs/lines/text_log.h"
@@ -79,7 +80,6 @@ void LogReader::State::read_text(std::string_view line) {
       last_bad_line = 0;
     }
     form = Form::text;
-    runs.context().form = text_log_name(*text.log());
   };
   lines_of_text += text.read(line, [&](LogRecord& record) {
     found();
@@ -146,8 +146,7 @@ void LogReader::finish_step() {
 }
 
 Imported LogReader::finish() {
-  Imported imported = state_->runs.finish();
-  imported.lines = state_->lines;
+  Imported imported = state_->runs.finish(state_->lines);
   imported.remarks = remarks();
   imported.account = account();
   return imported;
@@ -155,20 +154,13 @@ Imported LogReader::finish() {
 
 ImportAccount LogReader::account() const {
   ImportAccount account = state_->runs.account();
-  constexpr std::string_view kStdout = "stdout of ";
-  const std::string_view form = state_->runs.context().form;
-  const bool is_trainer = state_->text.log() == TextLog::trainer;
-  if (account.program.empty() && form.starts_with(kStdout))
-    account.program = is_trainer ? "Hugging Face Trainer" : form.substr(kStdout.size());
+  if (account.program.empty() && state_->text.is_of_trainer()) account.program = "Hugging Face Trainer";
   if (state_->text.of_other_ranks() > 0)
-    account.left_out.push_back({std::to_string(state_->text.of_other_ranks()) + " lines",
-                                "they are of other ranks than the one whose values are read"});
+    account.left_out.push_back(
+        {counted(state_->text.of_other_ranks(), "line", "lines"), "of other ranks than the one whose values are read"});
   return account;
 }
 
-std::vector<std::string> LogReader::run_names() const {
-  return state_->runs.run_names();
-}
 std::vector<std::shared_ptr<History>> LogReader::histories() const {
   return state_->runs.histories();
 }
@@ -222,19 +214,15 @@ std::vector<std::string> LogReader::remarks() const {
   const TextLogReader& text = state_->text;
   std::vector<std::string> of_text;
   if (state_->form == State::Form::text) {
-    of_text.push_back("read as " + std::string(text_log_name(*text.log())) + ": " +
-                      std::to_string(state_->lines_of_text) + " of " + std::to_string(state_->lines) +
-                      " lines have figures of a step");
+    of_text.push_back("read as printed lines: " + std::to_string(state_->lines_of_text) + " of " +
+                      std::to_string(state_->lines) + " have figures of a step");
     if (text.of_other_ranks() > 0)
-      of_text.push_back(std::to_string(text.of_other_ranks()) + " lines of other ranks are left out");
+      of_text.push_back("left out: " + counted(text.of_other_ranks(), "line", "lines") + " of other ranks");
     if (text.is_numbered())
       of_text.push_back("its lines have no step: they are numbered 1, 2, ... in their order" +
-                        std::string(text.log() == TextLog::trainer ? " (trainer_state.json has the steps)" : ""));
+                        std::string(text.is_of_trainer() ? " (trainer_state.json has the steps)" : ""));
   }
   return state_->runs.remarks(of_text);
-}
-std::string LogReader::refusal() const {
-  return state_->runs.refusal();
 }
 const BadLines& LogReader::bad() const {
   return state_->bad();

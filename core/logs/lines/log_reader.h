@@ -14,7 +14,7 @@ namespace moescope {
 
 class LogReader {
  public:
-  // `source`: the file, for RunInfo::source. Does not call options.progress.
+  // `source`: the file, for RunInfo::source.
   explicit LogReader(std::string source, ImportOptions options = {});
   ~LogReader();
   LogReader(LogReader&&) noexcept;
@@ -26,17 +26,14 @@ class LogReader {
   // first load gives the number of layers. More lines may follow.
   void finish_step();
   std::shared_ptr<History> history() const;  // first run; nullptr before its first step
-  // Returns the runs, lines and remarks; to be called once, after the last line. Throws RefusedLog if there is no run,
-  // or if there is a refusal() and options.growing is not set; TooManyRuns.
+  // Returns the runs, lines and remarks; to be called once, after the last line. Throws TooManyRuns; RefusedLog if
+  // there is no run, or if options.growing is not set and no name is known, the lines are in no order (is_shuffled()),
+  // or the steps begin again in every epoch.
   Imported finish();
   std::vector<std::shared_ptr<History>> histories() const;
-  std::vector<std::string> run_names() const;  // names of all runs with steps, also of those that were not read
   std::int64_t lines() const;
   std::int64_t steps() const;  // summed over all runs
   const BadLines& bad() const;
-  // Returns the reason to refuse the log, after its last line: no name is known, the lines are in no order
-  // (is_shuffled()), or the steps begin again in every epoch. Empty if the log is accepted.
-  std::string refusal() const;
   // True if a last line without a newline can be read before it ends: a whole object, or a printed step of a log whose
   // lines are not numbered.
   bool is_whole(std::string_view line) const;

@@ -7,6 +7,10 @@
 
 namespace moescope {
 
+inline bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
 // Returns the number of a text: "+2.5", "1e-05", "nan", "-Infinity". Commas are dropped only between groups of three
 // digits: "72,914" is 72914. Returns nullopt for any other text, such as "3,5".
 std::optional<double> printed_number(std::string_view text);

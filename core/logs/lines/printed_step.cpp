@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "core/logs/lines/printed_number.h"
+
 namespace moescope {
 
 namespace {
@@ -14,6 +16,7 @@ constexpr std::int64_t kMaxSteps = 1'000'000'000;
 
 struct Numbers {
   std::int64_t step = -1, epoch = -1, epoch0 = -1, steps = -1;
+  std::vector<std::pair<std::string, std::string>> values;
 };
 
 void skip_blanks(std::string_view& text) {
@@ -52,6 +55,15 @@ bool matches(std::string_view form, std::string_view& text, Numbers& numbers, st
         return true;
       }
       return false;
+    } else if (form.front() == '{') {
+      skip_blanks(text);
+      std::string_view number = text.substr(0, text.find_first_of(" \t|;()[]{}\r"));
+      while (number.ends_with(',')) number.remove_suffix(1);
+      if (!printed_number(number)) return false;
+      const std::string_view name = form.substr(1, form.find('}') - 1);
+      numbers.values.emplace_back(name, number);
+      form.remove_prefix(std::min(name.size() + 2, form.size()));
+      text.remove_prefix(number.size());
     } else if (form.front() == ' ') {
       form.remove_prefix(1);
       skip_blanks(text);
@@ -64,34 +76,36 @@ bool matches(std::string_view form, std::string_view& text, Numbers& numbers, st
   return true;
 }
 
-std::string_view first_text_of(std::string_view form) {
-  return form.substr(0, form.find_first_of("{ "));
+// Returns the next place from `at` on at which the form may begin; npos: there is none.
+std::size_t next_place(std::string_view line, std::string_view form, std::size_t at) {
+  const bool is_at_begin = form.starts_with('^');
+  if (is_at_begin) form.remove_prefix(1);
+  const std::string_view beginning = form.substr(0, form.find_first_of("{ "));
+  if (!is_at_begin) return beginning.empty() ? std::string_view::npos : line.find(beginning, at);
+  const bool fits = beginning.empty() ? !line.empty() && line[0] >= '0' && line[0] <= '9' : line.starts_with(beginning);
+  return at == 0 && fits ? 0 : std::string_view::npos;
 }
 
 }  // namespace
 
 bool may_have_printed_step(std::string_view line, const std::vector<std::string>& forms) {
-  return std::ranges::any_of(forms, [&](const std::string& form) {
-    const std::string_view beginning = first_text_of(form);
-    return !beginning.empty() && line.find(beginning) != std::string_view::npos;
-  });
+  return std::ranges::any_of(forms, [&](std::string_view form) { return next_place(line, form, 0) != line.npos; });
 }
 
 std::optional<PrintedStep> printed_step(std::string_view line, const std::vector<std::string>& forms) {
-  for (const std::string& form : forms) {
-    const std::string_view beginning = first_text_of(form);
-    if (beginning.empty()) continue;
-    std::size_t at = line.find(beginning);
-    std::size_t tries_of_form = 0;
-    for (std::size_t tries = 0; at != std::string_view::npos && tries < kMaxTries; ++tries) {
+  for (const std::string_view form : forms) {
+    std::size_t at = next_place(line, form, 0), tries_of_form = 0;
+    for (std::size_t tries = 0; at != line.npos && tries < kMaxTries; ++tries) {
       Numbers numbers;
       std::string_view unread = line.substr(at);
-      if (matches(form, unread, numbers, tries_of_form) && numbers.step >= 0) {
+      if (matches(form.substr(form.starts_with('^') ? 1 : 0), unread, numbers, tries_of_form) && numbers.step >= 0) {
         const std::int64_t epochs = numbers.epoch0 >= 0 ? numbers.epoch0 : std::max<std::int64_t>(0, numbers.epoch - 1);
         const std::int64_t before = numbers.steps > 0 ? epochs * numbers.steps : 0;
-        return PrintedStep{before + numbers.step, at, line.size() - unread.size()};
+        if (numbers.steps <= 0 && numbers.epoch + numbers.epoch0 > -2)  // the steps may begin again in every epoch
+          numbers.values.emplace_back("epoch", std::to_string(epochs));
+        return PrintedStep{before + numbers.step, at, line.size() - unread.size(), std::move(numbers.values)};
       }
-      at = line.find(beginning, at + 1);
+      at = next_place(line, form, at + 1);
     }
   }
   return std::nullopt;

@@ -28,9 +28,6 @@ constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMaxPairs = 4
 constexpr std::ptrdiff_t kMaxDigitsOfStep = 15;
 constexpr std::string_view kBlank = " \t\r";
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -361,13 +358,15 @@ std::string take_lists(std::string_view text, std::vector<Pair>& pairs) {
 
 std::vector<Pair> pairs_of(std::string_view unread) {
   std::vector<Pair> pairs;
+  const bool is_row = unread.starts_with('|');  // of a table "| loss | 7.10 |"
   std::vector<std::string> parts = parts_of(take_lists(unread, pairs));
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string_view name = trimmed(parts[i], kBlank);
     if (name.empty() || name == kBetweenParts) continue;
     // A number that blanks separate from its name: "loss   7.10".
     std::size_t next = i + 1;
-    while (next < parts.size() && trimmed(parts[next], kBlank).empty()) ++next;
+    while (next < parts.size() && (trimmed(parts[next], kBlank).empty() || (is_row && parts[next] == kBetweenParts)))
+      ++next;
     const std::string_view number = next < parts.size() ? trimmed(parts[next], kBlank) : std::string_view();
     const std::size_t before = pairs.size();
     add_pairs(name, pairs);
@@ -379,17 +378,19 @@ std::vector<Pair> pairs_of(std::string_view unread) {
   return pairs;
 }
 
-// Returns the pairs of a line. The names in "layer 3: max_vio 0.2" and "block 3 | load [12, 14]" begin with the layer.
-std::vector<Pair> pairs_of_layer(std::string_view line) {
+// Returns the pairs of a line. The names in "layer 3: max_vio 0.2" and "[block 3] load [12, 14]" begin with the layer.
+std::vector<Pair> pairs_of_layer(const std::string_view whole_line) {
   constexpr std::array<std::string_view, 5> kWords = {"layer ", "layer_", "block ", "block_", "moe layer "};
+  const std::string_view line = whole_line.substr(whole_line.starts_with('[') ? 1 : 0);
   std::string beginning(line.substr(0, kWords.back().size()));
   std::ranges::transform(beginning, beginning.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c | 0x20 : c; });
   const auto word = std::ranges::find_if(kWords, [&](std::string_view text) { return beginning.starts_with(text); });
   const std::string_view digits = word == kWords.end() ? std::string_view() : digits_at(line.substr(word->size()));
   const std::string_view behind = digits.empty() ? std::string_view() : line.substr(word->size() + digits.size());
   const std::string_view unread = trimmed(behind, " \t");
-  if (unread.empty() || std::string_view(":|-,").find(unread.front()) == std::string_view::npos) return pairs_of(line);
-  std::vector<Pair> pairs = pairs_of(trimmed(unread, " \t:|-,"));
+  if (unread.empty() || std::string_view(":|-,]").find(unread.front()) == std::string_view::npos)
+    return pairs_of(whole_line);
+  std::vector<Pair> pairs = pairs_of(trimmed(unread.substr(1), " \t:|-,"));
   for (Pair& pair : pairs)
     pair.name = "layer " + std::string(digits) + (pair.name.starts_with("unnamed list") ? "" : ' ' + pair.name);
   return pairs;
@@ -399,37 +400,24 @@ bool has(std::string_view text, std::string_view what) {
   return text.find(what) != std::string_view::npos;
 }
 
-TextLog log_of(std::string_view line, const StepPlace& place) {
-  if (has(line, "elapsed time per iteration") || has(line, "validation loss at iteration")) return TextLog::megatron;
-  if (has(line, "memory:") && (has(line, "tps:") || has(line, "wps:"))) return TextLog::torchtitan;
-  if (line.substr(place.end).starts_with(" | epoch ")) return TextLog::automodel;
-  if (line.substr(place.end).starts_with(" - ") && (has(line, " - actor/") || has(line, " - train/")))
-    return TextLog::verl;
-  return TextLog::other;
+// True for the time and the line of source code that a logger writes: "I0105 12:05" and "train.py" of "train.py:120".
+bool is_of_logger(std::string_view name) {
+  return has(name, ":") || name.ends_with(".py") || name.ends_with(".cc") || name.ends_with(".cpp");
 }
 
-// Kind of text on which the numbers of a line were measured. Numbers of a test set are not shown.
-enum class Text { training, validation, test };
-Text text_of_line(std::string_view line, const StepPlace& place) {
+MeasuredOn text_of_line(std::string_view line, const StepPlace& place) {
   std::string before(line.substr(0, place.begin));
   std::transform(before.begin(), before.end(), before.begin(), [](unsigned char c) { return std::tolower(c); });
   const std::size_t last = before.find_last_of("abcdefghijklmnopqrstuvwxyz") + 1;
   const std::size_t space = std::string_view(before).substr(0, last).find_last_not_of("abcdefghijklmnopqrstuvwxyz") + 1;
   const std::string word = before.substr(space, last - space);  // "Test step: 10"
-  if (has(line, "on test set") || word == "test") return Text::test;
-  if (word == "val") return Text::validation;
+  if (has(line, "on test set") || word == "test") return MeasuredOn::test;
+  if (word == "val") return MeasuredOn::validation;
   const bool validates = has(before, "valid") || has(before, "[val]") || has(before, "eval");
-  return validates ? Text::validation : Text::training;
+  return validates ? MeasuredOn::validation : MeasuredOn::training;
 }
 
 }  // namespace
-
-const char* text_log_name(TextLog log) {
-  constexpr std::array kNames = {
-      "stdout of TorchTitan",     "stdout of Megatron-LM", "stdout of Hugging Face's Trainer",
-      "stdout of NeMo Automodel", "stdout of verl",        "text log"};
-  return kNames[static_cast<std::size_t>(log)];
-}
 
 // The first rank is read, until another one has a loss and it has none. Lines may have a mark in front, or name the
 // rank.
@@ -442,11 +430,6 @@ bool TextLogReader::is_wanted_rank(std::string_view rank, bool has_loss) {
   }
   ++of_other_ranks_;
   return false;
-}
-
-void TextLogReader::count(TextLog log) {
-  if (!log_ || *log_ == TextLog::other) log_ = log;
-  ++read_steps_;
 }
 
 // Adds a value of the record. Returns the rule of its name; nullptr if it is not known.
@@ -487,24 +470,25 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   if (piece.starts_with(rank)) piece = trimmed(piece.substr(rank.size()), " \t\r:");
   auto place = find_step(piece);
   std::string printed_step_text;
-  const auto printed = printed_step(piece, runs_->context().tags.printed_steps());
+  auto printed = printed_step(piece, runs_->context().tags.printed_steps());
   const bool is_bar = printed && has(piece.substr(printed->begin, printed->end - printed->begin), "%|");
   if (printed && !(is_bar && place))
     place = StepPlace{"step", printed_step_text = std::to_string(printed->step), printed->begin, printed->end};
   if (!place) return false;
-  const Text text = text_of_line(piece, *place);
-  open_step_ = text == Text::training && !piece.starts_with("- ") ? std::string(place->number) : std::string();
+  const MeasuredOn text = text_of_line(piece, *place);
+  open_step_ = text == MeasuredOn::training && !piece.starts_with("- ") ? std::string(place->number) : std::string();
   has_values_below_ = false;
   const std::string around = std::string(piece.substr(0, place->begin)) + std::string(piece.substr(place->end));
   const bool is_in_bracket = piece[place->begin] == '[' || (place->begin > 0 && piece[place->begin - 1] == '[');
-  below_ = is_in_bracket || std::ranges::none_of(around, is_letter) ? Below::any : Below::known;
-  if (is_bar && text != Text::training) return false;  // its steps are those of the validation
+  is_bare_ = !is_in_bracket && std::ranges::none_of(around, is_letter);
+  below_ = is_in_bracket || is_bare_ ? Below::any : Below::known;
+  if (is_bar && text != MeasuredOn::training) return false;  // its steps are those of the validation
   LogRecord record;
-  record.is_validation = text == Text::validation;
+  record.is_validation = text == MeasuredOn::validation;
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
   std::string of_expert;  // of "layer=3 expert=7 tokens=40": what its loads begin with
-  const auto add = [&](Pair pair, bool is_before) {
+  const auto add = [&](Pair pair) {
     nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
     const std::size_t values = record.values.size();
     if (!of_expert.empty() && !runs_->find(pair.name) && runs_->find(of_expert + pair.name))
@@ -513,26 +497,26 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     if (rule && rule->means == TagMeaning::expert_number) of_expert = "expert" + pair.number + '.';
     const bool is_loss = rule && (rule->column == "ce_loss" || rule->column == "val_loss");
     const bool is_figure = rule && is_shown(rule->means);
-    if ((text != Text::training && !is_loss) || (is_before && !is_figure)) {
-      record.values.resize(values);
-      return;
-    }
+    if (text != MeasuredOn::training && !is_loss) return record.values.resize(values);
     known = known || is_figure;
+    knows_program_ = knows_program_ || (is_figure && rule->certainty == Certainty::known_program);
     has_loss = has_loss || (is_loss && printed_number(pair.number) != -1);  // -1: this rank has none
   };
-  // Before the step stand dates and other text, too, of which only known names are values.
-  for (const Pair& pair : pairs_of(piece.substr(0, place->begin))) add(pair, true);
+  for (Pair& pair : pairs_of(piece.substr(0, place->begin)))
+    if (runs_->find(pair.name) || !is_of_logger(pair.name)) add(std::move(pair));
   const std::string_view behind = piece.substr(place->end);
   for (Pair& pair : pairs_of(trimmed(behind.substr(behind.starts_with(']') ? 1 : 0), " \t:=,|-"))) {
     if (pair.name.ends_with(" value")) pair.name.resize(pair.name.size() - 6);
-    add(pair, false);
+    add(std::move(pair));
   }
+  if (printed)
+    for (auto& [name, number] : printed->values) add({std::move(name), std::move(number), {}, {}});
   // Megatron-LM prints a loss only if it is above 0, which NaN is not.
   if (nan_iterations && !has_loss) record.add("lm loss", std::nan("")), known = true;
-  if (!known || text == Text::test) return false;
+  if (!known || text == MeasuredOn::test) return false;
   if (!is_in_bracket) below_ = Below::loads;
   if (!is_wanted_rank(rank, has_loss)) return open_step_.clear(), true;
-  count(log_of(piece, *place));
+  ++read_steps_;
   take(record);
   return true;
 }
@@ -581,7 +565,9 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
         set_printed(before->number, true, record.add("step"), record);
       else if (!keys.has_step)
         record.add("step", static_cast<double>(number_of(keys.trains, keys.epoch)));
-      count(keys.has_step || before || std::isnan(keys.epoch) ? TextLog::other : TextLog::trainer);
+      ++read_steps_;
+      is_of_trainer_ = is_of_trainer_ || (!keys.has_step && !before && !std::isnan(keys.epoch));
+      knows_program_ = knows_program_ || is_of_trainer_;
       take(record);
       found = true;
     } catch (const Unreadable&) {  // not a dict of values
@@ -595,7 +581,7 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
 
 // Reads a line below one with the step: "    train/CE loss=2.5", "  - Loss: 2.5", "layer 3 load: [12, 14]". If the line
 // of the step has values itself, only loads are read.
-bool TextLogReader::read_value_of_step(std::string_view piece, const Takers& take) {
+bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented, const Takers& take) {
   const std::string plain = without_types(without_colours(piece));
   const std::string_view rank = rank_of(plain);
   std::string_view unread = trimmed(plain, kBlank);
@@ -612,12 +598,12 @@ bool TextLogReader::read_value_of_step(std::string_view piece, const Takers& tak
     has_figures = has_figures || (rule && is_shown(rule->means));
     if (below_ == Below::loads && !is_of_expert) record.values.resize(before);
   }
-  const bool is_read =
-      below_ == Below::loads ? has_loads : has_figures || (below_ == Below::any && record.values.size() > 1);
+  const bool is_read = below_ == Below::loads
+                           ? has_loads
+                           : has_figures || (below_ == Below::any && is_indented && record.values.size() > 1);
   if (!is_read || !is_wanted_rank(rank, false)) return false;
   has_values_below_ = true;
-  if (has_figures) count(TextLog::other);
-  if (!log_) log_ = TextLog::other;
+  read_steps_ += has_figures;
   take(record);
   return has_figures;
 }
@@ -633,9 +619,10 @@ bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
     if (may_be && find_step(plain)) return false;
   }
   if (open_step_.empty() || piece.empty()) return false;
-  const bool has_pairs = piece.find_first_of("=:[") != std::string_view::npos;
-  const bool is_indented = std::string_view(" \t-*").find(piece.front()) != std::string_view::npos;
-  if (has_pairs && (below_ == Below::loads ? has(piece, "[") : is_indented)) return read_value_of_step(piece, take);
+  const bool has_pairs = piece.find_first_of("=:[|") != std::string_view::npos;
+  const bool is_indented = std::string_view(" \t-*|").find(piece.front()) != std::string_view::npos;
+  if (has_pairs && (below_ == Below::loads ? has(piece, "[") : is_indented || is_bare_))
+    return read_value_of_step(piece, is_indented, take);
   const bool is_end = below_ != Below::loads && has_values_below_ && !is_indented;
   const bool is_of_other_text = has(piece, "val") || has(piece, "Val") || has(piece, "test") || has(piece, "Test");
   if (is_end || is_of_other_text) open_step_.clear();
@@ -687,14 +674,11 @@ bool TextLogReader::read_line(std::string_view line, const Takers& take) {
   return found;
 }
 
-std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags) {
+bool holds_printed_steps(std::string_view text, const TagMap& tags) {
   LogRuns runs(LogContext{"", {}, tags});
   TextLogReader reader(runs);
-  while (!beginning.empty()) {
-    reader.read(take_until(beginning, '\n'));
-    if (reader.log() && (*reader.log() != TextLog::other || reader.read_steps() > 1)) return reader.log();
-  }
-  return std::nullopt;
+  while (!text.empty() && !reader.is_log()) reader.read(take_until(text, '\n'));
+  return reader.is_log();
 }
 
 }  // namespace moescope

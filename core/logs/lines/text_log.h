@@ -29,9 +29,6 @@
 
 namespace moescope {
 
-enum class TextLog { torchtitan, megatron, trainer, automodel, verl, other };
-const char* text_log_name(TextLog log);  // "stdout of TorchTitan"
-
 class TextLogReader {
  public:
   using Takers = std::function<void(LogRecord&)>;
@@ -46,9 +43,8 @@ class TextLogReader {
   // loss: 2.5"}.
   bool wraps_text(std::string_view line) const;
 
-  // Kind of the log by the first line of a known program, else `other`; nullopt before the first line with a step.
-  std::optional<TextLog> log() const { return log_; }
-  std::int64_t read_steps() const { return read_steps_; }
+  bool is_log() const { return knows_program_ || read_steps_ > 1; }  // a name of a program, or two steps were read
+  bool is_of_trainer() const { return is_of_trainer_; }              // dicts with an epoch and no step
   std::int64_t of_other_ranks() const { return of_other_ranks_; }
   bool is_numbered() const { return !epochs_.empty(); }
 
@@ -62,32 +58,31 @@ class TextLogReader {
   bool read_line(std::string_view line, const Takers& take);
   bool read_piece(std::string_view piece, const Takers& take);
   std::optional<std::string> wrapped_text(std::string_view line) const;
-  bool read_value_of_step(std::string_view piece, const Takers& take);
+  bool read_value_of_step(std::string_view piece, bool is_indented, const Takers& take);
   bool read_step(std::string_view piece, std::string_view rank, const Takers& take);
   bool read_dict(std::string_view piece, std::string_view rank, const Takers& take);
   bool is_wanted_rank(std::string_view rank, bool has_loss);
-  void count(TextLog log);
   std::int64_t number_of(bool trains, double epoch);
 
   LogRuns* runs_;
   JsonRecords json_;
   JsonLines parser_;
-  std::optional<TextLog> log_;
   struct RankFilter {
     std::optional<std::string> rank;  // that is read
     bool has_loss = false;
   };
   RankFilter marked_, named_;
   std::int64_t read_steps_ = 0, of_other_ranks_ = 0;
+  bool knows_program_ = false, is_of_trainer_ = false;
   std::vector<double> epochs_;  // epochs of the numbered dicts
   std::string list_;            // lines of a list that goes on in the next one
   std::string open_step_;       // step of the last line with one, to which values of the next lines belong; else empty
-  bool has_values_below_ = false;                              // such a line was read
+  bool has_values_below_ = false;  // such a line was read
+  bool is_bare_ = false;           // the line of the step has nothing else, so that lines below need no indent
   enum class Below { any, known, loads } below_ = Below::any;  // names that are read in these lines
 };
 
-// Returns the kind of printed log with which a file begins; nullopt if it has neither a line of a known program nor two
-// lines with a step.
-std::optional<TextLog> text_log_kind(std::string_view beginning, const TagMap& tags = TagMap::built_in());
+// True if a text has lines of a log (TextLogReader::is_log()).
+bool holds_printed_steps(std::string_view text, const TagMap& tags = TagMap::built_in());
 
 }  // namespace moescope

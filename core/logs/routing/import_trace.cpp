@@ -12,6 +12,7 @@
 #include "core/logs/restart_rule.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/routing/trace_shift.h"
+#include "core/logs/runs/log_record.h"
 
 namespace moescope {
 
@@ -88,7 +89,7 @@ void Trace::read_line(std::string_view line) {
     if (!found) throw Unreadable(std::string("no ") + key);
     return *found;
   };
-  const std::int64_t step = to_count(required("step"), "step", 1e15);
+  const std::int64_t step = to_count(required("step"), "step", kLastStep);
   const int layer = to_index(required("layer"), "layer", 0, kMaxLayer);
   const int top_k = to_index(required("topk"), "topk", 1, kMaxTopK);
   const JsonValue* block = member(json, {"block"});

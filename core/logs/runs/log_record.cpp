@@ -17,6 +17,7 @@ const NamedValue* find_value(const LogRecord& record, std::string_view name) {
 
 std::string value_text(const NamedValue& value) {
   constexpr std::size_t kLongestText = 40;
+  if (value.is_list) return "a list of " + std::to_string(value.numbers.size()) + " numbers";
   if (value.numbers.size() == 1 && value.text.empty()) return shortest(value.numbers[0]);
   const std::string text(value.text.substr(0, kLongestText));
   return value.is_text ? '"' + text + '"' : text;
@@ -27,7 +28,7 @@ std::optional<std::int64_t> step_number(const NamedValue& value) {
   const std::string_view before = take_until(unread, '/');
   std::int64_t step = 0, all = 0;
   if (value.is_text && read_number(before, step) && read_number(unread, all) && step >= 0 && all >= 0)
-    return static_cast<double>(step) <= kLastStep ? std::optional(step) : std::nullopt;
+    return step <= kLastStep ? std::optional(step) : std::nullopt;
   if (value.is_list || value.numbers.size() != 1) return std::nullopt;
   const double number = value.numbers[0];
   if (!(number >= 0 && number <= kLastStep && number == std::floor(number))) return std::nullopt;

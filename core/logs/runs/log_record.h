@@ -66,7 +66,7 @@ inline bool is_number(const NamedValue& value) {
 std::string value_text(const NamedValue& value);
 const NamedValue* find_value(const LogRecord& record, std::string_view name);  // nullptr: absent, or null
 
-inline constexpr double kLastStep = 1e15;
+inline constexpr std::int64_t kLastStep = 1'000'000'000'000'000;
 // Returns nullopt if the value is not the number of a step, such as -1 before the first step. "5/100" is step 5.
 std::optional<std::int64_t> step_number(const NamedValue& value);
 bool is_part_of_step(

@@ -21,7 +21,7 @@ const NamedValue* run_key(const LogRecord& record) {
 }  // namespace
 
 LogRuns::LogRuns(std::string source, ImportOptions options, bool is_collected, const char* unit)
-    : log_{source, options, TagMap::of_log(options, source), is_collected, {}, {}, BadLines(unit)} {}
+    : log_{source, options, TagMap::of_log(options, source), is_collected, {}, BadLines(unit)} {}
 
 RunBuilder& LogRuns::run(const std::string& name, const TagMap* tags) {
   const auto known = std::ranges::find(runs_, name, [](const RunBuilder& run) { return run.name(); });
@@ -192,9 +192,9 @@ ImportAccount LogRuns::account() const {
   return account;
 }
 
-Imported LogRuns::finish(const std::string& hint) {
+Imported LogRuns::finish(std::int64_t lines, const std::string& hint) {
   if (!log_.is_collected) show_steps();
-  Imported imported{histories(), 0, log_.bad};
+  Imported imported{histories(), lines, log_.bad};
   imported.remarks = remarks();
   imported.account = account();
   if (const std::vector<std::string> names = run_names(); !names.empty() && !log_.is_collected)
@@ -205,6 +205,7 @@ Imported LogRuns::finish(const std::string& hint) {
     why = "holds no training step" + log_.bad.first_reason() +
           (has_settings ? "; a line without a step is read as the settings of a run" : "");
   if (!why.empty()) throw RefusedLog(log_.source, why + hint, std::move(imported.account));
+  if (log_.options.progress) log_.options.progress(1);
   return imported;
 }
 

@@ -46,9 +46,10 @@ class LogRuns {
   std::vector<std::string> remarks(const std::vector<std::string>& of_form = {}) const;  // of_form: on the file
   std::string refusal() const;  // why the log is refused, after its last record; empty: it is accepted
   ImportAccount account() const;
-  // Ends the log, and returns its runs, remarks and account. Throws RefusedLog if there is no run, or if the log is not
-  // growing and has a refusal(), to which `hint` is added; TooManyRuns.
-  Imported finish(const std::string& hint = {});
+  // Ends the log, and returns its runs, remarks and account. `lines`: number of lines or records that were read. Throws
+  // RefusedLog if there is no run, or if the log is not growing and has a refusal(), to which `hint` is added;
+  // TooManyRuns.
+  Imported finish(std::int64_t lines, const std::string& hint = {});
 
  private:
   RunBuilder& run_of(const LogRecord& record, bool has_step);

@@ -43,7 +43,6 @@ struct LogContext {
   // True: a value may belong to any earlier step, so that the steps are kept until all values are read. False: a step
   // is shown when it is complete.
   bool is_collected = false;
-  std::string form;  // form of the file, if it was recognised by its values: "stdout of TorchTitan"
   AccountBook book;
   BadLines bad;
 };

@@ -7,6 +7,7 @@
 #include "core/files/text/json_text.h"
 #include "core/frame/figures.h"
 #include "core/logs/runs/run_builder.h"
+#include "core/recording/history/settings_track.h"
 
 namespace moescope {
 
@@ -69,6 +70,11 @@ void RunBuilder::open() {
     info.n_layers = info.moe_layers.empty() ? 0 : info.moe_layers.back() + 1;
     start_s_ = open_.begin()->second.frame.wall_s;
   }
+  if (info.top_k == 0 && info.n_experts > 0 && !stated.settings.empty()) {
+    SettingsTrack settings;
+    settings.add(Marker{0, 0, kSettingsMarker, stated.settings});
+    stated.info.top_k = info.top_k = settings.at_start()->value(&RouterConfig::top_k).value_or(0);
+  }
   info.name = shown_name().substr(0, kLongestImportedName);
   if (info.source.empty()) info.source = log_->source;
   info.run = log_->options.run + shown_number;
@@ -79,7 +85,6 @@ void RunBuilder::open() {
     throw std::runtime_error(log_->source + ": " + text);
   }
   imported_ = std::make_unique<ImportedRun>(std::move(info), log_->options);
-  if (!log_->form.empty()) imported_->add(Marker{0, open_.begin()->first, "event", "Read as " + log_->form});
   if (!stated.settings.empty()) imported_->add(Marker{0, open_.begin()->first, kSettingsMarker, stated.settings});
   if (!log_->is_collected)
     for (Marker& marker : std::exchange(markers_, {})) imported_->add(std::move(marker));

@@ -27,7 +27,6 @@ namespace {
 
 constexpr std::size_t kTablePiece = std::size_t{256} << 10;
 
-constexpr std::int64_t kMaxFigureStep = 1'000'000'000'000'000;
 constexpr std::size_t kLinesBetweenReports = 1024;
 
 // Returns the name of the values in a download of TensorBoard, which is part of the file's name: "train_loss" for
@@ -90,7 +89,7 @@ std::int64_t TableFigures::step_of(std::span<const std::string_view> cells) {
     std::erase_if(step_columns_, [&](int column) {
       return column != form_.step && !cell_at(cells, column).empty() && cell_at(cells, column) != cell;
     });
-  return whole_number(cell.empty() ? cell_at(cells, *other) : cell, kMaxFigureStep, "step");
+  return whole_number(cell.empty() ? cell_at(cells, *other) : cell, kLastStep, "step");
 }
 
 void TableFigures::add(std::span<const std::string_view> cells, std::int64_t line) {
@@ -181,10 +180,10 @@ Imported TableFigures::build() {
     if (progress && i % kLinesBetweenReports == 0 && !progress(0.5 + 0.5 * static_cast<double>(i) / rows_.size()))
       return {};
   }
-  return runs_->finish(form_.value >= 0 && form_.name < 0
-                           ? ". The name of the file must name the column Value, as TensorBoard does: "
-                             "run-RUN-tag-train_loss.csv"
-                           : "");
+  return runs_->finish(rows_.size(), form_.value >= 0 && form_.name < 0
+                                         ? ". The name of the file must name the column Value, as TensorBoard does: "
+                                           "run-RUN-tag-train_loss.csv"
+                                         : "");
 }
 
 using TableRows = std::variant<TableLoads, TableFigures>;

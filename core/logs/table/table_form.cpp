@@ -167,7 +167,9 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
       else if (!is_used)
         form.others.push_back(i);
     }
-  } else if (form.step >= 0 && names.size() > 1 && (named_csv || is_any_known(tags, spelled))) {
+  } else if (form.step >= 0 && names.size() > 1 &&
+             (named_csv || is_any_known(tags, spelled) ||
+              (form.layer >= 0 && !expert_columns(spelled, false).empty()))) {
     find_figures(tags, names, spelled, form);
   } else {
     return std::nullopt;

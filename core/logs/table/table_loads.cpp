@@ -20,7 +20,6 @@ namespace {
 constexpr std::size_t kBytesOfASeries = 64;  // includes the overhead of the map and the allocator
 constexpr int kExpertBits = 16;
 
-constexpr std::int64_t kMaxTableStep = 1'000'000'000'000'000;
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::uint32_t>::max();
 
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
@@ -227,7 +226,7 @@ std::int64_t TableLoads::step_of(std::span<const std::string_view> cells, std::i
     last_layer_ = layer;
     return trace_step_;
   }
-  return form_.step < 0 ? 0 : whole_number(cell_at(cells, form_.step), kMaxTableStep, "step");
+  return form_.step < 0 ? 0 : whole_number(cell_at(cells, form_.step), kLastStep, "step");
 }
 
 std::uint64_t TableLoads::group_of(std::span<const std::string_view> cells, std::int64_t layer) const {
@@ -409,7 +408,7 @@ Imported TableLoads::build() {
   }
   run.show_steps();
   run.stated.info = {};  // so that the account says where the numbers come from
-  Imported imported = runs_->finish();
+  Imported imported = runs_->finish(loads_.size());
   imported.remarks.insert(imported.remarks.begin(), remarks.begin(), remarks.end());
   loads.missing().tell(imported.remarks);
   if (options.routed.experts == 0) imported.account.experts.source = "highest number of an expert, and one";

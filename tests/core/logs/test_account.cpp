@@ -236,6 +236,18 @@ TEST_F(Accounts, StatedNumbersAreObeyedOrRefused) {
   EXPECT_EQ(open(lines, options).histories.at(0)->info().top_k, 2);
 }
 
+TEST_F(Accounts, ExpertsOfATokenAreFoundInTheSettingsOfTheLog) {
+  const auto top_k = [&](const std::string& settings) {
+    return open(write("run.jsonl", settings + "\n{\"step\":1,\"loss\":2,\"tokens_per_expert\":[[8,8,8,8]]}\n"));
+  };
+  const OpenedRuns nested = top_k(R"({"model":{"num_experts_per_tok":2},"optimizer":{"lr":0.1}})");
+  EXPECT_EQ(nested.histories.at(0)->info().top_k, 2);
+  EXPECT_EQ(nested.accounts.at(0).top_k.source, "stated in the log");
+  EXPECT_EQ(nested.histories.at(0)->settings_at_start()->value(&OptimizerConfig::lr), 0.1);
+  EXPECT_EQ(top_k(R"({"teacher":{"top_k":4},"student":{"top_k":2}})").histories.at(0)->info().top_k, 0)
+      << "which of them is not known";
+}
+
 TEST_F(Accounts, LoadsByExpertAsObjects) {
   for (const char* loads : {R"({"layer_0":{"3":4,"0":8},"layer_1":{"1":12}})", R"({"0":{"3":4,"0":8},"1":{"1":12}})"}) {
     const OpenedRuns opened = open(write(

@@ -12,6 +12,7 @@
 #include "core/logs/table/import_table.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/problem_of.h"
+#include "tests/support/says.h"
 #include "tests/support/wandb_bytes.h"
 
 namespace moescope {
@@ -393,7 +394,7 @@ TEST(ImportNames, RunsMayHaveNamesInPlaceOfNumbers) {
   const LogReader reader = log_of({R"({"run":"a","step":0,"loss":4})", R"({"run":"b","step":0,"loss":3})",
                                    R"({"run":"a","step":1,"loss":2})", R"({"run":"b","step":1,"loss":1})"});
   ASSERT_EQ(reader.histories().size(), 2u);
-  EXPECT_EQ(reader.run_names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(reader.histories()[1]->info().name, "b");
   EXPECT_EQ(reader.histories()[0]->value_at(Metric::ce_loss, kWholeRun, 1), 2.0f);
   EXPECT_EQ(reader.histories()[1]->info().run, 1);
   EXPECT_EQ(reader.histories()[1]->value_at(Metric::ce_loss, kWholeRun, 0), 3.0f);
@@ -415,15 +416,12 @@ TEST(ImportNames, LinesInNoOrderOfStepsAreRefused) {
   for (int step = 9; step >= 0; --step) falling.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":1}");
   for (const int step : {6, 7, 3, 4, 0, 5, 9, 2, 1, 8})
     shuffled.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":1}");
-  for (LogReader* reader : {&falling, &shuffled}) {
-    reader->finish_step();
-    EXPECT_NE(reader->refusal().find("not in the order of their steps"), std::string::npos) << reader->refusal();
-  }
+  for (LogReader* reader : {&falling, &shuffled})
+    EXPECT_TRUE(says(problem_of([&] { reader->finish(); }), "not in the order of their steps"));
   LogReader crashes("here.jsonl");  // three attempts, each from a checkpoint
   for (const int step : {0, 10, 20, 30, 10, 20, 30, 40, 0, 10, 20})
     crashes.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":1}");
-  crashes.finish_step();
-  EXPECT_EQ(crashes.refusal(), "");
+  EXPECT_EQ(crashes.finish().runs.size(), 1u);
 }
 
 TEST(ImportNames, AFileWithoutAKnownNameIsRefusedWithThoseItHas) {

@@ -120,6 +120,9 @@ TEST_F(UnreadForms, FoldersAreNamedByTheFilesInThem) {
   expect_named(folder_ / "swanlog", "holds the folder run-20260101_000000-abc, which is a run of SwanLab");
   folder("project/.aim/run_metadata.sqlite");
   expect_named(folder_ / "project", "holds the folder .aim, which is a repository of Aim");
+  folder("models--a--b/refs/main");
+  fs::create_directories(folder_ / "models--a--b/snapshots");
+  expect_named(folder_ / "models--a--b", "is a folder of Hugging Face's cache");
 }
 
 TEST_F(UnreadForms, FilesWithoutProseAreNoText) {

@@ -268,6 +268,81 @@ TEST_F(VariedForms, FilesOfOtherRanksAreNamed) {
   EXPECT_TRUE(says(opened.remarks[0], "open the folder to read all"));
 }
 
+TEST_F(VariedForms, PrintedFormsAreThoseOfTheMappingFiles) {
+  for (const FileOfLog& file :
+       {FileOfLog{"main.log", "s:1 tel:4.5\ns:1 trl:3.5 lr:0.1 norm:2\ns:2 trl:2.5 lr:0.1 norm:2\n"},
+        FileOfLog{"log.txt", "1 val 4.5\n1 hella 0.25\n1 train 3.5\n2 train 2.5\n"},
+        FileOfLog{"mxnet.log",
+                  "Epoch[0] Batch [1] Speed: 12 samples/sec\tloss=3.5 val_loss=4.5\n"
+                  "Epoch[0] Batch [2] Speed: 12 samples/sec\tloss=2.5\n"},
+        FileOfLog{"ignite.log",
+                  "\rEpoch [1/2]: [1/30]  3%|#  , loss=3.5, val_loss=4.5 [00:01<00:20]"
+                  "\rEpoch [1/2]: [2/30]  6%|#  , loss=2.5 [00:02<00:20]\n"},
+        FileOfLog{"rich.log",
+                  "\rEpoch 0/9  ━━━━╺━━━━ 1/30 0:00:05 • 0:00:45 train_loss: 3.5 val_loss: 4.5"
+                  "\rEpoch 0/9  ━━━━╺━━━━ 2/30 0:00:05 • 0:00:45 train_loss: 2.5\n"},
+        FileOfLog{"extra.log",
+                  "{\"level\":\"INFO\",\"extra\":{\"step\":1,\"loss\":3.5,\"dev_loss\":4.5}}\n"
+                  "{\"level\":\"INFO\",\"extra\":{\"step\":2,\"loss\":2.5}}\n"},
+        FileOfLog{"sb3.log",
+                  "-----------\n| time/ | |\n|    iterations | 1 |\n| train/  |   |\n|    loss  | 3.5   |\n"
+                  "|    val_loss | 4.5 |\n-----------\n-----------\n| time/ | |\n|    iterations | 2 |\n"
+                  "| train/ | |\n|    loss    | 2.5 |\n-----------\n"}}) {
+    const auto run = open(file).histories.at(0);
+    EXPECT_EQ(run->steps(), (StepRange{1, 2})) << file.name;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 1), 3.5f) << file.name;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 2), 2.5f) << file.name;
+    EXPECT_EQ(run->value_at(Metric::val_loss, kWholeRun, 1), 4.5f) << file.name;
+  }
+  EXPECT_TRUE(says(problem({"again.log",
+                            "Epoch[0] Batch [1] loss=3.5\nEpoch[0] Batch [2] loss=3\n"
+                            "Epoch[1] Batch [1] loss=2.5\nEpoch[1] Batch [2] loss=2\n"}),
+                   "again in every epoch"));
+  EXPECT_TRUE(says(problem({"prose.txt", "1 train left at ten\n2 val d'or\n3 times 2.5\n"}), "is no log"));
+}
+
+TEST_F(VariedForms, LoadsBelowAStepAreReadInManyForms) {
+  for (const FileOfLog& file :
+       {FileOfLog{"brackets.log",
+                  "step 1: loss=3.5\n  [layer 1] expert counts: [3, 5]\n  [layer 2] expert counts: [2, 6]\n"
+                  "step 2: loss=2.5\n  [layer 1] expert counts: [4, 4]\n"},
+        FileOfLog{"plain.log",
+                  "step: 1\nloss: 3.5\nlayer_1_tokens_per_expert: [3, 5]\nlayer_2_tokens_per_expert: [2, 6]\n"
+                  "---\nstep: 2\nloss: 2.5\n---\n"},
+        FileOfLog{"table.md",
+                  "| step | layer | e0 | e1 |\n|---|---|---|---|\n| 1 | 1 | 3 | 5 |\n| 1 | 2 | 2 | 6 |\n"
+                  "| 2 | 1 | 4 | 4 |\n| 2 | 2 | 4 | 4 |\n"},
+        FileOfLog{"run.log",
+                  "{\"iter\":1,\"expert_load\":{\"layers.1\":{\"expert_0\":3,\"expert_1\":5},\"layers.2\":"
+                  "{\"expert_0\":2,\"expert_1\":6}}}\n{\"iter\":2,\"loss\":2.5}\n"}}) {
+    const auto frame = open(file).histories.at(0)->frame_at(1);
+    ASSERT_TRUE(frame) << file.name;
+    ASSERT_EQ(frame->routers.size(), 2u) << file.name;
+    EXPECT_EQ(frame->routers[0].tokens_per_expert, (Counts{3, 5})) << file.name;
+    EXPECT_EQ(frame->routers[1].layer, 2) << file.name;
+    EXPECT_EQ(frame->routers[1].tokens_per_expert, (Counts{2, 6})) << file.name;
+  }
+}
+
+TEST_F(VariedForms, WholeNumbersByExpertOfDifferentSumsAreAQuestion) {
+  const OpenedRuns opened = open({"run.csv", "step,loss,L1_E0,L1_E1,L2_E0,L2_E1\n1,3.5,3,5,2,6\n2,2.5,3,4,2,7\n"});
+  EXPECT_TRUE(opened.histories.at(0)->info().moe_layers.empty());
+  const auto& rows = opened.accounts.at(0).rows;
+  const auto loads = std::ranges::find(rows, "L{layer}_E{expert}", &AccountRow::name);
+  ASSERT_NE(loads, rows.end());
+  EXPECT_EQ(loads->means, "tokens_per_expert");
+  EXPECT_TRUE(says(loads->question, "are they the tokens of each expert?")) << loads->question;
+}
+
+TEST_F(VariedForms, UnknownNamesBeforeTheStepHaveRows) {
+  const OpenedRuns opened = open({"a.log", "gpu_temp: 61 | step: 1 | loss: 3.5\ngpu_temp: 62 | step: 2 | loss: 2.5\n"});
+  const auto& rows = opened.accounts.at(0).rows;
+  const auto temperature = std::ranges::find(rows, "gpu_temp", &AccountRow::first);
+  ASSERT_NE(temperature, rows.end());
+  EXPECT_EQ(temperature->values, 2);
+  EXPECT_FALSE(temperature->is_shown);
+}
+
 TEST_F(VariedForms, TheProgramIsThatWhoseLinesAreRecognised) {
   EXPECT_EQ(open({"titan.log",
                   "step: 1  loss: 8.5  memory: 1.0GiB(1%)  tps: 10\nstep: 2  loss: 8  memory: 1.0GiB(1%)  tps: 10\n"})
