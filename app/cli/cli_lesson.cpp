@@ -131,9 +131,9 @@ void grade_folder(const LessonOptions& options) {
     files.push_back((out / std::filesystem::path(path).filename().replace_extension(".json")).string());
   std::vector<OutputFile> outputs;
   for (const std::string& file : files) outputs.push_back({"--out", file});
+  std::filesystem::create_directories(out);
   guard_outputs(paths, outputs, options.overwrite);
   const std::vector<GradedHandIn> graded = grade(paths, run_progress(options));
-  std::filesystem::create_directories(out);
   write_output("", files[0], marks_in_csv(graded));
   for (std::size_t i = 0; i < graded.size(); ++i) {
     write_output("", files[i + 1], gradescope_json(graded[i]));

@@ -1,9 +1,12 @@
 #include "core/files/output_guard.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -129,6 +132,8 @@ std::string problem_at_path(const OutputFile& output, bool overwrite) {
     return {};
   }
   if (const std::string problem = output_problem(output.path); !problem.empty()) return problem;
+  const std::string parent = fs::path(output.path).parent_path().string(), folder = parent.empty() ? "." : parent;
+  if (::access(folder.c_str(), W_OK) != 0) return "folder " + folder + ": " + std::strerror(errno);
   return present && !overwrite ? "exists; choose another name, or give --overwrite to replace it" : "";
 }
 

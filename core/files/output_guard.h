@@ -16,7 +16,7 @@ struct OutputFile {
 
 // Call it before anything is written. Inputs are files or folders, with all files in them and the files to which links
 // in them lead; empty paths are skipped. An existing file is replaced only with `overwrite`, an input never, whatever
-// name or hard link it has. Throws std::runtime_error "OPTION PATH: why".
+// name or hard link it has. The folder of a file must be there. Throws std::runtime_error "OPTION PATH: why".
 void guard_outputs(const std::vector<std::string>& inputs, const std::vector<OutputFile>& outputs, bool overwrite);
 
 }  // namespace moescope

@@ -109,16 +109,7 @@ bool continues_checkpoints(const TrainOptions& o) {
 }
 
 void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs) {
-  const auto check_folder = [](const char* option, const std::string& path) {
-    const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
-    if (!path.empty() && path != "-" && access(folder.c_str(), W_OK) != 0)
-      throw std::runtime_error(
-          fmt::format("{} {}: folder {}: {}", option, path, folder.string(), std::strerror(errno)));
-  };
-  check_folder("--out", o.out);
-  check_folder("--jsonl", o.jsonl);
   check_table_name(o.table);
-  check_folder("--table", o.table);
   std::vector<std::string> inputs{o.config, o.data.value_or(""), o.resume};
   for (const RunConfig& config : configs)
     for (const std::string& input : input_paths(config)) inputs.push_back(input);

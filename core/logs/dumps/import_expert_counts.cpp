@@ -1,7 +1,6 @@
 #include "core/logs/dumps/import_expert_counts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -201,8 +200,7 @@ bool are_experts(std::span<const std::string_view> names) {
 std::vector<CountArray> counts_of_table(const std::string& path, std::string_view beginning) {
   const auto number_of = [](std::string_view cell) {
     double number = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-    return error == std::errc() && end == cell.data() + cell.size() ? std::optional(number) : std::nullopt;
+    return read_number(cell, number) ? std::optional(number) : std::nullopt;
   };
   beginning = without_byte_order_mark(beginning);
   const std::vector<std::string_view> first = cells_of(beginning.substr(0, beginning.find('\n')));

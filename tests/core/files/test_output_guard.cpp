@@ -39,6 +39,16 @@ TEST_F(OutputGuard, FilesOfAnInputFolderAreInputs) {
   EXPECT_NE(problem("texts", OutputFile{.option = "--jsonl", .path = root_ / "texts/a.txt", .stream = true}), "");
 }
 
+// A command must not learn after an hour of work that it cannot write the result.
+TEST_F(OutputGuard, TheFolderOfAFileIsThere) {
+  EXPECT_EQ(problem("", "missing/new.json"), "--out " + (root_ / "missing/new.json") + ": folder " +
+                                                 (root_ / "missing") + ": No such file or directory");
+  put("file");
+  EXPECT_NE(problem("", "file/new.json").find("Not a directory"), std::string::npos);
+  EXPECT_EQ(problem("", OutputFile{.option = "--out", .path = root_ / "missing/model", .files = {"config.json"}}), "")
+      << "a folder is made with those above it";
+}
+
 TEST_F(OutputGuard, HardLinksAndTargetsOfLinksAreInputs) {
   put("models--m/blobs/0"), put("models--m/snapshots/r/config.json");
   fs::create_symlink("../../blobs/0", root_ / "models--m/snapshots/r/model.safetensors");
