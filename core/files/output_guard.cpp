@@ -133,7 +133,7 @@ std::string problem_at_path(const OutputFile& output, bool overwrite) {
   }
   if (const std::string problem = output_problem(output.path); !problem.empty()) return problem;
   const std::string parent = fs::path(output.path).parent_path().string(), folder = parent.empty() ? "." : parent;
-  if (::access(folder.c_str(), W_OK) != 0) return "folder " + folder + ": " + std::strerror(errno);
+  if (::access((folder + "/.").c_str(), W_OK) != 0) return "folder " + folder + ": " + std::strerror(errno);
   return present && !overwrite ? "exists; choose another name, or give --overwrite to replace it" : "";
 }
 
