@@ -116,9 +116,9 @@ class ProgramTest : public QObject {
     QVERIFY2(result.err.contains(message), qPrintable(result.err));
   }
 
-  void aPictureThatCannotBeWrittenIsTold() {
+  void aPictureThatCannotBeWrittenIsRefused() {
     const Result result = start({"--preset", "nano", "--screenshot", "/nowhere/x.png", "--after-steps", "1"});
-    QCOMPARE(result.status, 1);
+    QCOMPARE(result.status, 2);
     QVERIFY2(result.err.contains("/nowhere/x.png"), qPrintable(result.err));
   }
 
