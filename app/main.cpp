@@ -109,7 +109,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   // `stop` outlives the window: a second signal must not interrupt the checkpoint that the first signal started.
   StopSignals stop;
   QObject::connect(&stop, &StopSignals::stopped, &app, [](int signal) { QApplication::exit(128 + signal); });
-  const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.wanted();
+  const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.is_given();
   MainWindow window(for_a_person, facts);
   if (arguments.size.isValid()) {
     window.setWindowState(Qt::WindowNoState);
@@ -142,7 +142,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
     takeScreenshot(&window, arguments);
   else if (!arguments.follow.isEmpty())
     window.session()->follow(arguments.follow);
-  else if (arguments.export_request.wanted())
+  else if (arguments.export_request.is_given())
     takeExport(&window, arguments);
   else if (!arguments.files.isEmpty())
     window.files()->open(arguments.files);
@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
   const Arguments arguments = parseArguments(app.arguments());
   if (!arguments.print.isEmpty()) return print(arguments.print);
   if (!arguments.problems.isEmpty()) return refuse(arguments.problems);
-  if (!display && arguments.screenshot.isEmpty() && !arguments.export_request.wanted())
+  if (!display && arguments.screenshot.isEmpty() && !arguments.export_request.is_given())
     return refuse(
         {"no display (DISPLAY and WAYLAND_DISPLAY are not set): a window cannot open; --screenshot OUT.png, "
          "--export and moescope-cli work without one"});

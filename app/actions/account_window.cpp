@@ -15,8 +15,8 @@
 #include <array>
 
 #include "app/look/dialog_parts.h"
-#include "app/look/grouped.h"
 #include "core/logs/tag_file.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -53,7 +53,7 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
     : QDialog(parent),
       logs_(new QComboBox),
       summary_(quietText()),
-      kept_(quietText()),
+      kept_file_(quietText()),
       table_(new AccountTable),
       editor_(new MeaningEditor),
       preview_(new ExpertLoadPanel(selection, ExpertLoadPanel::one_layer)),
@@ -68,7 +68,7 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   logs_->setAccessibleName("Log");
   summary_->setObjectName("account_summary");
   confirm_->setObjectName("confirm_assumed");
-  kept_->setObjectName("account_kept");
+  kept_file_->setObjectName("account_kept");
   auto* column = dialogColumn(this, "What was read", "names in the log, and what they were taken for");
   auto* head = plainRow(kSpace8);
   head->addWidget(logs_);
@@ -128,7 +128,7 @@ QWidget* AccountWindow::makeEditor() {
   auto* column = plainColumn(box, kSpace8);
   column->addWidget(scrollOf(editor_), 1);
   column->addWidget(preview_, 1);
-  column->addWidget(kept_);
+  column->addWidget(kept_file_);
   auto* buttons = new QGridLayout;
   buttons->addWidget(leave_out, 0, 0);
   buttons->addWidget(apply_button, 0, 1);
@@ -153,7 +153,7 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {
   const bool unchanged = std::ranges::equal(accounts, accounts_, {}, &ImportAccount::path, &ImportAccount::path);
   if (!unchanged) {
     rules_.clear();
-    kept_->clear();
+    kept_file_->clear();
     for (QSpinBox* field : {layers_, experts_, top_k_}) field->setValue(0);
     shape_ = {};
   }
@@ -203,7 +203,7 @@ void AccountWindow::keep(bool for_all_logs) {
   if (rules_.empty() || file.empty()) return emit refused("There is nothing to keep yet: choose a row first");
   try {
     keep_tag_rules(rules_, file);
-    kept_->setText("Kept in " + QString::fromStdString(file));
+    kept_file_->setText("Kept in " + QString::fromStdString(file));
   } catch (const std::exception& problem) {
     emit refused(QString::fromUtf8(problem.what()));
   }
@@ -244,8 +244,8 @@ void AccountTable::addRow(const AccountRow& row) {
   auto* item = new QTreeWidgetItem(this);
   item->setData(kNameColumn, Qt::UserRole, static_cast<int>(rows_.size()));
   item->setText(kNameColumn, QString::fromStdString(row.name));
-  item->setText(kNames, groupedText(qlonglong{row.names}));
-  item->setText(kValues, groupedText(qlonglong{row.values}));
+  item->setText(kNames, groupedText(row.names));
+  item->setText(kValues, groupedText(row.values));
   item->setText(kRange, QString::fromStdString(range_text(row)));
   item->setText(kLast, QString::fromStdString(row.example));
   item->setText(kTakenFor, row.is_shown ? QString::fromStdString(row.meaning) : QString("left out"));
@@ -276,13 +276,13 @@ void AccountTable::showAccount(const ImportAccount& account) {
 }
 
 void AccountTable::chooseFirstQuestion() {
-  const auto first = [this](auto holds) {
-    for (std::size_t i = 0; i < rows_.size(); ++i)
-      if (holds(rows_[i])) return setCurrentItem(topLevelItem(i)), true;
-    return false;
+  const auto choose_first = [this](auto holds) {
+    const auto row = std::ranges::find_if(rows_, holds);
+    if (row != rows_.end()) setCurrentItem(topLevelItem(static_cast<int>(row - rows_.begin())));
+    return row != rows_.end();
   };
-  if (first([](const AccountRow& row) { return row.is_to_confirm(); })) return;
-  first([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
+  if (choose_first([](const AccountRow& row) { return row.is_to_confirm(); })) return;
+  choose_first([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
 }
 
 namespace {

@@ -36,7 +36,7 @@ class AccountWindow : public QDialog {
  signals:
   // The logs are to be read again with the rules, the newest first, and with stated numbers.
   void stated(const std::string& rules, const RoutedShape& shape);
-  void refused(const QString& why);  // a file could not be written
+  void refused(const QString& reason);  // a file could not be written
 
  private:
   QWidget* makeShape();
@@ -51,7 +51,7 @@ class AccountWindow : public QDialog {
   std::string rules_;
   RoutedShape shape_;  // as it was stated last
   QComboBox* logs_;
-  QLabel *summary_, *kept_;
+  QLabel *summary_, *kept_file_;
   AccountTable* table_;
   MeaningEditor* editor_;
   ExpertLoadPanel* preview_;  // of the loads as they are read

@@ -51,7 +51,7 @@ CaptureActions::CaptureActions(const Context& context)
   for (auto signal : {&Selection::dataChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &CaptureActions::openFirst);
   connect(workspaces_, &QStackedWidget::currentChanged, this, &CaptureActions::openFirst);
-  connect(tensor_lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::again);
+  connect(tensor_lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::captureAgain);
   connect(tensor_lab_->captureBar(), &CaptureBar::saveRequested, this, &CaptureActions::askAndSave);
   connect(tensor_lab_->captureBar(), &CaptureBar::recomputeRequested, this, &CaptureActions::recompute);
   connect(tensor_lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
@@ -101,7 +101,7 @@ void CaptureActions::openFirst() {
   element_.reset();
   wanted_step_ = frame->step;
   selection_->setTensor(place_);
-  again();
+  captureAgain();
 }
 
 void CaptureActions::cancel() {
@@ -133,7 +133,7 @@ void CaptureActions::showExampleFormat() {
       tensor_lab_->setFormatOf(*quant.format.operand, tensor_lab_->format().axis);
 }
 
-void CaptureActions::again() {
+void CaptureActions::captureAgain() {
   CaptureBar* bar = tensor_lab_->captureBar();
   LiveRuns* live = session_->live();
   recompute_.reset();

@@ -25,7 +25,7 @@ class CaptureActions : public Actions {
   // Shows an operand of the active run. `step`: the step of the matrix when it was clicked.
   void open(const OperandPlace& place, std::int64_t step) {
     bringUp(place, step);
-    again();
+    captureAgain();
   }
   // Recomputes an operand of the active run at `step` and shows a part of it in the microscope.
   void openElement(const OperandElement& element, std::int64_t step);
@@ -34,7 +34,7 @@ class CaptureActions : public Actions {
   void onOpened();
   void openFirst();
   void bringUp(const OperandPlace& place, std::int64_t step);
-  void again();
+  void captureAgain();
   void showExampleFormat();
   bool showSample();  // shows the blocks of the operand that a log has; false: it has none
   void cancel();

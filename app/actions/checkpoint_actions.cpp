@@ -41,7 +41,7 @@ void CheckpointActions::addActionsTo(QMenu* menu) {
 }
 
 void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
-  const auto checkpoints = this->kept();
+  const auto checkpoints = this->keptCheckpoints();
   if (checkpoints.empty()) {
     menu->addAction("No checkpoints: only a model in training keeps them")->setEnabled(false);
     return;
@@ -60,13 +60,13 @@ void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
   menu->addAction("&Keep a checkpoint now", this, &CheckpointActions::keepNow);
 }
 
-std::vector<KeptCheckpoint> CheckpointActions::kept() const {
+std::vector<KeptCheckpoint> CheckpointActions::keptCheckpoints() const {
   return session_->isLive() ? session_->live()->checkpoints() : std::vector<KeptCheckpoint>{};
 }
 
 std::optional<qint64> CheckpointActions::checkpointAtOrBefore(qint64 step) const {
   std::optional<qint64> found;
-  for (const KeptCheckpoint& checkpoint : kept())
+  for (const KeptCheckpoint& checkpoint : keptCheckpoints())
     if (checkpoint.step <= step || !found) found = checkpoint.step;
   return found;
 }
@@ -97,7 +97,7 @@ void CheckpointActions::askForBranch(qint64 step) {
 }
 
 void CheckpointActions::showKept() {
-  const auto checkpoints = this->kept();
+  const auto checkpoints = this->keptCheckpoints();
   std::vector<std::int64_t> steps;
   for (const KeptCheckpoint& checkpoint : checkpoints) steps.push_back(checkpoint.step);
   workspaces_->timeline()->track()->setCheckpoints(steps);

@@ -27,7 +27,7 @@ class CheckpointActions : public Actions {
   void wentBack();  // the runs were rewound: changes made after the checkpoint are gone
 
  private:
-  std::vector<KeptCheckpoint> kept() const;
+  std::vector<KeptCheckpoint> keptCheckpoints() const;
   std::optional<qint64> checkpointAtOrBefore(qint64 step) const;  // newest kept step up to `step`, else the first one
   void keepNow();
   void rewind(qint64 step);

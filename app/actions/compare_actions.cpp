@@ -299,10 +299,10 @@ float CompareActions::secondsPerStep(const LiveStatus& status) {
   }
   if (std::exchange(pace_.last, status.step) == status.step) return pace_.seconds_per_step;
   if (pace_.first >= 0)
-    pace_.seconds_per_step = static_cast<float>(1e-3 * pace_.since.elapsed() / (status.step - pace_.first));
+    pace_.seconds_per_step = static_cast<float>(1e-3 * pace_.timer.elapsed() / (status.step - pace_.first));
   if (pace_.first < 0 || status.step - pace_.first >= kPaceSteps) {
     pace_.first = status.step;
-    pace_.since.start();
+    pace_.timer.start();
   }
   return pace_.seconds_per_step;
 }

@@ -62,7 +62,7 @@ class CompareActions : public Actions {
   RunChips* chips_;
   QList<QAction*> choices_;
   struct {
-    QElapsedTimer since;  // since the end of the first measured step
+    QElapsedTimer timer;  // since the end of the first measured step
     std::int64_t first = -1, last = -1;
     std::size_t runs = 0;
     float seconds_per_step = kNoValue;

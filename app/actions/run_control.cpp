@@ -7,7 +7,6 @@
 #include "app/bars/notice_bar.h"
 #include "app/bars/pace_popover.h"
 #include "app/bars/window_bar.h"
-#include "app/look/grouped.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
@@ -15,6 +14,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/setting_labels.h"
 
 namespace moescope {

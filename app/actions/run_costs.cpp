@@ -73,7 +73,7 @@ QString RunCosts::timeText(const QString& preset, std::int64_t steps) const {
 void RunCosts::measureAnew() {
   seconds_ = 0;
   samples_ = 0;
-  wanted_ = kSamples;
+  next_samples_ = kSamples;
 }
 
 // Measures only a run that trains alone, because the speed of several runs is measured for all of them together.
@@ -83,8 +83,8 @@ void RunCosts::showStatus(const LiveStatus& status) {
   if (!news || status.tokens_per_s <= 0 || session_->histories().size() != 1) return;
   const RunConfig config = session_->config();
   seconds_ += static_cast<double>(config.data.batch) * config.data.seq / status.tokens_per_s;
-  if (++samples_ < wanted_) return;
-  wanted_ *= 2;
+  if (++samples_ < next_samples_) return;
+  next_samples_ *= 2;
   speeds_.note(config, seconds_ / samples_);
   form_->showCost();
 }

@@ -33,7 +33,7 @@ class RunCosts : public Actions {
   SetupForm* form_;
   RunSpeeds speeds_;
   double seconds_ = 0;  // seconds per step, summed over the samples
-  int samples_ = 0, wanted_ = 0;
+  int samples_ = 0, next_samples_ = 0;
   std::int64_t last_step_ = 0;
 };
 

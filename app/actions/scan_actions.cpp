@@ -232,7 +232,7 @@ void ScanActions::startOnExperts(int run, std::vector<std::int64_t> steps, Measu
 
 void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found) {
   found_ = std::move(found);
-  taken_ = 0;
+  shown_measurements_ = 0;
   launch([&] { checkpoint_ = scan(); });
 }
 
@@ -294,8 +294,8 @@ void ScanActions::lookAtScan() {
 
 void ScanActions::lookAtCheckpoint() {
   const bool has_ended = checkpoint_->hasEnded();
-  for (const int measured = checkpoint_->measured(); taken_ < measured; ++taken_)
-    found_(static_cast<std::size_t>(taken_));
+  for (const int measured = checkpoint_->measured(); shown_measurements_ < measured; ++shown_measurements_)
+    found_(static_cast<std::size_t>(shown_measurements_));
   if (!has_ended) return showProgress(progressOfCheckpoint());
   if (!checkpoint_->error().empty())
     return stop(QString("This was not measured: %1.").arg(QString::fromStdString(checkpoint_->error())));

@@ -86,7 +86,7 @@ class ScanActions : public Actions {
   std::unique_ptr<RecomputedScan> scan_;
   std::unique_ptr<CheckpointScan> checkpoint_;
   Found found_;
-  int taken_ = 0;  // number of measurements of checkpoint_ that were shown
+  int shown_measurements_ = 0;  // number of measurements of checkpoint_ that were shown
   std::uint64_t truncations_ = 0;
   std::shared_ptr<const MeasuredExperts> measured_experts_;
   std::shared_ptr<const MeasuredSimilarity> measured_similarity_;

@@ -27,9 +27,9 @@ std::optional<SharedSetup> sharedSetup(const RunSession& session, const Selectio
 
 SetupLinks::SetupLinks(const Context& context, RunControl* control) : Actions(context), control_(control) {
   connect(session_, &RunSession::opened, this, &SetupLinks::showOpened, Qt::QueuedConnection);
-  connect(session_, &RunSession::failed, this, [this] { wanted_.reset(); });
+  connect(session_, &RunSession::failed, this, [this] { opening_setup_.reset(); });
   connect(session_, &RunSession::openingStarted, this, [this] {
-    wanted_.reset();
+    opening_setup_.reset();
     began_ = true;
   });
 }
@@ -73,14 +73,14 @@ void SetupLinks::open(const QString& link) {
     const SharedSetup setup = read_setup_link(link.toStdString());
     began_ = false;
     control_->startAll(setup.configs, setup.step < 0 ? RunControl::Start::running : RunControl::Start::paused);
-    if (began_) wanted_ = setup;  // if not, the set-up was refused, or its runs train in groups
+    if (began_) opening_setup_ = setup;  // if not, the set-up was refused, or its runs train in groups
   });
 }
 
 void SetupLinks::showOpened() {
-  if (!wanted_ || session_->opening() || !session_->isLive())
+  if (!opening_setup_ || session_->opening() || !session_->isLive())
     return;  // while a run is being opened, this signal belongs to the previous run
-  const SharedSetup setup = *std::exchange(wanted_, std::nullopt);
+  const SharedSetup setup = *std::exchange(opening_setup_, std::nullopt);
   workspaces_->bringUp(QString::fromStdString(setup.workspace));
   if (setup.run >= 0 && setup.run < static_cast<int>(selection_->histories().size())) selection_->setRun(setup.run);
   const RunInfo& info = selection_->history()->info();

@@ -34,8 +34,8 @@ class SetupLinks : public Actions {
   void showOpened();  // shows the workspace, run, layer, expert and step of the link
 
   RunControl* control_;
-  std::optional<SharedSetup> wanted_;  // the set-up whose runs are being opened
-  bool began_ = false;                 // whether RunSession began to open runs since open() was called
+  std::optional<SharedSetup> opening_setup_;  // the set-up whose runs are being opened
+  bool began_ = false;                        // whether RunSession began to open runs since open() was called
 };
 
 }  // namespace moescope

@@ -104,13 +104,13 @@ void SourceStatus::showProgress() {
 
 void SourceStatus::begin(const QString& what) {
   what_ = what;
-  since_.start();
+  elapsed_.start();
   timer_.start();
   showBeat();
 }
 
 void SourceStatus::showBeat() {
-  status_->showState(QString("%1... %2 s").arg(what_).arg(since_.elapsed() / 1000));
+  status_->showState(QString("%1... %2 s").arg(what_).arg(elapsed_.elapsed() / 1000));
 }
 
 bool SourceStatus::firstStepIsTaken() const {

@@ -42,7 +42,7 @@ class SourceStatus : public Actions {
   StatusLine* status_;
   NoticeBar* notice_;
   QString what_;
-  QElapsedTimer since_;
+  QElapsedTimer elapsed_;
   QTimer timer_{this};
 };
 

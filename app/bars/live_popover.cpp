@@ -26,7 +26,7 @@ void LivePopover::addField(Setting setting, const QString& label) {
   auto* editor = new FieldEditor(setting.field());
   QLabel* name = addRow(label, editor);
   offerTwins(name, editor->field(),
-             {.now = [editor] { return editor->value().value_or(editor->field().get(RunConfig{})); },
+             {.present = [editor] { return editor->value().value_or(editor->field().get(RunConfig{})); },
               .possible = [this] { return live_; },
               .chosen = [this, setting](const ConfigValue& value) { emit twinRequested(setting, value); },
               .other = [this, setting] { emit compareRequested(setting); }});

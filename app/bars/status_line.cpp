@@ -10,7 +10,6 @@
 #include <cmath>
 #include <optional>
 
-#include "app/look/grouped.h"
 #include "app/session/settings.h"
 #include "core/frame/frame.h"
 #include "core/recording/history/step_axis.h"
@@ -27,10 +26,6 @@ namespace {
 
 constexpr int kBetweenItems = kSpace16;
 constexpr int kDot = 8, kDotGap = 6;
-
-QString bytes(qint64 size) {
-  return QLocale(QLocale::English).formattedDataSize(size, size < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat);
-}
 
 // Returns for example "200 steps", "70 logged steps" for a log that left steps out, or "7 batches" for a checkpoint.
 QString stepsText(const History& history) {
@@ -165,10 +160,9 @@ void StatusLine::fit() {
 void StatusLine::showTraining(const LiveStatus& status, int runs) {
   const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
-  if (!status.running) state = "Paused at step " + groupedText(qlonglong{status.step});
+  if (!status.running) state = "Paused at step " + groupedText(status.step);
   if (!status.error.empty())
-    state =
-        "Stopped at step " + groupedText(qlonglong{status.step}) + ": " + inPrint(QString::fromStdString(status.error));
+    state = "Stopped at step " + groupedText(status.step) + ": " + inPrint(QString::fromStdString(status.error));
   const QString warning = inPrint(QString::fromStdString(status.warning));
   QStringList forms{state};
   if (!warning.isEmpty()) forms.prepend(state + ". " + warning);
@@ -195,7 +189,7 @@ void StatusLine::showState(const QString& text, Dot dot) {
 void StatusLine::showRecording(const QString& path, bool training, const History& history) {
   const QFileInfo file(path);
   const qint64 file_size = recordingBytes(path);
-  const QString size = file_size > 0 ? ", " + bytes(file_size) : QString();  // standard input has none
+  const QString size = file_size > 0 ? ", " + formatBytes(file_size) : QString();  // standard input has none
   const QString name = file.suffix() == "moescope" ? file.completeBaseName() : file.fileName();
   if (path.isEmpty())
     recording_->setForms({"Not recorded"});
@@ -208,7 +202,7 @@ void StatusLine::showRecording(const QString& path, bool training, const History
   QString tip = path.toHtmlEscaped();
   if (!tip.isEmpty()) tip += "<br>";
   tip += QString("%1; %2 of arrays and %3 of figures in memory")
-             .arg(steps, bytes(history.array_bytes()), bytes(history.scalar_bytes()));
+             .arg(steps, formatBytes(history.array_bytes()), formatBytes(history.scalar_bytes()));
   if (history.kept_every() > 1)
     tip += QString("<br>For older steps, the arrays of 1 step in %1 are in memory").arg(history.kept_every());
   recording_->setToolTip(tip);
@@ -222,8 +216,8 @@ void StatusLine::showFindings(int severe, int warnings, bool ready) {
   const Colors& c = colors(palette());
   std::optional<QRgb> dot;
   if (severe || warnings) dot = severe ? c.bad : c.attention;
-  findings_->setForms(!ready ? QStringList() : QStringList{parts.isEmpty() ? QString("No findings") : parts.join(", ")},
-                      dot);
+  if (parts.isEmpty()) parts << "No findings";
+  findings_->setForms(ready ? QStringList{parts.join(", ")} : QStringList(), dot);
   findings_->setFocusPolicy(ready ? Qt::TabFocus : Qt::NoFocus);
   fit();
 }

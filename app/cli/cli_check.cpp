@@ -68,13 +68,15 @@ class FailOn {
   }
   // True if the kind or severity of the finding is named, also if it is over.
   bool names(const Finding& finding) const {
-    return static_cast<int>(finding.severity) >= least_ || std::ranges::find(kinds_, finding.kind) != kinds_.end();
+    return static_cast<int>(finding.severity) >= lowest_severity_ ||
+           std::ranges::find(kinds_, finding.kind) != kinds_.end();
   }
 
  private:
   void add(const std::string& word) {
     if (word == "severe" || word == "warning") {
-      least_ = std::min(least_, static_cast<int>(word == "severe" ? Severity::severe : Severity::warning));
+      lowest_severity_ =
+          std::min(lowest_severity_, static_cast<int>(word == "severe" ? Severity::severe : Severity::warning));
       return;
     }
     std::string allowed = "severe, warning";
@@ -84,8 +86,8 @@ class FailOn {
     }
     throw std::runtime_error(fmt::format("--fail-on: \"{}\" is not a finding; allowed: {}", word, allowed));
   }
-  int least_ = static_cast<int>(Severity::severe) + 1;  // least severity that fails; above Severity::severe: no
-                                                        // severity fails
+  int lowest_severity_ = static_cast<int>(Severity::severe) + 1;  // least severity that fails; above Severity::severe:
+                                                                  // no severity fails
   std::vector<FindingKind> kinds_;
 };
 
@@ -107,9 +109,9 @@ class GrowingRuns {
       log_ = std::make_unique<StandardInputFollower>(0, kMaxRuns);
       return;
     }
-    const bool there =
+    const bool is_written =
         std::filesystem::is_directory(path) || (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0);
-    const FileKind kind = there ? file_kind(path) : FileKind::training_log;
+    const FileKind kind = is_written ? file_kind(path) : FileKind::training_log;
     if (kind == FileKind::recording)
       recording_ = open_runs({path}, ImportOptions{}, kMaxRuns);
     else if (holds_runs(kind))
@@ -131,8 +133,8 @@ class GrowingRuns {
     if (!log_) return;
     const std::vector<std::string> restarts = log_->restart_remarks();
     for (; restarts_printed_ < restarts.size(); ++restarts_printed_) print(restarts[restarts_printed_]);
-    if (const std::string now = log_->problem(); std::exchange(problem_, now) != now && !now.empty())
-      print("waiting: " + now);
+    if (const std::string problem = log_->problem(); std::exchange(problem_, problem) != problem && !problem.empty())
+      print("waiting: " + problem);
   }
   // True if standard input has ended. Throws std::runtime_error if it could not be read to its end.
   bool has_ended() const {
@@ -195,7 +197,7 @@ Json to_json(const History& history, const Finding& finding, const FailOn& fail_
                {"experts", finding.experts},
                {"title", finding.title},
                {"observation", finding.observation},
-               {"why", finding.why},
+               {"why", finding.meaning},
                {"settings", finding.settings}};
   if (finding.tensor) json["operand"] = place_text(*finding.tensor);
   if (const auto checkpoint = checkpoint_before(history, finding.steps.first))
@@ -268,12 +270,12 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
     const bool has_ended = file.has_ended();  // asked before reading, so that nothing arrives in between
     std::vector<CheckedRun> runs = checker.check(file.read());
     news.tell(runs);
-    const auto now = std::chrono::steady_clock::now();
+    const auto time = std::chrono::steady_clock::now();
     if (const std::int64_t newest = newest_step(runs); newest != last_step) {
       last_step = newest;
-      grew = now;
+      grew = time;
     }
-    const bool idle = options.idle > 0 && std::chrono::duration<double>(now - grew).count() >= options.idle;
+    const bool idle = options.idle > 0 && std::chrono::duration<double>(time - grew).count() >= options.idle;
     file.print_news();
     if (!(until.finding && fails(runs, fail_on)) && last_step < until.step && !idle && !has_ended) continue;
     if (idle) {
@@ -356,7 +358,7 @@ std::vector<CheckCase> cases_of(const std::vector<CheckedRun>& runs, const FailO
     for (const Finding& finding : run.findings)
       cases.push_back({name, finding_kind_info(finding.kind).name + std::string(": ") + finding.title,
                        fail_on.meets(finding) ? CheckOutcome::failed : CheckOutcome::noted,
-                       finding.observation + " " + finding.why});
+                       finding.observation + " " + finding.meaning});
     for (const std::string& line : run.checks.passed) cases.push_back({name, line});
     for (const std::string& line : run.checks.not_checked)
       cases.push_back({name, line, CheckOutcome::not_checked, line});

@@ -137,9 +137,9 @@ void export_all_events(const ExportOptions& options) {
     for (const std::string& earlier : exported_events(folder))
       guard_outputs({options.in}, {{"--out", earlier}}, options.overwrite);
   const auto written = fs::last_write_time(options.in).time_since_epoch();
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto system_time = std::chrono::system_clock::now().time_since_epoch();
   const auto file_now = fs::file_time_type::clock::now().time_since_epoch();
-  const double ended = std::chrono::duration<double>(now - (file_now - written)).count();
+  const double ended = std::chrono::duration<double>(system_time - (file_now - written)).count();
   for (std::size_t i = 0; i < folders.size(); ++i) {
     const History& history = *opened.histories[i];
     double seconds = 0;

@@ -25,8 +25,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFiguresSchema = 1;    // version of --json; rises when a key changes its meaning or is removed
-constexpr std::int64_t kLook = 256;  // steps read at a time, from the newest to the oldest
+constexpr int kFiguresSchema = 1;         // version of --json; rises when a key changes its meaning or is removed
+constexpr std::int64_t kReadSteps = 256;  // steps read at a time, from the newest to the oldest
 
 struct FiguresOptions {
   RoutedShape routed;
@@ -46,8 +46,8 @@ struct Scalar {
 
 std::optional<Scalar> newest(const History& history, Metric metric, int layer, std::int64_t at) {
   if (is_missing(history.value_at(metric, layer, at))) return std::nullopt;
-  for (StepRange range = history.last_steps(kLook, at); !range.empty();
-       range = history.last_steps(kLook, range.first - 1)) {
+  for (StepRange range = history.last_steps(kReadSteps, at); !range.empty();
+       range = history.last_steps(kReadSteps, range.first - 1)) {
     const std::vector<std::int64_t> steps = history.steps_in(range);
     const std::vector<float> values = history.values_at(metric, layer, steps);
     for (std::size_t i = steps.size(); i-- > 0;)
@@ -82,13 +82,13 @@ class Wanted {
   const std::vector<std::string>& keys_;
 };
 
-std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wanted& wanted) {
+std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wanted& request) {
   std::vector<int> layers = {kWholeRun};
   for (int layer = 0; layer < history.info().n_layers; ++layer) layers.push_back(layer);
   std::vector<Scalar> found;
   for (int m = 0; m < kNumMetrics; ++m) {
     const auto metric = static_cast<Metric>(m);
-    if (!wanted.has(metric_info(metric))) continue;
+    if (!request.has(metric_info(metric))) continue;
     for (const int layer : layers)
       if (const auto scalar = newest(history, metric, layer, at)) found.push_back(*scalar);
   }
@@ -143,7 +143,7 @@ ValueTable table(const std::vector<Scalar>& scalars) {
 }
 
 void print_figures(FiguresOptions options) {
-  const Wanted wanted(options.figures);
+  const Wanted request(options.figures);
   options.file = input_path(options.file);
   const OpenedRuns opened = read_runs(options.file, options.run, options.routed);
   print_notes(opened);
@@ -153,7 +153,7 @@ void print_figures(FiguresOptions options) {
   const std::int64_t at = options.at.value_or(steps.last);
   if (at < steps.first || at > steps.last)
     throw std::runtime_error(fmt::format("--at {}: the run has steps {} to {}", at, steps.first, steps.last));
-  const std::vector<Scalar> found = scalars(*history, at, wanted);
+  const std::vector<Scalar> found = scalars(*history, at, request);
   if (!options.json) {
     print_out("{}, step {}\n{}", printable(history->info().name), at, to_text(table(found)));
     return;

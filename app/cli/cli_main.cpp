@@ -40,10 +40,10 @@ void print_error(const std::string& what) {
 }
 
 // Checks that the command exists. CLI11 would report an unknown command as a missing command.
-void check_command(const CLI::App& app, const char* given) {
+void check_command(const CLI::App& app, const char* name) {
   const std::vector<const CLI::App*> commands = app.get_subcommands({});
-  if (std::ranges::find(commands, given, &CLI::App::get_name) == commands.end())
-    throw std::runtime_error(std::string(given) +
+  if (std::ranges::find(commands, name, &CLI::App::get_name) == commands.end())
+    throw std::runtime_error(std::string(name) +
                              ": no such command; allowed: " + moescope::joined(commands, ", ", &CLI::App::get_name));
 }
 
@@ -119,9 +119,9 @@ cannot be written; --help of a command lists its exit statuses if they differ.)"
     if (error.get_exit_code() == 0) return check_stdout(app.exit(error));  // --help, --version
     if (!prints) return exit_status(kWrongInput, false);
     print_error(error.what());
-    const auto given = app.get_subcommands();
+    const auto subcommands = app.get_subcommands();
     moescope::print_to(stderr, "moescope-cli {}--help shows what is allowed.\n",
-                       given.empty() ? "" : given.front()->get_name() + " ");
+                       subcommands.empty() ? "" : subcommands.front()->get_name() + " ");
   } catch (const moescope::OutputError& error) {
     print_error(error.what());
     return kFailed;

@@ -96,10 +96,10 @@ Report report_of(const LayerModel& model, const CalibrationReport& layers, const
 void check_predicted(const std::string& path, const CalibrationReport& report) {
   for (const LayerComparison& row : report.rows)
     if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
-  std::string said = path + (report.rows.empty() ? ": has no layer to predict"
-                                                 : ": has no numbers from which its layers can be predicted");
-  for (const std::string& note : report.notes) said += "\n  " + note;
-  throw std::runtime_error(said);
+  std::string message = path + (report.rows.empty() ? ": has no layer to predict"
+                                                    : ": has no numbers from which its layers can be predicted");
+  for (const std::string& note : report.notes) message += "\n  " + note;
+  throw std::runtime_error(message);
 }
 
 void predict_layers(const Command& command, const PredictOptions& options) {
@@ -138,28 +138,29 @@ void predict_layers(const Command& command, const PredictOptions& options) {
 }
 
 // The case to predict, the name of its routing, and its recorded load, which is empty for a routing by rule.
-struct Asked {
+struct PredictRequest {
   StepConfig config;
   std::string routing;
   std::vector<std::uint32_t> load;
 };
 
-RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllToAll way, Asked& asked) {
+RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllToAll all_to_all,
+                          PredictRequest& request) {
   if (o.ranks > shape.n_experts)
     throw std::runtime_error(fmt::format("--ep {} is more than the {} experts", o.ranks, shape.n_experts));
   // Enough tokens that sampling changes max/mean by less than 1 %. Every rank has one or more for each expert.
   const std::int64_t tokens = std::int64_t{o.ranks} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ranks);
   const ChosenExperts chosen = choose_experts(o, shape, tokens);
-  asked.routing = chosen.name;
-  asked.load = chosen.load;
+  request.routing = chosen.name;
+  request.load = chosen.load;
   const Placement placement = placement_named(o, chosen.topk_TK, shape);
   return routing_traffic(count_volumes(chosen.topk_TK, static_cast<int>(shape.top_k), placement, o.ranks_per_node),
-                         tokens, way);
+                         tokens, all_to_all);
 }
 
-Asked asked_by(const PredictOptions& o) {
-  Asked asked;
-  StepConfig& config = asked.config;
+PredictRequest request_of(const PredictOptions& o) {
+  PredictRequest request;
+  StepConfig& config = request.config;
   config.shape = model_shape(o.model);
   config.hardware = hardware_profile(o.hardware);
   if (o.recipe != "bf16" && o.recipe != "mxfp8")
@@ -168,7 +169,7 @@ Asked asked_by(const PredictOptions& o) {
   config.all_to_all = all_to_all_named(o.all_to_all);
   config.payload = payload_named(o.payload);
   config.recompute = recompute_named(o.recompute);
-  config.traffic = traffic_of(o, config.shape, config.all_to_all, asked);
+  config.traffic = traffic_of(o, config.shape, config.all_to_all, request);
   // The published parallelism of these shapes: TP 2 and PP 2 for 671B, neither for the others.
   const bool large = o.model == "671B";
   config.gpus = o.gpus;
@@ -179,7 +180,7 @@ Asked asked_by(const PredictOptions& o) {
   config.microbatches = given_or(o.microbatches, config.pp > 1 ? 64 : 1);
   config.seq = o.seq;
   config.overlap = o.overlap;
-  return asked;
+  return request;
 }
 
 const char* variant_name(const LiveCase& c) {
@@ -251,14 +252,14 @@ ValueTable part_table(const StepTime& time) {
   return table;
 }
 
-void add_case(Report& report, const Asked& asked) {
-  const StepConfig& config = asked.config;
+void add_case(Report& report, const PredictRequest& request) {
+  const StepConfig& config = request.config;
   report.value({.name = "model", .key = "model"}, config.shape.name);
   report.value({.name = "hardware", .key = "hardware"}, config.hardware.name);
   report.value({.name = "recipe of the experts", .key = "recipe"}, config.mxfp8 ? "mxfp8" : "bf16");
   report.value({.name = "all-to-all", .key = "all_to_all"}, all_to_all_name(config.all_to_all));
   report.value({.name = "payload", .key = "payload"}, payload_name(config.payload));
-  report.value({.name = "routing", .key = "routing"}, asked.routing);
+  report.value({.name = "routing", .key = "routing"}, request.routing);
   report.value({.name = "EP", .key = "ep"}, config.traffic.ranks);
   report.value({.name = "ranks per node", .key = "ranks_per_node"}, config.traffic.ranks_per_node);
   report.value({.name = "GPUs, TP, PP, tokens of a sequence, recompute"},
@@ -325,11 +326,11 @@ void add_published(Report& report, Hypothesis hypothesis) {
   report.sentence("There are three B200 runs and three fitted parameters, so their agreement validates nothing.");
 }
 
-Report report_of(const Asked& asked, const StepParameters& parameters, const StepTime& time,
+Report report_of(const PredictRequest& request, const StepParameters& parameters, const StepTime& time,
                  const std::vector<LiveCost>& costs) {
-  const Band band = throughput_band(asked.config, parameters.hypothesis);
+  const Band band = throughput_band(request.config, parameters.hypothesis);
   Report report;
-  add_case(report, asked);
+  add_case(report, request);
   report.value({.name = "hypothesis", .key = "hypothesis"}, hypothesis_name(parameters.hypothesis));
   const std::string speed = "tokens_per_second_per_gpu.";
   report.value({.name = "tokens/s/GPU, modelled with fitted numbers", .key = speed + "value", .format = ".0f"},
@@ -344,17 +345,17 @@ Report report_of(const Asked& asked, const StepParameters& parameters, const Ste
   report.value({.key = "ms_per_token.fitted"}, time.fitted());
   report.sentence("");
   report.table("parts", part_table(time));
-  add_traffic(report, asked.config.traffic, time);
+  add_traffic(report, request.config.traffic, time);
   report.sentence("");
-  add_parameters(report, parameters, asked.config, time.duplication);
-  add_profile(report, asked.config.hardware);
+  add_parameters(report, parameters, request.config, time.duplication);
+  add_profile(report, request.config.hardware);
   report.sentence("");
-  report.table("open", open_table(open_numbers(asked.config)));
+  report.table("open", open_table(open_numbers(request.config)));
   add_published(report, parameters.hypothesis);
   if (costs.empty()) return report;
   report.sentence("");
   report.sentence(fmt::format("cost of this imbalance, modelled; change against forced balance, {}",
-                              all_to_all_name(asked.config.all_to_all)));
+                              all_to_all_name(request.config.all_to_all)));
   report.table("cost_of_this_load", live_cost_table(costs));
   return report;
 }
@@ -364,13 +365,13 @@ void predict_step(const Command& command, const PredictOptions& options) {
     command.refuse({"--run", "--step", "--layer", "--node-limited"},
                    "needs a recording as --routing (grouped is always node-limited)");
   const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
-  const Asked asked = asked_by(options);
+  const PredictRequest request = request_of(options);
   const StepParameters parameters = fit_to_published(hypothesis);
-  const StepTime time = step_time(asked.config, parameters);
+  const StepTime time = step_time(request.config, parameters);
   std::vector<LiveCost> costs;
   if (options.names_file())
-    costs = live_costs(asked.config, hypothesis, asked.load, live_cases(asked.config), options.seed);
-  print_report(report_of(asked, parameters, time, costs), options.json);
+    costs = live_costs(request.config, hypothesis, request.load, live_cases(request.config), options.seed);
+  print_report(report_of(request, parameters, time, costs), options.json);
 }
 
 constexpr const char* kRoutingHelp =

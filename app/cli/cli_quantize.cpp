@@ -424,14 +424,14 @@ class Remarks {
     else if (rows_.size() < kMaxRows)
       rows_.push_back({name, remark, 1});
     else
-      ++others_;
+      ++unlisted_;
   }
   void print(const std::string& before) const {
     for (const Row& row : rows_)
       print_to(stderr, "{}'{}'{}: {}\n", before, printable(row.name.substr(0, kLongestName)),
                row.count > 1 ? fmt::format(" and {} more", row.count - 1) : "",
                printable(row.remark.substr(0, kLongestRemark)));
-    if (others_ > 0) print_to(stderr, "{}others: {}\n", before, others_);
+    if (unlisted_ > 0) print_to(stderr, "{}others: {}\n", before, unlisted_);
   }
 
  private:
@@ -441,25 +441,25 @@ class Remarks {
     std::size_t count;
   };
   std::vector<Row> rows_;
-  std::size_t others_ = 0;
+  std::size_t unlisted_ = 0;
 };
 
 std::vector<const TensorView*> chosen_tensors(const TensorFile& file, const std::string& only) {
   std::vector<const TensorView*> chosen;
   if (!only.empty()) {
     const TensorView& tensor = file.at(only);
-    if (const std::string why = why_not(tensor); !why.empty())
-      throw std::runtime_error(fmt::format("{}: tensor '{}': {}", file.path(), printable(only), why));
+    if (const std::string reason = why_not(tensor); !reason.empty())
+      throw std::runtime_error(fmt::format("{}: tensor '{}': {}", file.path(), printable(only), reason));
     return {&tensor};
   }
   Remarks skipped;
   for (const TensorView& tensor : file.tensors()) {
     const bool scales = tensor.holds == TensorView::Holds::scales;
-    const std::string why = scales ? "holds scales of another tensor" : why_not(tensor);
-    if (why.empty())
+    const std::string reason = scales ? "holds scales of another tensor" : why_not(tensor);
+    if (reason.empty())
       chosen.push_back(&tensor);
     else
-      skipped.add(tensor.name, why);
+      skipped.add(tensor.name, reason);
   }
   for (const SkippedEntry& entry : file.skipped()) skipped.add(entry.name, entry.reason);
   skipped.print("skipped ");
@@ -577,7 +577,7 @@ void add_quantize_command(CLI::App& app) {
       "  moescope-cli quantize weights.safetensors --tensor layers.1.moe.experts.w1 --what-if --json | jq .tensors[0]\n"
       "  moescope-cli quantize weights.safetensors --format mxfp4_e2m1 --scale even --out quantized.safetensors");
   command.runs([options, command] {
-    options->scale_given = command.given("--scale");
+    options->scale_given = command.is_given("--scale");
     quantize_file(*options);
   });
 }

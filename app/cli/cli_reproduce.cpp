@@ -15,7 +15,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kDiffers = 1;
+constexpr int kStatusDiffers = 1;
 
 struct ReproduceOptions {
   std::string path, run;
@@ -46,18 +46,18 @@ void reproduce_run(const ReproduceOptions& options) {
   const RecordingReader recording(options.path);
   print_missing(recording);
   if (recording.runs().empty()) throw std::runtime_error(options.path + ": there is no run in it");
-  bool found = false, same = true;
+  bool found = false, all_equal = true;
   for (const RunInfo& info : recording.runs()) {
     if (!options.run.empty() && info.name != options.run) continue;
     // A process can use the kernels of only one run; it uses those of the first.
     const KernelCheck kernels = found ? check_kernels(info.kernels) : use_recorded_kernels(info.kernels);
     found = true;
-    same &= reproduce_one(recording, info, kernels, options.steps).differs_at < 0;
+    all_equal &= reproduce_one(recording, info, kernels, options.steps).differs_at < 0;
   }
   if (!found)
     throw std::runtime_error(fmt::format("--run: there is no run {} in {}, there are {}", options.run, options.path,
                                          joined(recording.runs(), ", ", &RunInfo::name)));
-  if (!same) throw ExitStatus{kDiffers};
+  if (!all_equal) throw ExitStatus{kStatusDiffers};
 }
 
 }  // namespace

@@ -44,8 +44,8 @@ ChosenExperts choose_experts(const RoutingOptions& o, const ModelShape& shape, s
   const RecordedStep step = recorded_step(o.routing, o.run, o.step);
   const RouterFrame* chosen = nullptr;
   for (const RouterFrame& router : step.frame->routers) {
-    const bool wanted = o.layer < 0 ? !chosen || router.max_vio > chosen->max_vio : router.layer == o.layer;
-    if (wanted && !router.tokens_per_expert.empty()) chosen = &router;
+    const bool is_chosen = o.layer < 0 ? !chosen || router.max_vio > chosen->max_vio : router.layer == o.layer;
+    if (is_chosen && !router.tokens_per_expert.empty()) chosen = &router;
   }
   if (!chosen)
     throw std::runtime_error(fmt::format("{}: has no tokens per expert of {} at step {}", o.routing,

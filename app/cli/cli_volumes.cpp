@@ -91,11 +91,11 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
   if (options.top_k > 0 && options.top_k != shape.top_k)
     throw std::runtime_error(fmt::format("{}has top_k {}, --top-k says {}", place, shape.top_k, options.top_k));
   if (options.experts <= 0) shape.n_experts = metadata_number(file, "experts", shape.n_experts, 4096);
-  if (!command.given("--ranks")) {
+  if (!command.is_given("--ranks")) {
     const bool by_rank = tensor.shape.size() == 3 && tensor.shape[0] >= 1 && tensor.shape[0] <= 256;
     options.ranks = metadata_number(file, "ranks", by_rank ? tensor.shape[0] : options.ranks, 256);
   }
-  if (!command.given("--ranks-per-node"))
+  if (!command.is_given("--ranks-per-node"))
     options.ranks_per_node = metadata_number(file, "ranks_per_node", options.ranks_per_node, 256);
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : tensor.integers()) {
@@ -190,9 +190,9 @@ ValueTable operation_table(const RoutingTraffic& traffic, const std::vector<AllT
   return table;
 }
 
-void add_way(Report& report, const Counted& counted, AllToAll way, const std::vector<AllToAllOp>& ops) {
-  const RoutingTraffic traffic = routing_traffic(counted.volume, counted.tokens, way);
-  const std::string name = all_to_all_name(way), copies = name + ".copies_per_token.";
+void add_way(Report& report, const Counted& counted, AllToAll all_to_all, const std::vector<AllToAllOp>& ops) {
+  const RoutingTraffic traffic = routing_traffic(counted.volume, counted.tokens, all_to_all);
+  const std::string name = all_to_all_name(all_to_all), copies = name + ".copies_per_token.";
   std::int64_t bytes_per_copy = 0;
   for (const AllToAllOp& op : ops) bytes_per_copy += bytes_per_token(op.payload, counted.dim);
   const double megabytes = 1e-6 * (bytes_per_copy * counted.moe_layers);
@@ -232,7 +232,7 @@ Report report_of(const Counted& counted, const std::vector<AllToAllOp>& ops, boo
                sum_of(volume.distinct_RR) / tokens);
   report.value({.name = "nodes of a token", .key = "nodes_per_token", .format = ".3f"},
                sum_of(volume.nodes_RN) / tokens);
-  for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) add_way(report, counted, way, ops);
+  for (const AllToAll all_to_all : {AllToAll::standard, AllToAll::deep_ep}) add_way(report, counted, all_to_all, ops);
   const double saved = saved_by_deepep(volume);
   report.sentence("");
   report.value({.name = std::isnan(saved) ? "" : "saved by DeepEP, of the network bytes of the standard dispatch",

@@ -106,7 +106,7 @@ void Command::runs(std::function<void()> run) {
   command_->callback(std::move(run));
 }
 
-bool Command::given(const char* option) const {
+bool Command::is_given(const char* option) const {
   return command_->count(option) > 0;
 }
 

@@ -58,11 +58,11 @@ class Command {
   Option option(const std::string& name, T& value, const std::string& help);
   void footer(const std::string& text);
   void runs(std::function<void()> run);  // `run` is called after the options are read, if the command is given
-  bool given(const char* option) const;
+  bool is_given(const char* option) const;
   // Throws std::runtime_error "--ranks `reason`" if one of `options` was given.
   void refuse(std::initializer_list<const char*> options, const std::string& reason) const {
     for (const char* option : options)
-      if (given(option)) throw std::runtime_error(std::string(option) + " " + reason);
+      if (is_given(option)) throw std::runtime_error(std::string(option) + " " + reason);
   }
 
  private:

@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "app/look/grouped.h"
 #include "app/session/run_session.h"
 #include "core/recording/marks.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/selection/selection.h"

@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/look/grouped.h"
 #include "app/session/settings.h"
 #include "core/training/engine/queue_file.h"
 #include "widgets/look/counted_text.h"

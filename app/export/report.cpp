@@ -118,7 +118,7 @@ class Report {
   void findings();
   void finding(const Finding& finding);
   void pictures();
-  void picture(const ReportPicture& wanted);
+  void picture(const ReportPicture& request);
   void changes();
   void allSettings();
 
@@ -189,7 +189,7 @@ void Report::outcome() {
                       "95 % interval from the batch means of noise twins: runs with the same settings and another "
                       "seed. %1 % of A's loss counts as a difference that matters (the relative error that "
                       "DeepSeek-V3, arXiv:2412.19437, calls within training randomness).</p>\n")
-                      .arg(100 * kMatters);
+                      .arg(100 * kRelevantGap);
 }
 
 QString Report::units() const {
@@ -274,7 +274,7 @@ void Report::finding(const Finding& finding) {
               .arg(severity, html(finding.title), QString(severity) + (finding.ongoing ? "" : ", over"))
               .arg(finding.steps.first)
               .arg(finding.steps.last)
-              .arg(html(finding.observation), html(finding.why));
+              .arg(html(finding.observation), html(finding.meaning));
   QStringList settings;
   for (const std::string& name : finding.settings) settings << "<code>" + html(name) + "</code>";
   if (!settings.isEmpty()) out_ += "<p class=\"muted\">Settings that affect it: " + settings.join(", ") + "</p>";

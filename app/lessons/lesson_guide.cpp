@@ -84,7 +84,7 @@ void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
 void LessonGuide::begin() {
   step_ = 0;
   at_end_ = false;
-  tasks_.rest();
+  tasks_.endTraining();
   panels_.startAfresh();
   states_.assign(lesson_.steps.size(), {});
   for (std::size_t i = 0; i < states_.size(); ++i) states_[i].done.assign(lesson_.steps[i].tasks.size(), false);
@@ -165,7 +165,7 @@ void LessonGuide::resetStep() {
   if (own_runs) open_start_ = kNoRuns;
   state() = {};
   state().began_at = began_at;
-  state().done.assign(now().tasks.size(), false);
+  state().done.assign(lessonStep().tasks.size(), false);
   showStep();
 }
 
@@ -186,7 +186,7 @@ void LessonGuide::predict(std::optional<int> choice, const QString& number, doub
 }
 
 bool LessonGuide::predicted() const {
-  return !now().prediction || state().predicted();
+  return !lessonStep().prediction || state().predicted();
 }
 
 bool LessonGuide::passStep() {
@@ -195,7 +195,7 @@ bool LessonGuide::passStep() {
     pane_->question()->showAnswer(-1);
     predict(-1);
   }
-  const bool explained = state().revealed || (now().reveal.empty() && !now().prediction);
+  const bool explained = state().revealed || (lessonStep().reveal.empty() && !lessonStep().prediction);
   if (explained && tasksDone()) return true;
   pane_->goOn();
   return false;
@@ -203,7 +203,7 @@ bool LessonGuide::passStep() {
 
 void LessonGuide::showStep() {
   if (at_end_) return;
-  const LessonStep& step = now();
+  const LessonStep& step = lessonStep();
   LessonPane::Page page;
   page.lesson = words(lesson_.title);
   page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
@@ -268,7 +268,7 @@ void LessonGuide::showEnd() {
 }
 
 void LessonGuide::arrange() {
-  panels_.show(now().view, coversPanels());
+  panels_.show(lessonStep().view, coversPanels());
 }
 
 // A step that trains nothing asks about what is there already, so that any panel may give the answer away.
@@ -276,12 +276,12 @@ bool LessonGuide::coversPanels() const {
   const auto trains = [](const LessonTask& task) {
     return task.kind != LessonTask::Kind::set && task.kind != LessonTask::Kind::show;
   };
-  return !predicted() && (now().view.after_prediction || std::ranges::none_of(now().tasks, trains));
+  return !predicted() && (lessonStep().view.after_prediction || std::ranges::none_of(lessonStep().tasks, trains));
 }
 
 void LessonGuide::perform(int index) {
-  if (!active_ || at_end_ || index >= static_cast<int>(now().tasks.size())) return;
-  const LessonTask& task = now().tasks[index];
+  if (!active_ || at_end_ || index >= static_cast<int>(lessonStep().tasks.size())) return;
+  const LessonTask& task = lessonStep().tasks[index];
   if (task.kind == LessonTask::Kind::start) opening_start_ = step_;
   tasks_.perform(task);
   look();
@@ -308,7 +308,7 @@ bool LessonGuide::runsAreOpen() const {
 }
 
 void LessonGuide::lookAtTask(int index) {
-  const LessonTask& task = now().tasks[index];
+  const LessonTask& task = lessonStep().tasks[index];
   const bool done = state().done[index];
   if (task.kind == LessonTask::Kind::show)
     state().done[index] = done || tasks_.done(task);
@@ -320,7 +320,7 @@ void LessonGuide::lookAtTask(int index) {
 // runs are opened.
 void LessonGuide::look() {
   if (!active_ || at_end_) return;
-  const LessonStep& step = now();
+  const LessonStep& step = lessonStep();
   if (runsAreOpen()) state().histories = session_->histories();
   reader_.set_chosen(tensor_lab_->format());
   reader_.set_histories(state().histories);
@@ -342,8 +342,8 @@ void LessonGuide::look() {
 // Returns the figures. The measured values are hidden until the prediction, since they would give the answer away.
 QList<LessonFigureRow> LessonGuide::figures() {
   QList<LessonFigureRow> rows;
-  const auto& prediction = now().prediction;
-  for (const LessonCheck& check : now().checks) {
+  const auto& prediction = lessonStep().prediction;
+  for (const LessonCheck& check : lessonStep().checks) {
     LessonFigureRow& row = rows.emplace_back(figureRow(check));
     const bool was_predicted = prediction && prediction->number == check.figure && !state().number.isEmpty();
     if (was_predicted)
@@ -374,7 +374,7 @@ LessonFigureRow LessonGuide::figureRow(const LessonCheck& check) {
 }
 
 bool LessonGuide::showsLiveFigures() {
-  const auto& tasks = now().tasks;
+  const auto& tasks = lessonStep().tasks;
   const auto& done = state().done;
   if (tasks.empty() || tasks.back().kind != LessonTask::Kind::run_until || !runsAreOpen()) return false;
   const bool rest_done = std::all_of(done.begin(), done.end() - 1, [](bool is_done) { return is_done; });
@@ -382,7 +382,7 @@ bool LessonGuide::showsLiveFigures() {
 }
 
 void LessonGuide::showNext() {
-  const bool offered = (!now().reveal.empty() || now().prediction) && !state().revealed;
+  const bool offered = (!lessonStep().reveal.empty() || lessonStep().prediction) && !state().revealed;
   const bool ready = predicted() && tasksDone();
   const auto reveal = ready ? LessonPane::Reveal::open : LessonPane::Reveal::locked;
   pane_->setReveal(offered ? reveal : LessonPane::Reveal::none, opensWhen());
@@ -391,7 +391,7 @@ void LessonGuide::showNext() {
 
 QString LessonGuide::opensWhen() {
   if (!predicted()) return "after your prediction";
-  const auto& tasks = now().tasks;
+  const auto& tasks = lessonStep().tasks;
   if (!tasks.empty() && tasks.back().kind == LessonTask::Kind::run_until)
     return QString("when step %1 is trained").arg(tasks.back().until);
   return "after the task";
@@ -408,7 +408,7 @@ void LessonGuide::showWhatIsMissing() {
 }
 
 LessonTaskState LessonGuide::taskState(int index, bool before) {
-  const LessonTask& task = now().tasks[index];
+  const LessonTask& task = lessonStep().tasks[index];
   const bool open = runsAreOpen();
   const bool possible = open || task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::show;
   LessonTaskState shown{words(task.text), state().done[index]};
@@ -431,7 +431,7 @@ LessonTaskState LessonGuide::taskState(int index, bool before) {
 void LessonGuide::showTasks() {
   QList<LessonTaskState> tasks;
   bool before = predicted();
-  for (int i = 0; i < static_cast<int>(now().tasks.size()); ++i) {
+  for (int i = 0; i < static_cast<int>(lessonStep().tasks.size()); ++i) {
     tasks << taskState(i, before);
     before = before && tasks.back().done;
   }
@@ -439,7 +439,7 @@ void LessonGuide::showTasks() {
 }
 
 void LessonGuide::judgePrediction() {
-  const auto& prediction = now().prediction;
+  const auto& prediction = lessonStep().prediction;
   StepState& s = state();
   if (!prediction || s.right) return;
   if (!prediction->number) {
@@ -455,7 +455,7 @@ void LessonGuide::judgePrediction() {
 
 // Keeps the figures and the explanation as they are now: later steps change the runs and their settings.
 void LessonGuide::explain() {
-  const bool holds = std::ranges::all_of(now().checks, [this](const LessonCheck& check) {
+  const bool holds = std::ranges::all_of(lessonStep().checks, [this](const LessonCheck& check) {
     return reader_.judge(check).state == LessonJudgement::State::holds;
   });
   if (holds) judgePrediction();
@@ -465,13 +465,13 @@ void LessonGuide::explain() {
                           "**This run differs from the lesson.** See the figure marked \"not as "
                           "expected\": a setting is different, or chance had a larger effect than usual. **Lessons > "
                           "Restart this lesson** trains new runs.");
-  s.explanation = words(reader_.fill_in(now().reveal, now().values));
+  s.explanation = words(reader_.fill_in(lessonStep().reveal, lessonStep().values));
   s.figures = figures();
   s.revealed = true;
 }
 
 QString LessonGuide::verdict(const StepState& s) const {
-  const auto& prediction = now().prediction;
+  const auto& prediction = lessonStep().prediction;
   if (!prediction) return {};
   QString word;
   if (s.right == true) word = "**Correct.** ";

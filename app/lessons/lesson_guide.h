@@ -68,7 +68,7 @@ class LessonGuide : public QObject {
     bool predicted() const { return choice || !number.isEmpty(); }
   };
 
-  const LessonStep& now() const { return lesson_.steps[step_]; }
+  const LessonStep& lessonStep() const { return lesson_.steps[step_]; }
   StepState& state() { return states_[step_]; }
   const StepState& state() const { return states_[step_]; }
   void begin();

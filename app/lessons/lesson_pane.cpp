@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLessonPaneWidth = 400, kPaneLeastWidth = 330, kPaneHeight = 640;
+constexpr int kLessonPaneWidth = 400, kMinPaneWidth = 330, kPaneHeight = 640;
 constexpr int kUntilLaidOutMs = 50;  // delay after which the layout knows the heights of new texts
 
 QToolButton* flatButton(const QString& text, const QString& tip) {
@@ -51,7 +51,7 @@ QString afterColon(QString title) {
 LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
   setObjectName("lesson_pane");
   setAccessibleName("Lesson");
-  setMinimumWidth(kPaneLeastWidth);  // does not grow with the font, since the panels need the room
+  setMinimumWidth(kMinPaneWidth);  // does not grow with the font, since the panels need the room
   auto* column = plainColumn(this, kSpace8);
   column->setContentsMargins(kSpace12, kSpace4, kSpace12, kSpace12);
   makeHead(column);
@@ -202,7 +202,10 @@ void LessonPane::showPage(const Page& page) {
   hint_->setChecked(false);
   hint_text_->setText(page.hint);
   hint_text_->hide();
-  showTasks({}), showFigures({}), showReveal({}, {}), showMissing({});
+  showTasks({});
+  showFigures({});
+  showReveal({}, {});
+  showMissing({});
   setReveal(Reveal::none);
   showPredicted(false);
   back_->setEnabled(page.step > 0 || page.end);

@@ -98,17 +98,17 @@ void RunMultiples::show(QDockWidget* dock) {
   }
   shown_ = runs;
   dock_ = dock;
-  own_ = one;
+  dock_widget_ = one;
   dock->setWidget(grid);
-  own_->hide();
+  dock_widget_->hide();
 }
 
 void RunMultiples::end() {
   shown_ = 0;
-  if (!dock_ || !own_) return;
+  if (!dock_ || !dock_widget_) return;
   QWidget* grid = dock_->widget();
-  dock_->setWidget(own_);
-  own_->show();
+  dock_->setWidget(dock_widget_);
+  dock_widget_->show();
   delete grid;
   dock_.clear();
 }

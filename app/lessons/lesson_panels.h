@@ -54,8 +54,8 @@ class RunMultiples {
  private:
   Selection* selection_;
   QPointer<QDockWidget> dock_;
-  QPointer<QWidget> own_;  // the dock's own widget while it shows multiples
-  int shown_ = 0;          // number of multiples
+  QPointer<QWidget> dock_widget_;  // the dock's own widget while it shows multiples
+  int shown_ = 0;                  // number of multiples
 };
 
 class LessonPanels {

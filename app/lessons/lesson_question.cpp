@@ -53,7 +53,7 @@ LessonQuestion::LessonQuestion(QWidget* parent)
 
 void LessonQuestion::ask(const Asked& question) {
   clear(offered_);
-  asked_ = question;
+  prompt_ = question;
   number_ = nullptr;
   answered_ = question.question.isEmpty();
   question_->setText(question.question);
@@ -103,9 +103,9 @@ void LessonQuestion::offer(const QString& choice, int id) {
 
 void LessonQuestion::offerNumber() {
   number_ = new QLineEdit;
-  number_->setPlaceholderText(asked_.unit.isEmpty() ? "Your number, then Return"
-                                                    : QString("Your number in %1, then Return").arg(asked_.unit));
-  number_->setAccessibleName(asked_.question);
+  number_->setPlaceholderText(prompt_.unit.isEmpty() ? "Your number, then Return"
+                                                     : QString("Your number in %1, then Return").arg(prompt_.unit));
+  number_->setAccessibleName(prompt_.question);
   connect(number_, &QLineEdit::returnPressed, this, &LessonQuestion::takeNumber);
   connect(number_, &QLineEdit::editingFinished, this, [this] {  // leaving the field answers as well
     if (!answered_ && !number_->text().isEmpty()) takeNumber();
@@ -116,7 +116,7 @@ void LessonQuestion::offerNumber() {
 void LessonQuestion::takeNumber() {
   bool ok = false;
   QString typed = number_->text();
-  for (const QString& unit : {asked_.unit, QString("%"), QString("dB"), QString("x")})
+  for (const QString& unit : {prompt_.unit, QString("%"), QString("dB"), QString("x")})
     if (!unit.isEmpty()) typed.remove(unit);
   const double value = QLocale::c().toDouble(typed.trimmed(), &ok);
   if (!ok) {
@@ -131,12 +131,12 @@ void LessonQuestion::takeNumber() {
 void LessonQuestion::showAnswer(int choice) {
   const bool skipped = choice < 0;
   if (QAbstractButton* button = choices_->button(skipped ? kSkipped : choice)) button->setChecked(true);
-  settle({}, skipped ? QString("No prediction") : "Your prediction: " + asked_.choices.value(choice));
+  settle({}, skipped ? QString("No prediction") : "Your prediction: " + prompt_.choices.value(choice));
 }
 
 void LessonQuestion::showAnswer(const QString& number) {
   if (number_) number_->setText(number);
-  settle(number, asked_.unit.isEmpty() ? QString("your prediction") : asked_.unit + ": your prediction");
+  settle(number, prompt_.unit.isEmpty() ? QString("your prediction") : prompt_.unit + ": your prediction");
 }
 
 QWidget* LessonQuestion::takeTyped() {

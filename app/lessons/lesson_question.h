@@ -54,7 +54,7 @@ class LessonQuestion : public QWidget {
   QWidget* answer_;
   QLabel *figure_, *words_;
   QToolButton* change_;
-  Asked asked_;
+  Asked prompt_;
   bool answered_ = false;
 };
 

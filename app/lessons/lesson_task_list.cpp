@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "app/lessons/lesson_text.h"
-#include "app/look/grouped.h"
 #include "app/look/keep_keys.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"

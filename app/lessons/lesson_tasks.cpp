@@ -55,7 +55,7 @@ void LessonTasks::startRuns(const std::vector<RunConfig>& configs) {
   starting_ours_ = false;
 }
 
-void LessonTasks::rest() {
+void LessonTasks::endTraining() {
   if (!runsAreOurs()) return;
   control_->setUntil({});
   session_->live()->pause();

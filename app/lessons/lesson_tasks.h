@@ -26,7 +26,7 @@ class LessonTasks : public QObject {
 
   // Starts the lesson's runs paused at step 0, in place of the open ones.
   void startRuns(const std::vector<RunConfig>& configs);
-  void rest();               // pauses the runs after the lesson and removes the end of their training
+  void endTraining();        // pauses the runs after the lesson and removes the end of their training
   bool runsAreOurs() const;  // whether the open runs were started by a lesson and none was closed
   void perform(const LessonTask& task);
   bool done(const LessonTask& task) const;       // true if a task is done; false for a task `start`

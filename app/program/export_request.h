@@ -13,7 +13,7 @@ struct Arguments;
 struct ExportRequest {
   QString out, to, panel;
   std::optional<qint64> step;
-  bool wanted() const { return !to.isEmpty(); }
+  bool is_given() const { return !to.isEmpty(); }
 };
 
 void addExportOptions(QCommandLineParser& parser);

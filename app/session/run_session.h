@@ -115,15 +115,15 @@ class RunSession : public QObject {
   void opened();
   void failed(QString message);  // opening failed; the earlier runs stay open
   // Opening failed: a file of routed experts fits several shapes, and the user is asked for the right one.
-  void routedShapeWanted(QStringList paths, QString why);
+  void routedShapeWanted(QStringList paths, QString reason);
   // Opening failed: no run could be read from a log; the user is asked what its names mean.
   void meaningWanted(QStringList paths, ImportAccount account);
   // Opening failed: a file holds more runs than can be open together, and the user is asked which to open.
   void tooManyRuns(QString path, QStringList names);
   void configChanged();
-  void runsChanged();              // a run was added or removed, or its history was replaced by a complete one
-  void grew();                     // a growing recording has new steps
-  void growingEnded(QString why);  // no more steps will come
+  void runsChanged();                 // a run was added or removed, or its history was replaced by a complete one
+  void grew();                        // a growing recording has new steps
+  void growingEnded(QString reason);  // no more steps will come
 
  private:
   struct Open {
@@ -152,7 +152,7 @@ class RunSession : public QObject {
   void growWith(std::vector<std::function<std::size_t()>> more);
   std::function<std::size_t()> watch(const Opened& result);
   void followOpened();
-  bool caughtUp(const std::vector<std::shared_ptr<const History>>& now);
+  bool caughtUp(const std::vector<std::shared_ptr<const History>>& histories);
   void noticeFollowed();
   void fill();
   void stopFilling();

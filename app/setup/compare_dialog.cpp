@@ -203,7 +203,7 @@ CompareDialog::CompareDialog(const RunConfig& first, Setting setting, QWidget* p
                                              "0; run A waits until it has caught up.")));
   QGridLayout* fields = fieldGrid();
   addField(fields, "Setting", keys_);
-  addField(fields, from ? "Now" : "Run A", now_);
+  addField(fields, from ? "Now" : "Run A", present_value_);
   auto* twin = new QWidget;
   place_ = plainColumn(twin, kSpace8);
   addField(fields, "Twin", twin);
@@ -237,7 +237,7 @@ void CompareDialog::makeSettings() {
   for (const ConfigField& field : config_fields())
     if (comparable(field) && is_offered(field, first_) && (field.live || !from_))
       keys_->addItem(QString::fromStdString(field.key));
-  now_ = new QLabel;
+  present_value_ = new QLabel;
 }
 
 void CompareDialog::onKeyChosen() {
@@ -259,8 +259,8 @@ void CompareDialog::onKeyChosen() {
     before = part;
   }
   setTabOrder(before, ok_);
-  now_->setText(valueWords(QString::fromStdString(to_string(field->get(first_)))) + ' ' +
-                QString::fromStdString(field->unit));
+  present_value_->setText(valueWords(QString::fromStdString(to_string(field->get(first_)))) + ' ' +
+                          QString::fromStdString(field->unit));
   keys_->setToolTip(fieldToolTip(*field));
   check();
 }

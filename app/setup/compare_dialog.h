@@ -117,7 +117,7 @@ class CompareDialog : public QDialog {
   QComboBox* keys_;
   QVBoxLayout* place_;
   FieldEditor* editor_ = nullptr;
-  QLabel *now_, *problem_, *cost_;
+  QLabel *present_value_, *problem_, *cost_;
   CostText cost_of_;
   CandidateList* list_ = nullptr;  // nullptr if the twin starts from a checkpoint
   QLineEdit* grid_ = nullptr;

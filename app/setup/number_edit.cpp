@@ -57,14 +57,19 @@ std::int64_t nextWhole(std::int64_t value, int direction) {
 }
 
 NumberEdit::NumberEdit(bool whole, double min, double max, QWidget* parent)
-    : QAbstractSpinBox(parent), unit_(new QLabel(this)), whole_(whole), min_(min), max_(max), rest_(new QTimer(this)) {
+    : QAbstractSpinBox(parent),
+      unit_(new QLabel(this)),
+      whole_(whole),
+      min_(min),
+      max_(max),
+      commit_timer_(new QTimer(this)) {
   setFocusPolicy(Qt::StrongFocus);
   lineEdit()->setTextMargins(kSpace4, 0, 0, 0);  // same margin as in lists
   unit_->setAttribute(Qt::WA_TransparentForMouseEvents);
   unit_->setForegroundRole(QPalette::PlaceholderText);
-  rest_->setSingleShot(true);
-  rest_->setInterval(kRestMs);
-  connect(rest_, &QTimer::timeout, this, &NumberEdit::commit);
+  commit_timer_->setSingleShot(true);
+  commit_timer_->setInterval(kRestMs);
+  connect(commit_timer_, &QTimer::timeout, this, &NumberEdit::commit);
   connect(this, &QAbstractSpinBox::editingFinished, this, &NumberEdit::commit);
   connect(lineEdit(), &QLineEdit::textEdited, this, [this] {
     dirty_ = true;
@@ -108,7 +113,7 @@ std::optional<std::int64_t> NumberEdit::whole() const {
 }
 
 void NumberEdit::commit() {
-  rest_->stop();
+  commit_timer_->stop();
   if (!dirty_) return;
   dirty_ = false;
   emit committed();
@@ -124,7 +129,7 @@ void NumberEdit::stepBy(int steps) {
     }
   }
   dirty_ = true;
-  rest_->start();
+  commit_timer_->start();
   emit edited();
 }
 

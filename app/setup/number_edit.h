@@ -57,7 +57,7 @@ class NumberEdit : public QAbstractSpinBox {
   bool whole_;
   double min_, max_;
   bool dirty_ = false;
-  class QTimer* rest_;
+  class QTimer* commit_timer_;
 };
 
 }  // namespace moescope

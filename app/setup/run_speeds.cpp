@@ -1,11 +1,9 @@
 #include "app/setup/run_speeds.h"
 
-#include <QLocale>
 #include <QStringList>
 #include <algorithm>
 #include <cmath>
 
-#include "app/look/grouped.h"
 #include "app/session/settings.h"
 #include "core/config/config_field.h"
 #include "core/training/run_cost.h"
@@ -36,9 +34,7 @@ QString millions(std::int64_t count) {
 }
 
 QString megabytes(std::int64_t bytes) {
-  return QLocale(QLocale::English)
-      .formattedDataSize(bytes, bytes < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat)
-      .replace(' ', QChar::Nbsp);
+  return formatBytes(bytes).replace(' ', QChar::Nbsp);
 }
 
 RunCost costOfAll(const std::vector<RunConfig>& runs) {

@@ -445,7 +445,7 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
 void SetupForm::offerTwinsOf(const Row& row) {
   const ConfigField& field = row.editor->field();
   if (!CompareDialog::comparable(field)) return;
-  const TwinOffers offers{.now = [this, &field] { return field.get(has_open_run_ ? open_run_ : draft_); },
+  const TwinOffers offers{.present = [this, &field] { return field.get(has_open_run_ ? open_run_ : draft_); },
                           .possible = [this] { return has_open_run_; },
                           .chosen = [this, &field](const ConfigValue& value) { emit valueTwinRequested(field, value); },
                           .other = [this, &field] { emit compareRequested(Setting(field)); }};

@@ -41,7 +41,7 @@ void fillTwinMenu(QMenu* menu, const ConfigField& field, const TwinOffers& offer
   menu->addAction(QString("Train beside run A, with another %1:").arg(QString::fromStdString(field.key)))
       ->setEnabled(false);
   const bool possible = offers.possible();
-  for (const ConfigValue& value : twinValues(field, offers.now()))
+  for (const ConfigValue& value : twinValues(field, offers.present()))
     menu->addAction("  " + valueWords(QString::fromStdString(to_string(value))), menu,
                     [chosen = offers.chosen, value] { chosen(value); })
         ->setEnabled(possible);

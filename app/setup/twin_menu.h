@@ -17,7 +17,7 @@ namespace moescope {
 std::vector<ConfigValue> twinValues(const ConfigField& field, const ConfigValue& current);
 
 struct TwinOffers {
-  std::function<ConfigValue()> now;                // the present value
+  std::function<ConfigValue()> present;            // the present value
   std::function<bool()> possible;                  // true if a twin can be trained now
   std::function<void(const ConfigValue&)> chosen;  // a value was chosen
   std::function<void()> other;                     // "another value" was chosen

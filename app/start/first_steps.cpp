@@ -89,13 +89,13 @@ QList<FullPage*> FirstSteps::pages() const {
 }
 
 void FirstSteps::offerPage() {
-  wanted_ = true;
+  is_wanted_ = true;
   showProgress();
   look();
 }
 
 void FirstSteps::showPage() {
-  wanted_ = true;
+  is_wanted_ = true;
   ask(page_);
 }
 
@@ -104,7 +104,7 @@ void FirstSteps::showLessons() {
 }
 
 void FirstSteps::ask(FullPage* page) {
-  asked_ = page;
+  requested_page_ = page;
   if (page) showProgress();
   look();
   if (page) page->setFocus(Qt::OtherFocusReason);
@@ -117,15 +117,15 @@ void FirstSteps::look() {
   const bool is_empty = session_->histories().empty() && !session_->isFollowing() && !(lessons_ && lessons_->active());
   const Workspace* workspace = workspaces_->current();
   const bool needs_run = workspace != workspaces_->microscaling() && workspace != workspaces_->cluster();
-  const bool offers = wanted_ && is_empty && !busy && needs_run;
-  const FullPage* page = asked_;
+  const bool offers = is_wanted_ && is_empty && !busy && needs_run;
+  const FullPage* page = requested_page_;
   if (!page && offers) page = page_;
   for (FullPage* full_page : pages()) {
     full_page->setBack(offers ? QString() : workspaces_->current()->name());
     full_page->setVisible(full_page == page);
   }
   workspaces_->setVisible(!page);
-  workspaces_->tabs()->setProperty(kNoneChosenProperty, asked_ != nullptr);
+  workspaces_->tabs()->setProperty(kNoneChosenProperty, requested_page_ != nullptr);
   workspaces_->tabs()->update();
   showTimeline();
 }

@@ -55,8 +55,8 @@ class FirstSteps : public QObject {
   WorkspaceTabs* workspaces_;
   LessonActions* lessons_ = nullptr;
   const bool remembers_;
-  bool wanted_ = false;
-  FullPage* asked_ = nullptr;  // the page that was asked for; nullptr: none
+  bool is_wanted_ = false;
+  FullPage* requested_page_ = nullptr;  // the page that was asked for; nullptr: none
 };
 
 }  // namespace moescope

@@ -20,7 +20,7 @@ namespace moescope {
 namespace {
 
 constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 96;
-constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kEntryGap = -1;
+constexpr int kFirstOfWord = 12, kConsecutiveMatch = 14, kMatch = 2, kEntryGap = -1;
 constexpr std::size_t kMinLettersPerLoose = 3;  // one letter of so many may stand alone
 constexpr int kOtherName = 40;                  // a match of another name counts less by this
 constexpr int kShortestBeginning = 3;           // letters of a synonym that are enough
@@ -103,7 +103,7 @@ std::optional<int> fuzzyScore(const QString& query, const QString& text, std::ve
     }
     if (found < 0) return std::nullopt;
     const bool begins = found == 0 || !text[found - 1].isLetterOrNumber();
-    score += kMatch + (begins ? kFirstOfWord : 0) + (found == last + 1 ? kInARow : 0);
+    score += kMatch + (begins ? kFirstOfWord : 0) + (found == last + 1 ? kConsecutiveMatch : 0);
     if (last >= 0 && found != last + 1) score += kEntryGap;
     if (matched) matched->push_back(found);
     last = found;

@@ -79,14 +79,14 @@ class Collector {
 
   void takeAction(QAction* action, const QString& group, const QString& prefix) {
     if (action->isSeparator() || !action->isVisible() || action->text().isEmpty()) return;
-    if (!taken_.contains(action) && action->isEnabled() && action->objectName() != "command_palette_action")
+    if (!listed_.contains(action) && action->isEnabled() && action->objectName() != "command_palette_action")
       add(
           prefix + plain(action->text()), group,
           [guard = QPointer<QAction>(action)] {
             if (guard) guard->trigger();
           },
           action->shortcut().toString(QKeySequence::NativeText));
-    taken_.insert(action);
+    listed_.insert(action);
   }
 
   void takePanels() {
@@ -186,7 +186,7 @@ class Collector {
   }
 
   MainWindow* window_;
-  QSet<QAction*> taken_;
+  QSet<QAction*> listed_;
   std::vector<PaletteCommand> commands_;
 };
 

@@ -49,7 +49,8 @@ QPalette paper() {
 // While this object exists, a widget has the light palette, and its plots paint for print.
 class OnPaper {
  public:
-  explicit OnPaper(QWidget* widget) : widget_(widget), had_(widget->palette()), own_(widget->testAttribute(kOwn)) {
+  explicit OnPaper(QWidget* widget)
+      : widget_(widget), palette_(widget->palette()), has_own_palette_(widget->testAttribute(kOwn)) {
     widget_->setPalette(paper());
     for (PlotFrame* plot : plots()) plot->setPrinted(true);
   }
@@ -58,7 +59,7 @@ class OnPaper {
       plot->setPrinted(false);
       plot->markDirty();
     }
-    widget_->setPalette(own_ ? had_ : QPalette());
+    widget_->setPalette(has_own_palette_ ? palette_ : QPalette());
   }
   Q_DISABLE_COPY(OnPaper)
 
@@ -70,21 +71,21 @@ class OnPaper {
     return all;
   }
   QWidget* widget_;
-  QPalette had_;
-  bool own_;
+  QPalette palette_;
+  bool has_own_palette_;
 };
 
 // While this object exists, a panel has another size. The layout around the panel is disabled, since it would resize
 // the panel as soon as the panel shows or hides a control.
 class Resized {
  public:
-  Resized(QWidget* widget, QSize size) : widget_(widget), had_(widget->geometry()) {
+  Resized(QWidget* widget, QSize size) : widget_(widget), geometry_(widget->geometry()) {
     if (const QWidget* parent = widget->parentWidget()) around_ = parent->layout();
     if (around_) around_->setEnabled(false);
     become(size);
   }
   ~Resized() {
-    widget_->setGeometry(had_);
+    widget_->setGeometry(geometry_);
     settle();
     if (around_) around_->setEnabled(true);
   }
@@ -106,7 +107,7 @@ class Resized {
     }
   }
   QWidget* widget_;
-  QRect had_;
+  QRect geometry_;
   QLayout* around_ = nullptr;
 };
 

@@ -16,7 +16,7 @@ namespace moescope {
 namespace {
 
 constexpr double kRightShare = 0.34;  // share of the width for findings, layers and the panel of the selected expert
-constexpr int kRightLeast = 300, kRightMost = 480;
+constexpr int kMinRightWidth = 300, kMaxRightWidth = 480;
 
 template <auto member>
 bool hasAny(const RouterFrame& router) {
@@ -85,7 +85,7 @@ void RouterWorkspace::arrange() {
 }
 
 void RouterWorkspace::setDefaultSizes() {
-  const int right = std::clamp(static_cast<int>(width() * kRightShare), kRightLeast, kRightMost);
+  const int right = std::clamp(static_cast<int>(width() * kRightShare), kMinRightWidth, kMaxRightWidth);
   resizeDocks({load_, findings_}, {width() - right, right}, Qt::Horizontal);
   resizeDocks({load_, load_over_time_}, {height() * 2 / 3, height() / 3}, Qt::Vertical);
   QDockWidget* lowest = card_->isVisibleTo(this) ? card_ : confidence_;

@@ -80,7 +80,7 @@ QVariantMap WindowLayout::arrangement() const {
   return layout;
 }
 
-QVariantMap WindowLayout::now() const {
+QVariantMap WindowLayout::present() const {
   QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)},
                      {"workspace", workspaces_->current()->name()},
                      {"geometry", window_->saveGeometry()}};
@@ -90,7 +90,7 @@ QVariantMap WindowLayout::now() const {
 }
 
 void WindowLayout::save() const {
-  QVariantMap layout = now();
+  QVariantMap layout = present();
   layout["screen"] = window_->screen()->availableSize();
   keepSealed(kArrangementKey, layout);
   for (const char* of_version_0_1 :
@@ -100,7 +100,7 @@ void WindowLayout::save() const {
 
 void WindowLayout::saveIfChanged() {
   if (!window_->isVisible() || lent_ || projected_) return;
-  const QVariantMap before = std::exchange(saved_, now());
+  const QVariantMap before = std::exchange(saved_, present());
   if (saved_ != before) save();
 }
 
@@ -167,12 +167,12 @@ void WindowLayout::endProjection() {
   if (before.isEmpty()) return;
   if (!lent_) return restoreArrangement(before);
   // Stores the window's layout for the end of the lesson. The panels keep their settings.
-  own_["window"] = before["window"];
+  user_layout_["window"] = before["window"];
   for (const Workspace* workspace : workspaces_->all()) {
     const QString key = "workspaces/" + workspace->name();
-    QVariantMap panels = own_[key].toMap();
+    QVariantMap panels = user_layout_[key].toMap();
     panels.insert(before[key].toMap());
-    own_[key] = panels;
+    user_layout_[key] = panels;
   }
 }
 
@@ -193,16 +193,17 @@ void WindowLayout::applySizesSoon() {
 }
 
 void WindowLayout::lendToLesson() {
-  if (!std::exchange(lent_, true)) own_ = now();
+  if (!std::exchange(lent_, true)) user_layout_ = present();
   emit handedOver();
 }
 
 void WindowLayout::takeBack() {
   before_of_lesson_.clear();
-  window_->restoreState(own_["window"].toByteArray(), kWindowLayoutVersion);
+  window_->restoreState(user_layout_["window"].toByteArray(), kWindowLayoutVersion);
   lent_ = false;
-  for (Workspace* workspace : workspaces_->all()) workspace->restore(own_["workspaces/" + workspace->name()].toMap());
-  workspaces_->bringUp(own_["workspace"].toString());
+  for (Workspace* workspace : workspaces_->all())
+    workspace->restore(user_layout_["workspaces/" + workspace->name()].toMap());
+  workspaces_->bringUp(user_layout_["workspace"].toString());
   if (projected_ && before_.isEmpty()) project();
 }
 

@@ -44,7 +44,7 @@ class WindowLayout : public QObject {
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
-  QVariantMap now() const;
+  QVariantMap present() const;
   QVariantMap arrangement() const;  // the layout without the state of the panels
   void restoreArrangement(const QVariantMap& arrangement);
   void applySizesSoon();
@@ -62,8 +62,8 @@ class WindowLayout : public QObject {
   QTimer timer_;
   QMap<QDockWidget*, int> widths_;  // widths that the docks at the sides should have
   bool arranged_ = false, lent_ = false, projected_ = false;
-  QVariantMap saved_, own_;  // own_: the user's layout during a lesson
-  QVariantMap before_;       // layout before the projector view; empty: a lesson began before it
+  QVariantMap saved_, user_layout_;  // user_layout_: during a lesson
+  QVariantMap before_;               // layout before the projector view; empty: a lesson began before it
   QMap<QDockWidget*, int> widths_before_;
   QVariantMap before_of_lesson_;  // layout before a projector view that began during the lesson
   QStringList docks_of_lesson_;   // docks that the lesson showed at that time

@@ -11,8 +11,8 @@ constexpr double kNearState = 0.4;     // farthest distance from a state, as a s
 constexpr double kInAState = 0.75;     // share of the rows that are near a state; of a sine's values 0.4 to 0.7 are
 constexpr double kRowsInAState = 2.5;  // mean number of successive rows
 constexpr double kUnevenMean = 0.4;    // spread of the mean load, as a share of the rows' deviations from it
-constexpr double kLossFollows = 0.6;   // correlation of loss and load
-constexpr int kIterations = 12;        // of the power iteration
+constexpr double kMinLossCorrelation = 0.6;  // correlation of loss and load
+constexpr int kIterations = 12;              // of the power iteration
 
 // Projections of the rows' deviations on the direction in which they vary most, [n].
 std::vector<double> main_component(std::span<const float> rows, std::span<const float> mean) {
@@ -95,7 +95,7 @@ bool loss_follows(std::span<const double> component, std::span<const float> loss
     aa += residuals[i] * residuals[i];
     bb += component[i] * component[i];
   }
-  return aa > 0 && bb > 0 && std::fabs(ab) > kLossFollows * std::sqrt(aa * bb);
+  return aa > 0 && bb > 0 && std::fabs(ab) > kMinLossCorrelation * std::sqrt(aa * bb);
 }
 
 bool is_uneven(std::span<const float> rows, std::span<const float> mean) {

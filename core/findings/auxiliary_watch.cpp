@@ -17,9 +17,9 @@ constexpr std::size_t kAuxBlocks = 10;  // blocks of a mean, 100 steps
 
 void AuxiliaryWatch::Condition::follow(bool holds, std::int64_t first) {
   if (!holds)
-    since = -1;
-  else if (since < 0)
-    since = first;
+    first_step = -1;
+  else if (first_step < 0)
+    first_step = first;
 }
 
 double AuxiliaryWatch::mean(double Means::*member) const {
@@ -45,9 +45,9 @@ void AuxiliaryWatch::block(std::int64_t first, std::span<const float> ce, std::s
 
 std::optional<Finding> AuxiliaryWatch::make(const Condition& condition, double logged, std::optional<double> factor,
                                             const char* name) const {
-  if (condition.since < 0 || !factor) return std::nullopt;
+  if (condition.first_step < 0 || !factor) return std::nullopt;
   const double ce = mean(&Means::ce), added = *factor * logged;
-  Finding finding = finding_of(FindingKind::auxiliary_dominates, run_, {condition.since, last_step_});
+  Finding finding = finding_of(FindingKind::auxiliary_dominates, run_, {condition.first_step, last_step_});
   if (added >= kAuxRules * ce) finding.severity = Severity::warning;
   finding.title = std::string("The ") + name + " outweighs the cross-entropy";
   const std::string parts =
@@ -63,14 +63,14 @@ void AuxiliaryWatch::findings(std::vector<Finding>& out, std::optional<double> e
     if (even_aux)
       aux->observation +=
           " At an even load it would be " + decimal(*even_aux, 3) + " (the coefficient times the number of layers).";
-    aux->why =
+    aux->meaning =
         "The gates are trained on the sum, so that an uneven load affects them more than the text does. This number "
         "does not show the cost: compare the mutual information, and the loss of a twin with a smaller coefficient.";
     out.push_back(std::move(*aux));
   }
   if (auto z = make(z_, mean(&Means::z), factors_.z, "router z-loss")) {
     z->knobs = {&RouterConfig::z_coeff};
-    z->why =
+    z->meaning =
         "The z-loss pulls the logits of the router towards 0, where all experts have equal scores: a router that "
         "mainly minimises it does not distinguish experts. Its purpose is to keep large logits from growing; for that "
         "it should be small beside the cross-entropy.";

@@ -35,7 +35,7 @@ class AuxiliaryWatch {
     double ce, aux, z;
   };
   struct Condition {
-    std::int64_t since = -1;
+    std::int64_t first_step = -1;
     void follow(bool holds, std::int64_t first);
   };
   double mean(double Means::*member) const;

@@ -121,7 +121,7 @@ class Checking {
     }
     if (has_values(history_, Metric::dropped_fraction) && Interventions(history_).may_drop(history_.steps().last))
       after(kDroppedLoads, {FindingKind::dropped_tokens}, "dropped tokens",
-            "No layer drops " + percent(kManyDropped) + " of the copies of tokens.");
+            "No layer drops " + percent(kMaxDroppedShare) + " of the copies of tokens.");
   }
 
   // Without its coefficient, a logged auxiliary loss cannot be compared with the cross-entropy.
@@ -197,7 +197,7 @@ class Checking {
     const RunInfo& info = history_.info();
     const int top_k = std::max(1, info.top_k);
     const double max_possible_vio = static_cast<double>(info.n_experts) / top_k - 1;
-    const double hot_share = std::min(kHotShare, 1 + kHotWay * max_possible_vio),
+    const double hot_share = std::min(kHotShare, 1 + kHotShareOfRange * max_possible_vio),
                  uneven_share = 1 + std::min(kUnevenVio, kUnevenWay * max_possible_vio);
     const float floor = max_vio_noise_floor(tokens_of_window(), top_k, info.n_experts);
     const double chance = is_missing(floor) ? 0 : static_cast<double>(floor);

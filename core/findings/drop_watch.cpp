@@ -25,18 +25,18 @@ void DropWatch::block(std::int64_t first, std::span<const float> shares) {
     last_step_ = first + static_cast<std::int64_t>(i);
     recent_.push_back(shares[i]);
     if (recent_.size() > kMeanOfShares) recent_.pop_front();
-    if (mean() < kManyDropped) {
-      since_ = -1;
+    if (mean() < kMaxDroppedShare) {
+      first_step_ = -1;
       loads_ = 0;
     } else if (loads_++ == 0) {
-      since_ = last_step_;
+      first_step_ = last_step_;
     }
   }
 }
 
 void DropWatch::findings(std::vector<Finding>& out) const {
   if (loads_ < kDroppedLoads) return;
-  const StepRange steps{since_, last_step_};
+  const StepRange steps{first_step_, last_step_};
   Finding finding = layer_ == kWholeRun ? finding_of(FindingKind::dropped_tokens, run_, steps)
                                         : layer_finding(FindingKind::dropped_tokens, run_, layer_, steps);
   finding.knobs = {&RouterConfig::capacity_factor, &RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
@@ -44,9 +44,9 @@ void DropWatch::findings(std::vector<Finding>& out) const {
   finding.title = layer_ == kWholeRun ? "The MoE layers drop " : finding.title + " drops ";
   finding.title += percent(mean()) + " of the copies of tokens";
   finding.observation = "The mean of the newest " + std::to_string(recent_.size()) + " logged shares is " +
-                        percent(mean()) + "; it has been " + percent(kManyDropped) + " or more in " + grouped(loads_) +
-                        " of them in a row.";
-  finding.why =
+                        percent(mean()) + "; it has been " + percent(kMaxDroppedShare) + " or more in " +
+                        grouped(loads_) + " of them in a row.";
+  finding.meaning =
       "A dropped copy is not computed: its token passes the layer with fewer experts, or only by the residual stream. "
       "A more even load or a larger capacity factor drops less.";
   out.push_back(std::move(finding));

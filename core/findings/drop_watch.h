@@ -14,7 +14,7 @@ namespace moescope {
 // Dropped tokens: the mean of the newest 50 logged shares is a tenth or more, and has been for 100 of them. A balanced
 // router with capacity factor 1 drops some per cent by chance, and one with 1.25 less than 1 % (Switch Transformer,
 // arXiv:2101.03961, section 2.2).
-inline constexpr double kManyDropped = 0.1;
+inline constexpr double kMaxDroppedShare = 0.1;
 inline constexpr std::int64_t kDroppedLoads = 100;
 
 class DropWatch {
@@ -28,8 +28,8 @@ class DropWatch {
   double mean() const;
 
   int layer_, run_;
-  std::int64_t last_step_ = -1, since_ = -1, loads_ = 0;  // loads_: since `since_`
-  std::deque<float> recent_;                              // newest shares
+  std::int64_t last_step_ = -1, first_step_ = -1, loads_ = 0;  // loads_: since `first_step_`
+  std::deque<float> recent_;                                   // newest shares
 };
 
 }  // namespace moescope

@@ -67,7 +67,7 @@ bool ExpertWatch::is_silent_for(std::int64_t steps, const Expert& expert, const 
 }
 
 void ExpertWatch::follow_means(const RecentLoad& load) {
-  const double hot_load = std::min(kHotShare, 1 + kHotWay * load.max_possible_vio());
+  const double hot_load = std::min(kHotShare, 1 + kHotShareOfRange * load.max_possible_vio());
   const double hot = std::max(hot_load, 1 + 2 * load.chance().max_vio);
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const double share = load.share(e);
@@ -81,7 +81,7 @@ void ExpertWatch::follow_means(const RecentLoad& load) {
                 experts_[e].underused);
     load.follow(
         e, [hot](double of_block) { return of_block >= hot; }, load.max_possible_vio() > 0 && share >= hot,
-        share < kCooled * hot, experts_[e].hot);
+        share < kCooledShare * hot, experts_[e].hot);
   }
 }
 
@@ -115,7 +115,7 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   finding.observation = (one ? "Expert " : "Experts ") + names + (one ? " has" : " have") + " had no token" +
                         (one ? " " : ", " + expert + " ") + duration + ", since step " +
                         load.axis().name(longest.silent_since) + ".";
-  finding.why = "Without tokens there is no gradient: the parameters are stored and never used.";
+  finding.meaning = "Without tokens there is no gradient: the parameters are stored and never used.";
 }
 
 void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out) const {
@@ -138,7 +138,7 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
                         load.seen_text(load.loads_since(longest)) + ".";
   finding.observation += silence.loads > 0 ? " The longest time without a token was " + loads_text(silence) + "."
                                            : " None of them was ever without a token.";
-  finding.why =
+  finding.meaning =
       "Such an expert learns from a hundredth of the tokens of the other experts. A count of dead experts does not "
       "show it.";
 }
@@ -173,7 +173,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
                         decimal(kUnderusedShare) + " of the fair share " + (one ? "" : "(the longest of them) ") +
                         load.seen_text(load.loads_since(longest)) + ", at present " + mean + " of it" +
                         (one ? "" : " on average") + ": " + percent(idle) + " of the layer's capacity is idle.";
-  finding.why =
+  finding.meaning =
       "Underused experts learn slowly, and the other experts carry their load. MaxVio does not show it, because it "
       "measures the fullest expert.";
 }
@@ -195,7 +195,7 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
                         percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been hot " +
                         load.seen_text(load.loads_since(longest));
   finding.observation += hot.size() > 1 ? "; other hot experts: " + listed(std::span(hot).subspan(1)) + "." : ".";
-  finding.why = "With expert parallelism all other ranks wait for the rank of this expert.";
+  finding.meaning = "With expert parallelism all other ranks wait for the rank of this expert.";
 }
 
 void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {

@@ -25,7 +25,8 @@ inline constexpr std::int64_t kUnderusedSteps = 400;
 // Hot: four times the fair share, or 70 % of the way from the fair share to all tokens if that is less; the other ranks
 // wait for the rank of a hot expert. In the early transient of a balanced run one expert was hot for 270 steps, so it
 // is reported only after kHotSteps.
-inline constexpr double kHotShare = 4, kHotWay = 0.7;  // an expert is hot until it is below kCooled times these
+inline constexpr double kHotShare = 4,
+                        kHotShareOfRange = 0.7;  // an expert is hot until it is below kCooledShare times these
 inline constexpr std::int64_t kHotSteps = 400;
 
 class ExpertWatch {

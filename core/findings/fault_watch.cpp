@@ -74,7 +74,7 @@ void FaultWatch::judge_bias(const FaultReading& reading, double max_vio) {
   const std::vector<float>& bias = reading.router->expert_bias;
   if (bias.empty()) return;  // not logged at this step
   const bool should_move = reading.bias_rate.value_or(0) > 0 && !reading.bias_is_held && max_vio > kFaultUneven;
-  still_.follow(reading.step, should_move && bias == bias_);
+  unchanged_.follow(reading.step, should_move && bias == bias_);
   bias_ = bias;
   bias_rate_ = reading.bias_rate.value_or(0);
 }
@@ -177,21 +177,21 @@ void FaultWatch::findings(std::vector<Finding>& out) const {
 }
 
 void FaultWatch::add_bias(std::vector<Finding>& out) const {
-  if (still_.windows < kFaultWindows) return;
-  Finding& finding = out.emplace_back(make(FindingKind::stale_bias, still_.since));
+  if (unchanged_.windows < kFaultWindows) return;
+  Finding& finding = out.emplace_back(make(FindingKind::stale_bias, unchanged_.first_step));
   finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::bias_format, &RouterConfig::fault_stale_bias};
   finding.title += ": the bias update rate is above 0, but the bias does not change";
-  finding.observation = "expert_bias has not changed in any digit for " + std::to_string(still_.windows) +
+  finding.observation = "expert_bias has not changed in any digit for " + std::to_string(unchanged_.windows) +
                         " windows of " + window_text_ + ". The bias update rate is " + decimal(bias_rate_) +
                         ", and the fullest expert has " + decimal(1 + max_vio_, 2) + " times its fair share.";
-  finding.why =
+  finding.meaning =
       "Possible causes: the update hook is not registered for this layer, the model was built again after the "
       "registration, or the bias is stored in BF16 and the update is rounded away.";
 }
 
 void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   if (flat_.windows < kFaultWindows) return;
-  Finding& finding = out.emplace_back(make(FindingKind::flat_auxiliary, flat_.since));
+  Finding& finding = out.emplace_back(make(FindingKind::flat_auxiliary, flat_.first_step));
   finding.knobs = {&RouterConfig::aux_mode, &RouterConfig::aux_coeff, &RouterConfig::fault_aux_loss};
   const bool absent = aux_ == 0.0;
   finding.title +=
@@ -201,32 +201,33 @@ void FaultWatch::add_auxiliary(std::vector<Finding>& out) const {
   finding.observation = "Its value is " + decimal(aux_.value_or(0)) + by_counts + ". This has lasted for " +
                         std::to_string(flat_.windows) + " windows of " + window_text_ + ". The fullest expert has " +
                         decimal(1 + max_vio_, 2) + " times its fair share.";
-  finding.why = absent ? "The loss is not computed or not added, so it cannot balance the router."
-                       : "A loss that stays at its value for an even load has almost no gradient. A usual cause is a "
-                         "softmax of scores that are a softmax already.";
+  finding.meaning = absent
+                        ? "The loss is not computed or not added, so it cannot balance the router."
+                        : "A loss that stays at its value for an even load has almost no gradient. A usual cause is a "
+                          "softmax of scores that are a softmax already.";
 }
 
 void FaultWatch::add_constant(std::vector<Finding>& out) const {
   if (constant_.windows < kFaultWindows) return;
-  Finding& finding = out.emplace_back(make(FindingKind::no_gradient, constant_.since));
+  Finding& finding = out.emplace_back(make(FindingKind::no_gradient, constant_.first_step));
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   finding.title += ": no mixing weight depends on the scores";
   finding.observation = "In " + std::to_string(constant_.windows) + " windows of " + window_text_ +
                         " the share of each expert in the mixing weights equalled its share in the slots to six "
                         "digits, as if all slots had the same weight.";
-  finding.why =
+  finding.meaning =
       "If the mixing weights do not depend on the scores, the gate gets no gradient from the cross-entropy. With one "
       "expert per token a normalised weight is always 1: do not normalise it.";
 }
 
 void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
   if (twice_.windows < kFaultWindows) return;
-  Finding& finding = out.emplace_back(make(FindingKind::counted_twice, twice_.since));
+  Finding& finding = out.emplace_back(make(FindingKind::counted_twice, twice_.first_step));
   finding.knobs = {&RouterConfig::fault_recount, &RouterConfig::top_k, &DataConfig::batch};
   finding.title += ": tokens are counted twice";
   finding.observation = "The counts of a step add up to " + grouped(static_cast<std::int64_t>(counted_)) +
                         ". Tokens of a step times top_k are " + grouped(static_cast<std::int64_t>(slots_)) + ".";
-  finding.why =
+  finding.meaning =
       "Activations that are recomputed in the backward pass run the router again, and it counts its tokens a second "
       "time. Capacities and every bias rule that uses the size of the counts are then wrong. In a log, another "
       "possible cause is that the number of tokens is that of one rank while the counts are those of two ranks.";
@@ -234,14 +235,14 @@ void FaultWatch::add_counted_twice(std::vector<Finding>& out) const {
 
 void FaultWatch::add_excess(std::vector<Finding>& out) const {
   if (shared_.windows < kFaultWindows) return;
-  Finding& finding = out.emplace_back(make(FindingKind::shared_excess, shared_.since));
+  Finding& finding = out.emplace_back(make(FindingKind::shared_excess, shared_.first_step));
   finding.experts = excess_;
   finding.knobs = {&RouterConfig::count_padding, &DataConfig::padding};
   finding.title += ": " + std::to_string(top_k_) + " experts have the same excess load";
   finding.observation = "Experts " + listed(excess_) + ", as many as top_k, have nearly the same load, " +
                         decimal(excess_size_, 2) +
                         " times the fair share above the mean of the others. No other expert has a similar load.";
-  finding.why =
+  finding.meaning =
       "Equal tokens choose the same experts. The usual cause is padding that is counted in the load: the router then "
       "balances padding instead of text.";
 }
@@ -260,10 +261,10 @@ void FaultWatch::add_unchanged(std::vector<Finding>& out) const {
   if (all) experts = "all experts";
   finding.observation = "The weights of " + experts + " did not change in any measured step";
   finding.observation += have_gradients_ ? ", although they have a gradient." : ".";
-  finding.why = have_gradients_
-                    ? "Possible causes: the optimizer does not have these weights, or the updates are too small for "
-                      "the format of the weights. The router sends tokens to experts that do not learn."
-                    : "The experts get no gradient: they are frozen or not connected to the loss.";
+  finding.meaning =
+      have_gradients_ ? "Possible causes: the optimizer does not have these weights, or the updates are too small for "
+                        "the format of the weights. The router sends tokens to experts that do not learn."
+                      : "The experts get no gradient: they are frozen or not connected to the loss.";
 }
 
 }  // namespace moescope

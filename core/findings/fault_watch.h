@@ -83,7 +83,7 @@ class FaultWatch {
 
   std::vector<float> bias_;  // [E] expert_bias of the previous window
   double bias_rate_ = 0;
-  ConsecutiveWindows still_;
+  ConsecutiveWindows unchanged_;
 
   std::optional<double> aux_;  // auxiliary loss of the previous window
   double aux_expected_ = 0;    // auxiliary loss from counts and scores; NaN: not known

@@ -161,10 +161,10 @@ class Reading {
     const auto from = static_cast<std::size_t>(b * kBlock) * width;
     return std::span(values).subspan(from, static_cast<std::size_t>(block(b).size()) * width);
   }
-  // `now`: the frame of a window's first step; if only some frames have biases, the first frame with a bias. `next`:
+  // `first`: the frame of a window's first step; if only some frames have biases, the first frame with a bias. `next`:
   // the next frame with a bias, at most kSuccessive steps later.
   struct WindowFrames {
-    FramePtr now, next;
+    FramePtr first, next;
     std::int64_t steps_between = 1;
   };
 
@@ -196,8 +196,8 @@ class Reading {
         }
         break;
       }
-      if (!found.now || has) {
-        found.now = frame;
+      if (!found.first || has) {
+        found.first = frame;
         at = position;
       }
       with_bias = has;
@@ -229,8 +229,8 @@ class Reading {
     const int layer = watch.load.layer();
     const std::int64_t step = axis_.step(load.first);
     const WindowFrames& frames = frames_[b];
-    if (const RouterFrame* router = find_router(frames.now.get(), layer))
-      watch.gate.router({axis_.position(frames.now->step), router, find_router(frames.next.get(), layer),
+    if (const RouterFrame* router = find_router(frames.first.get(), layer))
+      watch.gate.router({axis_.position(frames.first->step), router, find_router(frames.next.get(), layer),
                          frames.steps_between, settings_.softmax(step), settings_.bias_rate(step),
                          settings_.sign_rule(step)});
     watch.gate.pass(block(b).last);
@@ -250,7 +250,7 @@ class Reading {
 
   void read_faults(Watches::Layer& watch, std::int64_t b) const {
     const int layer = watch.load.layer();
-    const FramePtr& frame = frames_[b].now;
+    const FramePtr& frame = frames_[b].first;
     FaultReading reading;
     reading.step = frame ? axis_.position(frame->step) : block(b).first;
     const std::int64_t step = axis_.step(reading.step);
@@ -496,7 +496,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
   finding.severity = text->severity;
   finding.title = conclusion.name + " against " + conclusion.name_of_a + text->title;
   finding.observation = verdict_sentence(conclusion) + ".";
-  finding.why = text->reason;
+  finding.meaning = text->reason;
   return {finding};
 }
 
@@ -522,7 +522,7 @@ std::string to_text(std::span<const Finding> findings, std::span<const HistoryPt
     }
     text += std::string(severity_name(finding.severity)) + (finding.ongoing ? "" : ", over") + ": " + finding.title +
             "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.observation + "\n  " +
-            finding.why + "\n";
+            finding.meaning + "\n";
     if (!finding.settings.empty()) text += "  Settings that affect it: " + joined(finding.settings, ", ") + "\n";
   }
   if (findings.empty()) {

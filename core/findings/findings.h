@@ -107,7 +107,7 @@ struct Finding {
   std::string title;                  // "Layer 1 has collapsed"
   std::string brief;                  // used in sentences with layer and step: "experts 3 and 7 get no token"; of a
                                       // finding on the training a sentence: "The loss diverged at step 800"
-  std::string observation, why;       // the observation and its meaning, as sentences
+  std::string observation, meaning;   // the observation and its meaning, as sentences
   std::vector<Setting> knobs;         // settings that affect it
   std::vector<std::string> settings;  // their names: keys, or as the program that wrote the log calls those it has
 };

@@ -86,7 +86,7 @@ void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
     const int before = gate.faint + gate.strong;
     gate.faint = weight < kFaintGate && excess > 0 && fair > kGateShare ? gate.faint + 1 : 0;
     gate.strong = weight > kStrongGate && excess < 0 && fair < 1 / kGateShare ? gate.strong + 1 : 0;
-    if (before == 0) gate.since = step;
+    if (before == 0) gate.first_step = step;
     gate.weight = static_cast<float>(weight);
     gate.bias = static_cast<float>(excess);
     gate.share = static_cast<float>(fair);
@@ -102,7 +102,7 @@ void GateWatch::findings(std::vector<Finding>& out) const {
 
 void GateWatch::add_saturated(std::vector<Finding>& out) const {
   if (saturated_.windows < kGateWindows) return;
-  Finding& finding = out.emplace_back(make(FindingKind::saturated, saturated_.since));
+  Finding& finding = out.emplace_back(make(FindingKind::saturated, saturated_.first_step));
   finding.knobs = {&OptimizerConfig::router_lr_factor, &OptimizerConfig::lr, &RouterConfig::z_coeff};
   finding.title += ": the router is saturated";
   finding.observation =
@@ -111,22 +111,22 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
                : percent(at_ends_) + " of its scores are at the ends of their range, above 0.71 or under " +
                      decimal(1.0 / (8 * n_experts_), 2) + ".";
   finding.observation += " The score margin is " + decimal(margin_, 2) + ".";
-  finding.why = softmax_
-                    ? "A saturated softmax changes little with its logits, so that the gate learns almost nothing. "
-                    : "A saturated sigmoid changes little with its logit, so that the gate learns almost nothing. ";
-  finding.why +=
+  finding.meaning = softmax_
+                        ? "A saturated softmax changes little with its logits, so that the gate learns almost nothing. "
+                        : "A saturated sigmoid changes little with its logit, so that the gate learns almost nothing. ";
+  finding.meaning +=
       "Bias and rounding decide between experts with equal scores, and the load may oscillate with them at any bias "
       "update rate.";
 }
 
 void GateWatch::add_uninformative(std::vector<Finding>& out) const {
   if (uninformative_.windows < kGateWindows) return;
-  Finding& finding = out.emplace_back(make(FindingKind::uninformative, uninformative_.since));
+  Finding& finding = out.emplace_back(make(FindingKind::uninformative, uninformative_.first_step));
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::router_lr_factor, &RouterConfig::z_coeff};
   finding.title += ": the router gives every token the same scores";
   finding.observation = "The mutual information of token and score is " + decimal(information_, 2) +
                         " nats, the score margin " + decimal(margin_, 2) + ".";
-  finding.why =
+  finding.meaning =
       "The choice of experts does not depend on the token: expert_bias and differences in the last digits decide it "
       "for whole batches, and the load may oscillate with them at any bias update rate.";
 }
@@ -136,7 +136,8 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   std::vector<int> found =
       experts_where(gates_, [&](const Gate& gate) { return (strong ? gate.strong : gate.faint) >= kGateWindows; });
   if (found.empty()) return;
-  const std::int64_t first_step = gate(std::ranges::min(found, {}, [&](int e) { return gate(e).since; })).since;
+  const std::int64_t first_step =
+      gate(std::ranges::min(found, {}, [&](int e) { return gate(e).first_step; })).first_step;
   std::ranges::stable_sort(found, {}, [&](int e) { return strong ? -gate(e).weight : gate(e).weight; });
   const Gate& worst = gate(found[0]);
   Finding& finding = out.emplace_back(make(FindingKind::bias_against_gate, first_step));
@@ -150,10 +151,11 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
                         " the layer's mean, and its mean mixing weight is " + decimal(worst.weight, 2) +
                         " times the average";
   finding.observation += found.size() > 1 ? "; the same holds for " + listed(std::span(found).subspan(1)) + "." : ".";
-  finding.why = strong ? "The gate gives this expert a high weight where it is chosen: its scores would bring it more "
-                         "tokens than the bias allows."
-                       : "The load looks even, but the output of this expert has almost no weight: the bias brings it "
-                         "tokens, and the gate has not learnt to use them.";
+  finding.meaning = strong
+                        ? "The gate gives this expert a high weight where it is chosen: its scores would bring it more "
+                          "tokens than the bias allows."
+                        : "The load looks even, but the output of this expert has almost no weight: the bias brings it "
+                          "tokens, and the gate has not learnt to use them.";
 }
 
 }  // namespace moescope

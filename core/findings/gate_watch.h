@@ -51,7 +51,7 @@ class GateWatch {
  private:
   struct Gate {
     int faint = 0, strong = 0;  // consecutive windows
-    std::int64_t since = -1;
+    std::int64_t first_step = -1;
     float weight = 1, bias = 0, share = 1;
   };
   void note_bias_step(const GateReading& reading);

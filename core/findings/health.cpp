@@ -162,14 +162,14 @@ class Judge {
   }
 
   void describe(const Finding& lead, Health& health) const {
-    health.since = lead.steps.first;
+    health.first_step = lead.steps.first;
     health.finding = finding_id(lead);
     health.layer = lead.layers.empty() ? least_even() : lead.layers.front();
-    const std::string since = since_text(lead.steps.first);
+    const std::string begin_text = since_text(lead.steps.first);
     const FindingKindInfo& fault = finding_kind_info(lead.kind);
     if (!fault.of_one || !*fault.of_one || lead.layers.empty()) {
       health.experts = lead.experts;
-      health.sentence = lead.title + "," + since + "." + limits();
+      health.sentence = lead.title + "," + begin_text + "." + limits();
       health.shorter = {lead.title + "."};
       return;
     }
@@ -179,14 +179,14 @@ class Judge {
     if (!detail.empty()) detail = ": " + detail;
     if (layers.size() == 1) {
       const std::string head = "L" + worst + " " + fault.of_one;
-      health.sentence = head + since + detail + "." + limits();
-      health.shorter = {head + since + ".", head + ".", "L" + worst + since + "."};
+      health.sentence = head + begin_text + detail + "." + limits();
+      health.shorter = {head + begin_text + ".", head + ".", "L" + worst + begin_text + "."};
       return;
     }
     const std::string head = layers_text(layers.size()) + " " + fault.of_many, which = ". Worst: l" + worst;
-    health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + "." + limits();
-    health.shorter = {head + which + "," + since + detail + ".", head + which + "," + since + ".", head + which + ".",
-                      "Worst: l" + worst + since + "."};
+    health.sentence = head + " (" + listed(layers) + ")" + which + "," + begin_text + detail + "." + limits();
+    health.shorter = {head + which + "," + begin_text + detail + ".", head + which + "," + begin_text + ".",
+                      head + which + ".", "Worst: l" + worst + begin_text + "."};
   }
 
   std::vector<int> layers_with(FindingKind kind) const {
@@ -199,8 +199,9 @@ class Judge {
     const LayerLoad* load = load_of(lead.layers.front());
     health.experts = lead.experts;
     const bool of_one = lead.kind == FindingKind::hot && lead.experts.size() == 1;
-    if (load && (is_of_fullest(lead.kind) || of_one)) return fullest(*load, health) + in_window(*load) + beside(lead);
-    return lead.brief.empty() ? std::string() : lead.brief + beside(lead);
+    if (load && (is_of_fullest(lead.kind) || of_one))
+      return fullest(*load, health) + in_window(*load) + starved_experts_text(lead);
+    return lead.brief.empty() ? std::string() : lead.brief + starved_experts_text(lead);
   }
   // Returns a text on the experts that take most of the tokens, or on the fullest one.
   std::string fullest(const LayerLoad& layer, Health& health) const {
@@ -230,7 +231,7 @@ class Judge {
   }
 
   // Returns a text on the experts of the layer that get no tokens or almost none.
-  std::string beside(const Finding& lead) const {
+  std::string starved_experts_text(const Finding& lead) const {
     if (lacks_tokens(lead.kind)) return {};
     const LayerLoad* load = load_of(lead.layers.front());
     const std::ptrdiff_t none = load ? std::ranges::count(load->shares, 0.0f) : 0;
@@ -239,12 +240,12 @@ class Judge {
     for (const Finding& finding : findings_)
       if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
         starved = std::ranges::count_if(finding.experts, has_tokens);
-    const auto said = [&](std::ptrdiff_t n, const char* what) {
+    const auto text_on = [&](std::ptrdiff_t n, const char* what) {
       if (n == 0) return std::string();
       return " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
              (n == 1 ? " gets " : " get ") + what;
     };
-    return said(none, "none") + said(starved, "almost none");
+    return text_on(none, "none") + text_on(starved, "almost none");
   }
 
   // Returns the least even layer by the loads that the scan has read; for a log without loads, by its MaxVio.
@@ -280,9 +281,9 @@ class Judge {
     const std::string when = load ? in_window(*load) : " at step " + grouped(last_);
     if (max_vio(health.layer) <= 0) return {"All experts get their fair share" + when + ".", ""};
     const std::string text = "Most uneven" + when + ": layer " + std::to_string(health.layer);
-    const std::string why =
+    const std::string figures =
         load ? ", where " + fullest(*load, health) : ", with a MaxVio of " + decimal(max_vio(health.layer));
-    return {text + why + ".", text + "."};
+    return {text + figures + ".", text + "."};
   }
 
   // Returns the worst condition that is not a finding yet: that of the layer with most experts without a token; without
@@ -304,41 +305,42 @@ class Judge {
     const bool silent = begun.kind == FindingKind::dead, one = begun.experts.size() == 1;
     const bool hot = begun.kind == FindingKind::hot, starved = begun.kind == FindingKind::starved;
     health.layer = begun.layers.front();
-    health.since = begun.steps.first;
+    health.first_step = begun.steps.first;
     const LayerLoad* load = load_of(health.layer);
     const bool settles = load && load->settles && !silent && !starved;
     // After 400 steps an expert that is far too full is a finding; an uneven load may still become even.
     const bool is_late = silent || (hot && evidence_.lasts(kHotSteps) && !settles);
     health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
-    const std::string since = since_text(health.since);
+    const std::string begin_text = since_text(health.first_step);
     const std::string layer = "Layer " + std::to_string(health.layer);
     const auto finding_after = [this](std::int64_t steps) {
       return " It becomes a finding after " + needed_text(steps) + ".";
     };
     std::string head, rule, figures = load ? fullest(*load, health) + in_window(*load) : std::string();
     if (settles) {
-      head = layer + " has been uneven" + since + ", but less than before";
+      head = layer + " has been uneven" + begin_text + ", but less than before";
     } else if (silent) {
       health.experts = begun.experts;
-      head = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since;
+      head = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + begin_text;
       figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " no token";
       rule = finding_after(kDeadSteps);
     } else if (starved) {
       health.experts = begun.experts;
-      head = layer + " has had " + (one ? "an expert" : "experts") + " with almost no tokens" + since;
+      head = layer + " has had " + (one ? "an expert" : "experts") + " with almost no tokens" + begin_text;
       figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " under " +
                 percent(kStarvedShare) + " of " + (one ? "its" : "their") + " fair share";
       rule = finding_after(kStarvedSteps);
     } else if (hot) {
-      head = layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") + since;
+      head =
+          layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") + begin_text;
       rule = finding_after(kHotSteps);
     } else {
-      head = layer + " has been uneven" + since;
+      head = layer + " has been uneven" + begin_text;
       rule = finding_after(kUnevenSteps);
     }
     if (!figures.empty()) figures = ": " + figures;
     health.sentence = head + figures + "." + rule + elsewhere();
-    health.shorter = {head + figures + "." + rule, head + figures + ".", head + ".", layer + since + "."};
+    health.shorter = {head + figures + "." + rule, head + figures + ".", head + ".", layer + begin_text + "."};
   }
 
   bool has_ongoing(FindingKind kind) const {
@@ -353,14 +355,14 @@ class Judge {
   }
 
   std::string help(const Finding& lead) const {
-    const std::int64_t now = history_.steps().last;
+    const std::int64_t last_step = history_.steps().last;
     const std::string moves = joined(lead.settings, ", ");
     const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
                          std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
     if (of_bias || finding_kind_info(lead.kind).subject == FindingSubject::load)
       if (const std::string first = first_to_mend(); !first.empty()) return first;
     if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
-    const RouterBalance balance = settings_.balance(now);
+    const RouterBalance balance = settings_.balance(last_step);
     const std::string rate = settings_.name_of(&RouterConfig::bias_update_rate);
     const std::string coefficient = settings_.name_of(&RouterConfig::aux_coeff);
     if (balance.is_nothing)
@@ -490,7 +492,7 @@ void add_training(std::span<const Finding> findings, Health& health) {
   health.verdict =
       worst->severity == Severity::severe ? HealthVerdict::lost : std::max(health.verdict, HealthVerdict::attention);
   if (!worst->settings.empty()) health.help = "Settings that affect it: " + joined(worst->settings, ", ") + ".";
-  health.since = worst->steps.first;
+  health.first_step = worst->steps.first;
   health.finding = finding_id(*worst);
 }
 
@@ -546,7 +548,7 @@ Health judge_health(const FindingsScan& scan) {
   if (of_texts && health.verdict != HealthVerdict::unhealthy) health = judge_texts(history);
   if (const std::string assumption = assumption_of(history); !assumption.empty()) assume(assumption, health);
   add_training(scan.findings(), health);
-  health.upto = scan.read_steps().last;
+  health.last_step = scan.read_steps().last;
   keep_shorter(health);
   return health;
 }

@@ -36,8 +36,8 @@ struct Health {
   std::string help;                  // what would help; empty: no help is needed, or none is known
   int layer = -1;                    // worst layer; -1: none
   std::vector<int> experts;          // experts of that layer, worst first
-  std::int64_t upto = -1;            // newest step of the judgement; -1: none
-  std::int64_t since = -1;           // step since which the layer is unhealthy; -1: it is healthy
+  std::int64_t last_step = -1;       // newest step of the judgement; -1: none
+  std::int64_t first_step = -1;      // step since which the layer is unhealthy; -1: it is healthy
   std::string finding;               // finding_id of the described finding; empty: none
 };
 

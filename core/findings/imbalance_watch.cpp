@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kOfBatch = 0.5;   // uneven batches: the MaxVio of their sum is below this share of their mean MaxVio
 constexpr double kSettling = 0.8;  // a load settles if its MaxVio is below this share of the highest MaxVio
-constexpr double kAlmostAsFull = 0.95;
+constexpr double kMinFullestRatio = 0.95;
 constexpr std::int64_t kFirstSteps = 150;  // an imbalance that began in these steps may be due to an untrained router
 
 std::int64_t uneven_steps(double level, bool nothing_balances) {
@@ -25,17 +25,17 @@ void ImbalanceWatch::block(const RecentLoad& load) {
   const double max_vio = load.fullest_share() - 1, uneven = uneven_vio(load);
   for (std::size_t i = 0; i < uneven_.size(); ++i) {
     const double level = kUnevenLevels[i] * uneven;
-    load.follow(load.max_possible_vio() > 0 && max_vio >= level, max_vio < kCooled * level, uneven_[i]);
+    load.follow(load.max_possible_vio() > 0 && max_vio >= level, max_vio < kCooledShare * level, uneven_[i]);
   }
   highest_vio_ = uneven_[0].goes_on() ? std::max(highest_vio_, max_vio) : 0;
-  load.follow(uneven_rank(load, kUnevenRank).has_value(), !uneven_rank(load, kCooled * kUnevenRank), rank_);
+  load.follow(uneven_rank(load, kUnevenRank).has_value(), !uneven_rank(load, kCooledShare * kUnevenRank), rank_);
   const double batch = load.mean_max_vio(), chance = load.chance().batch_max_vio;
   const double excess = std::min(kUnevenBatch, kUnevenBatchWay * load.max_possible_vio());
   const auto is_uneven = [&](double part) {
     return batch - chance >= part * excess && batch >= part * kUnevenBatchTimes * chance &&
            load.max_possible_vio() > 0 && part * max_vio < kOfBatch * batch;
   };
-  load.follow(is_uneven(1), !is_uneven(kCooled), batches_);
+  load.follow(is_uneven(1), !is_uneven(kCooledShare), batches_);
 }
 
 ImbalanceWatch::Rank ImbalanceWatch::fullest_rank(const RecentLoad& load, int ranks) {
@@ -76,7 +76,7 @@ std::optional<ImbalanceWatch::Rank> ImbalanceWatch::uneven_rank(const RecentLoad
     const Rank fullest = fullest_rank(load, ranks);
     const bool by_chance = fullest.deviations < deviations * threshold / kUnevenRank;
     if (fullest.load < threshold || fullest.load - 1 < 2 * load.chance().max_vio || by_chance) continue;
-    if (!found || kAlmostAsFull * fullest.load > found->load) found = fullest;
+    if (!found || kMinFullestRatio * fullest.load > found->load) found = fullest;
   }
   return found;
 }
@@ -105,13 +105,13 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& st
                         decimal(load.fullest_share() - 1) + " and has been high " +
                         load.seen_text(load.loads_since(start)) + ". The fullest expert of these loads, expert " +
                         std::to_string(fullest) + ", gets " + share + " times its fair share.";
-  finding.why =
+  finding.meaning =
       "This is not the noise of single batches, which averages out over several. With expert parallelism all other "
       "ranks wait for the rank that holds the fullest expert.";
 }
 
 void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out) const {
-  const std::optional<Rank> found = uneven_rank(load, kCooled * kUnevenRank);
+  const std::optional<Rank> found = uneven_rank(load, kCooledShare * kUnevenRank);
   if (!found) return;
   Finding& finding = out.emplace_back(load.finding(FindingKind::uneven_ranks, rank_.step));
   const int width = load.n_experts() / found->ranks;
@@ -130,7 +130,7 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
   finding.observation += " These experts are neighbours: if the experts are placed in order on " +
                          std::to_string(found->ranks) + " ranks, all of them are on one rank.";
   if (!ranks_are_known) finding.observation += " The log does not name the number of ranks.";
-  finding.why =
+  finding.meaning =
       "With expert parallelism all other ranks wait for that rank, although no single expert is far too full. Another "
       "placement of the experts would distribute the load more evenly.";
 }
@@ -148,7 +148,7 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
                         ", together the fullest expert gets only " + together +
                         " times its fair share: another expert is the fullest in each batch. This has lasted " +
                         load.seen_text(load.loads_since(batches_)) + ".";
-  finding.why =
+  finding.meaning =
       "Every step waits for the rank with the fullest expert, whichever that is. Batches that contain one kind of "
       "text, or sequences that prefer the same experts, can cause this. A mean over many batches looks even.";
 }

@@ -61,7 +61,7 @@ void describe_no_gradient(bool has_auxiliary, Finding& finding) {
   finding.observation =
       "router.top_k is 1, and router.route_norm divides the only mixing weight by itself: the weight is route_scale, "
       "whatever the score is.";
-  finding.why =
+  finding.meaning =
       "The cross-entropy does not depend on the scores, so that none of its gradient reaches the gates. The choice of "
       "experts is decided by the initial weights, expert_bias" +
       std::string(has_auxiliary ? ", the auxiliary losses" : "") +

@@ -18,8 +18,8 @@ constexpr std::int64_t kWindow = 50;
 // Keys by which a log names a way of balancing that is unknown to this program.
 constexpr std::array kOtherBalancing = {"balance", "balancing", "load_balancing", "moe_router_load_balancing_type"};
 constexpr std::string_view kOff[] = {"", "none", "null", "false", "0"};
-constexpr std::int64_t kJustBefore = 60, kJustAfter = 3;  // steps around a jump in which its cause is searched
-constexpr std::size_t kNamedChanges = 3;                  // the newest changes are named
+constexpr std::int64_t kStepsBefore = 60, kStepsAfter = 3;  // steps around a jump in which its cause is searched
+constexpr std::size_t kNamedChanges = 3;                    // the newest changes are named
 
 struct Entry {
   int expert;
@@ -225,7 +225,7 @@ std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) co
 }
 
 // Returns the step since which these settings have their present values.
-std::int64_t Interventions::since(std::initializer_list<Setting> settings, StepRange read) const {
+std::int64_t Interventions::first_step_with(std::initializer_list<Setting> settings, StepRange read) const {
   std::int64_t step = read.first;
   for (const auto& [setting, marker] : changes_)
     if (marker.step <= read.last && std::ranges::find(settings, setting) != settings.end())
@@ -244,14 +244,14 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
                                                   &RouterConfig::frozen, &RouterConfig::force_balance,
                                                   &RouterConfig::gate_noise};
   const RunConfig& config = *settings_.at(read.last)->config();
-  Finding finding = finding_of(FindingKind::by_hand, run_, {since(by_hand, read), read.last});
+  Finding finding = finding_of(FindingKind::by_hand, run_, {first_step_with(by_hand, read), read.last});
   for (const Setting setting : by_hand)
     if (setting.field().get(config) != setting.field().get(default_config())) finding.knobs.push_back(setting);
   if (finding.knobs.empty()) return;
   finding.title = "The router is controlled by hand";
   finding.observation =
       joined(finding.knobs, " ", [&](Setting setting) { return by_hand_text(setting, config.router); });
-  finding.why = "This is a setting, not a fault: the load reflects the setting as well as the router.";
+  finding.meaning = "This is a setting, not a fault: the load reflects the setting as well as the router.";
   out.push_back(std::move(finding));
 }
 
@@ -261,7 +261,7 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
   const RouterConfig& router = settings->config()->router;
   if (router.top_k != 1 || !router.route_norm) return;
   if (router.frozen || settings->config()->optimizer.router_lr_factor == 0) return;  // the router is not meant to learn
-  const std::int64_t since_step = since({&RouterConfig::top_k, &RouterConfig::route_norm}, read);
+  const std::int64_t since_step = first_step_with({&RouterConfig::top_k, &RouterConfig::route_norm}, read);
   Finding& finding = out.emplace_back(finding_of(FindingKind::no_gradient, run_, {since_step, read.last}));
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
   describe_no_gradient(!no_auxiliary(*settings) || router.z_coeff > 0, finding);
@@ -304,8 +304,8 @@ void Interventions::find_router_causes(const Finding& finding, Causes& causes) c
 void Interventions::find_changes(const Finding& finding, Causes& causes) const {
   causes.is_jump = finding.kind == FindingKind::loss_spike || finding.kind == FindingKind::load_shift ||
                    finding.kind == FindingKind::no_recovery;
-  const std::int64_t from = causes.is_jump ? finding.steps.first - kJustBefore : INT64_MIN;
-  const std::int64_t to = finding.steps.first + (causes.is_jump ? kJustAfter : kWindow);
+  const std::int64_t from = causes.is_jump ? finding.steps.first - kStepsBefore : INT64_MIN;
+  const std::int64_t to = finding.steps.first + (causes.is_jump ? kStepsAfter : kWindow);
   const FindingSubject subject = finding_kind_info(finding.kind).subject;
   std::set<Setting> named;
   for (auto change = changes_.rbegin(); change != changes_.rend() && named.size() < kNamedChanges; ++change) {
@@ -317,7 +317,7 @@ void Interventions::find_changes(const Finding& finding, Causes& causes) const {
   if (!causes.is_jump && !is_lost) return;
   for (const Marker& note : notes_)
     // Events at a NaN loss only repeat the finding.
-    if (!(is_lost && note.kind == "event") && std::abs(note.step - finding.steps.first) <= kJustAfter)
+    if (!(is_lost && note.kind == "event") && std::abs(note.step - finding.steps.first) <= kStepsAfter)
       causes.notes.push_back(note);
 }
 

@@ -88,7 +88,7 @@ class Interventions {
     Setting setting;
     Marker marker;
   };
-  std::int64_t since(std::initializer_list<Setting> settings, StepRange read) const;
+  std::int64_t first_step_with(std::initializer_list<Setting> settings, StepRange read) const;
   void add_by_hand(std::vector<Finding>& out, StepRange read) const;
   void add_no_gradient(std::vector<Finding>& out, StepRange read) const;
   void find_router_causes(const Finding& finding, Causes& causes) const;

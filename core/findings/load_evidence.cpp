@@ -15,8 +15,8 @@ std::int64_t LoadSpan::needed(std::int64_t steps) const {
 std::string interval_text(const LoadSpan& span) {
   const double interval = span.interval();
   const auto whole = static_cast<std::int64_t>(std::round(interval));
-  const std::string every = whole == 1 ? "every step" : "every " + grouped(whole) + " steps";
-  return (std::fabs(interval - whole) < 1e-6 ? "one " : "about one ") + every;
+  const std::string interval_text = whole == 1 ? "every step" : "every " + grouped(whole) + " steps";
+  return (std::fabs(interval - whole) < 1e-6 ? "one " : "about one ") + interval_text;
 }
 
 std::string loads_text(const LoadSpan& span) {

@@ -147,7 +147,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
                            load_.axis().name(collapsing_since_) + " and still falls";
   finding.observation += ". MaxVio of the same loads together is " + decimal(load_.fullest_share() - 1) + ": expert " +
                          std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";
-  finding.why =
+  finding.meaning =
       "Experts without tokens get no gradient and learn nothing, while the other experts improve and attract more "
       "tokens. The loss may not show it. With expert parallelism all ranks wait for the full ones.";
   out.push_back(std::move(finding));
@@ -174,7 +174,7 @@ void LoadWatch::add_past(std::vector<Finding>& out) const {
                             "; since then more experts have been in use.";
       finding.title += " had collapsed";
     }
-    finding.why = "This has ended, but the model was trained in those steps.";
+    finding.meaning = "This has ended, but the model was trained in those steps.";
   }
 }
 

@@ -20,8 +20,8 @@ constexpr std::size_t kMeanOf = 10;        // blocks, 100 steps
 constexpr std::int64_t kMedianOf = 20;     // losses
 constexpr std::size_t kRecent = 60;        // losses in which the beginning of a rise is searched
 constexpr std::size_t kFallBlocks = kFallSteps / FindingsScan::kBlock;
-constexpr double kFallen = 0.9;  // of the first loss
-constexpr double kRising = 1.1;  // relative to the mean of 200 steps before
+constexpr double kFallenShare = 0.9;        // of the first loss
+constexpr double kMinGradientGrowth = 1.1;  // relative to the mean of 200 steps before
 
 constexpr std::size_t kNormsOfMedian = 20;
 constexpr double kLow = 2;  // times the lowest median: before a growth
@@ -102,11 +102,11 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
   recent_.push_back({step, loss});
   if (recent_.size() > kRecent) recent_.pop_front();
   const double value = loss;
-  if (seen_ == 0) start_ = value;
+  if (loss_count_ == 0) start_ = value;
   const double mean = weight_ > 0 ? mean_ / weight_ : value, deviation = weight_ > 0 ? deviation_ / weight_ : 0;
   const double limit = std::max(kSpikeDeviations * deviation, kSpikeShare * std::fabs(mean));
   double limited = value;
-  if (seen_ >= kFirstJudged && value - mean > limit) {
+  if (loss_count_ >= kFirstJudged && value - mean > limit) {
     limited = mean + limit;  // limits the effect of a spike, which must not hide the next one
     if (spikes_.empty() || step - spikes_.back().steps.last > kSameSpike) {
       spikes_.push_back({{step, step}, loss, static_cast<float>(mean), grad_norm});
@@ -121,7 +121,7 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
   mean_ = kMemory * mean_ + (1 - kMemory) * limited;
   deviation_ = kMemory * deviation_ + (1 - kMemory) * std::fabs(limited - mean);
   weight_ = kMemory * weight_ + (1 - kMemory);
-  ++seen_;
+  ++loss_count_;
 }
 
 double LossWatch::mean(std::size_t begin, std::size_t end) const {
@@ -137,7 +137,7 @@ double LossWatch::mean(std::size_t begin, std::size_t end) const {
 
 // True if the log has no gradient norm at all, but NaN in its place, while the loss falls.
 bool LossWatch::has_no_gradients(const Lost& lost) const {
-  return lost.by == LostBy::gradient && !gradient_was_finite_ && now_ < kFallen * start_;
+  return lost.by == LostBy::gradient && !gradient_was_finite_ && median_ < kFallenShare * start_;
 }
 
 void LossWatch::judge_rise() {
@@ -145,30 +145,30 @@ void LossWatch::judge_rise() {
   std::vector<float> newest;
   for (auto recent = recent_.end() - kMedianOf; recent != recent_.end(); ++recent) newest.push_back(recent->loss);
   std::ranges::nth_element(newest, newest.begin() + kMedianOf / 2);
-  now_ = newest[kMedianOf / 2];
-  if (!(now_ >= lowest_)) {
-    lowest_ = now_;
+  median_ = newest[kMedianOf / 2];
+  if (!(median_ >= lowest_)) {
+    lowest_ = median_;
     lowest_step_ = last_step_;
     lowest_deviation_ = deviation_ / weight_;
   }
   for (std::size_t i = 0; i < rises_.size(); ++i) {
-    if (!has_risen_by(kLossRises[i], kCooled)) rises_[i] = {};
-    if (!rises_[i].goes_on() && has_risen_by(kLossRises[i], 1)) rises_[i] = {rise_step(), seen_ - kMedianOf / 2};
+    if (!has_risen_by(kLossRises[i], kCooledShare)) rises_[i] = {};
+    if (!rises_[i].goes_on() && has_risen_by(kLossRises[i], 1)) rises_[i] = {rise_step(), loss_count_ - kMedianOf / 2};
   }
 }
 
 // `share`: of what is required.
 bool LossWatch::has_risen_by(const LossRise& level, double share) const {
   if (start_ < kMinFirstLoss || !(lowest_ > 0)) return false;
-  const double reference =
-      std::max({kRose * lowest_, kRoseDeviations * lowest_deviation_, level.given_back * (start_ - lowest_)});
-  return now_ - lowest_ >= share * reference;
+  const double reference = std::max(
+      {kMinLossRise * lowest_, kMinLossRiseDeviations * lowest_deviation_, level.given_back * (start_ - lowest_)});
+  return median_ - lowest_ >= share * reference;
 }
 
 // Returns the step from which on the recent losses are higher: it maximises the sum of their distances from a value
 // half way up the least rise.
 std::int64_t LossWatch::rise_step() const {
-  const double middle = lowest_ * (1 + kRose / 2);
+  const double middle = lowest_ * (1 + kMinLossRise / 2);
   double sum = 0, highest = 0;
   std::int64_t step = recent_.back().step;
   for (auto recent = recent_.rbegin(); recent != recent_.rend(); ++recent) {
@@ -182,9 +182,9 @@ std::int64_t LossWatch::rise_step() const {
 
 const LossRise* LossWatch::lasting_rise() const {
   // A loss that has never fallen may rise while the learning rate warms up.
-  const std::size_t first = lowest_ < kFallen * start_ ? 0 : 1;
+  const std::size_t first = lowest_ < kFallenShare * start_ ? 0 : 1;
   for (std::size_t i = first; i < rises_.size(); ++i)
-    if (rises_[i].goes_on() && seen_ - rises_[i].losses >= kLossRises[i].losses) return &kLossRises[i];
+    if (rises_[i].goes_on() && loss_count_ - rises_[i].losses >= kLossRises[i].losses) return &kLossRises[i];
   return nullptr;
 }
 
@@ -203,7 +203,7 @@ void LossWatch::judge_fall() {
   if (axis_->step(last_step_) - axis_->step(first_step_) >= kJudgedFall) return;
   const double before = mean(0, kMeanOf);
   if (newest <= kFallingRatio * before || before < kPlateauRatio * start_) return;
-  if (newest >= kRising * before) return;  // still rising
+  if (newest >= kMinGradientGrowth * before) return;  // still rising
   flat_since_ = last_step_ - kFallSteps + 1;
   plateau_ = before;
 }
@@ -245,14 +245,14 @@ Finding LossWatch::describe(const Lost& lost) const {
         "(logging_nan_inf_filter).";
   if (lost.weights) {
     finding.observation += " The gradient was NaN or infinite, too, and the weights were updated with it.";
-    finding.why = "The weights contain NaN, so that further training is useless. Go back to an earlier checkpoint.";
+    finding.meaning = "The weights contain NaN, so that further training is useless. Go back to an earlier checkpoint.";
   } else if (ongoing) {
-    finding.why =
+    finding.meaning =
         "This history does not show the weights. If a step was taken with such a gradient, or with the gradient of "
         "such "
         "a loss, they contain NaN, and further training is useless; if every such step is skipped, nothing is learnt.";
   } else {
-    finding.why =
+    finding.meaning =
         "It became finite again: the step was skipped, or the run continued from other weights. The cause may come "
         "back.";
   }
@@ -270,7 +270,7 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
         "From about " + decimal(spike.before, 3) + " to " + decimal(spike.highest, 3) + " nats/token" +
         (is_missing(spike.grad_norm) ? std::string() : ", gradient norm " + decimal(spike.grad_norm, 3)) +
         (spike.steps.size() > 1 ? ", over " + axis_->words(spike.steps) : "") + ".";
-    found.why =
+    found.meaning =
         "A bad batch, a learning rate that is almost too high, or a change of data or settings can cause it. A single "
         "spike from which the loss recovers costs some steps; if spikes repeat, the run may diverge.";
   }
@@ -282,12 +282,12 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
   finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
   finding.title = "The loss does not fall";
   // A plateau after a fall is not part of the verdict: the model may have learned what the text allows.
-  if (plateau_ > kFallen * start_) finding.brief = finding.title;
+  if (plateau_ > kFallenShare * start_) finding.brief = finding.title;
   finding.observation = "Its mean of the last 100 steps is " +
                         decimal(mean(blocks_.size() - kMeanOf, blocks_.size()), 3) +
                         " nats/token; over the 100 steps from step " + axis_->name(flat_since_) + " on it was " +
                         decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
-  finding.why =
+  finding.meaning =
       "A learning rate that is far too high or near 0 causes this, and so does a text from which nothing more can be "
       "learnt. A twin with a tenth of optimizer.lr shows whether the learning rate is the cause.";
 }
@@ -302,16 +302,16 @@ void LossWatch::add_risen(std::vector<Finding>& out) const {
   const std::string at = " at step " + axis_->name(first_step);
   finding.title = diverged ? "The loss diverged" + at : "The loss rose" + at + " and stays up";
   finding.brief = finding.title;
-  finding.observation = "The median of its newest " + grouped(kMedianOf) + " values is " + decimal(now_, 3) +
+  finding.observation = "The median of its newest " + grouped(kMedianOf) + " values is " + decimal(median_, 3) +
                         " nats/token; the lowest such median, up to step " + axis_->name(lowest_step_) + ", was " +
                         decimal(lowest_, 3) + ". The run began at " + decimal(start_, 3) + ".";
-  finding.why =
+  finding.meaning =
       "Either the text has changed, so that the two values cannot be compared, or the model has lost what it had "
       "learnt: a learning rate that is too high causes this without a NaN.";
 }
 
 void LossWatch::add_unlogged(std::vector<Finding>& out) const {
-  if (seen_ < kUnloggedSteps || unlogged_ < kUnloggedSteps || unlogged_ < kUnloggedTimes * most_unlogged_) return;
+  if (loss_count_ < kUnloggedSteps || unlogged_ < kUnloggedSteps || unlogged_ < kUnloggedTimes * most_unlogged_) return;
   Finding& finding = out.emplace_back(make(FindingKind::loss_unlogged, {last_step_, last_logged_}, true));
   finding.brief = "The loss has not been logged since step " + axis_->name(last_step_);
   finding.title = "The loss is no longer logged";
@@ -319,7 +319,7 @@ void LossWatch::add_unlogged(std::vector<Finding>& out) const {
                         counted(unlogged_, "later step has", "later steps have") +
                         " other values, but no loss; between two losses there were at most " +
                         counted(most_unlogged_, "such step", "such steps") + " before.";
-  finding.why =
+  finding.meaning =
       "Some programs write no value for a loss that is NaN. Then the training is lost; the newest checkpoint shows "
       "whether its weights contain NaN.";
 }
@@ -330,7 +330,8 @@ void GradientWatch::block(std::int64_t first, std::span<const float> norms) {
 }
 
 void GradientWatch::add(Norm newest) {
-  if (recent_.size() == kNormsOfMedian && newest.norm > kGradientSpike * now_) spikes_.push_back({newest.step, read_});
+  if (recent_.size() == kNormsOfMedian && newest.norm > kGradientSpike * median_)
+    spikes_.push_back({newest.step, read_});
   ++read_;
   last_step_ = newest.step;
   while (!spikes_.empty() && read_ - spikes_.front().number > kSpikesAmong) spikes_.pop_front();
@@ -340,10 +341,10 @@ void GradientWatch::add(Norm newest) {
   std::vector<float> norms;
   for (const Norm& norm : recent_) norms.push_back(norm.norm);
   std::ranges::nth_element(norms, norms.begin() + kNormsOfMedian / 2);
-  now_ = norms[kNormsOfMedian / 2];
+  median_ = norms[kNormsOfMedian / 2];
   // Norms of 0 are steps without a gradient, as those of a policy gradient if all rewards are equal.
-  if (now_ > 0 && (lowest_ == 0 || now_ < lowest_)) {
-    lowest_ = now_;
+  if (median_ > 0 && (lowest_ == 0 || median_ < lowest_)) {
+    lowest_ = median_;
     lowest_step_ = newest.step;
   }
   if (grown() <= kLow) low_until_ = newest.step;
@@ -361,11 +362,11 @@ void GradientWatch::add_grown(std::vector<Finding>& out) const {
   finding.title = "The gradient norm grew " + grouped(static_cast<std::int64_t>(grown())) + "-fold";
   finding.brief = finding.title + " since step " + axis_->name(low_until_);
   finding.observation = "The median of its newest " + std::to_string(kNormsOfMedian) + " values is " +
-                        decimal(now_, 3) + "; over as many values up to step " + axis_->name(lowest_step_) +
+                        decimal(median_, 3) + "; over as many values up to step " + axis_->name(lowest_step_) +
                         " it was " + decimal(lowest_, 3) + ", the lowest of the run. It has been more than " +
                         grouped(static_cast<std::int64_t>(kGrownGradient)) + " times this value since step " +
                         axis_->name(grows_since_) + ".";
-  finding.why =
+  finding.meaning =
       "Weights or activations grow without limit: a learning rate that is too high, layers without normalization or "
       "number formats that clip can cause it. Clipping keeps the update small, but its direction is then decided by "
       "few tokens, and a NaN often follows.";
@@ -381,7 +382,7 @@ void GradientWatch::add_spikes(std::vector<Finding>& out) const {
       counted(std::ssize(spikes_), "value", "values") + " of the newest " + grouped(std::min(read_, kSpikesAmong)) +
       " " + (spikes_.size() == 1 ? "is" : "are") + " above " + decimal(kGradientSpike) + " times the median of the " +
       std::to_string(kNormsOfMedian) + " values before, the last at step " + axis_->name(spikes_.back().step) + ".";
-  finding.why =
+  finding.meaning =
       "Clipping limits the effect of a spike, but the moments of the optimizer keep it for many steps. Repeated spikes "
       "often come before a spike of the loss.";
 }

@@ -33,7 +33,7 @@ struct LossRise {
   std::int64_t losses;
 };
 inline constexpr std::array<LossRise, 3> kLossRises = {{{1, 20}, {0.5, 100}, {0.05, 300}}};
-inline constexpr double kRose = 0.25, kRoseDeviations = 3, kMinFirstLoss = 0.1;
+inline constexpr double kMinLossRise = 0.25, kMinLossRiseDeviations = 3, kMinFirstLoss = 0.1;
 // A gradient of another program that is NaN or infinite in 5 logged values in a row, over 20 steps, is lost. Fewer are
 // ordinary: scaling of the loss in FP16 skips such steps and halves its scale, at the start of a run 10 times and more.
 inline constexpr std::int64_t kLostGradients = 5, kLostGradientSteps = 20;
@@ -116,7 +116,7 @@ class LossWatch {
   const StepAxis* axis_;
   int run_;
   bool trained_here_;
-  std::int64_t first_step_ = -1, last_step_ = -1, seen_ = 0;
+  std::int64_t first_step_ = -1, last_step_ = -1, loss_count_ = 0;
   std::int64_t last_logged_ = -1;                  // newest step with any value
   std::int64_t unlogged_ = 0, most_unlogged_ = 0;  // steps with other values since the newest loss; most between two
   std::vector<Lost> lost_;
@@ -129,7 +129,7 @@ class LossWatch {
   double plateau_ = 0;         // loss from which it does not fall
   std::int64_t flat_since_ = -1;
   std::deque<StepLoss> recent_;  // newest losses
-  double now_ = 0;               // median of the newest 20
+  double median_ = 0;            // median of the newest 20
   double lowest_ = kNoValue;     // lowest such median, and the mean deviation of the losses at that time
   double lowest_deviation_ = 0;
   std::int64_t lowest_step_ = -1;
@@ -155,16 +155,16 @@ class GradientWatch {
     std::int64_t step, number;  // `number` of norms before
   };
   void add(Norm newest);
-  double grown() const { return lowest_ > 0 ? now_ / lowest_ : 1; }
+  double grown() const { return lowest_ > 0 ? median_ / lowest_ : 1; }
   void add_grown(std::vector<Finding>& out) const;
   void add_spikes(std::vector<Finding>& out) const;
 
   const StepAxis* axis_;
   int run_;
   std::int64_t read_ = 0, last_step_ = -1;
-  std::deque<Norm> recent_;      // newest norms
-  std::deque<Spike> spikes_;     // among the newest kSpikesAmong norms
-  double now_ = 0, lowest_ = 0;  // median of the newest 20, and the lowest such median; 0: none yet
+  std::deque<Norm> recent_;         // newest norms
+  std::deque<Spike> spikes_;        // among the newest kSpikesAmong norms
+  double median_ = 0, lowest_ = 0;  // median of the newest 20, and the lowest such median; 0: none yet
   std::int64_t lowest_step_ = -1;
   std::int64_t low_until_ = -1;  // newest step at which the median was at most kLow times the lowest
   std::int64_t grows_since_ = -1;

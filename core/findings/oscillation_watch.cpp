@@ -123,7 +123,7 @@ bool OscillationWatch::oscillates(const RecentLoad& load, Swing& swing) const {
 std::optional<LoadEpisode> OscillationWatch::follow(bool is_swinging, const Swing& swing, const Series& series,
                                                     int lasting, Episode& episode) {
   if (is_swinging) {
-    if (episode.windows++ == 0) episode.since = series.steps.front();
+    if (episode.windows++ == 0) episode.first_step = series.steps.front();
     episode.quiet_windows = 0;
     episode.last_shown = series.steps.back();
     episode.newest = swing;
@@ -134,7 +134,8 @@ std::optional<LoadEpisode> OscillationWatch::follow(bool is_swinging, const Swin
   if (lasted && episode.quiet_windows < lasting) return std::nullopt;
   episode.windows = 0;
   if (!lasted || episode.newest.of_texts) return std::nullopt;
-  return LoadEpisode{FindingKind::oscillating_bias, {episode.since, episode.last_shown}, -1, episode.newest.max_vio};
+  return LoadEpisode{
+      FindingKind::oscillating_bias, {episode.first_step, episode.last_shown}, -1, episode.newest.max_vio};
 }
 
 void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& out) const {
@@ -147,7 +148,7 @@ void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::
   const bool of_texts = newest.of_texts, by_bias = newest.bias_step.is_known && !of_texts;
   const std::string loads = std::to_string(&episode == &slow_ ? kJudgedMeans * kLoadsOfMean : kJudgedLoads);
   Finding finding =
-      load.finding(of_texts ? FindingKind::alternating_texts : FindingKind::oscillating_bias, episode.since);
+      load.finding(of_texts ? FindingKind::alternating_texts : FindingKind::oscillating_bias, episode.first_step);
   finding.knobs = {of_texts ? Setting(&DataConfig::mixture) : Setting(&RouterConfig::bias_update_rate)};
   if (of_texts)
     finding.title += ": the load alternates with the kind of text";
@@ -171,9 +172,9 @@ void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::
         &episode == &slow_
             ? " The step of the bias does not show the cause of a slow oscillation."
             : " The cause of the oscillation is not known: the log does not have the bias of successive steps.";
-  finding.why = kWhyUnknown;
-  if (by_bias) finding.why = kWhyByBias;
-  if (of_texts) finding.why = kWhyOfTexts;
+  finding.meaning = kWhyUnknown;
+  if (by_bias) finding.meaning = kWhyByBias;
+  if (of_texts) finding.meaning = kWhyOfTexts;
   out.push_back(std::move(finding));
 }
 

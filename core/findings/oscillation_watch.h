@@ -85,7 +85,7 @@ class OscillationWatch {
   };
   // State of the fast or of the slow oscillation.
   struct Episode {
-    std::int64_t since = -1, last_shown = -1;
+    std::int64_t first_step = -1, last_shown = -1;
     int windows = 0;        // windows with oscillation in the present episode
     int quiet_windows = 0;  // consecutive windows without oscillation
     Swing newest;

@@ -68,19 +68,19 @@ void describe(const QuantFault& fault, Finding& finding) {
     finding.title = underflow + what + " become 0 in " + format;
     finding.observation = place + underflow + " of the non-zero values became 0; SQNR is " + sqnr +
                           " dB, which does not show the underflow." + other_places;
-    finding.why =
+    finding.meaning =
         "Small values are lost. With rounding to nearest they are lost at every step, which does not average out; "
         "stochastic rounding rounds some of them up.";
   } else if (finding.kind == FindingKind::clipping) {
     finding.title = "Block maxima" + what + " are clipped in " + format;
     finding.observation = place + percent(worst.clipped_blocks) + " of the blocks and " + percent(worst.clipped) +
                           " of the values are clipped." + other_places;
-    finding.why = why_clipped(worst.format);
+    finding.meaning = why_clipped(worst.format);
   } else {
     finding.title = "Low SQNR" + what + ": " + sqnr + " dB in " + format;
     finding.observation = place + sqnr + " dB, " + bell_text(worst.format) + "; " + underflow +
                           " underflow, crest factor " + decimal(worst.crest, 2) + "." + other_places;
-    finding.why = why_noisy(worst.format);
+    finding.meaning = why_noisy(worst.format);
   }
 }
 

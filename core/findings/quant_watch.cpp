@@ -23,17 +23,17 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
     if (!format.element) continue;  // BF16, or a name in a log of another program that is unknown here
     const double sqnr = quant.sqnr_db, underflow = quant.underflow;
     const double blocks = quant.clipped_blocks;
-    if (sqnr < bell_sqnr_db(format) - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
+    if (sqnr < bell_sqnr_db(format) - kMaxSqnrLoss) note(FindingKind::low_sqnr, quant, sqnr, false);
     if (underflow > std::max(kMinUnderflow, kUnderflowTimes * bell_underflow(format)))
       note(FindingKind::underflow, quant, underflow, true);
     const bool may_clip = format.scale == QuantScale::power_of_two || format.scale == QuantScale::unknown;
-    if (may_clip && blocks > kClippedBlocks && sqnr < bell_sqnr_db_by_rceil(format) - kClippingCosts)
+    if (may_clip && blocks > kClippedBlocks && sqnr < bell_sqnr_db_by_rceil(format) - kMinClippingCostDb)
       note(FindingKind::clipping, quant, blocks, true);
   }
   for (auto& [group, found] : fresh_) {
     const auto before = faults_.find(group);
     found.frames = before == faults_.end() ? 1 : before->second.frames + 1;
-    found.since = before == faults_.end() ? step_ : before->second.since;
+    found.first_step = before == faults_.end() ? step_ : before->second.first_step;
   }
   faults_ = fresh_;
 }
@@ -41,7 +41,7 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
 void QuantWatch::findings(std::vector<Finding>& out) const {
   for (const auto& [group, fault] : faults_) {
     if (fault.frames < kLastingFrames) continue;
-    Finding& finding = out.emplace_back(finding_of(std::get<FindingKind>(group), run_, {fault.since, step_}));
+    Finding& finding = out.emplace_back(finding_of(std::get<FindingKind>(group), run_, {fault.first_step, step_}));
     if (finding.kind == FindingKind::clipping && fault.value < kManyClippedBlocks) finding.severity = Severity::note;
     if (fault.worst.layer >= 0) finding.layers = {fault.worst.layer};
     for (const int layer : fault.layers)

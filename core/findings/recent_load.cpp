@@ -57,8 +57,8 @@ void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
 void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> killed) {
   pass({block.first, block.first + std::ssize(block.max_vio) - 1}, killed);
   const std::size_t n = n_experts_;
-  Kept& oldest = ring_[blocks_ % kMeanBlocks];
-  Kept fresh;
+  KeptBlock& oldest = ring_[blocks_ % kMeanBlocks];
+  KeptBlock fresh;
   fresh.max_vio = static_cast<float>(mean_of_finite(block.max_vio));
   has_loss_ = has_loss_ || !std::isnan(mean_of_finite(block.losses));
   fresh.sums.resize(n);
@@ -85,10 +85,10 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
 }
 
 void RecentLoad::update_means() {
-  const auto blocks = std::span(ring_).first(kept());
+  const auto blocks = std::span(ring_).first(blocks_in_window());
   std::ranges::fill(mean_, 0.0f);
   std::vector<float> max_vios;
-  for (const Kept& block : blocks) {
+  for (const KeptBlock& block : blocks) {
     for (std::size_t e = 0; e < mean_.size(); ++e) mean_[e] += block.sums[e];
     max_vios.push_back(block.max_vio);
   }
@@ -111,7 +111,7 @@ void RecentLoad::update_chance() {
 
 int RecentLoad::loads_in_window() const {
   int loads = 0;
-  for (int b = 0; b < kept(); ++b) loads += ring_[b].loads();
+  for (int b = 0; b < blocks_in_window(); ++b) loads += ring_[b].loads();
   return loads;
 }
 
@@ -122,7 +122,7 @@ double RecentLoad::share(std::size_t expert) const {
 
 double RecentLoad::tokens() const {
   double inverse = 0;
-  for (int b = 0; b < kept(); ++b) inverse += ring_[b].inverse_slots;
+  for (int b = 0; b < blocks_in_window(); ++b) inverse += ring_[b].inverse_slots;
   const double loads = loads_in_window();
   return inverse > 0 ? loads * loads / inverse / top_k_ : 0;
 }
@@ -130,7 +130,7 @@ double RecentLoad::tokens() const {
 void RecentLoad::follow(bool begins, bool ends, ConditionStart& start) const {
   if (!start.goes_on() && begins) {
     double sum = 0;
-    for (int b = 0; b < kept(); ++b)
+    for (int b = 0; b < blocks_in_window(); ++b)
       for (int i = 0; i < block_of_window(b).loads(); ++i) sum += std::ranges::max(row(block_of_window(b), i));
     const double half_height = (1 + sum / loads_in_window()) / 2;
     start = first_load_where(

@@ -27,7 +27,7 @@ namespace moescope {
 inline constexpr int kMeanBlocks = 5;
 inline constexpr std::int64_t kMeanSteps = FindingsScan::kBlock * kMeanBlocks;
 // A condition that begins above a threshold ends below this multiple of the threshold.
-inline constexpr double kCooled = 0.9;
+inline constexpr double kCooledShare = 0.9;
 
 // Steps [first, first + n) of one layer; n is kBlock, or less at the end.
 struct LoadBlock {
@@ -49,10 +49,10 @@ struct LoadEpisode {
 // Number of consecutive windows in which a condition holds.
 struct ConsecutiveWindows {
   int windows = 0;
-  std::int64_t since = -1;
+  std::int64_t first_step = -1;
   void follow(std::int64_t step, bool holds) {
     windows = holds ? windows + 1 : 0;
-    if (windows == 1) since = step;
+    if (windows == 1) first_step = step;
   }
 };
 
@@ -145,7 +145,7 @@ class RecentLoad {
   Finding finding(FindingKind kind, std::int64_t first_step) const;
 
  private:
-  struct Kept {
+  struct KeptBlock {
     std::vector<std::int64_t> positions;  // [loads]
     std::vector<float> utilisation;       // [loads, E]
     double inverse_slots = 0;             // sum of 1 / (T K) over the loads
@@ -153,12 +153,12 @@ class RecentLoad {
     std::vector<float> sums;              // [E]
     int loads() const { return positions.size(); }
   };
-  int kept() const { return std::min(blocks_, kMeanBlocks); }  // blocks in the window
+  int blocks_in_window() const { return std::min(blocks_, kMeanBlocks); }  // blocks in the window
   // The b-th oldest block of the window.
-  const Kept& block_of_window(int b) const { return ring_[(blocks_ - kept() + b) % kMeanBlocks]; }
+  const KeptBlock& block_of_window(int b) const { return ring_[(blocks_ - blocks_in_window() + b) % kMeanBlocks]; }
   void update_means();
   void update_chance();
-  std::span<const float> row(const Kept& block, int load) const {  // [E]
+  std::span<const float> row(const KeptBlock& block, int load) const {  // [E]
     const std::size_t experts = n_experts_;
     return std::span(block.utilisation).subspan(load * experts, experts);
   }
@@ -178,7 +178,7 @@ class RecentLoad {
   double slots_ = 0;  // sum of T K over all loads
   std::int64_t first_read_ = -1, last_step_ = -1;
   std::int64_t first_load_ = -1, last_load_ = -1;
-  std::array<Kept, kMeanBlocks> ring_;
+  std::array<KeptBlock, kMeanBlocks> ring_;
   std::vector<float> mean_;  // [E]
   double mean_max_vio_ = 0;
   Chance chance_;
@@ -188,8 +188,8 @@ template <class Shows>
 ConditionStart RecentLoad::first_load_where(Shows shows) const {
   const std::int64_t loads_before_window = loads_ - loads_in_window();
   std::int64_t loads_before = loads_before_window;
-  for (int b = 0; b < kept(); ++b) {
-    const Kept& block = block_of_window(b);
+  for (int b = 0; b < blocks_in_window(); ++b) {
+    const KeptBlock& block = block_of_window(b);
     for (int i = 0; i < block.loads(); ++i, ++loads_before)
       if (shows(row(block, i))) return {block.positions[static_cast<std::size_t>(i)], loads_before};
   }

@@ -216,7 +216,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
     finding.observation = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
                           (back == 1 ? " has recovered" : " have recovered") +
                           (back ? " after " + returned + " steps" : "") + ".";
-    finding.why =
+    finding.meaning =
         "Another kind of text or a change of settings can cause it, because the balance was learnt for the earlier "
         "text. With the sign rule, a change of expert_bias by d takes about d / bias_update_rate steps.";
     return finding;
@@ -246,7 +246,7 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
                   axis_->name(shift.step);
   finding.brief = "MaxVio of a batch was " + decimal(shift.before[unrecovered[0]], 2) + " before and is " +
                   decimal(newest_mean(unrecovered[0]), 2) + " (mean of the newest batches)";
-  finding.why =
+  finding.meaning =
       "With the sign rule, expert_bias changes by bias_update_rate in each step, however large the imbalance is. The "
       "scores of this layer prefer a few experts by more than the bias has corrected so far, or by a difference that "
       "grows as fast as the bias.";
@@ -266,7 +266,7 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
   finding.observation += " After " + loads_text(loads_since(shift)) + ", it is " + decimal(newest, 2) + " in " +
                          std::to_string(unrecovered.size()) + " layers (mean), where it was " + decimal(before, 2) +
                          " before the jump.";
-  finding.why =
+  finding.meaning =
       "Another kind of text, a changed setting or a checkpoint that was loaded without its expert_bias can cause it. "
       "The biases that balanced the routers before no longer do.";
 }

@@ -36,8 +36,8 @@ bool SwapWatch::are_swapped(const LayerMeans& means, std::size_t a, std::size_t 
   const double a_as_b = correlation_of(means.shares[a], of_b.before),
                b_as_a = correlation_of(means.shares[b], of_a.before);
   const std::size_t experts = of_a.before.size();
-  return std::min(a_as_b, b_as_a) >= kSwappedCorrelation && a_as_b - of_a.now >= kSwappedBy &&
-         b_as_a - of_b.now >= kSwappedBy &&
+  return std::min(a_as_b, b_as_a) >= kSwappedCorrelation && a_as_b - of_a.newest >= kMinSwapGain &&
+         b_as_a - of_b.newest >= kMinSwapGain &&
          (fisher_deviations(a_as_b, experts) + fisher_deviations(b_as_a, experts)) / std::sqrt(2.0) >= kSwapDeviations;
 }
 
@@ -46,7 +46,7 @@ void SwapWatch::window(const LayerMeans& means, const LoadsOf& loads_of) {
   for (std::size_t l = 0; l < means.shares.size(); ++l) {
     Pattern& pattern = patterns_[l];
     const bool both = !means.shares[l].empty() && !pattern.before.empty();
-    pattern.now = both ? correlation_of(means.shares[l], pattern.before) : pattern.stable;
+    pattern.newest = both ? correlation_of(means.shares[l], pattern.before) : pattern.stable;
   }
   find_swaps(means, loads_of);
   for (std::size_t l = 0; l < means.shares.size(); ++l)
@@ -58,7 +58,7 @@ void SwapWatch::Pattern::take(const std::vector<float>& shares) {
     before = shares;
     return;
   }
-  stable += kNewPart * (now - stable);
+  stable += kNewPart * (newest - stable);
   for (std::size_t e = 0; e < shares.size(); ++e) before[e] += static_cast<float>(kNewPart) * (shares[e] - before[e]);
 }
 
@@ -70,7 +70,7 @@ void SwapWatch::find_swaps(const LayerMeans& means, const LoadsOf& loads_of) {
   std::vector<std::size_t> changed;  // layers that differ from their own earlier loads
   for (std::size_t l = 0; l < means.shares.size(); ++l)
     if (!means.shares[l].empty() && !patterns_[l].before.empty() && !is_in_a_swap(l) &&
-        patterns_[l].now < patterns_[l].stable - kSwappedBy)
+        patterns_[l].newest < patterns_[l].stable - kMinSwapGain)
       changed.push_back(l);
   for (std::size_t i = 0; i < changed.size(); ++i)
     for (std::size_t j = i + 1; j < changed.size(); ++j) {
@@ -106,17 +106,18 @@ std::int64_t SwapWatch::first_load_of(std::size_t a, std::size_t b, StepRange wi
 
 void SwapWatch::findings(std::vector<Finding>& out) const {
   for (const Swap& swap : swaps_) {
-    if (swap.windows < kMinWindows || axis_->step(last_step_) - axis_->step(swap.since) + 1 < kSwappedSteps) continue;
-    Finding& finding = out.emplace_back(finding_of(FindingKind::swapped_layers, run_, {swap.since, last_step_}));
+    if (swap.windows < kMinWindows || axis_->step(last_step_) - axis_->step(swap.first_step) + 1 < kSwappedSteps)
+      continue;
+    Finding& finding = out.emplace_back(finding_of(FindingKind::swapped_layers, run_, {swap.first_step, last_step_}));
     finding.layers = {layers_[swap.a], layers_[swap.b]};
     const std::string a = std::to_string(layers_[swap.a]), b = std::to_string(layers_[swap.b]);
     finding.title = "Layers " + a + " and " + b + " have exchanged their loads";
     finding.brief = "the experts of layer " + a + " have the load that the experts of layer " + b +
                     " had before, and the other way round";
-    finding.observation = "Since step " + axis_->name(swap.since) + " the experts of layer " + a +
+    finding.observation = "Since step " + axis_->name(swap.first_step) + " the experts of layer " + a +
                           " have the load that the experts of layer " + b +
                           " had before, and the other way round; neither load resembles the earlier load of its layer.";
-    finding.why =
+    finding.meaning =
         "Routers do not exchange their preferences. More likely the log names its layers in another order, or a "
         "checkpoint was loaded with the weights of two layers exchanged.";
   }

@@ -17,9 +17,9 @@
 namespace moescope {
 
 // Exchanged: the correlation of each layer's load with the other's earlier load is at least kSwappedCorrelation, and
-// its correlation with its own earlier load is lower by kSwappedBy. Together the two correlations must be
+// its correlation with its own earlier load is lower by kMinSwapGain. Together the two correlations must be
 // kSwapDeviations standard deviations (Fisher's transformation) above the value of chance.
-inline constexpr double kSwappedCorrelation = 0.6, kSwappedBy = 0.3, kSwapDeviations = 5;
+inline constexpr double kSwappedCorrelation = 0.6, kMinSwapGain = 0.3, kSwapDeviations = 5;
 inline constexpr std::int64_t kSwappedSteps = 200;
 
 // Mean loads of all layers in a window.
@@ -41,12 +41,12 @@ class SwapWatch {
   struct Pattern {
     std::vector<float> before;  // [E] mean share of earlier windows; empty: no window yet
     double stable = 0;          // usual correlation with the next window
-    double now = 0;             // correlation with the newest window
+    double newest = 0;          // correlation with the newest window
     void take(const std::vector<float>& shares);
   };
   struct Swap {
-    std::size_t a = 0, b = 0;  // indices of layers
-    std::int64_t since = -1;   // first load that shows it
+    std::size_t a = 0, b = 0;      // indices of layers
+    std::int64_t first_step = -1;  // first load that shows it
     int windows = 0;
   };
   bool are_swapped(const LayerMeans& means, std::size_t a, std::size_t b) const;

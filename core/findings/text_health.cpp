@@ -65,7 +65,7 @@ TextFault fault_of(const LayerOfTexts& layer, int top_k) {
   const double chance = max_vio_noise_floor(tokens, top_k, experts);
   if (use_of(layer, top_k) < kCollapsedUse) return TextFault::collapsed;
   if (layer.silent() > 0) return TextFault::silent;
-  if (max_possible > 0 && vio >= std::min(kHotShare - 1, kHotWay * max_possible)) return TextFault::hot;
+  if (max_possible > 0 && vio >= std::min(kHotShare - 1, kHotShareOfRange * max_possible)) return TextFault::hot;
   return max_possible > 0 && vio >= std::max(std::min(kUnevenVio, kUnevenWay * max_possible), 2 * chance)
              ? TextFault::uneven
              : TextFault::none;
@@ -109,7 +109,7 @@ Health judge_texts(const History& history, std::optional<std::size_t> domain) {
   if (domain)
     texts = *domain < info.domains.size() ? printable(info.domains[*domain]) : "Domain " + std::to_string(*domain);
   std::vector<LayerOfTexts> layers = layers_of(history, domain);
-  health.upto = history.steps().last;
+  health.last_step = history.steps().last;
   if (layers.empty()) {
     health.sentence = "The recording has no loads by domain.";
     return health;

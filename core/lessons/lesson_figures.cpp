@@ -201,7 +201,8 @@ Conclusion LessonReader::conclusion(int run) const {
     if (is_noise_twin(config(0), config(place)))
       twins.push_back({histories_[place], same_start(config(0), config(place))});
   const int candidates = static_cast<int>(histories_.size() - 1 - twins.size());
-  return conclude(histories_[0], {histories_[run], same_start(config(0), config(run))}, twins, {kMatters, candidates});
+  return conclude(histories_[0], {histories_[run], same_start(config(0), config(run))}, twins,
+                  {kRelevantGap, candidates});
 }
 
 std::optional<double> LessonReader::read(const std::string& key, const RunFigure& figure) const {

@@ -100,12 +100,12 @@ void join_frames(TelemetryFrame& frame, TelemetryFrame&& more, bool is_part) {
   if (more.wire.ranks > 0) frame.wire = std::move(more.wire);
 }
 
-void BadLines::add(std::int64_t number, std::string why, bool in_part) {
+void BadLines::add(std::int64_t number, std::string reason, bool in_part) {
   ++count_;
   in_part_ += in_part;
   if (first_.size() >= kKept) return;
-  if (why.size() > kLongestReason) why.resize(kLongestReason);
-  first_.push_back({number, std::move(why), in_part});
+  if (reason.size() > kLongestReason) reason.resize(kLongestReason);
+  first_.push_back({number, std::move(reason), in_part});
 }
 
 // Returns "3 lines could not be read, the first: line 7: WHY"; empty if `count` is 0.
@@ -115,7 +115,7 @@ std::string BadLines::counted(std::int64_t count, const char* what, bool in_part
   const auto first = std::ranges::find(first_, in_part, &BadLine::in_part);
   return first == first_.end()
              ? text
-             : text + ", the first: " + unit_ + " " + std::to_string(first->number) + ": " + first->why;
+             : text + ", the first: " + unit_ + " " + std::to_string(first->number) + ": " + first->reason;
 }
 
 std::string BadLines::summary() const {
@@ -130,13 +130,13 @@ std::string BadLines::also() const {
 
 std::string BadLines::first_reason() const {
   return first_.empty() ? ""
-                        : "; " + std::string(unit_) + " " + std::to_string(first_[0].number) + ": " + first_[0].why;
+                        : "; " + std::string(unit_) + " " + std::to_string(first_[0].number) + ": " + first_[0].reason;
 }
 
 std::string BadLines::text() const {
   std::string out;
   for (const BadLine& bad : first_)
-    out += std::string(unit_) + " " + std::to_string(bad.number) + ": " + bad.why +
+    out += std::string(unit_) + " " + std::to_string(bad.number) + ": " + bad.reason +
            (bad.in_part ? " (the other values of the line were read)\n" : "\n");
   const auto more = count_ - static_cast<std::int64_t>(first_.size());
   if (more > 0) out += "and " + std::to_string(more) + " more\n";
@@ -196,12 +196,12 @@ void append_marker(History& history, const ImportOptions& options, const Marker&
 namespace {
 
 // Sets a number of the run as the user states it. Throws std::runtime_error if the log has another one.
-void state(int& of_log, int given, const RunInfo& info, const char* option, const char* what) {
-  if (given == 0) return;
-  if (of_log != 0 && of_log != given)
-    throw std::runtime_error(info.source + ": " + option + ' ' + std::to_string(given) + ", but the log has " +
+void state(int& of_log, int stated, const RunInfo& info, const char* option, const char* what) {
+  if (stated == 0) return;
+  if (of_log != 0 && of_log != stated)
+    throw std::runtime_error(info.source + ": " + option + ' ' + std::to_string(stated) + ", but the log has " +
                              std::to_string(of_log) + ' ' + what);
-  of_log = given;
+  of_log = stated;
 }
 
 std::uint64_t sum_of_counts(std::span<const std::uint32_t> counts) {
@@ -349,7 +349,7 @@ void ImportedRun::add(TelemetryFrame frame) {
   for (RouterFrame& router : frame.routers)
     if (!router.tokens_per_expert.empty()) judge(router, positions);
   last_step_ = frame.step;
-  kept_.push_back(frame.step);
+  kept_steps_.push_back(frame.step);
   ++steps_;
   publish(std::make_shared<const TelemetryFrame>(completed(std::move(frame))));
 }
@@ -359,7 +359,7 @@ bool ImportedRun::join(TelemetryFrame more, bool is_part) {
   require_experts(more, info());
   drop_placeholders(more);
   const auto found = std::ranges::lower_bound(recent_, more.step, {}, [](const auto& frame) { return frame->step; });
-  const bool too_late = found == recent_.begin() && kept_.size() > recent_.size();
+  const bool too_late = found == recent_.begin() && kept_steps_.size() > recent_.size();
   const bool is_there = found != recent_.end() && (*found)->step == more.step;
   if (too_late && !is_there) return false;
   for (RouterFrame& router : more.routers)
@@ -374,7 +374,7 @@ bool ImportedRun::join(TelemetryFrame more, bool is_part) {
         fill_derived_figures(router, window->second);
   } else {
     whole = completed(std::move(more));
-    kept_.insert(std::ranges::lower_bound(kept_, whole.step), whole.step);
+    kept_steps_.insert(std::ranges::lower_bound(kept_steps_, whole.step), whole.step);
     ++steps_;
   }
   recent_.erase(found, recent_.end());
@@ -384,13 +384,13 @@ bool ImportedRun::join(TelemetryFrame more, bool is_part) {
 }
 
 std::size_t ImportedRun::drop_from(std::int64_t step) {
-  const auto first = std::ranges::lower_bound(kept_, step);
-  const auto dropped = kept_.end() - first;
+  const auto first = std::ranges::lower_bound(kept_steps_, step);
+  const auto dropped = kept_steps_.end() - first;
   if (dropped == 0) return 0;
-  kept_.erase(first, kept_.end());
+  kept_steps_.erase(first, kept_steps_.end());
   std::erase_if(recent_, [&](const auto& frame) { return frame->step >= step; });
   windows_.clear();
-  last_step_ = kept_.empty() ? -1 : kept_.back();
+  last_step_ = kept_steps_.empty() ? -1 : kept_steps_.back();
   history_->forget_from(step);
   return static_cast<std::size_t>(dropped);
 }
@@ -410,11 +410,11 @@ ImportAccount ImportedRun::found(const RunInfo& stated) const {
   account.steps = {steps_in_words(steps.first, steps.last) + ", of which " + std::to_string(history_->count()) +
                        (history_->count() == 1 ? " is logged" : " are logged"),
                    {}};
-  const RoutedShape& given = options_->routed;
-  account.layers = number(std::ssize(run.moe_layers), std::ssize(stated.moe_layers), given.layers, "--layers");
-  account.experts = number(run.n_experts, stated.n_experts, given.experts, "--experts");
+  const RoutedShape& shape = options_->routed;
+  account.layers = number(std::ssize(run.moe_layers), std::ssize(stated.moe_layers), shape.layers, "--layers");
+  account.experts = number(run.n_experts, stated.n_experts, shape.experts, "--experts");
   account.experts.question = question_of_experts(stated.n_experts);
-  account.top_k = number(run.top_k, stated.top_k, given.top_k, "--top-k");
+  account.top_k = number(run.top_k, stated.top_k, shape.top_k, "--top-k");
   account.top_k.question = question_of_top_k();
   account.tokens_per_step = number(run.tokens_per_step, stated.tokens_per_step, 0, "");
   for (const std::string& remark : remarks()) account.left_out.push_back({"losses of -1", remark});
@@ -436,7 +436,7 @@ void ImportedRun::drop_placeholders(TelemetryFrame& frame) {
 }
 
 bool ImportedRun::has(std::int64_t step) const {
-  return std::ranges::binary_search(kept_, step);
+  return std::ranges::binary_search(kept_steps_, step);
 }
 
 void ImportedRun::add(Marker marker) {

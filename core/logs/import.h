@@ -32,7 +32,7 @@ inline constexpr std::size_t kLongestImportedName = 4096;                       
 
 struct BadLine {
   std::int64_t number = 0;  // line, or record of an event file, counted from 1
-  std::string why;
+  std::string reason;
   bool in_part = false;  // the other values of the line were read
 };
 
@@ -41,8 +41,8 @@ class BadLines {
  public:
   static constexpr std::size_t kKept = 10000;
   BadLines() : BadLines("line") {}
-  explicit BadLines(const char* unit) : unit_(unit) {}                   // unit: "line", "record"
-  void add(std::int64_t number, std::string why, bool in_part = false);  // truncates long reasons
+  explicit BadLines(const char* unit) : unit_(unit) {}                      // unit: "line", "record"
+  void add(std::int64_t number, std::string reason, bool in_part = false);  // truncates long reasons
   std::int64_t count() const { return count_; }
   std::int64_t in_part() const { return in_part_; }  // those of which the other values were read
   const std::vector<BadLine>& first() const { return first_; }
@@ -141,7 +141,7 @@ class ImportedRun {
   std::int64_t loads_ = 0, odd_loads_ = 0;  // loads of a layer and step; those whose sum is no multiple of top_k
   SumsInLoad sums_;                         // that all loads have
   std::size_t stated_sums_ = 0;             // entries of the lists that are no experts, as --experts states
-  std::vector<std::int64_t> kept_;          // steps that were not dropped
+  std::vector<std::int64_t> kept_steps_;    // steps that were not dropped
   std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // newest frames that were not dropped
 };
 
@@ -188,10 +188,10 @@ struct Imported {
 // Thrown if a log has no figure that is known, or is refused otherwise: "PATH: WHY". The account has its names, so that
 // the user can say what they mean.
 struct RefusedLog : std::runtime_error {
-  RefusedLog(const std::string& path, const std::string& why, ImportAccount of_log)
-      : std::runtime_error(path + ": " + why), account(std::move(of_log)) {
+  RefusedLog(const std::string& path, const std::string& reason, ImportAccount of_log)
+      : std::runtime_error(path + ": " + reason), account(std::move(of_log)) {
     account.path = path;
-    account.refusal = why;
+    account.refusal = reason;
   }
   ImportAccount account;
 };

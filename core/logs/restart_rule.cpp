@@ -24,7 +24,7 @@ std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::si
 
 // Returns the newest step of a key, without the steps that were dropped since. Of the cuts after the value was logged,
 // the first has the lowest step.
-std::int64_t RestartRule::kept(const Seen& position) const {
+std::int64_t RestartRule::kept_step(const Seen& position) const {
   const auto cut = std::ranges::upper_bound(cuts_, position.restarts, {}, &Cut::number);
   return cut == cuts_.end() ? position.step : std::min(position.step, cut->step - 1);
 }
@@ -39,17 +39,18 @@ std::optional<Restart> RestartRule::go_back_to(std::int64_t step) {
 }
 
 std::string RestartRule::again_text() const {
-  if (again_ == 0) return {};
-  const std::string more = again_ > 1 ? " (and " + std::to_string(again_ - 1) + " more such values)" : std::string();
+  if (repeated_values_ == 0) return {};
+  const std::string more =
+      repeated_values_ > 1 ? " (and " + std::to_string(repeated_values_ - 1) + " more such values)" : std::string();
   return first_again_ + more + ": the last value of a step is shown";
 }
 
 std::optional<Restart> RestartRule::take(std::string_view key, std::int64_t step) {
-  auto found = seen_.find(key);
-  if (found == seen_.end()) found = seen_.emplace(std::string(key), Seen{}).first;
-  const std::int64_t before = kept(found->second);
+  auto found = names_.find(key);
+  if (found == names_.end()) found = names_.emplace(std::string(key), Seen{}).first;
+  const std::int64_t before = kept_step(found->second);
   std::optional<Restart> restart;
-  if (before == step && newest_ == step && again_++ == 0)
+  if (before == step && newest_ == step && repeated_values_++ == 0)
     first_again_ = "step " + std::to_string(step) + ": \"" + printable(std::string(key)) + "\" was logged again";
   if (before > step || (before == step && newest_ > step)) restart = go_back_to(step);
   found->second = {restart ? step : std::max(before, step), restarts_};

@@ -58,15 +58,15 @@ class RestartRule {
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
-  std::int64_t kept(const Seen& names) const;
+  std::int64_t kept_step(const Seen& names) const;
 
-  std::unordered_map<std::string, Seen, Hash, std::equal_to<>> seen_;
+  std::unordered_map<std::string, Seen, Hash, std::equal_to<>> names_;
   // Restarts, except those after which a later one went back as far or further. Steps and numbers rise.
   std::vector<Cut> cuts_;
   std::size_t restarts_ = 0;
   std::int64_t newest_ = -1;
   // Number of values that were repeated at the newest step, and a text on the first of them.
-  std::size_t again_ = 0;
+  std::size_t repeated_values_ = 0;
   std::string first_again_;
 };
 

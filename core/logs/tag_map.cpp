@@ -98,14 +98,23 @@ bool set_meaning(TagRule& rule, std::string_view means) {
         Named{"expert_bias", TagMeaning::expert_bias}, Named{"step", TagMeaning::step_number},
         Named{"layer", TagMeaning::layer_number}, Named{"expert", TagMeaning::expert_number},
         Named{"ignored", TagMeaning::ignored}})
-    if (means == named_meaning.name) return rule.means = named_meaning.meaning, true;
+    if (means == named_meaning.name) {
+      rule.means = named_meaning.meaning;
+      return true;
+    }
   const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;
   rule.means = TagMeaning::step_figure;
   for (const auto& field : kFrameFigures)
-    if (!of_layer && means == field.column) return rule.step = field.member, true;
+    if (!of_layer && means == field.column) {
+      rule.step = field.member;
+      return true;
+    }
   rule.means = TagMeaning::router_figure;
   for (const auto& field : kRouterFigures)
-    if (means == field.column) return rule.router = field.member, true;
+    if (means == field.column) {
+      rule.router = field.member;
+      return true;
+    }
   return false;
 }
 

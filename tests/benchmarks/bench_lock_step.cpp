@@ -35,7 +35,10 @@ void bench(const std::string& name, const RunConfig& config, int steps) {
   std::vector<double> one_s, four_s;
   for (int step = -2; step < steps; ++step) {
     const double a = step_seconds(*one), b = step_seconds(*four);
-    if (step >= 0) one_s.push_back(a), four_s.push_back(b);
+    if (step >= 0) {
+      one_s.push_back(a);
+      four_s.push_back(b);
+    }
   }
   std::printf("%-10s one %8.2f ms/step   four %8.2f ms/step   %.2fx\n", name.c_str(), median(one_s) * 1e3,
               median(four_s) * 1e3, median(four_s) / median(one_s));

@@ -150,7 +150,8 @@ int main(int argc, char** argv) {
     const std::string name = recipe_info(recipe).name;
     const auto format = [&](Rounding rounding, int hadamard) {
       OperandFormat result = recipe_format(recipe, Direction::forward, OperandRole::x);
-      result.rounding = rounding, result.hadamard = hadamard;
+      result.rounding = rounding;
+      result.hadamard = hadamard;
       return result;
     };
     add(name + "/stochastic", format(Rounding::stochastic, 0));

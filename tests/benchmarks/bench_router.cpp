@@ -220,7 +220,10 @@ int main(int argc, char** argv) {
   if (qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QApplication app(argc, argv);
   useTestLook();
-  if (argc == 3 && std::string(argv[1]) == "--recording") return record(argv[2]), 0;
+  if (argc == 3 && std::string(argv[1]) == "--recording") {
+    record(argv[2]);
+    return 0;
+  }
   const auto number = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
   return measure({.layers = number(2, 61),
                   .experts = number(3, 256),

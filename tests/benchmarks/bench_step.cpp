@@ -237,24 +237,25 @@ void bench_checkpoints(const std::string& name, const RunConfig& base, int steps
   Variant variant{"", std::make_unique<Trainer>(base), {}, {}, {}};
   const std::string path = (std::filesystem::temp_directory_path() / "moescope_bench.safetensors").string();
   std::vector<double> taking, writing;
-  std::shared_ptr<const TrainerSnapshot> kept;
+  std::shared_ptr<const TrainerSnapshot> saved_snapshot;
   for (int step = -2; step < steps; ++step) {
     measure(variant, *data, step >= 0);
     const auto start = Clock::now();
-    std::shared_ptr<const TrainerSnapshot> taken = variant.trainer->snapshot();
+    std::shared_ptr<const TrainerSnapshot> snapshot = variant.trainer->snapshot();
     if (step >= 0) taking.push_back(seconds_since(start));
-    kept = std::move(taken);  // frees the previous one, so that memory is allocated anew each time, as in the ring
+    saved_snapshot =
+        std::move(snapshot);  // frees the previous one, so that memory is allocated anew each time, as in the ring
     if (step % 4) continue;
     const double cpu = processor_seconds();
-    kept->save(path);
+    saved_snapshot->save(path);
     if (step >= 0) writing.push_back(processor_seconds() - cpu);
   }
   std::filesystem::remove(path);
   const TelemetryConfig& t = base.telemetry;
   const double ms = median(taking) * 1e3, step_ms = median(variant.seconds) * 1e3, file_ms = median(writing) * 1e3;
   std::printf("%s: %.1f M weights; a checkpoint %.1f MB, %d kept %.0f MB\n", name.c_str(), weights_in_millions(base),
-              static_cast<double>(kept->bytes()) * 1e-6, t.checkpoints_kept,
-              static_cast<double>(kept->bytes()) * 1e-6 * t.checkpoints_kept);
+              static_cast<double>(saved_snapshot->bytes()) * 1e-6, t.checkpoints_kept,
+              static_cast<double>(saved_snapshot->bytes()) * 1e-6 * t.checkpoints_kept);
   std::printf("  taken in %.2f ms (worst %.2f) of a step's %.2f ms; every %d steps: %.3f %% of step time\n", ms,
               *std::max_element(taking.begin(), taking.end()) * 1e3, step_ms, t.checkpoint_every,
               100 * ms / (t.checkpoint_every * step_ms));
@@ -271,8 +272,10 @@ struct Precision {
   bool rotated = false;
 
   std::string name() const {
-    const char* more = rotated ? " stochastic, rotated" : rounding == Rounding::stochastic ? " stochastic" : "";
-    return recipe_info(recipe).name + std::string(more);
+    std::string name = recipe_info(recipe).name;
+    if (rounding == Rounding::stochastic) name += " stochastic";
+    if (rotated) name += ", rotated";
+    return name;
   }
 };
 
@@ -284,15 +287,16 @@ std::vector<Precision> all_precisions() {
   return all;
 }
 
-Variant variant_of(const RunConfig& base, Recipes which, const Precision& own) {
+Variant variant_of(const RunConfig& base, Recipes which, const Precision& rounded) {
   RunConfig config = base;
   PrecisionConfig& p = config.precision;
   p = {};
-  p.experts = own.recipe;
-  if (which == Recipes::everywhere) p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = own.recipe;
-  p.rounding = own.rounding;
-  p.hadamard = own.rotated;
-  return {own.name(), std::make_unique<Trainer>(config), {}, {}, {}};
+  p.experts = rounded.recipe;
+  if (which == Recipes::everywhere)
+    p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = rounded.recipe;
+  p.rounding = rounded.rounding;
+  p.hadamard = rounded.rotated;
+  return {rounded.name(), std::make_unique<Trainer>(config), {}, {}, {}};
 }
 
 // Compares each recipe, or the one of this name, with FP32. Both take steps alternately, so that a busy machine slows
@@ -304,14 +308,14 @@ void bench_recipes(const std::string& name, const RunConfig& base, int steps, Re
   for (const Precision& precision : all_precisions()) {
     if (!only.empty() && precision.name() != only) continue;
     Variant plain = variant_of(base, which, {Recipe::fp32});
-    Variant own = variant_of(base, which, precision);
+    Variant rounded = variant_of(base, which, precision);
     for (int step = -1; step < steps; ++step) {
       measure(plain, *data, step >= 0);
-      measure(own, *data, step >= 0);
+      measure(rounded, *data, step >= 0);
     }
-    std::printf("  %-28s %8.2f ms/step (CPU %8.2f)   %.2fx (CPU %.2fx)\n", own.name.c_str(), median(own.seconds) * 1e3,
-                median(own.cpu) * 1e3, median(own.seconds) / median(plain.seconds),
-                median(own.cpu) / median(plain.cpu));
+    std::printf("  %-28s %8.2f ms/step (CPU %8.2f)   %.2fx (CPU %.2fx)\n", rounded.name.c_str(),
+                median(rounded.seconds) * 1e3, median(rounded.cpu) * 1e3,
+                median(rounded.seconds) / median(plain.seconds), median(rounded.cpu) / median(plain.cpu));
     std::fflush(stdout);
   }
 }

@@ -55,7 +55,7 @@ bool is_different(const Conclusion& c) {
 }
 
 struct Count {
-  const char* of;
+  const char* counted_runs;
   int different = 0, judged = 0;
   void add(const Conclusion& found) {
     if (found.verdict < Verdict::equal) return;
@@ -66,19 +66,25 @@ struct Count {
 
 // Prints the share of runs that were called different, with its 95 % Wilson interval.
 void print(const Count& count) {
-  if (count.judged == 0) return std::printf("%-24s no verdict\n", count.of), void();
+  if (count.judged == 0) {
+    std::printf("%-24s no verdict\n", count.counted_runs);
+    return;
+  }
   const double n = count.judged, share = count.different / n, z2 = 1.96 * 1.96;
   const double centre = (share + z2 / (2 * n)) / (1 + z2 / n);
   const double half_width = std::sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n);
-  std::printf("%-24s %3d of %3d called different: %4.1f %% (%.1f to %.1f)\n", count.of, count.different, count.judged,
-              100 * share, 100 * std::max(0.0, centre - half_width), 100 * (centre + half_width));
+  std::printf("%-24s %3d of %3d called different: %4.1f %% (%.1f to %.1f)\n", count.counted_runs, count.different,
+              count.judged, 100 * share, 100 * std::max(0.0, centre - half_width), 100 * (centre + half_width));
 }
 
 double mean_of(const History& run, Metric metric, StepRange steps) {
   double sum = 0;
   int count = 0;
   for (const float value : run.values_in(metric, kWholeRun, steps))
-    if (std::isfinite(value)) sum += static_cast<double>(value), ++count;
+    if (std::isfinite(value)) {
+      sum += static_cast<double>(value);
+      ++count;
+    }
   return sum / count;
 }
 

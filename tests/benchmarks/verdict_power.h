@@ -185,7 +185,7 @@ class VerdictPower {
       judging_twins.push_back({runs[twin], candidate.kind != PowerKind::seed});
       const Conclusion c =
           conclude(runs[0], {runs[candidate.run]}, judging_twins, {.candidates = request_.candidates}, Metric::ce_loss);
-      const double loss = static_cast<double>(c.matters) / kMatters;
+      const double loss = static_cast<double>(c.matters) / kRelevantGap;
       const bool settled = c.verdict == Verdict::equal || c.verdict == Verdict::worse || c.verdict == Verdict::better;
       const std::lock_guard guard(lock_);
       outcomes_[{candidate.kind, candidate.recipe, steps, static_cast<int>(judging_twins.size())}].push_back(

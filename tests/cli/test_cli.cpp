@@ -24,7 +24,7 @@ TEST_F(Cli, HelpAndVersion) {
 
 struct WrongCall {
   std::vector<std::string> arguments;
-  std::vector<std::string> said;  // texts that the error must contain
+  std::vector<std::string> expected_texts;  // texts that the error must contain
 };
 
 TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
@@ -75,7 +75,7 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
     const Result result = run(call.arguments);
     EXPECT_EQ(result.status, 2) << shown << result.err;
     EXPECT_EQ(result.out, "") << shown;
-    for (const std::string& text : call.said)
+    for (const std::string& text : call.expected_texts)
       EXPECT_NE(result.err.find(text), std::string::npos) << shown << '\n' << result.err;
     EXPECT_EQ(files(), before) << shown;
   }
@@ -214,7 +214,8 @@ TEST_F(Cli, RefusesComparisonsThatCannotBe) {
     arguments.insert(arguments.end(), call.arguments.begin(), call.arguments.end());
     const Result result = run(train(arguments));
     EXPECT_EQ(result.status, 2);
-    for (const std::string& part : call.said) EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+    for (const std::string& part : call.expected_texts)
+      EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
   }
 }
 
@@ -262,15 +263,15 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
   // --continue keeps the first group and trains the removed second group again, with equal figures.
   fs::remove(path("many-2.moescope"));
   const auto before = fs::last_write_time(path("many-1.moescope"));
-  const Result rest =
+  const Result continued =
       run(train(five_twins({"--out", path("many.moescope"), "--table", path("many.json"), "--continue"})));
-  ASSERT_EQ(rest.status, 0) << rest.err;
-  EXPECT_NE(rest.out.find("group 1 of 2: finished before"), std::string::npos) << rest.out;
+  ASSERT_EQ(continued.status, 0) << continued.err;
+  EXPECT_NE(continued.out.find("group 1 of 2: finished before"), std::string::npos) << continued.out;
   EXPECT_EQ(fs::last_write_time(path("many-1.moescope")), before);
-  const auto again = nlohmann::json::parse(read("many.json"));
+  const auto continued_table = nlohmann::json::parse(read("many.json"));
   for (std::size_t i = 0; i < table.size(); ++i) {
-    EXPECT_EQ(again[i].at("candidate"), table[i].at("candidate"));
-    EXPECT_EQ(again[i].at("final_loss_nats"), table[i].at("final_loss_nats"));
+    EXPECT_EQ(continued_table[i].at("candidate"), table[i].at("candidate"));
+    EXPECT_EQ(continued_table[i].at("final_loss_nats"), table[i].at("final_loss_nats"));
   }
 
   const Result other = run(train(five_twins({"--out", path("many.moescope"), "--continue", "--seed", "7"})));
@@ -297,8 +298,8 @@ TEST_F(Cli, StopInALaterGroupKeepsTheEarlierOnes) {
   EXPECT_EQ(load_queue(path("many.queue")).finished, 1) << "the window goes on from it, too";
   std::vector<std::string> more = command;
   more.push_back("--continue");
-  const Result rest = run(more);
-  ASSERT_EQ(rest.status, 0) << rest.err;
+  const Result continued = run(more);
+  ASSERT_EQ(continued.status, 0) << continued.err;
   EXPECT_EQ(read("many.csv").find("waiting"), std::string::npos);
   EXPECT_EQ(RecordingReader(path("many-2.moescope")).load(2)->steps(), (StepRange{0, 149}));
 }
@@ -337,9 +338,10 @@ TEST_F(Cli, ResumedEqualsUninterrupted) {
   ASSERT_EQ(run(train({"--steps", "11", "--checkpoint", path("c"), "--every", "4"})).status, 0);
   EXPECT_TRUE(fs::exists(path("c/4/n.safetensors")) && fs::exists(path("c/8/n.safetensors")) &&
               fs::exists(path("c/11/n.safetensors")));
-  const Result rest = run({"train", "--resume", path("c"), "--checkpoint", path("c"), "--steps", "20", "--jsonl", "-"});
-  ASSERT_EQ(rest.status, 0) << rest.err;
-  const auto resumed = steps_of(rest.out);
+  const Result resumed_run =
+      run({"train", "--resume", path("c"), "--checkpoint", path("c"), "--steps", "20", "--jsonl", "-"});
+  ASSERT_EQ(resumed_run.status, 0) << resumed_run.err;
+  const auto resumed = steps_of(resumed_run.out);
   ASSERT_EQ(whole.size(), 20u);
   EXPECT_EQ(resumed, std::vector<std::string>(whole.begin() + 11, whole.end()));
   EXPECT_EQ(read("c/20/n.safetensors"), read("w/20/n.safetensors")) << "weights, moments and all";
@@ -350,11 +352,11 @@ TEST_F(Cli, RunsInLockStepResumeTogetherTheFirstFirst) {
                  "--checkpoint", path("c")})
                 .status,
             0);
-  const Result rest = run({"train", "--resume", path("c"), "--steps", "5", "--jsonl", path("rest.jsonl")});
-  ASSERT_EQ(rest.status, 0) << rest.err;
-  EXPECT_NE(rest.out.find("z: "), std::string::npos) << rest.out;
-  EXPECT_NE(rest.out.find("in lock-step with z+top_k-1"), std::string::npos) << rest.out;
-  EXPECT_NE(rest.out.find("tokens/s\nGEMMs       "), std::string::npos) << rest.out;
+  const Result resumed_run = run({"train", "--resume", path("c"), "--steps", "5", "--jsonl", path("rest.jsonl")});
+  ASSERT_EQ(resumed_run.status, 0) << resumed_run.err;
+  EXPECT_NE(resumed_run.out.find("z: "), std::string::npos) << resumed_run.out;
+  EXPECT_NE(resumed_run.out.find("in lock-step with z+top_k-1"), std::string::npos) << resumed_run.out;
+  EXPECT_NE(resumed_run.out.find("tokens/s\nGEMMs       "), std::string::npos) << resumed_run.out;
 }
 
 TEST_F(Cli, ResumeRefusesWhatWouldChangeTheRun) {

@@ -286,9 +286,9 @@ TEST_F(CliAccidents, ReproduceNamesTheFilesThatItReadsBeforeItReadsThem) {
   write("text.txt", std::string(4000, 'a'));
   ASSERT_EQ(run(train({"--steps", "3", "--data", path("text.txt"), "--out", path("r")})).status, 0);
   const std::string reads = "n: reads data.path: " + path("text.txt") + '\n';
-  const Result again = run({"reproduce", path("r")});
-  EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_LT(again.out.find(reads), again.out.find("training 3 steps again")) << again.out;
+  const Result reproduction = run({"reproduce", path("r")});
+  EXPECT_EQ(reproduction.status, 0) << reproduction.err;
+  EXPECT_LT(reproduction.out.find(reads), reproduction.out.find("training 3 steps again")) << reproduction.out;
   fs::remove(path("text.txt"));
   const Result without = run({"reproduce", path("r")});
   EXPECT_NE(without.status, 0);

@@ -261,12 +261,12 @@ TEST_F(CliCheck, ScanRanksOperandsByTheGradientsError) {
   EXPECT_EQ(json["step"], 3);
   ASSERT_EQ(json["operands"].size(), 12u) << "six operands in two layers";
   double last = 1;
-  for (const Json& each : json["operands"]) {
-    EXPECT_EQ(each["class"], "experts");
-    EXPECT_EQ(each["recipe"], "mxfp4");
-    EXPECT_GT(each["gradient_error"], 0);
-    EXPECT_LE(each["gradient_error"], last);
-    last = each["gradient_error"];
+  for (const Json& operand : json["operands"]) {
+    EXPECT_EQ(operand["class"], "experts");
+    EXPECT_EQ(operand["recipe"], "mxfp4");
+    EXPECT_GT(operand["gradient_error"], 0);
+    EXPECT_LE(operand["gradient_error"], last);
+    last = operand["gradient_error"];
   }
   EXPECT_EQ(run({"scan", "--preset", "nano", "--steps", "1"}).status, 2) << "nothing is rounded";
   const Result wrong = run({"scan", "--preset", "nano", "--recipe", "fp3"});
@@ -321,9 +321,12 @@ TEST_F(CliCheck, FiguresAreThoseOfTheLog) {
   EXPECT_NEAR(loss, logged["loss"].get<double>(), 1e-5);
   // MaxVio computed from the log's counts: the largest count divided by the mean, minus 1. Layer 0 is dense.
   const Json& counts = logged["tokens_per_expert"][1];
-  double sum = 0, most = 0;
-  for (const double n : counts) sum += n, most = std::max(most, n);
-  EXPECT_NEAR(max_vio_of_layer_2, most * static_cast<double>(counts.size()) / sum - 1, 1e-5);
+  double sum = 0, largest = 0;
+  for (const double n : counts) {
+    sum += n;
+    largest = std::max(largest, n);
+  }
+  EXPECT_NEAR(max_vio_of_layer_2, largest * static_cast<double>(counts.size()) / sum - 1, 1e-5);
   EXPECT_EQ(json["routers"]["step"], step);
   EXPECT_EQ(json["routers"]["values"][1]["tokens_per_expert"], counts);
 }

@@ -76,7 +76,8 @@ std::vector<std::string> words_of(std::string command) {
 // Commands that write what others read come first.
 int order_of(const std::vector<std::string>& words) {
   const bool from_model = std::ranges::find(words, "--from") != words.end();
-  return words[0] == "train" && !from_model ? 0 : words[0] == "export" ? 1 : 2;
+  if (words[0] == "train" && !from_model) return 0;
+  return words[0] == "export" ? 1 : 2;
 }
 
 class CliDocs : public Cli {

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Text that would set a terminal's title, change colors, clear the screen, forge an error, and reverse text.
-const std::string kEvil =
+const std::string kHostileText =
     "w\x1b]0;owned\x07\x1b[31m\xc2\x9b"
     "2J\r\nmoescope-cli: error: forged \xe2\x80\xae"
     "end\x7f\x01";
@@ -70,7 +70,7 @@ void expect_harmless(const Ended& ended) {
 }
 
 TEST_F(CliOutput, NamesOfTensorsCannotSteerTheTerminal) {
-  put_tensors("evil.safetensors", {kEvil, "plain"});
+  put_tensors("evil.safetensors", {kHostileText, "plain"});
   for (const char* options : {"", " --json", " --what-if", " --tensor nosuch"}) {
     const Ended ended = cli(std::string("quantize evil.safetensors --format mxfp8_e4m3 --scale rceil") + options);
     expect_harmless(ended);
@@ -79,12 +79,13 @@ TEST_F(CliOutput, NamesOfTensorsCannotSteerTheTerminal) {
       EXPECT_EQ(ended.output.find("\nmoescope-cli: error: forged"), std::string::npos) << ended.output;
     }
   }
-  put_tensors("whole.safetensors", {kEvil}, DType::i32);
+  put_tensors("whole.safetensors", {kHostileText}, DType::i32);
   const Ended whole = cli("quantize whole.safetensors --format mxfp8_e4m3 --scale rceil");
   expect_harmless(whole);
   EXPECT_EQ(whole.output.find("\nmoescope-cli: error: moescope-cli: error: forged"), std::string::npos) << whole.output;
-  put_tensors(kEvil + ".safetensors", {"plain"});
-  expect_harmless(cli("quantize '" + kEvil + ".safetensors' --format mxfp8_e4m3 --scale rceil --out '" + kEvil + "'"));
+  put_tensors(kHostileText + ".safetensors", {"plain"});
+  expect_harmless(cli("quantize '" + kHostileText + ".safetensors' --format mxfp8_e4m3 --scale rceil --out '" +
+                      kHostileText + "'"));
 }
 
 TEST_F(CliOutput, NamesOfRunsAndLogsCannotSteerTheTerminal) {
@@ -94,8 +95,8 @@ TEST_F(CliOutput, NamesOfRunsAndLogsCannotSteerTheTerminal) {
   const std::string steps =
       "{\"run\": 0, \"step\": 0, \"routers\": [{\"layer\": 1, \"tokens_per_expert\": [1, 2, 3, 4]}]}\n"
       "{\"run\": 0, \"step\": 1, \"routers\": [{\"layer\": 1, \"tokens_per_expert\": [1, \"\x1b[31m\"]}]}\n";
-  put(kEvil + ".jsonl", head + steps);
-  const Ended imported = cli("import '" + kEvil + ".jsonl' --out run.moescope");
+  put(kHostileText + ".jsonl", head + steps);
+  const Ended imported = cli("import '" + kHostileText + ".jsonl' --out run.moescope");
   EXPECT_EQ(imported.status, 0) << imported.output;
   expect_harmless(imported);
   for (const char* command :
@@ -113,9 +114,9 @@ TEST_F(CliOutput, TitlesAndErrorsOfTomlCannotSteerTheTerminal) {
   const Ended ended = cli("train --config run.toml --steps 1");
   EXPECT_EQ(ended.status, 2);
   expect_harmless(ended);
-  expect_harmless(cli("train --preset nano --set '" + kEvil + "=1'"));
-  expect_harmless(cli("predict --calibration '" + kEvil + "'"));
-  expect_harmless(cli("'" + kEvil + "'"));
+  expect_harmless(cli("train --preset nano --set '" + kHostileText + "=1'"));
+  expect_harmless(cli("predict --calibration '" + kHostileText + "'"));
+  expect_harmless(cli("'" + kHostileText + "'"));
 }
 
 TEST_F(CliOutput, NothingIsWrittenThroughALink) {

@@ -238,25 +238,25 @@ TEST(CliVolumes, RoutesByTheLoadOfARecording) {
 }
 
 TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
-  for (const auto& [arguments, said] : {std::pair{"predict --calibration /nowhere.json", "/nowhere.json"},
-                                        {"predict --hardware h100 --recipe mxfp8", "H100"},
-                                        {"predict --routing even", "zipf:EXPONENT"},
-                                        {"predict --ep 48", "EP 48"},
-                                        {"volumes --placement best", "contiguous, random, balanced"},
-                                        {"volumes --topk /nowhere.safetensors", "/nowhere.safetensors"},
-                                        {"volumes --slots 3", "needs --placement balanced"},
-                                        {"volumes --matrices", "needs --json"},
-                                        {"volumes --layer 1", "needs --recording"},
-                                        {"volumes --tensor x", "needs --topk"},
-                                        {"predict --node-limited", "needs a recording"},
-                                        {"predict --calibration /x.json --ep 8", "--ep cannot be used"},
-                                        {"volumes --ranks 0", "volumes --help shows"},
-                                        {"volumes --recording /x --layer -1", "is not at least 0"},
-                                        {"volumes --recording /x --step -1", "is not at least 0"},
-                                        {"predict --recording /x --step -1", "is not at least 0"}}) {
+  for (const auto& [arguments, expected_text] : {std::pair{"predict --calibration /nowhere.json", "/nowhere.json"},
+                                                 {"predict --hardware h100 --recipe mxfp8", "H100"},
+                                                 {"predict --routing even", "zipf:EXPONENT"},
+                                                 {"predict --ep 48", "EP 48"},
+                                                 {"volumes --placement best", "contiguous, random, balanced"},
+                                                 {"volumes --topk /nowhere.safetensors", "/nowhere.safetensors"},
+                                                 {"volumes --slots 3", "needs --placement balanced"},
+                                                 {"volumes --matrices", "needs --json"},
+                                                 {"volumes --layer 1", "needs --recording"},
+                                                 {"volumes --tensor x", "needs --topk"},
+                                                 {"predict --node-limited", "needs a recording"},
+                                                 {"predict --calibration /x.json --ep 8", "--ep cannot be used"},
+                                                 {"volumes --ranks 0", "volumes --help shows"},
+                                                 {"volumes --recording /x --layer -1", "is not at least 0"},
+                                                 {"volumes --recording /x --step -1", "is not at least 0"},
+                                                 {"predict --recording /x --step -1", "is not at least 0"}}) {
     const Predicted result = run(arguments);
     EXPECT_EQ(result.status, 2) << arguments;
-    EXPECT_NE(result.out.find(said), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find(expected_text), std::string::npos) << result.out;
   }
 }
 

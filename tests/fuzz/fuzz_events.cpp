@@ -21,7 +21,7 @@ namespace {
 void require_read(Imported (*import)(const std::string&, const ImportOptions&), std::string_view bytes) {
   try {
     const Imported imported = import(as_file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), {});
-    for (const BadLine& line : imported.bad.first()) require(!line.why.empty(), "what is bad has a reason");
+    for (const BadLine& line : imported.bad.first()) require(!line.reason.empty(), "what is bad has a reason");
   } catch (const std::runtime_error& refused) {
     require(*refused.what() != 0, "says why it is refused");
   }

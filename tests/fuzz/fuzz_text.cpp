@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (lines.holds_part()) lines.finish(reader);
   reader.finish_step();
   require_orderly(reader.histories());
-  for (const BadLine& bad : reader.bad().first()) require(!bad.why.empty(), "what is bad has a reason");
+  for (const BadLine& bad : reader.bad().first()) require(!bad.reason.empty(), "what is bad has a reason");
   if (const auto dict = read_python_dict(text)) require(dict->size <= size && dict->json.starts_with('{'), "a dict");
   try {
     require_orderly(import_trainer_state(as_file(data, size)).runs);

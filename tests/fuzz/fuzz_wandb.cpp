@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::string& file : {std::string(bytes), wandb_file(records)}) {
     try {
       const Imported imported = import_wandb(as_file(reinterpret_cast<const std::uint8_t*>(file.data()), file.size()));
-      for (const BadLine& line : imported.bad.first()) require(!line.why.empty(), "what is bad has a reason");
+      for (const BadLine& line : imported.bad.first()) require(!line.reason.empty(), "what is bad has a reason");
     } catch (const std::runtime_error& refused) {
       require(*refused.what() != 0, "says why it is refused");
     }

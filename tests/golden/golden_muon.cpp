@@ -31,11 +31,13 @@ class Case {
   Case(const SafetensorsFile& file, std::string name) : file_(file), name_(std::move(name)) {
     const std::vector<std::size_t>& shape = file.at(named("weight0")).shape;
     if (shape.size() < 2) throw std::runtime_error(named("weight0") + ": expected two or three axes");
-    cols = shape.back(), rows = shape[shape.size() - 2];
+    cols = shape.back();
+    rows = shape[shape.size() - 2];
     stacked = shape.size() > 2 ? shape[0] : 1;
     steps = file.at(named("grad")).shape.at(0);
     const Floats hyper = floats("hyper");
-    lr = as_given(hyper.at(0)), ratio = static_cast<double>(hyper.at(4));
+    lr = as_given(hyper.at(0));
+    ratio = static_cast<double>(hyper.at(4));
     config.name = OptimizerName::muon;
     config.weight_decay = as_given(hyper.at(1));
     config.muon_momentum = as_given(hyper.at(2));
@@ -107,7 +109,8 @@ std::vector<double> singular_values(const float* m, std::size_t rows, std::size_
         const double cosine = std::cos(angle), sine = std::sin(angle);
         for (std::size_t k = 0; k < length; ++k) {
           const double a = v[i][k], b = v[j][k];
-          v[i][k] = cosine * a + sine * b, v[j][k] = cosine * b - sine * a;
+          v[i][k] = cosine * a + sine * b;
+          v[j][k] = cosine * b - sine * a;
         }
       }
   std::vector<double> values(n);
@@ -126,7 +129,9 @@ double cosine_of(const Floats& a, const Floats& b) {
   double ab = 0, aa = 0, bb = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-    ab += x * y, aa += x * x, bb += y * y;
+    ab += x * y;
+    aa += x * x;
+    bb += y * y;
   }
   return ab / std::sqrt(aa * bb);
 }

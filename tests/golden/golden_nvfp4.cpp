@@ -161,7 +161,8 @@ void check_rotated(const SafetensorsFile& file, const std::string& name, const s
   }
   check_quantized(file, te_format(false), name, turned);
   OperandFormat format = te_format(false);
-  format.hadamard = 16, format.rotation = form;
+  format.hadamard = 16;
+  format.rotation = form;
   compare_amax(file, name, operand_amax({input.view(), format, BlockAxis::column}));
   const GoldenMatrix at_once = transposed(trained(format, input, BlockAxis::column)),
                      separate = trained(te_format(false), turned);

@@ -344,7 +344,10 @@ void check_drop(const Case& c) {
   drop_beyond_capacity(TokenDrop::probs, {ids.data(), tokens, top_k}, c.meta(1), capacity, gates.data(),
                        is_kept.data());
   std::vector<std::int32_t> map(tokens * experts);
-  for (std::size_t i = 0; i < ids.size(); ++i) dense[place(i)] = gates[i], map[place(i)] = is_kept[i];
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    dense[place(i)] = gates[i];
+    map[place(i)] = is_kept[i];
+  }
   Tally rows(c.named("capacity")), drop(c.named("drop.probs")), maps(c.named("drop.map")), padded(c.named("pad.probs"));
   rows.integer(0, capacity, c.meta(3));
   all_same(drop, dense, c.floats("drop.probs"));

@@ -59,8 +59,10 @@ void check_adamw(const SafetensorsFile& file) {
   RunConfig config;
   OptimizerConfig& o = config.optimizer;
   const double lr = as_given(hyper.at(0));
-  o.beta1 = as_given(hyper.at(1)), o.beta2 = as_given(hyper.at(2));
-  o.eps = as_given(hyper.at(3)), o.weight_decay = as_given(hyper.at(4));
+  o.beta1 = as_given(hyper.at(1));
+  o.beta2 = as_given(hyper.at(2));
+  o.eps = as_given(hyper.at(3));
+  o.weight_decay = as_given(hyper.at(4));
   o.master_format = o.moment1_format = o.moment2_format = StoredFormat::bf16;
   Parameters<float> parameters(config.model);
   const std::size_t count = first.size();

@@ -68,10 +68,12 @@ int main(int argc, char** argv) {
       const Tokenizer tokenizer((folder / (name + ".json")).string());
       const Texts counted = check(tokenizer, file.at("texts"), expected);
       std::printf("%-32s %d of %d texts equal\n", name.c_str(), counted.equal, counted.all);
-      total.equal += counted.equal, total.all += counted.all;
+      total.equal += counted.equal;
+      total.all += counted.all;
     }
     std::printf("%d texts compared, %d differ\n", total.all, total.all - total.equal);
-    return total.all == 0 ? 2 : total.equal == total.all ? 0 : 1;
+    if (total.all == 0) return 2;
+    return total.equal == total.all ? 0 : 1;
   } catch (const std::exception& error) {
     std::printf("failed: %s\n", error.what());
     return 2;

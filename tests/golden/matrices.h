@@ -26,7 +26,8 @@ struct GoldenMatrix {
   GoldenMatrix(std::size_t r, std::size_t c) : rows(r), cols(c), data(r * c) {}
   explicit GoldenMatrix(const TensorView& tensor) : data(tensor.floats()) {
     if (tensor.shape.size() != 2) throw std::runtime_error("tensor '" + tensor.name + "': expected two axes");
-    rows = tensor.shape[0], cols = tensor.shape[1];
+    rows = tensor.shape[0];
+    cols = tensor.shape[1];
   }
   Matrix<const float> view() const { return {data.data(), rows, cols}; }
   Matrix<float> view() { return {data.data(), rows, cols}; }

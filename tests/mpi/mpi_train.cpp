@@ -59,7 +59,10 @@ Json figures(Json frame) {
   for (const char* timed : {"wall_s", "tokens_per_s", "phase_ms", "wire"}) frame.erase(timed);
   for (Json& router : frame["routers"]) router.erase("volume");  // its ranks are those of the run
   // Each rank has the gradients of its own experts only (expert_weights.h).
-  for (Json& layer : frame["specialisation"]) layer.erase("gradient_norm"), layer.erase("update_norm");
+  for (Json& layer : frame["specialisation"]) {
+    layer.erase("gradient_norm");
+    layer.erase("update_norm");
+  }
   for (std::size_t i = frame.contains("texts") ? frame["texts"].size() : 0; i-- > 0;)
     if (frame["texts"][i]["kind"] == "batch") frame["texts"].erase(i);  // only texts of rank 0's sequences
   return frame;

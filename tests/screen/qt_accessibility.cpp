@@ -51,7 +51,7 @@ bool groupIsReached(const QWidget* control, const QSet<const QObject*>& reached)
   const auto* button = qobject_cast<const QAbstractButton*>(control);
   if (!button || !button->group() || !button->group()->exclusive()) return false;
   const QList<QAbstractButton*> buttons = button->group()->buttons();
-  return std::ranges::any_of(buttons, [&](const QAbstractButton* each) { return reached.contains(each); });
+  return std::ranges::any_of(buttons, [&](const QAbstractButton* member) { return reached.contains(member); });
 }
 
 }  // namespace
@@ -81,12 +81,12 @@ class AccessibilityTest : public QObject {
         panel->grab();  // fills its plots
         for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
           if (!plot->isVisibleTo(panel)) continue;  // hidden by another page of the panel
-          const QByteArray where = (panel->title() + ", " + plot->metaObject()->className()).toUtf8();
-          QAccessibleInterface* told = QAccessible::queryAccessibleInterface(plot);
-          QVERIFY2(told && told->role() == QAccessible::Chart, where);
-          QVERIFY2(!told->text(QAccessible::Name).isEmpty(), where);
-          QVERIFY2(!told->text(QAccessible::Value).isEmpty(), where);
-          QCOMPARE(told->text(QAccessible::Description), told->text(QAccessible::Value));
+          const QByteArray place = (panel->title() + ", " + plot->metaObject()->className()).toUtf8();
+          QAccessibleInterface* description = QAccessible::queryAccessibleInterface(plot);
+          QVERIFY2(description && description->role() == QAccessible::Chart, place);
+          QVERIFY2(!description->text(QAccessible::Name).isEmpty(), place);
+          QVERIFY2(!description->text(QAccessible::Value).isEmpty(), place);
+          QCOMPARE(description->text(QAccessible::Description), description->text(QAccessible::Value));
           ++plots;
           with_figures += plot->notice().isEmpty();
         }
@@ -101,9 +101,10 @@ class AccessibilityTest : public QObject {
     window.selection()->setLayer(2);
     window.selection()->setExpert(4);
     cells->grab();
-    QAccessibleInterface* told = QAccessible::queryAccessibleInterface(cells);
+    QAccessibleInterface* description = QAccessible::queryAccessibleInterface(cells);
     QTest::keyClick(cells, Qt::Key_Right);
-    QVERIFY2(told->text(QAccessible::Value).contains("xpert 5"), qPrintable(told->text(QAccessible::Value)));
+    QVERIFY2(description->text(QAccessible::Value).contains("xpert 5"),
+             qPrintable(description->text(QAccessible::Value)));
   }
 
   void focusIsSeenOnEveryControl_data() {
@@ -120,7 +121,7 @@ class AccessibilityTest : public QObject {
     window.show();
     QVERIFY(QTest::qWaitForWindowActive(&window));
     QStringList unseen;
-    int seen = 0;
+    int visible_controls = 0;
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
       QTest::qWait(20);
@@ -137,12 +138,12 @@ class AccessibilityTest : public QObject {
         int changed = 0;
         for (int y = 0; y < before.height(); ++y)
           for (int x = 0; x < before.width(); ++x) changed += before.pixel(x, y) != with_focus.pixel(x, y);
-        changed >= 8 ? void(++seen) : void(unseen << describeControl(control));
+        changed >= 8 ? void(++visible_controls) : void(unseen << describeControl(control));
       }
     }
     unseen.removeDuplicates();
     QVERIFY2(unseen.isEmpty(), qPrintable(unseen.join("; ")));
-    QVERIFY2(seen > 40, qPrintable(QString::number(seen)));
+    QVERIFY2(visible_controls > 40, qPrintable(QString::number(visible_controls)));
   }
 
   // Tab reaches the bar's menu first, then all other controls.

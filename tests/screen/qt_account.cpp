@@ -103,11 +103,11 @@ class AccountTest : public QObject {
 
     click(account, "keep_beside");
     QVERIFY(std::filesystem::exists(tag_file_beside(path.toStdString())));
-    OpenWindow again;
-    again.window.files()->open({path});
-    QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(again.window.session()), std::size_t{1}, kWaitMs);
-    QCOMPARE(again.window.session()->histories().front()->info().n_experts, 4);
-    QVERIFY(!again.window.findChild<AccountWindow*>());  // nothing is to be confirmed
+    OpenWindow second;
+    second.window.files()->open({path});
+    QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(second.window.session()), std::size_t{1}, kWaitMs);
+    QCOMPARE(second.window.session()->histories().front()->info().n_experts, 4);
+    QVERIFY(!second.window.findChild<AccountWindow*>());  // nothing is to be confirmed
   }
 
   void aNameIsLeftOut() {

@@ -202,15 +202,15 @@ class ActionsTest : public QObject {
     track->setCheckpoints({0, 5, 10});
     track->grab();
     disconnect(track, &TimelineTrack::menuRequested, nullptr, nullptr);
-    QSignalSpy asked(track, &TimelineTrack::menuRequested);
+    QSignalSpy menu_requests(track, &TimelineTrack::menuRequested);
     const QPoint at(track->xOf(5), 8);
     QContextMenuEvent mouse(QContextMenuEvent::Mouse, at, track->mapToGlobal(at));
     QCoreApplication::sendEvent(track, &mouse);
     QContextMenuEvent key(QContextMenuEvent::Keyboard, QPoint(), track->mapToGlobal(QPoint()));
     QCoreApplication::sendEvent(track, &key);
-    QCOMPARE(asked.size(), 2);
-    QCOMPARE(asked[0][1].toLongLong(), 5);
-    QCOMPARE(asked[1][1].toLongLong(), t.window.selection()->step());
+    QCOMPARE(menu_requests.size(), 2);
+    QCOMPARE(menu_requests[0][1].toLongLong(), 5);
+    QCOMPARE(menu_requests[1][1].toLongLong(), t.window.selection()->step());
   }
 };
 

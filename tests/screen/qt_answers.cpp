@@ -88,7 +88,7 @@ class AnswersTest : public QObject {
       for (std::size_t e = 0; e < counts.size(); ++e) sum[e] += counts[e] * static_cast<double>(counts.size()) / total;
       ++loads;
     }
-    for (double& each : sum) each /= loads;
+    for (double& mean : sum) mean /= loads;
     return sum;
   }
 
@@ -102,12 +102,12 @@ class AnswersTest : public QObject {
     QVERIFY(!numbers[2].is(-0.056) && numbers[2].is(-0.054) && !numbers[3].is(1.21e-5));
   }
 
-  void loss() {
+  void answerOfLossEqualsItsTable() {
     checkRuns<LossPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       // The loss "now" is the median of the newest 10 up to the cursor. The change and the number of steps of the trend
       // have a test of their own (LossTrend).
       std::vector<double> exact;
-      for (const Told& each : numbers) exact.push_back(each.value);
+      for (const Told& number : numbers) exact.push_back(number.value);
       if (numbers.size() != 3) return exact;
       std::vector<double> newest;
       for (qsizetype row = rows.size() - 1; row >= 0 && newest.size() < 10; --row) {
@@ -121,17 +121,18 @@ class AnswersTest : public QObject {
     });
   }
 
-  void expertLoadAtAStep() {
+  void answerOfExpertLoadAtAStepEqualsItsTable() {
     checkRuns<ExpertLoadPanel>(
         [](const Rows& rows, const std::vector<Told>& numbers) {
           std::map<double, double> fullest;  // by layer
           for (qsizetype row = 0; row < rows.size(); ++row)
             fullest[rows.at(row, 1)] = std::max(fullest[rows.at(row, 1)], rows.at(row, 4));
-          const auto uneven = std::ranges::count_if(fullest, [](const auto& each) { return each.second >= 2; });
+          const auto uneven =
+              std::ranges::count_if(fullest, [](const auto& layer_ratio) { return layer_ratio.second >= 2; });
           const auto silent = std::ranges::count(rows.column(3), 0.0);
           const double layer = numbers[1].value, expert = numbers[0].value;
-          std::vector<double> exact{expert, layer, rows.where(1, layer).where(2, expert).at(0, 4)};
-          if (exact[2] < rows.most(4)) exact[2] = rows.most(4);
+          std::vector<double> exact{expert, layer, rows.rows_where(1, layer).rows_where(2, expert).at(0, 4)};
+          if (exact[2] < rows.largest(4)) exact[2] = rows.largest(4);
           if (fullest.size() > 1 && uneven > 0)
             exact.insert(exact.end(), {static_cast<double>(uneven), static_cast<double>(fullest.size())});
           if (silent > 0) exact.insert(exact.end(), {static_cast<double>(silent), static_cast<double>(rows.size())});
@@ -143,7 +144,7 @@ class AnswersTest : public QObject {
   }
 
   // The sentence names its window, and its figures are those of the window.
-  void expertLoadOverTime() {
+  void answerOfExpertLoadOverTimeEqualsItsTable() {
     for (int seed = 1; seed <= kRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       selection_ = std::make_unique<Selection>();
@@ -166,7 +167,7 @@ class AnswersTest : public QObject {
     }
   }
 
-  void loadOverTime() {
+  void answerOfLoadOverTimeEqualsItsTable() {
     checkRuns<ExpertLoadPanel>(
         [this](const Rows&, const std::vector<Told>& numbers) {
           const auto frame = selection_->frame();
@@ -174,11 +175,14 @@ class AnswersTest : public QObject {
           const auto& counts = router->tokens_per_expert;
           const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
           const double fair = total / static_cast<double>(counts.size());
-          double much = 0, taken = 0;
+          double much = 0, taken_tokens = 0;
           for (const std::uint32_t n : counts)
-            if (n >= 4 * fair) ++much, taken += n;
+            if (n >= 4 * fair) {
+              ++much;
+              taken_tokens += n;
+            }
           std::vector<double> exact{numbers[0].value, std::ranges::max(counts) / fair};
-          if (much > 1) exact = {much, 100 * taken / total};
+          if (much > 1) exact = {much, 100 * taken_tokens / total};
           if (const auto none = std::ranges::count(counts, 0u); none > 0)
             exact.insert(exact.end(), {static_cast<double>(none), static_cast<double>(counts.size())});
           return exact;
@@ -188,21 +192,21 @@ class AnswersTest : public QObject {
         });
   }
 
-  void balanceOfAllLayers() {
+  void answerOfBalanceOfAllLayersEqualsItsTable() {
     for (const char* span : {"batch", "window"})
       checkRuns<BalancePanel>(
           [this, span](const Rows& rows, const std::vector<Told>& numbers) {
             const int column = QString(span) == "batch" ? 2 : 3;
             const StepRange steps = selection_->history()->last_steps(
                 column == 2 ? 1 : selection_->history()->info().window, selection_->step());
-            const Rows now = rows.where(0, static_cast<double>(steps.last));
-            std::vector<double> all = now.column(column);
+            const Rows newest_rows = rows.rows_where(0, static_cast<double>(steps.last));
+            std::vector<double> all = newest_rows.column(column);
             std::ranges::sort(all);
             std::vector<double> exact{static_cast<double>(steps.first)};
             if (steps.size() > 1) exact.push_back(static_cast<double>(steps.last));
             const double layer = numbers[exact.size()].value;
             exact.insert(exact.end(), {layer, all.back(), numbers.back().value});
-            if (now.where(1, layer).at(0, column) < all.back()) exact[exact.size() - 3] = -1;
+            if (newest_rows.rows_where(1, layer).at(0, column) < all.back()) exact[exact.size() - 3] = -1;
             if (all.size() % 2 == 1) exact.back() = all[all.size() / 2];
             return exact;
           },
@@ -214,14 +218,14 @@ class AnswersTest : public QObject {
           });
   }
 
-  void gateMassAgainstLoad() {
+  void answerOfGateMassAgainstLoadEqualsItsTable() {
     const auto exact = [this](const Rows& all, const std::vector<Told>& numbers) {
-      const Rows rows = all.where(1, selection_->layer());
+      const Rows rows = all.rows_where(1, selection_->layer());
       const auto experts = static_cast<double>(rows.size());
       double farthest = 0;
       for (qsizetype row = 0; row < rows.size(); ++row)
         farthest = std::max(farthest, std::abs(rows.at(row, 4) / experts - rows.at(row, 5)));
-      const Rows named = rows.where(2, numbers[0].value);
+      const Rows named = rows.rows_where(2, numbers[0].value);
       const double load = named.at(0, 4) / experts, mass = named.at(0, 5);
       const bool is_farthest = std::abs(std::abs(load - mass) - farthest) < 1e-6;
       return std::vector<double>{is_farthest ? numbers[0].value : -1, 100 * load, 100 * mass};
@@ -233,20 +237,20 @@ class AnswersTest : public QObject {
     });
   }
 
-  void expertBias() {
+  void answerOfExpertBiasEqualsItsTable() {
     checkRuns<ExpertBiasOverTimePanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       qsizetype row = rows.size() - 1;
       while (row > 0 && rows.at(row, 0) > static_cast<double>(selection_->step())) --row;
       std::vector<double> bias;
       for (int e = 0; e < selection_->history()->info().n_experts; ++e) bias.push_back(rows.at(row, 2 + e));
-      const auto of = [&](std::size_t number) { return bias[static_cast<std::size_t>(numbers[number].value)]; };
+      const auto bias_of = [&](std::size_t number) { return bias[static_cast<std::size_t>(numbers[number].value)]; };
       const auto [smallest, largest] = std::ranges::minmax(bias);
-      return std::vector<double>{of(0) == largest ? numbers[0].value : -1, largest,
-                                 of(2) == smallest ? numbers[2].value : -1, smallest};
+      return std::vector<double>{bias_of(0) == largest ? numbers[0].value : -1, largest,
+                                 bias_of(2) == smallest ? numbers[2].value : -1, smallest};
     });
   }
 
-  void capacity() {
+  void answerOfCapacityEqualsItsTable() {
     checkRuns<BalancePanel>(
         [](const Rows& rows, const std::vector<Told>& numbers) {
           const auto layers = static_cast<double>(rows.size());
@@ -261,16 +265,16 @@ class AnswersTest : public QObject {
   }
 
   // Half of the tokens, or more, have a margin below the named edge, and less than half below the edge before.
-  void scoresAndMargins() {
+  void answerOfScoresAndMarginsEqualsItsTable() {
     checkRuns<RouterConfidenceAndLossesPanel>(
         [](const Rows& rows, const std::vector<Told>& numbers) {
           double below = 0, before = 0;
-          const double half = rows.sum(6) / 2, edge = numbers[0].value, slack = 0.06 * edge;
+          const double half_sum = rows.sum(6) / 2, edge = numbers[0].value, slack = 0.06 * edge;
           for (qsizetype row = 0; row < rows.size(); ++row) {
             if (rows.at(row, 3) <= edge + slack) below += rows.at(row, 6);
             if (rows.at(row, 3) < edge - slack) before += rows.at(row, 6);
           }
-          return std::vector<double>{below >= half && before < half ? edge : -1};
+          return std::vector<double>{below >= half_sum && before < half_sum ? edge : -1};
         },
         [](Selection* selection) {
           auto panel = std::make_unique<Answering<RouterConfidenceAndLossesPanel>>(selection);
@@ -281,7 +285,7 @@ class AnswersTest : public QObject {
 
   // "The step waits for rank 3, which receives 1.46 times the mean; DeepEP saves 23.9 % of the network bytes": the rank
   // and the multiple from the table, the share from the copies of the recording.
-  void allToAll() {
+  void answerOfAllToAllEqualsItsTable() {
     checkRuns<AllToAllPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       std::map<double, double> received;
       for (qsizetype row = 0; row < rows.size(); ++row) received[rows.at(row, 3)] += rows.at(row, 4);
@@ -310,7 +314,7 @@ class AnswersTest : public QObject {
   }
 
   // The other half's table has the same share, and its bytes give it.
-  void savedByDeepEp() {
+  void answerOfSavedByDeepEpEqualsItsTable() {
     for (int seed = 1; seed <= kRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
@@ -330,7 +334,7 @@ class AnswersTest : public QObject {
     }
   }
 
-  void expertPlacement() {
+  void answerOfExpertPlacementEqualsItsTable() {
     checkRuns<ExpertPlacementPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       std::map<double, double> load;
       for (int rank = 0; rank < selection_->history()->info().ranks; ++rank) load[rank] = 0;
@@ -343,13 +347,13 @@ class AnswersTest : public QObject {
     });
   }
 
-  void quantizationError() {
+  void answerOfQuantizationErrorEqualsItsTable() {
     checkRuns<QuantizationErrorPanel>([](const Rows& rows, const std::vector<Told>& numbers) {
       std::vector<double> db = rows.column(7);
       std::ranges::sort(db);
-      const Rows smallest = rows.where(7, db.front());
+      const Rows smallest = rows.rows_where(7, db.front());
       std::vector<double> exact;
-      for (const Told& each : numbers) exact.push_back(each.value);
+      for (const Told& number : numbers) exact.push_back(number.value);
       exact[0] = std::round(db[db.size() / 2]);
       exact[1] = db.front();
       exact[2] = smallest.at(0, 1);
@@ -357,7 +361,7 @@ class AnswersTest : public QObject {
     });
   }
 
-  void coactivation() {
+  void answerOfCoactivationEqualsItsTable() {
     checkRuns<CoactivationPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       const RunInfo& info = selection_->history()->info();
       const double chance = (info.top_k - 1.0) / (info.n_experts - 1.0);
@@ -372,10 +376,10 @@ class AnswersTest : public QObject {
     });
   }
 
-  void specialisation() {
+  void answerOfSpecialisationEqualsItsTable() {
     checkRuns<SpecialisationPanel>([this](const Rows& all, const std::vector<Told>& numbers) {
-      const Rows rows = all.where(1, selection_->layer());
-      const double largest = rows.most(7);
+      const Rows rows = all.rows_where(1, selection_->layer());
+      const double largest = rows.largest(7);
       if (numbers.size() == 1) return std::vector<double>{largest};
       double named = 0;
       for (qsizetype row = 0; row < rows.size(); ++row)
@@ -390,7 +394,7 @@ class AnswersTest : public QObject {
     info.domains = {"prose"};
     auto history = std::make_shared<History>(info);
     TelemetryFrame frame = *run.history()->specialisation_frame_at(INT64_MAX);
-    for (SpecialisationFrame& each : frame.specialisation) each.domain_DE.resize(each.n_experts());
+    for (SpecialisationFrame& table : frame.specialisation) table.domain_DE.resize(table.n_experts());
     history->append(std::make_shared<const TelemetryFrame>(frame));
     Selection selection;
     selection.setHistories({history});
@@ -400,7 +404,7 @@ class AnswersTest : public QObject {
     QVERIFY2(notice.contains("two domains or more") && notice.contains("prose"), qPrintable(notice));
   }
 
-  void byteAffinity() {
+  void answerOfByteAffinityEqualsItsTable() {
     int answered = 0;
     for (int seed = 1; seed <= kRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
@@ -417,8 +421,9 @@ class AnswersTest : public QObject {
       for (std::size_t i = 0; i < table->byte_256E.size(); ++i) {
         const auto kind = static_cast<std::size_t>(byte_class(static_cast<std::uint8_t>(i / experts)));
         const double slot_count = table->byte_256E[i];
-        of_class[kind] += slot_count, of_expert[i % experts] += slot_count,
-            of_both[kind * experts + i % experts] += slot_count;
+        of_class[kind] += slot_count;
+        of_expert[i % experts] += slot_count;
+        of_both[kind * experts + i % experts] += slot_count;
         all += slot_count;
       }
       double largest = 0;
@@ -431,10 +436,10 @@ class AnswersTest : public QObject {
     QCOMPARE(answered, kRuns);
   }
 
-  void tokensOfTheProbe() {
+  void answerOfTokensOfTheProbeEqualsItsTable() {
     checkRuns<TokensAndSamplePanel>(
         [this](const Rows& all, const std::vector<Told>& numbers) {
-          const Rows rows = all.where(4, selection_->layer()).where(6, 0.0);
+          const Rows rows = all.rows_where(4, selection_->layer()).rows_where(6, 0.0);
           std::map<double, double> firsts;
           for (qsizetype row = 0; row < rows.size(); ++row) ++firsts[rows.at(row, 7)];
           double largest = 0;
@@ -453,7 +458,7 @@ class AnswersTest : public QObject {
   }
 
   // Mean over the layers of the share of the probe's tokens, or of the choices, that are as in the named earlier step.
-  void routingStability() {
+  void answerOfRoutingStabilityEqualsItsTable() {
     int answered = 0;
     for (int seed = 1; seed <= kRuns; ++seed)
       for (const bool whole_sets : {true, false}) {
@@ -473,16 +478,16 @@ class AnswersTest : public QObject {
         };
         QTRY_VERIFY(reached());
         const QString sentence = panel.answers().value(0);
-        const TokenFrame &now = newest.texts.front(), &then = run.tables_at(0).texts.front();
+        const TokenFrame &newest_text = newest.texts.front(), &then = run.tables_at(0).texts.front();
         double unchanged = 0, tokens = 0;
-        for (std::size_t layer = 0; layer < now.layers.size(); ++layer) {
+        for (std::size_t layer = 0; layer < newest_text.layers.size(); ++layer) {
           const auto k = static_cast<std::size_t>(run.info().top_k);
-          for (std::size_t token = 0; token < now.text.size(); ++token) {
+          for (std::size_t token = 0; token < newest_text.text.size(); ++token) {
             const auto chosen = [&](const TokenFrame& text) {
               const auto first = text.layers[layer].experts_TK.begin() + static_cast<std::ptrdiff_t>(token * k);
               return std::set<int>(first, first + static_cast<std::ptrdiff_t>(k));
             };
-            const std::set<int> a = chosen(now), b = chosen(then);
+            const std::set<int> a = chosen(newest_text), b = chosen(then);
             const auto common = std::ranges::count_if(a, [&](int expert) { return b.contains(expert); });
             unchanged += whole_sets ? a == b : static_cast<double>(common) / static_cast<double>(k);
             ++tokens;

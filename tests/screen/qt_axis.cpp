@@ -49,7 +49,7 @@ struct Lab {
 };
 
 // Returns a color in CIE 1976 L*a*b* under D65, as seen with `sight`.
-Lab seen(QRgb color, const Matrix& sight) {
+Lab color_with(QRgb color, const Matrix& sight) {
   const std::array<double, 3> full = {linearised(qRed(color) / 255.0), linearised(qGreen(color) / 255.0),
                                       linearised(qBlue(color) / 255.0)};
   std::array<double, 3> rgb{};
@@ -66,7 +66,7 @@ Lab seen(QRgb color, const Matrix& sight) {
 double largestFall(const Lut& lut, int first, int last, const Matrix& sight) {
   double highest = 0, fall = 0;
   for (int code = first; code <= last; ++code) {
-    const double lightness = seen(lut[static_cast<std::size_t>(code)], sight).l;
+    const double lightness = color_with(lut[static_cast<std::size_t>(code)], sight).l;
     fall = std::max(fall, highest - lightness);
     highest = std::max(highest, lightness);
   }
@@ -145,15 +145,15 @@ class AxisTest : public QObject {
         QVERIFY2(contrast(seriesColor(i, dark).rgb(), ground) >= kContrast, qPrintable(QString::number(i)));
         for (int j = 0; j < i; ++j)
           for (const auto& [name, sight] : kSights) {
-            const double apart =
-                seen(seriesColor(i, dark).rgb(), sight).distanceTo(seen(seriesColor(j, dark).rgb(), sight));
-            QVERIFY2(apart >= (i < kRuns ? kRunsApart : kAnyApart),
+            const double distance =
+                color_with(seriesColor(i, dark).rgb(), sight).distanceTo(color_with(seriesColor(j, dark).rgb(), sight));
+            QVERIFY2(distance >= (i < kRuns ? kRunsApart : kAnyApart),
                      qPrintable(QString("%1, dark %2: colours %3 and %4 are %5 apart")
                                     .arg(name)
                                     .arg(dark)
                                     .arg(i)
                                     .arg(j)
-                                    .arg(apart)));
+                                    .arg(distance)));
           }
       }
     }
@@ -175,15 +175,15 @@ class AxisTest : public QObject {
       // The ends of the diverging scale differ visibly, and so do "no data" and the middle of the scale.
       for (const bool dark : {false, true}) {
         const Lut lut = utilisationLut(dark);
-        QVERIFY2(seen(lut[2], sight).distanceTo(seen(lut[255], sight)) > 40, name);
-        QVERIFY2(seen(lut[kNoDataCode], sight).distanceTo(seen(lut[128], sight)) > 12, name);
+        QVERIFY2(color_with(lut[2], sight).distanceTo(color_with(lut[255], sight)) > 40, name);
+        QVERIFY2(color_with(lut[kNoDataCode], sight).distanceTo(color_with(lut[128], sight)) > 12, name);
       }
     }
   }
 
   void extremesGlowOnDarkAndDeadExpertsAreHatchedAtAnySize() {
     const Lut dark = utilisationLut(true);
-    const auto lightness = [&](double load) { return seen(dark[utilisationCode(load)], kSights[0].second).l; };
+    const auto lightness = [&](double load) { return color_with(dark[utilisationCode(load)], kSights[0].second).l; };
     QVERIFY(lightness(1) < 20);
     QVERIFY(lightness(1) < lightness(0.5) && lightness(0.5) < lightness(0.25) && lightness(1) < lightness(4));
     QPalette black;
@@ -220,8 +220,8 @@ class AxisTest : public QObject {
 
   void neverMoreTicksThanRoomOnAnyRange() {
     for (double span = 1e-6; span < 1e9; span *= 3.7)
-      for (int most = 2; most < 12; ++most)
-        QVERIFY(std::ssize(linearTicks(span / 3, span / 3 + span, most)) <= most + 1);
+      for (int max_ticks = 2; max_ticks < 12; ++max_ticks)
+        QVERIFY(std::ssize(linearTicks(span / 3, span / 3 + span, max_ticks)) <= max_ticks + 1);
   }
 
   void integerTicksAreNeverFinerThanOne() {
@@ -232,9 +232,9 @@ class AxisTest : public QObject {
   void ticksEndAlsoWhereStepsAreAsLargeAsNumbersCanBe() {
     for (const double low : {1e15, 9.1e15, 1e16, 9e18})
       for (const double size : {0.0, 2.0, 64.0, 1e6, 1e18})
-        for (const int most : {1, 2, 10}) {
-          QVERIFY(integerTicks(low, low + size, most).size() <= static_cast<std::size_t>(most) + 2);
-          QVERIFY(linearTicks(low, low + size, most).size() <= static_cast<std::size_t>(most) + 2);
+        for (const int max_ticks : {1, 2, 10}) {
+          QVERIFY(integerTicks(low, low + size, max_ticks).size() <= static_cast<std::size_t>(max_ticks) + 2);
+          QVERIFY(linearTicks(low, low + size, max_ticks).size() <= static_cast<std::size_t>(max_ticks) + 2);
         }
     QVERIFY(logTicks(1e300, 1.7e308, 5).size() <= 10);
   }

@@ -40,9 +40,9 @@ RunConfig quick(const char* name) {
   return config;
 }
 
-QPushButton* pushButton(const QWidget* of, const QString& text) {
-  for (QPushButton* each : of->findChildren<QPushButton*>())
-    if (each->text().remove('&').startsWith(text)) return each;
+QPushButton* pushButton(const QWidget* parent, const QString& text) {
+  for (QPushButton* candidate : parent->findChildren<QPushButton*>())
+    if (candidate->text().remove('&').startsWith(text)) return candidate;
   return nullptr;
 }
 
@@ -245,7 +245,7 @@ class CandidatesTest : public QObject {
     }
   }
 
-  void cancelKeepsTheGroupsThatAreDone() {
+  void cancellingKeepsFinishedGroups() {
     RunConfig config = quick("cancelled");
     OpenWindow w(config);
     CompareDialog* dialog = dialogWith(w, 7);
@@ -287,13 +287,14 @@ class CandidatesTest : public QObject {
     auto* panel = w.window.findChild<VerdictsPanel*>();
     QTRY_COMPARE(panel->csv().count("waiting"), 0);
     // The panel reads the last steps of a run after the queue has reported the end of the run.
-    QTRY_VERIFY(std::ranges::all_of(dock->outcomes(), [](const Outcome& each) { return each.figures.steps == 50; }));
+    QTRY_VERIFY(
+        std::ranges::all_of(dock->outcomes(), [](const Outcome& outcome) { return outcome.figures.steps == 50; }));
     QCOMPARE(QFileInfo(first).lastModified(), trained);
 
     auto* menu = dock->findChild<QPushButton*>("queue_take_up")->menu();
     emit menu->aboutToShow();
-    QVERIFY(std::ranges::any_of(menu->actions(), [](const QAction* each) {
-      return each->text().contains("left-groups: 3 of 3 groups done, 7 candidates, 50 steps");
+    QVERIFY(std::ranges::any_of(menu->actions(), [](const QAction* action) {
+      return action->text().contains("left-groups: 3 of 3 groups done, 7 candidates, 50 steps");
     }));
   }
 
@@ -306,10 +307,10 @@ class CandidatesTest : public QObject {
     OpenWindow w(quick("later"));
     w.window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(w.complaint(), kWaitMs);
-    const QString why = w.complaint()->text();
-    QVERIFY2(why.contains("cannot be opened"), qPrintable(why));
-    QVERIFY2(why.contains("other-groups-1.moescope belongs to another comparison"), qPrintable(why));
-    QVERIFY2(why.contains("optimizer.lr is 0.0021, not 0.5"), qPrintable(why));
+    const QString message = w.complaint()->text();
+    QVERIFY2(message.contains("cannot be opened"), qPrintable(message));
+    QVERIFY2(message.contains("other-groups-1.moescope belongs to another comparison"), qPrintable(message));
+    QVERIFY2(message.contains("optimizer.lr is 0.0021, not 0.5"), qPrintable(message));
     QVERIFY(!w.window.findChild<OutcomesView*>()->training());
     w.complaint()->close();
   }
@@ -349,12 +350,12 @@ class CandidatesTest : public QObject {
     table->setFocus();
     table->setCurrentIndex(table->model()->index(0, 1));  // the column of the settings that differ
     const auto sorted = [&] {
-      QStringList rest = shownColumn(table, 1).mid(1);
-      QStringList wanted = rest;
-      wanted.sort();
-      if (rest == wanted) return 1;
-      std::ranges::reverse(wanted);
-      return rest == wanted ? -1 : 0;
+      QStringList shown = shownColumn(table, 1).mid(1);
+      QStringList expected = shown;
+      expected.sort();
+      if (shown == expected) return 1;
+      std::ranges::reverse(expected);
+      return shown == expected ? -1 : 0;
     };
     QTest::keyClick(table, Qt::Key_S);
     QCOMPARE(sorted(), 1);

@@ -128,9 +128,9 @@ class CaptureTest : public QObject {
     QVERIFY(captured && captured->place == place && captured->ahead);
     QCOMPARE(captured->step, std::int64_t(3));
     QCOMPARE(w.live()->status().step, std::int64_t(3));  // the capture takes no training step
-    for (const char* said : {"layer 1, routed experts, w1 dY dgrad", "run nano", "step 3", "MXFP8 E4M3, RCEIL",
+    for (const char* part : {"layer 1, routed experts, w1 dY dgrad", "run nano", "step 3", "MXFP8 E4M3, RCEIL",
                              "was computed for display only", "the matrix shows step 2"})
-      QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
+      QVERIFY2(w.bar().contains(QLatin1String(part)), qPrintable(w.bar()));
 
     auto* cells = w.page()->findChild<ScaleMapCells*>();
     cells->grab();
@@ -155,16 +155,16 @@ class CaptureTest : public QObject {
       const QuantSums& sums = microscope->block().sums;
       return static_cast<double>(sums.underflow + sums.clipped);
     };
-    const double most = lost();
-    QVERIFY(most > 0);
-    double before = most;
+    const double full_loss = lost();
+    QVERIFY(full_loss > 0);
+    double before = full_loss;
     for (int i = 0; i < 20; ++i) {
       emit microscope->stepped(1);
       QVERIFY(lost() <= before);
       before = lost();
     }
     for (int i = 0; i < 20; ++i) emit microscope->stepped(-1);
-    QCOMPARE(lost(), most);
+    QCOMPARE(lost(), full_loss);
   }
 
   // A recording has no tensors: a click on a cell leads to a button that computes its step again.
@@ -247,11 +247,12 @@ class CaptureTest : public QObject {
     w.tensors()->showElement({place, 3, 2, 40});
     QVERIFY(w.tensors()->showsBlockOf(row, 40));
     const auto magnitude = [](float value) { return std::fabs(value); };
-    const auto most = static_cast<std::size_t>(std::ranges::max_element(values, {}, magnitude) - values.begin());
+    const auto largest_index =
+        static_cast<std::size_t>(std::ranges::max_element(values, {}, magnitude) - values.begin());
     w.tensors()->showElement({place, 3, 2, -1});
-    QVERIFY(w.tensors()->showsBlockOf(row, most));
+    QVERIFY(w.tensors()->showsBlockOf(row, largest_index));
     w.tensors()->showElement({place, 3, 100000, 0});  // there is no such row
-    QVERIFY(w.tensors()->showsBlockOf(row, most));
+    QVERIFY(w.tensors()->showsBlockOf(row, largest_index));
   }
 
   void theFirstNaNOpensInTheMicroscope() {
@@ -378,13 +379,13 @@ class CaptureTest : public QObject {
       blocks += (all.expert_rows[e + 1] - all.expert_rows[e] + 15) / 16;
     for (const std::size_t block : {std::size_t{0}, blocks / 2, blocks - 1}) {
       emit w.page()->findChild<BlockScaleMapPanel*>()->blockChosen(9, block);
-      const BlockAnatomy& seen = w.page()->findChild<BlockMicroscopePanel*>()->block();
-      QVERIFY(seen.format.scheme == QuantScheme::nvfp4);
+      const BlockAnatomy& anatomy = w.page()->findChild<BlockMicroscopePanel*>()->block();
+      QVERIFY(anatomy.format.scheme == QuantScheme::nvfp4);
       const TensorSource source(QStringLiteral("t"), captured);
       const auto rows = source.blockRows(block, 16);
-      QCOMPARE(seen.elements.size(), rows.last - rows.first);
-      for (std::size_t i = 0; i < seen.elements.size(); ++i)
-        QCOMPARE(seen.elements[i].dequantized, decoded[(rows.first + i) * all.cols + 9]);
+      QCOMPARE(anatomy.elements.size(), rows.last - rows.first);
+      for (std::size_t i = 0; i < anatomy.elements.size(); ++i)
+        QCOMPARE(anatomy.elements[i].dequantized, decoded[(rows.first + i) * all.cols + 9]);
     }
     QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->tree()->schemes().empty(), kWaitMs);
     const WhatIfRow& row = w.tensors()->whatIf()->tree()->schemes()[kWhatIfSchemes];  // down columns
@@ -420,10 +421,10 @@ class CaptureTest : public QObject {
                          {decoded.data() + call.first_row * all.cols, call.rows, all.cols});
       for (const std::size_t row : {std::size_t{0}, all.rows / 2, all.rows - 1}) {
         emit w.page()->findChild<BlockScaleMapPanel*>()->blockChosen(row, 0);
-        const BlockAnatomy& seen = w.page()->findChild<BlockMicroscopePanel*>()->block();
-        QVERIFY(seen.format.granularity == all.format.granularity);
-        for (std::size_t i = 0; i < seen.elements.size(); ++i)
-          QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
+        const BlockAnatomy& anatomy = w.page()->findChild<BlockMicroscopePanel*>()->block();
+        QVERIFY(anatomy.format.granularity == all.format.granularity);
+        for (std::size_t i = 0; i < anatomy.elements.size(); ++i)
+          QCOMPARE(anatomy.elements[i].dequantized, decoded[row * all.cols + i]);
       }
     }
   }
@@ -439,11 +440,11 @@ class CaptureTest : public QObject {
     w.waitForCapture();
     const CapturedOperand& captured = *w.tensors()->captured();
     const CapturedOperand turned = rotated(captured);
-    const auto shows = [&](const CapturedOperand& wanted) {
+    const auto shows = [&](const CapturedOperand& expected) {
       emit w.page()->findChild<BlockScaleMapPanel*>()->blockChosen(5, 1);
       const auto& elements = w.page()->findChild<BlockMicroscopePanel*>()->block().elements;
       for (std::size_t i = 0; i < elements.size(); ++i)
-        if (elements[i].value != wanted.values[5 * wanted.cols + 32 + i]) return false;
+        if (elements[i].value != expected.values[5 * expected.cols + 32 + i]) return false;
       return !elements.empty();
     };
     QVERIFY(shows(turned));

@@ -113,8 +113,8 @@ class CheckpointTest : public QObject {
     QCOMPARE(history.info().domains, (std::vector<std::string>{"words", "digits", "prompt"}));
     QCOMPARE(history.info().n_experts, nano().model.n_experts);
     const auto buttons = w.window.findChildren<QToolButton*>();
-    QVERIFY(std::ranges::any_of(buttons, [](const QToolButton* each) { return each->text() == "At a batch"; }));
-    QVERIFY(std::ranges::none_of(buttons, [](const QToolButton* each) { return each->text() == "At a step"; }));
+    QVERIFY(std::ranges::any_of(buttons, [](const QToolButton* tool) { return tool->text() == "At a batch"; }));
+    QVERIFY(std::ranges::none_of(buttons, [](const QToolButton* tool) { return tool->text() == "At a step"; }));
     QCOMPARE(history.steps().last, std::int64_t{5});  // three whole pieces, and the last pieces of three texts
     QVERIFY(!w.window.session()->isLive());
     const QString losses = w.window.workspaces()->overview()->findChild<LossPanel*>()->csv();
@@ -131,16 +131,16 @@ class CheckpointTest : public QObject {
     QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->overview());
     auto* notice = w.window.findChild<NoticeBar*>();
     QVERIFY(notice->isVisible());
-    QStringList asked;
-    for (const QToolButton* button : notice->findChildren<QToolButton*>("notice_action")) asked << button->text();
-    QCOMPARE(asked, (QStringList{"Experts of each token", "Experts that can be removed", "Costs of number formats"}));
+    QStringList offers;
+    for (const QToolButton* button : notice->findChildren<QToolButton*>("notice_action")) offers << button->text();
+    QCOMPARE(offers, (QStringList{"Experts of each token", "Experts that can be removed", "Costs of number formats"}));
     notice->findChildren<QToolButton*>("notice_action")[1]->click();
     QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->text());
     QTRY_VERIFY(w.window.workspaces()->text()->findChild<SpecialisationPanel*>()->isVisible());
     QVERIFY(!notice->isVisible());
   }
 
-  void threeAnswersInFourClicksEach() {
+  void eachOfThreeAnswersTakesFourClicks() {
     OpenWindow w;
     runTexts(w);
     WorkspaceTabs* tabs = w.window.workspaces();
@@ -194,7 +194,7 @@ class CheckpointTest : public QObject {
   }
 
   // Measures the loss without each expert, by domain, and without several; the panel of one expert shows the loss.
-  void expertsThatCouldGo() {
+  void expertsThatCanBeRemovedAreRanked() {
     OpenWindow w;
     runTexts(w);
     WorkspaceTabs* tabs = w.window.workspaces();
@@ -224,7 +224,7 @@ class CheckpointTest : public QObject {
   }
 
   // The recording stores the similarity of outputs, and the panel of one expert names the most similar expert.
-  void expertsWithSimilarOutputs() {
+  void expertsWithSimilarOutputsAreFound() {
     OpenWindow w;
     runTexts(w);
     WorkspaceTabs* tabs = w.window.workspaces();
@@ -261,7 +261,7 @@ class CheckpointTest : public QObject {
   }
 
   // Measures a run in training: a copy with the weights of the step at the cursor, on the run's held-out text.
-  void expertsOfARunThatCouldGo() {
+  void expertsOfARunThatCanBeRemovedAreRanked() {
     OpenWindow w;
     RunSession* session = w.window.session();
     session->live()->run_until(4);
@@ -276,13 +276,13 @@ class CheckpointTest : public QObject {
     QVERIFY2(special->caption().contains("weights in FP32 before step 3"), qPrintable(special->caption()));
     // One copy measures every step. Its values at the last step equal those of the copy that measured only this step.
     const auto rows_of_last = [&] { return special->csv().split('\n').filter(QRegularExpression("^3,")); };
-    const QStringList alone = rows_of_last();
-    QVERIFY(!alone.isEmpty());
+    const QStringList last_step_rows = rows_of_last();
+    QVERIFY(!last_step_rows.isEmpty());
     QTest::mouseClick(button(special, "Measure over training"), Qt::LeftButton);
     for (const char* step : {"\n0,1,", "\n1,1,", "\n2,1,", "\n3,1,"})
       QTRY_VERIFY_WITH_TIMEOUT(special->csv().contains(step), 4 * kWaitMs);
     QTRY_VERIFY_WITH_TIMEOUT(button(special, "Measure over training")->isVisible(), kWaitMs);
-    QCOMPARE(rows_of_last(), alone);
+    QCOMPARE(rows_of_last(), last_step_rows);
     w.window.selection()->setStep(1);
     QVERIFY2(special->caption().contains("weights in FP32 before step 1"), qPrintable(special->caption()));
     // A rewind deletes the measured values of later steps.
@@ -292,7 +292,7 @@ class CheckpointTest : public QObject {
   }
 
   // Opens two checkpoints together. The first is run A; the weights of one expert differ in the second.
-  void twoCheckpointsSideBySide() {
+  void twoCheckpointsAreComparedOnTheirTexts() {
     const QString changed = home_.filePath("changed_model");
     std::filesystem::copy(folder_.toStdString(), changed.toStdString());
     changeExpert(changed);

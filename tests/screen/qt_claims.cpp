@@ -11,7 +11,7 @@ class QtClaims : public QObject {
   Q_OBJECT
 
  private slots:
-  void showsRowsWithTheirVerdicts() {
+  void everyRowHasItsVerdict() {
     const ParsedClaim parsed = parse_claim(
         "title = \"Gates\"\nstatement = \"Gates <cost> loss.\"\nsource = \"a paper\"\nsteps = 4\nseeds = 3\n"
         "[runs]\npreset = \"nano\"\n[[runs.run]]\nname = \"b\"\nset = { router.top_k = 1 }\n"
@@ -32,7 +32,7 @@ class QtClaims : public QObject {
     QVERIFY(claims_window->height() <= window.height());
   }
 
-  void opensOnce() {
+  void theWindowOfClaimsOpensOnce() {
     QWidget window;
     window.resize(1280, 800);
     showClaims(&window);

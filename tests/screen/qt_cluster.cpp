@@ -44,8 +44,8 @@ class ClusterPanelsTest : public QObject {
       choose(&panel, "All-to-all", mxfp8 ? "DeepEP" : "standard");
       choose(&panel, "Experts", mxfp8 ? "MXFP8 experts" : "BF16 experts");
       show(&panel, {640, 360});
-      const AllToAll way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
-      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == way, kWaitMs);
+      const AllToAll all_to_all = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
+      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == all_to_all, kWaitMs);
       const auto& parts = panel.answered()->time.parts;
       QCOMPARE(panel.table().rows(), parts.size() + 1);
       std::set<std::string> hatched;
@@ -63,7 +63,7 @@ class ClusterPanelsTest : public QObject {
   }
 
   // Each kind of a number has its own word; numbers measured on H200s are not "measured here".
-  void kindsAreNamedForOneThingEach() {
+  void everyKindOfNumberHasItsOwnName() {
     const auto kind = [](Panel* panel) { return panel->caption().section(QLatin1Char(','), 0, 0); };
     DeepEPGainPanel layers(selection_.get());
     QCOMPARE(kind(&layers), QStringLiteral("measured elsewhere"));
@@ -95,15 +95,15 @@ class ClusterPanelsTest : public QObject {
   // The verdict compares the same question with both kinds of all-to-all, whichever is chosen.
   void theVerdictComparesBothKindsOfAllToAll() {
     ClusterQuestion question;
-    question.way = AllToAll::standard;
+    question.all_to_all = AllToAll::standard;
     const double standard = answer(question).time.ms_per_token;
-    question.way = AllToAll::deep_ep;
+    question.all_to_all = AllToAll::deep_ep;
     const double shorter = 1 - answer(question).time.ms_per_token / standard;
     TimeOfAStepPanel panel(selection_.get());
-    for (const char* way : {"DeepEP", "standard"}) {
-      choose(&panel, "All-to-all", way);
+    for (const char* method : {"DeepEP", "standard"}) {
+      choose(&panel, "All-to-all", method);
       show(&panel, {640, 360});
-      const AllToAll shown = way == std::string("DeepEP") ? AllToAll::deep_ep : AllToAll::standard;
+      const AllToAll shown = method == std::string("DeepEP") ? AllToAll::deep_ep : AllToAll::standard;
       QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == shown, kWaitMs);
       QCOMPARE(panel.verdict(),
                QStringLiteral("DeepEP shortens the step by %1 (modelled)").arg(formatPercent(shorter)));
@@ -153,7 +153,7 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(panel.findChild<FittedLabel*>()->text().startsWith("With 50 % overlap. Network "));
   }
 
-  void whatCannotBeIsSaid() {
+  void impossibleQuestionsHaveAProblem() {
     ClusterQuestion question;
     question.hardware = "h100";
     question.mxfp8 = true;
@@ -177,8 +177,10 @@ class ClusterPanelsTest : public QObject {
         live_costs(published_b200_config(true, AllToAll::deep_ep), Hypothesis::h2, question.live_load, cases);
     for (const bool limited : {false, true}) {
       question.routing = limited ? AskedRouting::live_limited : AskedRouting::live;
-      const double here = answer(question).time.tokens_per_second, there = costs[limited].tokens_per_second;
-      QVERIFY2(std::abs(here / there - 1) < 1e-9, qPrintable(QStringLiteral("%1, %2").arg(here).arg(there)));
+      const double asked_tokens_s = answer(question).time.tokens_per_second,
+                   shown_tokens_s = costs[limited].tokens_per_second;
+      QVERIFY2(std::abs(asked_tokens_s / shown_tokens_s - 1) < 1e-9,
+               qPrintable(QStringLiteral("%1, %2").arg(asked_tokens_s).arg(shown_tokens_s)));
     }
   }
 
@@ -198,8 +200,8 @@ class ClusterPanelsTest : public QObject {
       QVERIFY(table.row(i)[6] == table_value(expected[i].tokens_per_second));
     QVERIFY(panel.findChild<QTableWidget*>()->item(0, 2)->text().startsWith(
         formatCount(std::round(expected[0].tokens_per_second))));
-    const auto now = std::ranges::find_if(cases, [](const LiveCase& each) { return each.ep == 32; });
-    const auto at_32 = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {&*now, 1}).front();
+    const auto case_at_32 = std::ranges::find_if(cases, [](const LiveCase& live_case) { return live_case.ep == 32; });
+    const auto at_32 = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {&*case_at_32, 1}).front();
     const double lost = 1 - at_32.tokens_per_second / at_32.forced_tokens_per_second;
     QVERIFY2(panel.answerText().contains(formatPercent(lost) + " of the throughput at EP 32"),
              qPrintable(panel.answerText()));
@@ -208,7 +210,7 @@ class ClusterPanelsTest : public QObject {
   // The panels name the kernels that the recording names, not those of this machine. For logs of other programs they
   // name none.
   void costsOfTheLoadNameWhatMultipliedTheRun() {
-    const auto of = [this](const std::string& kernels) {
+    const auto texts_with = [this](const std::string& kernels) {
       RunInfo info = run_->history()->info();
       info.kernels = kernels;
       auto history = std::make_shared<History>(info);
@@ -221,20 +223,20 @@ class ClusterPanelsTest : public QObject {
       QString all;
       for (Panel* panel : {static_cast<Panel*>(&imbalance), static_cast<Panel*>(&time)}) {
         show(panel, {640, 360});
-        const auto said = [panel] {
+        const auto label_texts = [panel] {
           QString text;
           for (const FittedLabel* label : panel->findChildren<FittedLabel*>()) text += label->text() + '\n';
           return text;
         };
-        if (!QTest::qWaitFor([&] { return said().contains("fitted"); }, kWaitMs))
-          return QString("no answer: " + said());
-        all += said();
+        if (!QTest::qWaitFor([&] { return label_texts().contains("fitted"); }, kWaitMs))
+          return QString("no answer: " + label_texts());
+        all += label_texts();
       }
       return all;
     };
-    const QString known = of("OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx");
+    const QString known = texts_with("OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx");
     QCOMPARE(known.count("the run's GEMMs: AMX for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX)"), 2);
-    const QString foreign = of("");
+    const QString foreign = texts_with("");
     QVERIFY2(foreign.contains("fitted") && !foreign.contains("GEMMs:"), qPrintable(foreign));
   }
 

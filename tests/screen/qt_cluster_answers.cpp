@@ -38,14 +38,14 @@ class ClusterAnswersTest : public QObject {
   void initTestCase() { useTestLook(); }
 
   // The speed is the inverse of the time, the time is the sum of the parts, and both are those of the table.
-  void timeOfAStepAndItsLayer() {
+  void answersOfTimeOfAStepEqualTheirTables() {
     std::mt19937_64 random(3);
     const RandomRun run(4);
     Selection selection;
     selection.setHistories({run.history()});
     Answering<TimeOfAStepPanel> panel(&selection);
     show(&panel, {700, 400});
-    int told = 0;
+    int answered_trials = 0;
     for (int trial = 0; trial < 40; ++trial) {
       chooseAtRandom(&panel, random);
       panel.answers();
@@ -53,11 +53,11 @@ class ClusterAnswersTest : public QObject {
       choose(&panel, "View", "parts of the step");
       const QString sentence = panel.answers().value(0);
       if (!panel.answered()->problem.empty()) continue;
-      ++told;
+      ++answered_trials;
       const auto parts = match(
           "^([\\d,.]+k?) tokens/s per GPU, between ([\\d,.]+k?) and ([\\d,.]+k?); (\\S+) ms per token$", sentence);
       const Rows rows(panel.csv());
-      const Rows total = rows.where(0, QStringLiteral("step"));
+      const Rows total = rows.rows_where(0, QStringLiteral("step"));
       const double ms = rows.sum(1) - total.at(0, 1);
       QVERIFY2(says(parts.captured(4), ms), qPrintable(QString("%1: %2").arg(sentence).arg(ms)));
       QVERIFY2(says(parts.captured(1), 1000 / ms), qPrintable(sentence));
@@ -69,10 +69,10 @@ class ClusterAnswersTest : public QObject {
       checkLayer(panel);
       if (QTest::currentTestFailed()) return;
     }
-    QVERIFY2(told > 5, qPrintable(QString::number(told)));
+    QVERIFY2(answered_trials > 5, qPrintable(QString::number(answered_trials)));
   }
 
-  void costOfThisImbalance() {
+  void answerOfThisImbalanceEqualsItsTable() {
     for (int seed = 1; seed <= 12; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
@@ -81,9 +81,9 @@ class ClusterAnswersTest : public QObject {
       show(&panel, {700, 400});
       QTRY_VERIFY_WITH_TIMEOUT(!panel.answers().isEmpty(), kWaitMs);
       const QString sentence = panel.answers().front();
-      const Rows rows = Rows(panel.csv()).where(2, 32);  // EP 32: no remedy first, all remedies last
+      const Rows rows = Rows(panel.csv()).rows_where(2, 32);  // EP 32: no remedy first, all remedies last
       const double forced = rows.at(0, 9);
-      const double lost = 1 - rows.at(0, 6) / forced, left = 1 - rows.at(rows.size() - 1, 6) / forced;
+      const double lost = 1 - rows.at(0, 6) / forced, remaining = 1 - rows.at(rows.size() - 1, 6) / forced;
       const auto parts = match(
           "^(?:Almost nothing|(\\S+) % of the throughput) at EP (\\d+)(?:; (?:almost none|(\\S+) %) "
           "with all three remedies)?$",
@@ -92,12 +92,12 @@ class ClusterAnswersTest : public QObject {
       QCOMPARE(parts.captured(1).isEmpty(), lost < 0.01);
       if (lost < 0.01) continue;
       QVERIFY2(says(parts.captured(1), 100 * lost), qPrintable(sentence));
-      QCOMPARE(parts.captured(3).isEmpty(), left < 0.01);
-      if (left >= 0.01) QVERIFY2(says(parts.captured(3), 100 * left), qPrintable(sentence));
+      QCOMPARE(parts.captured(3).isEmpty(), remaining < 0.01);
+      if (remaining >= 0.01) QVERIFY2(says(parts.captured(3), 100 * remaining), qPrintable(sentence));
     }
   }
 
-  void deepEpGain() {
+  void answerOfDeepEpGainEqualsItsTable() {
     for (int seed = 1; seed <= 8; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
@@ -111,7 +111,7 @@ class ClusterAnswersTest : public QObject {
       const auto parts = match(
           "^A layer is (\\S+) to (\\S+) \u00d7 as fast; with this router (\\S+) \u00d7 \\(modelled\\)$", sentence);
       const Rows rows(panel.csv());
-      const auto measured = rows.where(0, QStringLiteral("measured elsewhere")).column(4);
+      const auto measured = rows.rows_where(0, QStringLiteral("measured elsewhere")).column(4);
       QVERIFY2(!measured.empty() && says(parts.captured(1), std::ranges::min(measured)), qPrintable(sentence));
       QVERIFY2(says(parts.captured(2), std::ranges::max(measured)), qPrintable(sentence));
       QVERIFY2(says(parts.captured(3), rows.at(rows.size() - 1, 5)), qPrintable(sentence));
@@ -150,9 +150,9 @@ class ClusterAnswersTest : public QObject {
     const auto parts = match("^Ranks wait (\\S+) % of the time, most for rank (\\d+); (\\S+) ms a layer$", sentence);
     QVERIFY2(says(parts.captured(1), 100 * waiting / all), qPrintable(sentence));
     QVERIFY2(says(parts.captured(3), end / 1000), qPrintable(sentence));
-    double most = 0;
-    for (const auto& [rank, us] : waited_for) most = std::max(most, us);
-    QVERIFY2(waited_for[parts.captured(2).toDouble()] >= 0.999 * most, qPrintable(sentence));
+    double longest_us = 0;
+    for (const auto& [rank, us] : waited_for) longest_us = std::max(longest_us, us);
+    QVERIFY2(waited_for[parts.captured(2).toDouble()] >= 0.999 * longest_us, qPrintable(sentence));
   }
 };
 

@@ -112,9 +112,10 @@ class CompareTest : public QObject {
     const auto difference = load_difference(h[0]->frame_at(59)->routers[0], h[1]->frame_at(59)->routers[0]);
     const QStringList shown = column(w.panel<LoadDifferencePanel>()->csv(), 3);
     for (std::size_t e = 0; e < difference.size(); ++e) QCOMPARE(shown[static_cast<int>(e)].toFloat(), difference[e]);
-    const QStringList own = column(w.panel<LoadDifferencePanel>()->csv(), 4);
+    const QStringList loads_of_b = column(w.panel<LoadDifferencePanel>()->csv(), 4);
     for (std::size_t e = 0; e < difference.size(); ++e)
-      QCOMPARE(own[static_cast<int>(e)].toFloat(), utilisation(h[1]->frame_at(59)->routers[0].tokens_per_expert, e));
+      QCOMPARE(loads_of_b[static_cast<int>(e)].toFloat(),
+               utilisation(h[1]->frame_at(59)->routers[0].tokens_per_expert, e));
     for (Panel* panel : w.window.workspaces()->compare()->panels()) {
       QVERIFY2(panel->csv().count('\n') > 1, qPrintable(panel->title()));
       QVERIFY2(!panel->explain().isEmpty(), qPrintable(panel->title()));
@@ -166,10 +167,10 @@ class CompareTest : public QObject {
     w.window.selection()->setTensor(*ranked.back().operand);  // the Overview does this, too, when it gets its data
     QCOMPARE(table->verticalScrollBar()->value(), 0);
     table->sortByColumn(2, Qt::AscendingOrder);
-    const auto least = std::ranges::min_element(frame->quants, {}, &QuantFrame::sqnr_db);
-    QCOMPARE(cell(0, 2), formatValue(least->sqnr_db, 3));
+    const auto worst = std::ranges::min_element(frame->quants, {}, &QuantFrame::sqnr_db);
+    QCOMPARE(cell(0, 2), formatValue(worst->sqnr_db, 3));
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualRect(table->model()->index(0, 0)).center());
-    QCOMPARE(w.window.selection()->tensor(), static_cast<const OperandPlace&>(*least));
+    QCOMPARE(w.window.selection()->tensor(), static_cast<const OperandPlace&>(*worst));
     QCOMPARE(costs->csv().count('\n'), static_cast<int>(frame->quants.size()) + 1);
   }
 
@@ -184,13 +185,13 @@ class CompareTest : public QObject {
     button(costs, "Measured")->click();
     QTRY_VERIFY2_WITH_TIMEOUT(w.answer<OperandCostsPanel>().contains("changes the gradient most"),
                               qPrintable(w.answer<OperandCostsPanel>()), kWaitMs);
-    const QString said = w.answer<OperandCostsPanel>();
+    const QString sentence = w.answer<OperandCostsPanel>();
     QVERIFY2(costs->caption().contains("step 2") && costs->caption().contains("B "), qPrintable(costs->caption()));
     const ModelConfig& m = w.window.session()->live()->config(1).model;
     const int rows = table->model()->rowCount();
     QCOMPARE(rows, 6 * (m.n_layers - m.n_dense_layers));  // the routed experts alone are rounded
     const auto cell = [&](int row, int column) { return table->model()->index(row, column).data().toString(); };
-    QVERIFY2(said.contains(cell(0, 2)), qPrintable(said + cell(0, 2)));
+    QVERIFY2(sentence.contains(cell(0, 2)), qPrintable(sentence + cell(0, 2)));
     QCOMPARE(costs->csv().count('\n'), rows + 1);
     button(costs, "Modelled")->click();
     QTRY_VERIFY(table->model()->rowCount() > rows);

@@ -180,7 +180,7 @@ class CompareAnswersTest : public QObject {
   void initTestCase() { useTestLook(); }
 
   // "B leaves the band at step 118 and stays out (...); C ends inside it": the smoothed gap does so.
-  void lossGap() {
+  void answerOfLossGapEqualsItsTable() {
     int outside = 0, inside = 0;
     forAll([&](Comparison& comparison) {
       JudgedRuns judged(&comparison.selection, &comparison.compared);
@@ -215,7 +215,7 @@ class CompareAnswersTest : public QObject {
     QVERIFY2(outside > kSeeds / 2 && inside > 0, qPrintable(QString("%1 %2").arg(outside).arg(inside)));
   }
 
-  void lossGapOnTexts() {
+  void answerOfLossGapOnTextsEqualsItsTable() {
     for (int seed = 1; seed <= kSeeds; ++seed) {
       Checkpoints comparison(seed);
       JudgedRuns judged(&comparison.selection, &comparison.compared);
@@ -227,7 +227,7 @@ class CompareAnswersTest : public QObject {
     }
   }
 
-  void loadDifference() {
+  void answerOfLoadDifferenceEqualsItsTable() {
     forAll([](Comparison& comparison) {
       Answering<LoadDifferencePanel> panel(&comparison.selection);
       const QStringList answers = panel.answers();
@@ -245,7 +245,7 @@ class CompareAnswersTest : public QObject {
     });
   }
 
-  void weightDifference() {
+  void answerOfWeightDifferenceEqualsItsTable() {
     for (int seed = 1; seed <= kSeeds; ++seed) {
       const Checkpoints comparison(seed);
       Selection selection;
@@ -270,7 +270,7 @@ class CompareAnswersTest : public QObject {
   }
 
   // The sentence is about the run with the largest error except the noise twin, and "equal" holds for all such runs.
-  void gradientError() {
+  void answerOfGradientErrorEqualsItsTable() {
     for (const bool pinned : {false, true})
       forAll([pinned](Comparison& comparison) {
         Answering<GradientErrorPanel> panel(&comparison.selection);
@@ -298,7 +298,7 @@ class CompareAnswersTest : public QObject {
       });
   }
 
-  void predictions() {
+  void answerOfPredictionsEqualsItsTable() {
     forAll([](Comparison& comparison) {
       Answering<GradientErrorPanel> panel(&comparison.selection);
       choose(&panel, "Figure", "KL");
@@ -324,7 +324,7 @@ class CompareAnswersTest : public QObject {
     });
   }
 
-  void predictionsOfCheckpoints() {
+  void answerOfPredictionsOfCheckpointsEqualsItsTable() {
     for (int seed = 1; seed <= kSeeds; ++seed) {
       Checkpoints comparison(seed);
       Answering<GradientErrorPanel> panel(&comparison.selection);
@@ -341,7 +341,7 @@ class CompareAnswersTest : public QObject {
     }
   }
 
-  void flipsAgainstA() {
+  void answerOfFlipsAgainstAEqualsItsTable() {
     forAll([](Comparison& comparison) {
       Answering<RoutingFlipsPanel> panel(&comparison.selection);
       button(&panel, "by rounding")->setChecked(false);
@@ -377,7 +377,7 @@ class CompareAnswersTest : public QObject {
     });
   }
 
-  void flipsByRounding() {
+  void answerOfFlipsByRoundingEqualsItsTable() {
     forAll([](Comparison& comparison) {
       Answering<RoutingFlipsPanel> panel(&comparison.selection);
       button(&panel, "by rounding")->setChecked(true);
@@ -396,20 +396,21 @@ class CompareAnswersTest : public QObject {
     });
   }
 
-  void roundingInTheRouter() {
+  void answerOfRoundingInTheRouterEqualsItsTable() {
     forAll([](Comparison& comparison) {
       Answering<RoutingFlipsPanel> panel(&comparison.selection);
       button(&panel, "in the router")->setChecked(true);
       const QString sentence = panel.answers().value(0);
       const auto& rows = comparison.frame(0).router_roundings;
       const auto row = [&](int layer, RouterRounding rounding) {
-        return *std::ranges::find_if(
-            rows, [&](const RouterRoundingFrame& each) { return each.layer == layer && each.rounding == rounding; });
+        return *std::ranges::find_if(rows, [&](const RouterRoundingFrame& candidate) {
+          return candidate.layer == layer && candidate.rounding == rounding;
+        });
       };
       const auto meanOf = [&](RouterRounding rounding) {
         std::vector<double> changed;
-        for (const RouterRoundingFrame& each : rows)
-          if (each.rounding == rounding) changed.push_back(static_cast<double>(each.changed));
+        for (const RouterRoundingFrame& row : rows)
+          if (row.rounding == rounding) changed.push_back(static_cast<double>(row.changed));
         return mean(changed);
       };
       const std::vector<RouterRounding> sources{RouterRounding::operands, RouterRounding::gate_output,
@@ -430,8 +431,8 @@ class CompareAnswersTest : public QObject {
       QCOMPARE(meanOf(source), largest);
       const int layer = static_cast<int>(number(parts.captured(3)));
       const RouterRoundingFrame worst = row(layer, source), none = row(layer, RouterRounding::none);
-      for (const RouterRoundingFrame& each : rows)
-        if (each.rounding == source) QVERIFY2(each.changed <= worst.changed, qPrintable(sentence));
+      for (const RouterRoundingFrame& row_of_layer : rows)
+        if (row_of_layer.rounding == source) QVERIFY2(row_of_layer.changed <= worst.changed, qPrintable(sentence));
       QVERIFY2(says(parts.captured(2), 100 * largest), qPrintable(sentence));
       QVERIFY2(says(parts.captured(4), 100 * static_cast<double>(worst.changed)), qPrintable(sentence));
       QVERIFY2(says(parts.captured(5), static_cast<double>(none.max_vio)), qPrintable(sentence));
@@ -443,19 +444,20 @@ class CompareAnswersTest : public QObject {
   }
 
   // A recording may lack a kind of rounding.
-  void aRouterWithoutSomeRoundings() {
+  void aRouterWithoutSomeRoundingsHasNoAnswerOfThem() {
     const RandomRun run(5);
     TelemetryFrame frame = run.frame_at(INT64_MAX);
-    for (const RouterRounding kept : {RouterRounding::counts, RouterRounding::bias, RouterRounding::none}) {
+    for (const RouterRounding rounding : {RouterRounding::counts, RouterRounding::bias, RouterRounding::none}) {
       auto history = std::make_shared<History>(run.info());
-      auto some = std::make_shared<TelemetryFrame>(frame);
-      std::erase_if(some->router_roundings, [&](const RouterRoundingFrame& each) { return each.rounding != kept; });
-      history->append(some);
+      auto with_one_rounding = std::make_shared<TelemetryFrame>(frame);
+      std::erase_if(with_one_rounding->router_roundings,
+                    [&](const RouterRoundingFrame& candidate) { return candidate.rounding != rounding; });
+      history->append(with_one_rounding);
       Selection selection;
       selection.setHistories({history});
       Answering<RoutingFlipsPanel> panel(&selection);
       button(&panel, "in the router")->setChecked(true);
-      QCOMPARE(panel.answers().isEmpty(), kept != RouterRounding::bias);
+      QCOMPARE(panel.answers().isEmpty(), rounding != RouterRounding::bias);
     }
   }
 };

@@ -29,8 +29,8 @@ class QtExplain : public QObject {
   Selection selection_;
 
   static ExplainCard* card(QWidget* window) {
-    for (ExplainCard* each : window->findChildren<ExplainCard*>())
-      if (each->isVisible()) return each;
+    for (ExplainCard* candidate : window->findChildren<ExplainCard*>())
+      if (candidate->isVisible()) return candidate;
     return nullptr;
   }
 
@@ -46,8 +46,8 @@ class QtExplain : public QObject {
     choose(&panel, "Layers", "chosen layer");
     const QString text = panel.explain();
     const RouterFrame& router = run_.history()->frame_at(29)->routers[1];
-    const auto most = *std::ranges::max_element(router.tokens_per_expert);
-    QVERIFY2(text.contains(QString("(%1 - ").arg(most)), qPrintable(text));
+    const auto largest_count = *std::ranges::max_element(router.tokens_per_expert);
+    QVERIFY2(text.contains(QString("(%1 - ").arg(largest_count)), qPrintable(text));
     QVERIFY(text.contains("layer 2, step 29"));
     QVERIFY(text.contains("knob:router.bias_update_rate"));
   }
@@ -188,8 +188,8 @@ class QtExplain : public QObject {
     panel.explainAt(panel.mapToGlobal(QPoint(5, 5)));  // a second card, which explains the whole panel
     QCOMPARE(window.findChildren<ExplainCard*>().size(), 2);
     QPointer<ExplainCard> second;
-    for (ExplainCard* each : window.findChildren<ExplainCard*>())
-      if (each != first) second = each;
+    for (ExplainCard* candidate : window.findChildren<ExplainCard*>())
+      if (candidate != first) second = candidate;
     QTest::mouseClick(&panel, Qt::LeftButton, {}, {690, 290});
     QTRY_VERIFY(!second);
     QVERIFY(first->isVisible());

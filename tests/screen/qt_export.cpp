@@ -189,7 +189,10 @@ class ExportTest : public QObject {
         QVERIFY2(png.image.width() >= kPrintScale * kMinPicture.width(), qPrintable(panel->title()));
         qint64 light = 0, all = 0;
         for (int y = 0; y < png.image.height(); y += 7)
-          for (int x = 0; x < png.image.width(); x += 7) light += qGray(png.image.pixel(x, y)) > 200, ++all;
+          for (int x = 0; x < png.image.width(); x += 7) {
+            light += qGray(png.image.pixel(x, y)) > 200;
+            ++all;
+          }
         QVERIFY2(light * 3 > all, qPrintable(panel->title() + QString(": %1 of %2 light").arg(light).arg(all)));
         ++panels;
       }
@@ -275,7 +278,7 @@ class ExportTest : public QObject {
   }
 
   // Taking a picture does not change the theme and the place of the panel on the screen.
-  void thePanelItselfIsAsBefore() {
+  void aPictureLeavesThePanelUnchanged() {
     Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
     const QRect place = panel->geometry();
     const QPalette colors = panel->palette();

@@ -64,10 +64,10 @@ class FormatEffectsTest : public QObject {
 
     button(&panel, "in the router")->click();
     QVERIFY(!button(&panel, "by rounding")->isChecked());
-    const QString said = panel.answerText();
-    QVERIFY2(said.contains("stored biases in BF16 alone send"), qPrintable(said));
-    QVERIFY2(said.contains(QString("in layer 1 %1").arg(formatPercent(bias.changed))), qPrintable(said));
-    QVERIFY2(said.contains(QString("%1 of ").arg(bias.bias_values, 0, 'f', 0)), qPrintable(said));
+    const QString answer = panel.answerText();
+    QVERIFY2(answer.contains("stored biases in BF16 alone send"), qPrintable(answer));
+    QVERIFY2(answer.contains(QString("in layer 1 %1").arg(formatPercent(bias.changed))), qPrintable(answer));
+    QVERIFY2(answer.contains(QString("%1 of ").arg(bias.bias_values, 0, 'f', 0)), qPrintable(answer));
     QVERIFY(panel.csv().contains(QString(",1,bias,%1,").arg(exactText(bias.changed))));
 
     button(&panel, "by layer")->click();
@@ -132,10 +132,10 @@ class FormatEffectsTest : public QObject {
     choose(&panel, "Figure", "KL");
     const auto frame = selection.history()->gradient_frame_at(5);
     QVERIFY(frame->fp32_kl > 0);
-    const QString said = panel.answerText();
-    QVERIFY2(said.contains(formatValue(frame->fp32_kl, 3) + " nats"), qPrintable(said));
-    QVERIFY2(said.contains("in at least one layer for " + formatPercent(frame->fp32_any_layer_flipped)),
-             qPrintable(said));
+    const QString answer = panel.answerText();
+    QVERIFY2(answer.contains(formatValue(frame->fp32_kl, 3) + " nats"), qPrintable(answer));
+    QVERIFY2(answer.contains("in at least one layer for " + formatPercent(frame->fp32_any_layer_flipped)),
+             qPrintable(answer));
     QVERIFY(panel.csv().contains(exactText(frame->fp32_k3)));
     button(&panel, "by layer")->click();
     QVERIFY2(panel.findChild<LinePlot*>()->isVisible(), "predictions have no layers");

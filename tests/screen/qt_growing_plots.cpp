@@ -106,8 +106,8 @@ class GrowingPlotsTest : public QObject {
     selection_->setHistories({run_->history()});
   }
 
-  void heatMapOfKeptColumns_data() { heldOrNot(); }
-  void heatMapOfKeptColumns() {
+  void aHeatMapOfKeptColumnsEqualsAFreshOne_data() { heldOrNot(); }
+  void aHeatMapOfKeptColumnsEqualsAFreshOne() {
     QFETCH(bool, held);
     MadeUpMap grown(selection_.get(), held);
     show(grown, {420, 240}, QPalette());
@@ -120,8 +120,8 @@ class GrowingPlotsTest : public QObject {
       fresh.last_row = grown.last_row;
       fresh.order = grown.order;
       show(fresh, grown.size(), grown.palette());
-      const QByteArray where = difference(pictureOf(grown), pictureOf(fresh));
-      QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
+      const QByteArray place = difference(pictureOf(grown), pictureOf(fresh));
+      QVERIFY2(place.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, place.constData())));
     };
     compare("as it was opened");
     for (int i = 0; i < 60; ++i) {
@@ -149,7 +149,8 @@ class GrowingPlotsTest : public QObject {
     compare("of another size");
     grown.setPalette(darkPalette());
     compare("dark");
-    grown.first_row = 30, grown.last_row = 77;
+    grown.first_row = 30;
+    grown.last_row = 77;
     grown.markDirty();
     compare("other rows");
     for (int row = 0; row < MadeUpMap::kRows; ++row) grown.order.push_back(MadeUpMap::kRows - 1 - row);
@@ -164,7 +165,7 @@ class GrowingPlotsTest : public QObject {
   }
 
   // Panels that show one step: at the newest step, at an earlier one, for another layer, in another theme.
-  void panelsOfOneStep_data() {
+  void panelsOfOneStepEqualFreshOnes_data() {
     QTest::addColumn<int>("which");
     QTest::newRow("Expert load") << 0;
     QTest::newRow("All-to-all") << 1;
@@ -172,7 +173,7 @@ class GrowingPlotsTest : public QObject {
     QTest::newRow("Load of a layer over time") << 3;
     QTest::newRow("Expert load over time") << 4;
   }
-  void panelsOfOneStep() {
+  void panelsOfOneStepEqualFreshOnes() {
     QFETCH(int, which);
     const auto grown = panel(which);
     show(*grown, {640, 420}, QPalette());
@@ -181,8 +182,8 @@ class GrowingPlotsTest : public QObject {
       QApplication::processEvents();
       const auto fresh = panel(which);
       show(*fresh, grown->size(), grown->palette());
-      const QByteArray where = difference(pictureOf(*grown), pictureOf(*fresh));
-      QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
+      const QByteArray place = difference(pictureOf(*grown), pictureOf(*fresh));
+      QVERIFY2(place.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, place.constData())));
     };
     compare("as it was opened");
     for (int i = 0; i < 8; ++i) {
@@ -217,12 +218,12 @@ class GrowingPlotsTest : public QObject {
   }
 
   // A mouse move repaints only the old and the new places of the line at the hovered step and of the readout.
-  void partsThatFollowTheMouse_data() {
+  void partsThatFollowTheMouseAreRepainted_data() {
     QTest::addColumn<bool>("curves");
     QTest::newRow("Loss") << true;
     QTest::newRow("Load of a layer over time") << false;
   }
-  void partsThatFollowTheMouse() {
+  void partsThatFollowTheMouseAreRepainted() {
     QFETCH(bool, curves);
     std::unique_ptr<Panel> shown;
     if (curves)
@@ -233,8 +234,8 @@ class GrowingPlotsTest : public QObject {
     auto* plot = shown->findChild<TimeAxisPlot*>();
     const auto compare = [&](const char* what) {
       const QImage screen = onScreen(*shown);
-      const QByteArray where = difference(screen, pictureOf(*shown).convertToFormat(screen.format()));
-      QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
+      const QByteArray place = difference(screen, pictureOf(*shown).convertToFormat(screen.format()));
+      QVERIFY2(place.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, place.constData())));
     };
     const QImage before = onScreen(*shown);
     for (const std::int64_t step : {50, 51, 200, 120}) {

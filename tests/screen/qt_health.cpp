@@ -54,8 +54,8 @@ class QtHealth : public QObject {
   }
   static HistoryPtr sample(const char* name) { return import_jsonl(samplePath(name).toStdString()).runs.front(); }
   static ValueTile* tile(QWidget* panel, const QString& name) {
-    for (ValueTile* each : panel->findChildren<ValueTile*>())
-      if (each->text() == name) return each;
+    for (ValueTile* candidate : panel->findChildren<ValueTile*>())
+      if (candidate->text() == name) return candidate;
     return nullptr;
   }
 
@@ -199,10 +199,10 @@ class QtHealth : public QObject {
     QVERIFY2(!banner->isCut(), qPrintable(banner->shownText()));
     QVERIFY2(banner->shownText().endsWith('.'), qPrintable(banner->shownText()));
     int shown = 0;
-    for (const VerdictTile* each : banner->findChildren<VerdictTile*>()) {
-      if (!each->isVisible()) continue;
+    for (const VerdictTile* shown_tile : banner->findChildren<VerdictTile*>()) {
+      if (!shown_tile->isVisible()) continue;
       ++shown;
-      QVERIFY2(each->leastWidth() <= each->width(), qPrintable(each->text()));
+      QVERIFY2(shown_tile->leastWidth() <= shown_tile->width(), qPrintable(shown_tile->text()));
     }
     QVERIFY(shown >= 3);
   }
@@ -226,9 +226,9 @@ class QtHealth : public QObject {
     QTRY_VERIFY2(banner.text().contains("expert 3 gets"), qPrintable(banner.text()));
     auto* tiles = banner.findChild<VerdictTiles*>();
     tiles->grab();
-    const double told = banner.text().section("expert 3 gets ", 1).section(' ', 0, 0).toDouble();
+    const double told_ratio = banner.text().section("expert 3 gets ", 1).section(' ', 0, 0).toDouble();
     const double tile = tiles->tiles()[0]->content().value.toDouble();
-    QVERIFY2(std::abs(told - 1 - tile) < 0.006, qPrintable(QString("%1, %2").arg(told).arg(tile)));
+    QVERIFY2(std::abs(told_ratio - 1 - tile) < 0.006, qPrintable(QString("%1, %2").arg(told_ratio).arg(tile)));
     QVERIFY(tiles->tiles()[0]->content().context[0].contains("layer 1, expert 3"));
     QVERIFY(tiles->tiles()[0]->content().context[0].contains("by chance 0.0"));
     QCOMPARE(tiles->tiles()[3]->content().value, QString("0"));
@@ -251,10 +251,10 @@ class QtHealth : public QObject {
     VerdictTiles tiles(&selection, &watch, nullptr);
     tiles.resize(1400, tiles.sizeHint().height());
     MadeUp run;
-    MadeUp::Shares some = MadeUp::even();
-    for (const int expert : {2, 5, 9}) some[static_cast<std::size_t>(expert)] = 0;
+    MadeUp::Shares uneven = MadeUp::even();
+    for (const int expert : {2, 5, 9}) uneven[static_cast<std::size_t>(expert)] = 0;
     run.steps(99, MadeUp::even(), MadeUp::even());
-    run.steps(1, some, MadeUp::even());
+    run.steps(1, uneven, MadeUp::even());
     selection.setHistories({run.history()});
     tiles.grab();
     const TileContent& dead = tiles.tiles()[3]->content();
@@ -280,10 +280,10 @@ class QtHealth : public QObject {
       tiles.resize(width, tiles.sizeHint().height());
       tiles.grab();
       int shown = 0;
-      for (const VerdictTile* each : tiles.tiles())
-        if (each->isVisible()) {
+      for (const VerdictTile* shown_tile : tiles.tiles())
+        if (shown_tile->isVisible()) {
           ++shown;
-          QVERIFY(each->leastWidth() <= each->width());
+          QVERIFY(shown_tile->leastWidth() <= shown_tile->width());
         }
       QVERIFY(shown < before);
       before = shown;
@@ -464,10 +464,10 @@ class QtHealth : public QObject {
     track.resize(600, 38);
     track.show();
     track.grab();
-    const QStringList told = track.textAt({track.xOf(1000), 8});
-    QCOMPARE(told.size(), 2);
-    QVERIFY2(told[0].startsWith("step 1,000: kill 1:5 ("), qPrintable(told[0]));
-    QVERIFY2(told[1].startsWith("step 1,001: pin 2:2 = 1 ("), qPrintable(told[1]));
+    const QStringList lines = track.textAt({track.xOf(1000), 8});
+    QCOMPARE(lines.size(), 2);
+    QVERIFY2(lines[0].startsWith("step 1,000: kill 1:5 ("), qPrintable(lines[0]));
+    QVERIFY2(lines[1].startsWith("step 1,001: pin 2:2 = 1 ("), qPrintable(lines[1]));
     QVERIFY(track.textAt({track.xOf(300), 8}).isEmpty());
   }
 
@@ -502,16 +502,16 @@ class QtHealth : public QObject {
       if (action->shortcut() == QKeySequence("Ctrl+G")) go = action;
     QVERIFY(go);
     selection->setRange({1000, 1099});
-    double most = 0;
-    QTimer::singleShot(0, [&most] {
+    double largest_bias = 0;
+    QTimer::singleShot(0, [&largest_bias] {
       auto* dialog = qobject_cast<QInputDialog*>(QApplication::activeModalWidget());
       QVERIFY(dialog);
-      most = dialog->doubleMaximum();
+      largest_bias = dialog->doubleMaximum();
       dialog->setDoubleValue(300);
       dialog->accept();
     });
     go->trigger();
-    QCOMPARE(most, static_cast<double>(selection->history()->steps().last));
+    QCOMPARE(largest_bias, static_cast<double>(selection->history()->steps().last));
     QCOMPARE(selection->step(), 300);
     QCOMPARE(selection->range(), (StepRange{250, 349}));
   }
@@ -608,11 +608,11 @@ class QtHealth : public QObject {
     window.workspaces()->bringUp(compare);
     window.files()->open({samplePath("unbalanced_bf16"), samplePath("domain_shift")});
     QTRY_COMPARE(window.selection()->histories().size(), 2u);
-    for (const QDockWidget* each : compare->docks())
-      if (each->objectName() == "dock_compare_gap" || each->objectName() == "dock_compare_load_difference")
-        QTRY_VERIFY2(each->geometry().left() >= 0 && each->width() > compare->width() / 3 &&
-                         each->width() < compare->width() * 2 / 3,
-                     qPrintable(each->objectName()));
+    for (const QDockWidget* panel : compare->docks())
+      if (panel->objectName() == "dock_compare_gap" || panel->objectName() == "dock_compare_load_difference")
+        QTRY_VERIFY2(panel->geometry().left() >= 0 && panel->width() > compare->width() / 3 &&
+                         panel->width() < compare->width() * 2 / 3,
+                     qPrintable(panel->objectName()));
   }
 
   void aLogIsLaidOutByWhatItHolds() {
@@ -637,14 +637,14 @@ class QtHealth : public QObject {
     Overview* overview = window.workspaces()->overview();
     // The saved layout has all panels, and what the user has changed since.
     dock("dock_loss")->hide();
-    const QVariantMap kept = overview->remembered();
+    const QVariantMap remembered = overview->remembered();
     for (QLabel* label : lacks->findChildren<QLabel*>())
       if (label->accessibleName() == "Show the hidden panels") emit label->linkActivated("#");
     QVERIFY(dock("dock_loss")->isHidden());
     QVERIFY(!lacks->isVisible());
     for (const char* name : {"dock_all_to_all", "dock_quant_error"}) QVERIFY2(!dock(name)->isHidden(), name);
     dock("dock_loss")->show();
-    overview->restore(kept);
+    overview->restore(remembered);
     QVERIFY(dock("dock_loss")->isHidden());
     dock("dock_loss")->show();
     QVERIFY(dock("dock_quant_error")->isHidden());  // hidden again, because the log has no such data
@@ -652,10 +652,11 @@ class QtHealth : public QObject {
     // Each of the other workspaces shows at least one panel.
     const auto shown = [&](const char* workspace) {
       QStringList names;
-      for (const Workspace* of : window.workspaces()->all())
-        for (const QDockWidget* each :
-             of->name().compare(workspace, Qt::CaseInsensitive) == 0 ? of->docks() : QList<QDockWidget*>())
-          if (!each->isHidden()) names << each->objectName();
+      for (const Workspace* candidate : window.workspaces()->all())
+        for (const QDockWidget* shown_dock : candidate->name().compare(workspace, Qt::CaseInsensitive) == 0
+                                                 ? candidate->docks()
+                                                 : QList<QDockWidget*>())
+          if (!shown_dock->isHidden()) names << shown_dock->objectName();
       return names.join(' ');
     };
     QCOMPARE(shown("all-to-all"), QString("dock_a2a_matrix"));
@@ -667,8 +668,8 @@ class QtHealth : public QObject {
     auto* bar = window.findChild<LivePopover*>();
     QVERIFY(!bar->editor(&OptimizerConfig::lr)->isEnabled());
     QMenu* menu = nullptr;
-    for (QMenu* each : window.findChildren<QMenu*>())
-      if (each->title() == "&Run") menu = each;
+    for (QMenu* candidate : window.findChildren<QMenu*>())
+      if (candidate->title() == "&Run") menu = candidate;
     QVERIFY(menu);
     emit menu->aboutToShow();
     int off = 0;

@@ -50,8 +50,8 @@ class StateBefore {
     if (!state.contains("lesson") || window_->session()->opening())
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !window_->session()->opening(), kLessonWaitMs);
     if (state == "run in training") window_->session()->live()->run();
-    const std::int64_t steps = state == "comparison" ? 3 : state == "run beyond the steps" ? 310 : 0;
-    if (steps == 0) return;
+    if (state != "comparison" && state != "run beyond the steps") return;
+    const std::int64_t steps = state == "comparison" ? 3 : 310;
     window_->session()->live()->run_until(steps);
     QTRY_COMPARE_WITH_TIMEOUT(window_->session()->live()->status().step, steps, kLessonWaitMs);
   }

@@ -106,16 +106,16 @@ class LessonTest : public QObject {
     for (const Theme theme : {Theme::light, Theme::dark}) {
       applyTheme(theme);
       QCoreApplication::processEvents();
-      const QPalette wanted = themePalette(theme);
+      const QPalette expected = themePalette(theme);
       for (const QWidget* part : open.pane()->findChildren<QWidget*>()) {
         if (!part->isVisible() || part->objectName().startsWith("figure_")) continue;
         QVERIFY2(part->palette().color(QPalette::Active, QPalette::WindowText) ==
-                     wanted.color(QPalette::Active, QPalette::WindowText),
+                     expected.color(QPalette::Active, QPalette::WindowText),
                  qPrintable(part->metaObject()->className() + (' ' + part->objectName())));
       }
       QWidget* dock = open.window.findChild<QDockWidget*>("dock_lesson");
       const QColor behind = dock->grab().toImage().pixelColor(dock->width() / 2, dock->height() - 12);
-      QCOMPARE(behind, wanted.color(QPalette::Base));
+      QCOMPARE(behind, expected.color(QPalette::Base));
     }
   }
 
@@ -497,8 +497,8 @@ class LessonTest : public QObject {
     open.open("rich-get-richer");
     open.guide()->next();
     auto* dock = open.window.findChild<QDockWidget*>("dock_router_load_over_time");
-    auto* own = qobject_cast<Panel*>(dock->widget());
-    QVERIFY(own);  // there is only one run
+    auto* panel = qobject_cast<Panel*>(dock->widget());
+    QVERIFY(panel);  // there is only one run
     open.choices()[0]->click();
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.tasks()[0]->click();
@@ -515,8 +515,8 @@ class LessonTest : public QObject {
     QCOMPARE(open.window.selection()->range(), (StepRange{2, 7}));
     QCOMPARE(of_runs[3]->range(), (StepRange{2, 7}));
     open.window.lessons()->leave();
-    QCOMPARE(dock->widget(), own);
-    QVERIFY(!own->isHidden());
+    QCOMPARE(dock->widget(), panel);
+    QVERIFY(!panel->isHidden());
     open.open("stale-bias");
     dock = open.window.findChild<QDockWidget*>("dock_router_bias");
     QTRY_COMPARE(dock->widget()->findChildren<ExpertBiasOverTimePanel*>().size(), 2);  // once its runs are shown

@@ -312,7 +312,7 @@ class MainWindowTest : public QObject {
     QVERIFY2(history->steps().last <= next, qPrintable(QString::number(history->steps().last - next)));
   }
 
-  void clockKeepsItsShare() {
+  void theFrameClockTakesAtMostItsShareOfACore() {
     QCOMPARE(frameIntervalMs(1, false), 50);   // at most 20 Hz for new data
     QCOMPARE(frameIntervalMs(5, false), 100);  // at most 5 % of one core
     QCOMPARE(frameIntervalMs(100, false), 500);
@@ -320,7 +320,7 @@ class MainWindowTest : public QObject {
     QCOMPARE(frameIntervalMs(19, true), 200);  // but at least 5 Hz
   }
 
-  void clockRestsWhenNothingCanCome() {
+  void theFrameClockStopsWhereNothingCanChange() {
     MainWindow window;
     window.show();
     window.frameClock()->wake();
@@ -331,7 +331,10 @@ class MainWindowTest : public QObject {
   void aFastMouseRepaintsSixtyTimesASecond() {
     struct Paints : QObject {
       int count = 0;
-      bool eventFilter(QObject*, QEvent* event) override { return count += event->type() == QEvent::Paint, false; }
+      bool eventFilter(QObject*, QEvent* event) override {
+        count += event->type() == QEvent::Paint;
+        return false;
+      }
     } paints;
     OpenWindow w;
     auto* plot = w.window.findChild<QDockWidget*>("dock_loss")->findChild<PlotFrame*>();

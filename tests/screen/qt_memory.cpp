@@ -12,7 +12,7 @@ class QtMemory : public QObject {
 
  private slots:
   // Memory without that of the history, which test_memory.cpp tests, always measured with the same workspace shown.
-  void nothingOfAStepStays() {
+  void memoryBesideTheHistoryDoesNotGrow() {
     if (allocated_bytes() == 0) QSKIP("this build's allocator does not tell");
     LongWindow window(250, std::size_t{8} << 20);  // arrays are full after 1,000 steps
     const auto beside_after_rounds = [&](int rounds) {

@@ -53,8 +53,8 @@ class MicroscalingAnswersTest : public QObject {
  private slots:
   void initTestCase() { useTestLook(); }
 
-  void blockScaleHistogram() {
-    int told = 0;
+  void answerOfBlockScaleHistogramEqualsItsTable() {
+    int compared_sentences = 0;
     for (int seed = 1; seed <= kMicroscalingRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
@@ -65,16 +65,17 @@ class MicroscalingAnswersTest : public QObject {
       const QuantFrame* quant = findTensor(frame.get(), selection.tensor());
       if (sentence.isEmpty() || !quant) continue;
       const auto& blocks = quant->e8m0_blocks;
-      const double most = *std::ranges::max_element(blocks), all = std::accumulate(blocks.begin(), blocks.end(), 0.0);
-      if (most == all) continue;
-      QVERIFY2(numbersIn(sentence).front().is(100 * most / all), qPrintable(sentence));
-      ++told;
+      const double most_frequent = *std::ranges::max_element(blocks),
+                   all = std::accumulate(blocks.begin(), blocks.end(), 0.0);
+      if (most_frequent == all) continue;
+      QVERIFY2(numbersIn(sentence).front().is(100 * most_frequent / all), qPrintable(sentence));
+      ++compared_sentences;
     }
-    QVERIFY(told > kMicroscalingRuns / 4);
+    QVERIFY(compared_sentences > kMicroscalingRuns / 4);
   }
 
   // The error of an operand is 10^(-SQNR/10) of its square; the sentence names the largest and its share of all.
-  void operandCosts() {
+  void answerOfOperandCostsEqualsItsTable() {
     for (int seed = 1; seed <= kMicroscalingRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
@@ -113,7 +114,7 @@ class MicroscalingAnswersTest : public QObject {
   }
 
   // The captured operand of each expert is quantized here by blocks of one row.
-  void byExpert() {
+  void answerOfByExpertEqualsItsTable() {
     std::mt19937_64 random(9);
     for (int trial = 0; trial < 12; ++trial) {
       auto captured = std::make_shared<CapturedOperand>();
@@ -137,7 +138,7 @@ class MicroscalingAnswersTest : public QObject {
       QTRY_VERIFY(!panel.answers().isEmpty());
       const QString sentence = panel.answers().front();
       int worst = -1;
-      double least = HUGE_VAL, all_values = 0, all_errors = 0;
+      double lowest_db = HUGE_VAL, all_values = 0, all_errors = 0;
       for (int expert = 0; expert < experts; ++expert) {
         double squares = 0, errors = 0;
         const auto place = static_cast<std::size_t>(expert);
@@ -149,18 +150,22 @@ class MicroscalingAnswersTest : public QObject {
             errors += std::pow(static_cast<double>(value) - scale * inE4m3(static_cast<double>(value) / scale), 2);
           }
         }
-        all_values += squares, all_errors += errors;
+        all_values += squares;
+        all_errors += errors;
         const double db = 10 * std::log10(squares / errors);
-        if (squares > 0 && db < least) worst = expert, least = db;
+        if (squares > 0 && db < lowest_db) {
+          worst = expert;
+          lowest_db = db;
+        }
       }
       const QString problem =
-          compare(sentence, {static_cast<double>(worst), least, 10 * std::log10(all_values / all_errors)});
+          compare(sentence, {static_cast<double>(worst), lowest_db, 10 * std::log10(all_values / all_errors)});
       QVERIFY2(problem.isEmpty(), qPrintable(problem));
     }
   }
 
   // Scales of blocks of 32 values along rows by the rule "floor": 2^(floor(log2 amax) - 8) for E4M3.
-  void blockScaleMap() {
+  void answerOfBlockScaleMapEqualsItsBlocks() {
     std::mt19937_64 random(21);
     for (int trial = 0; trial < 12; ++trial) {
       const bool is_large = trial % 3 == 2;  // more blocks than the panel compares
@@ -178,20 +183,22 @@ class MicroscalingAnswersTest : public QObject {
       int low = INT_MAX, high = INT_MIN;
       for (std::size_t i = 0; i < values.size(); i += 32) {
         const int k = std::ilogb(scaleOf(std::span(values).subspan(i, 32)));
-        low = std::min(low, k), high = std::max(high, k);
+        low = std::min(low, k);
+        high = std::max(high, k);
       }
       // A map that compares some of the blocks says so.
       QCOMPARE(sentence.contains("blocks compared"), is_large);
       if (is_large) continue;
       const QString of_low = formatPowerOfTwo(low), of_high = formatPowerOfTwo(high);
-      QCOMPARE(sentence, outlier > 0   ? QString("Outlier channels in blocks %1").arg(outlier)
-                         : low == high ? QString("All blocks with values have the scale %1").arg(of_low)
-                                       : QString("No outlier channels; scales from %1 to %2").arg(of_low, of_high));
+      QString expected = QString("No outlier channels; scales from %1 to %2").arg(of_low, of_high);
+      if (low == high) expected = QString("All blocks with values have the scale %1").arg(of_low);
+      if (outlier > 0) expected = QString("Outlier channels in blocks %1").arg(outlier);
+      QCOMPARE(sentence, expected);
     }
   }
 
   // The gains and losses are differences of the table's SQNR at the chosen block size, rule and axis.
-  void whatIf() {
+  void answerOfWhatIfEqualsItsTable() {
     std::mt19937_64 random(7);
     for (int run = 0; run < 8; ++run) {
       std::vector<float> values(64 * 256);
@@ -204,17 +211,17 @@ class MicroscalingAnswersTest : public QObject {
       const QStringList answers = panel.answers();
       const Rows rows(panel.csv());
       const OperandFormat& chosen = panel.tree()->choice();
-      const Rows formats = rows.where(0, panel.tree()->axis() == BlockAxis::row ? "row" : "column")
-                               .where(1, QString::number(chosen.block))
-                               .where(3, QString::fromLatin1(scale_rule_name(chosen.rule)));
-      const double now = formats.where(2, QString::fromLatin1(traits(chosen.element).name)).at(0, 4);
+      const Rows formats = rows.rows_where(0, panel.tree()->axis() == BlockAxis::row ? "row" : "column")
+                               .rows_where(1, QString::number(chosen.block))
+                               .rows_where(3, QString::fromLatin1(scale_rule_name(chosen.rule)));
+      const double chosen_db = formats.rows_where(2, QString::fromLatin1(traits(chosen.element).name)).at(0, 4);
       const std::vector<double> all = formats.column(4);
       static const QRegularExpression kHigher("would be ([\\d.]+) dB higher"), kLower(", ([\\d.]+) dB lower");
       const QString higher = kHigher.match(answers.front()).captured(1),
                     lower = kLower.match(answers.front()).captured(1);
       QVERIFY2(!higher.isEmpty() && !lower.isEmpty(), qPrintable(answers.front()));
-      QVERIFY2(numbersIn(higher).front().is(std::ranges::max(all) - now), qPrintable(answers.front()));
-      QVERIFY2(numbersIn(lower).front().is(now - std::ranges::min(all)), qPrintable(answers.front()));
+      QVERIFY2(numbersIn(higher).front().is(std::ranges::max(all) - chosen_db), qPrintable(answers.front()));
+      QVERIFY2(numbersIn(lower).front().is(chosen_db - std::ranges::min(all)), qPrintable(answers.front()));
     }
   }
 

@@ -269,7 +269,8 @@ void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
   QCOMPARE(operandFormatLabel(format), QStringLiteral("MXFP4 E2M1, RCEIL, blocks of 32"));
   format.block = 16;
   QCOMPARE(operandFormatLabel(format), QStringLiteral("E2M1, RCEIL, blocks of 16"));
-  format.block = 32, format.element = ElementFormat::int8;
+  format.block = 32;
+  format.element = ElementFormat::int8;
   QCOMPARE(operandFormatLabel(format), QStringLiteral("MXINT8, RCEIL, blocks of 32"));
   QSet<QString> labels;
   for (const NamedFormat& named : named_formats()) {
@@ -331,10 +332,10 @@ void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
   strip.setSource(TensorSource(QStringLiteral("t"), 64, 256, gaussian(64 * 256)));
   QTRY_VERIFY_WITH_TIMEOUT(!strip.tree()->rows().empty(), kWaitMs);
   const auto sqnr = [&](ElementFormat element) { return strip.tree()->sumsOf(element, BlockAxis::row)->sqnr_db(); };
-  const double now = sqnr(ElementFormat::e4m3);
+  const double sqnr_e4m3 = sqnr(ElementFormat::e4m3);
   const QString expected = QStringLiteral("SQNR would be %1 dB higher in INT8, %2 dB lower in E2M1")
-                               .arg(sqnr(ElementFormat::int8) - now, 0, 'f', 1)
-                               .arg(now - sqnr(ElementFormat::e2m1), 0, 'f', 1);
+                               .arg(sqnr(ElementFormat::int8) - sqnr_e4m3, 0, 'f', 1)
+                               .arg(sqnr_e4m3 - sqnr(ElementFormat::e2m1), 0, 'f', 1);
   QVERIFY2(strip.answerText().startsWith(expected) && strip.answerText().contains("flushed to zero: "),
            qPrintable(strip.answerText()));
   strip.setChoice(mx_format(ElementFormat::int8), BlockAxis::row);
@@ -373,7 +374,10 @@ void MicroscopeTest::cardsLeadFromTheLargestValueToItsCode() {
   values[20] = -2.644432f;
   const auto cards = blockCards(block_anatomy(mx_format(ElementFormat::e4m3), values));
   QStringList labels, shown;
-  for (const BlockCard& card : cards) labels << card.label, shown << card.value;
+  for (const BlockCard& card : cards) {
+    labels << card.label;
+    shown << card.value;
+  }
   QCOMPARE(labels, (QStringList{"Largest value", "Divided by 448", "Rounded up", "Scale byte", "Largest code"}));
   QCOMPARE(shown, (QStringList{"2.644432", "0.005903", QString::fromUtf8("2⁻⁷"), "120", "352"}));
   QVERIFY(cards.front().notes.front().startsWith(QStringLiteral("element 20")));

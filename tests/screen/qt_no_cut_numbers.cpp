@@ -36,7 +36,7 @@ constexpr double kSlack = 2;                          // pixels that a measured 
 constexpr char kSizeOfTest[] = "MOESCOPE_TEST_SIZE";  // variable: size of the window in a process with another scale
 
 bool hasDigits(const QString& text) {
-  return std::ranges::any_of(text, [](QChar each) { return each.isDigit(); });
+  return std::ranges::any_of(text, [](QChar character) { return character.isDigit(); });
 }
 
 // True if the widget scrolls, so that a text outside of it is not cut.
@@ -86,17 +86,17 @@ QStringList overlapsOf(const std::vector<DrawnText>& drawn) {
 QStringList cutAmong(const std::vector<DrawnText>& drawn, const QWidget* widget) {
   QStringList cut;
   const QRectF room = QRectF(widget->rect()).adjusted(-kSlack, -kSlack, kSlack, kSlack);
-  for (const DrawnText& each : drawn) {
-    if (!hasDigits(each.text)) continue;
-    if (each.text.contains(QChar(0x2026))) cut << QStringLiteral("elided: ") + each.text;
-    if (!scrolls(widget) && !room.contains(each.place))
+  for (const DrawnText& text : drawn) {
+    if (!hasDigits(text.text)) continue;
+    if (text.text.contains(QChar(0x2026))) cut << QStringLiteral("elided: ") + text.text;
+    if (!scrolls(widget) && !room.contains(text.place))
       cut << QStringLiteral("beyond its widget: %1 (%2 to %3 of %4, %5 to %6 of %7)")
-                 .arg(each.text)
-                 .arg(each.place.left())
-                 .arg(each.place.right())
+                 .arg(text.text)
+                 .arg(text.place.left())
+                 .arg(text.place.right())
                  .arg(widget->width())
-                 .arg(each.place.top())
-                 .arg(each.place.bottom())
+                 .arg(text.place.top())
+                 .arg(text.place.bottom())
                  .arg(widget->height());
   }
   return cut;
@@ -109,12 +109,12 @@ QStringList cutNumbersOf(QWidget* widget) {
   for (const QString& source : sourcesOf(widget)) {
     const QString plain = QString(source).remove(QLatin1Char('&'));
     const bool elided =
-        std::ranges::any_of(drawn, [](const DrawnText& each) { return each.text.contains(QChar(0x2026)); });
-    const bool whole = std::ranges::any_of(drawn, [&](const DrawnText& each) { return each.text.contains(plain); });
+        std::ranges::any_of(drawn, [](const DrawnText& text) { return text.text.contains(QChar(0x2026)); });
+    const bool whole = std::ranges::any_of(drawn, [&](const DrawnText& text) { return text.text.contains(plain); });
     if (hasDigits(plain) && elided && !whole) cut << QStringLiteral("not whole: ") + plain;
   }
   if (qobject_cast<PlotFrame*>(widget)) cut << overlapsOf(drawn);
-  for (QString& each : cut) each = nameOf(widget) + QStringLiteral(": ") + each;
+  for (QString& complaint : cut) complaint = nameOf(widget) + QStringLiteral(": ") + complaint;
   return cut;
 }
 
@@ -129,7 +129,7 @@ QStringList cutUnderMouse(PlotFrame* plot, int* readouts) {
   QStringList cut = cutAmong(drawn, plot);
   QEvent leave(QEvent::Leave);
   QApplication::sendEvent(plot, &leave);
-  for (QString& each : cut) each = nameOf(plot) + QStringLiteral(", under the mouse: ") + each;
+  for (QString& complaint : cut) complaint = nameOf(plot) + QStringLiteral(", under the mouse: ") + complaint;
   return cut;
 }
 
@@ -146,7 +146,7 @@ QStringList cutNumbersIn(QWidget* window) {
 }
 
 void complainOf(const QStringList& cut) {
-  for (const QString& each : cut) qWarning("%s", qPrintable(each));
+  for (const QString& complaint : cut) qWarning("%s", qPrintable(complaint));
 }
 
 void settle() {
@@ -162,18 +162,18 @@ QStringList cutNumbersOfAll(MainWindow& window, const QString& what) {
   for (Workspace* workspace : window.workspaces()->all()) {
     window.workspaces()->bringUp(workspace);
     settle();
-    int most = 1;
+    int tabs = 1;
     for (const QDockWidget* dock : workspace->docks())
-      most =
-          std::max(most, 1 + static_cast<int>(workspace->tabifiedDockWidgets(const_cast<QDockWidget*>(dock)).size()));
-    for (int turn = 0; turn < most; ++turn) {
+      tabs =
+          std::max(tabs, 1 + static_cast<int>(workspace->tabifiedDockWidgets(const_cast<QDockWidget*>(dock)).size()));
+    for (int turn = 0; turn < tabs; ++turn) {
       for (QDockWidget* dock : workspace->docks()) {
-        const QList<QDockWidget*> others = workspace->tabifiedDockWidgets(dock);
-        if (turn < others.size()) others[turn]->raise();
+        const QList<QDockWidget*> group = workspace->tabifiedDockWidgets(dock);
+        if (turn < group.size()) group[turn]->raise();
       }
       settle();
-      for (const QString& each : cutNumbersIn(&window))
-        cut << QStringLiteral("%1, %2: %3").arg(what, workspace->name(), each);
+      for (const QString& complaint : cutNumbersIn(&window))
+        cut << QStringLiteral("%1, %2: %3").arg(what, workspace->name(), complaint);
     }
   }
   cut.removeDuplicates();
@@ -223,8 +223,12 @@ class QtNoCutNumbers : public QObject {
         const bool sick = layer % 12 == 9 && step > 8;
         out << (layer ? ", " : "") << R"({"layer": )" << layer + 3 << R"(, "tokens_per_expert": [)";
         for (int expert = 0; expert < kExperts; ++expert) {
-          const unsigned even = 400 + rng() % 220;
-          out << (expert ? "," : "") << (!sick ? even : expert % 64 == 16 ? 16000 + even : expert % 3 == 0 ? even : 0);
+          unsigned tokens = 400 + rng() % 220;
+          if (sick && expert % 64 == 16)
+            tokens += 16000;
+          else if (sick && expert % 3 != 0)
+            tokens = 0;
+          out << (expert ? "," : "") << tokens;
         }
         out << "]}";
       }
@@ -289,17 +293,17 @@ class QtNoCutNumbers : public QObject {
     QVERIFY(cutNumbersOf(&fitted).isEmpty());
   }
 
-  void atTheSizesOfScreens_data() {
+  void noNumberIsCutAtTheSizesOfScreens_data() {
     QTest::addColumn<QSize>("size");
-    if (const QByteArray given = qgetenv(kSizeOfTest); !given.isEmpty()) {
-      const QList<QByteArray> sides = given.split('x');
+    if (const QByteArray only_size = qgetenv(kSizeOfTest); !only_size.isEmpty()) {
+      const QList<QByteArray> sides = only_size.split('x');
       QTest::newRow("scaled") << QSize(sides.value(0).toInt(), sides.value(1).toInt());
       return;
     }
     for (const QSize size : {QSize(1024, 700), QSize(1280, 800), QSize(1440, 900), QSize(1920, 1080)})
       QTest::addRow("%dx%d", size.width(), size.height()) << size;
   }
-  void atTheSizesOfScreens() {
+  void noNumberIsCutAtTheSizesOfScreens() {
     QFETCH(const QSize, size);
     readouts_seen = 0;
     const QStringList cut = cutAt(size);
@@ -309,7 +313,7 @@ class QtNoCutNumbers : public QObject {
   }
 
   // Each scale runs in a separate process, because Qt reads the scale only at its start.
-  void onScreensOfManyDots_data() {
+  void noNumberIsCutOnScreensOfManyDots_data() {
     QTest::addColumn<QString>("scale");
     QTest::addColumn<QString>("size");
     QTest::newRow("1.25") << "1.25"
@@ -319,7 +323,7 @@ class QtNoCutNumbers : public QObject {
     QTest::newRow("2") << "2"
                        << "1280x800";
   }
-  void onScreensOfManyDots() {
+  void noNumberIsCutOnScreensOfManyDots() {
     if (qEnvironmentVariableIsSet(kSizeOfTest)) QSKIP("in the process of another test");
     QFETCH(const QString, scale);
     QFETCH(const QString, size);
@@ -335,7 +339,7 @@ class QtNoCutNumbers : public QObject {
     QVERIFY2(process.exitCode() == 0, process.readAll().constData());
   }
 
-  void inTheProjectorView() {
+  void noNumberIsCutInTheProjectorView() {
     if (qEnvironmentVariableIsSet(kSizeOfTest)) QSKIP("in the process of another test");
     for (const QString& path : {recording(), log()}) {
       MainWindow window(false);

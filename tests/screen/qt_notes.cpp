@@ -51,7 +51,7 @@ class NotesTest : public QObject {
     live.flush();
   }
 
-  void ofARecordingAreKeptInIt() {
+  void notesOfARecordingAreKeptInIt() {
     {
       MainWindow window(false);
       window.show();
@@ -87,7 +87,7 @@ class NotesTest : public QObject {
     QCOMPARE(note_at(*window.session()->histories()[0], 20), std::string());
   }
 
-  void theTimelineFindsThemUnderTheMouse() {
+  void theTimelineFindsNotesUnderTheMouse() {
     MainWindow window(false);
     window.resize(1280, 800);
     window.show();
@@ -97,15 +97,15 @@ class NotesTest : public QObject {
     QVERIFY(track);
     QTRY_COMPARE(track->noteOrStepAt(track->xOf(12) + 4), std::int64_t{12});
     disconnect(track, &TimelineTrack::menuRequested, nullptr, nullptr);
-    QSignalSpy asked(track, &TimelineTrack::menuRequested);
+    QSignalSpy menu_requests(track, &TimelineTrack::menuRequested);
     const QPoint at(track->xOf(12) + 4, 8);
     QContextMenuEvent event(QContextMenuEvent::Mouse, at, track->mapToGlobal(at));
     QCoreApplication::sendEvent(track, &event);
-    QCOMPARE(asked.size(), 1);
-    QCOMPARE(asked[0][1].toLongLong(), 12);
+    QCOMPARE(menu_requests.size(), 1);
+    QCOMPARE(menu_requests[0][1].toLongLong(), 12);
   }
 
-  void ofAModelInTrainingAreShownAtOnce() {
+  void notesOfAModelInTrainingAreShownAtOnce() {
     MainWindow window(false);
     window.runControl()->setRecorded(false);
     window.show();
@@ -120,7 +120,7 @@ class NotesTest : public QObject {
     QTRY_COMPARE(listOf(window.findChild<NotesDock*>())->count(), 0);
   }
 
-  void aLogSaysThatItCannotKeepThem() {
+  void aLogSaysThatItCannotKeepNotes() {
     MainWindow window(false);
     window.show();
     const QString log = folder_.filePath("log.jsonl");

@@ -137,10 +137,10 @@ class OpeningTest : public QObject {
     w.window.files()->askOpen();
     QPointer<OpenDialog> dialog = w.window.findChild<OpenDialog*>();
     dialog->setDirectory(home_.filePath("runs"));
-    QSignalSpy asked(w.window.files(), &FileActions::askedWhichRuns);
+    QSignalSpy questions(w.window.files(), &FileActions::askedWhichRuns);
     dialog->findChild<QPushButton*>("open_folder")->click();
-    QTRY_COMPARE(asked.size(), 1);
-    QCOMPARE(QFileInfo(asked[0][0].toString()).fileName(), QString("runs"));
+    QTRY_COMPARE(questions.size(), 1);
+    QCOMPARE(QFileInfo(questions[0][0].toString()).fileName(), QString("runs"));
     QTRY_VERIFY(!dialog);
   }
 
@@ -252,7 +252,7 @@ class OpeningTest : public QObject {
   // A .npy file does not distinguish the types E4M3 and E5M2 of ml_dtypes.
   void valuesWithoutATypeAreAskedAbout() {
     OpenWindow w;
-    const QString kept = QStringLiteral(MOESCOPE_TEST_DATA "/data/tensors/ml_float8_e4m3fn.npy");
+    const QString tensor_path = QStringLiteral(MOESCOPE_TEST_DATA "/data/tensors/ml_float8_e4m3fn.npy");
     TensorLab* lab = w.window.workspaces()->microscaling()->tensorLab();
     const auto answer = [&](const char* type) {
       QPointer<QInputDialog> dialog;
@@ -265,14 +265,14 @@ class OpeningTest : public QObject {
       QCOMPARE(lab->browser()->model().entries()[0].source.dtype(), QString(type));
       QVERIFY(lab->browser()->error().isEmpty());
     };
-    drop(&w.window, {kept});
+    drop(&w.window, {tensor_path});
     answer("F8_E4M3");
     w.window.files()->askOpen();  // Ctrl+O
     QPointer<OpenDialog> open = w.window.findChild<OpenDialog*>();
-    emit open->filesSelected({kept});
+    emit open->filesSelected({tensor_path});
     open->close();
     answer("F8_E5M2");
-    drop(&w.window, {kept});
+    drop(&w.window, {tensor_path});
     answer("F8_E8M0");
     QVERIFY(!w.complaint());
   }
@@ -337,15 +337,15 @@ class OpeningTest : public QObject {
   void aRecordingWithoutItsLogSaysSo() {
     QTemporaryDir folder;
     const std::string whole = folder.filePath("whole.moescope").toStdString();
-    const std::string alone = folder.filePath("alone.moescope").toStdString();
+    const std::string copied_alone = folder.filePath("alone.moescope").toStdString();
     RecordingWriter writer(whole);
     writer.add_run(sample_info({}));
     std::mt19937 rng(1);
     writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
-    std::filesystem::copy_file(whole, alone);  // like the file of a killed program
+    std::filesystem::copy_file(whole, copied_alone);  // like the file of a killed program
     OpenWindow w;
     QSignalSpy opened(w.window.session(), &RunSession::opened);
-    w.window.files()->open({QString::fromStdString(alone)});
+    w.window.files()->open({QString::fromStdString(copied_alone)});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QVERIFY(w.window.findChild<NoticeBar*>()->isVisible());
     QVERIFY2(w.window.findChild<NoticeBar*>()->text().contains(
@@ -607,8 +607,8 @@ class OpeningTest : public QObject {
     QCOMPARE(other.window.selection()->run(), 1);
     QCOMPARE(other.window.selection()->layer(), 2);
     QCOMPARE(other.window.selection()->expert(), 5);
-    const auto loss = [](OpenWindow& of) {
-      return of.window.session()->histories()[1]->value_at(Metric::ce_loss, kWholeRun, 8);
+    const auto loss = [](OpenWindow& opened) {
+      return opened.window.session()->histories()[1]->value_at(Metric::ce_loss, kWholeRun, 8);
     };
     other.live()->flush();
     QCOMPARE(loss(other), loss(w));  // bit by bit

@@ -58,7 +58,7 @@ class PaletteTest : public QObject {
     QCoreApplication::setApplicationName("moescope");  // determines the folder of recordings
   }
 
-  void fuzzyMatching() {
+  void fuzzyMatchingNeedsTheLettersInOrder() {
     std::vector<int> places;
     QVERIFY(fuzzyScore("exlo", "Panel: Expert load", &places));
     QCOMPARE(places, (std::vector<int>{7, 8, 14, 15}));
@@ -70,7 +70,7 @@ class PaletteTest : public QObject {
     QVERIFY(fuzzyScore("", "anything"));
   }
 
-  void everythingIsThere() {
+  void everyPresetPanelAndActionIsListed() {
     MainWindow window(false);
     const std::vector<PaletteCommand> commands = commandsOf(&window);
     const auto has = [&](const QString& title, const QString& keys = {}) {
@@ -112,8 +112,8 @@ class PaletteTest : public QObject {
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     const std::vector<PaletteCommand> commands = commandsOf(&window);
     const auto find = [&](const QString& kind, const QString& also) {
-      return std::ranges::find_if(commands,
-                                  [&](const PaletteCommand& each) { return each.group == kind && each.also == also; });
+      return std::ranges::find_if(
+          commands, [&](const PaletteCommand& command) { return command.group == kind && command.also == also; });
     };
     for (int m = 0; m < kNumMetrics; ++m)
       QVERIFY2(find("Metric", metric_info(static_cast<Metric>(m)).key) != commands.end(),
@@ -245,20 +245,20 @@ class PaletteTest : public QObject {
     QVERIFY(glossary.open(QIODevice::ReadOnly));
     QVERIFY(glossaryOf(QString::fromUtf8(glossary.readAll())).size() > 40);
     const QList<ManualPage> pages = manualPages();
-    const QStringList others{"glossary.md", "index.md"};  // has another entry; is the list of pages
+    const QStringList unlisted{"glossary.md", "index.md"};  // has another entry; is the list of pages
     for (const QString& file : QDir(manualFolder()).entryList({"*.md"}))
-      QVERIFY2(others.contains(file) ||
+      QVERIFY2(unlisted.contains(file) ||
                    std::ranges::any_of(pages,
                                        [&](const ManualPage& page) { return QFileInfo(page.path).fileName() == file; }),
                qPrintable(file));
     const std::vector<PaletteCommand> commands = commandsOf(&window);
     for (const ManualPage& page : pages)
-      QVERIFY2(std::ranges::any_of(commands,
-                                   [&](const PaletteCommand& each) { return each.title == "Manual: " + page.title; }),
+      QVERIFY2(std::ranges::any_of(
+                   commands, [&](const PaletteCommand& command) { return command.title == "Manual: " + page.title; }),
                qPrintable(page.title));
   }
 
-  void byKeyboardOnly() {
+  void thePaletteWorksByKeyboardAlone() {
     MainWindow window(false);
     window.show();
     QVERIFY(takesKeys(&window));

@@ -76,18 +76,18 @@ class PanelsTest : public QObject {
     LossPanel loss(selection_.get());
     show(&loss);
     auto* plot = loss.findChild<LinePlot*>();
-    QSignalSpy said(plot, &PlotFrame::readoutChanged);
+    QSignalSpy readouts(plot, &PlotFrame::readoutChanged);
     move(plot, plot->rect().center());
-    QVERIFY(!said.isEmpty());
-    const QString before = said.last().first().toString();
+    QVERIFY(!readouts.isEmpty());
+    const QString before = readouts.last().first().toString();
     const std::int64_t hovered = selection_->hoverStep();
     run_->append(kSteps);
     selection_->setHistories({run_->history()});
     selection_->fitRange();
     QTRY_VERIFY(selection_->hoverStep() > hovered);
-    QTRY_VERIFY(said.last().first().toString() != before);
-    QVERIFY2(said.last().first().toString().startsWith(QString("step %1").arg(selection_->hoverStep())),
-             qPrintable(said.last().first().toString()));
+    QTRY_VERIFY(readouts.last().first().toString() != before);
+    QVERIFY2(readouts.last().first().toString().startsWith(QString("step %1").arg(selection_->hoverStep())),
+             qPrintable(readouts.last().first().toString()));
   }
 
   void theLabelOfASmoothedCurveIsItsValue() {
@@ -476,8 +476,8 @@ class PanelsTest : public QObject {
     bars.setLegend({{"published", 0}, {"modelled", 1}});
     bars.setRows({{"BF16", {{1, 0}}, std::nan(""), std::nan(""), "1"}});
     const auto top = [&](const QString& text) {
-      for (const DrawnText& each : textsDrawnBy(&bars))
-        if (each.text == text) return each.place.center().y();
+      for (const DrawnText& drawn : textsDrawnBy(&bars))
+        if (drawn.text == text) return drawn.place.center().y();
       return -1.0;
     };
     show(&bars, {500, 200});

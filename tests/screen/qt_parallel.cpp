@@ -154,9 +154,9 @@ class ParallelTest : public QObject {
     QCOMPARE(open.window.session()->config().parallel.placement, std::string("contiguous"));
     open.train(3);
     const auto after = open.window.selection()->frame();
-    const auto& again = after->routers.front();
-    QCOMPARE(received_tokens(again.volume, AllToAll::standard)[0],
-             std::uint64_t{again.tokens_per_expert[0]} + again.tokens_per_expert[1]);
+    const auto& restored = after->routers.front();
+    QCOMPARE(received_tokens(restored.volume, AllToAll::standard)[0],
+             std::uint64_t{restored.tokens_per_expert[0]} + restored.tokens_per_expert[1]);
     open.window.findChild<QUndoStack*>()->redo();
     QCOMPARE(open.window.session()->config().parallel.placement, placed);
   }

@@ -53,23 +53,25 @@ bool differs(QRgb a, QRgb b) {
 // Returns the share of pixels that differ; 1 if the sizes differ.
 double shareOfOthers(const QImage& a, const QImage& b) {
   if (a.size() != b.size()) return 1;
-  int others = 0;
+  int different_pixels = 0;
   for (int y = 0; y < a.height(); ++y)
-    for (int x = 0; x < a.width(); ++x) others += differs(a.pixel(x, y), b.pixel(x, y));
-  return 1.0 * others / (a.width() * a.height());
+    for (int x = 0; x < a.width(); ++x) different_pixels += differs(a.pixel(x, y), b.pixel(x, y));
+  return 1.0 * different_pixels / (a.width() * a.height());
 }
 
 // Writes the kept picture, the new picture and their differences below each other. Returns the path of the file.
-QString writeDifference(const QString& name, const QImage& kept, const QImage& now) {
-  QImage all(std::max(kept.width(), now.width()), kept.height() + 2 * now.height(), QImage::Format_RGB32);
+QString writeDifference(const QString& name, const QImage& kept_picture, const QImage& new_picture) {
+  QImage all(std::max(kept_picture.width(), new_picture.width()), kept_picture.height() + 2 * new_picture.height(),
+             QImage::Format_RGB32);
   all.fill(Qt::gray);
   QPainter painter(&all);
-  painter.drawImage(0, 0, kept);
-  painter.drawImage(0, kept.height(), now);
+  painter.drawImage(0, 0, kept_picture);
+  painter.drawImage(0, kept_picture.height(), new_picture);
   painter.end();
-  for (int y = 0; y < std::min(now.height(), kept.height()); ++y)
-    for (int x = 0; x < std::min(now.width(), kept.width()); ++x)
-      if (differs(now.pixel(x, y), kept.pixel(x, y))) all.setPixel(x, kept.height() + now.height() + y, 0xffff00ff);
+  for (int y = 0; y < std::min(new_picture.height(), kept_picture.height()); ++y)
+    for (int x = 0; x < std::min(new_picture.width(), kept_picture.width()); ++x)
+      if (differs(new_picture.pixel(x, y), kept_picture.pixel(x, y)))
+        all.setPixel(x, kept_picture.height() + new_picture.height() + y, 0xffff00ff);
   const QString path = QDir(QDir::temp().filePath("moescope-pictures")).filePath(name);
   QDir().mkpath(QDir::temp().filePath("moescope-pictures"));
   all.save(path);
@@ -126,13 +128,13 @@ class PicturesTest : public QObject {
     for (Workspace* workspace : window.workspaces()->all())
       for (QDockWidget* dock : workspace->docks())
         if (auto* panel = qobject_cast<Panel*>(dock->widget())) lookAlone(panel, dock->objectName());
-    alone_.clear();  // must be deleted before the window, whose selection they use
+    single_panels_.clear();  // must be deleted before the window, whose selection they use
     QVERIFY2(other_.isEmpty(), qPrintable("\n" + other_.join('\n')));
   }
 
   void noPictureIsLeftOver() {
     for (const QString& name : QDir(keptFolder()).entryList({"*.png"}))
-      QVERIFY2(taken_.contains(name), qPrintable(name + " shows nothing that there is: delete it"));
+      QVERIFY2(taken_names_.contains(name), qPrintable(name + " shows nothing that there is: delete it"));
   }
 
  private:
@@ -148,11 +150,11 @@ class PicturesTest : public QObject {
       look(panel, name, size);
     }
     panel->hide();
-    alone_.emplace_back(panel);
+    single_panels_.emplace_back(panel);
   }
 
   static bool isBusy(const QWidget* widget) {
-    const auto busy = [](const QWidget* each) { return each->isVisible() && each->property("busy").toBool(); };
+    const auto busy = [](const QWidget* part) { return part->isVisible() && part->property("busy").toBool(); };
     return busy(widget) || std::ranges::any_of(widget->findChildren<QWidget*>(), busy);
   }
 
@@ -171,27 +173,27 @@ class PicturesTest : public QObject {
   void look(QWidget* widget, const QString& what, QSize size) {
     const QString name =
         QString("%1_%2x%3_%4.png").arg(what.toLower()).arg(size.width()).arg(size.height()).arg(theme_);
-    taken_ << name;
-    const QImage now = shrunk(settled(widget));
+    taken_names_ << name;
+    const QImage new_picture = shrunk(settled(widget));
     const QString path = keptFolder() + name;
     if (qEnvironmentVariableIsSet("MOESCOPE_KEEP_PICTURES")) {
-      QVERIFY(now.save(path, "PNG", 1));
+      QVERIFY(new_picture.save(path, "PNG", 1));
       return;
     }
-    const QImage kept = QImage(path).convertToFormat(QImage::Format_RGB32);
-    if (kept.isNull()) return void(other_ << path + " is missing");
-    const double share = shareOfOthers(kept, now);
+    const QImage kept_picture = QImage(path).convertToFormat(QImage::Format_RGB32);
+    if (kept_picture.isNull()) return void(other_ << path + " is missing");
+    const double share = shareOfOthers(kept_picture, new_picture);
     if (share > kOthersAllowed)
       other_ << QString("%1: %2 % of its pixels differ, see %3")
                     .arg(name)
                     .arg(100 * share, 0, 'f', 2)
-                    .arg(writeDifference(name, kept, now));
+                    .arg(writeDifference(name, kept_picture, new_picture));
   }
 
   std::unique_ptr<SyntheticRun> run_, twin_;
-  std::vector<std::unique_ptr<Panel>> alone_;
+  std::vector<std::unique_ptr<Panel>> single_panels_;
   QString theme_;
-  QStringList other_, taken_;
+  QStringList other_, taken_names_;
 };
 
 SCREEN_TEST(PicturesTest)

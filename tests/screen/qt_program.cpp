@@ -43,12 +43,12 @@ class ProgramTest : public QObject {
       qputenv(name, home_.path().toUtf8());
   }
 
-  void screenshotOfTraining_data() {
+  void aScreenshotOfTrainingIsWritten_data() {
     QTest::addColumn<QString>("theme");
     QTest::newRow("dark") << "dark";
     QTest::newRow("light") << "light";
   }
-  void screenshotOfTraining() {
+  void aScreenshotOfTrainingIsWritten() {
     QFETCH(QString, theme);
     const QString path = home_.filePath(theme + ".png");
     const Result result = start(
@@ -64,7 +64,7 @@ class ProgramTest : public QObject {
   }
 
   // With a file of tensors, --screenshot does not wait for a run.
-  void screenshotOfTensors() {
+  void aScreenshotOfTensorsIsWritten() {
     const QString tensors = home_.filePath("t.safetensors"), path = home_.filePath("t.png");
     QFile file(tensors);
     QVERIFY(file.open(QIODevice::WriteOnly));
@@ -79,7 +79,7 @@ class ProgramTest : public QObject {
   }
 
   // The picture shows the first step of the lesson.
-  void screenshotOfALesson() {
+  void aScreenshotOfALessonIsWritten() {
     const QString path = home_.filePath("lesson.png");
     const Result result = start({"--lesson", "mx-block", "--screenshot", path, "--size", "1280x800"});
     QVERIFY2(result.status == 0, qPrintable(result.err));
@@ -97,7 +97,7 @@ class ProgramTest : public QObject {
       QVERIFY2(result.err.contains(part), qPrintable(result.err));
   }
 
-  void wrongArguments_data() {
+  void wrongArgumentsAreRefused_data() {
     QTest::addColumn<QStringList>("arguments");
     QTest::addColumn<QString>("message");
     QTest::newRow("no such preset") << QStringList{"--preset", "huge"} << "small";
@@ -108,7 +108,7 @@ class ProgramTest : public QObject {
     QTest::newRow("steps") << QStringList{"--screenshot", "x.png", "--after-steps", "-3"} << "-3";
     QTest::newRow("recording and preset") << QStringList{"/etc/hostname", "--preset", "nano"} << "--preset";
   }
-  void wrongArguments() {
+  void wrongArgumentsAreRefused() {
     QFETCH(QStringList, arguments);
     QFETCH(QString, message);
     const Result result = start(arguments);
@@ -143,8 +143,8 @@ class ProgramTest : public QObject {
   void withoutADisplayHelpAndPicturesWorkAndAWindowIsRefused() {
     const QStringList display = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"};
     const QString path = home_.filePath("no_display.png");
-    const QStringList taken{"--preset", "nano", "--screenshot", path, "--after-steps", "1"};
-    for (const QStringList& arguments : {QStringList{"--help"}, taken}) {
+    const QStringList screenshot{"--preset", "nano", "--screenshot", path, "--after-steps", "1"};
+    for (const QStringList& arguments : {QStringList{"--help"}, screenshot}) {
       const Result result = start(arguments, display + QStringList{"XDG_RUNTIME_DIR"});
       QCOMPARE(result.status, 0);
       QCOMPARE(result.err, QString());
@@ -161,8 +161,8 @@ class ProgramTest : public QObject {
     program.start(MOESCOPE_APP, {"--help"});
     QVERIFY(program.waitForFinished(60000));
     QCOMPARE(program.exitCode(), 1);
-    const QString said = program.readAllStandardError();
-    QVERIFY2(said.contains("standard output: cannot be written: No space left on device"), qPrintable(said));
+    const QString error = program.readAllStandardError();
+    QVERIFY2(error.contains("standard output: cannot be written: No space left on device"), qPrintable(error));
   }
 
   void aSignalClosesTheWindowWithItsCheckpoint_data() {
@@ -182,11 +182,11 @@ class ProgramTest : public QObject {
     program.start(MOESCOPE_APP, {"--preset", "nano"});
     QVERIFY(program.waitForStarted());
     const auto found = [&](const QString& name, QDir::Filters kind) {
-      QDirIterator each(data.path(), {name}, kind | QDir::NoDotAndDotDot, QDirIterator::Subdirectories);
-      return each.hasNext() ? each.next() : QString();
+      QDirIterator entry(data.path(), {name}, kind | QDir::NoDotAndDotDot, QDirIterator::Subdirectories);
+      return entry.hasNext() ? entry.next() : QString();
     };
     QTRY_VERIFY_WITH_TIMEOUT(!found("*00", QDir::Dirs).isEmpty(), 60000);  // a second checkpoint is on the disk
-    for (int again = 0; again < 2; ++again) ::kill(static_cast<pid_t>(program.processId()), signal);
+    for (int attempt = 0; attempt < 2; ++attempt) ::kill(static_cast<pid_t>(program.processId()), signal);
     QVERIFY(program.waitForFinished(60000));
     QCOMPARE(program.exitStatus(), QProcess::NormalExit);
     QCOMPARE(program.exitCode(), 128 + signal);

@@ -44,19 +44,22 @@ class QuantizationTest : public QObject {
       TelemetryFrame frame;
       frame.quants = {quant};
       RunInfo info;
-      info.n_layers = 2, info.moe_layers = {1}, info.n_experts = 8, info.top_k = 2;
+      info.n_layers = 2;
+      info.moe_layers = {1};
+      info.n_experts = 8;
+      info.top_k = 2;
       const auto history = std::make_shared<History>(info);
       history->append(std::make_shared<const TelemetryFrame>(frame));
       Selection selection;
       selection.setHistories({history});
       selection.setTensor(quant);
       BlockScalesPanel panel(&selection);
-      const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
-      QCOMPARE(said.first(), QStringLiteral("step 0, ") + (format.startsWith(QStringLiteral("mx"))
-                                                               ? QStringLiteral("scale 2⁻² (byte 125)")
-                                                               : QStringLiteral("scales from 2⁻² to under 2⁻¹")));
-      QVERIFY(said.last().contains(QStringLiteral("2,048 blocks")) ||
-              said.last().contains(QStringLiteral("2048 blocks")));
+      const QStringList readout = panel.findChild<TimeHeatMap*>()->describe(125, 0);
+      QCOMPARE(readout.first(), QStringLiteral("step 0, ") + (format.startsWith(QStringLiteral("mx"))
+                                                                  ? QStringLiteral("scale 2⁻² (byte 125)")
+                                                                  : QStringLiteral("scales from 2⁻² to under 2⁻¹")));
+      QVERIFY(readout.last().contains(QStringLiteral("2,048 blocks")) ||
+              readout.last().contains(QStringLiteral("2048 blocks")));
       QVERIFY2(panel.csv().contains(QStringLiteral(",%1,125,-2,2048").arg(format)), qPrintable(panel.csv()));
       QVERIFY(QuantizationErrorPanel(&selection).csv().contains(QStringLiteral(",%1,").arg(format)));
     }
@@ -77,17 +80,17 @@ class QuantizationTest : public QObject {
     QuantizationErrorPanel panel(selection_.get());
     show(&panel, {800, 300});
     const auto& quants = selection_->quantFrame()->quants;
-    const QuantFrame* least = nullptr;
+    const QuantFrame* worst = nullptr;
     for (const QuantFrame& quant : quants)
-      if (quant.gemm_class() == GemmClass::experts && (!least || quant.sqnr_db < least->sqnr_db)) least = &quant;
-    QVERIFY(least);
-    const QString said = panel.answerText();
-    QVERIFY2(said.startsWith(QStringLiteral("What does the format cost? SQNR ")), qPrintable(said));
+      if (quant.gemm_class() == GemmClass::experts && (!worst || quant.sqnr_db < worst->sqnr_db)) worst = &quant;
+    QVERIFY(worst);
+    const QString answer = panel.answerText();
+    QVERIFY2(answer.startsWith(QStringLiteral("What does the format cost? SQNR ")), qPrintable(answer));
     const QString name = QStringLiteral("; lowest %1 in layer %2, %3 %4")
-                             .arg(formatValue(static_cast<double>(least->sqnr_db), 3))
-                             .arg(least->layer)
-                             .arg(QLatin1String(gemm_name(least->gemm)), QLatin1String(operand_name(least->operand)));
-    QVERIFY2(said.contains(name), qPrintable(said + name));
+                             .arg(formatValue(static_cast<double>(worst->sqnr_db), 3))
+                             .arg(worst->layer)
+                             .arg(QLatin1String(gemm_name(worst->gemm)), QLatin1String(operand_name(worst->operand)));
+    QVERIFY2(answer.contains(name), qPrintable(answer + name));
     Selection none;
     QVERIFY(QuantizationErrorPanel(&none).answerText().isEmpty());
   }
@@ -119,7 +122,10 @@ class QuantizationTest : public QObject {
       quant.underflow = underflow;
       frame.quants = {quant};
       RunInfo info;
-      info.n_layers = 2, info.moe_layers = {1}, info.n_experts = 8, info.top_k = 2;
+      info.n_layers = 2;
+      info.moe_layers = {1};
+      info.n_experts = 8;
+      info.top_k = 2;
       const auto history = std::make_shared<History>(info);
       history->append(std::make_shared<const TelemetryFrame>(frame));
       Selection selection;
@@ -149,10 +155,10 @@ class QuantizationTest : public QObject {
         for (int x = 0; x < picture.width(); ++x) pixels += strong.contains(picture.pixel(x, y));
       return pixels;
     };
-    SyntheticRun many({.layers = 59});
-    many.append(3);
+    SyntheticRun run_of_59_layers({.layers = 59});
+    run_of_59_layers.append(3);
     Selection of_many;
-    of_many.setHistories({many.history()});
+    of_many.setHistories({run_of_59_layers.history()});
     QuantizationErrorPanel panel(selection_.get()), tall(&of_many);
     show(&panel, {800, 300});
     show(&tall, {800, 300});

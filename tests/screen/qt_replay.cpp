@@ -50,8 +50,8 @@ class QtReplay : public QObject {
   }
 
   static QAction* action(MainWindow* window, const QString& part) {
-    for (QAction* each : window->findChildren<QAction*>())
-      if (QString(each->text()).remove('&').contains(part)) return each;
+    for (QAction* candidate : window->findChildren<QAction*>())
+      if (QString(candidate->text()).remove('&').contains(part)) return candidate;
     return nullptr;
   }
 
@@ -213,10 +213,10 @@ class QtReplay : public QObject {
     live->run_until(30);
     QTRY_VERIFY(live->status().step >= 30);
     live->flush();
-    const auto now = live->histories().front();
-    QCOMPARE(now->steps().first, std::int64_t{from});
+    const auto resumed = live->histories().front();
+    QCOMPARE(resumed->steps().first, std::int64_t{from});
     for (std::int64_t step = from; step < 30; ++step)  // the same bits as without the interruption
-      QCOMPARE(now->value_at(Metric::ce_loss, kWholeRun, step), whole->value_at(Metric::ce_loss, kWholeRun, step));
+      QCOMPARE(resumed->value_at(Metric::ce_loss, kWholeRun, step), whole->value_at(Metric::ce_loss, kWholeRun, step));
   }
 };
 

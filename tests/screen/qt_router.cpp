@@ -88,22 +88,22 @@ class RouterPanelsTest : public QObject {
     auto* plot = control<LinePlot>(&panel, "MaxVio over layers");
     const std::vector<DrawnText> texts = textsDrawnBy(plot);
     const auto place = [&](const char* begin) {
-      for (const DrawnText& each : texts)
-        if (each.text.startsWith(QLatin1String(begin))) return each.place;
+      for (const DrawnText& text : texts)
+        if (text.text.startsWith(QLatin1String(begin))) return text.place;
       return QRectF();
     };
     const QRectF caption = place("MaxVio"), step = place("step"), worst = place("worst"), label = place("100");
     QVERIFY(!caption.isNull() && !step.isNull() && !worst.isNull() && !label.isNull());
     QVERIFY(caption.left() < 2);
-    for (const DrawnText& each : texts) QVERIFY2(each.place.top() >= caption.top(), qPrintable(each.text));
+    for (const DrawnText& text : texts) QVERIFY2(text.place.top() >= caption.top(), qPrintable(text.text));
     QVERIFY(std::abs(step.top() - label.top()) < 2);
     QVERIFY(step.left() > label.right());
     QVERIFY(worst.left() > step.right());
     plot->resize(150, 200);  // the names do not fit at the ends, so there is a legend above
     plot->grab();
     const std::vector<DrawnText> narrow = textsDrawnBy(plot);
-    for (const DrawnText& each : narrow)
-      if (each.text.startsWith(QLatin1String("worst"))) QVERIFY(each.place.bottom() < 40);
+    for (const DrawnText& text : narrow)
+      if (text.text.startsWith(QLatin1String("worst"))) QVERIFY(text.place.bottom() < 40);
   }
 
   void answersAreComputedFromTheData() {
@@ -112,8 +112,8 @@ class RouterPanelsTest : public QObject {
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const auto& counts = router->tokens_per_expert;
-    const auto most = std::ranges::max_element(counts) - counts.begin();
-    QVERIFY2(load.answerText().contains(QString("Expert %1 gets the most").arg(most)) ||
+    const auto fullest_expert = std::ranges::max_element(counts) - counts.begin();
+    QVERIFY2(load.answerText().contains(QString("Expert %1 gets the most").arg(fullest_expert)) ||
                  load.answerText().contains("experts take"),
              qPrintable(load.answerText()));
     QVERIFY(load.answerText().contains(QString("layer %1?").arg(selection_->layer())));
@@ -126,12 +126,12 @@ class RouterPanelsTest : public QObject {
       show(panel.get());
       QVERIFY(panel->explain().contains(QStringLiteral("Source:")));
       QVERIFY(panel->focusPolicy() & Qt::TabFocus || panel->findChild<PlotFrame*>());
-      int seen = 0;
+      int visible_plots = 0;
       for (const PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
         QVERIFY(!plot->accessibleName().isEmpty());
-        seen += plot->isVisible() && plot->notice().isEmpty();
+        visible_plots += plot->isVisible() && plot->notice().isEmpty();
       }
-      QVERIFY2(seen > 0, qPrintable(panel->title()));
+      QVERIFY2(visible_plots > 0, qPrintable(panel->title()));
       QVERIFY2(lines(panel->csv()).size() > 1, qPrintable(panel->title()));
     }
   }
@@ -315,9 +315,9 @@ class RouterPanelsTest : public QObject {
     for (const PlotFrame* plot : card.findChildren<PlotFrame*>())
       QVERIFY(plot->isHidden() || !plot->notice().isEmpty());
 
-    ExpertPanel::Intervention now{.possible = true, .killed = false, .pinned_bias = {}};
+    ExpertPanel::Intervention intervention{.possible = true, .killed = false, .pinned_bias = {}};
     card.interventionOf = [&](int layer, int expert) {
-      return layer == 2 && expert == 7 ? now : ExpertPanel::Intervention{true, false, {}};
+      return layer == 2 && expert == 7 ? intervention : ExpertPanel::Intervention{true, false, {}};
     };
     selection.setLayer(2);
     selection.setExpert(7);
@@ -331,14 +331,14 @@ class RouterPanelsTest : public QObject {
     QSignalSpy kill(&card, &ExpertPanel::killRequested), pin(&card, &ExpertPanel::pinRequested);
     QTest::mouseClick(buttons[0], Qt::LeftButton);
     QCOMPARE(kill.last(), (QVariantList{2, 7, true}));
-    now.killed = true;
+    intervention.killed = true;
     card.refreshActions();
     QTest::mouseClick(buttons[0], Qt::LeftButton);
     QCOMPARE(kill.last(), (QVariantList{2, 7, false}));
     QTest::mouseClick(buttons[1], Qt::LeftButton);
     QCOMPARE(pin.last()[2].value<std::optional<double>>().value(),
              double{selection.frame()->routers[1].expert_bias[7]});
-    now.pinned_bias = 0.5;
+    intervention.pinned_bias = 0.5;
     card.refreshActions();
     QTest::mouseClick(buttons[1], Qt::LeftButton);
     QVERIFY(!pin.last()[2].value<std::optional<double>>());

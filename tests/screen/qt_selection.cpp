@@ -39,7 +39,7 @@ class SelectionTest : public QObject {
     QCOMPARE(selection.frame(), nullptr);
   }
 
-  void opensOnTheNewestStepWithEverythingVisible() {
+  void aRunOpensOnItsNewestStepWithAllSteps() {
     SyntheticRun run({});
     run.append(50);
     Selection selection;
@@ -52,7 +52,7 @@ class SelectionTest : public QObject {
     QCOMPARE(spies.data.count(), 1);
   }
 
-  void followsNewStepsAndSaysSoOnce() {
+  void newStepsAreFollowedWithOneSignal() {
     SyntheticRun run({});
     run.append(50);
     Selection selection;
@@ -112,7 +112,7 @@ class SelectionTest : public QObject {
     QCOMPARE(selection.range(), (StepRange{0, 119}));
   }
 
-  void clampsWhatIsOutside() {
+  void valuesOutsideTheirRangeAreClamped() {
     SyntheticRun run({});
     run.append(10);
     Selection selection;

@@ -56,7 +56,7 @@ class Damage {
   }
 
  private:
-  int upTo(qsizetype most) { return std::uniform_int_distribution<int>(0, static_cast<int>(most))(random_); }
+  int upTo(qsizetype highest) { return std::uniform_int_distribution<int>(0, static_cast<int>(highest))(random_); }
 
   QByteArray withAnOddValue() {
     QList<QByteArray> lines = whole_.split('\n');
@@ -138,9 +138,9 @@ class SettingsTest : public QObject {
   void aChangedByteLosesTheArrangement() {
     keepSealed("x", {{"a", 1}});
     QCOMPARE(sealed("x"), (QVariantMap{{"a", 1}}));
-    QByteArray kept = settings().value("x").toByteArray();
-    kept[kept.size() - 1] = static_cast<char>(kept.back() ^ 1);
-    settings().setValue("x", kept);
+    QByteArray stored = settings().value("x").toByteArray();
+    stored[stored.size() - 1] = static_cast<char>(stored.back() ^ 1);
+    settings().setValue("x", stored);
     QVERIFY(sealed("x").isEmpty());
   }
 
@@ -173,16 +173,16 @@ class SettingsTest : public QObject {
       QVERIFY(opened.wait(kWaitMs));
       window.close();
     }
-    MainWindow again;
-    again.firstSteps()->showPage();
-    QVERIFY(!door(again)->isHidden());
-    QVERIFY2(door(again)->toolTip().contains("mine.jsonl"), qPrintable(door(again)->toolTip()));
-    QCOMPARE(door(again)->text(), QString("Open the last run: mine.jsonl"));
-    QSignalSpy opened(again.session(), &RunSession::opened);
-    door(again)->click();
+    MainWindow second;
+    second.firstSteps()->showPage();
+    QVERIFY(!door(second)->isHidden());
+    QVERIFY2(door(second)->toolTip().contains("mine.jsonl"), qPrintable(door(second)->toolTip()));
+    QCOMPARE(door(second)->text(), QString("Open the last run: mine.jsonl"));
+    QSignalSpy opened(second.session(), &RunSession::opened);
+    door(second)->click();
     QVERIFY(opened.wait(kWaitMs));
-    QCOMPARE(again.session()->path(), log);
-    QVERIFY(again.firstSteps()->page()->isHidden());
+    QCOMPARE(second.session()->path(), log);
+    QVERIFY(second.firstSteps()->page()->isHidden());
     QFile::remove(log);
     MainWindow third;
     third.firstSteps()->showPage();

@@ -56,7 +56,7 @@ class SetupFormTest : public QObject {
   // The last entry of the list of presets opens a table of real models. The form is filled with the chosen column.
   void realModelsStandSideBySide() {
     SetupForm form;
-    QSignalSpy wanted(&form, &SetupForm::presetRequested);
+    QSignalSpy preset_requests(&form, &SetupForm::presetRequested);
     auto* presets = form.findChild<QComboBox*>();
     QCOMPARE(presets->accessibleName(), QString("Preset"));
     emit presets->activated(presets->count() - 1);
@@ -71,8 +71,8 @@ class SetupFormTest : public QObject {
     QVERIFY(dialog->findChild<QPlainTextEdit*>()->toPlainText().contains("896, 16"));
     for (QPushButton* button : dialog->findChildren<QPushButton*>())
       if (button->text() == "Fill the form with mini-Kimi-K3") button->click();
-    QCOMPARE(wanted.size(), 1);
-    QCOMPARE(wanted[0][0].toString(), QString("mini-Kimi-K3"));
+    QCOMPARE(preset_requests.size(), 1);
+    QCOMPARE(preset_requests[0][0].toString(), QString("mini-Kimi-K3"));
   }
 
   void rowsThatCannotMatterAreAway() {

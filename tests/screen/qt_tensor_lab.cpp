@@ -279,8 +279,9 @@ void TensorLabTest::fp8BlocksAreTheQuantizers() {
            {std::pair(ElementFormat::e4m3, false), std::pair(ElementFormat::e4m3, true),
             std::pair(ElementFormat::e5m2, false)}) {
         const OperandFormat choice = fp8_format(granularity, element, power_of_two);
-        QuantSums wanted, sums;
-        quantize_operand({{x.data(), kRows, kCols, kCols}, choice, axis, {}, &wanted}, {decoded.data(), kRows, kCols});
+        QuantSums expected, sums;
+        quantize_operand({{x.data(), kRows, kCols, kCols}, choice, axis, {}, &expected},
+                         {decoded.data(), kRows, kCols});
         const bool along_row = axis == BlockAxis::row;
         const std::size_t lines = along_row ? kRows : kCols, length = along_row ? kCols : kRows;
         for (std::size_t line = 0; line < lines; ++line)
@@ -293,9 +294,9 @@ void TensorLabTest::fp8BlocksAreTheQuantizers() {
             }
             sums.add(block.sums);
           }
-        QCOMPARE(sums.underflow, wanted.underflow);
-        QCOMPARE(sums.clipped, wanted.clipped);
-        QVERIFY(std::fabs(sums.sqnr_db() - wanted.sqnr_db()) < 1e-4);
+        QCOMPARE(sums.underflow, expected.underflow);
+        QCOMPARE(sums.clipped, expected.clipped);
+        QVERIFY(std::fabs(sums.sqnr_db() - expected.sqnr_db()) < 1e-4);
       }
 }
 
@@ -367,9 +368,9 @@ void TensorLabTest::verdictWaitsForTheTensors() {
   const OperandFormat format = mx_format(ElementFormat::e4m3);
   QVERIFY(tensorVerdict(tensors, format).sentence.isEmpty());
   tensors.setFigures(0, normalFigures(format), false);
-  const VerdictLine::Judgement half = tensorVerdict(tensors, format);
-  QCOMPARE(half.word, QStringLiteral("Too early to tell"));
-  QCOMPARE(half.sentence, QStringList{"1 of 2 tensors measured"});
+  const VerdictLine::Judgement incomplete = tensorVerdict(tensors, format);
+  QCOMPARE(incomplete.word, QStringLiteral("Too early to tell"));
+  QCOMPARE(incomplete.sentence, QStringList{"1 of 2 tensors measured"});
   tensors.setFigures(1, normalFigures(format), false);
   QCOMPARE(tensorVerdict(tensors, format).sign, Sign::good);
   QuantSums broken = normalFigures(format);

@@ -55,7 +55,13 @@ SpecialisationFrame table(int layer) {
   const auto put = [&](int i, int j, std::uint32_t n) {
     frame.together_EE[static_cast<std::size_t>(i * 4 + j)] = frame.together_EE[static_cast<std::size_t>(j * 4 + i)] = n;
   };
-  put(0, 0, 80), put(1, 1, 20), put(2, 2, 50), put(3, 3, 50), put(0, 1, 20), put(2, 3, 50), put(0, 2, 30);
+  put(0, 0, 80);
+  put(1, 1, 20);
+  put(2, 2, 50);
+  put(3, 3, 50);
+  put(0, 1, 20);
+  put(2, 3, 50);
+  put(0, 2, 30);
   frame.byte_256E.assign(256 * 4, 0);
   frame.byte_256E['a' * 4 + 0] = 80;
   frame.byte_256E['7' * 4 + 1] = 20;
@@ -132,9 +138,9 @@ class TextTest : public QObject {
         const ExpertColors colors = ExpertColors::byId(experts, dark);
         for (int e = 1; e < experts; ++e) {
           const QColor a = colors.colorOf(e - 1), b = colors.colorOf(e);
-          const int apart =
+          const int difference =
               std::abs(a.red() - b.red()) + std::abs(a.green() - b.green()) + std::abs(a.blue() - b.blue());
-          QVERIFY2(apart > 40, qPrintable(QString("%1 of %2").arg(e).arg(experts)));
+          QVERIFY2(difference > 40, qPrintable(QString("%1 of %2").arg(e).arg(experts)));
         }
       }
     }
@@ -276,7 +282,7 @@ class TextTest : public QObject {
     Selection selection;
     TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
     show(selection, panel, madeRun("a\\b\n\x01"));
-    QSignalSpy wanted(&panel, &TokensAndSamplePanel::probeWanted);
+    QSignalSpy probe_requests(&panel, &TokensAndSamplePanel::probeWanted);
     button(&panel, "Edit...")->click();  // there is no run in training
     auto* editor = panel.findChild<QPlainTextEdit*>();
     QVERIFY(!editor->isVisible());
@@ -287,11 +293,11 @@ class TextTest : public QObject {
     const auto press = [&] { QTest::mouseClick(button(&panel, "Use this text"), Qt::LeftButton); };
     editor->setPlainText("bad \\q");
     press();
-    QCOMPARE(wanted.count(), 0);
+    QCOMPARE(probe_requests.count(), 0);
     editor->setPlainText("two\nlines\t.");
     press();
-    QCOMPARE(wanted.count(), 1);
-    QCOMPARE(wanted[0][0].toString(), QString("two\\nlines\\t."));
+    QCOMPARE(probe_requests.count(), 1);
+    QCOMPARE(probe_requests[0][0].toString(), QString("two\\nlines\\t."));
     QVERIFY(!editor->isVisible());
   }
 
@@ -340,13 +346,13 @@ class TextTest : public QObject {
     show(selection, panel, madeRun());
     auto* map = panel.findChild<ScatterPlot*>();
     QVERIFY2(map->isVisible() && map->notice().isEmpty(), qPrintable(map->notice()));
-    const auto apart = [&](int a, int b) {
+    const auto distance = [&](int a, int b) {
       const QPointF between = map->placeOf(a) - map->placeOf(b);
       return std::hypot(between.x(), between.y());
     };
-    QVERIFY(apart(1, 2) < 1e-3);
-    QVERIFY(std::fabs(apart(0, 1) - apart(0, 3)) < 0.01 * apart(0, 3));
-    QVERIFY(apart(0, 3) > 100);
+    QVERIFY(distance(1, 2) < 1e-3);
+    QVERIFY(std::fabs(distance(0, 1) - distance(0, 3)) < 0.01 * distance(0, 3));
+    QVERIFY(distance(0, 3) > 100);
     QVERIFY2(panel.answerText().contains("Nearest on the map: 1 and 2; the map shows 100.0 % of the variance"),
              qPrintable(panel.answerText()));
     QTest::mouseClick(map, Qt::LeftButton, {}, map->placeOf(3).toPoint());
@@ -367,15 +373,15 @@ class TextTest : public QObject {
           {.layer = 1, .expert = 2, .loss_change = {0.25 * static_cast<double>(step), 1}}};
     panel.showExperts(std::make_shared<const MeasuredExperts>(measured));
     LinePlot* plot = nullptr;
-    for (LinePlot* each : panel.findChildren<LinePlot*>())
-      if (each->accessibleName() == "Loss without the expert over time") plot = each;
+    for (LinePlot* candidate : panel.findChildren<LinePlot*>())
+      if (candidate->accessibleName() == "Loss without the expert over time") plot = candidate;
     QVERIFY(plot && plot->isVisible());
     panel.grab();
     const QString losses = QString::fromStdString(to_csv(plot->table()));
     QVERIFY2(losses.contains("10,2.5") && losses.contains("30,7.5"), qPrintable(losses));
     const auto tile = [&] {
-      for (const ValueTile* each : panel.findChildren<ValueTile*>())
-        if (each->accessibleName().startsWith("Loss without it")) return each->accessibleDescription();
+      for (const ValueTile* candidate : panel.findChildren<ValueTile*>())
+        if (candidate->accessibleName().startsWith("Loss without it")) return candidate->accessibleDescription();
       return QString();
     };
     selection.setStep(40);

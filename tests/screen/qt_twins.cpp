@@ -153,7 +153,7 @@ class TwinsTest : public QObject {
          {Setting(&OptimizerConfig::lr), Setting(&PrecisionConfig::experts)}) {  // a number, a choice
       CompareDialog dialog(RunConfig{}, setting);
       dialog.setAttribute(Qt::WA_DeleteOnClose, false);
-      QSignalSpy wanted(&dialog, &CompareDialog::twinRequested);
+      QSignalSpy twin_requests(&dialog, &CompareDialog::twinRequested);
       dialog.show();
       QVERIFY(QTest::qWaitForWindowActive(&dialog));
       auto* editor = dialog.findChild<FieldEditor*>()->focusProxy();
@@ -171,7 +171,7 @@ class TwinsTest : public QObject {
       QVERIFY2(ok && ok->text() == "Train the twin", setting.key().c_str());
       editor->setFocus();
       QTest::keyClick(editor, Qt::Key_Return);
-      QCOMPARE(wanted.size(), 1);
+      QCOMPARE(twin_requests.size(), 1);
     }
   }
 
@@ -179,19 +179,19 @@ class TwinsTest : public QObject {
   void everySettingOffersTwinsInOneClick() {
     CompareWindow w;
     for (const ConfigField& field : config_fields()) {
-      const ConfigValue now = field.get(w.window.session()->config());
-      for (const ConfigValue& value : twinValues(field, now)) {
-        QVERIFY2(value != now && check_field(field, value).empty(), field.key.c_str());
+      const ConfigValue value_now = field.get(w.window.session()->config());
+      for (const ConfigValue& value : twinValues(field, value_now)) {
+        QVERIFY2(value != value_now && check_field(field, value).empty(), field.key.c_str());
       }
       if (field.choices.empty()) continue;
-      QCOMPARE(twinValues(field, now).size(), field.choices.size() - 1);
+      QCOMPARE(twinValues(field, value_now).size(), field.choices.size() - 1);
     }
     const auto choose = [&](const char* key, const char* text) {
       QMenu menu;
       auto* form = w.window.findChild<SetupForm*>();
       const ConfigField& field = form->editor(key)->field();
       fillTwinMenu(&menu, field,
-                   {.now = [&] { return field.get(w.window.session()->config()); },
+                   {.present = [&] { return field.get(w.window.session()->config()); },
                     .possible = [] { return true; },
                     .chosen = [&](const ConfigValue& value) { emit form->valueTwinRequested(field, value); },
                     .other = [] {}});

@@ -15,7 +15,7 @@ using namespace moescope;
 namespace {
 
 VerdictRow verdictRow(const char* letter, const char* name, std::optional<VerdictWord> word, const char* reason,
-                      float gap, float half) {
+                      float gap, float half_width) {
   VerdictRow row;
   row.letter = letter;
   row.name = name;
@@ -23,7 +23,7 @@ VerdictRow verdictRow(const char* letter, const char* name, std::optional<Verdic
   row.word = word;
   row.reasons = {QString(reason), "brief"};
   row.gap = gap;
-  row.half_width = half;
+  row.half_width = half_width;
   const char* const texts[] = {"+0.0172", "16.8", "41.7 %", "3.20 %", "12.9 %", "4,718"};
   for (int column = 0; column < VerdictRow::kColumns; ++column)
     row.figures[static_cast<std::size_t>(column)].text = texts[column];
@@ -43,7 +43,7 @@ std::vector<VerdictRow> fiveRows() {
 }
 
 bool hasDigit(const QString& text) {
-  return std::ranges::any_of(text, [](QChar each) { return each.isDigit(); });
+  return std::ranges::any_of(text, [](QChar character) { return character.isDigit(); });
 }
 
 }  // namespace

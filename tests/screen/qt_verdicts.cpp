@@ -132,7 +132,7 @@ class VerdictsTest : public QObject {
     QCOMPARE(w.row(1).note, QStringLiteral("noise twin: A with another seed, up to step 54"));
   }
 
-  void fourCandidatesAndANoiseTwin() {
+  void fourCandidatesAndANoiseTwinAreJudged() {
     CompareWindow w;
     w.addFormat("mxfp8_rceil");
     w.addTwin(noise_twin(w.window.session()->config()));

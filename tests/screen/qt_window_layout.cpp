@@ -50,20 +50,20 @@ QMap<QString, QSizeF> sharesOf(const Workspace& workspace) {
 }
 
 // Expects nearly equal shares. Heights may differ more, because bars of fixed height take more of a small window.
-void compareShares(const QMap<QString, QSizeF>& now, const QMap<QString, QSizeF>& before, QSize window) {
-  QCOMPARE(now.keys(), before.keys());
-  for (auto each = before.begin(); each != before.end(); ++each) {
-    const QSizeF share = now[each.key()];
-    const bool alike =
-        std::abs(share.width() - each->width()) < 0.015 && std::abs(share.height() - each->height()) < 0.05;
+void compareShares(const QMap<QString, QSizeF>& shares, const QMap<QString, QSizeF>& before, QSize window) {
+  QCOMPARE(shares.keys(), before.keys());
+  for (auto share_before = before.begin(); share_before != before.end(); ++share_before) {
+    const QSizeF share = shares[share_before.key()];
+    const bool alike = std::abs(share.width() - share_before->width()) < 0.015 &&
+                       std::abs(share.height() - share_before->height()) < 0.05;
     QVERIFY2(alike, qPrintable(QString("%1 at %2 x %3: %4 x %5 of the room, before %6 x %7")
-                                   .arg(each.key())
+                                   .arg(share_before.key())
                                    .arg(window.width())
                                    .arg(window.height())
                                    .arg(share.width())
                                    .arg(share.height())
-                                   .arg(each->width())
-                                   .arg(each->height())));
+                                   .arg(share_before->width())
+                                   .arg(share_before->height())));
   }
 }
 
@@ -206,10 +206,10 @@ class WindowLayoutTest : public QObject {
     QTest::qWait(50);
     compareShares(sharesOf(*overview), shares, window.size());
     // Restoring a saved arrangement restores the shares.
-    const QVariantMap kept = overview->remembered();
+    const QVariantMap remembered = overview->remembered();
     overview->arrangeAnew();
     overview->applySizes();
-    QVERIFY(overview->restore(kept));
+    QVERIFY(overview->restore(remembered));
     QTest::qWait(50);
     compareShares(sharesOf(*overview), shares, window.size());
   }
@@ -229,8 +229,8 @@ class WindowLayoutTest : public QObject {
       QVERIFY2(size.width() <= 960 && size.height() <= 540 - 30,  // 30 for the window's title bar
                qPrintable(QString("%1: %2 x %3").arg(workspace->name()).arg(size.width()).arg(size.height())));
       for (const QDockWidget* dock : workspace->docks()) {  // docks in front, to which the workspace can scroll
-        const bool seen = dock->isVisible() && dock->geometry().bottom() >= 0;
-        if (seen && qobject_cast<const Panel*>(dock->widget()))
+        const bool is_shown = dock->isVisible() && dock->geometry().bottom() >= 0;
+        if (is_shown && qobject_cast<const Panel*>(dock->widget()))
           QVERIFY2(dock->height() > 130, qPrintable(dock->windowTitle() + QString(": %1").arg(dock->height())));
       }
     }
@@ -239,14 +239,14 @@ class WindowLayoutTest : public QObject {
     auto* scroll = qobject_cast<QScrollArea*>(overview->parentWidget()->parentWidget());
     auto* lowest = *std::ranges::max_element(
         overview->docks(), {}, [](QDockWidget* dock) { return dock->isVisible() ? dock->geometry().bottom() : 0; });
-    const auto seen = [&] {
+    const auto is_in_view = [&] {
       const QRect place(lowest->mapTo(scroll->viewport(), QPoint(0, 0)), lowest->size());
       return scroll->viewport()->rect().contains(place);
     };
     scroll->verticalScrollBar()->setValue(0);
-    QVERIFY(!seen());
+    QVERIFY(!is_in_view());
     overview->bringIntoView(lowest);
-    QVERIFY(seen());
+    QVERIFY(is_in_view());
   }
 
   void theSetUpLiesOverThePanels() {
@@ -369,9 +369,10 @@ class WindowLayoutTest : public QObject {
       const auto after = shapes();
       QCOMPARE(after.keys(), before[workspace->name()].keys());
       for (auto dock = after.begin(); dock != after.end(); ++dock) {
-        const QRect was = before[workspace->name()][dock.key()], is = dock.value();
-        const int off = std::max({std::abs(was.left() - is.left()), std::abs(was.top() - is.top()),
-                                  std::abs(was.width() - is.width()), std::abs(was.height() - is.height())});
+        const QRect place_before = before[workspace->name()][dock.key()], is = dock.value();
+        const int off =
+            std::max({std::abs(place_before.left() - is.left()), std::abs(place_before.top() - is.top()),
+                      std::abs(place_before.width() - is.width()), std::abs(place_before.height() - is.height())});
         QVERIFY2(off <= size.width() / 80, qPrintable(QString("%1: off by %2").arg(dock.key()).arg(off)));
       }
     }

@@ -133,13 +133,13 @@ class WindowSizesTest : public QObject {
           small.showEveryWorkspace();
           small.window.close();
         }
-        SmallWindow again(true);
-        again.window.resize(opened_at);
-        again.show();
-        again.window.resize(opened_at);  // after the size that was saved
-        again.showEveryWorkspace();
-        for (Workspace* workspace : again.window.workspaces()->all()) {
-          again.window.workspaces()->bringUp(workspace);
+        SmallWindow second(true);
+        second.window.resize(opened_at);
+        second.show();
+        second.window.resize(opened_at);  // after the size that was saved
+        second.showEveryWorkspace();
+        for (Workspace* workspace : second.window.workspaces()->all()) {
+          second.window.workspaces()->bringUp(workspace);
           QTest::qWait(50);
           for (const QDockWidget* dock : workspace->docks()) {
             const bool is_shown = dock->isVisible() && !dock->isFloating() && dock->geometry().bottom() >= 0;
@@ -178,12 +178,12 @@ class WindowSizesTest : public QObject {
       QTest::qWait(20);
       small.window.close();
     }
-    SmallWindow again(true);
-    again.show();
-    again.showEveryWorkspace();
+    SmallWindow second(true);
+    second.show();
+    second.showEveryWorkspace();
     for (const QSize size : {QSize(1280, 800), saved_at, QSize(736, 316), QSize(40, 40)}) {
-      again.window.resize(size);
-      again.showEveryWorkspace();
+      second.window.resize(size);
+      second.showEveryWorkspace();
     }
   }
 };

@@ -99,7 +99,9 @@ class MadeUp {
   double noise() {
     double sum = 0;
     for (int i = 0; i < 12; ++i) {
-      state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
+      state_ ^= state_ << 13;
+      state_ ^= state_ >> 7;
+      state_ ^= state_ << 17;
       sum += static_cast<double>(state_ >> 11) * 0x1p-53;
     }
     return sum - 6;

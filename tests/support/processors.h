@@ -21,7 +21,8 @@ inline void append(Bits& bits, const std::vector<float>& values) {
 inline void append(Bits& bits, const std::vector<double>& values) {
   for (const double v : values) {
     const auto word = std::isnan(v) ? 0 : std::bit_cast<std::uint64_t>(v);
-    bits.push_back(static_cast<std::uint32_t>(word)), bits.push_back(static_cast<std::uint32_t>(word >> 32));
+    bits.push_back(static_cast<std::uint32_t>(word));
+    bits.push_back(static_cast<std::uint32_t>(word >> 32));
   }
 }
 // Runs `body` once with each set of instructions.

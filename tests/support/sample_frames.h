@@ -185,7 +185,7 @@ inline void add_specialisation_and_texts(TelemetryFrame& frame, SampleShape shap
 }
 
 // Compares bits, so that a NaN equals itself and kNoValue differs from other NaNs.
-inline bool same(float a, float b) {
+inline bool same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
@@ -245,8 +245,8 @@ inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
   EXPECT_EQ(a.step, b.step);
   EXPECT_EQ(a.wall_s, b.wall_s);
   EXPECT_EQ(a.tokens, b.tokens);
-  for (const auto& field : kFrameFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
-  for (int i = 0; i < kNumPhases; ++i) EXPECT_TRUE(same(a.phase_ms[i], b.phase_ms[i])) << i;
+  for (const auto& field : kFrameFigures) EXPECT_TRUE(same_bits(a.*field.member, b.*field.member)) << field.column;
+  for (int i = 0; i < kNumPhases; ++i) EXPECT_TRUE(same_bits(a.phase_ms[i], b.phase_ms[i])) << i;
   const auto expect_rows = [](const auto& rows_of_a, const auto& rows_of_b) {
     ASSERT_EQ(rows_of_a.size(), rows_of_b.size());
     for (std::size_t i = 0; i < rows_of_a.size(); ++i) expect_equal(rows_of_a[i], rows_of_b[i]);

@@ -69,7 +69,10 @@ inline void expect_same_values(const TestMatrix& found, const TestMatrix& want, 
     const bool is_same = std::isnan(want.v[i])
                              ? std::isnan(found.v[i])
                              : std::bit_cast<std::uint32_t>(found.v[i]) == std::bit_cast<std::uint32_t>(want.v[i]);
-    if (!is_same) ++shown, ADD_FAILURE() << what << " at " << i << ": " << found.v[i] << ", not " << want.v[i];
+    if (!is_same) {
+      ++shown;
+      ADD_FAILURE() << what << " at " << i << ": " << found.v[i] << ", not " << want.v[i];
+    }
   }
 }
 

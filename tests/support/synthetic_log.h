@@ -19,7 +19,7 @@ struct LogShape {
   int layers = 3, experts = 64, top_k = 6;
   std::int64_t tokens = 4096;  // tokens of a batch
   std::int64_t steps = 1000;   // number of steps
-  std::int64_t every = 1;      // interval of the logged steps
+  std::int64_t interval = 1;   // interval of the logged steps
   double lasting = 0.1;        // standard deviation of the logarithm of the experts' lasting shares
   double by_batch = 0.06;      // standard deviation of the logarithm of a batch's shares, divided by the lasting shares
 };
@@ -59,12 +59,12 @@ class SyntheticLog {
     info.top_k = shape_.top_k;
     if (tokens_are_stated) info.tokens_per_step = shape_.tokens;
     auto history = std::make_shared<History>(info);
-    for (std::int64_t step = 0; step < shape_.steps; step += shape_.every) append(step, *history);
+    for (std::int64_t step = 0; step < shape_.steps; step += shape_.interval) append(step, *history);
     return history;
   }
   // Appends the steps `from` to `to` - 1 again, as a run does that is restarted from a checkpoint.
   void append_again(std::int64_t from, std::int64_t to, History& history) {
-    for (std::int64_t step = from; step < to; step += shape_.every) append(step, history);
+    for (std::int64_t step = from; step < to; step += shape_.interval) append(step, history);
   }
 
  private:

@@ -64,7 +64,9 @@ class SyntheticRun {
   }
 
   double uniform() {  // [0, 1)
-    state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
     return static_cast<double>(state_ >> 11) * 0x1p-53;
   }
   double noise() { return uniform() + uniform() + uniform() - 1.5; }  // roughly normal, standard deviation 1/2
@@ -138,9 +140,8 @@ class SyntheticRun {
     quant.operand = operand;
     quant.direction = direction;
     quant.format = quant_format("mxfp8_e4m3_rceil");
-    const double drift = operand == OperandRole::dy  ? -14 - 2 * std::log10(1 + step)
-                         : operand == OperandRole::w ? -11
-                                                     : -7;
+    double drift = operand == OperandRole::w ? -11 : -7;
+    if (operand == OperandRole::dy) drift = -14 - 2 * std::log10(1 + step);
     const double centre = 127 + drift + 0.2 * layer, width = operand == OperandRole::w ? 0.8 : 1.9;
     for (int byte = 0; byte < 255; ++byte) {
       const double z = (byte - centre) / width;
@@ -150,7 +151,8 @@ class SyntheticRun {
     quant.sqnr_db = static_cast<float>(31.5 - (operand == OperandRole::dy ? 3.5 : 0) - 0.3 * layer + 0.4 * noise());
     quant.relative_l2 = std::pow(10.0f, -quant.sqnr_db / 20);
     quant.cosine = 1 - quant.relative_l2 * quant.relative_l2 / 2;
-    quant.underflow = operand == OperandRole::dy ? 0.02f * layer : operand == OperandRole::x ? 0.0007f : 0.0f;
+    quant.underflow = operand == OperandRole::x ? 0.0007f : 0.0f;
+    if (operand == OperandRole::dy) quant.underflow = 0.02f * layer;
     quant.clipped = operand == OperandRole::w ? 0.0f : 0.00008f * layer;
     quant.clipped_blocks = quant.clipped * 20;
     quant.crest = 2.6f;
@@ -171,10 +173,10 @@ class SyntheticRun {
       for (int q = 0; q < kBiasShares; ++q)
         special.bias_for_share_EQ.push_back(0.02f * static_cast<float>(q) - 0.16f + 0.01f * static_cast<float>(i % 5));
       for (std::size_t j = i; j < experts; ++j) {
-        const auto together = static_cast<std::uint32_t>(i == j               ? 500
-                                                         : team(i) == team(j) ? 120 + 40 * uniform()
-                                                                              : 9 * uniform());
-        special.together_EE[i * experts + j] = special.together_EE[j * experts + i] = together;
+        double together = 500;
+        if (i != j) together = team(i) == team(j) ? 120 + 40 * uniform() : 9 * uniform();
+        special.together_EE[i * experts + j] = special.together_EE[j * experts + i] =
+            static_cast<std::uint32_t>(together);
       }
     }
     return special;

@@ -54,11 +54,11 @@ class Rows {
   qsizetype size() const { return rows_.size(); }
   double at(qsizetype row, int column) const { return rows_[row].value(column).toDouble(); }
   QString text(qsizetype row, int column) const { return rows_[row].value(column); }
-  Rows where(int column, double value) const {
-    return where([&](qsizetype row) { return at(row, column) == value; });
+  Rows rows_where(int column, double value) const {
+    return rows_where([&](qsizetype row) { return at(row, column) == value; });
   }
-  Rows where(int column, const QString& value) const {
-    return where([&](qsizetype row) { return text(row, column) == value; });
+  Rows rows_where(int column, const QString& value) const {
+    return rows_where([&](qsizetype row) { return text(row, column) == value; });
   }
   std::vector<double> column(int column) const {
     std::vector<double> values;
@@ -69,7 +69,7 @@ class Rows {
     const std::vector<double> values = column(column_index);
     return std::accumulate(values.begin(), values.end(), 0.0);
   }
-  double most(int column_index) const { return std::ranges::max(column(column_index)); }
+  double largest(int column_index) const { return std::ranges::max(column(column_index)); }
 
  private:
   Rows() = default;
@@ -86,7 +86,7 @@ class Rows {
     }
     return cells;
   }
-  Rows where(const std::function<bool(qsizetype)>& holds) const {
+  Rows rows_where(const std::function<bool(qsizetype)>& holds) const {
     Rows chosen;
     for (qsizetype row = 0; row < size(); ++row)
       if (holds(row)) chosen.rows_ << rows_[row];

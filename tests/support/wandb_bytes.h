@@ -20,10 +20,14 @@ inline std::string wandb_file(const std::vector<std::string>& records) {
     std::string_view unread = record;
     for (bool first = true; first || !unread.empty(); first = false) {
       std::size_t room = kBlock - file.size() % kBlock;
-      if (room < kHeader) file.append(room, '\0'), room = kBlock;
+      if (room < kHeader) {
+        file.append(room, '\0');
+        room = kBlock;
+      }
       const std::size_t length = std::min(unread.size(), room - kHeader);
       const bool last = length == unread.size();
-      std::string checked(1, static_cast<char>(first ? (last ? 1 : 2) : (last ? 4 : 3)));
+      const int whole_or_first = last ? 1 : 2, last_or_middle = last ? 4 : 3;
+      std::string checked(1, static_cast<char>(first ? whole_or_first : last_or_middle));
       checked += unread.substr(0, length);
       const auto crc = crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
       file += little_endian(static_cast<std::uint32_t>(crc)) + little_endian(static_cast<std::uint16_t>(length));

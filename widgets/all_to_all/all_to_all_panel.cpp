@@ -180,8 +180,8 @@ void AllToAllPanel::fillMatrix(const VolumeFrame& volume) {
 }
 
 void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
-  const AllToAll way = deduplicated() ? AllToAll::deep_ep : AllToAll::standard;
-  const LinkCopies links = total(copies_by_link(volume, way));
+  const AllToAll all_to_all = deduplicated() ? AllToAll::deep_ep : AllToAll::standard;
+  const LinkCopies links = total(copies_by_link(volume, all_to_all));
   const DispatchTotals totals = dispatch_totals(volume, deduplicated());
   std::vector<double> received = receivedBy(copiesOf(volume), volume.ranks);
   for (double& multiple : received) multiple *= totals.received > 0 ? volume.ranks / totals.received : 0;

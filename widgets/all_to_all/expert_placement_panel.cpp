@@ -24,7 +24,7 @@ using Kind = PlacementChoice::Kind;
 constexpr const char* kCounted = "contiguous";  // placement of recordings that do not state theirs
 constexpr int kReplanSteps[] = {0, 10, 50, 100, 500};
 constexpr double kBf16Bytes = 2;
-constexpr double kWorthMoving = 0.05;  // smallest gain that is named, as a share of the mean
+constexpr double kMinNamedGain = 0.05;  // smallest gain that is named, as a share of the mean
 
 QStringList placementNames() {
   return {"in order", "random", "balanced", "by hand"};
@@ -264,12 +264,12 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
 }
 
 void ExpertPlacementPanel::setAsked(const QString& placement) {
-  asked_ = placement;
+  entered_placement_ = placement;
   strip_->markDirty();
 }
 
 QString ExpertPlacementPanel::shown() const {
-  if (!asked_.isEmpty()) return asked_;
+  if (!entered_placement_.isEmpty()) return entered_placement_;
   const History* history = selection_->history();
   const auto counted =
       history && frame_ ? history->settings_at(frame_->step)->value(&ParallelConfig::placement) : std::nullopt;
@@ -378,8 +378,8 @@ void ExpertPlacementPanel::refill() {
   for (std::size_t i = 0; i < kKinds; ++i) {
     const auto kind = static_cast<Kind>(i);
     const bool is_chosen = kind == chosen.kind;
-    const PlacementChoice tried =
-        is_chosen ? chosen : PlacementChoice{kind, {}, kind == Kind::balanced ? planned_->currentData().toInt() : 0};
+    const int replan_every = kind == Kind::balanced ? planned_->currentData().toInt() : 0;
+    const PlacementChoice tried = is_chosen ? chosen : PlacementChoice{kind, {}, replan_every};
     const double shown_overload = overloads_[i] = overload(placed(tried, frame_->step, loads), loads);
     buttons_[i]->setChecked(is_chosen);
     buttons_[i]->setText(kind == Kind::by_hand && !is_chosen
@@ -426,7 +426,7 @@ Panel::Answer ExpertPlacementPanel::answer() const {
     return {question,
             {QString("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
              QString("Balanced: %1 \u00d7 the mean").arg(present_overload)}};
-  if (overloads_[balanced] + kWorthMoving > overloads_[shown])
+  if (overloads_[balanced] + kMinNamedGain > overloads_[shown])
     return {question,
             {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
              QString("No: %1 \u00d7").arg(present_overload)}};

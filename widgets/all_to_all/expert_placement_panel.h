@@ -105,7 +105,7 @@ class ExpertPlacementPanel : public Panel {
   std::array<QToolButton*, kKinds> buttons_{};
   std::array<double, kKinds> overloads_{};  // fullest rank over the mean, for each kind
   std::shared_ptr<const TelemetryFrame> frame_;
-  QString asked_;
+  QString entered_placement_;
   bool live_ = false, tried_out_ = false;
 };
 

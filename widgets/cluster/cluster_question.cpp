@@ -50,7 +50,7 @@ void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   if (q.latent_part > 1) config.shape.latent_dim = config.shape.dim / q.latent_part;
   config.hardware = hardware_profile(q.hardware);
   config.mxfp8 = q.mxfp8;
-  config.all_to_all = q.way;
+  config.all_to_all = q.all_to_all;
   config.payload = q.payload;
   config.recompute = q.recompute;
   config.overlap = q.overlap;
@@ -63,7 +63,7 @@ void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   const std::vector<std::int32_t> topk = route(q, config.shape);
   a.tokens = kTokens;
   a.volume = count_volumes(topk, static_cast<int>(config.shape.top_k), place(q, config.shape, topk), kRanksPerNode);
-  config.traffic = routing_traffic(a.volume, a.tokens, q.way);
+  config.traffic = routing_traffic(a.volume, a.tokens, q.all_to_all);
   a.parameters = fit_to_published(Hypothesis::h2);
   a.time = step_time(config, a.parameters);
   a.band = throughput_band(config, Hypothesis::h2);

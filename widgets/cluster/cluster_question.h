@@ -21,7 +21,7 @@ enum class AskedPlacement { contiguous, random, balanced };
 struct ClusterQuestion {
   std::string model = "671B", hardware = "b200";
   bool mxfp8 = true;
-  AllToAll way = AllToAll::deep_ep;
+  AllToAll all_to_all = AllToAll::deep_ep;
   Payload payload = Payload::bf16;
   int latent_part = 1;  // experts get rows of dim / latent_part values (core/model/moe/moe_layer.h)
   int ep = 32;

@@ -37,11 +37,11 @@ void DeepEPGainPanel::refill() {
   const auto frame = selection_->frame();
   if (const RouterFrame* router = find_router(frame.get(), selection_->layer())) load = router->tokens_per_expert;
   const Question question{shape_->currentText().toStdString(), std::move(load)};
-  if (question != asked_ && !computing_ && (question.model != asked_.model || !pause_.isActive())) {
-    asked_ = question;
+  if (question != question_ && !computing_ && (question.model != question_.model || !pause_.isActive())) {
+    question_ = question;
     ask();
   }
-  setProperty("busy", computing_ || question != asked_);
+  setProperty("busy", computing_ || question != question_);
   if (!answer_) return plot_->setNotice("Computing...");
   plot_->setNotice({});
   draw();
@@ -52,9 +52,9 @@ void DeepEPGainPanel::refill() {
 void DeepEPGainPanel::ask() {
   computing_ = true;
   pause_.start();
-  const bool known = answer_ && answer_->model == asked_.model;
+  const bool known = answer_ && answer_->model == question_.model;
   worker_.start(
-      [this, question = asked_, gains = known ? answer_->gains : LayerGains{}, known](std::stop_token stopped) {
+      [this, question = question_, gains = known ? answer_->gains : LayerGains{}, known](std::stop_token stopped) {
         Answer answer{question.model, known ? gains : layer_gains(question.model), {}};
         if (!question.load.empty()) answer.live = layer_gain_of_load(question.model, question.load);
         if (stopped.stop_requested()) return;

@@ -42,7 +42,7 @@ class DeepEPGainPanel : public Panel {
 
   XyPlot* plot_;
   QComboBox *shape_, *axis_;
-  Question asked_;
+  Question question_;
   std::optional<Answer> answer_;
   bool computing_ = false;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step

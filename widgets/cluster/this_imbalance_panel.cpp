@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kAnswerPauseMs = 3000;  // pause between two answers, each of which takes a core for a while
 constexpr int kAnsweredEp = 32;
-constexpr double kLittle = 0.01;  // smallest share of the throughput that is named
+constexpr double kMinNamedShare = 0.01;  // smallest share of the throughput that is named
 
 StepConfig askedConfig() {
   return published_b200_config(true, AllToAll::deep_ep);
@@ -84,10 +84,10 @@ void ThisImbalancePanel::renew() {
                  QString::fromStdString(multiplied_by(history->info().kernels))};
   if (const RouterFrame* router = find_router(frame.get(), question.layer)) question.load = router->tokens_per_expert;
   if (question.load.empty()) return say(notInLogNotice(history->info(), "tokens per expert"));
-  if (question == asked_) return;
+  if (question == question_) return;
   setProperty("busy", true);
   if (pause_.isActive()) return;  // renew() is called again after the pause
-  asked_ = question;
+  question_ = question;
   computing_ = true;
   worker_.start([this, question](std::stop_token stopped) {
     const StepConfig config = askedConfig();
@@ -162,13 +162,14 @@ Panel::Answer ThisImbalancePanel::answer() const {
   std::size_t row = 0;
   for (std::size_t i = 0; i < costs_.size(); i += kVariants)
     if (costs_[i].live_case.ep == kAnsweredEp) row = i;
-  const LiveCost &now = costs_[row], &all = costs_[row + kVariants - 1];
-  const QString question = "What does this load cost?", at = QString(" at EP %1").arg(now.live_case.ep);
-  const double lost_now = lostOf(now, now), lost_then = lostOf(all, now);
-  if (lost_now < kLittle) return {question, {QString("Almost nothing") + at, "Almost nothing"}};
+  const LiveCost &as_logged = costs_[row], &all = costs_[row + kVariants - 1];
+  const QString question = "What does this load cost?", at = QString(" at EP %1").arg(as_logged.live_case.ep);
+  const double lost_now = lostOf(as_logged, as_logged), lost_then = lostOf(all, as_logged);
+  if (lost_now < kMinNamedShare) return {question, {QString("Almost nothing") + at, "Almost nothing"}};
   const QString lost = QString("%1 of the throughput").arg(formatPercent(lost_now)) + at;
-  const QString remainder = lost_then < kLittle ? QString("almost none with all three remedies")
-                                                : QString("%1 with all three remedies").arg(formatPercent(lost_then));
+  const QString remainder = lost_then < kMinNamedShare
+                                ? QString("almost none with all three remedies")
+                                : QString("%1 with all three remedies").arg(formatPercent(lost_then));
   return {question, {lost + QStringLiteral("; ") + remainder, lost}};
 }
 

@@ -48,7 +48,7 @@ class ThisImbalancePanel : public Panel {
   QLabel* notice_;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;
-  Asked asked_, shown_;
+  Asked question_, shown_;
   std::vector<LiveCost> costs_;  // costs of live_cases(), a row for each EP degree
   LatestWorker worker_;
 };

@@ -31,7 +31,7 @@ bool isCommunication(const StepPart& part) {
 }
 
 ClusterQuestion with_other_way(ClusterQuestion question) {
-  question.way = question.way == AllToAll::deep_ep ? AllToAll::standard : AllToAll::deep_ep;
+  question.all_to_all = question.all_to_all == AllToAll::deep_ep ? AllToAll::standard : AllToAll::deep_ep;
   return question;
 }
 
@@ -163,7 +163,7 @@ void TimeOfAStepPanel::buildChoices() {
   model_->setCurrentIndex(model_->findText(QString::fromStdString(usual.model), Qt::MatchFixedString));
   hardware_->setCurrentIndex(hardware_->findText(QString::fromStdString(usual.hardware), Qt::MatchFixedString));
   recipe_->setCurrentIndex(usual.mxfp8);
-  way_->setCurrentIndex(static_cast<int>(usual.way));
+  way_->setCurrentIndex(static_cast<int>(usual.all_to_all));
   ep_->setCurrentText(QString("EP %1").arg(usual.ep));
   recompute_->setCurrentIndex(static_cast<int>(usual.recompute));
 }
@@ -223,7 +223,7 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   q.model = model_->currentText().toStdString();
   q.hardware = hardware_->currentText().toStdString();
   q.mxfp8 = recipe_->currentIndex() == 1;
-  q.way = static_cast<AllToAll>(way_->currentIndex());
+  q.all_to_all = static_cast<AllToAll>(way_->currentIndex());
   q.payload = static_cast<Payload>(payload_->currentIndex());
   q.latent_part = 1 << latent_->currentIndex();
   q.ep = ep_->currentText().section(QLatin1Char(' '), 1).toInt();
@@ -247,11 +247,11 @@ void TimeOfAStepPanel::chosen() {
 
 void TimeOfAStepPanel::refill() {
   const ClusterQuestion present_question = question();
-  ClusterQuestion of_this_load = asked_.value_or(present_question);
+  ClusterQuestion of_this_load = question_.value_or(present_question);
   of_this_load.live_load = present_question.live_load;
-  if (asked_ != present_question) setProperty("busy", true);
-  if (asked_ != present_question && (of_this_load != present_question || !pause_.isActive())) {
-    asked_ = present_question;
+  if (question_ != present_question) setProperty("busy", true);
+  if (question_ != present_question && (of_this_load != present_question || !pause_.isActive())) {
+    question_ = present_question;
     ask();
   }
   if (answer_) return plot_->setNotice(QString::fromStdString(answer_->problem));
@@ -261,7 +261,7 @@ void TimeOfAStepPanel::refill() {
 
 void TimeOfAStepPanel::ask() {
   pause_.start();
-  worker_.start([this, question = *asked_](std::stop_token stopped) {
+  worker_.start([this, question = *question_](std::stop_token stopped) {
     ClusterAnswer result = moescope::answer(question), other = moescope::answer(with_other_way(question));
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
@@ -333,7 +333,7 @@ QString TimeOfAStepPanel::verdict() const {
 
 // If the load is the load of the open run, returns the matrix units of that run, as its recording names them.
 QString TimeOfAStepPanel::unitsOfRun() const {
-  if (!is_live(asked_->routing) || !selection_->history()) return {};
+  if (!is_live(question_->routing) || !selection_->history()) return {};
   const std::string units = multiplied_by(selection_->history()->info().kernels);
   return units.empty() ? QString() : QString("; the run's GEMMs: %1").arg(QString::fromStdString(units));
 }

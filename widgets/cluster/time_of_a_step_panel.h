@@ -64,7 +64,7 @@ class TimeOfAStepPanel : public Panel {
   QComboBox *view_, *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_,
       *recompute_, *overlap_;
   QDoubleSpinBox* zipf_;
-  std::optional<ClusterQuestion> asked_;
+  std::optional<ClusterQuestion> question_;
   std::optional<ClusterAnswer> answer_, other_way_;  // answer, and answer with the other kind of all-to-all
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   LatestWorker worker_;

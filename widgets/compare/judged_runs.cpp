@@ -38,7 +38,7 @@ QString JudgedRuns::update() {
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
   const Judging judging = runs_->judging(*selection_, share_);
   if (baseline_ >= std::ssize(histories) || selection_->isNoiseTwin(baseline_)) baseline_ = 0;
-  const auto other_runs = runs_->others(*selection_, baseline_), twins = runs_->twins(*selection_);
+  const auto other_runs = runs_->otherRuns(*selection_, baseline_), twins = runs_->twins(*selection_);
   training_.set(histories.front(), other_runs, twins, judging);
   validation_.set(histories.front(), other_runs, twins, judging);
   return {};

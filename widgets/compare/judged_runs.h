@@ -74,13 +74,13 @@ class JudgedRuns : public QObject {
   // next update().
   int judged() const { return std::min(training_.runs(), static_cast<int>(selection_->histories().size()) - 1); }
   Metric judgedLoss(int place) const;
-  // Index of the run in ComparedRuns::others(), counted from 1.
+  // Index of the run in ComparedRuns::otherRuns(), counted from 1.
   int pairOf(int place) const { return place == 0 ? baseline_ : place; }
 
   Selection* selection_;
   const ComparedRuns* runs_;
   RunGaps training_, validation_{Metric::val_loss};
-  double share_ = kMatters;
+  double share_ = kRelevantGap;
   Loss loss_ = Loss::deciding;
   bool room_ = false, live_ = false, can_force_ = false;
   int baseline_ = 0;

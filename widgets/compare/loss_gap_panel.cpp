@@ -12,7 +12,7 @@ namespace {
 
 // Share of the raw gaps that may be outside the axis at either end, so that spikes of the first steps do not determine
 // it.
-constexpr double kSpared = 0.02;
+constexpr double kSparedShare = 0.02;
 
 QString signedGap(double value) {
   if (!std::isfinite(value)) return QStringLiteral("–");
@@ -77,7 +77,7 @@ void GapPlot::chooseValueRange() {
       if (bin.finite > 0) raw.insert(raw.end(), {bin.min, bin.max});
     if (raw.empty()) continue;
     std::ranges::sort(raw);
-    const auto spared = static_cast<std::size_t>(kSpared * raw.size());
+    const auto spared = static_cast<std::size_t>(kSparedShare * raw.size());
     take(raw[spared]);
     take(raw[raw.size() - 1 - spared]);
   }

@@ -14,8 +14,8 @@
 namespace moescope {
 namespace {
 
-constexpr int kWideEnough = 620;      // width from which the second plot is shown
-constexpr double kLowestRate = 1e-3;  // low end of the logarithmic colour scale
+constexpr int kMinWidthOfTwoPlots = 620;  // width from which the second plot is shown
+constexpr double kLowestRate = 1e-3;      // low end of the logarithmic colour scale
 
 LegendScale rateLegend(bool dark) {
   return {.lut = viridisLut(dark),
@@ -202,7 +202,7 @@ QString RoutingFlipsPanel::commonText() const {
 // Shows the margins beside the curves only if the panel is wide.
 void RoutingFlipsPanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
-  const bool wide = width() >= withType(kWideEnough, fontMetrics());
+  const bool wide = width() >= withType(kMinWidthOfTwoPlots, fontMetrics());
   margins_->setVisible(wide);
   router_->showMargins(wide);
 }

@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kMuchFlushed = 0.05;  // limit above which findings report underflow
+constexpr double kMaxFlushedShare = 0.05;  // limit above which findings report underflow
 constexpr std::array<double, 5> kShares = {0.001, 0.0025, 0.005, 0.01, 0.02};
 
 // "experts in MXFP4", "lr 0.002".
@@ -147,7 +147,7 @@ std::vector<VerdictRow> VerdictsPanel::rows() const {
   std::vector<VerdictRow> rows;
   for (int place = 0; place < static_cast<int>(selection_->histories().size()); ++place) rows.push_back(row(place));
   VerdictRow* worst = nullptr;
-  float largest = kMuchFlushed;
+  float largest = kMaxFlushedShare;
   for (int place = 0; place < static_cast<int>(rows.size()); ++place) {
     const float flushed = format_costs(*selection_->histories()[place], selection_->step()).flushed;
     if (!(flushed > largest)) continue;
@@ -220,8 +220,9 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
       .text = is_missing(sqnr.worst_db) ? dash() : worst,
       .below = {},
       .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr))) : QString("nothing is quantized")};
-  row.figures[VerdictRow::kFlushed] = {
-      .text = shareOrDash(costs.flushed), .below = {}, .tip = costs.flushed > 0 ? placeName(costs.where) : QString()};
+  row.figures[VerdictRow::kFlushed] = {.text = shareOrDash(costs.flushed),
+                                       .below = {},
+                                       .tip = costs.flushed > 0 ? placeName(costs.flushed_operand) : QString()};
   row.figures[VerdictRow::kFlips].text = shareOrDash(costs.flips);
   row.figures[VerdictRow::kGradient].text = shareOrDash(costs.gradient_error);
   const float speed = run_figures(history, window_).tokens_per_s;

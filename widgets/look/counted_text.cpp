@@ -16,8 +16,12 @@ QString pluralOf(QString noun) {
 
 }  // namespace
 
+QString groupedText(qint64 value) {
+  return QString::fromStdString(grouped(value));
+}
+
 QString countedText(qint64 count, const QString& noun) {
-  const QString number = QString::fromStdString(grouped(count)) + ' ';
+  const QString number = groupedText(count) + ' ';
   if (count == 1) return number + noun;
   const qsizetype end = noun.indexOf(QStringLiteral(" of "));
   return end < 0 ? number + pluralOf(noun) : number + pluralOf(noun.left(end)) + noun.mid(end);

@@ -98,7 +98,7 @@ ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
 void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   const int request = ++request_;
   captured_ = captured && !captured->expert_rows.empty() ? captured : nullptr;
-  least_ = {};
+  worst_ = {};
   table_->hide();
   notice_->show();
   QString notice = "Capture an operand of the routed experts: click its cell in Quantization error";
@@ -128,12 +128,12 @@ void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<Quant
   table_->setSortingEnabled(false);
   table_->setRowCount(static_cast<int>(experts.size()) + 1);
   fillRow(0, "all", captured_->rows, all);
-  least_ = {-1, HUGE_VAL, all.sqnr_db()};
+  worst_ = {-1, HUGE_VAL, all.sqnr_db()};
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const int row = static_cast<int>(e) + 1;
-    if (const double db = experts[e].sqnr_db(); experts[e].elements > 0 && db < least_.db) {
-      least_.expert = e;
-      least_.db = db;
+    if (const double db = experts[e].sqnr_db(); experts[e].elements > 0 && db < worst_.db) {
+      worst_.expert = e;
+      worst_.db = db;
     }
     fillRow(row, QString::number(e), captured_->expert_rows[e + 1] - captured_->expert_rows[e], experts[e]);
   }
@@ -173,10 +173,10 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
 }
 
 Panel::Answer ByExpertPanel::answer() const {
-  if (least_.expert < 0) return {};
+  if (worst_.expert < 0) return {};
   const auto decibels = [](double db) { return withMinus(QString::number(db, 'f', 1)); };
-  const QString lowest = QString("Lowest SQNR: expert %1, %2 dB").arg(least_.expert).arg(decibels(least_.db));
-  return {.question = {}, .answers = {lowest + QString("; all experts %1").arg(decibels(least_.all_db)), lowest}};
+  const QString lowest = QString("Lowest SQNR: expert %1, %2 dB").arg(worst_.expert).arg(decibels(worst_.db));
+  return {.question = {}, .answers = {lowest + QString("; all experts %1").arg(decibels(worst_.all_db)), lowest}};
 }
 
 void ByExpertPanel::setCurrent(int expert) {

@@ -38,11 +38,11 @@ class ByExpertPanel : public Panel {
   QTableWidget* table_;
   QLabel* notice_;
   int request_ = 0;
-  struct Least {
+  struct WorstExpert {
     int expert = -1;  // expert named in the answer; -1: no expert has figures
     double db = 0, all_db = 0;
   };
-  Least least_;
+  WorstExpert worst_;
   LatestWorker worker_;
 };
 

@@ -75,7 +75,8 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   row->setSpacing(kSpace8);
   row->addWidget(head_);
   row->addWidget(details_, 1);
-  for (QAbstractButton* button : std::initializer_list<QAbstractButton*>{cancel_, rotated_, recompute_, again_, save_})
+  for (QAbstractButton* button :
+       std::initializer_list<QAbstractButton*>{cancel_, rotated_, recompute_, capture_again_, save_})
     row->addWidget(button);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, kSpace8);
@@ -93,8 +94,8 @@ void CaptureBar::makeButtons() {
     made->hide();
     return made;
   };
-  again_ = button("Capture again", "The same operand of the step that the run takes now (T)");
-  again_->setShortcut(Qt::Key_T);
+  capture_again_ = button("Capture again", "The same operand of the step that the run takes now (T)");
+  capture_again_->setShortcut(Qt::Key_T);
   save_ = button("Save...", "Save the captured tensor as a .safetensors file");
   recompute_ = new QPushButton(this);
   recompute_->setObjectName("recompute");
@@ -107,7 +108,7 @@ void CaptureBar::makeButtons() {
   rotated_->setCheckable(true);
   rotated_->setChecked(true);
   connect(rotated_, &QToolButton::toggled, this, &CaptureBar::rotationToggled);
-  connect(again_, &QToolButton::clicked, this, &CaptureBar::againRequested);
+  connect(capture_again_, &QToolButton::clicked, this, &CaptureBar::againRequested);
   connect(save_, &QToolButton::clicked, this, &CaptureBar::saveRequested);
   connect(cancel_, &QToolButton::clicked, this, &CaptureBar::cancelRequested);
   connect(recompute_, &QPushButton::clicked, this, [this] { emit recomputeRequested(offered_step_); });
@@ -116,7 +117,7 @@ void CaptureBar::makeButtons() {
 void CaptureBar::setSource(Source source) {
   source_ = source;
   news_ = false;
-  for (QToolButton* button : {cancel_, again_, save_, rotated_}) button->hide();
+  for (QToolButton* button : {cancel_, capture_again_, save_, rotated_}) button->hide();
   offer(-1);
   QString long_form = "Click a cell of Quantization error of a run, or of a log with sampled blocks, or open a file";
   if (source == Source::live)
@@ -165,7 +166,7 @@ void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
 void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t last) {
   offer(-1);
   cancel_->show();
-  again_->hide();
+  capture_again_->hide();
   news_ = true;
   const QString progress = QString("step %1 of %2").arg(formatCount(step), formatCount(last));
   const QString from =
@@ -178,7 +179,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   cancel_->hide();
   news_ = false;
   save_->show();
-  again_->setVisible(source_ == Source::live);
+  capture_again_->setVisible(source_ == Source::live);
   rotated_->setVisible(captured.format.hadamard > 0);
   const QString step = formatCount(captured.step);
   QStringList details{
@@ -208,7 +209,7 @@ void CaptureBar::showFailed(const OperandPlace& place, const QString& reason, st
   cancel_->hide();
   news_ = true;
   offer(offered_step);
-  again_->setVisible(source_ == Source::live);
+  capture_again_->setVisible(source_ == Source::live);
   setTexts(placeName(place), {}, reason);
 }
 

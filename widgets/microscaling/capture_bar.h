@@ -51,7 +51,7 @@ class CaptureBar : public QWidget {
   bool news_ = false;
   QLabel *head_, *note_;
   FittedLabel* details_;
-  QToolButton *again_, *save_, *cancel_, *rotated_;
+  QToolButton *capture_again_, *save_, *cancel_, *rotated_;
   QPushButton* recompute_;
 };
 

@@ -100,7 +100,7 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
 }  // namespace
 
 OperandCostsPanel::OperandCostsPanel(Selection* selection, Of shown_run, QWidget* parent)
-    : Panel(selection, "Operand costs", Provenance::measured_here, parent), of_(shown_run) {
+    : Panel(selection, "Operand costs", Provenance::measured_here, parent), source_(shown_run) {
   costs_table_ = new QStandardItemModel(this);
   effects_ = new QStandardItemModel(this);
   twins_table_ = new QStandardItemModel(this);
@@ -169,7 +169,7 @@ std::shared_ptr<const TelemetryFrame> OperandCostsPanel::frameOf(int run) const 
 
 int OperandCostsPanel::shownRun() const {
   if (!selection_->history()) return -1;
-  if (of_ == Of::compared_run && selection_->run() == 0) {
+  if (source_ == Of::compared_run && selection_->run() == 0) {
     int coarsest = -1;
     float lowest = 0;
     for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
@@ -342,7 +342,7 @@ void OperandCostsPanel::fill() {
   // The table opens at its top. It scrolls to an operand that another panel chose; in Compare, no other panel chooses
   // one.
   const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
-  view_->setAutoScroll(chosen && was_filled_ && of_ != Of::compared_run);
+  view_->setAutoScroll(chosen && was_filled_ && source_ != Of::compared_run);
   for (int row = 0; row < costs_table_->rowCount(); ++row)
     if (placeAt(row) == selection_->tensor()) view_->selectRow(row);
   view_->setAutoScroll(true);

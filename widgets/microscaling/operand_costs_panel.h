@@ -77,7 +77,7 @@ class OperandCostsPanel : public Panel {
   OperandPlace placeAt(int row) const;
   QString onlyFormat() const;
 
-  Of of_;
+  Of source_;
   std::array<QToolButton*, 2> bases_{};  // buttons by Basis
   QWidget* basis_row_;
   QComboBox* recipe_;  // for a checkpoint

@@ -45,9 +45,9 @@ QString lossText(const FigureOfPieces& figure) {
 QString fitText(const PrecisionScan& scan) {
   QStringList within;
   for (const PublishedFit& fit : scan.published)
-    if (fit_of(fit, scan.loss, kMatters) == Fit::within) within << QString::fromStdString(fit.name);
+    if (fit_of(fit, scan.loss, kRelevantGap) == Fit::within) within << QString::fromStdString(fit.name);
   if (scan.published.empty()) return {};
-  const QString target = QString("within %1 of the loss").arg(formatPercent(kMatters));
+  const QString target = QString("within %1 of the loss").arg(formatPercent(kRelevantGap));
   if (within.isEmpty()) return QString("No published recipe is known to stay %1").arg(target);
   const QString last = within.takeLast();
   return within.isEmpty()
@@ -99,11 +99,12 @@ void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
                   largest > 0 ? twin.divergence.mean / largest : 0);
   }
   for (const PublishedFit& fit : scan.published) {
-    const QString tip = QString(
-                            "Forward pass with the operands that this published recipe rounds; the gate is in FP32. A "
-                            "loss change of %1 nats/token (%2 of the loss) matters; the change of this recipe: %3")
-                            .arg(inPrint(QString::number(kMatters * scan.loss, 'g', 2)), formatPercent(kMatters),
-                                 QLatin1String(to_text(fit_of(fit, scan.loss, kMatters))));
+    const QString tip =
+        QString(
+            "Forward pass with the operands that this published recipe rounds; the gate is in FP32. A "
+            "loss change of %1 nats/token (%2 of the loss) matters; the change of this recipe: %3")
+            .arg(inPrint(QString::number(kRelevantGap * scan.loss, 'g', 2)), formatPercent(kRelevantGap),
+                 QLatin1String(to_text(fit_of(fit, scan.loss, kRelevantGap))));
     appendOperand(model,
                   {textItem(QString("recipe %1").arg(QString::fromStdString(fit.name)), tip),
                    figureItem(divergenceText(fit.divergence), fit.divergence.mean),

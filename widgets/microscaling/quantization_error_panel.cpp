@@ -138,7 +138,7 @@ QuantizationErrorPanel::Summary QuantizationErrorPanel::summary() const {
   for (const QuantFrame& quant : summary.frame->quants) {
     if (quant.gemm_class() != selection_->tensor().gemm_class() || std::isnan(quant.sqnr_db)) continue;
     all.push_back(quant.sqnr_db);
-    if (!summary.least || quant.sqnr_db < summary.least->sqnr_db) summary.least = &quant;
+    if (!summary.worst || quant.sqnr_db < summary.worst->sqnr_db) summary.worst = &quant;
     summary.most_underflow = larger(summary.most_underflow, quant, &QuantFrame::underflow);
     summary.most_clipped = larger(summary.most_clipped, quant, &QuantFrame::clipped);
   }
@@ -156,17 +156,17 @@ QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
 
 Panel::Answer QuantizationErrorPanel::answer() const {
   const Summary all = summary();
-  if (!all.least) return {};
+  if (!all.worst) return {};
   Answer answer{.question = "What does the format cost?", .answers = {}};
-  if (std::isinf(all.least->sqnr_db)) {
+  if (std::isinf(all.worst->sqnr_db)) {
     answer.answers << QString("Nothing: every value is exact");
     return answer;
   }
-  const QString lowest = formatValue(all.least->sqnr_db, 3);
+  const QString lowest = formatValue(all.worst->sqnr_db, 3);
   const QString usual =
       std::isinf(all.median_db) ? QString("Most values are exact") : QString("SQNR %1 dB").arg(wholeDb(all.median_db));
   const auto in = [&](bool brief) {
-    return usual + QString("; lowest %1 in %2").arg(lowest, nameOf(*all.least, brief));
+    return usual + QString("; lowest %1 in %2").arg(lowest, nameOf(*all.worst, brief));
   };
   QString lost;
   if (const QuantFrame* worst = all.most_underflow; worst && worst->underflow >= kToldShare)
@@ -249,7 +249,7 @@ void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
       if (!quant) continue;
       const QRectF box = view_->cellRect(row, column);
       paintCell(painter, box, *quant, view_->cellColor(row, column));
-      if (quant != all.least) continue;
+      if (quant != all.worst) continue;
       painter.setPen(QPen(palette().text().color(), 1));
       painter.setBrush(Qt::NoBrush);
       // Leaves the gaps between groups free.

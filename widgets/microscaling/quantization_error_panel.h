@@ -28,7 +28,7 @@ class QuantizationErrorPanel : public Panel {
   struct Summary {
     std::shared_ptr<const TelemetryFrame> frame;
     double median_db = 0;
-    const QuantFrame *least = nullptr, *most_underflow = nullptr, *most_clipped = nullptr;  // nullptr: none
+    const QuantFrame *worst = nullptr, *most_underflow = nullptr, *most_clipped = nullptr;  // nullptr: none
   };
   Summary summary() const;
   LegendScale legend() const;

@@ -58,7 +58,7 @@ TensorListModel::GroupedName TensorListModel::groupedName(const TensorEntry& ent
 void TensorListModel::setEntries(std::vector<TensorEntry> entries) {
   beginResetModel();
   entries_ = std::move(entries);
-  wanted_.clear();
+  requested_.clear();
   common_ = commonParts();
   arrange();
   endResetModel();
@@ -105,14 +105,14 @@ void TensorListModel::setFigures(int entry, const QuantSums& sums, bool sampled)
 }
 
 void TensorListModel::forgetFigures() {
-  wanted_.clear();
+  requested_.clear();
   for (TensorEntry& entry : entries_) entry.state = TensorEntry::Figures::none;
   if (!rows_.empty()) emit dataChanged(index(0, kSqnr), index(rowCount() - 1, kUnderflow));
 }
 
 std::vector<int> TensorListModel::takeWanted() {
-  for (const int entry : wanted_) entries_[entry].state = TensorEntry::Figures::asked;
-  return std::exchange(wanted_, {});
+  for (const int entry : requested_) entries_[entry].state = TensorEntry::Figures::asked;
+  return std::exchange(requested_, {});
 }
 
 int TensorListModel::entryAt(int row) const {
@@ -135,8 +135,8 @@ int TensorListModel::rowCount(const QModelIndex& parent) const {
 QString TensorListModel::figure(const TensorEntry& entry, int number, int column) const {
   if (!entry.usable) return QString();
   if (entry.state == TensorEntry::Figures::none && lazy_ &&
-      std::find(wanted_.begin(), wanted_.end(), number) == wanted_.end()) {
-    wanted_.push_back(number);
+      std::find(requested_.begin(), requested_.end(), number) == requested_.end()) {
+    requested_.push_back(number);
     emit figuresWanted();
   }
   if (entry.state != TensorEntry::Figures::known) return QStringLiteral("-");

@@ -75,7 +75,7 @@ class TensorListModel : public QAbstractTableModel {
   QString filter_;
   // Entries without figures that a view has read. Views read visible rows only, so that only their figures are
   // computed.
-  mutable std::vector<int> wanted_;
+  mutable std::vector<int> requested_;
   bool lazy_ = true;
 };
 

@@ -354,11 +354,11 @@ QString WhatIfPanel::status() const {
 Panel::Answer WhatIfPanel::answer() const {
   const QuantSums* chosen = table_->chosenSums();
   if (!chosen || !std::isfinite(chosen->sqnr_db())) return {};
-  constexpr double kWorthTelling = 0.05, kOtherAxis = 1;  // dB
+  constexpr double kMinNamedGain = 0.05, kOtherAxis = 1;  // dB
   const auto difference = [&](const QuantSums* sums) { return sums ? sums->sqnr_db() - chosen->sqnr_db() : 0.0; };
   const auto decibels = [](double db) { return QString::number(std::fabs(db), 'f', 1); };
   QString best, worst;
-  double more = kWorthTelling, less = kWorthTelling;
+  double more = kMinNamedGain, less = kMinNamedGain;
   for (int i = 0; i < kNumElementFormats; ++i) {
     const auto element = static_cast<ElementFormat>(i);
     const double gain = difference(table_->sumsOf(element, table_->axis()));

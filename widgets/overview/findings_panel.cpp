@@ -44,7 +44,7 @@ QString wordsText(const Finding& finding, bool all_experts) {
     return withFormatLabels(withSettingLabels(inPrint(QString::fromStdString(text))));
   };
   return withExpertLinks(printed(finding.observation), finding.experts, all_experts) + QLatin1Char(' ') +
-         printed(finding.why).toHtmlEscaped();
+         printed(finding.meaning).toHtmlEscaped();
 }
 
 }  // namespace
@@ -491,7 +491,7 @@ ValueTable FindingsPanel::table() const {
   for (const Finding& f : watch_->findings())
     if (!watch_->isMuted(f))
       table.add(f.run, std::string(severity_name(f.severity)), f.ongoing, std::string(finding_kind_info(f.kind).name),
-                numbers(f.layers), numbers(f.experts), f.steps.first, f.steps.last, f.title, f.observation, f.why,
+                numbers(f.layers), numbers(f.experts), f.steps.first, f.steps.last, f.title, f.observation, f.meaning,
                 joined(f.settings, " "));
   if (table.rows() > 0) return table;
   const QString checks =

@@ -24,12 +24,12 @@ void FindingsWatch::onData() {
 
 void FindingsWatch::look() {
   if (busy_) {
-    again_ = true;
+    has_newer_data_ = true;
     return;
   }
   busy_ = true;
   since_look_.start();
-  const std::vector<PairedRun> other_runs = runs_->others(*selection_);
+  const std::vector<PairedRun> other_runs = runs_->otherRuns(*selection_);
   std::vector<PairedRun> judged;
   for (int place = 1; place <= std::ssize(other_runs); ++place)
     if (!selection_->isNoiseTwin(place)) judged.push_back(other_runs[place - 1]);
@@ -61,7 +61,7 @@ void FindingsWatch::look() {
 
 void FindingsWatch::deliver(const Result& result) {
   busy_ = false;
-  if (std::exchange(again_, false)) onData();
+  if (std::exchange(has_newer_data_, false)) onData();
   if (result.judged != selection_->histories()) return onData();  // other runs were opened during the scan
   result_ = result;
   ready_ = true;

@@ -63,7 +63,7 @@ class FindingsWatch : public QObject {
   const ComparedRuns* runs_;
   Result result_;
   std::set<std::string> muted_;
-  bool ready_ = false, busy_ = false, again_ = false;
+  bool ready_ = false, busy_ = false, has_newer_data_ = false;
   QElapsedTimer since_look_;
   QTimer timer_;
   std::map<HistoryPtr, FindingsScan> scans_;  // used only in the worker's thread

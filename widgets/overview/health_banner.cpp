@@ -181,9 +181,9 @@ QStringList HealthBanner::sentences() const {
   if (shown_->steps().empty()) return {"The first step has not finished.", "No step yet."};
   if (!judged_) return {"Reading the run"};
   QStringList forms = QStringList{QString::fromStdString(health_.sentence)} + textsOf(health_.shorter);
-  if (!selection_->following() && health_.upto >= 0 && health_.upto != selection_->step())
+  if (!selection_->following() && health_.last_step >= 0 && health_.last_step != selection_->step())
     for (QString& form : forms)
-      form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.upto, health_.upto})));
+      form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.last_step, health_.last_step})));
   return forms;
 }
 
@@ -251,7 +251,7 @@ void HealthBanner::showWorst() {
   if (!shown.finding.empty()) emit findingWanted(QString::fromStdString(shown.finding));
   selection_->setLayer(shown.layer);
   if (!shown.experts.empty()) selection_->setExpert(shown.experts.front());
-  if (shown.since >= 0) selection_->setStep(shown.since);
+  if (shown.first_step >= 0) selection_->setStep(shown.first_step);
 }
 
 void HealthBanner::paintEvent(QPaintEvent*) {

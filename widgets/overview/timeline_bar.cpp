@@ -27,7 +27,7 @@ namespace moescope {
 namespace {
 
 constexpr int kNoteColor = 1;     // index of a series colour for notes
-constexpr int kReach = 5;         // distance in pixels at which a mark is hit
+constexpr int kHitDistance = 5;   // distance in pixels at which a mark is hit
 constexpr qsizetype kListed = 6;  // most lines in a tool tip
 constexpr int kLaneHeight = 4, kLaneGap = 4;
 constexpr int kHandle = 3, kHandleHeight = 10;
@@ -144,7 +144,7 @@ std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
   if (position.y() < bar.top() || position.y() > bar.bottom()) return found;
   for (const Finding& finding : findings_) {
     const int left_x = xOf(finding.steps.first), right = xOf(finding.steps.last);
-    if (position.x() >= left_x - kReach && position.x() <= right + kReach) found.push_back(&finding);
+    if (position.x() >= left_x - kHitDistance && position.x() <= right + kHitDistance) found.push_back(&finding);
   }
   std::ranges::stable_sort(found, std::ranges::greater{},
                            [](const Finding* finding) { return std::pair(rankOf(*finding), finding->steps.first); });
@@ -321,7 +321,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
 QStringList TimelineTrack::marksAt(int x) const {
   QStringList lines;
   for (const Mark& mark : marks_) {
-    if (std::abs(xOf(mark.step) - x) > kReach) continue;
+    if (std::abs(xOf(mark.step) - x) > kHitDistance) continue;
     const QString title = QString::fromStdString(mark.title), text = QString::fromStdString(mark.text);
     lines << QString("%1 %2: %3")
                  .arg(selection_->stepWord(), formatCount(mark.step),
@@ -341,7 +341,7 @@ QStringList TimelineTrack::textAt(QPoint position) const {
 
 std::int64_t TimelineTrack::noteOrStepAt(int x) const {
   for (const Mark& mark : marks_)
-    if (mark.kind == kNoteKind && std::abs(xOf(mark.step) - x) <= kReach) return mark.step;
+    if (mark.kind == kNoteKind && std::abs(xOf(mark.step) - x) <= kHitDistance) return mark.step;
   return stepAt(x);
 }
 
@@ -416,7 +416,7 @@ void TimelineTrack::mouseMoveEvent(QMouseEvent* event) {
 
 void TimelineTrack::mouseReleaseEvent(QMouseEvent* event) {
   const bool pressed = std::exchange(drag_, Drag::none) != Drag::none;
-  if (!pressed || (event->pos() - pressed_).manhattanLength() >= kReach) return;
+  if (!pressed || (event->pos() - pressed_).manhattanLength() >= kHitDistance) return;
   if (const auto found = findingsAt(pressed_); !found.empty()) showStart(*found.front());
 }
 

@@ -187,7 +187,7 @@ void VerdictTiles::markDirty() {
 // Returns the step of the figures. While following it is the step of the verdict, so that both agree.
 std::int64_t VerdictTiles::step() const {
   const Health* health = watch_->health(selection_->run());
-  return selection_->following() && health && health->upto >= 0 ? health->upto : selection_->step();
+  return selection_->following() && health && health->last_step >= 0 ? health->last_step : selection_->step();
 }
 
 // Fills the tiles while painting, so that hidden tiles compute nothing.

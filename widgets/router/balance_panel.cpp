@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<double, 5> kShares = {0, 0.1, 0.5, 0.9, 1};
 constexpr double kHighestVio = 8;  // value at the high end of the colour scale
-constexpr double kMinFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05, kUsualFactor = 1.25;  // capacity factors
+constexpr double kMinFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05, kDefaultFactor = 1.25;  // capacity factors
 
 // Returns the position on a scale with readable distances between 0, 1/2, 1, 2, 4 and 8.
 double vioPosition(double vio) {
@@ -306,7 +306,7 @@ double BalancePanel::capacityFactor() const {
   const History* history = selection_->history();
   const auto factor = history ? history->settings_at(selection_->step())->value(&RouterConfig::capacity_factor)
                               : std::optional<double>();
-  return factor && *factor > 0 ? std::clamp(*factor, kMinFactor, kMaxFactor) : kUsualFactor;
+  return factor && *factor > 0 ? std::clamp(*factor, kMinFactor, kMaxFactor) : kDefaultFactor;
 }
 
 Panel::Answer BalancePanel::answerOfCapacity() const {

@@ -13,7 +13,7 @@ void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
   emit changed();
 }
 
-std::vector<PairedRun> ComparedRuns::others(const Selection& selection, int baseline) const {
+std::vector<PairedRun> ComparedRuns::otherRuns(const Selection& selection, int baseline) const {
   const auto& histories = selection.histories();
   std::vector<PairedRun> other_runs;
   for (int place = 1; place < std::ssize(histories); ++place) {

@@ -35,9 +35,9 @@ class ComparedRuns : public QObject {
   const std::vector<ComparedRun>& runs() const { return runs_; }
   // All runs but run A, compared with the run at `baseline`; the place of the baseline holds run A. Noise twins are
   // compared with run A.
-  std::vector<PairedRun> others(const Selection& selection, int baseline = 0) const;
+  std::vector<PairedRun> otherRuns(const Selection& selection, int baseline = 0) const;
   std::vector<PairedRun> twins(const Selection& selection) const;  // noise twins of run A
-  Judging judging(const Selection& selection, double matters = kMatters) const;
+  Judging judging(const Selection& selection, double matters = kRelevantGap) const;
 
  signals:
   void changed();

@@ -11,18 +11,18 @@ class Throttle : public QObject {
 
  public:
   explicit Throttle(int interval_ms) {
-    rest_.setSingleShot(true);
-    rest_.setInterval(interval_ms);
-    connect(&rest_, &QTimer::timeout, this, [this] {
+    pause_.setSingleShot(true);
+    pause_.setInterval(interval_ms);
+    connect(&pause_, &QTimer::timeout, this, [this] {
       if (waiting_) change();
     });
   }
 
   // Emits passed(), now or later.
   void change() {
-    waiting_ = rest_.isActive();
+    waiting_ = pause_.isActive();
     if (waiting_) return;
-    rest_.start();
+    pause_.start();
     emit passed();
   }
   void forget() { waiting_ = false; }  // drops a waiting change
@@ -31,7 +31,7 @@ class Throttle : public QObject {
   void passed();
 
  private:
-  QTimer rest_;  // runs until the next change may pass
+  QTimer pause_;  // runs until the next change may pass
   bool waiting_ = false;
 };
 

@@ -15,8 +15,8 @@ namespace moescope {
 namespace {
 
 enum Against { kShortBefore, kHalfway, kFirst, kPinned };
-constexpr std::size_t kMaxLines = 6;  // most lines; of more layers, only lowest, mean and highest are drawn
-constexpr int kAtATime = 16;          // number of routings that the worker reads before it reports
+constexpr std::size_t kMaxLines = 6;   // most lines; of more layers, only lowest, mean and highest are drawn
+constexpr int kReportedRoutings = 16;  // number of routings that the worker reads before it reports
 
 PyramidBin binOf(const std::vector<float>& values) {
   PyramidBin bin;
@@ -251,7 +251,7 @@ void RoutingStabilityPanel::bringUpToDate() {
   busy_ = true;
   setProperty("busy", true);
   worker_.start([this, history, track = track_](std::stop_token) mutable {
-    track.update(*history, kAtATime);
+    track.update(*history, kReportedRoutings);
     QMetaObject::invokeMethod(
         this, [this, history, track = std::move(track)]() mutable { deliver(std::move(track), history); },
         Qt::QueuedConnection);

@@ -56,9 +56,9 @@ void TokenTextView::layOut() {
   if (!text_) return;
   const QFontMetrics metrics(letters());
   letter_ = {metrics.horizontalAdvance(QLatin1Char('m')) + 2, metrics.height() + 1};
-  left_ = manyRows() ? withType(kLayerLabel) : 0;
+  margin_ = manyRows() ? withType(kLayerLabel) : 0;
   const QRect room = plotRect();
-  const int columns = std::max(8, (room.width() - left_) / letter_.width());
+  const int columns = std::max(8, (room.width() - margin_) / letter_.width());
   int line = 0, column = 0;
   for (const TokenSpan& token : tokens_)
     for (std::size_t byte = token.begin; byte < token.end;) {
@@ -85,15 +85,15 @@ QRect TokenTextView::cellOf(int position) const {
   const Place place = places_[position];
   const int line = place.line - first_line_;
   if (line < 0 || line >= visible_lines_) return {};
-  return {plotRect().left() + left_ + place.column * letter_.width(), plotRect().top() + line * lineHeight(),
+  return {plotRect().left() + margin_ + place.column * letter_.width(), plotRect().top() + line * lineHeight(),
           letter_.width(), letter_.height()};
 }
 
 int TokenTextView::tokenAt(QPoint position, int* row) const {
   if (!text_ || places_.empty() || !plotRect().contains(position)) return -1;
   const int line = first_line_ + (position.y() - plotRect().top()) / lineHeight();
-  const int column = (position.x() - plotRect().left() - left_) / letter_.width();
-  if (position.x() < plotRect().left() + left_ || line >= first_line_ + visible_lines_) return -1;
+  const int column = (position.x() - plotRect().left() - margin_) / letter_.width();
+  if (position.x() < plotRect().left() + margin_ || line >= first_line_ + visible_lines_) return -1;
   const int below = (position.y() - plotRect().top()) % lineHeight() - letter_.height();
   *row = manyRows() && below >= 0 && row_height_ > 0 ? std::min<int>(below / row_height_, std::ssize(rows_) - 1) : -1;
   const auto found =

@@ -81,7 +81,7 @@ class TokenTextView : public PlotFrame {
   std::vector<Place> places_;  // place of each byte
   std::vector<Chip> chips_;
   QSize letter_;  // size of a cell
-  int row_height_ = 0, gap_ = 3, left_ = 0, lines_ = 0, first_line_ = 0, visible_lines_ = 1;
+  int row_height_ = 0, gap_ = 3, margin_ = 0, lines_ = 0, first_line_ = 0, visible_lines_ = 1;
   int highlight_layer_ = -1, highlight_ = -1, current_ = -1;
 };
 

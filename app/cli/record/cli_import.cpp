@@ -72,7 +72,7 @@ void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLine
     print_to(stderr, "{}: {}\n", printable(file.path), printable(file.bad.summary()));
     const auto& first = file.bad.first();
     for (std::size_t i = 0; i < std::min(kShownBadLines, first.size()); ++i)
-      print_to(stderr, "  {} {}: {}\n", file.bad.unit(), first[i].number, printable(first[i].why));
+      print_to(stderr, "  {} {}: {}\n", file.bad.unit(), first[i].number, printable(first[i].reason));
     if (file.bad.count() > static_cast<std::int64_t>(kShownBadLines) && command.bad_lines.empty())
       print_to(stderr, "  ... --bad-lines FILE writes all\n");
     all += file.path + '\n' + file.bad.text();

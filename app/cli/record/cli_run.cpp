@@ -102,10 +102,10 @@ void print_written(const CheckpointModel& model, const std::vector<LabelledText>
   for (const LabelledText& text : texts) {
     if (text.ids.empty()) continue;
     const std::span<const std::int32_t> all = text.ids;
-    const auto given = all.last(std::min(all.size(), static_cast<std::size_t>(command.texts.length)));
-    const WrittenText written = continue_text(model, given, command.written);
+    const auto prompt = all.last(std::min(all.size(), static_cast<std::size_t>(command.texts.length)));
+    const WrittenText written = continue_text(model, prompt, command.written);
     print_out("continuation of {} ({} tokens read at {:.0f} tokens/s, {} written at {:.1f} tokens/s):\n{}\n",
-              printable(text.name), given.size(), given.size() / written.prefill_s, written.ids.size(),
+              printable(text.name), prompt.size(), prompt.size() / written.prefill_s, written.ids.size(),
               (written.ids.size() - 1) / written.decode_s,
               (tokenizer ? printable_lines(tokenizer->decode(written.ids))
                          : joined(written.ids, " ", [](std::int32_t id) { return std::to_string(id); })));
@@ -117,17 +117,17 @@ std::string interval_text(const FigureOfPieces& figure, double factor) {
          (std::isnan(figure.interval) ? "" : fmt::format(" +- {:.2g}", factor * figure.interval));
 }
 
-// Prints how much the forward pass of each published recipe changes the loss, against kMatters of the loss.
+// Prints how much the forward pass of each published recipe changes the loss, against kRelevantGap of the loss.
 void print_published(const PrecisionScan& scan) {
-  const double matters = kMatters * scan.loss;
+  const double matters = kRelevantGap * scan.loss;
   print_out(
       "forward passes of published recipes, the gate in FP32; a change of {:.2g} nats/token ({:.2g} % of the loss) "
       "matters:\n",
-      matters, 100 * kMatters);
+      matters, 100 * kRelevantGap);
   ValueTable table({{"recipe"}, {"divergence, 1e-3 nats/token"}, {"loss, 1e-3 nats/token"}, {"against what matters"}});
   for (const PublishedFit& fit : scan.published)
     table.add(fit.name, interval_text(fit.divergence, 1e3), interval_text(fit.loss_change, 1e3),
-              to_text(fit_of(fit, scan.loss, kMatters)));
+              to_text(fit_of(fit, scan.loss, kRelevantGap)));
   print_out("{}", to_text(table));
 }
 

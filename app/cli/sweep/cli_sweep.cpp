@@ -116,9 +116,9 @@ class SweepLine {
  public:
   void show(const QueueStatus& progress, std::size_t runs) {
     const bool terminal = isatty(STDERR_FILENO) == 1, ended = progress.finished != ended_;
-    const auto now = std::chrono::steady_clock::now();
-    if (!ended && (!terminal || now - shown_ < std::chrono::milliseconds(200))) return;
-    shown_ = now;
+    const auto time = std::chrono::steady_clock::now();
+    if (!ended && (!terminal || time - shown_ < std::chrono::milliseconds(200))) return;
+    shown_ = time;
     ended_ = progress.finished;
     std::string text = fmt::format("{} of {} runs", progress.finished, runs);
     if (!progress.done && !is_missing(static_cast<float>(progress.seconds_left)))
@@ -136,10 +136,10 @@ class SweepLine {
 
 // Trains the runs of this process. Returns false if it was stopped.
 bool train_share(const Share& share, const SweepOptions& o, std::int64_t steps, std::vector<RunGroup>& runs) {
-  std::vector<RunGroup> own;
+  std::vector<RunGroup> own_groups;
   for (std::size_t i = 0; i < runs.size(); ++i)
-    if (share.has(i)) own.push_back(runs[i]);
-  RunQueue queue(std::move(own), steps);
+    if (share.has(i)) own_groups.push_back(runs[i]);
+  RunQueue queue(std::move(own_groups), steps);
   take_up(o, queue);
   SweepLine line;
   const bool all = queue.train([&](const QueueStatus& progress) {
@@ -147,8 +147,8 @@ bool train_share(const Share& share, const SweepOptions& o, std::int64_t steps, 
     return stop_signal() == 0;
   });
   if (const std::string error = queue.status().error; !error.empty()) throw std::runtime_error(error);
-  own = queue.groups();
-  auto trained = own.begin();
+  own_groups = queue.groups();
+  auto trained = own_groups.begin();
   for (std::size_t i = 0; i < runs.size(); ++i)
     if (share.has(i)) runs[i] = std::move(*trained++);
   return all;

@@ -38,30 +38,30 @@ Progress::Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_ste
       later_(later) {}
 
 void Progress::show(const TelemetryFrame& frame) {
-  const auto now = Clock::now();
+  const auto time = Clock::now();
   const std::int64_t done = frame.step + 1 - first_;
   if (done == 1) {
-    after_first_step_ = now;
+    after_first_step_ = time;
     tokens_after_first_step_ = frame.tokens;
     tokens_per_s_ = frame.tokens_per_s;
     seconds_per_step_ = frame.wall_s;
   } else {
-    const double seconds = std::chrono::duration<double>(now - after_first_step_).count();
+    const double seconds = std::chrono::duration<double>(time - after_first_step_).count();
     tokens_per_s_ = (frame.tokens - tokens_after_first_step_) / seconds;
     seconds_per_step_ = seconds / (done - 1);
   }
   const bool last = frame.step + 1 == end_;
   if (terminal_) {
-    if (!last && bar_open_ && now - shown_ < kRedrawEvery) return;
+    if (!last && bar_open_ && time - shown_ < kRedrawEvery) return;
     print_to(out_, "\r{}\x1b[K", line(frame));
     bar_open_ = true;
   } else {
-    const std::int64_t every = std::max<std::int64_t>(1, (end_ - first_ + kLines - 1) / kLines);
-    if (!last && done != 1 && done % every != 0 && now - shown_ < kLineAtLeastEvery) return;
+    const std::int64_t line_interval = std::max<std::int64_t>(1, (end_ - first_ + kLines - 1) / kLines);
+    if (!last && done != 1 && done % line_interval != 0 && time - shown_ < kLineAtLeastEvery) return;
     print_to(out_, "{}\n", line(frame));
   }
   std::fflush(out_);
-  shown_ = now;
+  shown_ = time;
 }
 
 void Progress::finish() {

@@ -74,7 +74,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--checkpoint", o.checkpoint,
              "Folder for checkpoints, DIR/<step>/<name>.safetensors; one is written at the end (default: with --out, "
              "the folder beside the recording: run.checkpoints for run.moescope)");
-  sub.option("--every", o.every, "Steps between further checkpoints").range(std::int64_t{1}, std::int64_t{1000000000});
+  sub.option("--every", o.checkpoint_interval, "Steps between further checkpoints")
+      .range(std::int64_t{1}, std::int64_t{1000000000});
   sub.option("--resume", o.resume, "Resume from the newest checkpoint in this folder, with its config, bit-identically")
       .excludes(from);
   sub.option(
@@ -190,9 +191,9 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
   const std::vector<Override> overrides = read_overrides(o, problems);
   std::vector<RunConfig> runs = all_runs(parsed);
   for (RunConfig& run : runs) {
-    const std::vector<ConfigDifference> own = difference(parsed.config, run);
+    const std::vector<ConfigDifference> own_differences = difference(parsed.config, run);
     for (const Override& change : overrides)
-      if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.setting == change.setting; }))
+      if (std::ranges::none_of(own_differences, [&](const ConfigDifference& d) { return d.setting == change.setting; }))
         change.setting.field().set(run, change.value);
   }
   // The problems of the file are already in the list; these checks are for the runs with their overrides.
@@ -258,13 +259,13 @@ namespace {
 // A resumed run has the settings of its checkpoint. An option may repeat a setting but not change it.
 void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
   std::vector<ConfigProblem> problems;
-  const auto compare = [&](const std::string& option, const ConfigField& field, const ConfigValue& wanted) {
-    const ConfigValue kept = field.get(config);
-    if (kept != wanted)
-      problems.push_back(
-          {"", 0, option,
-           fmt::format("conflicts with --resume: the checkpoint was trained with {} = {}{}", field.key, to_string(kept),
-                       option.find('=') == std::string::npos ? ", not " + to_string(wanted) : "")});
+  const auto compare = [&](const std::string& option, const ConfigField& field, const ConfigValue& new_value) {
+    const ConfigValue old_value = field.get(config);
+    if (old_value != new_value)
+      problems.push_back({"", 0, option,
+                          fmt::format("conflicts with --resume: the checkpoint was trained with {} = {}{}", field.key,
+                                      to_string(old_value),
+                                      option.find('=') == std::string::npos ? ", not " + to_string(new_value) : "")});
   };
   for (const Override& change : read_overrides(o, problems))
     compare(change.option, change.setting.field(), change.value);

@@ -21,7 +21,7 @@ struct TrainOptions {
   std::optional<std::string> data;
   std::vector<std::string> set, compare, dense_twins;
   std::optional<std::int64_t> steps, seed;
-  std::int64_t every = 0;
+  std::int64_t checkpoint_interval = 0;
   std::string all_to_all;  // algorithm of the all-to-all; empty: flat
   std::string matrix_units;
   int threads = 0, ep = 0, ranks_per_node = 0;

@@ -22,15 +22,15 @@ namespace moescope {
 namespace fs = std::filesystem;
 
 WatchedPath::WatchedPath(std::string path) : path_(std::move(path)) {
-  struct stat now {};
-  if (stat(path_.c_str(), &now) != 0) return;
-  device_ = now.st_dev;
-  inode_ = now.st_ino;
+  struct stat status {};
+  if (stat(path_.c_str(), &status) != 0) return;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
 }
 
 bool WatchedPath::is_there() const {
-  struct stat now {};
-  return path_.empty() || (stat(path_.c_str(), &now) == 0 && now.st_dev == device_ && now.st_ino == inode_);
+  struct stat status {};
+  return path_.empty() || (stat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_);
 }
 
 JsonLinesOutput::JsonLinesOutput(const std::string& path) : path_(path) {
@@ -41,7 +41,7 @@ JsonLinesOutput::JsonLinesOutput(const std::string& path) : path_(path) {
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(std::string("--jsonl ") + error.what());
   }
-  there_ = WatchedPath(path);
+  watched_path_ = WatchedPath(path);
 }
 
 JsonLinesOutput::~JsonLinesOutput() {
@@ -59,10 +59,10 @@ void JsonLinesOutput::write(const RunInfo& info) {
 void JsonLinesOutput::write(const std::string& line) {
   const std::string text = line + '\n';
   const bool written = std::fwrite(text.data(), 1, text.size(), file_) == text.size() && std::fflush(file_) == 0;
-  const int why = errno;
-  if (!written) error_ = fmt::format("--jsonl {}: cannot be written: {}", path_, std::strerror(why));
-  reader_is_gone_ = !written && why == EPIPE;
-  if (written && !there_.is_there()) error_ = "--jsonl " + path_ + ": was removed or moved while it was written";
+  const int error_code = errno;
+  if (!written) error_ = fmt::format("--jsonl {}: cannot be written: {}", path_, std::strerror(error_code));
+  reader_is_gone_ = !written && error_code == EPIPE;
+  if (written && !watched_path_.is_there()) error_ = "--jsonl " + path_ + ": was removed or moved while it was written";
 }
 
 TrainCheckpoints::TrainCheckpoints(const std::string& folder) : folder_(folder) {
@@ -116,8 +116,8 @@ void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs)
   guard_outputs(inputs,
                 {{"--out", o.out}, {.option = "--jsonl", .path = o.jsonl, .stream = true}, {"--table", o.table}},
                 o.overwrite);
-  if (o.every > 0 && o.checkpoint.empty())
-    throw std::runtime_error(fmt::format("--every {}: needs --out, or --checkpoint DIR", o.every));
+  if (o.checkpoint_interval > 0 && o.checkpoint.empty())
+    throw std::runtime_error(fmt::format("--every {}: needs --out, or --checkpoint DIR", o.checkpoint_interval));
   if (o.checkpoint.empty()) return;
   if (fs::exists(o.checkpoint) && !fs::is_directory(o.checkpoint))
     throw std::runtime_error("--checkpoint " + o.checkpoint + ": is a file, expected a folder");

@@ -43,7 +43,7 @@ class JsonLinesOutput {
   std::string path_, error_;
   bool reader_is_gone_ = false;
   std::FILE* file_ = nullptr;
-  WatchedPath there_;
+  WatchedPath watched_path_;
 };
 
 // The folder of --checkpoint, or that beside the recording, in which the engine writes the checkpoints.

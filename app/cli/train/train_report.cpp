@@ -93,9 +93,9 @@ std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::
 
 // Returns the index of the run that differs from run `i` only in replay; nullopt if there is none.
 std::optional<std::size_t> choosing_for_itself(std::span<const RunConfig> configs, std::size_t i) {
-  for (std::size_t own = 1; own < configs.size(); ++own) {
-    const auto found = difference(configs[own], configs[i]);
-    if (found.size() == 1 && found.front().setting == &RouterConfig::replay) return own;
+  for (std::size_t source_run = 1; source_run < configs.size(); ++source_run) {
+    const auto found = difference(configs[source_run], configs[i]);
+    if (found.size() == 1 && found.front().setting == &RouterConfig::replay) return source_run;
   }
   return {};
 }
@@ -110,7 +110,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
   std::vector<PairedRun> twins;
   for (std::size_t i = 1; i < histories.size(); ++i)
     if (is_noise_twin(configs.front(), configs[i])) twins.push_back(paired(i));
-  const Judging judging{kMatters, static_cast<int>(histories.size() - 1 - twins.size())};
+  const Judging judging{kRelevantGap, static_cast<int>(histories.size() - 1 - twins.size())};
 
   std::string text = fmt::format("Comparison after {} steps; means over the last {}, loss in nats/token\n{}",
                                  window.last + 1, window.size(), table_text(outcomes));
@@ -123,8 +123,8 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
                 : fmt::format("{}: no loss difference above {}\n", other->info().name, above);
     if (const std::string routing = to_text(routing_overlap(*other, window.last)); !routing.empty())
       text += fmt::format("{}: {}\n", other->info().name, routing);
-    if (const auto own = choosing_for_itself(configs, i); own && configs[i].router.replay)
-      text += routing_share(paired(i), paired(*own), histories.front(), twins, judging);
+    if (const auto source_run = choosing_for_itself(configs, i); source_run && configs[i].router.replay)
+      text += routing_share(paired(i), paired(*source_run), histories.front(), twins, judging);
     if (is_noise_twin(configs.front(), configs[i])) continue;
     text += verdict_sentence(conclude(histories.front(), paired(i), twins, judging)) + '\n' +
             beside_what_decides(histories.front(), paired(i), twins, judging);
@@ -134,7 +134,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
         "Gaps are means of paired losses over the last half of the steps, of the validation loss where it is measured "
         "(telemetry.validation_every), with 95 % intervals by the noise twins of the same start, or else by those of "
         "another seed; {} % of the first run's loss counts as a difference that matters.\n",
-        to_string(ConfigValue(100 * kMatters)));
+        to_string(ConfigValue(100 * kRelevantGap)));
   else
     text += "Add --perturbed-twin or --noise-twin to see how much of a difference is noise.\n";
   return text;
@@ -237,7 +237,8 @@ void TrainReport::frame(const TelemetryFrame& frame) {
 void TrainReport::after_step(Engine&) {
   look_after_outputs();
   const std::int64_t next = engine_.next_step();
-  if (o_.every > 0 && next % o_.every == 0 && next < job_.end && !engine_.trouble()) save_checkpoint(false);
+  if (o_.checkpoint_interval > 0 && next % o_.checkpoint_interval == 0 && next < job_.end && !engine_.trouble())
+    save_checkpoint(false);
 }
 
 void TrainReport::ended(Engine&) {
@@ -266,9 +267,9 @@ void TrainReport::save_checkpoint(bool last) {
 // Reports failed outputs right after a step, since hours of training may be left.
 void TrainReport::look_after_outputs() {
   if (!writes()) return;
-  const auto say_once = [&](const std::string& error, bool& said) {
-    if (error.empty() || said) return;
-    said = unwritten_ = true;
+  const auto say_once = [&](const std::string& error, bool& is_reported) {
+    if (error.empty() || is_reported) return;
+    is_reported = unwritten_ = true;
     say(error + "; training goes on without it");
   };
   say_once(engine_.sink().error(), recording_said_);
@@ -366,7 +367,7 @@ std::string outcomes_report(std::span<const Outcome> outcomes) {
   return text + fmt::format(
                     ", with 95 % intervals by the noise twins; {} % of run A's loss counts as a difference that "
                     "matters.\n",
-                    shortest(100 * kMatters));
+                    shortest(100 * kRelevantGap));
 }
 
 void check_table_name(const std::string& path) {

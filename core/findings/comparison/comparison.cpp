@@ -81,7 +81,7 @@ FormatCosts format_costs(const History& history, std::int64_t step) {
     for (const QuantFrame& operand : quantized->quants)
       if (!is_missing(operand.underflow) && !(operand.underflow <= costs.flushed)) {
         costs.flushed = operand.underflow;
-        costs.where = operand;
+        costs.flushed_operand = operand;
       }
   return costs;
 }
@@ -113,25 +113,25 @@ std::string to_text(const RoutingOverlap& routing) {
   return text + ", different experts from layer " + std::to_string(routing.first_differing_layer) + " on";
 }
 
-void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
+void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& other_runs, const std::vector<PairedRun>& twins,
                   const Judging& judging) {
   const auto taken_over = [&](std::vector<PairedTrack>& old, const std::vector<PairedRun>& runs) {
     std::vector<PairedTrack> tracks;
-    bool same = old.size() == runs.size();  // true if the runs and their order are the same as before
+    bool is_unchanged = old.size() == runs.size();  // true if the runs and their order are the same as before
     for (const PairedRun& run : runs) {
       PairedTrack track = paired_track(a, run, loss_);
-      const auto kept = std::ranges::find_if(old, [&](const PairedTrack& pair) {
+      const auto previous = std::ranges::find_if(old, [&](const PairedTrack& pair) {
         return pair.track.a() == track.track.a() && pair.track.b() == track.track.b();
       });
-      same &= kept != old.end() && kept - old.begin() == std::ssize(tracks) && kept->same_start == run.same_start &&
-              kept->has_twins == run.has_twins;
-      if (kept != old.end()) track.track = std::move(kept->track);
+      is_unchanged &= previous != old.end() && previous - old.begin() == std::ssize(tracks) &&
+                      previous->same_start == run.same_start && previous->has_twins == run.has_twins;
+      if (previous != old.end()) track.track = std::move(previous->track);
       tracks.push_back(std::move(track));
     }
     old = std::move(tracks);
-    return same;
+    return is_unchanged;
   };
-  const bool same_runs = taken_over(runs_, others), same_twins = taken_over(twins_, twins);
+  const bool same_runs = taken_over(runs_, other_runs), same_twins = taken_over(twins_, twins);
   if (!same_runs || !same_twins || judging != judging_) conclusions_.clear();
   judging_ = judging;
   update();

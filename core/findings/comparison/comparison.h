@@ -45,7 +45,7 @@ struct FormatCosts {
   float gradient_error = kNoValue;  // |g - r| / |r| of all tensors, r the gradient of an FP32 pass
   float flips = kNoValue;           // share of tokens whose experts change by rounding, mean over layers
   float flushed = kNoValue;         // largest underflow of an operand
-  OperandPlace where;               // operand of `flushed`
+  OperandPlace flushed_operand;     // operand of `flushed`
 };
 FormatCosts format_costs(const History& history, std::int64_t step);
 
@@ -65,9 +65,9 @@ std::string to_text(const RoutingOverlap& routing);
 class RunGaps {
  public:
   explicit RunGaps(Metric loss = Metric::ce_loss) : loss_(loss) {}
-  // Compares `others` with `a`, or with their own baselines, and judges them by `twins`, which are noise twins of `a`.
-  // Keeps the results of pairs that were set before.
-  void set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
+  // Compares `other_runs` with `a`, or with their own baselines, and judges them by `twins`, which are noise twins of
+  // `a`. Keeps the results of pairs that were set before.
+  void set(const HistoryPtr& a, const std::vector<PairedRun>& other_runs, const std::vector<PairedRun>& twins,
            const Judging& judging = {});
   void update();                             // adds the new steps
   int runs() const { return runs_.size(); }  // number of runs beside run A

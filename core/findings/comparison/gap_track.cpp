@@ -33,11 +33,11 @@ GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric) : a_(std::move(a))
 
 bool GapTrack::update() {
   const std::uint64_t sequence = a_->sequence() + b_->sequence();
-  if (sequence == seen_) return false;
+  if (sequence == read_sequence_) return false;
   const std::uint64_t truncations = a_->truncations() + b_->truncations();
   const StepRange both = readable_steps();
   if (truncations != truncations_ || both.empty() || both.first != read_.first) *this = GapTrack(a_, b_, metric_);
-  seen_ = sequence;
+  read_sequence_ = sequence;
   truncations_ = truncations;
   const StepRange news{read_.empty() ? both.first : read_.last + 1, both.last};
   if (news.empty()) return true;

@@ -82,9 +82,9 @@ class GapTrack {
 
   HistoryPtr a_, b_;
   Metric metric_;
-  std::uint64_t seen_ = 0, truncations_ = 0;  // summed over both runs
-  StepRange read_;                            // steps that update() has read, of the run with the larger batches
-  StepRows steps_;                            // steps that both runs have
+  std::uint64_t read_sequence_ = 0, truncations_ = 0;  // summed over both runs
+  StepRange read_;  // steps that update() has read, of the run with the larger batches
+  StepRows steps_;  // steps that both runs have
   Pyramid raw_, smooth_;
   Average average_;
   bool measured_ = false, identical_ = true;

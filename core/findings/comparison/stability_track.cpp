@@ -35,7 +35,7 @@ bool StabilityTrack::update(const History& history, int at_most) {
       point.unchanged_L.push_back(unchanged_choices(*newer, *older, layer));
       point.shared_L.push_back(routing_stability(*newer, *older, layer));
     }
-    point.ordinal = taken_++;
+    point.ordinal = point_count_++;
     if (points_.size() > kMaxPoints) thin();
   }
   return false;

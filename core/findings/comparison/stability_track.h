@@ -54,7 +54,7 @@ class StabilityTrack {
   EarlierStep earlier_;
   std::vector<int> layers_;
   std::vector<StabilityPoint> points_;
-  std::uint64_t taken_ = 0;
+  std::uint64_t point_count_ = 0;
   std::int64_t looked_ = -1;
   std::uint64_t truncations_ = 0;
 };

@@ -192,7 +192,7 @@ std::string compared_recipes(std::span<const ReplayRun> runs) {
       recipe["not_expressed"].push_back("the formats were changed during the run; this is the recipe of its end");
     if (run.history != baseline)
       recipe["evidence"] =
-          evidence_of(conclude(baseline, {run.history, run.same_start}, twins, {kMatters, candidates}));
+          evidence_of(conclude(baseline, {run.history, run.same_start}, twins, {kRelevantGap, candidates}));
     recipes.push_back(std::move(recipe));
   }
   return RecipeJson{{"baseline", printable(baseline->info().name)}, {"recipes", std::move(recipes)}}.dump(2) + "\n";

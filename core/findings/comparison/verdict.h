@@ -58,7 +58,7 @@ constexpr std::int64_t least_steps(std::int64_t validation_every) {
 }
 // Default of a loss gap that matters, as a share of run A's loss: DeepSeek-V3 (arXiv:2412.19437, section 3.3) calls
 // this relative error of FP8 against BF16 within training randomness.
-inline constexpr double kMatters = 0.0025;
+inline constexpr double kRelevantGap = 0.0025;
 
 // Least drift of the twins at which the effect of more drift on chance was measured.
 inline constexpr float kMinDrift = 0.1f;
@@ -126,8 +126,8 @@ struct PairedTrack {
 PairedTrack paired_track(const HistoryPtr& a, const PairedRun& run, Metric loss);
 
 struct Judging {
-  double matters = kMatters;  // share of run A's loss
-  int candidates = 1;         // number of runs beside run A and its noise twins
+  double matters = kRelevantGap;  // share of run A's loss
+  int candidates = 1;             // number of runs beside run A and its noise twins
   bool operator==(const Judging&) const = default;
 };
 

@@ -57,7 +57,7 @@ ReplayJson findings_of(const HistoryPtr& history, StepRange range, const ReplayT
                     {"last", finding.steps.last},
                     {"title", printable(finding.title)},
                     {"observation", printable(finding.observation)},
-                    {"why", printable(finding.why)}});
+                    {"why", printable(finding.meaning)}});
   return list;
 }
 
@@ -107,7 +107,7 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
   for (const ReplayRun& run : runs)
     if (run.twin) twins.push_back({run.twin, run.same_start});
   const auto candidates = std::ranges::count_if(runs.subspan(1), [](const ReplayRun& run) { return !run.twin; });
-  const Judging judging{kMatters, static_cast<int>(candidates)};
+  const Judging judging{kRelevantGap, static_cast<int>(candidates)};
   ReplayJson verdicts = ReplayJson::array();
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const PairedRun run{runs[i].history, runs[i].same_start};
@@ -119,7 +119,7 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
     } else if (const auto found = compare_findings(runs.front().history, run, twins, judging); !found.empty()) {
       verdict["sentence"] = printable(found.front().observation);
       verdict["severity"] = severity_name(found.front().severity);
-      verdict["why"] = printable(found.front().why);
+      verdict["why"] = printable(found.front().meaning);
     } else {
       verdict["sentence"] = printable(verdict_sentence(conclude(runs.front().history, run, twins, judging))) + ".";
     }

@@ -33,11 +33,11 @@ CountName name_of(const CountArray& array, const std::string& path) {
     const std::size_t between = array.name.find('_');
     name.step = std::stoll(array.name.substr(0, std::min<std::size_t>(between, 9)));
     name.layer = std::stoi(array.name.substr(between + 1, 9));
-    name.others.clear();
+    name.unnamed_numbers.clear();
     name.stem = "counts";
     name.counts = array.shape.size() == 1;
   }
-  const bool is_single_number = array.shape.empty() && name.expert < 0 && name.others.empty();
+  const bool is_single_number = array.shape.empty() && name.expert < 0 && name.unnamed_numbers.empty();
   name.counts = name.counts && !is_single_number;
   return name;
 }
@@ -61,7 +61,7 @@ class CountAxes {
     int layer = 0;
   };
   void put(CountAxis axis, std::size_t number, Place& place) const;
-  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path_ + ": " + why); }
+  [[noreturn]] void fail(const std::string& reason) const { throw std::runtime_error(path_ + ": " + reason); }
   CountAxis only_axis(std::size_t extent, bool by_layer);
   [[noreturn]] void refuse() const;
 
@@ -98,25 +98,26 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
   const CountName& name = group.front().name;
   shown_ = "'" + printable(first.name) + "' " + shape_text(first.shape);
   for (const NamedCounts& counts : group)
-    if (counts.array->shape.size() != first.shape.size() || counts.name.others.size() != name.others.size() ||
+    if (counts.array->shape.size() != first.shape.size() ||
+        counts.name.unnamed_numbers.size() != name.unnamed_numbers.size() ||
         (counts.name.layer < 0) != (name.layer < 0) || (counts.name.step < 0) != (name.step < 0))
       fail("'" + printable(first.name) + "' and '" + printable(counts.array->name) +
            "' have one name, but other axes; save them in two files");
   const bool expert_is_number = first.shape.empty() && name.expert < 0;
-  numbers_ = name.others.size() - (expert_is_number ? 1 : 0);
+  numbers_ = name.unnamed_numbers.size() - (expert_is_number ? 1 : 0);
   std::vector<std::size_t> extents;
   for (std::size_t i = 0; i < numbers_; ++i) {
     std::set<std::int64_t> values;
-    for (const NamedCounts& counts : group) values.insert(counts.name.others[i]);
+    for (const NamedCounts& counts : group) values.insert(counts.name.unnamed_numbers[i]);
     extents.push_back(values.size());
   }
   const bool has_expert_axis = !first.shape.empty() && name.expert < 0;
   for (std::size_t d = 0; d + (has_expert_axis ? 1 : 0) < first.shape.size(); ++d) extents.push_back(first.shape[d]);
-  const std::size_t wanted = (name.step < 0 ? 1u : 0u) + (name.layer < 0 ? 1u : 0u);
+  const std::size_t unknown_axes = (name.step < 0 ? 1u : 0u) + (name.layer < 0 ? 1u : 0u);
   axes_.assign(extents.size(), CountAxis::none);
   std::vector<std::size_t> used;
   for (std::size_t i = 0; i < extents.size(); ++i) used.push_back(i);
-  while (used.size() > wanted) {  // axes of one row have no meaning
+  while (used.size() > unknown_axes) {  // axes of one row have no meaning
     const auto single = std::ranges::find_if(used, [&](std::size_t i) { return extents[i] == 1; });
     if (single == used.end()) refuse();
     used.erase(single);
@@ -154,29 +155,29 @@ void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
   const CountName& name = counts.name;
   const std::vector<std::size_t>& shape = counts.array->shape;
   Place of_name{std::max<std::int64_t>(0, name.step), std::max(0, name.layer)};
-  for (std::size_t i = 0; i < numbers_; ++i) put(axes_[i], name.others[i], of_name);
+  for (std::size_t i = 0; i < numbers_; ++i) put(axes_[i], name.unnamed_numbers[i], of_name);
   const bool has_expert_axis = !shape.empty() && name.expert < 0;
   const std::size_t experts = has_expert_axis ? shape.back() : 1;
   const std::vector<double> values = counts.array->values();
   std::vector<std::size_t> place(axes_.size() - numbers_);
   for (std::size_t first = 0; experts > 0 && first < values.size(); first += experts) {
-    std::size_t rest = first / experts;
-    for (std::size_t d = place.size(); d-- > 0; rest /= shape[d]) place[d] = rest % shape[d];
+    std::size_t remaining = first / experts;
+    for (std::size_t d = place.size(); d-- > 0; remaining /= shape[d]) place[d] = remaining % shape[d];
     Place at = of_name;
     for (std::size_t d = 0; d < place.size(); ++d) put(axes_[numbers_ + d], place[d], at);
-    const std::string where = place_text(counts.array->name, place);
+    const std::string place_name = place_text(counts.array->name, place);
     const std::span<const double> row(values.data() + first, experts);
     if (!has_expert_axis) {
-      const std::int64_t expert = name.expert >= 0 ? name.expert : name.others.back();
+      const std::int64_t expert = name.expert >= 0 ? name.expert : name.unnamed_numbers.back();
       if (expert >= static_cast<std::int64_t>(kMaxImportedExperts))
-        fail(where + " is of an expert that is out of range");
-      to.add_one(at.step, at.layer, expert, row[0], where);
+        fail(place_name + " is of an expert that is out of range");
+      to.add_one(at.step, at.layer, expert, row[0], place_name);
     } else if (experts_of_copies.empty()) {
-      to.add(at.step, at.layer, row, where);
+      to.add(at.step, at.layer, row, place_name);
     } else {
       const auto layer = std::min(static_cast<std::size_t>(at.layer), experts_of_copies.size() - 1);
       for (std::size_t e = 0; e < experts; ++e)
-        to.add_one(at.step, at.layer, experts_of_copies[layer][e], row[e], where);
+        to.add_one(at.step, at.layer, experts_of_copies[layer][e], row[e], place_name);
     }
   }
 }
@@ -251,32 +252,32 @@ bool is_count_array(const CountArray& array, const std::string& path) {
 Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const CountSettings& settings,
                         const ImportOptions& options) {
   std::map<std::string, CountGroup> groups;
-  std::set<std::string> others;
+  std::set<std::string> other_names;
   for (const CountArray& array : arrays) {
     CountName name = name_of(array, path);
     if (name.counts)
       groups[name.stem].push_back({&array, std::move(name)});
     else if (!array.name.ends_with("physical_to_logical_map"))
-      others.insert(array.name);
+      other_names.insert(array.name);
   }
   // Counts of experts, and of their copies on the ranks, are the same tokens.
   const bool has_logical = std::ranges::any_of(groups, [](const auto& g) { return has_word(g.second, "logical"); });
   std::vector<std::string> names;
   for (auto group = groups.begin(); group != groups.end();) {
     if (has_logical && has_word(group->second, "physical")) {
-      others.insert(group->second.front().array->name);
+      other_names.insert(group->second.front().array->name);
       group = groups.erase(group);
     } else {
       names.push_back((group++)->first);
     }
   }
-  if (groups.empty()) throw std::runtime_error(path + ": has no counts of experts; " + no_known_names(others));
+  if (groups.empty()) throw std::runtime_error(path + ": has no counts of experts; " + no_known_names(other_names));
   check_choice(path, names, options);
   Imported imported;
   for (const auto& [stem, group] : groups)
     if (is_wanted(options, stem)) add_run(path, arrays, group, settings, options, groups.size(), imported);
-  if (!others.empty()) imported.remarks.push_back(not_shown_text(others));
-  for (const std::string& name : others) {
+  if (!other_names.empty()) imported.remarks.push_back(not_shown_text(other_names));
+  for (const std::string& name : other_names) {
     AccountRow& row = imported.account.rows.emplace_back();
     row.name = row.first = name;
     row.names = 1;

@@ -99,7 +99,7 @@ void take_number(const NamePart& part, const std::string& before, CountName& fou
   else if (names_ranks(before) && found.rank < 0)
     found.rank = part.number;
   else if (part.is_key || (names_counts(before) && !part.begins_word))
-    found.others.push_back(part.number);
+    found.unnamed_numbers.push_back(part.number);
   else  // part of a word, such as w1
     found.stem += std::to_string(part.number);
 }

@@ -15,13 +15,13 @@
 namespace moescope {
 
 struct CountName {
-  std::string stem;                   // the name without the numbers: arrays with one stem belong together
-  std::int64_t step = -1, rank = -1;  // -1: not in the name
-  int layer = -1, expert = -1;        // -1: not in the name
-  std::vector<std::int64_t> others;   // numbers without a word that gives them a meaning, in their order
-  bool counts = false;                // the words say that it counts tokens by expert
-  bool is_logits = false;             // the words say that it holds the logits of a router
-  bool by_layer = false;              // the words say that its rows are layers
+  std::string stem;                           // the name without the numbers: arrays with one stem belong together
+  std::int64_t step = -1, rank = -1;          // -1: not in the name
+  int layer = -1, expert = -1;                // -1: not in the name
+  std::vector<std::int64_t> unnamed_numbers;  // numbers without a word that gives them a meaning, in their order
+  bool counts = false;                        // the words say that it counts tokens by expert
+  bool is_logits = false;                     // the words say that it holds the logits of a router
+  bool by_layer = false;                      // the words say that its rows are layers
 };
 
 // `file_stem`: name of the file without its suffix; its words count as well, unless the array's own words name

@@ -58,7 +58,7 @@ AccountRow row_of_counts(const std::string& name, std::int64_t names, Certainty 
   return row;
 }
 
-void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& where) {
+void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& place) {
   ++values_;
   if (!(count >= lowest_)) lowest_ = count;
   if (!(count <= highest_)) highest_ = count;
@@ -71,18 +71,18 @@ void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& w
   if (count > 0 && count < 1) reason = ": a share does not tell of how many tokens; save the counts";
   if (std::isfinite(count) && count >= 0 && count == std::floor(count))
     reason = ": more than 4,294,967,295 tokens of an expert cannot be shown";
-  throw std::runtime_error(source_ + ": " + where + " is " + shortest(count) + reason);
+  throw std::runtime_error(source_ + ": " + place + " is " + shortest(count) + reason);
 }
 
-void ExpertCounts::add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& where) {
+void ExpertCounts::add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& place) {
   std::vector<std::uint32_t>& counts = counts_at(step, layer, counts_E.size());
   for (std::size_t e = 0; e < counts_E.size(); ++e)
-    add_to(counts[e], counts_E[e], where + ", expert " + std::to_string(e) + ",");
+    add_to(counts[e], counts_E[e], place + ", expert " + std::to_string(e) + ",");
 }
 
-void ExpertCounts::add_one(std::int64_t step, int layer, int expert, double count, const std::string& where) {
+void ExpertCounts::add_one(std::int64_t step, int layer, int expert, double count, const std::string& place) {
   const std::size_t e = expert;
-  add_to(counts_at(step, layer, e + 1)[e], count, where);
+  add_to(counts_at(step, layer, e + 1)[e], count, place);
 }
 
 void ExpertCounts::expect_experts(int experts) {

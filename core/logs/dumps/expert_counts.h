@@ -17,10 +17,10 @@ class ExpertCounts {
  public:
   explicit ExpertCounts(std::string source) : source_(std::move(source)) {}  // `source`: the file, for messages
 
-  // Adds counts of the experts 0, 1, ...; those of a step and layer are summed. `where`: the place in the file, for
+  // Adds counts of the experts 0, 1, ...; those of a step and layer are summed. `place`: the place in the file, for
   // messages. Throws std::runtime_error if a count is not a number of tokens, or if the counts take more than 1 GiB.
-  void add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& where);
-  void add_one(std::int64_t step, int layer, int expert, double count, const std::string& where);
+  void add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& place);
+  void add_one(std::int64_t step, int layer, int expert, double count, const std::string& place);
   void expect_experts(int experts);  // there are at least so many, even if the last ones have no count
   void set_top_k(int top_k) { top_k_ = top_k; }
   bool empty() const { return steps_.empty(); }
@@ -37,7 +37,7 @@ class ExpertCounts {
  private:
   using Layers = std::map<int, std::vector<std::uint32_t>>;  // counts by expert, as many as were added
   std::vector<std::uint32_t>& counts_at(std::int64_t step, int layer, std::size_t experts);
-  void add_to(std::uint32_t& sum, double count, const std::string& where);
+  void add_to(std::uint32_t& sum, double count, const std::string& place);
   void drop_empty(std::vector<std::string>& remarks);
   int top_k_of(const RoutedShape& stated, std::vector<std::string>& remarks) const;
 

@@ -58,7 +58,7 @@ class GgufFile {
   std::string path_;
   InputFile file_;
   std::string ahead_;
-  std::size_t taken_ = 0;
+  std::size_t read_bytes_ = 0;
   std::uint64_t at_ = 0;  // position of the next byte
   std::uint64_t n_tensors_ = 0, keys_left_ = 0, alignment_ = 32, data_at_ = 0;
   std::string type_;
@@ -76,15 +76,15 @@ GgufFile::GgufFile(const std::string& path) : path_(path), file_(path) {
 
 void GgufFile::read(char* to, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
-    if (taken_ == ahead_.size()) {
+    if (read_bytes_ == ahead_.size()) {
       ahead_.resize(std::size_t{64} << 10);
       ahead_.resize(file_.read(ahead_.data(), ahead_.size()));
-      taken_ = 0;
+      read_bytes_ = 0;
       if (ahead_.empty()) fail("ends in its header (is it truncated?)");
     }
-    const std::size_t copied = std::min(bytes - done, ahead_.size() - taken_);
-    if (to) std::memcpy(to + done, ahead_.data() + taken_, copied);
-    taken_ += copied;
+    const std::size_t copied = std::min(bytes - done, ahead_.size() - read_bytes_);
+    if (to) std::memcpy(to + done, ahead_.data() + read_bytes_, copied);
+    read_bytes_ += copied;
     done += copied;
   }
   at_ += bytes;
@@ -171,9 +171,9 @@ std::vector<float> GgufFile::floats(const GgufTensor& tensor) const {
   const std::uint64_t bytes = elements * sizeof(float), size = file_.size();
   if (data_at_ > size || tensor.offset > size - data_at_ || bytes > size - data_at_ - tensor.offset)
     fail("'" + printable(tensor.name) + "' lies outside the file (is it truncated?)");
-  const ssize_t got = ::pread(file_.descriptor(), values.data(), static_cast<std::size_t>(bytes),
-                              static_cast<off_t>(data_at_ + tensor.offset));
-  if (got != static_cast<ssize_t>(bytes)) fail("'" + printable(tensor.name) + "' cannot be read");
+  const ssize_t read_bytes = ::pread(file_.descriptor(), values.data(), static_cast<std::size_t>(bytes),
+                                     static_cast<off_t>(data_at_ + tensor.offset));
+  if (read_bytes != static_cast<ssize_t>(bytes)) fail("'" + printable(tensor.name) + "' cannot be read");
   return values;
 }
 

@@ -280,10 +280,10 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
       std::size_t i = 0;
       for (const auto& [rank, microbatches] : ranks) {
         const std::size_t first = i++ % group * local;
-        const std::string where = "rank " + std::to_string(rank) + ", iteration " + std::to_string(iteration);
+        const std::string place = "rank " + std::to_string(rank) + ", iteration " + std::to_string(iteration);
         for (const auto& counts : microbatches)
           for (std::size_t e = 0; e < counts.size(); ++e)
-            sums.add_one(iteration, numbers.at(layer), first + e, counts[e], where);
+            sums.add_one(iteration, numbers.at(layer), first + e, counts[e], place);
       }
     }
   if (sums.empty()) fail("has no line with all ranks");
@@ -329,11 +329,11 @@ Imported import_rank_counts(const std::string& path, const ImportOptions& option
   const std::vector<fs::path> files = is_folder ? rank_files(path) : std::vector<fs::path>{path};
   if (!is_folder) {
     const fs::path folder = fs::absolute(path).parent_path();
-    const std::size_t others = rank_files(folder.string()).size();
+    const std::size_t rank_file_count = rank_files(folder.string()).size();
     const int rank = rank_of(path);
-    if (others > 1 || rank > 0)
+    if (rank_file_count > 1 || rank > 0)
       throw std::runtime_error(path + ": has the experts of one rank; open its folder, " + folder.string() +
-                               (others > 1 ? "" : ", with the files of all ranks"));
+                               (rank_file_count > 1 ? "" : ", with the files of all ranks"));
   }
   for (const fs::path& file : files) {
     counts.begin_rank(rank_of(file));

@@ -281,11 +281,11 @@ void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& f
 }  // namespace
 
 LineBudget::LineBudget(std::size_t line_bytes)
-    : left_(std::min(kMaxStepBytes, kBytesOfAnyLine + kBytesAByte * line_bytes)) {}
+    : free_bytes_(std::min(kMaxStepBytes, kBytesOfAnyLine + kBytesAByte * line_bytes)) {}
 
 void LineBudget::take(std::size_t bytes) {
-  if (bytes > left_) throw Unreadable("claims far more memory than the line is long");
-  left_ -= bytes;
+  if (bytes > free_bytes_) throw Unreadable("claims far more memory than the line is long");
+  free_bytes_ -= bytes;
 }
 
 RouterFrame router_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {

@@ -15,7 +15,7 @@ class LineBudget {
   void take(std::size_t bytes);  // throws Unreadable if more than is left
 
  private:
-  std::size_t left_;
+  std::size_t free_bytes_;
 };
 
 // Reads the rows of a step into `frame`, and its time and tokens. Throws Unreadable if a value has the wrong kind or

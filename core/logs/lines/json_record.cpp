@@ -287,7 +287,7 @@ void JsonRecords::add_own(const JsonFields& json, std::size_t bytes, LogRecord& 
       if (value.is_list && value.rows.empty() && record.layer >= 0)
         if (const TagMatch* match = runs_->find(value.name); match && is_list(*match))
           info.n_experts = static_cast<int>(std::min(value.numbers.size(), kMaxImportedExperts + 1));
-  TelemetryFrame& frame = record.own.emplace();
+  TelemetryFrame& frame = record.own_frame.emplace();
   frame.aux_loss = frame.z_loss = kNoValue;
   LineBudget budget(record.own_bytes = bytes);
   try {
@@ -296,7 +296,7 @@ void JsonRecords::add_own(const JsonFields& json, std::size_t bytes, LogRecord& 
     if (record.layer >= 0) frame.routers.push_back(router_from_json(json, info, budget));
     std::ranges::stable_sort(frame.routers, {}, &RouterFrame::layer);
   } catch (const Unreadable& unreadable) {
-    record.own.reset();
+    record.own_frame.reset();
     record.problem = unreadable.what();
   }
 }
@@ -311,7 +311,7 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
     record.layer = to_index(*layer, "layer", 0, kLastImportedLayer);  // refuses it
   // Values of one expert have the same names as in a list of objects by expert.
   const std::string of_expert = label.expert < 0 ? std::string() : "expert" + std::to_string(label.expert) + '.';
-  std::vector<JsonFields::Field> own;
+  std::vector<JsonFields::Field> own_fields;
   bool has_own = false;
   for (const JsonFields::Field& field : json) {
     const bool is_row = is_row_of_step(field.key);
@@ -327,13 +327,13 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
     else
       record.add(field.key);
     record.values.back().is_own = true;
-    own.push_back(field);
+    own_fields.push_back(field);
     has_own = has_own || is_row || field.key == "wall_s" || field.key == "tokens" || field.key == "phase_ms";
     record.has_own_rows = record.has_own_rows || is_row;
   }
   name_value(record);
   scale_auxiliary_losses(record);
-  if (has_own) add_own(JsonFields(std::move(own)), bytes, record);
+  if (has_own) add_own(JsonFields(std::move(own_fields)), bytes, record);
   if (const JsonValue* markers = json.find("markers")) record.markers = markers_of(*markers);
   return record;
 }

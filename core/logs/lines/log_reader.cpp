@@ -137,8 +137,8 @@ void LogReader::read_object(const JsonFields& object) {
   state_->read([&] { state_->take(object, {}, false); });
 }
 
-void LogReader::refuse_line(std::string why) {
-  state_->bad().add(++state_->lines, std::move(why));
+void LogReader::refuse_line(std::string reason) {
+  state_->bad().add(++state_->lines, std::move(reason));
 }
 
 void LogReader::finish_step() {

@@ -21,7 +21,7 @@ class LogReader {
 
   void read_line(std::string_view line);       // without its newline; never throws
   void read_object(const JsonFields& object);  // reads an object as a line
-  void refuse_line(std::string why);           // counts a bad line that is not passed to read_line()
+  void refuse_line(std::string reason);        // counts a bad line that is not passed to read_line()
   // Adds the current step to its run even if further layers of it may follow, and the steps that are held until the
   // first load gives the number of layers. More lines may follow.
   void finish_step();

@@ -84,10 +84,14 @@ void RoutedTokenStatistics::add(std::int64_t step, RoutedLayer layer, std::vecto
 
 bool RoutedTokenStatistics::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
   if (!rows_) return false;
-  kept_ += std::max(experts_K.size(), rows_->top_k);
+  kept_slots_ += std::max(experts_K.size(), rows_->top_k);
   if (rows_->top_k == 0) rows_->top_k = experts_K.size();
   const bool fits = experts_K.size() <= rows_->top_k && (experts_K.empty() || experts_K.back() < RoutedRows::kNowhere);
-  if (!fits || kept_ > kMaxKeptExperts) return count_kept_rows(), rows_.reset(), false;
+  if (!fits || kept_slots_ > kMaxKeptExperts) {
+    count_kept_rows();
+    rows_.reset();
+    return false;
+  }
   auto& row = rows_->steps[step][layer];
   row.insert(row.end(), experts_K.begin(), experts_K.end());
   row.insert(row.end(), rows_->top_k - experts_K.size(), RoutedRows::kNowhere);

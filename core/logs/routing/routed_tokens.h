@@ -85,7 +85,7 @@ class RoutedTokenStatistics {
 
   std::map<std::int64_t, std::map<RoutedLayer, Chosen>> steps_;
   std::shared_ptr<RoutedRows> rows_ = std::make_shared<RoutedRows>();
-  std::size_t kept_ = 0;        // number of slots in rows_
+  std::size_t kept_slots_ = 0;  // number of slots in rows_
   std::size_t load_bytes_ = 0;  // bytes of the loads and pairs in steps_
   std::size_t chosen_ = 0;      // number of slots with an expert
   int experts_ = 0, top_k_ = 0;

@@ -35,13 +35,13 @@ struct LogRecord {
   bool is_part = false;        // further records of its step may follow
   bool is_validation = false;  // its loss is that of a validation, and no other value counts
   std::vector<NamedValue> values;
-  std::optional<TelemetryFrame> own;  // values of this program's own lines (jsonl.h)
-  std::size_t own_bytes = 0;          // length of its line
-  bool has_own_rows = false;          // `own` has rows
-  AccountBook::Name own_loads;        // name of the loads in its routers
-  std::vector<Marker> markers;        // step -1: the step of the record
-  std::string problem;                // why a part of the record could not be read; empty: all of it could
-  std::deque<std::string> texts;      // names and texts that the log does not have as they are
+  std::optional<TelemetryFrame> own_frame;  // values of this program's own lines (jsonl.h)
+  std::size_t own_bytes = 0;                // length of its line
+  bool has_own_rows = false;                // `own_frame` has rows
+  AccountBook::Name own_loads;              // name of the loads in its routers
+  std::vector<Marker> markers;              // step -1: the step of the record
+  std::string problem;                      // why a part of the record could not be read; empty: all of it could
+  std::deque<std::string> texts;            // names and texts that the log does not have as they are
 
   std::string_view keep(std::string text) { return texts.emplace_back(std::move(text)); }
   NamedValue& add(std::string_view name) {

@@ -140,8 +140,8 @@ void LogRuns::describe(const LogRecord& record, const std::function<StatedRun()>
   run.is_stated = true;
 }
 
-void LogRuns::count_bad(std::int64_t place, const Unreadable& why) {
-  log_.bad.add(place, why.what(), is_in_part(why));
+void LogRuns::count_bad(std::int64_t place, const Unreadable& problem) {
+  log_.bad.add(place, problem.what(), is_in_part(problem));
 }
 
 void LogRuns::show_steps() {
@@ -174,7 +174,7 @@ std::vector<std::string> LogRuns::remarks(const std::vector<std::string>& of_for
 std::string LogRuns::refusal() const {
   bool has_runs = false, has_values = false;
   for (const RunBuilder& run : runs_) {
-    if (const std::string why = run.imported() ? run.refusal() : std::string(); !why.empty()) return why;
+    if (const std::string reason = run.imported() ? run.refusal() : std::string(); !reason.empty()) return reason;
     has_runs = has_runs || run.imported();
     has_values = has_values || run.has_values();
   }
@@ -199,12 +199,12 @@ Imported LogRuns::finish(std::int64_t lines, const std::string& hint) {
   imported.account = account();
   if (const std::vector<std::string> names = run_names(); !names.empty() && !log_.is_collected)
     check_choice(log_.source, names, log_.options);
-  std::string why = log_.options.growing && !imported.runs.empty() ? std::string() : refusal();
+  std::string reason = log_.options.growing && !imported.runs.empty() ? std::string() : refusal();
   const bool has_settings = std::ranges::any_of(runs_, [](const RunBuilder& run) { return run.is_stated; });
-  if (imported.runs.empty() && why.empty())
-    why = "holds no training step" + log_.bad.first_reason() +
-          (has_settings ? "; a line without a step is read as the settings of a run" : "");
-  if (!why.empty()) throw RefusedLog(log_.source, why + hint, std::move(imported.account));
+  if (imported.runs.empty() && reason.empty())
+    reason = "holds no training step" + log_.bad.first_reason() +
+             (has_settings ? "; a line without a step is read as the settings of a run" : "");
+  if (!reason.empty()) throw RefusedLog(log_.source, reason + hint, std::move(imported.account));
   if (log_.options.progress) log_.options.progress(1);
   return imported;
 }

@@ -36,7 +36,7 @@ class LogRuns {
   const StatedRun& stated_for(const LogRecord& record) { return run_of(record, has_step(record)).stated; }
   const TagMatch* find(std::string_view name);  // nullptr: no meaning is known
   void count(const LogRecord& record);          // counts the values of a record that cannot be read
-  void count_bad(std::int64_t place, const Unreadable& why);
+  void count_bad(std::int64_t place, const Unreadable& problem);
 
   void show_steps();
   std::deque<RunBuilder>& runs() { return runs_; }

@@ -586,10 +586,10 @@ void RunBuilder::take(LogRecord& record) {
       if (problem.empty()) problem = unreadable.what();
     }
   }
-  bool has_own = record.own.has_value();
+  bool has_own = record.own_frame.has_value();
   try {
     if (has_own)
-      for (const RouterFrame& router : record.own->routers)
+      for (const RouterFrame& router : record.own_frame->routers)
         if (router.layer >= 0) check_layer(router.layer);
   } catch (const Unreadable& unreadable) {
     has_own = false;
@@ -603,9 +603,9 @@ void RunBuilder::take(LogRecord& record) {
   target.is_part = target.is_part || record.is_part || record.layer >= 0;
   if (has_own && is_training) {
     if (record.own_loads.counts)
-      for (const RouterFrame& router : record.own->routers)
+      for (const RouterFrame& router : record.own_frame->routers)
         record.own_loads.counts->take_list(step, std::span<const std::uint32_t>(router.tokens_per_expert));
-    join_frames(target.frame, std::move(*record.own), is_added_);
+    join_frames(target.frame, std::move(*record.own_frame), is_added_);
     held_bytes_ += record.own_bytes;
   }
   for (Marker& marker : record.markers) {

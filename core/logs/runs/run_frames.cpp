@@ -219,7 +219,7 @@ void RunBuilder::finish() {
   if (!log_->is_collected || !imported_) return;
   const std::string more = incomplete_ > 1 ? " (and " + std::to_string(incomplete_ - 1) + " more such places)" : "";
   if (incomplete_ > 0) note(first_incomplete_ + more);
-  if (std::string again = restarts_.again_text(); !again.empty()) note(std::move(again));
+  if (std::string repeats = restarts_.again_text(); !repeats.empty()) note(std::move(repeats));
   for (std::string& remark : imported_->remarks()) note(std::move(remark));
   if (more_notes_ > 0) remarks_.back() += ", and " + std::to_string(more_notes_) + " more notes";
   const StepRange shown = imported_->history()->steps();
@@ -234,7 +234,7 @@ std::vector<std::string> RunBuilder::remarks() const {
   if (log_->is_collected) return remarks;
   if (imported_) std::ranges::copy(imported_->remarks(), std::back_inserter(remarks));
   if (highest_expert_ >= 0 && stated.info.n_experts == 0) remarks.push_back(unknown_experts_text(highest_expert_ + 1));
-  if (std::string again = restarts_.again_text(); !again.empty()) remarks.push_back(std::move(again));
+  if (std::string repeats = restarts_.again_text(); !repeats.empty()) remarks.push_back(std::move(repeats));
   return remarks;
 }
 

@@ -165,7 +165,7 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
       if (is_part_name(spelled[i]))
         form.parts.push_back(i);
       else if (!is_used)
-        form.others.push_back(i);
+        form.other_columns.push_back(i);
     }
   } else if (form.step >= 0 && names.size() > 1 &&
              (named_csv || is_any_known(tags, spelled) ||

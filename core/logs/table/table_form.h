@@ -30,11 +30,11 @@ struct TableForm {
   bool has_decimal_commas = false;                     // "2,5" is 2.5
   std::vector<std::string> names;                      // names of the columns, if there is a header
   int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: no such column (layer: all rows are layer 0)
-  std::vector<int> parts;        // columns that number the parts of one count: rank, microbatch, ...
-  std::vector<int> other_steps;  // further columns with steps, such as steps within the epoch
-  std::vector<int> others;       // remaining columns of a table of loads
-  int run = -1;                  // column that identifies runs: run, seed, ...; -1: none
-  bool run_is_name = false;      // the cells of `run` are names of runs; otherwise settings, such as seeds
+  std::vector<int> parts;          // columns that number the parts of one count: rank, microbatch, ...
+  std::vector<int> other_steps;    // further columns with steps, such as steps within the epoch
+  std::vector<int> other_columns;  // remaining columns of a table of loads
+  int run = -1;                    // column that identifies runs: run, seed, ...; -1: none
+  bool run_is_name = false;        // the cells of `run` are names of runs; otherwise settings, such as seeds
 
   std::vector<FigureColumn> figures;  // columns of figures, if each figure has its own
   std::vector<int> expert_loads;      // columns expert_0, expert_1, ... with loads, by expert

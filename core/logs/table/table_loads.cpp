@@ -192,7 +192,7 @@ TableLoads::TableLoads(LogRuns& runs, TableForm form)
   expert_name_ = add(form_.expert, "column of experts", "Expert");
   count_name_ = form_.count < 0 ? expert_name_ : add(form_.count, "column of counts", "Expert load");
   for (const int column : form_.parts) add(column, "", "Part of a step: parts are summed");
-  for (const int column : form_.others) {
+  for (const int column : form_.other_columns) {
     const AccountBook::Name name = add(column, "", "");
     AccountBook::leave_out(name, "not a column of loads");
     other_columns_.push_back({column, name, !runs.find(form_.names[static_cast<std::size_t>(column)])});
@@ -342,7 +342,7 @@ void TableLoads::check_counts() const {
   check_filling();
   if (form_.kind != TableKind::loads || order_.repeats()) return;
   std::string names;
-  for (const int column : form_.others) {
+  for (const int column : form_.other_columns) {
     const std::string& name = form_.names[column];
     if (std::ranges::find(kOfTokens, spelled_alike(name)) != kOfTokens.end() || name.empty()) continue;
     names += (names.empty() ? "" : ", ") + printable(name);
@@ -397,9 +397,10 @@ Imported TableLoads::build() {
       return {};
     LogRecord record;
     record.step = step;
-    record.own = loads.take(step);
+    record.own_frame = loads.take(step);
     record.has_own_rows = true;
-    for (const RouterFrame& router : record.own->routers) {  // so that a layer that is logged again tells of a restart
+    for (const RouterFrame& router :
+         record.own_frame->routers) {  // so that a layer that is logged again tells of a restart
       NamedValue& rows = record.add(count_name_.counts->name());
       rows.is_own = rows.is_list = true;
       rows.layer = router.layer;

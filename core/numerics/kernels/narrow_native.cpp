@@ -40,8 +40,10 @@ __mmask16 first_lanes(std::size_t count) {
 // Indices that put the elements of two vectors of sixteen side by side.
 constexpr auto kSideBySide = [] {
   std::array<std::uint16_t, 2 * kFloats> order{};
-  for (std::uint16_t i = 0; i < kFloats; ++i)
-    order[2u * i] = i, order[2u * i + 1] = static_cast<std::uint16_t>(kFloats + i);
+  for (std::uint16_t i = 0; i < kFloats; ++i) {
+    order[2u * i] = i;
+    order[2u * i + 1] = static_cast<std::uint16_t>(kFloats + i);
+  }
   return order;
 }();
 

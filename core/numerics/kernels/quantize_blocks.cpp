@@ -41,7 +41,7 @@ class ScaleCounts {
   void add(const BlockBatch& b) {
     for (Index i = 0; i < b.count; ++i) ++counts_[i & (kTurns - 1)][static_cast<Index>(b.code[i])];
     const bool zeros = b.nonzero < b.count;  // least_code and top_code do not include the code of blocks of zeros
-    lowest_code_ = std::min(lowest_code_, zeros ? 0 : b.least_code),
+    lowest_code_ = std::min(lowest_code_, zeros ? 0 : b.least_code);
     highest_code_ = std::max(highest_code_, zeros ? 255 : b.top_code);
   }
   void add_to(QuantSums& sums) const {

@@ -85,7 +85,7 @@ std::vector<Outcome> outcomes(std::span<const JudgedRun> runs) {
       twins.push_back({run.history, same_start(a.config, run.config)});
   const auto of_chance =
       std::ranges::count_if(runs, [&](const JudgedRun& run) { return is_noise_twin(a.config, run.config); });
-  const Judging judging{kMatters, static_cast<int>(std::ssize(runs) - 1 - of_chance)};
+  const Judging judging{kRelevantGap, static_cast<int>(std::ssize(runs) - 1 - of_chance)};
   for (const JudgedRun& run : runs) found.push_back(outcome_of(a, run, twins, judging));
   add_sqnr(runs, found);
   std::stable_sort(found.begin() + 1, found.end(), [](const Outcome& one, const Outcome& other) {
@@ -106,7 +106,7 @@ std::string verdict_words(const Outcome& outcome) {
 }
 
 std::string underflow_place(const Outcome& outcome) {
-  return is_missing(outcome.costs.flushed) ? "" : place_text(outcome.costs.where);
+  return is_missing(outcome.costs.flushed) ? "" : place_text(outcome.costs.flushed_operand);
 }
 
 ValueTable outcomes_table(std::span<const Outcome> outcomes) {

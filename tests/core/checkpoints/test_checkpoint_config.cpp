@@ -40,11 +40,14 @@ std::string problem(Json json, const std::string& key, const Json& value) {
 }
 std::string layers(const CheckpointConfig& config) {
   std::string text;
-  for (const CheckpointLayer& layer : config.layers) text += !layer.moe ? '?' : *layer.moe ? 'E' : 'd';
+  for (const CheckpointLayer& layer : config.layers) {
+    const char kind = layer.moe.value_or(false) ? 'E' : 'd';
+    text += layer.moe ? kind : '?';
+  }
   return text;
 }
 
-TEST(CheckpointConfig, what_is_not_known_names_its_key) {
+TEST(CheckpointConfig, WhatIsNotKnownNamesItsKey) {
   EXPECT_EQ(problem(mixtral(), "model_type", "llama").substr(0, 61),
             "config.json: 'model_type' is 'llama', which is not known; all");
   EXPECT_EQ(problem(mixtral(), "hidden_act", "gelu"),
@@ -63,7 +66,7 @@ TEST(CheckpointConfig, what_is_not_known_names_its_key) {
             "config.json: 'scoring_func' is 'softmax', which is not known; allowed: sigmoid");
 }
 
-TEST(CheckpointConfig, what_asks_for_nothing_is_passed_over) {
+TEST(CheckpointConfig, WhatAsksForNothingIsPassedOver) {
   Json json = mixtral();
   json["new_thing"] = nullptr;
   json["other_thing"] = false;
@@ -73,7 +76,7 @@ TEST(CheckpointConfig, what_asks_for_nothing_is_passed_over) {
   EXPECT_EQ(parsed(json).experts, 8);
 }
 
-TEST(CheckpointConfig, sizes_that_cannot_be_are_refused) {
+TEST(CheckpointConfig, SizesThatCannotBeAreRefused) {
   EXPECT_EQ(problem(mixtral(), "hidden_size", 1e18), "config.json: 'hidden_size' is 1e+18; allowed: 1 to 16777216");
   EXPECT_EQ(problem(mixtral(), "num_hidden_layers", -1), "config.json: 'num_hidden_layers' is -1; allowed: 1 to 10000");
   EXPECT_EQ(problem(mixtral(), "num_experts_per_tok", 9), "config.json: 'num_experts_per_tok' is 9; allowed: 1 to 8");
@@ -87,7 +90,7 @@ TEST(CheckpointConfig, sizes_that_cannot_be_are_refused) {
             "config.json: 'num_experts_per_tok' is more than the experts of topk_group groups");
 }
 
-TEST(CheckpointConfig, all_spellings_of_rope_mean_the_same) {
+TEST(CheckpointConfig, AllSpellingsOfRopeMeanTheSame) {
   Json old = mixtral(), named = mixtral(), by_kind = mixtral();
   const Json yarn{{"factor", 4.0}, {"original_max_position_embeddings", 64}, {"beta_fast", 16}};
   old["rope_theta"] = 5000.0;
@@ -106,9 +109,10 @@ TEST(CheckpointConfig, all_spellings_of_rope_mean_the_same) {
   EXPECT_FLOAT_EQ(frequencies.back(), 0.25f / std::pow(5000.0f, 30.0f / 32));  // less than one turn: a quarter
 }
 
-TEST(CheckpointConfig, llama3_slows_what_turns_less_than_once) {
+TEST(CheckpointConfig, Llama3SlowsWhatTurnsLessThanOnce) {
   RopeSettings rope{.kind = RopeSettings::Kind::llama3, .factor = 8, .original_positions = 8192};
-  rope.low_freq_factor = 1, rope.high_freq_factor = 4;
+  rope.low_freq_factor = 1;
+  rope.high_freq_factor = 4;
   RopeSettings plain;
   const std::vector<float> slowed = rope_frequencies(rope, 128), before = rope_frequencies(plain, 128);
   EXPECT_EQ(slowed.front(), before.front());
@@ -119,11 +123,12 @@ TEST(CheckpointConfig, llama3_slows_what_turns_less_than_once) {
   }
 }
 
-TEST(CheckpointConfig, yarns_temperature) {
+TEST(CheckpointConfig, YarnsTemperature) {
   RopeSettings yarn{.kind = RopeSettings::Kind::yarn, .factor = 40, .original_positions = 4096};
   EXPECT_DOUBLE_EQ(rope_attention_factor(yarn), 0.1 * std::log(40.0) + 1);
   EXPECT_EQ(rope_score_factor(yarn), 1);
-  yarn.mscale = 1.0, yarn.mscale_all_dim = 0.5;
+  yarn.mscale = 1.0;
+  yarn.mscale_all_dim = 0.5;
   EXPECT_DOUBLE_EQ(rope_attention_factor(yarn), (0.1 * std::log(40.0) + 1) / (0.05 * std::log(40.0) + 1));
   EXPECT_DOUBLE_EQ(rope_score_factor(yarn), std::pow(0.05 * std::log(40.0) + 1, 2));
   yarn.attention_factor = 1.5;
@@ -131,7 +136,7 @@ TEST(CheckpointConfig, yarns_temperature) {
 }
 
 // The values of transformers 5.17.
-TEST(CheckpointConfig, absent_keys_have_the_defaults_of_transformers) {
+TEST(CheckpointConfig, AbsentKeysHaveTheDefaultsOfTransformers) {
   Json json = deepseek_v3();
   json.erase("n_shared_experts");
   const CheckpointConfig v3 = parsed(json);
@@ -165,7 +170,7 @@ TEST(CheckpointConfig, absent_keys_have_the_defaults_of_transformers) {
   EXPECT_TRUE(parsed(json).qkv_bias);
 }
 
-TEST(CheckpointConfig, keys_that_contradict_each_other_are_refused) {
+TEST(CheckpointConfig, KeysThatContradictEachOtherAreRefused) {
   EXPECT_EQ(problem(mixtral(), "num_experts", 4),
             "config.json: 'num_experts' is 4, but 'num_local_experts', which has the same meaning, is 8");
   Json rope = mixtral();
@@ -185,7 +190,7 @@ TEST(CheckpointConfig, keys_that_contradict_each_other_are_refused) {
   EXPECT_EQ(problem(deepseek_v3(), "topk_group", 0), "config.json: 'topk_group' is 0; allowed: 1 to 65536");
 }
 
-TEST(CheckpointConfig, keys_that_transformers_does_not_read_are_noted) {
+TEST(CheckpointConfig, KeysThatTransformersDoesNotReadAreNoted) {
   Json json = mixtral();
   json.update({{"model_type", "gpt_oss"}, {"swiglu_limit", 7.0}});
   EXPECT_TRUE(parsed(json).notes.empty());
@@ -204,7 +209,7 @@ TEST(CheckpointConfig, keys_that_transformers_does_not_read_are_noted) {
   EXPECT_EQ(parsed(json).notes.size(), 1u);
 }
 
-TEST(CheckpointConfig, quantization_that_changes_the_result_is_obeyed_or_refused_by_name) {
+TEST(CheckpointConfig, QuantizationThatChangesTheResultIsObeyedOrRefusedByName) {
   const auto refused = [](const Json& quantization) {
     const std::string text = problem(mixtral(), "quantization_config", quantization);
     return text.empty() ? text : text.substr(text.find('.', 13) + 1);
@@ -249,7 +254,7 @@ TEST(CheckpointConfig, quantization_that_changes_the_result_is_obeyed_or_refused
   EXPECT_EQ(refused({{"quant_method", "fp8"}, {"weight_block_size", {64, 64}}, {"activation_scheme", "dynamic"}}), "");
 }
 
-TEST(CheckpointConfig, which_layers_have_experts) {
+TEST(CheckpointConfig, WhichLayersHaveExperts) {
   EXPECT_EQ(layers(parsed(mixtral())), "EEE");
   EXPECT_EQ(layers(parsed(deepseek_v3())), "dEEE");
   Json json = deepseek_v3();
@@ -264,7 +269,7 @@ TEST(CheckpointConfig, which_layers_have_experts) {
   EXPECT_EQ(layers(parsed(json)), "dEdd");
 }
 
-TEST(CheckpointConfig, which_layers_see_a_window) {
+TEST(CheckpointConfig, WhichLayersSeeAWindow) {
   const auto windows = [](const CheckpointConfig& config) {
     std::vector<int> all;
     for (const CheckpointLayer& layer : config.layers) all.push_back(layer.window);

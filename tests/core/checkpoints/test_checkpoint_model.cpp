@@ -24,7 +24,7 @@ std::vector<float> logits_of(const CheckpointModel& model, const std::vector<std
   return watch.all;
 }
 
-TEST(CheckpointModel, files_that_do_not_fit_name_file_and_tensor) {
+TEST(CheckpointModel, FilesThatDoNotFitNameFileAndTensor) {
   const SmallCheckpoint folder("misfit");
   const auto problem = [&] { return problem_of([&] { CheckpointModel model(folder.path()); }); };
   EXPECT_EQ(problem(), "");
@@ -46,7 +46,7 @@ TEST(CheckpointModel, files_that_do_not_fit_name_file_and_tensor) {
                            ": 'model-00002-of-00002.safetensors' is a missing file of the checkpoint");
 }
 
-TEST(CheckpointModel, hostile_sizes_are_refused_before_memory_is_asked_for) {
+TEST(CheckpointModel, HostileSizesAreRefusedBeforeMemoryIsAskedFor) {
   const SmallCheckpoint folder("hostile");
   for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_local_experts"}) {
     folder.write_config({{key, key == std::string("num_local_experts") ? 65536 : 16777216}});
@@ -56,14 +56,14 @@ TEST(CheckpointModel, hostile_sizes_are_refused_before_memory_is_asked_for) {
   EXPECT_NE(problem_of([&] { CheckpointModel model(folder.path()); }).find("model.layers.2."), std::string::npos);
 }
 
-TEST(CheckpointModel, ids_beyond_the_vocabulary_are_refused) {
+TEST(CheckpointModel, IdsBeyondTheVocabularyAreRefused) {
   const SmallCheckpoint folder("ids");
   const CheckpointModel model(folder.path());
   EXPECT_EQ(problem_of([&] { logits_of(model, {1, 40}); }), "token 1 is 40; allowed: 0 to 39");
   EXPECT_EQ(problem_of([&] { logits_of(model, {-1}); }), "token 0 is -1; allowed: 0 to 39");
 }
 
-TEST(CheckpointModel, the_same_bits_with_any_number_of_threads_and_beside_other_sequences) {
+TEST(CheckpointModel, TheSameBitsWithAnyNumberOfThreadsAndBesideOtherSequences) {
   const SmallCheckpoint folder("threads");
   const CheckpointModel model(folder.path());
   const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(150);
@@ -76,7 +76,7 @@ TEST(CheckpointModel, the_same_bits_with_any_number_of_threads_and_beside_other_
   set_num_threads(0);
 }
 
-TEST(CheckpointModel, with_a_cache_token_by_token_as_in_one_pass) {
+TEST(CheckpointModel, WithACacheTokenByTokenAsInOnePass) {
   const SmallCheckpoint folder("cache");
   folder.write_config({{"sliding_window", 5}});
   const CheckpointModel model(folder.path());
@@ -90,7 +90,7 @@ TEST(CheckpointModel, with_a_cache_token_by_token_as_in_one_pass) {
   for (std::size_t i = 0; i < at_once.size(); ++i) EXPECT_NEAR(watch.all[i], at_once[i], 1e-5) << i;
 }
 
-TEST(CheckpointModel, written_on_as_without_a_cache) {
+TEST(CheckpointModel, WrittenOnAsWithoutACache) {
   const SmallCheckpoint folder("write");
   const CheckpointModel model(folder.path());
   std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(9);
@@ -104,7 +104,7 @@ TEST(CheckpointModel, written_on_as_without_a_cache) {
   }
 }
 
-TEST(CheckpointModel, in_bf16_nearly_the_same) {
+TEST(CheckpointModel, InBf16NearlyTheSame) {
   const SmallCheckpoint folder("bf16");
   const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(30);
   const std::vector<float> exact = logits_of(CheckpointModel(folder.path()), ids);
@@ -118,7 +118,7 @@ TEST(CheckpointModel, in_bf16_nearly_the_same) {
   EXPECT_LT(std::sqrt(error / all), 0.02);
 }
 
-TEST(CheckpointModel, a_file_that_another_program_shortens_is_an_error) {
+TEST(CheckpointModel, AFileThatAnotherProgramShortensIsAnError) {
   for (const std::size_t tokens : {std::size_t{1}, std::size_t{30}}) {
     const SmallCheckpoint folder("shortened");
     const CheckpointModel model(folder.path());
@@ -132,7 +132,7 @@ TEST(CheckpointModel, a_file_that_another_program_shortens_is_an_error) {
   }
 }
 
-TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
+TEST(StoredMatrix, ValuesAreTheFilesInEveryFormatAndPiece) {
   const SmallCheckpoint folder("formats");
   const RandomStream stream(5, "bytes");
   SafetensorsWriter writer;
@@ -178,7 +178,7 @@ TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
 }
 
 // Few rows are multiplied by other kernels than many.
-TEST(StoredMatrix, products_of_few_rows_and_of_many) {
+TEST(StoredMatrix, ProductsOfFewRowsAndOfMany) {
   const SmallCheckpoint folder("products");
   const RandomStream stream(6, "products");
   constexpr Index kOutputs = 37, kInputs = 51;
@@ -212,7 +212,7 @@ TEST(StoredMatrix, products_of_few_rows_and_of_many) {
 }
 
 // FP8, MXFP8, MXFP4 and NVFP4 in all layouts of publishers (tests/data/tensors/write_codes.py).
-TEST(StoredMatrix, codes_with_scales_are_the_weight_in_every_piece) {
+TEST(StoredMatrix, CodesWithScalesAreTheWeightInEveryPiece) {
   const TensorFile file = open_tensors(MOESCOPE_TEST_DATA "/data/tensors/codes.safetensors");
   const auto failure = std::make_shared<ReadFailure>();
   int compared = 0;
@@ -236,7 +236,7 @@ TEST(StoredMatrix, codes_with_scales_are_the_weight_in_every_piece) {
   EXPECT_EQ(failure->reason(), "");
 }
 
-TEST(CheckpointRun, steps_are_batches_of_all_texts) {
+TEST(CheckpointRun, StepsAreBatchesOfAllTexts) {
   const SmallCheckpoint folder("run");
   const CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"one", SmallCheckpoint::some_ids(50)},
@@ -274,7 +274,7 @@ TEST(CheckpointRun, steps_are_batches_of_all_texts) {
   EXPECT_EQ(run.losses()[1].tokens, 2 * 15);
 }
 
-TEST(CheckpointRun, stopped_early_it_shows_what_was_counted) {
+TEST(CheckpointRun, StoppedEarlyItShowsWhatWasCounted) {
   const SmallCheckpoint folder("stopped_run");
   const CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"one", SmallCheckpoint::some_ids(48)}};
@@ -288,7 +288,7 @@ TEST(CheckpointRun, stopped_early_it_shows_what_was_counted) {
   EXPECT_EQ(std::accumulate(slots.begin(), slots.end(), 0u), 2u * 32);
 }
 
-TEST(CheckpointRun, a_batch_that_needs_too_much_memory_is_refused) {
+TEST(CheckpointRun, ABatchThatNeedsTooMuchMemoryIsRefused) {
   const SmallCheckpoint folder("memory");
   const CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"one", SmallCheckpoint::some_ids(50)}};
@@ -303,7 +303,7 @@ TEST(CheckpointRun, a_batch_that_needs_too_much_memory_is_refused) {
   EXPECT_TRUE(problem.ends_with(" GiB: choose a smaller --batch or --length")) << problem;
 }
 
-TEST(CheckpointModel, sequences_of_other_lengths_change_nothing) {
+TEST(CheckpointModel, SequencesOfOtherLengthsChangeNothing) {
   const SmallCheckpoint folder("ragged");
   const CheckpointModel model(folder.path());
   const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(30);

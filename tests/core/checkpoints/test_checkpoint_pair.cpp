@@ -64,7 +64,7 @@ Ran run_pair(const SmallCheckpoint& a, const SmallCheckpoint& b) {
   return ran;
 }
 
-TEST(CheckpointPair, a_copy_differs_in_nothing) {
+TEST(CheckpointPair, ACopyDiffersInNothing) {
   const SmallCheckpoint a("pair_a"), b("pair_copy");
   const Ran ran = run_pair(a, b);
   ASSERT_EQ(ran.frames.size(), 5u);  // pieces of 16, 16 and 8 tokens, and of 16 and 15
@@ -83,7 +83,7 @@ TEST(CheckpointPair, a_copy_differs_in_nothing) {
       << verdict_sentence(c);
 }
 
-TEST(CheckpointPair, a_changed_expert_is_named) {
+TEST(CheckpointPair, AChangedExpertIsNamed) {
   const SmallCheckpoint a("pair_b"), b("pair_changed");
   scale_tensor(b, kExpert, 1.5f);
   const Ran ran = run_pair(a, b);
@@ -119,7 +119,7 @@ TEST(CheckpointPair, a_changed_expert_is_named) {
 }
 
 // Compares with Student's interval over the batches, from the mean and the deviation of five gaps.
-TEST(CheckpointPair, the_verdict_has_an_interval_over_texts) {
+TEST(CheckpointPair, TheVerdictHasAnIntervalOverTexts) {
   const SmallCheckpoint a("pair_c"), b("pair_worse");
   scale_tensor(b, "lm_head.weight", 1.3f);
   const Ran ran = run_pair(a, b);
@@ -136,7 +136,7 @@ TEST(CheckpointPair, the_verdict_has_an_interval_over_texts) {
   EXPECT_NE(verdict_sentence(c).find(" nats/token over 5 batches of text"), std::string::npos) << verdict_sentence(c);
 }
 
-TEST(CheckpointPair, of_other_shapes_only_what_both_have_is_compared) {
+TEST(CheckpointPair, OfOtherShapesOnlyWhatBothHaveIsCompared) {
   const SmallCheckpoint a("pair_d"), b("pair_shape");
   b.write_config({{"num_experts_per_tok", 1}});
   const Ran ran = run_pair(a, b);
@@ -148,7 +148,7 @@ TEST(CheckpointPair, of_other_shapes_only_what_both_have_is_compared) {
   EXPECT_EQ(ran.weights.text(), "weights differ in 0 of 8 experts; and in 0 of 17 other tensors");
 }
 
-TEST(CheckpointPair, a_difference_of_the_tokenizers_is_named) {
+TEST(CheckpointPair, ADifferenceOfTheTokenizersIsNamed) {
   const SmallCheckpoint a("pair_e"), b("pair_tokens");
   const auto write = [](const SmallCheckpoint& folder, const char* text) {
     std::ofstream(folder.file("tokenizer.json")) << text;

@@ -39,7 +39,7 @@ class CheckpointTokenizerTest : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(CheckpointTokenizerTest, tokens_are_added_if_the_config_asks_for_them) {
+TEST_F(CheckpointTokenizerTest, TokensAreAddedIfTheConfigAsksForThem) {
   put_tokenizer(false);
   EXPECT_EQ(ids(), Ids{0});
   put_config({{"tokenizer_class", "LlamaTokenizerFast"},
@@ -54,7 +54,7 @@ TEST_F(CheckpointTokenizerTest, tokens_are_added_if_the_config_asks_for_them) {
   EXPECT_EQ(notes(), 1u);
 }
 
-TEST_F(CheckpointTokenizerTest, tokens_are_left_out_if_the_config_says_so) {
+TEST_F(CheckpointTokenizerTest, TokensAreLeftOutIfTheConfigSaysSo) {
   put_tokenizer(true);
   put_config({{"tokenizer_class", "LlamaTokenizerFast"}, {"add_bos_token", false}, {"bos_token", "<s>"}});
   EXPECT_EQ(ids(), Ids{0});
@@ -64,14 +64,14 @@ TEST_F(CheckpointTokenizerTest, tokens_are_left_out_if_the_config_says_so) {
   EXPECT_EQ(notes(), 0u);
 }
 
-TEST_F(CheckpointTokenizerTest, a_class_without_the_keys_follows_tokenizer_json_with_a_note) {
+TEST_F(CheckpointTokenizerTest, AClassWithoutTheKeysFollowsTokenizerJsonWithANote) {
   put_tokenizer(false);
   put_config({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"add_bos_token", true}, {"bos_token", "<s>"}});
   EXPECT_EQ(ids(), Ids{0});
   EXPECT_EQ(notes(), 1u);
 }
 
-TEST_F(CheckpointTokenizerTest, an_unknown_token_is_an_error) {
+TEST_F(CheckpointTokenizerTest, AnUnknownTokenIsAnError) {
   put_tokenizer(false);
   put_config({{"tokenizer_class", "LlamaTokenizerFast"}, {"add_bos_token", true}, {"bos_token", "<x>"}});
   EXPECT_EQ(problem_of([&] { ids(); }),

@@ -20,7 +20,7 @@ std::vector<std::int32_t> chosen(const CheckpointModel& model, const std::vector
   return predict(model, ids).experts.front();
 }
 
-TEST(ExpertRemoval, no_token_chooses_a_removed_expert) {
+TEST(ExpertRemoval, NoTokenChoosesARemovedExpert) {
   const SmallCheckpoint folder("removed");
   CheckpointModel model(folder.path());
   const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(40), before = chosen(model, ids);
@@ -37,7 +37,7 @@ TEST(ExpertRemoval, no_token_chooses_a_removed_expert) {
   EXPECT_EQ(chosen(model, ids), before);
 }
 
-TEST(ExpertRemoval, every_expert_has_its_cost) {
+TEST(ExpertRemoval, EveryExpertHasItsCost) {
   const SmallCheckpoint folder("costs");
   CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
@@ -66,7 +66,7 @@ TEST(ExpertRemoval, every_expert_has_its_cost) {
   EXPECT_GT(cost.loss_change.interval, 0);
 }
 
-TEST(ExpertRemoval, losses_by_domain_make_up_that_of_all_text) {
+TEST(ExpertRemoval, LossesByDomainMakeUpThatOfAllText) {
   const SmallCheckpoint folder("domains");
   CheckpointModel model(folder.path());
   std::vector<std::int32_t> other = SmallCheckpoint::some_ids(48);
@@ -82,14 +82,15 @@ TEST(ExpertRemoval, losses_by_domain_make_up_that_of_all_text) {
 }
 
 // One or two of the four experts of every layer are removed; top 2.
-TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
+TEST(ExpertRemoval, SeveralExpertsAreRemovedInThreeWays) {
   const SmallCheckpoint folder("pruning");
   CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
   const ComparedTexts which{.length = 16, .pieces = 4};
   int passes = 0, last = 0;
   const ExpertScan scan = remove_each_expert(model, texts, which, [&](int done, int total) {
-    last = done, passes = total;
+    last = done;
+    passes = total;
     return true;
   });
   EXPECT_EQ(last, passes);
@@ -109,7 +110,10 @@ TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
         divergence += divergence_of(whole, predict(model, pieces[piece].ids)) / whole.tokens();
         model.restore_experts();
       }
-      if (divergence < lowest) lowest = divergence, first[layer] = e;
+      if (divergence < lowest) {
+        lowest = divergence;
+        first[layer] = e;
+      }
     }
   }
   double change = 0;
@@ -124,7 +128,7 @@ TEST(ExpertRemoval, several_experts_are_removed_in_three_ways) {
   EXPECT_GT(scan.pruning[0].random.interval, 0);
 }
 
-TEST(ExpertRemoval, a_recording_keeps_the_scan) {
+TEST(ExpertRemoval, ARecordingKeepsTheScan) {
   const SmallCheckpoint folder("kept");
   CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(32)}, {"b", SmallCheckpoint::some_ids(9)}};
@@ -144,7 +148,7 @@ TEST(ExpertRemoval, a_recording_keeps_the_scan) {
 }
 
 // S_j = mean over its tokens of g_j |f_j|: an output projection twice as large doubles the saliency.
-TEST(ExpertRemoval, saliency_follows_the_length_of_the_output) {
+TEST(ExpertRemoval, SaliencyFollowsTheLengthOfTheOutput) {
   struct Norms : PassWatch {
     bool wants_output_norms() const override { return true; }
     void outputs(int, const RoutedTokens& tokens, std::span<const float> norm_TK) override {
@@ -166,14 +170,16 @@ TEST(ExpertRemoval, saliency_follows_the_length_of_the_output) {
     if (cost.layer != model.moe_layers().front()) continue;
     double sum = 0, slots = 0;
     for (std::size_t i = 0; i < 60; ++i)
-      if (watch.routed.ids[i] == cost.expert)
-        sum += static_cast<double>(watch.norms[i]) * static_cast<double>(watch.routed.mix[i]), ++slots;
+      if (watch.routed.ids[i] == cost.expert) {
+        sum += static_cast<double>(watch.norms[i]) * static_cast<double>(watch.routed.mix[i]);
+        ++slots;
+      }
     EXPECT_NEAR(cost.saliency, slots > 0 ? sum / slots : 0, 1e-6);
     EXPECT_TRUE(std::isnan(cost.loss_change.interval));
   }
 }
 
-TEST(ExpertRemoval, stopped_or_impossible) {
+TEST(ExpertRemoval, StoppedOrImpossible) {
   const SmallCheckpoint folder("impossible");
   {
     CheckpointModel model(folder.path());

@@ -90,7 +90,7 @@ bool names(const std::vector<std::string>& notes, const std::string& key) {
   return std::ranges::any_of(notes, [&](const std::string& note) { return note.find(key) != std::string::npos; });
 }
 
-TEST(ExportModel, logits_are_those_of_the_run) {
+TEST(ExportModel, LogitsAreThoseOfTheRun) {
   const TestFolder folder("export");
   RunConfig config = small_run();
   EXPECT_LT(difference_after_training(config, folder), 1e-4);
@@ -110,7 +110,7 @@ TEST(ExportModel, logits_are_those_of_the_run) {
 
 // A setting that changes what the run computes is in the exported model, or refused or noted by name. Experts of other
 // groups have higher scores than 0 here, so that the group mask counts.
-TEST(ExportModel, every_setting_is_exported_refused_or_noted) {
+TEST(ExportModel, EverySettingIsExportedRefusedOrNoted) {
   const TestFolder folder("export_settings");
   RunConfig base = small_run();
   base.data.seq = 16;
@@ -149,7 +149,7 @@ TEST(ExportModel, every_setting_is_exported_refused_or_noted) {
   EXPECT_GT(noted, 20);
 }
 
-TEST(ExportModel, settings_that_count_only_with_others_are_refused_or_noted) {
+TEST(ExportModel, SettingsThatCountOnlyWithOthersAreRefusedOrNoted) {
   RunConfig config = small_run();
   config.router.fault_group_mask = GroupMask::zero;
   EXPECT_EQ(why_not_in_transformers(config), "") << "without groups it changes nothing";
@@ -161,7 +161,7 @@ TEST(ExportModel, settings_that_count_only_with_others_are_refused_or_noted) {
   EXPECT_EQ(why_not_in_transformers(config), "router.replay: experts that run A chose");
 }
 
-TEST(ExportModel, what_no_class_holds_says_why) {
+TEST(ExportModel, WhatNoClassHoldsSaysWhy) {
   for (const char* preset : {"nano", "small", "mini-v3", "mini-DeepSeek-V3"})
     EXPECT_EQ(why_not_in_transformers(load_preset(preset).config), "") << preset;
   for (const char* preset :
@@ -178,7 +178,7 @@ TEST(ExportModel, what_no_class_holds_says_why) {
 }
 
 // A checkpoint of unknown origin can name any file as its tokenizer.
-TEST(ExportModel, only_a_tokenizer_of_the_run_is_exported) {
+TEST(ExportModel, OnlyATokenizerOfTheRunIsExported) {
   const TestFolder folder("export_tokenizer");
   RunConfig config = small_run();
   config.data.tokenizer = folder / "tokenizer.json";
@@ -204,7 +204,7 @@ TEST(ExportModel, only_a_tokenizer_of_the_run_is_exported) {
 }
 
 // Files of a model folder may be links within it, and in a cache of Hugging Face to the files of the same model.
-TEST(ExportModel, a_model_folder_is_not_left_by_links) {
+TEST(ExportModel, AModelFolderIsNotLeftByLinks) {
   const TestFolder folder("export_links");
   Trainer(small_run()).save(folder / "run.safetensors");
   export_for_transformers(folder / "run.safetensors", folder / "model");

@@ -47,7 +47,7 @@ PieceFigures figures_of(CheckpointModel& model, const std::vector<WeightGroup>& 
   return figures;
 }
 
-TEST(FormatPlan, an_experts_rounding_changes_its_tokens_alone) {
+TEST(FormatPlan, AnExpertsRoundingChangesItsTokensAlone) {
   const SmallCheckpoint folder("one_expert");
   CheckpointModel model(folder.path());
   const std::vector<std::int32_t> ids = SmallCheckpoint::some_ids(40);
@@ -66,7 +66,7 @@ TEST(FormatPlan, an_experts_rounding_changes_its_tokens_alone) {
   }
 }
 
-TEST(FormatPlan, stays_within_the_budget_and_leaves_nothing_rounded) {
+TEST(FormatPlan, StaysWithinTheBudgetAndLeavesNothingRounded) {
   const SmallCheckpoint folder("budget");
   CheckpointModel model(folder.path());
   const std::vector<float> before = predict(model, two_texts()[0].ids).log_p;
@@ -90,7 +90,7 @@ TEST(FormatPlan, stays_within_the_budget_and_leaves_nothing_rounded) {
 }
 
 // Tries all 256 ways to give the eight experts one of two formats.
-TEST(FormatPlan, is_as_good_as_the_best_of_all_assignments) {
+TEST(FormatPlan, IsAsGoodAsTheBestOfAllAssignments) {
   const SmallCheckpoint folder("exhaustive");
   CheckpointModel model(folder.path());
   PlanRequest request{.bits = 0,
@@ -122,7 +122,7 @@ TEST(FormatPlan, is_as_good_as_the_best_of_all_assignments) {
   }
 }
 
-TEST(FormatPlan, kept_classes_stay_in_the_last_format) {
+TEST(FormatPlan, KeptClassesStayInTheLastFormat) {
   const SmallCheckpoint folder("kept");
   CheckpointModel model(folder.path());
   const FormatPlan plan = plan_of(model, {.bits = 8, .kept_classes = {GemmClass::attention, GemmClass::router_gate}});
@@ -136,7 +136,7 @@ TEST(FormatPlan, kept_classes_stay_in_the_last_format) {
             0u);
 }
 
-TEST(FormatPlan, refuses_what_it_cannot_measure) {
+TEST(FormatPlan, RefusesWhatItCannotMeasure) {
   const SmallCheckpoint folder("refused");
   CheckpointModel model(folder.path());
   EXPECT_EQ(problem_of([&] { plan_of(model, {.bits = 4}); }),
@@ -159,7 +159,7 @@ TEST(FormatPlan, refuses_what_it_cannot_measure) {
             "the loss of 'a' in FP32 is not finite, so that no format can be compared with it");
 }
 
-TEST(FormatPlan, codes_are_refused) {
+TEST(FormatPlan, CodesAreRefused) {
   const SmallCheckpoint folder("codes");
   SafetensorsWriter writer;
   const SafetensorsFile file(folder.file("model.safetensors"));
@@ -176,7 +176,7 @@ TEST(FormatPlan, codes_are_refused) {
 }
 
 // Each module is named by the pattern of its format and by no other, and the training has the same formats.
-TEST(FormatPlan, configs_name_each_module_once) {
+TEST(FormatPlan, ConfigsNameEachModuleOnce) {
   const SmallCheckpoint folder("configs");
   CheckpointModel model(folder.path());
   const FormatPlan plan = plan_of(model, {.bits = 6});
@@ -216,7 +216,7 @@ TEST(FormatPlan, configs_name_each_module_once) {
   }
 }
 
-TEST(FormatPlan, weights_that_share_a_tensor_get_one_format) {
+TEST(FormatPlan, WeightsThatShareATensorGetOneFormat) {
   const SmallCheckpoint folder("shared_tensors");
   folder.write_config({{"tie_word_embeddings", true}});
   folder.write_tensors([](SmallCheckpoint::Tensors& tensors) {

@@ -18,7 +18,7 @@ bool go_on(int, int) {
 }
 
 // Includes formats with one scale for the whole tensor, whose weights are read in pieces.
-TEST(PrecisionTwins, products_are_those_of_the_rounded_operands) {
+TEST(PrecisionTwins, ProductsAreThoseOfTheRoundedOperands) {
   const SmallCheckpoint folder("rounded");
   const RandomStream stream(8, "rounded");
   constexpr Index kOutputs = 200, kInputs = 64, kRows = 5;
@@ -47,7 +47,7 @@ TEST(PrecisionTwins, products_are_those_of_the_rounded_operands) {
   }
 }
 
-TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
+TEST(PrecisionTwins, EveryOperandIsRankedAndNothingStaysRounded) {
   const SmallCheckpoint folder("twins");
   CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(40)}, {"b", SmallCheckpoint::some_ids(25)}};
@@ -57,7 +57,8 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
   const PrecisionScan scan =
       compare_precision(model, texts, {.length = 16, .pieces = 4}, Recipe::mxfp4, [&](int done, int all) {
         EXPECT_EQ(done, last + 1);
-        last = done, total = all;
+        last = done;
+        total = all;
         return true;
       });
   const std::vector<PrecisionTwin>& twins = scan.twins;
@@ -89,7 +90,7 @@ TEST(PrecisionTwins, every_operand_is_ranked_and_nothing_stays_rounded) {
 }
 
 // A recipe whose forward pass only rounds to BF16 changes nearly nothing; one of 4 bits changes a lot.
-TEST(PrecisionTwins, published_recipes_are_measured_in_their_forward_pass) {
+TEST(PrecisionTwins, PublishedRecipesAreMeasuredInTheirForwardPass) {
   const SmallCheckpoint folder("published");
   CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
@@ -111,7 +112,7 @@ TEST(PrecisionTwins, published_recipes_are_measured_in_their_forward_pass) {
 }
 
 // The divergence for all layers is that of both layers' operands rounded together, not that of single layers.
-TEST(PrecisionTwins, the_costliest_is_of_one_layer_and_others_lie_behind_it) {
+TEST(PrecisionTwins, TheCostliestIsOfOneLayerAndOthersLieBehindIt) {
   const SmallCheckpoint folder("costliest");
   CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(64)}};
@@ -136,7 +137,7 @@ TEST(PrecisionTwins, the_costliest_is_of_one_layer_and_others_lie_behind_it) {
     }
 }
 
-TEST(PrecisionTwins, stopped_between_passes) {
+TEST(PrecisionTwins, StoppedBetweenPasses) {
   const SmallCheckpoint folder("stopped");
   CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(16)}};

@@ -53,11 +53,15 @@ std::vector<double> output_of(const StoredFeedForward& expert, const std::vector
 
 double cosine(const std::vector<double>& a, const std::vector<double>& b) {
   double ab = 0, aa = 0, bb = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) ab += a[i] * b[i], aa += a[i] * a[i], bb += b[i] * b[i];
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
   return ab / std::sqrt(aa * bb);
 }
 
-TEST(SimilarExperts, cosines_are_those_computed_by_hand) {
+TEST(SimilarExperts, CosinesAreThoseComputedByHand) {
   const SmallCheckpoint folder("similar");
   const CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(48)}};
@@ -87,7 +91,7 @@ TEST(SimilarExperts, cosines_are_those_computed_by_hand) {
 
 // Experts with the same weights have cosine 1, also if the last weight of one is multiplied by a factor; with the
 // opposite sign they have -1.
-TEST(SimilarExperts, copies_are_found) {
+TEST(SimilarExperts, CopiesAreFound) {
   const SmallCheckpoint folder("copies");
   SafetensorsWriter writer;
   for (const auto& [name, shape] : SmallCheckpoint::shapes()) {
@@ -121,7 +125,7 @@ TEST(SimilarExperts, copies_are_found) {
   }
 }
 
-TEST(SimilarExperts, the_same_with_any_number_of_threads) {
+TEST(SimilarExperts, TheSameWithAnyNumberOfThreads) {
   const SmallCheckpoint folder("threads");
   const CheckpointModel model(folder.path());
   const auto measured = [&](int threads) {
@@ -134,7 +138,7 @@ TEST(SimilarExperts, the_same_with_any_number_of_threads) {
   EXPECT_EQ(measured(1), measured(3));
 }
 
-TEST(SimilarExperts, a_recording_keeps_them) {
+TEST(SimilarExperts, ARecordingKeepsThem) {
   const SmallCheckpoint folder("kept_similarity");
   const CheckpointModel model(folder.path());
   const ExpertSimilarity found =
@@ -143,12 +147,12 @@ TEST(SimilarExperts, a_recording_keeps_them) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->pieces, 2);
   ASSERT_EQ(read->layers.size(), found.layers.size());
-  const LayerSimilarity *kept = read->find(1), *written = found.find(1);
-  ASSERT_TRUE(kept && written);
-  EXPECT_NEAR(kept->cosine(0, 3).mean, written->cosine(0, 3).mean, 5e-7);
-  EXPECT_NEAR(kept->cosine(3, 2).interval, written->cosine(2, 3).interval, 5e-7);
-  EXPECT_EQ(kept->cosine(2, 2).mean, 1);
-  EXPECT_EQ(kept->most_similar(0), written->most_similar(0));
+  const LayerSimilarity *stored = read->find(1), *written = found.find(1);
+  ASSERT_TRUE(stored && written);
+  EXPECT_NEAR(stored->cosine(0, 3).mean, written->cosine(0, 3).mean, 5e-7);
+  EXPECT_NEAR(stored->cosine(3, 2).interval, written->cosine(2, 3).interval, 5e-7);
+  EXPECT_EQ(stored->cosine(2, 2).mean, 1);
+  EXPECT_EQ(stored->most_similar(0), written->most_similar(0));
   EXPECT_EQ(read->find(7), nullptr);
   for (const char* none :
        {"no JSON", R"({"pieces": 1})", R"({"pieces": 1, "layers": [{"layer": 0, "experts": 3, "cosines": [[1, 0]]}]})",
@@ -156,7 +160,7 @@ TEST(SimilarExperts, a_recording_keeps_them) {
     EXPECT_FALSE(similarity_in(none)) << none;
 }
 
-TEST(SimilarExperts, stopped) {
+TEST(SimilarExperts, Stopped) {
   const SmallCheckpoint folder("stopped_similarity");
   const CheckpointModel model(folder.path());
   const std::vector<LabelledText> texts = {{"a", SmallCheckpoint::some_ids(32)}};

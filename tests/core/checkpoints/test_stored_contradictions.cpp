@@ -90,7 +90,7 @@ class Fp8Checkpoint {
   StoredTensors tensors_;
 };
 
-TEST(StoredContradictions, scales_have_the_shape_that_config_json_states) {
+TEST(StoredContradictions, ScalesHaveTheShapeThatConfigJsonStates) {
   const Json fp8{{"quant_method", "fp8"}, {"weight_block_size", {8, 8}}};
   EXPECT_EQ(Fp8Checkpoint("scales_fit", {3, 2}, fp8).problem(), "");
   using Shapes = std::vector<std::vector<std::size_t>>;
@@ -105,7 +105,7 @@ TEST(StoredContradictions, scales_have_the_shape_that_config_json_states) {
   EXPECT_TRUE(says(Fp8Checkpoint("by_row", {24, 1}, by_tensor).problem(), "quant_algo"));
 }
 
-TEST(StoredContradictions, another_number_of_bits_is_refused) {
+TEST(StoredContradictions, AnotherNumberOfBitsIsRefused) {
   const auto with_bits = [](int bits, const char* type) {
     return Json{
         {"quant_method", "compressed-tensors"},
@@ -116,7 +116,7 @@ TEST(StoredContradictions, another_number_of_bits_is_refused) {
   EXPECT_TRUE(says(Fp8Checkpoint("bits", {24, 1}, with_bits(4, "float")).problem(), "FP4 with a scale for each row"));
 }
 
-TEST(StoredContradictions, codes_without_scales_are_refused_or_noted) {
+TEST(StoredContradictions, CodesWithoutScalesAreRefusedOrNoted) {
   const Json fp8{{"quant_method", "fp8"}, {"weight_block_size", {8, 8}}};
   EXPECT_TRUE(says(Fp8Checkpoint("no_scales", {0}, fp8).problem(), "codes, but the file has no scales for them"));
   const Fp8Checkpoint bare("bare", {0}, nullptr);
@@ -124,7 +124,7 @@ TEST(StoredContradictions, codes_without_scales_are_refused_or_noted) {
   EXPECT_EQ(CheckpointModel(bare.folder().path()).notes().size(), 1u);
 }
 
-TEST(StoredContradictions, damaged_scales_are_named) {
+TEST(StoredContradictions, DamagedScalesAreNamed) {
   const Json fp8{{"quant_method", "fp8"}, {"weight_block_size", {8, 8}}};
   for (const float damaged : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f}) {
     Fp8Checkpoint checkpoint("damaged", {3, 2}, fp8);
@@ -134,7 +134,7 @@ TEST(StoredContradictions, damaged_scales_are_named) {
   }
 }
 
-TEST(StoredContradictions, tensors_that_change_codes_are_named) {
+TEST(StoredContradictions, TensorsThatChangeCodesAreNamed) {
   const Json fp8{{"quant_method", "fp8"}, {"weight_block_size", {8, 8}}};
   const std::string module = std::string(kCodedExpert).substr(0, std::string(kCodedExpert).size() - 7);
   for (const std::string& name : {std::string(kCodedExpert) + "_g_idx", module + ".pre_quant_scale"}) {
@@ -144,7 +144,7 @@ TEST(StoredContradictions, tensors_that_change_codes_are_named) {
   }
 }
 
-TEST(StoredContradictions, a_tensor_that_no_layer_uses_is_an_error) {
+TEST(StoredContradictions, ATensorThatNoLayerUsesIsAnError) {
   const SmallCheckpoint folder("unused");
   folder.write_tensors([](auto& tensors) {
     tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {2};
@@ -165,13 +165,13 @@ TEST(StoredContradictions, a_tensor_that_no_layer_uses_is_an_error) {
   EXPECT_TRUE(says(problem_in(folder), "other tensors are used by no layer"));
 }
 
-TEST(StoredContradictions, a_layer_for_several_tokens_is_no_layer_of_the_model) {
+TEST(StoredContradictions, ALayerForSeveralTokensIsNoLayerOfTheModel) {
   const SmallCheckpoint folder("predicting");
   folder.write_tensors([](auto& tensors) { tensors["model.layers.1.eh_proj.weight"] = {16, 32}; });
   EXPECT_TRUE(says(problem_in(folder), "'model.layers.1.eh_proj.weight' is used by no layer"));
 }
 
-TEST(StoredContradictions, a_head_that_differs_from_the_embedding_is_used_with_a_note) {
+TEST(StoredContradictions, AHeadThatDiffersFromTheEmbeddingIsUsedWithANote) {
   const SmallCheckpoint folder("tied");
   const std::vector<float> untied = logits_of(folder);
   folder.write_config({{"tie_word_embeddings", true}});
@@ -189,7 +189,7 @@ TEST(StoredContradictions, a_head_that_differs_from_the_embedding_is_used_with_a
 }
 
 // transformers 5 writes the names of its own modules if save_original_format is false.
-TEST(StoredContradictions, mixtral_in_the_names_of_transformers_5) {
+TEST(StoredContradictions, MixtralInTheNamesOfTransformers5) {
   const SmallCheckpoint folder("stacked");
   const std::vector<float> before = logits_of(folder);
   StoredTensors old = tensors_of(folder), stacked;
@@ -213,7 +213,7 @@ TEST(StoredContradictions, mixtral_in_the_names_of_transformers_5) {
   EXPECT_EQ(logits_of(folder), before);
 }
 
-TEST(StoredContradictions, an_index_agrees_with_the_files) {
+TEST(StoredContradictions, AnIndexAgreesWithTheFiles) {
   const SmallCheckpoint folder("index");
   const StoredTensors tensors = tensors_of(folder);
   const auto put_index = [&](const std::string& head_file) {
@@ -234,7 +234,7 @@ TEST(StoredContradictions, an_index_agrees_with_the_files) {
   EXPECT_TRUE(says(problem_in(folder), "is a Git LFS pointer")) << problem_in(folder);
 }
 
-TEST(CheckpointFolder, a_cache_of_hugging_face_is_a_folder_of_its_snapshot) {
+TEST(CheckpointFolder, ACacheOfHuggingFaceIsAFolderOfItsSnapshot) {
   const SmallCheckpoint files("cache_files");
   const SmallCheckpoint root("cache");
   fs::remove(root.file("config.json"));

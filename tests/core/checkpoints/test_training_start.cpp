@@ -67,7 +67,7 @@ void expect_equal_loss(RunConfig config) {
   }
 }
 
-TEST(TrainingStart, the_first_loss_is_that_of_the_exported_run) {
+TEST(TrainingStart, TheFirstLossIsThatOfTheExportedRun) {
   RunConfig config = small_run();
   expect_equal_loss(config);
   config.model.q_lora_rank = 12;
@@ -84,7 +84,7 @@ TEST(TrainingStart, the_first_loss_is_that_of_the_exported_run) {
   expect_equal_loss(config);
 }
 
-TEST(TrainingStart, settings_that_contradict_config_json_name_both) {
+TEST(TrainingStart, SettingsThatContradictConfigJsonNameBoth) {
   const TestFolder folder("contradiction");
   const RunConfig config = small_run();
   exported_run(config, folder);
@@ -103,7 +103,7 @@ TEST(TrainingStart, settings_that_contradict_config_json_name_both) {
   EXPECT_EQ(problem_of([&] { Trainer trainer(other); }), "");  // a twin may choose more experts
 }
 
-TEST(TrainingStart, what_the_trainer_cannot_hold_names_the_key) {
+TEST(TrainingStart, WhatTheTrainerCannotHoldNamesTheKey) {
   const SmallCheckpoint mixtral("start_mixtral");
   EXPECT_EQ(problem_of([&] { TrainingStart start(mixtral.path()); }),
             mixtral.file("config.json") +
@@ -130,7 +130,7 @@ TEST(TrainingStart, what_the_trainer_cannot_hold_names_the_key) {
             "'mlp_layer_types' has a dense layer after one with experts; the trainer has dense layers first");
 }
 
-TEST(TrainingStart, a_vocabulary_without_tokenizer_is_refused) {
+TEST(TrainingStart, AVocabularyWithoutTokenizerIsRefused) {
   const TestFolder folder("vocabulary");
   exported_run(small_run(), folder);
   change_config(folder, "vocab_size", 320);
@@ -142,7 +142,7 @@ TEST(TrainingStart, a_vocabulary_without_tokenizer_is_refused) {
 }
 
 // A noise twin has perturbed weights, because another seed would begin with the same weights of the checkpoint.
-TEST(TrainingStart, a_noise_twin_has_perturbed_weights) {
+TEST(TrainingStart, ANoiseTwinHasPerturbedWeights) {
   const TestFolder folder("twin");
   const RunConfig config = small_run();
   exported_run(config, folder);
@@ -178,7 +178,7 @@ std::string small_tokenizer(const TestFolder& folder) {
 }
 
 // A run uses the tokens of a tokenizer in its batches, its texts and its export.
-TEST(TrainingStart, tokens_are_those_of_the_tokenizer) {
+TEST(TrainingStart, TokensAreThoseOfTheTokenizer) {
   const TestFolder folder("tokens");
   RunConfig config = small_run();
   config.data.tokenizer = small_tokenizer(folder);

@@ -12,7 +12,7 @@ namespace {
 double simulated_goodput(const NodeHealth& health, double interval_s) {
   std::mt19937_64 random(1);
   std::exponential_distribution<double> time_to_failure(1 / health.run_mtbf_s());
-  double elapsed = 0, kept = 0, failure = time_to_failure(random);
+  double elapsed = 0, useful_s = 0, failure = time_to_failure(random);
   for (int checkpoint = 0; checkpoint < 200000; ++checkpoint) {
     double end = elapsed + interval_s + health.checkpoint_s;
     while (failure < end) {
@@ -21,9 +21,9 @@ double simulated_goodput(const NodeHealth& health, double interval_s) {
       failure = elapsed + time_to_failure(random);
     }
     elapsed = end;
-    kept += interval_s;
+    useful_s += interval_s;
   }
-  return kept / elapsed;
+  return useful_s / elapsed;
 }
 
 TEST(NodeHealth, YoungsFormulaIsTheGoodputOfRandomFailures) {

@@ -156,8 +156,8 @@ TEST(Gemm, TransposesStridesAndBeta) {
 }
 
 TEST(RandomStream, IsAFunctionOfSeedPurposeAndCounter) {
-  const RandomStream a(1, "x"), same(1, "x"), other_seed(2, "x"), other_purpose(1, "y");
-  EXPECT_EQ(a.bits(5), same.bits(5));
+  const RandomStream a(1, "x"), equal(1, "x"), other_seed(2, "x"), other_purpose(1, "y");
+  EXPECT_EQ(a.bits(5), equal.bits(5));
   EXPECT_NE(a.bits(5), a.bits(6));
   EXPECT_NE(a.bits(5), other_seed.bits(5));
   EXPECT_NE(a.bits(5), other_purpose.bits(5));
@@ -169,7 +169,9 @@ TEST(RandomStream, NormalHasItsMoments) {
   double sum = 0, squares = 0, fourth = 0, largest = 0;
   for (int i = 0; i < kDraws; ++i) {
     const double x = random.normal(static_cast<std::uint64_t>(i));
-    sum += x, squares += x * x, fourth += x * x * x * x;
+    sum += x;
+    squares += x * x;
+    fourth += x * x * x * x;
     largest = std::max(largest, std::fabs(random.truncated_normal(static_cast<std::uint64_t>(i), 1.5)));
   }
   EXPECT_NEAR(sum / kDraws, 0, 0.01);  // four standard errors

@@ -185,7 +185,10 @@ TEST(Rules, QuantileRuleRefusesUnsuitableSettings) {
   for (const BalanceRule rule :
        {BalanceRule::quantile_batch, BalanceRule::quantile_sequence, BalanceRule::quantile_microbatch}) {
     config.router.balance_rule = rule;
-    EXPECT_FALSE(refused([](RouterConfig& r) { r.n_groups = 4, r.n_limited_groups = 2; }).empty());
+    EXPECT_FALSE(refused([](RouterConfig& r) {
+                   r.n_groups = 4;
+                   r.n_limited_groups = 2;
+                 }).empty());
     EXPECT_FALSE(refused([](RouterConfig& r) { r.force_balance = true; }).empty());
     EXPECT_FALSE(refused([](RouterConfig& r) { r.gate_noise = 0.1; }).empty());
     EXPECT_FALSE(refused([](RouterConfig& r) { r.top_k = 16; }).empty());
@@ -193,7 +196,11 @@ TEST(Rules, QuantileRuleRefusesUnsuitableSettings) {
   }
   EXPECT_TRUE(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }).empty());
   config.router.balance_rule = BalanceRule::proportional;  // has no quantiles
-  EXPECT_TRUE(refused([](RouterConfig& r) { r.n_groups = 4, r.n_limited_groups = 2, r.gate_noise = 0.1; }).empty());
+  EXPECT_TRUE(refused([](RouterConfig& r) {
+                r.n_groups = 4;
+                r.n_limited_groups = 2;
+                r.gate_noise = 0.1;
+              }).empty());
 }
 
 TEST(Rules, FourOverSixChoosesBetweenScalesOfTransformerEngine) {

@@ -73,7 +73,8 @@ TEST(Generator, ResultsAreRight) {
     int a = 0, b = 0, result = 0;
     char op = 0;
     ASSERT_EQ(std::sscanf(line.c_str(), "%d%c%d=%d", &a, &op, &b, &result), 4) << line;
-    EXPECT_EQ(result, op == '+' ? a + b : op == '-' ? a - b : a * b) << line;
+    const std::map<char, int> results{{'+', a + b}, {'-', a - b}, {'*', a * b}};
+    EXPECT_EQ(result, results.at(op)) << line;
   }
 }
 
@@ -200,7 +201,10 @@ TEST(Facts, AreTheSameForEverySeedInTextsOfItsOwn) {
       }
     }
   };
-  for (int step = 0; step < 40; ++step) tell(data->batch(step)), tell(other->batch(step));
+  for (int step = 0; step < 40; ++step) {
+    tell(data->batch(step));
+    tell(other->batch(step));
+  }
   for (const Batch& batch : data->held_out()) tell(batch);
   EXPECT_EQ(facts.size(), 590u);
   EXPECT_GT(kept_facts, 0.95 * told_facts);

@@ -26,7 +26,8 @@ using namespace std::string_literals;
 namespace fs = std::filesystem;
 
 std::string in_utf16(const std::string& ascii, bool big_endian, bool mark) {
-  std::string text = mark ? (big_endian ? "\xfe\xff" : "\xff\xfe") : "";
+  std::string text;
+  if (mark) text = big_endian ? "\xfe\xff" : "\xff\xfe";
   for (const char c : ascii) text += big_endian ? std::string{'\0', c} : std::string{c, '\0'};
   return text;
 }

@@ -210,7 +210,7 @@ TEST_F(HostileFiles, DeepJsonIsRefusedByEveryReader) {
   LogReader log("log.jsonl");
   log.read_line("{\"step\": 1, \"x\": " + nested("[", "", "]", depth) + "}");
   ASSERT_EQ(log.bad().count(), 1);
-  EXPECT_EQ(log.bad().first()[0].why, "nested more than 64 deep");
+  EXPECT_EQ(log.bad().first()[0].reason, "nested more than 64 deep");
 
   for (const char* column : {"moe_layers", "domains"}) {
     const std::string deep = recording();
@@ -290,7 +290,10 @@ TEST_F(HostileFiles, RunsAndNamesHaveALargestNumberAndSize) {
          "UNION ALL SELECT value + 1 FROM c WHERE value < 9) SELECT value FROM c)");
   int loaded = 0;
   ImportOptions options;
-  options.progress = [&](double share) { return loaded += share > 0, true; };
+  options.progress = [&](double share) {
+    loaded += share > 0;
+    return true;
+  };
   EXPECT_TRUE(has(words_of([&] { open_runs({five}, options, 4); }), "10 runs together; at most 4"));
   EXPECT_EQ(loaded, 0) << "refused before any is loaded";
 

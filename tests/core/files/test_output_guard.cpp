@@ -30,7 +30,9 @@ class OutputGuard : public testing::Test {
 };
 
 TEST_F(OutputGuard, FilesOfAnInputFolderAreInputs) {
-  put("texts/a.txt"), put("texts/below/b.txt"), put("other.txt");
+  put("texts/a.txt");
+  put("texts/below/b.txt");
+  put("other.txt");
   for (const char* file : {"texts/a.txt", "texts/below/b.txt"})
     EXPECT_EQ(problem("texts", file),
               "--out " + (root_ / file) + ": is a file of the input " + (root_ / "texts") + "; choose another name");
@@ -50,7 +52,8 @@ TEST_F(OutputGuard, TheFolderOfAFileIsThere) {
 }
 
 TEST_F(OutputGuard, HardLinksAndTargetsOfLinksAreInputs) {
-  put("models--m/blobs/0"), put("models--m/snapshots/r/config.json");
+  put("models--m/blobs/0");
+  put("models--m/snapshots/r/config.json");
   fs::create_symlink("../../blobs/0", root_ / "models--m/snapshots/r/model.safetensors");
   fs::create_hard_link(root_ / "models--m/snapshots/r/config.json", root_ / "same.json");
   EXPECT_NE(problem("models--m/snapshots/r", "models--m/blobs/0"), "");
@@ -60,7 +63,8 @@ TEST_F(OutputGuard, HardLinksAndTargetsOfLinksAreInputs) {
 }
 
 TEST_F(OutputGuard, EveryFileOfAWholeFolderIsGuarded) {
-  put("model/model.safetensors"), put("run.safetensors");
+  put("model/model.safetensors");
+  put("run.safetensors");
   const OutputFile folder{.option = "--out", .path = root_ / "model", .files = {"config.json", "model.safetensors"}};
   EXPECT_EQ(problem("model/model.safetensors", folder),
             "--out " + (root_ / "model/model.safetensors") + ": is also an input; choose another name");

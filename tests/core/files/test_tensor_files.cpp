@@ -20,7 +20,7 @@
 namespace moescope {
 namespace {
 
-std::string kept(const std::string& name) {
+std::string data_file(const std::string& name) {
   return MOESCOPE_TEST_DATA "/data/tensors/" + name;
 }
 
@@ -34,8 +34,8 @@ std::string refused(const std::string& path) {
 }
 
 TEST(TensorFiles, ACheckpointOfPyTorchHasItsTensorsByTheWayToThem) {
-  const TensorFile file = open_tensors(kept("checkpoint.pt"));
-  const std::vector<float> a = open_tensors(kept("alone.pt")).at("alone").floats();
+  const TensorFile file = open_tensors(data_file("checkpoint.pt"));
+  const std::vector<float> a = open_tensors(data_file("alone.pt")).at("alone").floats();
   ASSERT_EQ(a.size(), 96u);
   EXPECT_EQ(a[0], -1.5255959033966064f);  // as PyTorch prints them
   EXPECT_EQ(a[1], -0.7502318024635315f);
@@ -59,11 +59,11 @@ TEST(TensorFiles, ACheckpointOfPyTorchHasItsTensorsByTheWayToThem) {
 }
 
 TEST(TensorFiles, AnArrayOfNumPyIsNamedLikeItsFile) {
-  const TensorFile file = open_tensors(kept("values.npy"));
+  const TensorFile file = open_tensors(data_file("values.npy"));
   EXPECT_EQ(file.at("values").shape, (std::vector<std::size_t>{3, 32}));
-  EXPECT_EQ(file.at("values").floats(), open_tensors(kept("alone.pt")).at("alone").floats());
-  EXPECT_EQ(open_tensors(kept("scalar.npy")).at("scalar").doubles(), std::vector<double>{2.5});
-  EXPECT_EQ(open_tensors(kept("bytes.npy")).at("bytes").integers(), (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(file.at("values").floats(), open_tensors(data_file("alone.pt")).at("alone").floats());
+  EXPECT_EQ(open_tensors(data_file("scalar.npy")).at("scalar").doubles(), std::vector<double>{2.5});
+  EXPECT_EQ(open_tensors(data_file("bytes.npy")).at("bytes").integers(), (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
 // Returns the values of wave() in write_torch2.py.
@@ -79,7 +79,7 @@ std::string why_skipped(const TensorFile& file, const std::string& name) {
 }
 
 TEST(TensorFiles, TensorsOfAnyStridesHaveTheirValuesInTheOrderOfTheirIndices) {
-  const TensorFile file = open_tensors(kept("torch2_many.pt"));
+  const TensorFile file = open_tensors(data_file("torch2_many.pt"));
   const std::vector<float> base = wave(48);
   EXPECT_EQ(file.at("shared").floats(), base);
   const TensorView& transposed = file.at("transposed");
@@ -104,7 +104,7 @@ TEST(TensorFiles, TensorsOfAnyStridesHaveTheirValuesInTheOrderOfTheirIndices) {
 }
 
 TEST(TensorFiles, ANamespaceOfSettingsIsSkippedByName) {
-  const TensorFile file = open_tensors(kept("namespace.pt"));
+  const TensorFile file = open_tensors(data_file("namespace.pt"));
   ASSERT_EQ(file.skipped().size(), 1u);
   EXPECT_EQ(file.skipped()[0].name, "args");
   EXPECT_TRUE(says(why_skipped(file, "args"), "argparse.Namespace"));
@@ -113,7 +113,7 @@ TEST(TensorFiles, ANamespaceOfSettingsIsSkippedByName) {
 }
 
 TEST(TensorFiles, EveryTypeOfPyTorchIsReadOrSkippedByName) {
-  const TensorFile file = open_tensors(kept("torch2_many.pt"));
+  const TensorFile file = open_tensors(data_file("torch2_many.pt"));
   EXPECT_EQ(file.at("bf16").floats(), wave(16));
   EXPECT_EQ(file.at("half").floats(), wave(16));
   EXPECT_EQ(file.at("e4m3").floats()[1], -6.5f);
@@ -140,28 +140,29 @@ TEST(TensorFiles, EveryTypeOfPyTorchIsReadOrSkippedByName) {
 
 TEST(TensorFiles, ModulesScriptsAndEarlierFormatsOfPyTorchAreRead) {
   for (const char* name : {"torch2_module.pt", "module.pt"}) {
-    EXPECT_EQ(open_tensors(kept(name)).at("gate.weight").shape, (std::vector<std::size_t>{2, 4})) << name;
-    EXPECT_EQ(open_tensors(kept(name)).at("steps").integers(), std::vector<std::int64_t>{7}) << name;
+    EXPECT_EQ(open_tensors(data_file(name)).at("gate.weight").shape, (std::vector<std::size_t>{2, 4})) << name;
+    EXPECT_EQ(open_tensors(data_file(name)).at("steps").integers(), std::vector<std::int64_t>{7}) << name;
   }
-  EXPECT_EQ(open_tensors(kept("torch2_module.pt")).at("gate.weight").floats(), wave(8));
-  EXPECT_EQ(open_tensors(kept("torch2_script.pt")).at("weight").floats(), wave(8));
-  EXPECT_EQ(open_tensors(kept("torch2_script.pt")).at("bias").floats(), wave(2));
-  EXPECT_EQ(open_tensors(kept("torch2_legacy.pt")).at("b").floats(), wave(48));
-  EXPECT_EQ(open_tensors(kept("torch2_legacy.pt")).at("a").floats(0, 2), (std::vector<float>{-7, -4}));
-  EXPECT_EQ(open_tensors(kept("before_1_6.pt")).at("a").floats(), open_tensors(kept("alone.pt")).at("alone").floats());
-  EXPECT_EQ(open_tensors(kept("torch2_protocol5.pt")).at("a").floats(), wave(48));
-  EXPECT_EQ(open_tensors(kept("torch2_no_checksum.pt")).at("a").floats(), wave(48));
-  EXPECT_EQ(open_tensors(kept("turned.pt")).at("turned").shape, (std::vector<std::size_t>{32, 3}));
+  EXPECT_EQ(open_tensors(data_file("torch2_module.pt")).at("gate.weight").floats(), wave(8));
+  EXPECT_EQ(open_tensors(data_file("torch2_script.pt")).at("weight").floats(), wave(8));
+  EXPECT_EQ(open_tensors(data_file("torch2_script.pt")).at("bias").floats(), wave(2));
+  EXPECT_EQ(open_tensors(data_file("torch2_legacy.pt")).at("b").floats(), wave(48));
+  EXPECT_EQ(open_tensors(data_file("torch2_legacy.pt")).at("a").floats(0, 2), (std::vector<float>{-7, -4}));
+  EXPECT_EQ(open_tensors(data_file("before_1_6.pt")).at("a").floats(),
+            open_tensors(data_file("alone.pt")).at("alone").floats());
+  EXPECT_EQ(open_tensors(data_file("torch2_protocol5.pt")).at("a").floats(), wave(48));
+  EXPECT_EQ(open_tensors(data_file("torch2_no_checksum.pt")).at("a").floats(), wave(48));
+  EXPECT_EQ(open_tensors(data_file("turned.pt")).at("turned").shape, (std::vector<std::size_t>{32, 3}));
 }
 
 TEST(TensorFiles, ADTensorIsReadWhereItsPartIsTheWhole) {
-  const TensorFile file = open_tensors(kept("torch2_dtensor.pt"));
+  const TensorFile file = open_tensors(data_file("torch2_dtensor.pt"));
   EXPECT_EQ(file.at("whole").floats(), wave(12));
   EXPECT_TRUE(says(why_skipped(file, "part"), "a part of the DTensor [4, 4]"));
 }
 
 TEST(TensorFiles, EveryTypeOfSafetensorsIsReadOrSkippedByName) {
-  const TensorFile file = open_tensors(kept("every_type.safetensors"));
+  const TensorFile file = open_tensors(data_file("every_type.safetensors"));
   EXPECT_EQ(file.at("f32").floats(), wave(12));
   EXPECT_EQ(file.at("bf16").floats(), wave(12));
   const std::vector<float> powers = file.at("e8m0").floats();
@@ -184,37 +185,38 @@ TEST(TensorFiles, EveryTypeOfSafetensorsIsReadOrSkippedByName) {
 }
 
 TEST(TensorFiles, ArraysOfNumPyInAnyOrderOfBytesAndColumns) {
-  const std::vector<float> a = open_tensors(kept("alone.pt")).at("alone").floats();
-  EXPECT_EQ(open_tensors(kept("columns.npy")).at("columns").floats(), a);
-  EXPECT_EQ(open_tensors(kept("columns.npy")).at("columns").shape, (std::vector<std::size_t>{3, 32}));
-  EXPECT_EQ(open_tensors(kept("big_endian.npy")).at("big_endian").floats(), a);
+  const std::vector<float> a = open_tensors(data_file("alone.pt")).at("alone").floats();
+  EXPECT_EQ(open_tensors(data_file("columns.npy")).at("columns").floats(), a);
+  EXPECT_EQ(open_tensors(data_file("columns.npy")).at("columns").shape, (std::vector<std::size_t>{3, 32}));
+  EXPECT_EQ(open_tensors(data_file("big_endian.npy")).at("big_endian").floats(), a);
   for (const char* name : {"stored.npz", "packed.npz"}) {
-    const TensorFile file = open_tensors(kept(name));
+    const TensorFile file = open_tensors(data_file(name));
     EXPECT_EQ(file.at("a").floats(), a) << name;
     EXPECT_EQ(file.at("turned").shape, (std::vector<std::size_t>{32, 3})) << name;
     EXPECT_EQ(file.at("turned").floats(3, 3), (std::vector<float>{a[1], a[33], a[65]})) << name;
   }
-  EXPECT_TRUE(says(why_skipped(open_tensors(kept("stored.npz")), "text"), "descr is '<U1'"));
+  EXPECT_TRUE(says(why_skipped(open_tensors(data_file("stored.npz")), "text"), "descr is '<U1'"));
 }
 
 TEST(TensorFiles, TypesOfMlDtypesAreReadAndTheAmbiguousNeedAnOption) {
-  const std::vector<float> bf16 = open_tensors(kept("ml_bfloat16.npy")).at("ml_bfloat16").floats();
+  const std::vector<float> bf16 = open_tensors(data_file("ml_bfloat16.npy")).at("ml_bfloat16").floats();
   EXPECT_EQ(bf16[0], 4.0f);
   EXPECT_EQ(bf16[23], 4.625f);
-  EXPECT_EQ(open_tensors(kept("ml_float8_e5m2.npy")).at("ml_float8_e5m2").floats()[2], 3.0f);  // 3.25 rounds to even
-  EXPECT_TRUE(says(refused(kept("ml_float8_e4m3fn.npy")), "--dtype F8_E4M3, F8_E5M2 or F8_E8M0"));
-  const TensorFile e4m3 = open_tensors(kept("ml_float8_e4m3fn.npy"), {DType::f8_e4m3});
+  EXPECT_EQ(open_tensors(data_file("ml_float8_e5m2.npy")).at("ml_float8_e5m2").floats()[2],
+            3.0f);  // 3.25 rounds to even
+  EXPECT_TRUE(says(refused(data_file("ml_float8_e4m3fn.npy")), "--dtype F8_E4M3, F8_E5M2 or F8_E8M0"));
+  const TensorFile e4m3 = open_tensors(data_file("ml_float8_e4m3fn.npy"), {DType::f8_e4m3});
   EXPECT_EQ(e4m3.at("ml_float8_e4m3fn").floats()[2], 3.25f);
-  const TensorFile e8m0 = open_tensors(kept("ml_float8_e8m0fnu.npy"), {DType::f8_e8m0});
+  const TensorFile e8m0 = open_tensors(data_file("ml_float8_e8m0fnu.npy"), {DType::f8_e8m0});
   EXPECT_EQ(e8m0.at("ml_float8_e8m0fnu").floats()[0], 4.0f);
-  EXPECT_THROW(open_tensors(kept("ml_float8_e4m3fn.npy"), {DType::bf16}), UntypedArray);
+  EXPECT_THROW(open_tensors(data_file("ml_float8_e4m3fn.npy"), {DType::bf16}), UntypedArray);
 }
 
 TEST(TensorFiles, AreKnownByTheirFirstBytes) {
   for (const char* name : {"checkpoint.pt", "before_1_6.pt", "values.npy", "stored.npz"})
-    EXPECT_EQ(file_kind(kept(name)), FileKind::tensors) << name;
+    EXPECT_EQ(file_kind(data_file(name)), FileKind::tensors) << name;
   const auto renamed = std::filesystem::temp_directory_path() / "moescope_tensors_renamed.bin";
-  std::filesystem::copy_file(kept("alone.pt"), renamed, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(data_file("alone.pt"), renamed, std::filesystem::copy_options::overwrite_existing);
   EXPECT_EQ(file_kind(renamed.string()), FileKind::tensors);
   EXPECT_EQ(open_tensors(renamed.string()).tensors().size(), 1u);
   for (const auto& [bytes, reason] :
@@ -244,7 +246,7 @@ TEST(TensorFiles, DamagedOnesAreRefusedOrRead) {
     }
   };
   for (const char* name : {"checkpoint.pt", "torch2_legacy.pt", "torch2_dtensor.pt", "values.npy", "packed.npz"}) {
-    std::ifstream file(kept(name), std::ios::binary);
+    std::ifstream file(data_file(name), std::ios::binary);
     const std::string whole{std::istreambuf_iterator<char>(file), {}};
     for (std::size_t length = 0; length < whole.size(); length += 37) open(whole.substr(0, length));
     for (int i = 0; i < 250; ++i) {

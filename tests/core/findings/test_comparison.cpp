@@ -210,11 +210,11 @@ TEST(RunGaps, IncrementalEqualsFullRecompute) {
     gaps.set(a, {{b, true}, {n, true}}, twins);
     const StepRange range{5, 150};
     const std::vector<std::int64_t> edges = slice_edges(range, 13);
-    const GapTrack &kept = gaps.track(1), fresh = gap_of(a, b);
-    EXPECT_TRUE(same_bits(kept.smoothed(edges), fresh.smoothed(edges))) << when;
-    const auto kept_bins = kept.series(edges), bins = fresh.series(edges);
+    const GapTrack &updated = gaps.track(1), fresh = gap_of(a, b);
+    EXPECT_TRUE(same_bits(updated.smoothed(edges), fresh.smoothed(edges))) << when;
+    const auto kept_bins = updated.series(edges), bins = fresh.series(edges);
     for (std::size_t i = 0; i < bins.size(); ++i) EXPECT_EQ(kept_bins[i].sum, bins[i].sum) << when;
-    EXPECT_EQ(kept.out_since(0.002), fresh.out_since(0.002)) << when;
+    EXPECT_EQ(updated.out_since(0.002), fresh.out_since(0.002)) << when;
     EXPECT_EQ(verdict_sentence(gaps.conclusion(1)), verdict_sentence(conclude(a, {b, true}, twins))) << when;
   };
   check("at first");

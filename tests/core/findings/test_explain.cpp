@@ -26,7 +26,7 @@ namespace {
 // Computes the value of an expression of the explain cards.
 class Evaluator {
  public:
-  static double of(const std::string& text) {
+  static double value_of(const std::string& text) {
     Evaluator evaluator(text);
     const double value = evaluator.sum();
     if (evaluator.at_ != text.size()) throw std::invalid_argument("left over in: " + text);
@@ -93,8 +93,8 @@ class Evaluator {
     if (eat("median(")) {
       auto values = arguments();
       std::ranges::sort(values);
-      const std::size_t half = values.size() / 2;
-      return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+      const std::size_t middle = values.size() / 2;
+      return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
     }
     std::size_t used = 0;
     const double value = std::stod(text_.substr(at_), &used);
@@ -109,7 +109,7 @@ void expect_it_adds_up(const Explanation& figure) {
   SCOPED_TRACE(std::string(figure.info->key) + ", " + figure.place + ": " + figure.expression);
   ASSERT_FALSE(figure.expression.empty());
   double result = 0;
-  ASSERT_NO_THROW(result = Evaluator::of(figure.expression));
+  ASSERT_NO_THROW(result = Evaluator::value_of(figure.expression));
   EXPECT_NEAR(result, figure.value, 2e-4 * std::fabs(figure.value) + 2e-7);
   EXPECT_FALSE(figure.place.empty());
 }
@@ -167,11 +167,11 @@ class Explain : public testing::Test {
 std::unique_ptr<LiveRuns> Explain::live_;
 
 TEST(ExplainEvaluator, Computes) {
-  EXPECT_DOUBLE_EQ(Evaluator::of("-20 * log10(0.1)"), 20);
-  EXPECT_DOUBLE_EQ(Evaluator::of("(96 - 64) / 64"), 0.5);
-  EXPECT_DOUBLE_EQ(Evaluator::of("10 ^ (-40 / 20)"), 0.01);
-  EXPECT_DOUBLE_EQ(Evaluator::of("median(1, 5, 2, 3)"), 2.5);
-  EXPECT_THROW(Evaluator::of("1 2"), std::invalid_argument);
+  EXPECT_DOUBLE_EQ(Evaluator::value_of("-20 * log10(0.1)"), 20);
+  EXPECT_DOUBLE_EQ(Evaluator::value_of("(96 - 64) / 64"), 0.5);
+  EXPECT_DOUBLE_EQ(Evaluator::value_of("10 ^ (-40 / 20)"), 0.01);
+  EXPECT_DOUBLE_EQ(Evaluator::value_of("median(1, 5, 2, 3)"), 2.5);
+  EXPECT_THROW(Evaluator::value_of("1 2"), std::invalid_argument);
 }
 
 TEST_F(Explain, EveryFigureAddsUpAtALayer) {
@@ -279,7 +279,10 @@ TEST_F(Explain, RecordingsThatNameTheElementAloneAreNotGuessedAt) {
   QuantFrame quant;
   quant.layer = 1;
   quant.format = quant_format("e2m1");
-  quant.sqnr_db = 20.1f, quant.clipped = 0.03f, quant.crest = 2.1f, quant.underflow = 0.07f;
+  quant.sqnr_db = 20.1f;
+  quant.clipped = 0.03f;
+  quant.crest = 2.1f;
+  quant.underflow = 0.07f;
   quant.e8m0_blocks[125] = 2048;
   TelemetryFrame frame;
   frame.quants = {quant};
@@ -315,9 +318,9 @@ TEST_F(Explain, NumbersAreThoseOfTheFrame) {
   const Explanation use = explain_figure(b(), {.key = "utilisation", .layer = 1, .expert = 3, .step = 24});
   EXPECT_EQ(use.expression, std::to_string(router.tokens_per_expert[3]) + " * 8 / 512");
   EXPECT_EQ(use.place, "layer 1, expert 3, step 24");
-  const auto most = *std::ranges::max_element(router.tokens_per_expert);
+  const auto largest_count = *std::ranges::max_element(router.tokens_per_expert);
   const Explanation vio = explain_figure(b(), {.key = "max_vio", .layer = 1, .step = 24});
-  EXPECT_EQ(vio.expression, "(" + std::to_string(most) + " - 64) / 64");
+  EXPECT_EQ(vio.expression, "(" + std::to_string(largest_count) + " - 64) / 64");
   EXPECT_NEAR(vio.value, static_cast<double>(router.max_vio), 1e-7);
   EXPECT_EQ(explain_figure(b(), {.key = "copies", .layer = 1, .step = 24}).expression, "256 * 2");
   const Explanation bias = explain_figure(b(), {.key = "expert_bias", .layer = 1, .expert = 3, .step = 24});
@@ -402,7 +405,7 @@ TEST_F(Explain, TimesNameWhatMultiplied) {
   EXPECT_EQ(explain_figure(b(), {.key = "ce_loss", .step = 24}).note.find("GEMMs"), std::string::npos);
 }
 
-TEST(RunSettings, StartAndLiveChanges) {
+TEST(RunSettings, HoldTheStartAndTheLiveChanges) {
   RunConfig config = load_preset("small").config;
   config.router.bias_update_rate = 0.002;
   History history(run_info(config, 0));

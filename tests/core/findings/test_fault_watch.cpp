@@ -56,7 +56,10 @@ TEST(Faults, ABiasThatIsNeverUpdatedIsFound) {
   const auto stale = [](RunConfig& c) { c.router.fault_stale_bias = true; };
   const auto findings = nano_findings(stale);
   EXPECT_GT(count_of_kind(findings, FindingKind::stale_bias), 0u) << all_text(findings);
-  const auto no_rate = nano_findings([&](RunConfig& c) { stale(c), c.router.bias_update_rate = 0; });
+  const auto no_rate = nano_findings([&](RunConfig& c) {
+    stale(c);
+    c.router.bias_update_rate = 0;
+  });
   EXPECT_EQ(count_of_kind(no_rate, FindingKind::stale_bias), 0u) << "it is not to move";
   const auto frozen = nano_findings([&](RunConfig& c) { c.router.frozen = true; });
   EXPECT_EQ(count_of_kind(frozen, FindingKind::stale_bias), 0u) << all_text(frozen);

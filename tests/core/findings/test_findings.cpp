@@ -129,7 +129,7 @@ TEST(Findings, NothingChangesBetweenTheBatchesOfACheckpoint) {
   EXPECT_NE(std::ranges::find(lacks, "dead experts: needs 200 batches; so far there are 20."), lacks.end());
 }
 
-TEST(Findings, ABiasThatRings) {
+TEST(Findings, ABiasThatRingsIsFound) {
   RunConfig config = load_preset("nano").config;
   config.router.bias_update_rate = 0.1;
   const auto findings = of_kind(find_all(trained(config, 250)), FindingKind::oscillating_bias);
@@ -139,7 +139,7 @@ TEST(Findings, ABiasThatRings) {
 }
 
 // In a log of every second step, the loads show little; the size of the bias's steps shows that it oscillates.
-TEST(Findings, ABiasThatRingsWhereEverySecondStepIsLogged) {
+TEST(Findings, ABiasThatRingsIsFoundWhereEverySecondStepIsLogged) {
   RunConfig config = load_preset("nano").config;
   config.telemetry.frame_interval = 2;
   const auto rings = [&](double rate) {
@@ -161,13 +161,16 @@ HistoryPtr without_bias(const History& history) {
   auto bare = std::make_shared<History>(info);
   for (std::int64_t step = 0; step <= history.steps().last; ++step) {
     auto frame = std::make_shared<TelemetryFrame>(*history.frame_at(step));
-    for (RouterFrame& router : frame->routers) router.expert_bias.clear(), router.margin = kNoValue;
+    for (RouterFrame& router : frame->routers) {
+      router.expert_bias.clear();
+      router.margin = kNoValue;
+    }
     bare->append(std::move(frame));
   }
   return bare;
 }
 
-TEST(Findings, ALoadThatSwingsWhereTheBiasIsNotLogged) {
+TEST(Findings, ALoadThatSwingsIsFoundWhereTheBiasIsNotLogged) {
   RunConfig config = load_preset("nano").config;
   const HistoryPtr healthy = without_bias(*trained(config, 210));
   EXPECT_TRUE(of_kind(find_all(healthy), FindingKind::oscillating_bias).empty());
@@ -258,7 +261,7 @@ TEST(Findings, DeadExpertsOfWholeRanksAreNamedAsARange) {
   }
 }
 
-TEST(Findings, DeadAndStarvedExperts) {
+TEST(Findings, DeadAndStarvedExpertsAreFound) {
   MadeUp run;
   MadeUp::Shares dead = MadeUp::even(), starved = MadeUp::even();
   dead[5] = 0;
@@ -297,7 +300,7 @@ TEST(Findings, AHotExpertCountsWhenItLasts) {
   EXPECT_EQ(findings[0].experts, std::vector<int>{3});
 }
 
-TEST(Findings, ABiasAgainstTheGate) {
+TEST(Findings, ABiasAgainstTheGateIsFound) {
   MadeUp run;
   for (int i = 0; i < 260; ++i) {
     TelemetryFrame& frame = run.next();
@@ -318,7 +321,7 @@ TEST(Findings, ABiasAgainstTheGate) {
   EXPECT_NE(findings[0].observation.find("0.1"), std::string::npos) << findings[0].observation;
 }
 
-TEST(Findings, LossThatSpikesAndIsLost) {
+TEST(Findings, ALossThatSpikesAndIsLostIsFound) {
   MadeUp run;
   run.steps(200, MadeUp::even(), MadeUp::even());
   run.next().ce_loss = 4;
@@ -339,7 +342,7 @@ TEST(Findings, LossThatSpikesAndIsLost) {
   EXPECT_EQ(lost[0].steps.first, 300);
 }
 
-TEST(Findings, NumberFormats) {
+TEST(Findings, UnfitNumberFormatsAreFound) {
   MadeUp run;
   for (int i = 0; i < 150; ++i) {
     TelemetryFrame& frame = run.next();
@@ -347,7 +350,11 @@ TEST(Findings, NumberFormats) {
       QuantFrame quant;
       quant.layer = layer;
       quant.format = quant_format("e4m3");
-      quant.sqnr_db = 31.4f, quant.underflow = 0.001f, quant.clipped = 0, quant.clipped_blocks = 0, quant.crest = 2.3f;
+      quant.sqnr_db = 31.4f;
+      quant.underflow = 0.001f;
+      quant.clipped = 0;
+      quant.clipped_blocks = 0;
+      quant.crest = 2.3f;
       frame.quants.push_back(quant);  // healthy
       quant.operand = OperandRole::dy;
       quant.direction = Direction::wgrad;
@@ -375,7 +382,10 @@ QuantFrame clipped_blocks(int layer, Gemm gemm, const char* format, float sqnr_d
   quant.layer = layer;
   quant.gemm = gemm;
   quant.format = quant_format(format);
-  quant.sqnr_db = sqnr_db, quant.underflow = 0.001f, quant.clipped = 0.009f, quant.clipped_blocks = share;
+  quant.sqnr_db = sqnr_db;
+  quant.underflow = 0.001f;
+  quant.clipped = 0.009f;
+  quant.clipped_blocks = share;
   quant.crest = 2.3f;
   return quant;
 }
@@ -389,7 +399,8 @@ TEST(Findings, ClippingSpeaksWhereItCosts) {
       frame.quants.push_back(clipped_blocks(layer, Gemm::shared_w1, "e4m3", 30.6f, 0.18f));
     }
     nvfp4.next().quants.push_back(clipped_blocks(1, Gemm::expert_w1, "e2m1", 20.4f, 0.513f));
-    floor.push(), nvfp4.push();
+    floor.push();
+    nvfp4.push();
   }
   const auto findings = find_all(floor.history());
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);  // one for all weights
@@ -440,7 +451,7 @@ TEST(Findings, FormatsAreJudgedByTheirOwnFigures) {
   EXPECT_FALSE(says(element, "FLOOR") || says(element, "eighth")) << element;
 }
 
-TEST(Findings, ReadInPiecesAsAtOnce) {
+TEST(Findings, PiecesGiveTheFindingsOfTheWhole) {
   const HistoryPtr history = sample_log("unbalanced_bf16");
   FindingsScan scan(history);
   for (std::int64_t step = 3; step < 1400; step += 37) scan.advance(step);
@@ -516,7 +527,7 @@ TEST(Findings, EveryOneIsCompleteAndKnowsItsKnobs) {
   for (const Finding& f : all) {
     EXPECT_FALSE(f.title.empty());
     EXPECT_FALSE(f.observation.empty());
-    EXPECT_FALSE(f.why.empty());
+    EXPECT_FALSE(f.meaning.empty());
     EXPECT_FALSE(f.steps.empty());
   }
 }

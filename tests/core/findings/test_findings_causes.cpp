@@ -20,12 +20,12 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 bool tells(const Finding& finding, const std::string& words) {
-  return (finding.title + finding.observation + finding.why).find(words) != std::string::npos;
+  return (finding.title + finding.observation + finding.meaning).find(words) != std::string::npos;
 }
 
 // --- a loss that is no number ---
 
-TEST(LossLost, InTheStepsAfterTheLastWholeBlock) {
+TEST(LossLost, IsFoundAfterTheLastWholeBlock) {
   MadeUp run;
   run.steps(23, MadeUp::even(), MadeUp::even());
   run.next().ce_loss = kNaN;
@@ -44,14 +44,17 @@ TEST(LossLost, InTheStepsAfterTheLastWholeBlock) {
 TEST(LossLost, IsNeverForgotten) {
   MadeUp run;
   run.steps(60, MadeUp::even(), MadeUp::even());
-  for (int i = 0; i < 3; ++i) run.next().ce_loss = kNaN, run.push();
+  for (int i = 0; i < 3; ++i) {
+    run.next().ce_loss = kNaN;
+    run.push();
+  }
   run.steps(400, MadeUp::even(), MadeUp::even());
   const auto findings = find_all(run.history());
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
   EXPECT_EQ(findings[0].kind, FindingKind::loss_not_finite);
   EXPECT_FALSE(findings[0].ongoing);
   EXPECT_EQ(findings[0].steps, (StepRange{60, 62}));
-  EXPECT_FALSE(tells(findings[0], "contain NaN by now")) << findings[0].why;
+  EXPECT_FALSE(tells(findings[0], "contain NaN by now")) << findings[0].meaning;
 }
 
 TEST(LossLost, AnAuxiliaryLossCountsToo) {
@@ -69,7 +72,8 @@ TEST(LossLost, WeightsHoldNaNOnlyWhereThatIsKnown) {
     MadeUp run(config);
     run.steps(44, MadeUp::even(), MadeUp::even());
     TelemetryFrame& frame = run.next();
-    frame.ce_loss = kNaN, frame.grad_norm = grad_norm;
+    frame.ce_loss = kNaN;
+    frame.grad_norm = grad_norm;
     run.push();
     const auto found = of_kind(find_all(run.history()), FindingKind::loss_not_finite);
     return found.size() == 1 ? found[0] : Finding{};
@@ -80,7 +84,7 @@ TEST(LossLost, WeightsHoldNaNOnlyWhereThatIsKnown) {
   EXPECT_TRUE(tells(lost("", kNaN), "This history does not show"));
 }
 
-TEST(LossLost, WhereOnlyMeansAreLeftOfOldSteps) {
+TEST(LossLost, IsFoundWhereOldStepsHaveOnlyMeans) {
   RunInfo info;
   auto history = std::make_shared<History>(info, 1 << 20, 1 << 14);  // few single values are kept
   for (int step = 0; step < 20000; ++step) {
@@ -191,7 +195,9 @@ TEST(Chance, TheCardOfUtilisationGoesByTheNumberOfTokens) {
   const auto note = [](int tokens) {
     const HistoryPtr trace = random_trace(16, 2, tokens, 2, 1);
     FigureTarget target{"utilisation"};
-    target.layer = 0, target.expert = 3, target.step = 1;
+    target.layer = 0;
+    target.expert = 3;
+    target.step = 1;
     return explain_figure(*trace, target).note;
   };
   // The standard deviation is sqrt((1 - 1/8) / n), n = tokens / 8: 0.083 for 1,024 tokens, 0.33 for 64.
@@ -201,7 +207,7 @@ TEST(Chance, TheCardOfUtilisationGoesByTheNumberOfTokens) {
 
 // --- what was not found ---
 
-TEST(Found, ALossThatDoesNotFall) {
+TEST(FindingCauses, ALossThatDoesNotFallIsFound) {
   RunConfig config = load_preset("nano").config;
   config.optimizer.lr = 1e-6;
   config.optimizer.lr_min = 0;
@@ -212,7 +218,7 @@ TEST(Found, ALossThatDoesNotFall) {
   EXPECT_TRUE(stuck[0].ongoing);
 }
 
-TEST(Found, APlateauAfterAFallIsAFindingButNoVerdict) {
+TEST(FindingCauses, APlateauAfterAFallIsAFindingButNoVerdict) {
   for (const float plateau : {3.0f, 4.8f}) {
     MadeUp run;
     for (int i = 0; i < 700; ++i) {
@@ -230,11 +236,14 @@ TEST(Found, APlateauAfterAFallIsAFindingButNoVerdict) {
   }
 }
 
-TEST(Found, ALossThatRoseAndStaysUp) {
+TEST(FindingCauses, ALossThatRoseAndStaysUpIsFound) {
   MadeUp run("[optimizer]\nlr = 0.002\n");
   run.steps(400, MadeUp::even(), MadeUp::even());
   run.history()->append(change_marker(0, 400, "optimizer.lr", "0.002", "0.2"));
-  for (int i = 0; i < 400; ++i) run.next().ce_loss = 3.1f, run.push();
+  for (int i = 0; i < 400; ++i) {
+    run.next().ce_loss = 3.1f;
+    run.push();
+  }
   const auto stuck = of_kind(find_all(run.history()), FindingKind::loss_stuck);
   ASSERT_EQ(stuck.size(), 1u) << all_text(find_all(run.history()));
   EXPECT_TRUE(tells(stuck[0], "The loss rose at step 400 and stays up"));
@@ -242,7 +251,7 @@ TEST(Found, ALossThatRoseAndStaysUp) {
       << stuck[0].observation;
 }
 
-TEST(Found, ASaturatedRouterIsNotTheBiassFault) {
+TEST(FindingCauses, ASaturatedRouterIsNotTheBiassFault) {
   RunConfig config = load_preset("nano").config;
   config.optimizer.router_lr_factor = 300;
   const auto findings = find_all(trained(config, 210));
@@ -251,7 +260,7 @@ TEST(Found, ASaturatedRouterIsNotTheBiassFault) {
 }
 
 // Loads swing with almost no margin: scores are the same for every token, at an ordinary bias rate.
-TEST(Found, ABlindRouterIsNotTheBiassFault) {
+TEST(FindingCauses, ABlindRouterIsNotTheBiassFault) {
   for (const bool blind : {false, true}) {
     MadeUp run("[router]\nbias_update_rate = 0.001\n");
     for (int step = 0; step < 300; ++step) {
@@ -273,7 +282,7 @@ TEST(Found, ABlindRouterIsNotTheBiassFault) {
   }
 }
 
-TEST(Found, AnAuxiliaryLossThatRules) {
+TEST(FindingCauses, AnAuxiliaryLossThatDominatesIsFound) {
   const auto with_aux = [](float aux) {
     MadeUp run("[router]\naux_mode = \"batch\"\naux_coeff = 10\n");
     for (int i = 0; i < 200; ++i) {
@@ -289,7 +298,7 @@ TEST(Found, AnAuxiliaryLossThatRules) {
   EXPECT_TRUE(with_aux(0.04f).empty());
 }
 
-TEST(Found, TopOneWithNormalisedGatesTeachesTheRouterNothing) {
+TEST(FindingCauses, TopOneWithNormalisedGatesTeachesTheRouterNothing) {
   const auto untaught = [](const std::string& more) {
     MadeUp run("[router]\ntop_k = 1\n" + more);
     run.steps(5, MadeUp::even(), MadeUp::even());
@@ -307,7 +316,7 @@ TEST(Found, TopOneWithNormalisedGatesTeachesTheRouterNothing) {
   EXPECT_EQ(of_kind(find_all(trained(config, 12)), FindingKind::no_gradient).size(), 1u);
 }
 
-TEST(Found, ALayerThatStaysUnevenBelowFourTimes) {
+TEST(FindingCauses, ALayerThatStaysUnevenBelowFourTimesIsFound) {
   MadeUp::Shares uneven = MadeUp::even();
   uneven[3] = 3;  // of a sum of 18: 2.7 times its share
   MadeUp run;
@@ -347,7 +356,7 @@ TEST(ByHand, AKilledExpertIsNotDeadByItself) {
   EXPECT_TRUE(find_all(run.history()).empty()) << all_text(find_all(run.history()));
 }
 
-TEST(ByHand, AsATrainingRecordsIt) {
+TEST(ByHand, AChangeIsReadAsATrainingRecordsIt) {
   RunConfig config = load_preset("nano").config;
   config.router.killed_experts = "1:5, *:3";
   config.router.frozen = true;

@@ -32,8 +32,8 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
   EXPECT_TRUE(says(health.sentence, "3 of 8 MoE layers have collapsed (1, 2 and 3)")) << health.sentence;
   EXPECT_TRUE(says(health.sentence, "Worst: layer " + std::to_string(health.layer) + ", since step "))
       << health.sentence;
-  EXPECT_GT(health.since, 300);
-  EXPECT_LT(health.since, 600);
+  EXPECT_GT(health.first_step, 300);
+  EXPECT_LT(health.first_step, 600);
   EXPECT_EQ(health.balance, (Texts{"No balancing: bias update rate 0, no auxiliary loss", "No balancing"}));
   EXPECT_EQ(health.help, "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).");
   // The named experts have the most tokens of the last 50 steps, and more than half of all tokens together.
@@ -65,7 +65,7 @@ TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {
   const Health health = judge(history);
   EXPECT_EQ(health.verdict, HealthVerdict::attention);
   EXPECT_EQ(health.layer, 1);
-  EXPECT_EQ(health.since, 700);
+  EXPECT_EQ(health.first_step, 700);
   EXPECT_TRUE(says(health.balance.at(0), "bias update rate 0.001")) << advice_text(health);
   EXPECT_EQ(health.help, "Try a higher bias_update_rate, or aux_coeff > 0.");
 }
@@ -80,7 +80,7 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
   run.steps(60, MadeUp::even(), MadeUp::even());
   const Health healthy = judge(run.history());
   EXPECT_EQ(healthy.verdict, HealthVerdict::healthy);
-  EXPECT_EQ(healthy.since, -1);
+  EXPECT_EQ(healthy.first_step, -1);
   EXPECT_EQ(healthy.experts.size(), 1u) << healthy.sentence;  // naming all of them would say nothing
   EXPECT_GT(healthy.layer, 0);
   EXPECT_EQ(healthy.balance, (Texts{"Balance: bias update rate 0.001, no auxiliary loss", "Balance: bias 0.001"}));
@@ -90,7 +90,8 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
 // A window shows the longest form that fits.
 TEST(Health, TheFormsOfASentenceGetShorterAndKeepTheVerdict) {
   MadeUp::Shares dead = MadeUp::even(), full = MadeUp::even();
-  dead[5] = dead[11] = 0, full[3] = 6;
+  dead[5] = dead[11] = 0;
+  full[3] = 6;
   for (const MadeUp::Shares& shares : {MadeUp::even(), dead, full})
     for (const int steps : {0, 12, 160, 900}) {
       MadeUp run("[router]\nbias_update_rate = 0.0\naux_coeff = 0.0\n");
@@ -294,7 +295,7 @@ TEST(Health, AnExpertThatIsFarTooFullJustNowIsNotHealthy) {
   EXPECT_TRUE(says(health.sentence, "Layer 1 has had an expert that is far too full since step 0: expert 5 gets "))
       << health.sentence;
   EXPECT_EQ(health.experts, std::vector<int>{5});
-  EXPECT_EQ(health.since, 0);
+  EXPECT_EQ(health.first_step, 0);
 }
 
 TEST(Health, ExpertsWithoutATokenAreNamedBeforeTheyCountAsDead) {
@@ -309,7 +310,7 @@ TEST(Health, ExpertsWithoutATokenAreNamedBeforeTheyCountAsDead) {
   const Health health = judge(run.history());
   EXPECT_EQ(health.verdict, HealthVerdict::attention);
   EXPECT_EQ(health.layer, 2);
-  EXPECT_EQ(health.since, 200);
+  EXPECT_EQ(health.first_step, 200);
   EXPECT_EQ(health.experts, (std::vector<int>{3, 7}));
   EXPECT_TRUE(says(health.sentence,
                    "Layer 2 has had experts without a token since step 200: experts 3 and 7 get no token. It becomes a "
@@ -361,7 +362,7 @@ TEST(Health, DeadExpertsAreNamedByNumber) {
   EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
   EXPECT_EQ(health.layer, 2);
   EXPECT_EQ(health.experts, (std::vector<int>{5, 11}));
-  EXPECT_EQ(health.since, 0);
+  EXPECT_EQ(health.first_step, 0);
   EXPECT_TRUE(says(health.sentence, "experts 5 and 11 get no token")) << health.sentence;
   EXPECT_TRUE(says(health.help, "not known")) << health.help;
 }
@@ -371,11 +372,14 @@ TEST(Health, ALostLossGoesFirst) {
   MadeUp::Shares dead = MadeUp::even();
   dead[5] = 0;
   run.steps(300, dead, MadeUp::even());
-  for (int i = 0; i < 20; ++i) run.next().ce_loss = std::nanf(""), run.push();
+  for (int i = 0; i < 20; ++i) {
+    run.next().ce_loss = std::nanf("");
+    run.push();
+  }
   const Health health = judge(run.history());
   EXPECT_EQ(health.verdict, HealthVerdict::lost);
   EXPECT_EQ(health.router, HealthVerdict::unhealthy);
-  EXPECT_EQ(health.since, 300);
+  EXPECT_EQ(health.first_step, 300);
   EXPECT_TRUE(says(health.help, "Settings that affect it: optimizer.lr, optimizer.clip, precision.experts."))
       << health.help;
 }

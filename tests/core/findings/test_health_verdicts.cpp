@@ -102,7 +102,7 @@ void add_healthy(std::vector<KnownLog>& logs) {
         {.layers = layers, .experts = 32, .top_k = 4, .tokens = 2048, .steps = 700});
   add("settles from 5x in 90 steps", {}, settles(5, 90));
   add("settles from 4x in 200 steps", {}, settles(4, 200));
-  add("settles from 5x in 120 steps, every 10th step", {.steps = 1500, .every = 10}, settles(5, 120));
+  add("settles from 5x in 120 steps, every 10th step", {.steps = 1500, .interval = 10}, settles(5, 120));
   add("settles from 4x in 200 steps, 8 experts", {.experts = 8, .top_k = 2, .tokens = 512}, settles(4, 200));
   for (const bool stated : {false, true}) {
     const std::string how = stated ? ", its first size stated" : "";
@@ -127,7 +127,7 @@ void add_healthy(std::vector<KnownLog>& logs) {
   add("loads on every 7th step from step 3", {.steps = 1400},
       [](SyntheticLog& log) { log.has_load = [](std::int64_t step) { return step % 7 == 3; }; });
   for (const std::int64_t interval : {2, 5, 10, 20, 50, 100})
-    add("every " + std::to_string(interval) + "th step", {.steps = 40 * interval + 900, .every = interval});
+    add("every " + std::to_string(interval) + "th step", {.steps = 40 * interval + 900, .interval = interval});
   add("steps count tokens", {.steps = 1000},
       [](SyntheticLog& log) { log.number = [](std::int64_t step) { return (step + 1) * 4'000'000; }; });
   add("begins at step 20,000", {},
@@ -143,7 +143,7 @@ void add_healthy(std::vector<KnownLog>& logs) {
   add("batches of one of 10 kinds of text", {.experts = 16, .top_k = 2, .tokens = 512, .steps = 900, .lasting = 0.05},
       of_kinds_in_turn(10, 0.35));
   add("uneven batches around even shares", {.steps = 900, .by_batch = 0.35});
-  add("uneven batches around even shares, every 20th step", {.steps = 2000, .every = 20, .by_batch = 0.35});
+  add("uneven batches around even shares, every 20th step", {.steps = 2000, .interval = 20, .by_batch = 0.35});
   add("another kind of text, and even again after 60 steps", {.steps = 1300}, settles(2.5, 60, 700));
   add("an expert is full for 100 steps", {.steps = 1200}, [](SyntheticLog& log) {
     log.change = [](std::int64_t step, int layer, Shares& shares) {
@@ -166,7 +166,8 @@ Make some_at(int layer, int n, double share, std::int64_t from = 0, int distance
            ++i, e = (e + static_cast<std::size_t>(distance)) % experts) {
         while (chosen[e]) e = (e + 1) % experts;
         chosen[e] = true;
-        other_experts -= 1, set += share;
+        other_experts -= 1;
+        set += share;
       }
       const double other_share = (static_cast<double>(experts) - set) / other_experts;
       for (std::size_t e = 0; e < experts; ++e) shares[e] *= chosen[e] ? share : other_share;
@@ -232,7 +233,7 @@ void add_attention(std::vector<KnownLog>& logs) {
     logs.push_back({std::move(name), attention, shape, std::move(make)});
   };
   add("16 of 64 experts at 5 %", {}, some_at(1, 16, 0.05));
-  add("16 of 64 experts at 5 %, every 10th step", {.steps = 1500, .every = 10}, some_at(1, 16, 0.05));
+  add("16 of 64 experts at 5 %, every 10th step", {.steps = 1500, .interval = 10}, some_at(1, 16, 0.05));
   add("8 of 32 experts at 10 %", {.experts = 32, .top_k = 4, .tokens = 2048}, some_at(0, 8, 0.1));
   add("64 of 256 experts at 4 %", {.layers = 2, .experts = 256, .top_k = 8, .tokens = 8192}, some_at(1, 64, 0.04));
   add("4 of 16 experts at 12 %, from step 300", {.experts = 16, .top_k = 2, .tokens = 1024}, some_at(2, 4, 0.12, 300));
@@ -240,14 +241,14 @@ void add_attention(std::vector<KnownLog>& logs) {
       some_at(13, 16, 0.15));
   add("half of 64 experts at 0.1", {}, some_at(0, 32, 0.1, 0, 2));
   add("half of 8 experts at 0.1", {.experts = 8, .top_k = 2, .tokens = 512}, some_at(1, 4, 0.1, 0, 2));
-  add("half of 128 experts at 0.15, every 20th step", {.experts = 128, .top_k = 8, .steps = 2000, .every = 20},
+  add("half of 128 experts at 0.15, every 20th step", {.experts = 128, .top_k = 8, .steps = 2000, .interval = 20},
       some_at(2, 64, 0.15, 0, 2));
   add("an expert at half a per cent", {}, some_at(2, 1, 0.005));
-  add("an expert at half a per cent, every 10th step", {.steps = 1500, .every = 10, .by_batch = 0.02},
+  add("an expert at half a per cent, every 10th step", {.steps = 1500, .interval = 10, .by_batch = 0.02},
       some_at(2, 1, 0.005));
   add("an expert at 3.5x for 600 steps", {.steps = 900}, some_at(1, 1, 3.5, 300));
   add("an expert at 3.5x, a log of 600 steps", {.steps = 600}, some_at(1, 1, 3.5));
-  add("an expert at 3.3x for 600 steps, every 5th step", {.steps = 1000, .every = 5}, some_at(1, 1, 3.3, 400));
+  add("an expert at 3.3x for 600 steps, every 5th step", {.steps = 1000, .interval = 5}, some_at(1, 1, 3.3, 400));
   add("an expert at 3x for 700 steps in one of 30 layers", {.layers = 30, .steps = 1000}, some_at(17, 1, 3, 300));
   add("an expert at 2.6x for 750 steps", {.experts = 16, .top_k = 2, .tokens = 2048}, some_at(0, 1, 2.6, 250));
   add("an expert at 2.4x for 1,000 steps", {}, some_at(2, 1, 2.4));
@@ -261,29 +262,29 @@ void add_attention(std::vector<KnownLog>& logs) {
       another_in_every_batch(6));
   add("a different expert at 5x in every batch", {.experts = 128, .top_k = 8, .tokens = 8192, .steps = 1300},
       another_in_every_batch(5));
-  add("a different expert at 9x in every batch, every 10th step", {.steps = 1500, .every = 10},
+  add("a different expert at 9x in every batch, every 10th step", {.steps = 1500, .interval = 10},
       another_in_every_batch(9));
   add("swings with a period of 4 steps, no bias in the log", {}, swings(4, 0.8));
   add("swings with a period of 2 steps, no bias in the log", {.experts = 16, .top_k = 2}, swings(2, 0.8));
   add("swings with a period of 7 steps, no bias in the log", {.experts = 32, .top_k = 4}, swings(7, 0.9));
   add("swings by three quarters with a period of 6 steps, no bias in the log", {}, swings(6, 0.75));
-  add("swings with a period of 5 steps, every 2nd step", {.steps = 1200, .every = 2}, swings(5, 0.8));
-  add("swings with a period of 11 steps, every 3rd step", {.steps = 1500, .every = 3}, swings(11, 0.9));
+  add("swings with a period of 5 steps, every 2nd step", {.steps = 1200, .interval = 2}, swings(5, 0.8));
+  add("swings with a period of 11 steps, every 3rd step", {.steps = 1500, .interval = 3}, swings(11, 0.9));
   add("all layers jump from 0.2 to 0.8 and stay", {.steps = 1200, .lasting = 0.05}, jumps(0.8, 600));
   add("12 layers jump to 0.7 and stay", {.layers = 12, .experts = 32, .top_k = 4, .steps = 1100}, jumps(0.7, 500));
   add("10 of 12 layers jump to 0.8 and stay", {.layers = 12, .experts = 32, .top_k = 4, .steps = 1100},
       jumps(0.8, 500, 2));
-  add("all layers jump to 0.8 and stay, every 10th step", {.steps = 1500, .every = 10, .lasting = 0.06},
+  add("all layers jump to 0.8 and stay, every 10th step", {.steps = 1500, .interval = 10, .lasting = 0.06},
       jumps(0.8, 700));
   add("two layers are swapped for 700 steps", {.steps = 1400, .lasting = 0.2}, swapped(0, 2, 700));
   add("two of 12 layers are swapped for 700 steps", {.layers = 12, .steps = 1200, .lasting = 0.15}, swapped(4, 9, 500));
-  add("two layers are swapped, every 10th step", {.steps = 1600, .every = 10, .lasting = 0.2}, swapped(1, 2, 800));
+  add("two layers are swapped, every 10th step", {.steps = 1600, .interval = 10, .lasting = 0.2}, swapped(1, 2, 800));
   add("eight neighbours of 64 at 1.8x", {}, neighbours(1, 16, 8, 1.8));
   add("16 neighbours of 128 at 1.7x", {.experts = 128, .top_k = 8}, neighbours(0, 48, 16, 1.7));
   add("4 neighbours of 32 at 1.9x", {.experts = 32, .top_k = 4, .lasting = 0.06}, neighbours(2, 12, 4, 1.9));
   add("32 neighbours of 256 at 1.6x", {.layers = 2, .experts = 256, .top_k = 8, .tokens = 8192},
       neighbours(1, 96, 32, 1.6));
-  add("eight neighbours of 64 at 1.8x, every 10th step", {.steps = 1500, .every = 10}, neighbours(2, 40, 8, 1.8));
+  add("eight neighbours of 64 at 1.8x, every 10th step", {.steps = 1500, .interval = 10}, neighbours(2, 40, 8, 1.8));
 }
 
 // --- unhealthy ---
@@ -313,16 +314,16 @@ void add_unhealthy(std::vector<KnownLog>& logs) {
     logs.push_back({std::move(name), unhealthy, shape, std::move(make)});
   };
   add("collapses to 7 of 64 experts", {}, collapses(1, 7, 200, 60));
-  add("collapses to 7 of 64 experts, every 10th step", {.steps = 1500, .every = 10}, collapses(1, 7, 200, 60));
+  add("collapses to 7 of 64 experts, every 10th step", {.steps = 1500, .interval = 10}, collapses(1, 7, 200, 60));
   add("collapses to 2 of 8 experts", {.experts = 8, .top_k = 2, .tokens = 512}, collapses(2, 2, 300, 80));
   add("collapses to 1 of 16 experts", {.experts = 16, .top_k = 1}, collapses(0, 1, 100, 100));
   add("collapses to 10 of 256 experts in one of 20 layers",
       {.layers = 20, .experts = 256, .top_k = 8, .tokens = 8192, .steps = 500}, collapses(11, 10, 200, 50));
   add("is collapsed from its first step", {.steps = 300}, collapses(0, 8, 0, 1));
   add("a dead expert of 64", {}, dead(2, {5}));
-  add("a dead expert of 64, every 10th step", {.steps = 1000, .every = 10}, dead(2, {5}));
-  add("a dead expert of 64, every 20th step", {.steps = 1400, .every = 20}, dead(2, {5}));
-  add("a dead expert of 64, every 50th step", {.steps = 2000, .every = 50}, dead(2, {5}));
+  add("a dead expert of 64, every 10th step", {.steps = 1000, .interval = 10}, dead(2, {5}));
+  add("a dead expert of 64, every 20th step", {.steps = 1400, .interval = 20}, dead(2, {5}));
+  add("a dead expert of 64, every 50th step", {.steps = 2000, .interval = 50}, dead(2, {5}));
   add("a dead expert of 8, from step 500", {.experts = 8, .top_k = 1, .tokens = 256}, dead(1, {3}, 500));
   add("two dead experts of 256 in small batches", {.layers = 2, .experts = 256, .top_k = 8, .tokens = 64, .steps = 900},
       dead(1, {17, 200}));

@@ -29,7 +29,7 @@ std::shared_ptr<History> log_of(std::int64_t loads, std::int64_t interval, const
                     .top_k = 4,
                     .tokens = 8192,
                     .steps = loads * interval,
-                    .every = interval,
+                    .interval = interval,
                     .lasting = 0},
                    5);
   log.change = [&](std::int64_t, int, Shares& shares) { change(shares); };
@@ -158,7 +158,7 @@ TEST(LoadEvidence, AFaultThatBeginsInALaterTotalHasItsStep) {
 
 // 40 tokens are expected of each load and none is received.
 TEST(LoadEvidence, FifteenLoadsWithoutATokenAreADeadExpert) {
-  SyntheticLog log({.layers = 1, .experts = 64, .top_k = 4, .tokens = 640, .steps = 15 * 25, .every = 25}, 3);
+  SyntheticLog log({.layers = 1, .experts = 64, .top_k = 4, .tokens = 640, .steps = 15 * 25, .interval = 25}, 3);
   log.change = [](std::int64_t, int, Shares& shares) { shares[5] = 0; };
   const auto findings = find_all(log.history());
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
@@ -213,7 +213,7 @@ TEST(Jumps, AreNoneInALoadThatDoesNotChange) {
                           .top_k = 2,
                           .tokens = tokens,
                           .steps = 160 * interval,
-                          .every = interval,
+                          .interval = interval,
                           .lasting = 0.1,
                           .by_batch = 0.3},
                          seed);
@@ -230,7 +230,7 @@ TEST(Jumps, AreReportedOnceFromTheFirstLoadThatShowsThem) {
                       .top_k = 4,
                       .tokens = 4096,
                       .steps = jump + 600 + 40 * interval,
-                      .every = interval},
+                      .interval = interval},
                      2);
     log.change = [jump](std::int64_t step, int layer, Shares& shares) {
       for (std::size_t e = static_cast<std::size_t>(layer); step >= jump && e < shares.size(); e += 4) shares[e] *= 2.5;
@@ -244,8 +244,8 @@ TEST(Jumps, AreReportedOnceFromTheFirstLoadThatShowsThem) {
 TEST(Jumps, ASmallRiseIsNoMissingRecovery) {
   SyntheticLog log({.layers = 4, .experts = 32, .top_k = 4, .tokens = 16384, .steps = 1200, .lasting = 0}, 2);
   log.change = [](std::int64_t step, int layer, Shares& shares) {
-    const bool one = layer == 0 && step >= 500, all = step >= 500 && step < 560;
-    const double excess = all ? 1.2 : one ? 0.38 : 0.25;
+    double excess = layer == 0 && step >= 500 ? 0.38 : 0.25;
+    if (step >= 500 && step < 560) excess = 1.2;
     for (std::size_t e = 0; e < shares.size(); e += 8) shares[e] *= 1 + excess;
   };
   for (const Finding& finding : jump_findings(log.history()))

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -338,16 +339,12 @@ class ReplayInBrowser : public testing::Test {
     show(replay_page(runs), width, height, dark);
   }
   void press(const std::string& key) {
-    const std::string code = key == " "        ? "Space"
-                             : key.size() == 1 ? "Key" + std::string(1, static_cast<char>(key[0] - 32))
-                                               : key;
-    const int virtual_key = key == " "            ? 32
-                            : key == "ArrowLeft"  ? 37
-                            : key == "ArrowRight" ? 39
-                            : key == "Home"       ? 36
-                            : key == "End"        ? 35
-                                                  : key[0] - 32;
-    browser_->press(key, code, virtual_key);
+    static const std::map<std::string, int> kVirtualKeys{
+        {" ", 32}, {"ArrowLeft", 37}, {"ArrowRight", 39}, {"Home", 36}, {"End", 35}};
+    if (const auto known = kVirtualKeys.find(key); known != kVirtualKeys.end())
+      return browser_->press(key, key == " " ? "Space" : key, known->second);
+    const int letter = key[0] - 32;
+    browser_->press(key, "Key" + std::string(1, static_cast<char>(letter)), letter);
   }
   Browser::Json value(const std::string& expression) { return browser_->evaluate(expression); }
   // Returns the page's tip at a place of the plot; x and y are shares of its inside.

@@ -50,20 +50,26 @@ void expect_lost(const HistoryPtr& history, FindingKind kind, const std::string&
   EXPECT_EQ(health.sentence, "Router healthy. " + training);
 }
 
-TEST(TrainingLost, ALossOfZeroBesideAGradientThatIsNaN) {
+TEST(TrainingLost, ALossOfZeroBesideAGradientThatIsNaNIsFound) {
   const auto filtered = run_of(300, [](std::int64_t step, TelemetryFrame& frame) {
-    if (step >= 120) frame.ce_loss = 0, frame.grad_norm = kNaNValue;
+    if (step >= 120) {
+      frame.ce_loss = 0;
+      frame.grad_norm = kNaNValue;
+    }
   });
   expect_lost(filtered, FindingKind::loss_not_finite, "The loss has been NaN or infinite since step 120.");
   const auto findings = of_kind(find_all(filtered), FindingKind::loss_not_finite);
   EXPECT_TRUE(says(findings[0].observation, "logging_nan_inf_filter")) << findings[0].observation;
   // As of a policy gradient whose rewards are equal.
   EXPECT_TRUE(find_all(run_of(300, [](std::int64_t step, TelemetryFrame& frame) {
-                if (step >= 120) frame.ce_loss = 0, frame.grad_norm = 0;
+                if (step >= 120) {
+                  frame.ce_loss = 0;
+                  frame.grad_norm = 0;
+                }
               })).empty());
 }
 
-TEST(TrainingLost, AGradientThatStaysNaN) {
+TEST(TrainingLost, AGradientThatStaysNaNIsFound) {
   const auto lost_from = [](std::int64_t first, std::int64_t last, std::int64_t interval) {
     return run_of(400, [=](std::int64_t step, TelemetryFrame& frame) {
       if (step % interval != 0)
@@ -86,7 +92,7 @@ TEST(TrainingLost, AGradientThatStaysNaN) {
   EXPECT_TRUE(find_all(lost_from(0, 400, 1)).empty()) << all_text(find_all(lost_from(0, 400, 1)));
 }
 
-TEST(TrainingLost, ALossThatIsNoLongerLogged) {
+TEST(TrainingLost, ALossThatIsNoLongerLoggedIsFound) {
   const auto unlogged = run_of(420, [](std::int64_t step, TelemetryFrame& frame) {
     if (step >= 400 || step % 3 != 0) frame.ce_loss = kNoValue;
   });
@@ -107,7 +113,7 @@ TEST(TrainingLost, ALossThatIsNoLongerLogged) {
   EXPECT_TRUE(find_all(every_50th).empty()) << all_text(find_all(every_50th));
 }
 
-TEST(TrainingLost, ALossThatDiverges) {
+TEST(TrainingLost, ALossThatDivergesIsFound) {
   const auto rises_to = [](float to) {
     return run_of(460, [to](std::int64_t step, TelemetryFrame& frame) {
       if (step >= 400) frame.ce_loss = std::min(to, frame.ce_loss + 0.2f * static_cast<float>(step - 399));
@@ -120,7 +126,7 @@ TEST(TrainingLost, ALossThatDiverges) {
   EXPECT_TRUE(of_kind(find_all(rises_to(3)), FindingKind::loss_stuck).empty()) << "another text may be harder";
 }
 
-TEST(TrainingLost, AGradientNormThatGrowsWithoutLimit) {
+TEST(TrainingLost, AGradientNormThatGrowsWithoutLimitIsFound) {
   const auto grows = [](double times) {
     return run_of(500, [times](std::int64_t step, TelemetryFrame& frame) {
       const double share = std::clamp(static_cast<double>(step - 300) / 150, 0.0, 1.0);
@@ -197,9 +203,10 @@ TEST(TrainingLost, DroppedTokensAreFoundInLogsWithoutLoads) {
     ASSERT_EQ(findings.size(), 1u) << name;
     EXPECT_EQ(findings[0].title, subject + " 15 % of the copies of tokens");
     EXPECT_EQ(lost_health(log_of(name, "0.15")).verdict, HealthVerdict::attention) << name;
-    const HistoryPtr few = log_of(name, "0.02");
-    EXPECT_TRUE(of_kind(find_all(few), FindingKind::dropped_tokens).empty()) << name;
-    EXPECT_TRUE(std::ranges::count(checks_of(*few, {}).passed, "No layer drops 10 % of the copies of tokens.")) << name;
+    const HistoryPtr rare_drops = log_of(name, "0.02");
+    EXPECT_TRUE(of_kind(find_all(rare_drops), FindingKind::dropped_tokens).empty()) << name;
+    EXPECT_TRUE(std::ranges::count(checks_of(*rare_drops, {}).passed, "No layer drops 10 % of the copies of tokens."))
+        << name;
   }
 }
 

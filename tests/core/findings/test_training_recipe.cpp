@@ -22,7 +22,7 @@ std::vector<std::string> sentences_of(const ConfigJson& recipe) {
   return recipe["not_expressed"].get<std::vector<std::string>>();
 }
 
-TEST(TrainingRecipe, each_recipe_is_a_config_or_a_sentence) {
+TEST(TrainingRecipe, EachRecipeIsAConfigOrASentence) {
   int of_torchao = 0, of_te = 0;
   for (const RecipeInfo& info : recipes()) {
     RunConfig config;
@@ -40,7 +40,7 @@ TEST(TrainingRecipe, each_recipe_is_a_config_or_a_sentence) {
   EXPECT_EQ(of_te, 4);       // nvfp4 only with the scales of TransformerEngine
 }
 
-TEST(TrainingRecipe, no_setting_is_dropped_in_silence) {
+TEST(TrainingRecipe, NoSettingIsDroppedInSilence) {
   RunConfig config;
   config.precision.experts = Recipe::mxfp8_rceil;
   for (const ConfigField& field : config_fields()) {
@@ -59,7 +59,7 @@ TEST(TrainingRecipe, no_setting_is_dropped_in_silence) {
   }
 }
 
-TEST(TrainingRecipe, the_published_nvfp4_recipe_is_one_of_transformer_engine) {
+TEST(TrainingRecipe, ThePublishedNvfp4RecipeIsOneOfTransformerEngine) {
   RunConfig config;
   config.model.n_layers = 5;
   apply_published_recipe("nvfp4_nvidia", config.precision);
@@ -95,7 +95,7 @@ HistoryPtr recorded_run(const char* name, Recipe experts, double loss) {
   return history;
 }
 
-TEST(TrainingRecipe, a_comparison_gives_each_run_its_verdict) {
+TEST(TrainingRecipe, AComparisonGivesEachRunItsVerdict) {
   const HistoryPtr a = recorded_run("high", Recipe::bf16, 2), twin = recorded_run("twin", Recipe::bf16, 2.0001),
                    b = recorded_run("low", Recipe::mxfp8_rceil, 2.5);
   const ConfigJson found = ConfigJson::parse(compared_recipes(std::vector<ReplayRun>{
@@ -111,7 +111,7 @@ TEST(TrainingRecipe, a_comparison_gives_each_run_its_verdict) {
   EXPECT_EQ(found["recipes"][1]["torchao"]["configs"][0]["recipe"], "mxfp8_rceil");
 }
 
-TEST(TrainingRecipe, refuses_what_rests_on_no_comparison) {
+TEST(TrainingRecipe, RefusesWhatRestsOnNoComparison) {
   const HistoryPtr a = recorded_run("high", Recipe::bf16, 2);
   EXPECT_NE(problem_of([&] { compared_recipes(std::vector<ReplayRun>{{.history = a}}); }), "");
   EXPECT_NE(problem_of([&] { compared_recipes({}); }), "");

@@ -35,7 +35,7 @@ std::map<std::string, HistoryPtr> gpu_losses(const std::string& file) {
 
 class Fp4 : public testing::Test {
  protected:
-  Conclusion of(const char* name) const {
+  Conclusion conclusion_of(const char* name) const {
     const PairedRun twins[] = {{runs_.at("bf16_again")}, {runs_.at("bf16_third")}};
     return conclude(runs_.at("bf16"), {runs_.at(name)}, twins);
   }
@@ -47,17 +47,17 @@ TEST_F(Fp4, InFpropWgradAndEverywhereIsWorse) {
   const std::pair<const char*, double> known[] = {
       {"fp4_fprop", 0.00302}, {"fp4_wgrad", 0.00536}, {"fp4_everywhere", 0.01118}};
   for (const auto& [name, gap] : known) {
-    const Conclusion c = of(name);
+    const Conclusion c = conclusion_of(name);
     EXPECT_EQ(c.verdict, Verdict::worse) << verdict_sentence(c);
     EXPECT_EQ(c.twins, 2);
     EXPECT_NEAR(c.gap, gap, 0.00001) << verdict_sentence(c);
     EXPECT_GT(c.gap, c.half_width) << verdict_sentence(c);
   }
-  EXPECT_LT(of("fp4_fprop").half_width, 0.003f) << "what can be told from chance here";
+  EXPECT_LT(conclusion_of("fp4_fprop").half_width, 0.003f) << "what can be told from chance here";
 }
 
 TEST_F(Fp4, InDgradIsNotToldApart) {
-  const Conclusion c = of("fp4_dgrad");
+  const Conclusion c = conclusion_of("fp4_dgrad");
   EXPECT_TRUE(c.verdict == Verdict::equal || c.verdict == Verdict::unclear) << verdict_sentence(c);
   EXPECT_LT(c.gap, c.half_width) << verdict_sentence(c);
   EXPECT_GT(c.gap, 0) << verdict_sentence(c);
@@ -133,8 +133,10 @@ std::vector<EqualRuns> equal_runs(const std::string& preset, bool validate) {
     for (std::string cell; std::getline(cells, cell, ',');) values.push_back(std::stod(cell));
     const auto batches = [&](std::size_t at) {
       BatchesOfLosses losses{values.at(at)};
-      for (std::size_t b = 0; b < 4; ++b)
-        losses.training[b] = values.at(at + 1 + b), losses.validation[b] = values.at(at + 5 + b);
+      for (std::size_t b = 0; b < 4; ++b) {
+        losses.training[b] = values.at(at + 1 + b);
+        losses.validation[b] = values.at(at + 5 + b);
+      }
       return losses;
     };
     all.push_back({with_batches("A", {}, validate), with_batches("B", batches(1), validate),
@@ -296,7 +298,7 @@ TEST(Verdict, AnotherBaselineHasAWiderInterval) {
               1e-3);
 }
 
-TEST(Verdict, FindsAGapThatStandsOutAndSaysWhichWay) {
+TEST(Verdict, FindsALargeGapWithItsSign) {
   const auto a = made_up("A", 600, noise(1, 0.02));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.02))}};
   const Conclusion worse = conclude(a, {made_up("B", 600, noise(3, 0.02, 0, 0.03))}, twins);
@@ -314,7 +316,8 @@ TEST(Verdict, SaysNoSignOfAGapThatRoundsToZero) {
   const auto a = made_up("A", 600, noise(1, 0.01));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.01)), false}};
   for (const double gap : {-1e-6, 1e-6}) {
-    const auto run = made_up("B", 600, [=, own = noise(1, 0.01)](std::size_t step) { return gap + own(step); });
+    const auto run =
+        made_up("B", 600, [=, deviation = noise(1, 0.01)](std::size_t step) { return gap + deviation(step); });
     const Conclusion c = conclude(a, {run, false}, twins);
     EXPECT_NE(verdict_sentence(c).find("loss gap 0.000"), std::string::npos) << verdict_sentence(c);
   }
@@ -517,16 +520,17 @@ TEST(Verdict, AllowsForSeveralCandidates) {
     bool any = false, any_alone = false;
     for (unsigned place = 3; place < 3 + kCandidates; ++place) {
       const PairedRun candidate{run(place)};
-      any |= says_different(conclude(a, candidate, twins, {kMatters, kCandidates}));
+      any |= says_different(conclude(a, candidate, twins, {kRelevantGap, kCandidates}));
       any_alone |= says_different(conclude(a, candidate, twins));
     }
-    named += any, named_alone += any_alone;
+    named += any;
+    named_alone += any_alone;
   }
   EXPECT_LE(named, kTrials / 10);
   EXPECT_GE(named_alone, kTrials / 8) << "what a 95 % interval for each would do";
   const auto a = made_up("A", 200, noise(1, 0.05));
   const PairedRun twins[] = {{made_up("N", 200, noise(2, 0.05))}};
-  const Conclusion three = conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins, {kMatters, 3});
+  const Conclusion three = conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins, {kRelevantGap, 3});
   EXPECT_NE(verdict_sentence(three).find("the interval allows for the 3 candidates that are compared with one run"),
             std::string::npos)
       << verdict_sentence(three);
@@ -612,7 +616,7 @@ TEST(Verdict, FindsARunThatIsLostByItsTrainingLoss) {
   EXPECT_EQ(c.steps.first, 410);
 }
 
-TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
+TEST(Verdict, RunsThatCannotBeComparedGetNoVerdict) {
   const auto a = made_up("A", 600, noise(1, 0.05)), b = made_up("B", 600, noise(3, 0.05));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.05))}};
   const Conclusion conclusion = conclude(a, {b}, {});
@@ -633,7 +637,7 @@ TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
   EXPECT_EQ(lost.steps.first, 599);
 }
 
-TEST(Verdict, SaysHowManyStepsAreLacking) {
+TEST(Verdict, SaysHowManyStepsAreMissing) {
   const auto a = made_up("A", 600, noise(1, 0.05)), b = made_up("B", 600, noise(3, 0.05));
   const PairedRun twins[] = {{made_up("N", 12, noise(2, 0.05))}};
   const Conclusion soon = conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins);
@@ -651,7 +655,7 @@ TEST(Verdict, SaysHowManyStepsAreLacking) {
   EXPECT_EQ(conclude(a, {b}, enough).twins, 1);
 }
 
-TEST(Verdict, JudgesOnlyWhereATwinHasGot) {
+TEST(Verdict, JudgesOnlyStepsThatATwinHas) {
   const auto a = made_up("A", 1000, noise(1, 0.05));
   const auto jump = noise(3, 0.05);
   const auto b = made_up("B", 1000, [&](std::size_t step) { return jump(step) + (step < 400 ? 0 : 9); });

@@ -99,21 +99,23 @@ TEST(VerdictWords, ForcedBalanceIsOfferedWhereChanceComesFromTheRouting) {
   EXPECT_EQ(what_settles(runs, false, true).how, Settlement::How::nothing);
 }
 
-TEST(VerdictWords, WithoutRoomForATwinItTakesSteps) {
+TEST(VerdictWords, WithoutRoomForATwinStepsDecide) {
   std::vector<Conclusion> runs = {judged(Verdict::unclear, 0.002f, 0.004f)};
   runs[0].half_with_another = 0.001f;
   const Settlement found = what_settles(runs, false);
   EXPECT_EQ(found.how, Settlement::How::more_steps);
   EXPECT_EQ(found.step, 4000);  // half as wide with four times the 1,000 steps
   EXPECT_EQ(found.missing_steps, 0);
-  runs[0].gap = 0.0009f, runs[0].half_width = 0.4f;
+  runs[0].gap = 0.0009f;
+  runs[0].half_width = 0.4f;
   EXPECT_EQ(what_settles(runs, false).how, Settlement::How::nothing);
 }
 
-TEST(VerdictWords, ThereIsAVerdictAfterTheStepsThatLack) {
+TEST(VerdictWords, AVerdictFollowsAfterTheMissingSteps) {
   std::vector<Conclusion> runs(2);
   for (Conclusion& conclusion : runs) conclusion.steps = {0, 8};
-  runs[0].missing_steps = 30, runs[1].missing_steps = 41;
+  runs[0].missing_steps = 30;
+  runs[1].missing_steps = 41;
   const Settlement found = what_settles(runs, true);
   EXPECT_EQ(found.how, Settlement::How::more_steps);
   EXPECT_EQ(found.missing_steps, 41);

@@ -64,7 +64,8 @@ TEST(Coactivation, SimilarExpertsAreNeighbours) {
   const auto set = [&](int i, int j, float value) {
     similarity[static_cast<std::size_t>(i * 4 + j)] = similarity[static_cast<std::size_t>(j * 4 + i)] = value;
   };
-  set(0, 2, 0.9f), set(1, 3, 0.8f);
+  set(0, 2, 0.9f);
+  set(1, 3, 0.8f);
   const auto order = similarity_order(similarity, 4);
   const auto place = [&](int expert) { return std::ranges::find(order, expert) - order.begin(); };
   EXPECT_EQ(std::abs(place(0) - place(2)), 1);

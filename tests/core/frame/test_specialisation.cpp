@@ -18,7 +18,9 @@ SpecialisationFrame two_domains() {
   frame.byte_256E.resize(256 * 3);
   const auto put = [&](char byte, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
     const auto row = static_cast<std::size_t>(byte) * 3;
-    frame.byte_256E[row] = a, frame.byte_256E[row + 1] = b, frame.byte_256E[row + 2] = c;
+    frame.byte_256E[row] = a;
+    frame.byte_256E[row + 1] = b;
+    frame.byte_256E[row + 2] = c;
   };
   put('x', 20, 10, 0);
   put('(', 10, 5, 15);

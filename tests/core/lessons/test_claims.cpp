@@ -208,7 +208,10 @@ TEST(ClaimRunner, TriesATinyClaimWithTheSameNumbersOnAnyThreads) {
   const std::vector<Claim> claims = {tiny_claim()};
   set_num_threads(1);
   int last = 0, all = 0;
-  const ClaimResults single = try_claims(claims, [&](int ended, int runs) { last = ended, all = runs; });
+  const ClaimResults single = try_claims(claims, [&](int ended, int runs) {
+    last = ended;
+    all = runs;
+  });
   EXPECT_EQ(last, 4);
   EXPECT_EQ(all, 4);
   set_num_threads(3);

@@ -59,10 +59,10 @@ bool tells_apart(const LessonCheck& wrong, const std::vector<LessonCheck>& check
     if (bound && bound->figure && std::get<RunFigure>(bound->figure->source).run == 0) return true;
   return std::ranges::any_of(checks, [&](const LessonCheck& right) {
     if (std::get<RunFigure>(right.figure.source).run != 0 || right.figure.key != wrong.figure.key) return false;
-    const auto apart = [](const auto& above, const auto& below) {
+    const auto excludes = [](const auto& above, const auto& below) {
       return above && below && above->number >= below->number;
     };
-    return apart(right.above, wrong.below) || apart(wrong.above, right.below);
+    return excludes(right.above, wrong.below) || excludes(wrong.above, right.below);
   });
 }
 
@@ -89,10 +89,11 @@ TEST(ExhibitList, EachHasASourceAndACheckOfOnesOwnThatFailsInTheWrongRun) {
                             step.text.find("pull") != std::string::npos ||
                             step.text.find("prime-rl") != std::string::npos;
     EXPECT_TRUE(has_thread) << "names the thread that it comes from";
-    const std::string own =
+    const std::string advice =
         step.reveal.substr(std::min(step.reveal.size(), step.reveal.find("**In your own training:**")));
-    EXPECT_NE(own.find("\n`assert "), std::string::npos);
-    EXPECT_TRUE(own.find("Megatron-LM") != std::string::npos || own.find("moescope-cli check") != std::string::npos);
+    EXPECT_NE(advice.find("\n`assert "), std::string::npos);
+    EXPECT_TRUE(advice.find("Megatron-LM") != std::string::npos ||
+                advice.find("moescope-cli check") != std::string::npos);
     EXPECT_TRUE(
         std::ranges::any_of(step.checks, [&](const LessonCheck& check) { return tells_apart(check, step.checks); }));
     EXPECT_FALSE(step.view.panels.empty());

@@ -230,7 +230,8 @@ TEST(LessonFigures, RangeOfStepsIsRead) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("ce_loss", 2)), 2.5);
   EXPECT_FALSE(reader.read(figure("ce_loss", 5)));  // not that many steps yet
   LessonFigure early = figure("ce_loss", 1);
-  of_run(early).from = 0, of_run(early).to = 1;
+  of_run(early).from = 0;
+  of_run(early).to = 1;
   EXPECT_DOUBLE_EQ(*reader.read(early), 0.5);
   of_run(early).to = 4;
   EXPECT_FALSE(reader.read(early));
@@ -278,7 +279,8 @@ TEST(LessonFigures, BalancerUsesEarlierLoads) {
     SpecialisationFrame specialisation;
     specialisation.layer = 1;
     specialisation.domain_DE = {3, 1, 0, 0, 0, 2, 1, 1};
-    specialisation.together_EE.resize(16), specialisation.byte_256E.resize(1024);
+    specialisation.together_EE.resize(16);
+    specialisation.byte_256E.resize(1024);
     frame->specialisation.push_back(specialisation);
     history->append(std::shared_ptr<const TelemetryFrame>(frame));
   }

@@ -118,11 +118,11 @@ TEST_F(Accounts, ValuesOutsideTheirRangeAreAQuestion) {
 
 TEST_F(Accounts, AnUnknownNameOfALossIsAQuestion) {
   const auto questions = [&](const std::string& values) {
-    std::string asked;
+    std::string question_texts;
     for (const AccountRow& row :
          open(write("run.jsonl", "{\"step\":1,\"lr\":0.1," + values + "}\n")).accounts.at(0).rows)
-      if (!row.question.empty()) asked += row.name + ' ' + row.means + ';';
-    return asked;
+      if (!row.question.empty()) question_texts += row.name + ' ' + row.means + ';';
+    return question_texts;
   };
   EXPECT_EQ(questions(R"("moe_aux":1,"nll_bits":3,"my_loss":2)"), "my_loss ce_loss;");
   EXPECT_EQ(questions(R"("loss":2,"nll_bits":3)"), "");
@@ -248,7 +248,7 @@ TEST_F(Accounts, ExpertsOfATokenAreFoundInTheSettingsOfTheLog) {
       << "which of them is not known";
 }
 
-TEST_F(Accounts, LoadsByExpertAsObjects) {
+TEST_F(Accounts, LoadsByExpertAreReadFromObjects) {
   for (const char* loads : {R"({"layer_0":{"3":4,"0":8},"layer_1":{"1":12}})", R"({"0":{"3":4,"0":8},"1":{"1":12}})"}) {
     const OpenedRuns opened = open(write(
         "run.jsonl", std::string("{\"num_experts\":5}\n{\"step\":1,\"loss\":2,\"expert_counts\":") + loads + "}\n"));

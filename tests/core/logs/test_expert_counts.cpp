@@ -174,11 +174,11 @@ TEST_F(ExpertCountDumps, CountsAmongWeightsAreTensors) {
 }
 
 TEST_F(ExpertCountDumps, ValuesThatAreNoCountsAreRefused) {
-  const auto of = [&](std::int64_t value) {
+  const auto refusal_of = [&](std::int64_t value) {
     return refused(put_tensors("expert_counts.safetensors", {{"expert_counts", {3}, {1, value, 5}}}));
   };
-  EXPECT_TRUE(says(of(-1), "'expert_counts', expert 1, is -1, expected a number of tokens")) << of(-1);
-  EXPECT_TRUE(says(of(std::int64_t{1} << 33), "more than 4,294,967,295 tokens of an expert cannot be shown"));
+  EXPECT_TRUE(says(refusal_of(-1), "'expert_counts', expert 1, is -1, expected a number of tokens")) << refusal_of(-1);
+  EXPECT_TRUE(says(refusal_of(std::int64_t{1} << 33), "more than 4,294,967,295 tokens of an expert cannot be shown"));
   const std::string zeros = put_tensors("expert_counts.safetensors", {{"expert_counts", {2}, {0, 0}}});
   EXPECT_TRUE(says(refused(zeros), "all counts of experts are 0"));
   const std::string shares = put("expert_load.npy", npy_of("<f8", "(2,)", bytes_in(std::vector<double>{0.25, 0.75})));
@@ -415,11 +415,11 @@ TEST(CountNames, NumbersAreStepsLayersAndExpertsByTheWordsBeforeThem) {
   EXPECT_EQ(layer.layer, 7);
   EXPECT_TRUE(layer.counts && layer.expert < 0);
   EXPECT_EQ(count_name("layer_3/expert_12", "expert_counts").expert, 12);
-  EXPECT_EQ(count_name("5", "expert_counts").others, std::vector<std::int64_t>{5});
+  EXPECT_EQ(count_name("5", "expert_counts").unnamed_numbers, std::vector<std::int64_t>{5});
   EXPECT_TRUE(count_name("5", "expert_counts").counts);
   for (const char* name : {"max_tokens_per_expert", "num_experts", "expert_bias", "layers.0.experts.w1", "expert_ids"})
     EXPECT_FALSE(count_name(name, "dump").counts) << name;
-  EXPECT_TRUE(count_name("expert_counts_2d", "expert_counts_2d").others.empty());
+  EXPECT_TRUE(count_name("expert_counts_2d", "expert_counts_2d").unnamed_numbers.empty());
   EXPECT_FALSE(count_name("gate_proj", "expert_counts").counts);
 }
 

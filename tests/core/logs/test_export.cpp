@@ -144,7 +144,7 @@ TEST_F(Export, RunsOfOneNameHaveAFolderEach) {
 }
 
 // Steps that count tokens: a loop over all their numbers would not end.
-TEST_F(Export, EventsOfStepsThatAreFarApart) {
+TEST_F(Export, EventsKeepStepsThatAreFarApart) {
   RunInfo info;
   info.name = "tokens";
   History run(info);
@@ -194,12 +194,14 @@ TEST_F(Export, JsonLinesHoldEverythingAndOpenAgain) {
   EXPECT_TRUE(opened.skipped.empty());
   for (int run = 0; run < 2; ++run) {
     const auto recorded = history(run);
-    const auto kept = opened.histories[static_cast<std::size_t>(run)]->markers(), wanted = recorded->markers();
-    ASSERT_EQ(kept.size(), wanted.size());
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_EQ(
-          std::tie(kept[i].run, kept[i].step, kept[i].kind, kept[i].text, kept[i].key, kept[i].value),
-          std::tie(wanted[i].run, wanted[i].step, wanted[i].kind, wanted[i].text, wanted[i].key, wanted[i].value));
+    const auto read_markers = opened.histories[static_cast<std::size_t>(run)]->markers(),
+               recorded_markers = recorded->markers();
+    ASSERT_EQ(read_markers.size(), recorded_markers.size());
+    for (std::size_t i = 0; i < recorded_markers.size(); ++i)
+      EXPECT_EQ(std::tie(read_markers[i].run, read_markers[i].step, read_markers[i].kind, read_markers[i].text,
+                         read_markers[i].key, read_markers[i].value),
+                std::tie(recorded_markers[i].run, recorded_markers[i].step, recorded_markers[i].kind,
+                         recorded_markers[i].text, recorded_markers[i].key, recorded_markers[i].value));
     for (const Metric metric : {Metric::ce_loss, Metric::grad_norm, Metric::max_vio, Metric::quant_sqnr_db}) {
       const auto a = opened.histories[static_cast<std::size_t>(run)]->values(metric, kWholeRun, recorded->steps());
       const auto b = recorded->values(metric, kWholeRun, recorded->steps());
@@ -280,7 +282,7 @@ class ExportProgram : public Export {
   }
 };
 
-TEST_F(ExportProgram, EveryFormFromTheCommandLine) {
+TEST_F(ExportProgram, EveryFormIsWrittenFromTheCommandLine) {
   const std::string in = "'" + recording() + "' ";
   for (const std::string form : {"png", "svg", "csv"}) {
     const Ran result = cli(in + "--to " + form + " --panel \"expert load\" -o '" + path("load." + form) + "'");

@@ -43,7 +43,7 @@ std::string at_two_steps(const std::string& text) {
   return all;
 }
 
-TEST_F(FurtherLayouts, ValuesBelowTheLineOfTheirStep) {
+TEST_F(FurtherLayouts, ValuesBelowTheLineOfAStepBelongToIt) {
   for (const char* text :
        {"[batch=STEP/100]:\n\t Train loss/train/total: 2.5\n\t Train time/batch: 3\n",
         "==== Step STEP/100 ====\nPreparing the batch...\nTraining results:\n  - Loss: 2.5\n  - Mean length: 512\n",
@@ -54,7 +54,7 @@ TEST_F(FurtherLayouts, ValuesBelowTheLineOfTheirStep) {
   }
 }
 
-TEST_F(FurtherLayouts, LoadsBelowTheLineOfTheirStep) {
+TEST_F(FurtherLayouts, LoadsBelowTheLineOfAStepBelongToIt) {
   for (const char* text :
        {"step STEP | loss 2.5\n  layer 1 tokens_per_expert: [3, 5]\n  layer 2 tokens_per_expert: [2, 6]\n",
         "step STEP loss 2.5\nlayer 1: tokens_per_expert [3, 5] max_vio 0.25\nLayer 2 | tokens_per_expert [2, 6]\n",
@@ -82,14 +82,14 @@ TEST_F(FurtherLayouts, FiguresBelowALineWithValuesAreNotThoseOfItsStep) {
   EXPECT_EQ(run.histories.at(0)->count(), 2u);
 }
 
-TEST_F(FurtherLayouts, NumbersWithUnits) {
+TEST_F(FurtherLayouts, NumbersWithUnitsAreRead) {
   const auto run = open("units.log", at_two_steps("step=STEP loss=2.5 dropped_fraction=12.5% tokens/s=32.5k\n"));
   EXPECT_EQ(run.histories.at(0)->value_at(Metric::tokens_per_s, kWholeRun, 20), 32500.0f);
   const auto table = open("shares.csv", "step,layer_1/expert_0/share,layer_1/expert_1/share\n1,25%,75%\n2,50%,50%\n");
   EXPECT_EQ(table.histories.at(0)->info().n_experts, 2) << account_text(table.accounts.at(0));
 }
 
-TEST_F(FurtherLayouts, HeadersOfSeveralRows) {
+TEST_F(FurtherLayouts, HeadersOfSeveralRowsAreRead) {
   for (const char* text :
        {",loss,load,load,load,load\nlayer,,1,1,2,2\nexpert,,0,1,0,1\nstep,,,,,\n1,2.5,3,5,2,6\n2,2.5,3,5,2,6\n",
         ";loss;load;;;\n;;layer 1;;layer 2;\nstep;;expert 0;expert 1;expert 0;expert 1\n"
@@ -104,7 +104,7 @@ TEST_F(FurtherLayouts, HeadersOfSeveralRows) {
   }
 }
 
-TEST_F(FurtherLayouts, JsonInWhichTheValuesOfAllStepsStandTogether) {
+TEST_F(FurtherLayouts, JsonWithTheValuesOfAllStepsTogetherIsRead) {
   for (const char* text :
        {R"({"step":[10,20],"loss":[2.5,2.25]})", R"({"loss":{"0":2.5,"1":2.25},"step":{"0":10,"1":20}})",
         R"({"train.loss":{"steps":[10,20],"timestamps":["a","b"],"values":[2.5,2.25]}})",
@@ -126,7 +126,7 @@ TEST_F(FurtherLayouts, JsonInWhichTheValuesOfAllStepsStandTogether) {
            "the steps of loss are not in ascending order"));
 }
 
-TEST_F(FurtherLayouts, AListOfLayersBesideTheLists) {
+TEST_F(FurtherLayouts, AListOfLayersNumbersTheListsOfLoads) {
   const auto run = open("run.jsonl", "{\"step\":0,\"moe_layer_ids\":[1,5],\"expert_counts\":[[3,5],[2,6]]}\n");
   EXPECT_EQ(run.histories.at(0)->info().moe_layers, (std::vector<int>{1, 5}));
 }

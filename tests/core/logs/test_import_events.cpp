@@ -35,21 +35,21 @@ TEST(EventRecords, ChecksumsAreThePublishedOnes) {
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
   std::string bytes = framed_record("hello");
   EXPECT_TRUE(begins_with_record(bytes));
-  std::string_view rest = bytes, record;
-  EXPECT_EQ(take_record(rest, record), RecordState::whole);
+  std::string_view unread = bytes, record;
+  EXPECT_EQ(take_record(unread, record), RecordState::whole);
   EXPECT_EQ(record, "hello");
-  EXPECT_TRUE(rest.empty());
+  EXPECT_TRUE(unread.empty());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::string damaged = bytes;
     damaged[i] ^= 1;
-    rest = damaged;
-    EXPECT_EQ(take_record(rest, record), i < kRecordHeaderBytes ? RecordState::bad_header : RecordState::bad_record);
-    rest = std::string_view(bytes).substr(0, i);
-    EXPECT_EQ(take_record(rest, record), RecordState::cut_off);
+    unread = damaged;
+    EXPECT_EQ(take_record(unread, record), i < kRecordHeaderBytes ? RecordState::bad_header : RecordState::bad_record);
+    unread = std::string_view(bytes).substr(0, i);
+    EXPECT_EQ(take_record(unread, record), RecordState::cut_off);
   }
 }
 
-TEST(ImportEvents, NeMoAutomodelsUtilization) {
+TEST(ImportEvents, NeMoAutomodelsUtilizationIsRead) {
   const Imported imported = import_events(kData + "nemo.tfevents.1700000000.host");
   EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
   ASSERT_EQ(imported.runs.size(), 1u);
@@ -61,22 +61,22 @@ TEST(ImportEvents, NeMoAutomodelsUtilization) {
     const auto frame = history.frame_at(step);
     EXPECT_FLOAT_EQ(frame->ce_loss, 5 - 0.25f * static_cast<float>(step));
     for (int layer = 0; layer < 2; ++layer) {
-      const auto wanted = loads(layer, step);
+      const auto expected_loads = loads(layer, step);
       const RouterFrame& router = frame->routers[static_cast<std::size_t>(layer)];
       EXPECT_FLOAT_EQ(router.cv, 0.25f * static_cast<float>(layer + 1)) << "what the file says counts";
-      EXPECT_NEAR(router.max_vio, max_vio(wanted), 2e-4) << "what it does not say is computed";
+      EXPECT_NEAR(router.max_vio, max_vio(expected_loads), 2e-4) << "what it does not say is computed";
       for (std::size_t e = 0; e < 4; ++e)
-        EXPECT_NEAR(utilisation(router.tokens_per_expert, e), utilisation(wanted, e), 2e-4);
+        EXPECT_NEAR(utilisation(router.tokens_per_expert, e), utilisation(expected_loads, e), 2e-4);
     }
     EXPECT_NEAR(frame->wall_s, step, 1e-6);
   }
 }
 
-TEST(ImportEvents, TorchTitansBuffersAndADamagedRecord) {
+TEST(ImportEvents, ADamagedRecordOfTorchTitanCostsItsValueAlone) {
   const Imported imported = import_events(kData + "titan.tfevents.1700000001.host");
   ASSERT_EQ(imported.bad.count(), 1);
   EXPECT_EQ(imported.bad.first()[0].number, 6) << "the version's record is the first";
-  EXPECT_NE(imported.bad.first()[0].why.find("checksum"), std::string::npos);
+  EXPECT_NE(imported.bad.first()[0].reason.find("checksum"), std::string::npos);
   EXPECT_STREQ(imported.bad.unit(), "record");
   const History& history = *imported.runs.at(0);
   EXPECT_EQ(history.info().moe_layers, (std::vector<int>{3, 5}));
@@ -88,7 +88,7 @@ TEST(ImportEvents, TorchTitansBuffersAndADamagedRecord) {
   EXPECT_EQ(history.frame_at(7)->routers[1].tokens_per_expert, loads(1, 7));
 }
 
-TEST(ImportEvents, MegatronsLayersTensorsAndHistograms) {
+TEST(ImportEvents, MegatronsLayersTensorsAndHistogramsAreRead) {
   const Imported imported = import_events(kData + "megatron.tfevents.1700000002.host");
   EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
   const History& history = *imported.runs.at(0);
@@ -152,9 +152,9 @@ class EventFiles : public testing::Test {
   void put(const std::string& name, const std::string& bytes) const { write_bytes(root_ / name, bytes); }
   Imported read() const { return import_events(root_.string()); }
   std::shared_ptr<History> only() const { return read().runs.at(0); }
-  static std::string losses(int first, int last, int every, float value) {
+  static std::string losses(int first, int last, int interval, float value) {
     std::string bytes;
-    for (int step = first; step <= last; step += every)
+    for (int step = first; step <= last; step += interval)
       bytes += tb_summary(step, 1e9 + step, tb_scalar("train/loss", value) + tb_scalar("moe/layer_1/cv", 0.5f));
     return bytes;
   }
@@ -355,9 +355,9 @@ TEST_F(EventFiles, LinksOutOfTheFolderAreNotFollowedButNamed) {
   const OpenedRuns opened = open_runs({logs}, {}, 4);
   ASSERT_EQ(opened.histories.size(), 1u);
   EXPECT_EQ(opened.histories[0]->steps(), (StepRange{0, 3}));
-  const std::string why = " was not read: it is a link that leads out of the folder";
+  const std::string reason = " was not read: it is a link that leads out of the folder";
   for (const char* link : {": other", ": run/events.out.tfevents.2"})
-    EXPECT_EQ(std::ranges::count(opened.remarks, logs + link + why), 1) << link;
+    EXPECT_EQ(std::ranges::count(opened.remarks, logs + link + reason), 1) << link;
 }
 
 TEST(ImportEvents, WholeNumbersOfEveryWidth) {

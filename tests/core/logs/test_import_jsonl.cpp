@@ -65,15 +65,15 @@ TEST(ImportJsonl, ReadsSettingsAndSteps) {
 
 TEST(ImportJsonl, WindowsSpanStepsWhetherRecordedOrNot) {
   // Steps that were not logged count as at most 10 from a line to the next one (step_axis.h).
-  for (const int apart : {10, 40, 4000}) {
+  for (const int distance : {10, 40, 4000}) {
     LogReader reader("sparse.jsonl");
     reader.read_line(R"({"step":0,"tokens_per_expert":[[30,0,0,0]]})");
     for (int line = 1; line <= 5; ++line)
-      reader.read_line("{\"step\":" + std::to_string(line * apart) + ",\"tokens_per_expert\":[[0,10,0,0]]}");
+      reader.read_line("{\"step\":" + std::to_string(line * distance) + ",\"tokens_per_expert\":[[0,10,0,0]]}");
     const auto history = reader.history();
-    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, apart), 2.0f) << apart;
-    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, 3 * apart), 1.0f) << apart;
-    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, 5 * apart), 3.0f) << "without step 0: " << apart;
+    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, distance), 2.0f) << distance;
+    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, 3 * distance), 1.0f) << distance;
+    EXPECT_FLOAT_EQ(history->value_at(Metric::max_vio_window, 0, 5 * distance), 3.0f) << "without step 0: " << distance;
   }
 }
 
@@ -89,7 +89,7 @@ TEST(ImportJsonl, WithoutSettingsWhatTheStepsTellIsEnough) {
 TEST(ImportJsonl, NonNumbersAsPythonWritesThemAreValues) {
   const LogReader reader = read({R"({"step":0,"loss":NaN,"grad_norm":Infinity,"note":"a \"NaN\" in words, -Infinity"})",
                                  R"({"step":1,"loss":null})"});
-  EXPECT_EQ(reader.bad().count(), 0) << reader.bad().first()[0].why;
+  EXPECT_EQ(reader.bad().count(), 0) << reader.bad().first()[0].reason;
   const float loss = reader.history()->values(Metric::ce_loss, kWholeRun, {0, 0}).front();
   EXPECT_TRUE(std::isnan(loss));
   EXPECT_FALSE(is_missing(loss));
@@ -121,7 +121,7 @@ TEST(ImportJsonl, BadLinesAreCountedWithTheirNumbersAndSkipped) {
   std::vector<std::int64_t> numbers;
   for (const BadLine& bad : reader.bad().first()) {
     numbers.push_back(bad.number);
-    EXPECT_FALSE(bad.why.empty());
+    EXPECT_FALSE(bad.reason.empty());
   }
   EXPECT_EQ(numbers, (std::vector<std::int64_t>{3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18}));
   EXPECT_EQ(reader.bad().count(), std::ssize(numbers));
@@ -185,7 +185,7 @@ TEST(ImportJsonl, WhatTheProgramWritesItReadsBack) {
       written.push_back(std::move(frame));
     }
   }
-  EXPECT_EQ(reader.bad().count(), 0) << (reader.bad().count() ? reader.bad().first()[0].why : "");
+  EXPECT_EQ(reader.bad().count(), 0) << (reader.bad().count() ? reader.bad().first()[0].reason : "");
   const auto histories = reader.histories();
   ASSERT_EQ(histories.size(), 2u);
   for (int run = 0; run < 2; ++run) {
@@ -285,7 +285,7 @@ TEST(ImportJsonl, LongLinesAndDeepNestingAreRefused) {
   EXPECT_EQ(reader.steps(), 1);
 }
 
-TEST(FileKind, ByContentThenByName) {
+TEST(FileKind, IsFoundByContentThenByName) {
   const auto folder = std::filesystem::temp_directory_path() / "moescope_file_kind";
   std::filesystem::create_directories(folder / "run");
   const auto kind_of = [&](const std::string& name, const std::string& bytes) {

@@ -152,8 +152,14 @@ TEST_F(Mlflow, ARestartIsSeenAcrossTheFilesOfTheKeys) {
     file += std::to_string(time) + " " + std::to_string(value) + " " + std::to_string(step) + "\n";
   };
   int time = 0;
-  for (int step = 0; step < 30; ++step) add(losses, ++time, 5, step), add(rates, time, 1, step);
-  for (int step = 20; step < 25; ++step) add(losses, ++time, 4, step), add(rates, time, 2, step);
+  for (int step = 0; step < 30; ++step) {
+    add(losses, ++time, 5, step);
+    add(rates, time, 1, step);
+  }
+  for (int step = 20; step < 25; ++step) {
+    add(losses, ++time, 4, step);
+    add(rates, time, 2, step);
+  }
   write("run/meta.yaml", "run_id: x\nrun_name: 'named here'\n");
   write("run/metrics/loss", losses);
   write("run/metrics/lr", rates);

@@ -109,7 +109,7 @@ TEST(ImportNames, AQuotedNumberIsOne) {
   EXPECT_TRUE(std::isnan(value(quoted, Metric::ce_loss, 8)));
   EXPECT_TRUE(quoted.remarks().empty()) << quoted.remarks()[0];
   ASSERT_EQ(quoted.bad().count(), 2);
-  EXPECT_EQ(quoted.bad().first()[0].why, "step: \"7.5\" is not a whole number from 0 on");
+  EXPECT_EQ(quoted.bad().first()[0].reason, "step: \"7.5\" is not a whole number from 0 on");
   const LogReader refused = log_of({R"({"global_step":"7th","loss":2.5})", R"({"global_step":"8th","loss":2.5})"});
   EXPECT_FALSE(refused.history());
   ASSERT_EQ(refused.bad().count(), 2) << "and it is not announced as another kind of log";
@@ -128,8 +128,8 @@ TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
   EXPECT_EQ(value(reader, Metric::max_vio, 6, 1), 0.75f);
   EXPECT_EQ(reader.history()->frame_at(5)->routers[1].expert_bias, (std::vector<float>{0.5f, -0.5f}));
   ASSERT_EQ(reader.bad().count(), 2);
-  EXPECT_EQ(reader.bad().first()[0].why, "tokens_per_expert: does not have a value for each expert");
-  EXPECT_NE(reader.bad().first()[1].why.find("layer 9"), std::string::npos);
+  EXPECT_EQ(reader.bad().first()[0].reason, "tokens_per_expert: does not have a value for each expert");
+  EXPECT_NE(reader.bad().first()[1].reason.find("layer 9"), std::string::npos);
 }
 
 TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
@@ -137,7 +137,7 @@ TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
       log_of({R"({"step":0,"tokens_per_expert":[[4.0,0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
               R"({"step":2,"utilization":[[0.5,1.5]]})"});
   ASSERT_EQ(reader.bad().count(), 1);
-  EXPECT_EQ(reader.bad().first()[0].why, "tokens_per_expert: 3.5 is not a whole number from 0 on");
+  EXPECT_EQ(reader.bad().first()[0].reason, "tokens_per_expert: 3.5 is not a whole number from 0 on");
   EXPECT_FLOAT_EQ(value(reader, Metric::max_vio, 2, 0), 0.5f) << "shares are read as what they are";
 }
 
@@ -283,17 +283,17 @@ TEST(ImportNames, AShortLineClaimsNoMemory) {
               R"({"step":1,"wire":{"ranks":4096}})", R"({"step":2,"specialisation":[{"layer":1,"byte":{}}]})",
               R"({"step":3,"layer":1,"volume":{"ranks":4096}})", R"({"step":4,"loss":1})"});
   ASSERT_EQ(reader.bad().count(), 3);
-  EXPECT_EQ(reader.bad().first()[0].why, "wire: no sent_bytes");
-  EXPECT_EQ(reader.bad().first()[1].why, "byte: too many experts");
+  EXPECT_EQ(reader.bad().first()[0].reason, "wire: no sent_bytes");
+  EXPECT_EQ(reader.bad().first()[1].reason, "byte: too many experts");
   EXPECT_EQ(reader.steps(), 2);
-  LogReader many("here.jsonl");
-  many.read_line(R"({"experts":4000,"layers":2,"moe_layers":[1]})");
+  LogReader wide_reader("here.jsonl");
+  wide_reader.read_line(R"({"experts":4000,"layers":2,"moe_layers":[1]})");
   std::string ones = "1";
   for (int expert = 1; expert < 4000; ++expert) ones += ",1";
   const std::string row = R"({"layer":1,"byte":{"65":[)" + ones + "]}}";  // 8 kB, which become 4 MB
-  many.read_line(R"({"step":5,"specialisation":[)" + row + "," + row + "," + row + "]}");
-  ASSERT_EQ(many.bad().count(), 1);
-  EXPECT_EQ(many.bad().first()[0].why, "claims far more memory than the line is long");
+  wide_reader.read_line(R"({"step":5,"specialisation":[)" + row + "," + row + "," + row + "]}");
+  ASSERT_EQ(wide_reader.bad().count(), 1);
+  EXPECT_EQ(wide_reader.bad().first()[0].reason, "claims far more memory than the line is long");
 }
 
 // A file with more runs than can be shown side by side: the error lists them, and a name chooses one.
@@ -312,11 +312,11 @@ TEST(ImportNames, OneOfSixteenRunsIsChosen) {
     import_jsonl(path.string(), options);
     FAIL();
   } catch (const std::runtime_error& error) {
-    const std::string said = error.what();
-    EXPECT_NE(said.find(path.string() + ": holds 16 runs"), std::string::npos) << said;
-    EXPECT_NE(said.find("--run NAME chooses one of: seed 0, seed 1, seed 2, moescope_sixteen_runs run 3"),
+    const std::string message = error.what();
+    EXPECT_NE(message.find(path.string() + ": holds 16 runs"), std::string::npos) << message;
+    EXPECT_NE(message.find("--run NAME chooses one of: seed 0, seed 1, seed 2, moescope_sixteen_runs run 3"),
               std::string::npos)
-        << said;
+        << message;
   }
   options.only = {"seed 12", "seed 5"};
   const Imported chosen = import_jsonl(path.string(), options);
@@ -333,7 +333,7 @@ TEST(ImportNames, ReasonsAreShort) {
   LogReader reader("here.jsonl");
   reader.read_line(R"({"step":0,"quants":[{"layer":1,"weight":")" + std::string(1 << 20, 'x') + R"("}]})");
   ASSERT_EQ(reader.bad().count(), 1);
-  EXPECT_LT(reader.bad().first()[0].why.size(), 400u);
+  EXPECT_LT(reader.bad().first()[0].reason.size(), 400u);
   std::string names = R"({"step":0)";
   for (int i = 0; i < 70000; ++i) names += ",\"k" + std::to_string(i) + "\":1";
   reader.read_line(names + "}");
@@ -354,7 +354,7 @@ TEST(ImportNames, ANameOfTheStepWithoutANumberDoesNotCount) {
               R"({"step":3,"global_step":3,"loss":2})", R"({"step":-1,"loss":1})"});
   EXPECT_EQ(reader.history()->steps(), (StepRange{1, 3}));
   ASSERT_EQ(reader.bad().count(), 1);
-  EXPECT_EQ(reader.bad().first()[0].why, "step: -1 is not a whole number from 0 on");
+  EXPECT_EQ(reader.bad().first()[0].reason, "step: -1 is not a whole number from 0 on");
 }
 
 // If `step` counts within an epoch, `global_step` is the step, and a line without it has no step.
@@ -367,7 +367,7 @@ TEST(ImportNames, OfTwoNamesOfTheStepThatDifferTheGlobalOneCounts) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 101), 3.0f);
   EXPECT_EQ(value(reader, Metric::val_loss, 102), 2.5f);
   ASSERT_EQ(reader.bad().count(), 1);
-  EXPECT_EQ(reader.bad().first()[0].why, "no global_step, and step differs from it in other lines");
+  EXPECT_EQ(reader.bad().first()[0].reason, "no global_step, and step differs from it in other lines");
   const LogReader of_wandb = log_of(
       {R"({"_step":0,"train/global_step":10,"train/loss":4})", R"({"_step":1,"train/global_step":10,"eval/loss":3})"});
   EXPECT_EQ(value(of_wandb, Metric::val_loss, 10), 3.0f);
@@ -451,9 +451,9 @@ TEST(ImportNames, ReasonsAreTrue) {
   const LogReader reader = log_of({R"({"step":0,"loss":1})", R"({"step":9007199254740993,"loss":1})",
                                    R"({"step":2.5,"loss":1})", R"({"step":3,"tokens_per_expert":[[5000000000,1]]})"});
   ASSERT_EQ(reader.bad().count(), 3);
-  EXPECT_EQ(reader.bad().first()[0].why, "step: 9007199254740993 is more than 1000000000000000");
-  EXPECT_EQ(reader.bad().first()[1].why, "step: 2.5 is not a whole number from 0 on");
-  EXPECT_EQ(reader.bad().first()[2].why, "tokens_per_expert: 5000000000 is more than 4294967295");
+  EXPECT_EQ(reader.bad().first()[0].reason, "step: 9007199254740993 is more than 1000000000000000");
+  EXPECT_EQ(reader.bad().first()[1].reason, "step: 2.5 is not a whole number from 0 on");
+  EXPECT_EQ(reader.bad().first()[2].reason, "tokens_per_expert: 5000000000 is more than 4294967295");
 }
 
 TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
@@ -532,11 +532,11 @@ TEST(ImportNames, ALayerWithoutLoadsIsNoneOfZeroExperts) {
 
 TEST(ImportNames, AValidationsLossIsNotThatOfTheTraining) {
   for (const char* key : {"split", "phase", "mode", "event"}) {
-    const std::string of = "\"" + std::string(key) + "\":\"";
+    const std::string key_text = "\"" + std::string(key) + "\":\"";
     const LogReader reader =
-        log_of({"{\"step\":0," + of + "train\",\"loss\":5,\"tokens_per_expert\":[[1,2]]}",
-                "{\"step\":0," + of + "Val\",\"loss\":6,\"tokens_per_expert\":[[9,9]]}",
-                "{\"step\":0," + of + "test\",\"loss\":7}", "{\"step\":1," + of + "train\",\"loss\":4}"});
+        log_of({"{\"step\":0," + key_text + "train\",\"loss\":5,\"tokens_per_expert\":[[1,2]]}",
+                "{\"step\":0," + key_text + "Val\",\"loss\":6,\"tokens_per_expert\":[[9,9]]}",
+                "{\"step\":0," + key_text + "test\",\"loss\":7}", "{\"step\":1," + key_text + "train\",\"loss\":4}"});
     EXPECT_EQ(value(reader, Metric::ce_loss, 0), 5.0f) << key;
     EXPECT_EQ(value(reader, Metric::val_loss, 0), 6.0f) << key;
     EXPECT_EQ(reader.history()->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 2}));

@@ -101,7 +101,7 @@ class RoutedExperts : public testing::Test {
   fs::path folder;
 };
 
-TEST_F(RoutedExperts, OfVllmsResponses) {
+TEST_F(RoutedExperts, ResponsesOfVllmAreRead) {
   const auto a = routes(40, 1), b = routes(25, 2);
   const auto response = [](const std::vector<int>& ids) {
     const std::string shape = "(" + std::to_string(ids.size() / (kLayers * kTopK)) + ", 4, 2)";
@@ -115,7 +115,7 @@ TEST_F(RoutedExperts, OfVllmsResponses) {
   expect_loads(write("list.json", "[" + response(a) + ",\n" + response(b) + "]"), {a, b});
 }
 
-TEST_F(RoutedExperts, OfVllmsArrays) {
+TEST_F(RoutedExperts, ArraysOfVllmAreRead) {
   const auto ids = routes(40, 3);
   expect_loads(write("routed_experts.npy", npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids))), {ids});
 }
@@ -124,8 +124,8 @@ TEST_F(RoutedExperts, OfVllmsArrays) {
 TEST_F(RoutedExperts, AnExpertTwiceForATokenIsRefusedWithItsPlace) {
   const std::string path =
       write("routed_experts.npy", npy("|u1", "(2, 2, 3)", std::string("\1\2\3\4\5\6\7\7\7\2\3\2", 12)));
-  const std::string why = problem_of([&] { import_routed_experts(path); });
-  EXPECT_NE(why.find("sequence 0, token 1, layer 1 has expert 2 twice"), std::string::npos) << why;
+  const std::string problem = problem_of([&] { import_routed_experts(path); });
+  EXPECT_NE(problem.find("sequence 0, token 1, layer 1 has expert 2 twice"), std::string::npos) << problem;
 }
 
 TEST_F(RoutedExperts, OtherTensorsOfWholeNumbersBesideThemAreNone) {
@@ -139,7 +139,7 @@ TEST_F(RoutedExperts, OtherTensorsOfWholeNumbersBesideThemAreNone) {
   expect_loads(path, {ids});
 }
 
-TEST_F(RoutedExperts, OfSglangsResponses) {
+TEST_F(RoutedExperts, ResponsesOfSglangAreRead) {
   const auto a = routes(40, 4), b = routes(60, 5);
   const auto native = [](const std::vector<int>& ids) {
     const auto tokens = ids.size() / (kLayers * kTopK) + 1;
@@ -177,9 +177,9 @@ TEST_F(RoutedExperts, AFlatArrayOfOneLengthIsNotGuessed) {
   const std::vector<int> later(all.begin() + 20 * kLayers * kTopK, all.end());  // routed_experts_start_len is 20
   for (const auto& ids : {all, later}) {
     const std::string path = write("flat.jsonl", flat_response(ids, 20, 21));
-    const std::string why = refusal<AmbiguousRouting>(path);
-    EXPECT_NE(why.find("--layers"), std::string::npos) << why;
-    EXPECT_NE(why.find("--top-k"), std::string::npos) << why;
+    const std::string problem = refusal<AmbiguousRouting>(path);
+    EXPECT_NE(problem.find("--layers"), std::string::npos) << problem;
+    EXPECT_NE(problem.find("--top-k"), std::string::npos) << problem;
     expect_loads(path, {ids}, {.layers = kLayers, .top_k = kTopK});
   }
   const std::string path = write("flat.jsonl", flat_response(later, 20, 21));
@@ -241,10 +241,10 @@ TEST_F(RoutedExperts, NegativeSlotsAreSentNowhere) {
   const auto frame = imported.runs.at(0)->frame_at(0);
   EXPECT_EQ(frame->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 1, 1, 2, 1, 1, 0, 1}));
   EXPECT_EQ(imported.runs[0]->info().top_k, 2);
-  bool said = false;
+  bool is_marked = false;
   for (const Marker& marker : imported.runs[0]->markers())
-    said |= marker.text.find("4 of 12 slots have no expert") != std::string::npos;
-  EXPECT_TRUE(said);
+    is_marked |= marker.text.find("4 of 12 slots have no expert") != std::string::npos;
+  EXPECT_TRUE(is_marked);
 }
 
 TEST_F(RoutedExperts, NegativeSlotsOfARouterTraceAreSentNowhere) {
@@ -270,7 +270,7 @@ TEST_F(RoutedExperts, AThousandTimesTheBytesOfTheFileAreRefused) {
       << refusal(path);
 }
 
-TEST_F(RoutedExperts, OfVerlsBatches) {
+TEST_F(RoutedExperts, BatchesOfVerlAreRead) {
   auto a = routes(40, 6), b = routes(40, 7);
   std::fill(b.end() - 10 * kLayers * kTopK, b.end(), 0);  // padding
   std::vector<int> both = a;
@@ -307,7 +307,7 @@ TEST_F(RoutedExperts, TwoOfTheSameTokensGiveFlipsAndOverlap) {
   EXPECT_FLOAT_EQ(frame->flips[2].overlap, 1);
 }
 
-TEST_F(RoutedExperts, OfARecordedTextAreReadBack) {
+TEST_F(RoutedExperts, ThoseOfARecordedTextAreReadBack) {
   constexpr int kTokens = 40;
   const std::vector<int> ids = routes(kTokens, 3);  // layer 0 is dense
   RunInfo info;
@@ -376,7 +376,7 @@ TEST_F(RoutedExperts, PaddingOnTheLeftIsSaid) {
       << opened.remarks[0];
 }
 
-TEST_F(RoutedExperts, WhatCannotBeReadIsSaid) {
+TEST_F(RoutedExperts, UnreadableArraysAreRefusedWithTheReason) {
   const auto problem = [&](const std::string& path) -> std::string {
     try {
       import_routed_experts(path);

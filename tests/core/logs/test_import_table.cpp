@@ -24,7 +24,7 @@ Imported read(const std::string& text, const ImportOptions& options = {}, const 
   return import_table(path.string(), options);
 }
 
-TEST(ImportTable, StepLayerExpertCount) {
+TEST(ImportTable, RowsOfStepLayerExpertAndCountAreRead) {
   const Imported table = read(
       "step,layer,expert,count\n0,1,0,5\n0,1,2,7\n0,3,1,12\n1,1,0,12\r\n\n1,3,1,x\n1,3,2\n1,3,1,6\n1,3,2,-6\n1,3,2,"
       "6\n");
@@ -49,7 +49,7 @@ TEST(ImportTable, ARunNamedAfterItsFileStaysOnOneLine) {
   EXPECT_EQ(table.runs[0]->info().name, "moescope\\nerror: forged");
 }
 
-TEST(ImportTable, ColumnsInAnyOrderAndNone) {
+TEST(ImportTable, ColumnsMayHaveAnyOrderOrNoNames) {
   const Imported named = read("expert, Layer ,time,COUNT,step\n3,0,9.5,8,4\n");
   EXPECT_EQ(named.runs[0]->frame_at(4)->routers[0].tokens_per_expert, (std::vector<std::uint32_t>{0, 0, 0, 8}));
   const Imported unnamed = read("4,0,3,8\n");
@@ -59,7 +59,7 @@ TEST(ImportTable, ColumnsInAnyOrderAndNone) {
 }
 
 // A prompt of three tokens, then two tokens that are generated one by one; two MoE layers, top 2 of 6.
-TEST(ImportTable, TracesOfLlamaCpp) {
+TEST(ImportTable, TracesOfLlamaCppAreRead) {
   for (const std::string header : {"", "layer,expert\n"}) {
     const Imported trace = read(header + "1,0\n1,5\n1,0\n1,2\n1,0\n1,1\n2,3\n2,4\n2,3\n2,4\n2,3\n2,4\n" +
                                 "1,0\n1,2\n2,3\n2,1\n" + "1,5\n1,2\n2,0\n2,1\n");
@@ -98,7 +98,7 @@ std::string rows_by(const std::string& sorted, bool newest_first = false) {
       for (int expert = 0; expert < 2; ++expert) rows.push_back({{step, layer, expert}});
   std::ranges::stable_sort(rows, [&](const Row& a, const Row& b) {
     for (const char by : sorted) {
-      const std::size_t key = by == 's' ? 0 : by == 'l' ? 1 : 2;
+      const std::size_t key = std::string_view("sle").find(by);
       if (a.at[key] != b.at[key]) return (a.at[key] < b.at[key]) != (newest_first && key == 0);
     }
     return false;
@@ -110,7 +110,7 @@ std::string rows_by(const std::string& sorted, bool newest_first = false) {
   return text;
 }
 
-TEST(ImportTable, RowsInAnyOrderWithoutALoss) {
+TEST(ImportTable, RowsWithoutALossMayHaveAnyOrder) {
   for (const char* sorted : {"sle", "lse", "les", "els", "esl"}) {
     for (const bool newest_first : {false, true}) {
       const Imported table = read(rows_by(sorted, newest_first));
@@ -142,11 +142,11 @@ TEST(ImportTable, ARestartDropsWhatCameAfterAndSaysSo) {
   EXPECT_NE(table.remarks[0].find("continues from step 10"), std::string::npos) << table.remarks[0];
   EXPECT_NE(table.remarks[0].find("(11 logged steps)"), std::string::npos) << table.remarks[0];
   write(0, 0, 3);
-  const Imported again = read(text);
-  EXPECT_EQ(again.runs[0]->count(), 1);
-  ASSERT_EQ(again.remarks.size(), 2u);
-  EXPECT_NE(again.remarks[1].find("(16 logged steps)"), std::string::npos) << again.remarks[1];
-  ASSERT_FALSE(again.runs[0]->markers().empty());
+  const Imported second = read(text);
+  EXPECT_EQ(second.runs[0]->count(), 1);
+  ASSERT_EQ(second.remarks.size(), 2u);
+  EXPECT_NE(second.remarks[1].find("(16 logged steps)"), std::string::npos) << second.remarks[1];
+  ASSERT_FALSE(second.runs[0]->markers().empty());
 }
 
 TEST(ImportTable, AnOrderThatLeavesADoubtIsRefused) {
@@ -181,7 +181,7 @@ TEST(ImportTable, PartsOfRanksAreAddedUp) {
             std::string::npos);
 }
 
-TEST(ImportTable, EveryDelimiterQuoteAndLineEnd) {
+TEST(ImportTable, EveryDelimiterQuoteAndLineEndIsRead) {
   const std::vector<std::uint32_t> expected = {5, 7};
   for (const std::string text :
        {"step,layer,expert,count\n4,1,0,5\n4,1,1,7\n", "step;layer;expert;count\n4;1;0;5\n4;1;1;7\n",
@@ -208,13 +208,13 @@ TEST(ImportTable, ANumberThatIsNoneIsToldWithItsLine) {
   EXPECT_EQ(loads(table, 4), (std::vector<std::uint32_t>{3, 9}));
   ASSERT_EQ(table.bad.count(), 10);
   const auto& bad = table.bad.first();
-  EXPECT_EQ(bad[0].why, "count: \"1,234\": grouped digits are ambiguous; expected a plain number");
-  EXPECT_EQ(bad[1].why, "count: \"4294967296\", expected a whole number from 0 to 4294967295");
-  EXPECT_EQ(bad[2].why, "count: \"2.5\" is not whole");
-  EXPECT_EQ(bad[6].why, "expert: -1 stands for no expert");
+  EXPECT_EQ(bad[0].reason, "count: \"1,234\": grouped digits are ambiguous; expected a plain number");
+  EXPECT_EQ(bad[1].reason, "count: \"4294967296\", expected a whole number from 0 to 4294967295");
+  EXPECT_EQ(bad[2].reason, "count: \"2.5\" is not whole");
+  EXPECT_EQ(bad[6].reason, "expert: -1 stands for no expert");
   EXPECT_EQ(bad[7].number, 9);
   EXPECT_EQ(bad[8].number, 11) << "a cell has two lines";
-  EXPECT_EQ(bad[8].why, "has too few columns");
+  EXPECT_EQ(bad[8].reason, "has too few columns");
   EXPECT_EQ(table.lines, 15);
 }
 
@@ -242,7 +242,7 @@ TEST(ImportTable, AQuoteThatDoesNotEndIsRefused) {
 }
 
 // A single wrong number in a small file must not make it take the memory and the time of a large one.
-TEST(ImportTable, OneLargeNumberInASmallFile) {
+TEST(ImportTable, ASmallFileMayNotNameTooManyExperts) {
   std::string text = "step,layer,expert,count\n0,15,65535,1\n";
   for (int layer = 0; layer < 16; ++layer) text += "0," + std::to_string(layer) + ",0,1\n";
   EXPECT_EQ(read(text).runs[0]->info().n_experts, 65536) << "may be";
@@ -253,7 +253,7 @@ TEST(ImportTable, OneLargeNumberInASmallFile) {
 
 // If a step counts tokens, the window of 50 steps covers 5 logged steps (step_axis.h). The five experts get the tokens
 // by turns.
-TEST(ImportTable, TheWindowOfStepsThatAreFarApart) {
+TEST(ImportTable, TheWindowCoversStepsThatAreFarApart) {
   std::string near = "step,layer,expert,count\n", far = near;
   for (int i = 0; i < 100; ++i) {
     near += std::to_string(i) + ",0," + std::to_string(i % 5) + ",8\n";
@@ -265,7 +265,7 @@ TEST(ImportTable, TheWindowOfStepsThatAreFarApart) {
 }
 
 // CSVLogger of pytorch-lightning 2.6 writes a row for values logged together: training and validation in any order.
-TEST(ImportTable, FiguresOfLightning) {
+TEST(ImportTable, FiguresOfLightningAreRead) {
   const Imported table = read(
       "epoch,step,train_loss,val_loss\n0,0,5.5,\n0,1,5.25,\n0,2,,5.125\n0,2,5,\n1,3,4.75,\n1,4,4.5,\n1,4,,4.625\n1,5,x,"
       "\n");
@@ -281,7 +281,7 @@ TEST(ImportTable, FiguresOfLightning) {
   EXPECT_EQ(table.remarks, std::vector<std::string>{"not shown: epoch"});
 }
 
-TEST(ImportTable, FiguresNewestFirstAndListsInCells) {
+TEST(ImportTable, NewestRowsMayComeFirstAndCellsMayHoldLists) {
   const Imported table = read(
       "step;loss;tokens_per_expert\n2;3.5;\"[[1, 2], [3, 0]]\"\n1;NaN;\"[[2, 1], [0, 3]]\"\n0;5;\"[[3, 0], [1, "
       "2]]\"\n");
@@ -292,7 +292,7 @@ TEST(ImportTable, FiguresNewestFirstAndListsInCells) {
 }
 
 // A table to which another program appends is read once, to the end that it has at that time.
-TEST(ImportTable, AFileThatGrowsWhileItIsRead) {
+TEST(ImportTable, AFileThatGrowsIsReadToItsPresentEnd) {
   const auto path = std::filesystem::temp_directory_path() / "moescope_growing_table.csv";
   std::ofstream(path) << "step,layer,expert,count\n0,0,0,1\n";
   std::atomic<bool> stop = false;
@@ -334,7 +334,7 @@ TEST(ImportTable, StopsWhenAsked) {
   EXPECT_TRUE(read(text, options).runs.empty());
 }
 
-TEST(LogSettings, EqualRunsUpToWhereOneChanges) {
+TEST(LogSettings, AreEqualUpToTheStepOfAChange) {
   using Settings = std::map<std::string, std::string>;
   const Settings a{{"run", "a"}, {"seed", "1"}, {"precision", "bf16"}, {"domain_shift_step", "0"}};
   Settings b = a;
@@ -474,7 +474,7 @@ TEST(ImportTable, ColumnsOfExpertsAreLoads) {
 TEST(ImportTable, SharesThatAreNoTokensDoNotCostTheLoss) {
   const Imported table = read("step,loss,expert_0,expert_1\n0,4,0.25,0.75\n1,3,0.5,0.5\n");
   EXPECT_EQ(table.bad.count(), 2);
-  EXPECT_EQ(table.bad.first().at(0).why, "tokens_per_expert: 0.25 is not a whole number from 0 on");
+  EXPECT_EQ(table.bad.first().at(0).reason, "tokens_per_expert: 0.25 is not a whole number from 0 on");
   EXPECT_EQ(table.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 1), 3.0f);
 }
 
@@ -489,7 +489,7 @@ TEST(ImportTable, ATableOfUnknownCountsIsNoListOfTokens) {
   EXPECT_EQ(tokens.runs.at(0)->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{2, 1}));
 }
 
-TEST(ImportTable, ListsAsNumPyAndPyTorchPrintThem) {
+TEST(ImportTable, ListsThatNumPyAndPyTorchPrintAreRead) {
   for (const char* list : {"[5 6 7]", "[5, 6, 7]", "tensor([5, 6, 7])", "tensor([5., 6., 7.], device='cuda:0')",
                            "[[5. 6. 7.]]", "array([5,\n       6, 7])"}) {
     const Imported table = read("step,loss,tokens_per_expert\n0,4,\"" + std::string(list) + "\"\n");
@@ -541,7 +541,7 @@ TEST(ImportTable, StepsThatBeginAgainInEveryEpochAreRefused) {
       << "a restart";
 }
 
-TEST(ImportTable, DownloadsOfCharts) {
+TEST(ImportTable, DownloadsOfChartsAreRead) {
   const Imported wandb = read(
       "\"Step\",\"cloud-7 - train/loss\",\"cloud-7 - train/loss__MIN\",\"cloud-7 - train/loss__MAX\","
       "\"a - b - train/loss\",\"a - b - train/loss__MIN\",\"a - b - train/loss__MAX\",\"cloud-7 - _step\","
@@ -565,7 +565,7 @@ TEST(ImportTable, DownloadsOfCharts) {
   }
 }
 
-TEST(ImportTable, AValueARow) {
+TEST(ImportTable, RowsOfOneValueAreRead) {
   for (const char* text : {"run,tag,step,value\na,loss,0,4\na,loss,1,3\na,grad_norm,0,1\na,grad_norm,1,2\n",
                            "Run,Run ID,metric,step,timestamp,value\na,x,loss,0,17,4\na,x,grad_norm,0,17,1\n"
                            "a,x,loss,1,18,3\na,x,grad_norm,1,18,2\n"}) {
@@ -586,7 +586,7 @@ TEST(ImportTable, AHeaderWithAKnownNameIsEnough) {
   std::filesystem::remove(path);
 }
 
-TEST(ImportTable, AColumnForEachExpertOfALargeModel) {
+TEST(ImportTable, ALargeModelMayHaveAColumnForEachExpert) {
   std::string header = "step", row;
   for (int layer = 3; layer < 61; ++layer)
     for (int expert = 0; expert < 256; ++expert) {
@@ -600,7 +600,7 @@ TEST(ImportTable, AColumnForEachExpertOfALargeModel) {
   EXPECT_EQ(history.frame_at(1)->routers.back().tokens_per_expert.at(255), 255u);
 }
 
-TEST(ImportTable, LoadsWithAValueARow) {
+TEST(ImportTable, LoadsInRowsOfOneValueAreRead) {
   std::string text = "step,metric,value\n";
   for (int step = 0; step < 2; ++step)
     for (int expert = 0; expert < 3; ++expert)

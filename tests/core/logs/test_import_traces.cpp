@@ -55,7 +55,7 @@ TEST(ImportWandb, HasWhatWasWritten) {
     }
 }
 
-TEST(ImportWandb, OfARunThatIsBeingWrittenHasItsBeginning) {
+TEST(ImportWandb, HasTheBeginningOfARunThatIsBeingWritten) {
   const Imported imported = import_wandb(kTraces + "run-truncated.wandb");
   EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
   const std::int64_t steps = steps_as_written(*imported.runs.at(0), written_to_wandb());
@@ -88,12 +88,13 @@ TEST(ImportWandb, KeysAreTagsAndTheConfigTheSettings) {
     EXPECT_FLOAT_EQ(history.value_at(Metric::aux_loss, kWholeRun, step), row["load_balancing_loss"].get<float>());
   }
   // Shares of the load of layer 3: MaxVio is the largest share divided by their mean, minus 1.
-  double most = 0, sum = 0;
+  double largest_share = 0, sum = 0;
   for (int expert = 0; expert < 8; ++expert) {
     const double share = written["history"][0]["moe_expert_utilization/layer_3_expert_" + std::to_string(expert)];
-    most = std::max(most, share), sum += share;
+    largest_share = std::max(largest_share, share);
+    sum += share;
   }
-  EXPECT_NEAR(history.value_at(Metric::max_vio, 3, 0), 8 * most / sum - 1, 2e-3);
+  EXPECT_NEAR(history.value_at(Metric::max_vio, 3, 0), 8 * largest_share / sum - 1, 2e-3);
   EXPECT_EQ(history.settings_at_start()->log().at("num_experts"), "64");
   EXPECT_TRUE(is_missing(history.value_at(Metric::z_loss, kWholeRun, 119))) << "nobody logged one";
 }

@@ -91,14 +91,14 @@ TEST_F(WandbFiles, RowsBeforeTheFirstValueOfTheAxisHaveNoStep) {
   EXPECT_EQ(log.runs.at(0)->steps(), (StepRange{10, 10}));
   EXPECT_EQ(loss(*log.runs[0], 10), 2.0f);
   ASSERT_EQ(log.bad.count(), 1);
-  EXPECT_NE(log.bad.first()[0].why.find("train/loss: comes before the first value of gs"), std::string::npos);
+  EXPECT_NE(log.bad.first()[0].reason.find("train/loss: comes before the first value of gs"), std::string::npos);
 }
 
 TEST_F(WandbFiles, ADefinitionThatIsOverwrittenTakesItsAxisAway) {
   const auto steps = [&](bool overwrites) {
-    const std::string again =
+    const std::string second_definition =
         pb_bytes(12, pb_bytes(1, "train/loss") + (overwrites ? pb_bytes(9, pb_number(1, 1)) : std::string()));
-    return read({wandb_run("a", "x"), wandb_metric("train/loss", "", "gs"), again,
+    return read({wandb_run("a", "x"), wandb_metric("train/loss", "", "gs"), second_definition,
                  wandb_row(0, {{"train/loss", "3"}, {"gs", "100"}}),
                  wandb_row(1, {{"train/loss", "2"}, {"gs", "200"}})})
         ->steps();
@@ -132,9 +132,9 @@ TEST_F(WandbFiles, AHistogramOfExpertNumbersIsTheLoadOfEach) {
   EXPECT_EQ(run.frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{40, 0, 50, 60}));
   EXPECT_EQ(run.steps(), (StepRange{0, 3}));
   ASSERT_EQ(log.bad.count(), 3);
-  EXPECT_NE(log.bad.first()[0].why.find("a bucket of more than one expert"), std::string::npos);
-  EXPECT_NE(log.bad.first()[1].why.find("buckets without limits"), std::string::npos);
-  EXPECT_NE(log.bad.first()[2].why.find("neither a number nor a list nor a histogram"), std::string::npos);
+  EXPECT_NE(log.bad.first()[0].reason.find("a bucket of more than one expert"), std::string::npos);
+  EXPECT_NE(log.bad.first()[1].reason.find("buckets without limits"), std::string::npos);
+  EXPECT_NE(log.bad.first()[2].reason.find("neither a number nor a list nor a histogram"), std::string::npos);
 }
 
 // wandb.Histogram(loads) counts the experts by load: it has as many values as there are experts.

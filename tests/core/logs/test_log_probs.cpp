@@ -60,7 +60,7 @@ TEST_F(LogProbFiles, ABatchOfVerlHasBothSidesAndAMask) {
   EXPECT_NEAR(ratios.largest(), std::log(3.0), 1e-6);
 }
 
-TEST_F(LogProbFiles, SlimeAndAreal) {
+TEST_F(LogProbFiles, FilesOfSlimeAndArealAreRead) {
   const LogProbs slime = log_probs_in(
       R"({"rollout_log_probs": [[-1, -2], [-3]], "log_probs": [[-1.5, -2], [-3]], "loss_mask": [[1, 0], [1]]})");
   ASSERT_EQ(slime.trainer.size(), 2u);
@@ -73,7 +73,7 @@ TEST_F(LogProbFiles, SlimeAndAreal) {
 }
 
 // The trainer's file has a mask; the responses hold only the tokens that it selects.
-TEST_F(LogProbFiles, ATrainerAndResponsesOfAnEngine) {
+TEST_F(LogProbFiles, ATrainerIsComparedWithTheResponsesOfAnEngine) {
   const LogProbs trainer =
       read_log_probs(write("trainer.json", R"({"log_probs": [[-9, -1, -2, -9], [-9, -3, -9, -9]], "response_mask":
         [[0, 1, 1, 0], [0, 1, 0, 0]]})"));
@@ -97,7 +97,7 @@ TEST_F(LogProbFiles, WhatCannotBeComparedIsRefused) {
   EXPECT_NE(log_prob_refusal(R"({"log_probs": [-1, -2], "loss_mask": [1]})").find("beside a mask of 1"),
             std::string::npos);
   EXPECT_NE(log_prob_refusal("{\"log_probs\": [-1]}\n{\"log_probs\": [-1}\n").find("line 2"), std::string::npos);
-  const auto why = [](const char* p, const char* q) -> std::string {
+  const auto problem_with = [](const char* p, const char* q) -> std::string {
     try {
       compare_log_probs(log_probs_in(p), log_probs_in(q));
     } catch (const std::runtime_error& problem) {
@@ -105,10 +105,11 @@ TEST_F(LogProbFiles, WhatCannotBeComparedIsRefused) {
     }
     return {};
   };
-  EXPECT_EQ(why(R"({"log_probs": [-1, -2]})", R"({"log_probs": [-1]})"),
+  EXPECT_EQ(problem_with(R"({"log_probs": [-1, -2]})", R"({"log_probs": [-1]})"),
             "sequence 0 has 2 tokens of the trainer and 1 of the engine");
-  EXPECT_EQ(why(R"({"old_log_probs": [-1]})", R"({"old_log_probs": [-1]})"), "no log-probabilities of an engine");
-  EXPECT_EQ(why(R"({"log_probs": ["NaN"]})", R"({"log_probs": [-1]})"),
+  EXPECT_EQ(problem_with(R"({"old_log_probs": [-1]})", R"({"old_log_probs": [-1]})"),
+            "no log-probabilities of an engine");
+  EXPECT_EQ(problem_with(R"({"log_probs": ["NaN"]})", R"({"log_probs": [-1]})"),
             "no token has a finite log-probability on both sides");
   EXPECT_THROW(read_log_probs(write("other.json", "{\"loss\": 2}")), std::runtime_error);
 }

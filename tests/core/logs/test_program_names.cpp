@@ -22,7 +22,7 @@ LogReader read_line(const std::string& line) {
   return reader;
 }
 
-TEST(ProgramNames, FiguresOfALine) {
+TEST(ProgramNames, FiguresOfALineAreRead) {
   const std::vector<ProgramLine> lines = {
       {R"({"Train/Samples/train_loss":3,"Train/Samples/lr":0.5,"step":20})",
        {{Metric::ce_loss, 3}, {Metric::lr, 0.5f}}},

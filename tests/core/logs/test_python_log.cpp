@@ -150,13 +150,13 @@ TEST_F(PythonLog, LogsTheRightNumberOrNoRow) {
     }
   }
   // Markers of the first step say how padding was counted, and what was not logged.
-  const std::pair<const char*, const char*> said[] = {
+  const std::pair<const char*, const char*> expected_markers[] = {
       {"padding", "Padding is left out: 68.8 % of the first step's tokens"},
       {"padding_counted", "is counted: count_padding is set"},
       {"one_hot", "is counted: no attention mask"},
       {"unreadable", "give top_k="},
       {"same_tokens", "1 of 2 ranks saw the same tokens"}};
-  for (const auto& [name, text] : said) {
+  for (const auto& [name, text] : expected_markers) {
     SCOPED_TRACE(name);
     const Imported log = import_jsonl((folder / (std::string(name) + ".jsonl")).string());
     const auto markers = log.runs.at(0)->markers();

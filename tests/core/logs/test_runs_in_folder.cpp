@@ -35,7 +35,7 @@ class RunsInFolder : public testing::Test {
   const std::string step_ = R"({"step":0,"loss":1})";
 };
 
-TEST_F(RunsInFolder, TheNewestFirstAndNothingElse) {
+TEST_F(RunsInFolder, AreListedNewestFirst) {
   put("old.jsonl", step_);
   put("below/loads.csv", "step,layer,expert,count\n0,1,2,3\n");
   put("new.jsonl", step_);
@@ -77,10 +77,10 @@ TEST_F(RunsInFolder, AFolderThatIsNoRunSaysWhichOnesItHolds) {
   put("0/abc/meta.yaml", "run_id: abc\n");
   put("0/abc/metrics/train_loss", "1 3 0\n");
   put("run.jsonl", step_);
-  const std::string said = no_runs_in(folder_.string(), FileKind::text);
-  EXPECT_NE(said.find("is a folder of 2 runs; open one of them by its name: "), std::string::npos) << said;
-  EXPECT_NE(said.find((folder_ / "0/abc").string()), std::string::npos) << said;
-  EXPECT_NE(said.find((folder_ / "run.jsonl").string()), std::string::npos) << said;
+  const std::string message = no_runs_in(folder_.string(), FileKind::text);
+  EXPECT_NE(message.find("is a folder of 2 runs; open one of them by its name: "), std::string::npos) << message;
+  EXPECT_NE(message.find((folder_ / "0/abc").string()), std::string::npos) << message;
+  EXPECT_NE(message.find((folder_ / "run.jsonl").string()), std::string::npos) << message;
 }
 
 }  // namespace

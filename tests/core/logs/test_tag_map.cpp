@@ -67,7 +67,7 @@ TEST(TagMap, StarsTakeNoTime) {
   EXPECT_FALSE(map.find(std::string(1 << 20, 'a') + "b")) << "no name is as long";
 }
 
-TEST(TagMap, PatternsAndTheirProblems) {
+TEST(TagMap, ProblemsOfPatternsAreNamed) {
   const TagMap map = TagMap::parse(
       "[[tag]]\npattern = \"*x{layer}/e{expert}\"\nmeans = \"utilization\"\n[[tag]]\npattern = \"a*b*\"\nmeans = "
       "\"lr\"\n",
@@ -84,7 +84,7 @@ TEST(TagMap, PatternsAndTheirProblems) {
                             "microbatch_wise_load_balance_loss/mean", "moe/load_balancing_loss_layer_3",
                             "rollout/moe/max_vio/layer_7", "actor/grad_norm", "train/learning_rate", "eval/loss"})
     EXPECT_TRUE(TagMap::built_in().find(known)) << known;
-  for (const auto& [toml, said] : std::vector<std::pair<const char*, const char*>>{
+  for (const auto& [toml, message] : std::vector<std::pair<const char*, const char*>>{
            {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n",
             "t.toml:3: tag 1.means: is \"los\"; allowed: tokens_per_expert"},
            {"[[tag]]\npattern = \"x{layer}\"\nmeans = \"lr\"\n", "have no {layer}"},
@@ -108,7 +108,7 @@ TEST(TagMap, PatternsAndTheirProblems) {
       TagMap::parse(toml, "t.toml");
       ADD_FAILURE() << toml;
     } catch (const std::runtime_error& error) {
-      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
     }
   }
 }

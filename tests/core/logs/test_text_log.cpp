@@ -57,10 +57,11 @@ std::vector<float> values(const History& history, Metric metric, std::initialize
 }
 
 bool has_remark(const std::vector<std::string>& remarks, const std::string& part) {
-  return std::ranges::any_of(remarks, [&](const std::string& each) { return each.find(part) != std::string::npos; });
+  return std::ranges::any_of(remarks,
+                             [&](const std::string& remark) { return remark.find(part) != std::string::npos; });
 }
 
-TEST(TextLog, TorchTitansStdoutOfTwoRanks) {
+TEST(TextLog, StdoutOfTwoRanksOfTorchTitanIsRead) {
   const std::string path = kTexts + "torchtitan.log";
   EXPECT_EQ(file_kind(path), FileKind::text_log);
   const OpenedRuns opened = open_runs({path}, {}, 4);
@@ -80,7 +81,7 @@ TEST(TextLog, TorchTitansStdoutOfTwoRanks) {
   EXPECT_EQ(opened.accounts.at(0).program, "TorchTitan");
 }
 
-TEST(TextLog, TorchTitanInColoursWithValidationAndOlderNames) {
+TEST(TextLog, ColouredTorchTitanWithValidationAndOlderNamesIsRead) {
   const LogReader reader = read_text(
       "[titan] 2025-01-01 00:00:00,000 - root - INFO - Starting job: step by step\n"
       "[titan] 2025-01-01 00:00:01,000 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss: 12.2683  "
@@ -101,7 +102,7 @@ TEST(TextLog, TorchTitanInColoursWithValidationAndOlderNames) {
   EXPECT_EQ(values(*older.history(), Metric::tokens_per_s, {10}), (std::vector<float>{1111}));
 }
 
-TEST(TextLog, MegatronsStdout) {
+TEST(TextLog, StdoutOfMegatronIsRead) {
   const std::string path = kTexts + "megatron.log";
   EXPECT_EQ(file_kind(path), FileKind::text_log);
   const OpenedRuns opened = open_runs({path}, {}, 4);
@@ -119,7 +120,7 @@ TEST(TextLog, MegatronsStdout) {
   }));
 }
 
-TEST(TextLog, MegatronsValidationAndNaN) {
+TEST(TextLog, ValidationAndNaNOfMegatronAreRead) {
   const LogReader reader = read_text(
       "training ...\n[after dataloaders are built] datetime: 2024-01-01 00:00:00 \n"
       "3:  iteration        1/     100 | consumed samples:          8 | elapsed time per iteration (ms): 12.0 | "
@@ -142,7 +143,7 @@ TEST(TextLog, MegatronsValidationAndNaN) {
   EXPECT_TRUE(std::isnan(loss) && !is_missing(loss)) << "it prints no loss that is not above 0";
 }
 
-TEST(TextLog, DictsOfTheTrainerAmongProgressBars) {
+TEST(TextLog, DictsOfTheTrainerAmongProgressBarsAreRead) {
   const std::string text =
       "Some weights were not initialized: {'classifier'}\n"
       "{'lr': 0.1, 'epochs': 3}\n"
@@ -175,12 +176,12 @@ TEST(TextLog, ADictOfASmallerEpochGoesBack) {
   EXPECT_TRUE(has_remark(reader.remarks(), "continues from step 3"));
 }
 
-TEST(TextLog, OtherPrograms) {
+TEST(TextLog, FurtherProgramsAreRead) {
   struct Case {
     const char* line;
     float loss, lr;
   };
-  for (const Case& each : std::vector<Case>{
+  for (const Case& line : std::vector<Case>{
            {"2025-08-01 10:00:00 | INFO | step 10 | epoch 0 | loss 2.3100 | grad_norm 1.25 | lr 1.00e-05 | mem 20.31 "
             "GiB | "
             "tps 1000.00(125.00/gpu) | num_label_tokens 1234",
@@ -196,14 +197,14 @@ TEST(TextLog, OtherPrograms) {
            {"[rank0]: {\"step\": 10, \"train/loss\": 2.31, \"lr\": 1e-05}", 2.31f, 1e-5f},
            {"(TaskRunner pid=12, ip=1.2.3.4) step:10 - global_seqlen/min:3 - train/loss:2.31 - train/lr:1e-05", 2.31f,
             1e-5f}}) {
-    const LogReader reader = read_text(std::string("hello\n") + each.line + "\n");
-    ASSERT_TRUE(reader.history()) << each.line;
-    EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {10}).front(), each.loss) << each.line;
-    EXPECT_EQ(values(*reader.history(), Metric::lr, {10}).front(), each.lr) << each.line;
+    const LogReader reader = read_text(std::string("hello\n") + line.line + "\n");
+    ASSERT_TRUE(reader.history()) << line.line;
+    EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {10}).front(), line.loss) << line.line;
+    EXPECT_EQ(values(*reader.history(), Metric::lr, {10}).front(), line.lr) << line.line;
   }
 }
 
-TEST(TextLog, OtherTextIsNone) {
+TEST(TextLog, ATextWithoutStepsIsNoLog) {
   for (const char* text :
        {"Once upon a time, at step 3: he had a loss of words.\n", "step 1\nstep 2\n", "iteration 5 of the loop\n",
         "{'a': 1}\n{'lr': 0.1}\n", "12:00 - pipeline step 7 failed: exit code 3\n", "", "step 1: loss 2.0 once only\n"})
@@ -231,7 +232,7 @@ TEST(TextLog, AnUnknownTextIsRefusedWithTheOptionThatTrainsOnIt) {
   }
 }
 
-TEST(TextLog, TrainerStateWithNaN) {
+TEST(TextLog, ATrainerStateWithNaNIsRead) {
   const std::string path = kTexts + "trainer_state.json";
   EXPECT_EQ(file_kind(path), FileKind::trainer_state);
   const OpenedRuns opened = open_runs({path}, {}, 4);
@@ -249,7 +250,7 @@ TEST(TextLog, TrainerStateWithNaN) {
   EXPECT_THROW(open_runs({cut.path()}, {}, 4), std::runtime_error);
 }
 
-TEST(TextLog, LlamaFactorysTrainerLog) {
+TEST(TextLog, TheTrainerLogOfLlamaFactoryIsRead) {
   const TextFile file(
       "trainer_log",
       R"({"current_steps": 5, "total_steps": 10, "loss": 1.25, "lr": 1e-05, "epoch": 0.5, "percentage": 50.0, "elapsed_time": "0:00:10"}
@@ -303,7 +304,7 @@ TEST(TextLog, HostileLinesTakeNoTime) {
   EXPECT_LT(processor_seconds() - begin, 20);
 }
 
-TEST(PythonDict, ValuesOfEveryKind) {
+TEST(PythonDict, ValuesOfEveryKindAreRead) {
   const auto dict =
       read_python_dict(R"({'a': 1, "b": (1, [2.5, -inf]), 'c': {'d': True, 'e': None}, 'f': 'x"\'', 'g': '1e3'} rest)");
   ASSERT_TRUE(dict);
@@ -336,25 +337,25 @@ TEST(TextLog, CommasAreDroppedBetweenGroupsOfThreeDigitsOnly) {
     const char* printed;
     std::optional<double> value;  // nullopt: the line is reported
   };
-  for (const Case& each : std::vector<Case>{{"3.5", 3.5},
-                                            {"1,234.5", 1234.5},
-                                            {"1,234,567", 1234567.0},
-                                            {"-1,234,567.25", -1234567.25},
-                                            {"3,5", {}},
-                                            {"0,350", {}},
-                                            {"2,345", {}},
-                                            {"12,34", {}},
-                                            {"1,2345", {}},
-                                            {"1,23,456", {}},
-                                            {"1,234,56", {}},
-                                            {"1234,567,890", {}},
-                                            {"1.234,5", {}},
-                                            {"1,234.567,8", {}},
-                                            {"1,3e-05", {}},
-                                            {"1,000e-05", {}},
-                                            {"3.5.1", {}},
-                                            {"3,,5", {}}}) {
-    const std::string number = each.printed;
+  for (const Case& spelling : std::vector<Case>{{"3.5", 3.5},
+                                                {"1,234.5", 1234.5},
+                                                {"1,234,567", 1234567.0},
+                                                {"-1,234,567.25", -1234567.25},
+                                                {"3,5", {}},
+                                                {"0,350", {}},
+                                                {"2,345", {}},
+                                                {"12,34", {}},
+                                                {"1,2345", {}},
+                                                {"1,23,456", {}},
+                                                {"1,234,56", {}},
+                                                {"1234,567,890", {}},
+                                                {"1.234,5", {}},
+                                                {"1,234.567,8", {}},
+                                                {"1,3e-05", {}},
+                                                {"1,000e-05", {}},
+                                                {"3.5.1", {}},
+                                                {"3,,5", {}}}) {
+    const std::string number = spelling.printed;
     for (const std::string& line :
          {"step: 7  loss: " + number + "  grad_norm: 2.5", "step 7 | loss " + number + " | grad_norm 2.5",
           "step=7, loss=" + number + ", grad_norm=2.5", "{'step': 7, 'loss': '" + number + "', 'grad_norm': 2.5}",
@@ -363,14 +364,14 @@ TEST(TextLog, CommasAreDroppedBetweenGroupsOfThreeDigitsOnly) {
       ASSERT_TRUE(reader.history()) << line;
       EXPECT_EQ(values(*reader.history(), Metric::grad_norm, {7}).front(), 2.5f) << line;
       const float loss = values(*reader.history(), Metric::ce_loss, {7}).front();
-      if (each.value) {
-        EXPECT_EQ(loss, static_cast<float>(*each.value)) << line;
+      if (spelling.value) {
+        EXPECT_EQ(loss, static_cast<float>(*spelling.value)) << line;
         EXPECT_EQ(reader.bad().count(), 0) << line << reader.bad().text();
       } else {
         EXPECT_TRUE(is_missing(loss)) << line << ": " << loss;
         ASSERT_EQ(reader.bad().count(), 1) << line;
         EXPECT_EQ(reader.bad().in_part(), 1) << line;
-        EXPECT_NE(reader.bad().first()[0].why.find('"' + number + "\" is not a number"), std::string::npos)
+        EXPECT_NE(reader.bad().first()[0].reason.find('"' + number + "\" is not a number"), std::string::npos)
             << reader.bad().text();
       }
     }
@@ -423,7 +424,7 @@ TEST(TextLog, AFirstLineWithALossAndNoStepIsNoSettings) {
   EXPECT_EQ(values(*settings.history(), Metric::ce_loss, {3}), std::vector<float>{8});
 }
 
-TEST(TextLog, TheStepOfMsSwift) {
+TEST(TextLog, TheStepOfMsSwiftIsRead) {
   LogReader reader = read_text(
       "{'loss': 8.9, 'learning_rate': 1e-05, 'epoch': 0.1, 'global_step/max_steps': '5/100'}\n"
       "{'loss': 8.8, 'learning_rate': 1e-05, 'epoch': 0.2, 'global_step/max_steps': '10/100'}\n");
@@ -432,7 +433,7 @@ TEST(TextLog, TheStepOfMsSwift) {
   EXPECT_EQ(values(*json.history(), Metric::ce_loss, {5}), std::vector<float>{8.9f});
 }
 
-TEST(TextLog, LinesInTheJsonOfContainers) {
+TEST(TextLog, LinesInTheJsonOfContainersAreRead) {
   for (const char* name : {"log", "message", "textPayload"}) {
     std::string text;
     for (int step = 1; step < 4; ++step)
@@ -446,14 +447,14 @@ TEST(TextLog, LinesInTheJsonOfContainers) {
   }
 }
 
-TEST(TextLog, ARankInBracketsWithoutAColon) {
+TEST(TextLog, ARankInBracketsNeedsNoColon) {
   LogReader reader = read_text(
       "[rank 0] step: 1 loss: 9\n[rank 1] step: 1 loss: 5\n[rank 0] step: 2 loss: 8\n[rank 1] step: 2 loss: 4\n");
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
   EXPECT_TRUE(has_remark(reader.remarks(), "left out: 2 lines of other ranks"));
 }
 
-TEST(TextLog, DeepSpeedsStdout) {
+TEST(TextLog, StdoutOfDeepSpeedIsRead) {
   LogReader reader = read_text(
       "[2026-07-17 12:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0, lr=[0.5, 0.25], "
       "mom=[(0.9, 0.999), (0.9, 0.999)]\n"
@@ -467,7 +468,7 @@ TEST(TextLog, DeepSpeedsStdout) {
   EXPECT_EQ(values(*reader.history(), Metric::lr, {10}), std::vector<float>{0.5f});
 }
 
-TEST(TextLog, AStepAndALineForEachOfItsValues) {
+TEST(TextLog, AStepMayHaveALineForEachOfItsValues) {
   const std::string text =
       "2026-07-17 12:00:00.123\tnode1:0\tolmo_core.train:48\tINFO\t[step=1/739328,epoch=1,eta=1 day]\n"
       "    optim/total grad norm=0.25\n    train/CE loss=11.5\n    train/load balancing loss=1.25\n"
@@ -482,7 +483,7 @@ TEST(TextLog, AStepAndALineForEachOfItsValues) {
   EXPECT_TRUE(holds_printed_steps(text));
 }
 
-TEST(TextLog, ObjectsOnSeveralLines) {
+TEST(TextLog, ObjectsOnSeveralLinesAreRead) {
   LogReader reader = read_text("{\n  \"step\": 1,\n  \"loss\": 9\n}\n{\n  \"step\": 2,\n  \"loss\": 8\n},\n");
   ASSERT_NE(reader.history(), nullptr);
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
@@ -491,7 +492,7 @@ TEST(TextLog, ObjectsOnSeveralLines) {
   EXPECT_EQ(cut.bad().count(), 1);
 }
 
-TEST(TextLog, TrainerStateWithMuchBeforeItsHistory) {
+TEST(TextLog, ATrainerStateWithALateHistoryIsRead) {
   const TextFile file("state.json", "{\n  \"callbacks\": \"" + std::string(20000, 'x') +
                                         "\",\n  \"log_history\": [{\"step\": 10, \"loss\": 3.0}]\n}\n");
   EXPECT_EQ(file_kind(file.path()), FileKind::trainer_state);
@@ -504,7 +505,7 @@ TEST(TextLog, TheWordBeforeTheStepSaysWhatWasMeasured) {
   EXPECT_EQ(values(*reader.history(), Metric::val_loss, {1}), std::vector<float>{8.5f});
 }
 
-TEST(TextLog, AStepBeforeADictAndUnitsBeforeNames) {
+TEST(TextLog, AStepMayPrecedeADictAndUnitsMayPrecedeNames) {
   LogReader reader = read_text(
       "(TrainActor pid=12) step 10: {'train/loss': 8.5, 'train/grad_norm': 1.0}\n"
       "(TrainActor pid=12) step 20: {'train/loss': 8.25, 'train/grad_norm': 1.0}\n");

@@ -33,10 +33,10 @@ class UnreadForms : public testing::Test {
   static std::string said_of(const std::string& path) { return no_runs_in(path, file_kind(path)); }
   void expect_named(const std::string& path, const std::string& form) const {
     EXPECT_EQ(file_kind(path), FileKind::unread) << path;
-    const std::string said = said_of(path);
-    EXPECT_TRUE(says(said, path + ": ")) << said;
-    EXPECT_TRUE(says(said, form)) << said;
-    EXPECT_FALSE(says(said, "train on it as text")) << said;
+    const std::string message = said_of(path);
+    EXPECT_TRUE(says(message, path + ": ")) << message;
+    EXPECT_TRUE(says(message, form)) << message;
+    EXPECT_FALSE(says(message, "train on it as text")) << message;
   }
   TestFolder folder_{"unread_forms"};
 };

@@ -146,7 +146,7 @@ TEST_F(VariedForms, LinesMayBeOfAnExpertOrABlock) {
   }
 }
 
-TEST_F(VariedForms, PrintedNamesAndValues) {
+TEST_F(VariedForms, PrintedNamesAndValuesAreRead) {
   for (const char* line :
        {"step  STEP  loss  7.25  grad norm  1.5", "step\tSTEP\tloss\t7.25\tgrad_norm\t1.5",
         "iter: 0.5 loss: 7.25 grad_norm: 1.5 step: STEP", "step=STEP,loss=7.25,grad_norm=1.5,lr=0.1",
@@ -175,7 +175,7 @@ TEST_F(VariedForms, PrintedNamesAndValues) {
   }
 }
 
-TEST_F(VariedForms, PrintedLoads) {
+TEST_F(VariedForms, PrintedLoadsAreRead) {
   for (const char* lines :
        {"step STEP loss 2.5 expert load {0: 3, 1: 5}\n", "step STEP loss 2.5 expert_counts Counter({1: 5, 0: 3})\n",
         "{'step': STEP, 'loss': 2.5, 'tokens_per_expert': {0: [3, 5]}}\n", "step STEP tokens_per_expert: [ 3\n 5]\n",
@@ -196,7 +196,7 @@ TEST_F(VariedForms, PrintedLoads) {
   EXPECT_EQ(layers.info().moe_layers, (std::vector<int>{1, 2}));
 }
 
-TEST_F(VariedForms, TablesOfBlanksAndOfDecimalCommas) {
+TEST_F(VariedForms, TablesWithBlanksAndDecimalCommasAreRead) {
   for (const char* text :
        {"   step  layer  expert  tokens\n      0      1       0       3\n      0      1       1       5\n",
         "   step  layer  expert  tokens\n0     0      1       0       3\n1     0      1       1       5\n"})

@@ -95,7 +95,9 @@ TEST_F(RouterParts, GradientsEqualDerivativeOfLoss) {
     for (const int microbatches : {1, 2, 4})
       for (const bool padded : {false, true})
         for (const AuxFault fault : {AuxFault::none, AuxFault::softmax_twice}) {
-          config_.aux_mode = mode, config_.fault_aux_loss = fault, microbatches_ = microbatches;
+          config_.aux_mode = mode;
+          config_.fault_aux_loss = fault;
+          microbatches_ = microbatches;
           padding_.assign(padded ? kPartTokens : 0, 0);
           if (padded) padding_[2] = padding_[4] = padding_[5] = 1;
           expect_right_gradient();

@@ -227,30 +227,66 @@ std::vector<RouterCase> router_cases() {
     cases.push_back({name, c});
   };
   add("SigmoidNormed", [](RouterConfig&) {});
-  add("SigmoidScaledNotNormed", [](RouterConfig& c) { c.route_norm = false, c.route_scale = 2.5; });
-  add("SoftmaxNormedScaled", [](RouterConfig& c) { c.score_func = ScoreFunc::softmax, c.route_scale = 2.5; });
-  add("SoftmaxNotNormed", [](RouterConfig& c) { c.score_func = ScoreFunc::softmax, c.route_norm = false; });
-  add("SqrtSoftplusNormedScaled", [](RouterConfig& c) { c.score_func = ScoreFunc::sqrtsoftplus, c.route_scale = 1.5; });
+  add("SigmoidScaledNotNormed", [](RouterConfig& c) {
+    c.route_norm = false;
+    c.route_scale = 2.5;
+  });
+  add("SoftmaxNormedScaled", [](RouterConfig& c) {
+    c.score_func = ScoreFunc::softmax;
+    c.route_scale = 2.5;
+  });
+  add("SoftmaxNotNormed", [](RouterConfig& c) {
+    c.score_func = ScoreFunc::softmax;
+    c.route_norm = false;
+  });
+  add("SqrtSoftplusNormedScaled", [](RouterConfig& c) {
+    c.score_func = ScoreFunc::sqrtsoftplus;
+    c.route_scale = 1.5;
+  });
   add("SqrtSoftplusNotNormedAuxAndZ", [](RouterConfig& c) {
-    c.score_func = ScoreFunc::sqrtsoftplus, c.route_norm = false, c.z_coeff = 0.3;
-    c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7;
+    c.score_func = ScoreFunc::sqrtsoftplus;
+    c.route_norm = false;
+    c.z_coeff = 0.3;
+    c.aux_mode = AuxMode::sequence;
+    c.aux_coeff = 0.7;
   });
   add("ChosenByLogit", [](RouterConfig& c) { c.balance_rule = BalanceRule::quantile_microbatch; });
-  add("Groups", [](RouterConfig& c) { c.n_groups = 4, c.n_limited_groups = 2; });
+  add("Groups", [](RouterConfig& c) {
+    c.n_groups = 4;
+    c.n_limited_groups = 2;
+  });
   add("ForcedBalance", [](RouterConfig& c) { c.force_balance = true; });
-  add("SigmoidSequenceAux", [](RouterConfig& c) { c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7; });
-  add("SigmoidBatchAux", [](RouterConfig& c) { c.aux_mode = AuxMode::batch, c.aux_coeff = 0.7; });
-  add("SoftmaxSequenceAux",
-      [](RouterConfig& c) { c.score_func = ScoreFunc::softmax, c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7; });
+  add("SigmoidSequenceAux", [](RouterConfig& c) {
+    c.aux_mode = AuxMode::sequence;
+    c.aux_coeff = 0.7;
+  });
+  add("SigmoidBatchAux", [](RouterConfig& c) {
+    c.aux_mode = AuxMode::batch;
+    c.aux_coeff = 0.7;
+  });
+  add("SoftmaxSequenceAux", [](RouterConfig& c) {
+    c.score_func = ScoreFunc::softmax;
+    c.aux_mode = AuxMode::sequence;
+    c.aux_coeff = 0.7;
+  });
   add("SoftmaxBatchAuxAndZ", [](RouterConfig& c) {
-    c.score_func = ScoreFunc::softmax, c.aux_mode = AuxMode::batch, c.aux_coeff = 0.7, c.z_coeff = 0.3;
+    c.score_func = ScoreFunc::softmax;
+    c.aux_mode = AuxMode::batch;
+    c.aux_coeff = 0.7;
+    c.z_coeff = 0.3;
   });
   add("SigmoidZ", [](RouterConfig& c) { c.z_coeff = 0.3; });
   add("DroppedByWeightSequenceAux", [](RouterConfig& c) {
-    c.token_drop = TokenDrop::probs, c.capacity_factor = 0.8, c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7;
+    c.token_drop = TokenDrop::probs;
+    c.capacity_factor = 0.8;
+    c.aux_mode = AuxMode::sequence;
+    c.aux_coeff = 0.7;
   });
   add("DroppedByPositionBatchAux", [](RouterConfig& c) {
-    c.token_drop = TokenDrop::position, c.capacity_factor = 0.6, c.aux_mode = AuxMode::batch, c.aux_coeff = 0.7;
+    c.token_drop = TokenDrop::position;
+    c.capacity_factor = 0.6;
+    c.aux_mode = AuxMode::batch;
+    c.aux_coeff = 0.7;
   });
   add("AllExperts", [](RouterConfig& c) { c.top_k = 8; });
   return cases;

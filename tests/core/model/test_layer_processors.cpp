@@ -67,7 +67,8 @@ Bits muon_results() {
   Bits bits;
   for (const bool nesterov : {true, false})
     for (const double momentum : {0.95, 0.3}) {
-      config.muon_nesterov = nesterov, config.muon_momentum = momentum;
+      config.muon_nesterov = nesterov;
+      config.muon_momentum = momentum;
       std::vector<T> moment = numbers<T>(kSize, 2), prepared(kSize);
       muon_prepare(MuonFactors<T>(config, 0.9), kSize, numbers<T>(kSize, 1).data(), moment.data(), prepared.data());
       append(bits, moment);

@@ -25,7 +25,8 @@ TEST(LinearBackward, CountsOperandsOfBackwardPass) {
     formats.plain = false;
     GemmSums sums{};
     LinearPrecision precision;
-    precision.formats = &formats, precision.sums = &sums;
+    precision.formats = &formats;
+    precision.sums = &sums;
     for (int pass = 0; pass < 2; ++pass) {
       linear_forward(x.view(), w.view(), y.view(), false, precision);
       linear_backward(dy.view(), x.view(), w.view(), dw.view(), dx.view(), false, precision);

@@ -46,7 +46,8 @@ TEST(Muon, HasEveryMatrixOfTheLayersOnceAndPerExpertAndHead) {
   for (const MuonMatrix& m : muon_matrices(config.model, tensors)) {
     for (int i = 0; i < m.rows * m.cols; ++i) ++covered[m.offset + static_cast<std::size_t>(i)];
     ++shapes[{m.rows, m.cols}];
-    gates += m.tensor->is_gate(), of_experts += m.expert >= 0;
+    gates += m.tensor->is_gate();
+    of_experts += m.expert >= 0;
     const double s = std::min(m.rows, m.cols), cost = s * s * (2.0 * std::max(m.rows, m.cols) + s);
     EXPECT_LE(cost, before);
     before = cost;

@@ -69,8 +69,9 @@ TEST_P(QkClip, ScalesTheRowsOfThatHeadAlone) {
   const int head_rows = m.qk_nope_head_dim + m.qk_rope_head_dim, key_rows = m.qk_nope_head_dim + m.v_head_dim;
   const Matrix<double> queries = m.q_lora_rank > 0 ? layer.wq_b : layer.wq;
   for (int row = 0; row < m.n_heads * head_rows; ++row) {
-    const bool clipped = row / head_rows == 1, rotated = row % head_rows >= m.qk_nope_head_dim;
-    EXPECT_EQ(queries.at(row, 0), !clipped ? 1.0 : rotated ? 0.5 : std::sqrt(0.5)) << row;
+    const bool is_clipped = row / head_rows == 1, is_rotated = row % head_rows >= m.qk_nope_head_dim;
+    const double factor = is_rotated ? 0.5 : std::sqrt(0.5);
+    EXPECT_EQ(queries.at(row, 0), is_clipped ? factor : 1.0) << row;
     EXPECT_EQ(queries.at(row, queries.cols - 1), queries.at(row, 0)) << row;
   }
   for (int row = 0; row < m.n_heads * key_rows; ++row) {

@@ -84,7 +84,10 @@ TEST(Hadamard, MatchesTheMatrixAndSpreadsAnOutlier) {
 
 TEST(Hadamard, RescuesFp4FromOutlierChannels) {
   TestMatrix in = normal_matrix(64, 256);
-  for (std::size_t r = 0; r < in.rows; ++r) in.at(r, 10) *= 300, in.at(r, 100) *= 300;
+  for (std::size_t r = 0; r < in.rows; ++r) {
+    in.at(r, 10) *= 300;
+    in.at(r, 100) *= 300;
+  }
   OperandFormat plain = mx(ElementFormat::e2m1), turned = plain;
   turned.hadamard = 32;
   QuantSums a, b;

@@ -63,8 +63,11 @@ TEST(Nvfp4Arithmetics, FiguresAreThoseOfTheDecodedValues) {
       const TestMatrix q = quantized(format, m, axis, {}, &sums);
       for (std::size_t i = 0; i < m.v.size(); ++i) {
         const double x = m.v[i], y = q.v[i];
-        want.x2 += x * x, want.q2 += y * y, want.err2 += (x - y) * (x - y);
-        want.nonzero += x != 0, want.underflow += x != 0 && y == 0;
+        want.x2 += x * x;
+        want.q2 += y * y;
+        want.err2 += (x - y) * (x - y);
+        want.nonzero += x != 0;
+        want.underflow += x != 0 && y == 0;
       }
       expect_near_relative(sums.x2, want.x2, "x2");
       expect_near_relative(sums.q2, want.q2, "q2");
@@ -72,8 +75,8 @@ TEST(Nvfp4Arithmetics, FiguresAreThoseOfTheDecodedValues) {
       EXPECT_EQ(sums.nonzero, want.nonzero);
       EXPECT_EQ(sums.underflow, want.underflow);
       EXPECT_EQ(sums.elements, m.v.size());
-      const bool rows = axis == BlockAxis::row;
-      EXPECT_EQ(sums.blocks, format.nvfp4.square ? 10u * 13 : rows ? 150u * 13 : 10u * 200);
+      const unsigned blocks_of_vectors = axis == BlockAxis::row ? 150u * 13 : 10u * 200;
+      EXPECT_EQ(sums.blocks, format.nvfp4.square ? 10u * 13 : blocks_of_vectors);
       EXPECT_LE(sums.clipped_blocks, sums.blocks);
       EXPECT_GE(sums.mean_crest(), 1);
     }

@@ -29,7 +29,10 @@ double nearest_value(ElementFormat format, double y) {
     const double value = decode(format, static_cast<std::uint8_t>(code));
     if (!std::isfinite(value)) continue;
     const double error = std::fabs(std::fabs(y) - value);
-    if (error < best_error || (error == best_error && code % 2 == 0)) best = value, best_error = error;
+    if (error < best_error || (error == best_error && code % 2 == 0)) {
+      best = value;
+      best_error = error;
+    }
   }
   return std::copysign(best, y);
 }
@@ -45,7 +48,10 @@ double drawn_value(ElementFormat format, float y, std::uint32_t bits16) {
   for (int code = 0; code < codes; ++code) {
     const double value = decode(format, static_cast<std::uint8_t>(code));
     if (!std::isfinite(value)) continue;
-    if (value <= magnitude && value >= a) a = value, a_even = code % 2 == 0;
+    if (value <= magnitude && value >= a) {
+      a = value;
+      a_even = code % 2 == 0;
+    }
     if (value > magnitude) b = std::min(b, value);
   }
   if (!std::isfinite(b)) return std::copysign(a, y);
@@ -59,15 +65,20 @@ double drawn_value(ElementFormat format, float y, std::uint32_t bits16) {
 std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t row, std::uint32_t column) {
   const auto finalize = [](std::uint64_t z) {
     z += 0x9E3779B97F4A7C15ull;
-    z ^= z >> 30, z *= 0xBF58476D1CE4E5B9ull;
-    z ^= z >> 27, z *= 0x94D049BB133111EBull;
+    z ^= z >> 30;
+    z *= 0xBF58476D1CE4E5B9ull;
+    z ^= z >> 27;
+    z *= 0x94D049BB133111EBull;
     return z ^ z >> 31;
   };
   const std::uint64_t key = finalize(finalize(finalize(seed) ^ stream) ^ row);
   std::uint32_t h = column;
-  h ^= h >> 16, h *= 0x7FEB352Du;
-  h ^= h >> 15, h *= 0x846CA68Bu;
-  h ^= h >> 16, h ^= static_cast<std::uint32_t>(key >> 32);
+  h ^= h >> 16;
+  h *= 0x7FEB352Du;
+  h ^= h >> 15;
+  h *= 0x846CA68Bu;
+  h ^= h >> 16;
+  h ^= static_cast<std::uint32_t>(key >> 32);
   return h * (static_cast<std::uint32_t>(key) | 1) >> 16;
 }
 
@@ -123,7 +134,8 @@ void encode_block(const OperandFormat& f, float tensor_amax, const TestMatrix& i
     scale = t * static_cast<float>(nearest_value(ElementFormat::e4m3, std::clamp(unrounded, 0x1p-6f, 448.0f)));
   } else {
     const int code = scale_code(f.rule, f.element, amax);
-    scale = std::ldexp(1.0f, code - 127), e = std::ldexp(1.0f, 127 - code);
+    scale = std::ldexp(1.0f, code - 127);
+    e = std::ldexp(1.0f, 127 - code);
   }
   ++s.blocks;
   ++s.histogram[static_cast<std::size_t>(finite ? std::floor(std::log2(scale)) + 127 : 255)];
@@ -143,7 +155,9 @@ void encode_block(const OperandFormat& f, float tensor_amax, const TestMatrix& i
           static_cast<float>(drawn ? drawn_value(f.element, y, bits16) : nearest_value(f.element, y)) * scale;
       out.at(r, c) = q;
       y_max = std::max(y_max, std::fabs(static_cast<double>(y)));
-      x2 += static_cast<double>(x) * x, s.q2 += static_cast<double>(q) * q, s.xq += static_cast<double>(x) * q;
+      x2 += static_cast<double>(x) * x;
+      s.q2 += static_cast<double>(q) * q;
+      s.xq += static_cast<double>(x) * q;
       s.err2 += (static_cast<double>(x) - q) * (static_cast<double>(x) - q);
       s.underflow += x != 0 && q == 0;
       s.clipped += f.scheme != QuantScheme::fp8 && std::fabs(y) > traits(f.element).max;
@@ -282,7 +296,8 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
   TestMatrix spoilt = in;
   spoilt.at(300, 1100) = NAN;
   OperandFormat rotated = fp8(ElementFormat::e4m3, ScaleGranularity::tensor), drawn = kNvfp4;
-  rotated.hadamard = 32, drawn.rounding = Rounding::stochastic;
+  rotated.hadamard = 32;
+  drawn.rounding = Rounding::stochastic;
   const std::unique_ptr<float, decltype(&std::free)> memory(
       static_cast<float*>(std::aligned_alloc(64, (kRows * kCols + 64) * sizeof(float))), &std::free);
   for (const OperandFormat& f :
@@ -382,7 +397,10 @@ TEST(OperandFormat, ZerosBesideTinyValuesAddNothing) {
 
 TEST(OperandFormat, Bf16RoundsAndCounts) {
   TestMatrix in = normal_matrix(9, 50);
-  in.at(3, 3) = NAN, in.at(4, 4) = -INFINITY, in.at(5, 5) = 3.4e38f, in.at(6, 6) = 0;
+  in.at(3, 3) = NAN;
+  in.at(4, 4) = -INFINITY;
+  in.at(5, 5) = 3.4e38f;
+  in.at(6, 6) = 0;
   QuantSums sums;
   const TestMatrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
   for (std::size_t i = 0; i < in.v.size(); ++i) {
@@ -408,7 +426,9 @@ TEST(OperandFormat, Bf16CountsAtEverySize) {
     for (float& x : in.v) {
       x = std::ldexp(std::copysign(0.5f + std::fabs(x) / 8, x), exponent);
       const double q = bf16_rounded(x);
-      x2 += static_cast<double>(x) * x, q2 += q * q, err2 += (x - q) * (x - q);
+      x2 += static_cast<double>(x) * x;
+      q2 += q * q;
+      err2 += (x - q) * (x - q);
     }
     QuantSums sums;
     const TestMatrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
@@ -467,13 +487,15 @@ TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
       const TestMatrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 5});
       for (std::size_t i = 0; i < in.v.size(); ++i) {
         const double error = static_cast<double>(q.v[i]) - in.v[i];
-        mean[i] += error / kDraws, spread[i] += error * error / kDraws;
+        mean[i] += error / kDraws;
+        spread[i] += error * error / kDraws;
       }
     }
     // Without bias, the mean of the squared means is the variance over kDraws, and the means cancel over elements.
     double mean_squares = 0, sum = 0, variance = 0;
     for (std::size_t i = 0; i < in.v.size(); ++i) {
-      sum += mean[i], variance += spread[i] / kDraws;
+      sum += mean[i];
+      variance += spread[i] / kDraws;
       mean_squares += mean[i] * mean[i];
     }
     const std::string what = describe(f, BlockAxis::row);

@@ -77,14 +77,22 @@ std::vector<OperandFormat> formats() {
     all.back().nvfp4 = scaling;
   }
   const std::size_t nearest = all.size();
-  for (std::size_t i = 1; i < nearest; ++i) all.push_back(all[i]), all.back().rounding = Rounding::stochastic;
+  for (std::size_t i = 1; i < nearest; ++i) {
+    all.push_back(all[i]);
+    all.back().rounding = Rounding::stochastic;
+  }
   return all;
 }
 
 TEST(Processors, QuantizeAlike) {
   TestMatrix in = normal_matrix(70, 150);
-  for (std::size_t c = 0; c < 40; ++c) in.at(5, c) *= 1e-39f, in.at(6, c) = 0, in.at(7, c) *= 3e37f;
-  in.at(50, 100) = NAN, in.at(69, 149) = -INFINITY;
+  for (std::size_t c = 0; c < 40; ++c) {
+    in.at(5, c) *= 1e-39f;
+    in.at(6, c) = 0;
+    in.at(7, c) *= 3e37f;
+  }
+  in.at(50, 100) = NAN;
+  in.at(69, 149) = -INFINITY;
   for (const TestMatrix& m : {in, normal_matrix(150, 70)})
     for (OperandFormat f : formats())
       for (f.hadamard = 0; f.hadamard <= 32; f.hadamard += 16)

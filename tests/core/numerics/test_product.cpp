@@ -65,7 +65,8 @@ void expect_sum_of_decoded(const OperandFormat& of_a, const OperandFormat& of_b,
       for (std::size_t x = 0; x < size(s.k); ++x) {
         const double product = static_cast<double>(turned_a ? a.decoded.at(x, i) : a.decoded.at(i, x)) *
                                static_cast<double>(turned_b ? b.decoded.at(j, x) : b.decoded.at(x, j));
-        sum += product, magnitudes += std::fabs(product);
+        sum += product;
+        magnitudes += std::fabs(product);
       }
       ASSERT_NEAR(static_cast<double>(c.at(i, j)), sum, (s.k + 8) * 0x1p-24 * magnitudes + 1e-30)
           << i << ", " << j << " of " << s.m << " x " << s.n << " x " << s.k;
@@ -92,7 +93,8 @@ struct BothProducts {
 Operand<float> gradient_operand(const OperandFormat& format, const TestMatrix& m, BlockAxis axis, Halves halves,
                                 QuantSums* sums) {
   Operand<float> operand{m.view(), format, axis, {3, 4, 0, 0, 5}, sums};
-  operand.halves = halves, operand.second_key = {3, 6, 0, 0, 5};
+  operand.halves = halves;
+  operand.second_key = {3, 6, 0, 0, 5};
   if (halves != Halves::none) operand.second_sums = sums + 1;
   return operand;
 }
@@ -177,7 +179,8 @@ TEST(GradientProducts, AreThoseOfEachProductAlone) {
 TEST(GradientProducts, OfNumbersThatUnitsLackToo) {
   const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
   TestMatrix small_x = x, small_w = w;
-  small_x.at(70, 5) = 1e-39f, small_w.at(9, 9) = 1e-39f;
+  small_x.at(70, 5) = 1e-39f;
+  small_w.at(9, 9) = 1e-39f;
   expect_same_products({kBf16Format, kBf16Format, kBf16Format, small_x, w, "x"});
   expect_same_products({kBf16Format, kBf16Format, kBf16Format, x, small_w, "w"});
   expect_same_products({kBf16Format, kBf16Format, kBf16Format, small_x, small_w, "both"});

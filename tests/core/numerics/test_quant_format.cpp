@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ TEST(NamedFormats, AreFoundByNameAndCoverEveryElement) {
 TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {
   constexpr std::pair<Direction, OperandRole> kOperands[] = {
       {Direction::forward, OperandRole::x}, {Direction::forward, OperandRole::w}, {Direction::dgrad, OperandRole::dy}};
+  const std::map<QuantScheme, QuantScale> kScales{{QuantScheme::mx, QuantScale::power_of_two},
+                                                  {QuantScheme::nvfp4, QuantScale::e4m3},
+                                                  {QuantScheme::fp8, QuantScale::fp32}};
   for (const RecipeInfo& info : recipes()) {
     for (const auto& [direction, operand] : kOperands) {
       for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
@@ -66,14 +70,13 @@ TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {
         const std::string name = format_name(expected);
         const QuantFormat found = quant_format(name);
         SCOPED_TRACE(name);
-        EXPECT_EQ(found.scale, expected.scheme == QuantScheme::mx      ? QuantScale::power_of_two
-                               : expected.scheme == QuantScheme::nvfp4 ? QuantScale::e4m3
-                               : expected.scheme == QuantScheme::fp8   ? QuantScale::fp32
-                                                                       : QuantScale::none);
+        const auto scale = kScales.find(expected.scheme);
+        EXPECT_EQ(found.scale, scale == kScales.end() ? QuantScale::none : scale->second);
         EXPECT_EQ(found.element.has_value(), is_scaled(expected));
         EXPECT_EQ(found.name, name);
         OperandFormat rotated = expected;  // the name does not show a rotation
-        rotated.hadamard = 16, rotated.rotation = RotationForm::fixed;
+        rotated.hadamard = 16;
+        rotated.rotation = RotationForm::fixed;
         EXPECT_EQ(found, quant_format(rotated));
         // The number of blocks that the quantizer counts in a matrix of whole blocks.
         if (const auto blocks = sums_of(expected, normal_matrix(256, 256)).blocks; found.block > 0)

@@ -85,8 +85,10 @@ std::vector<double> product(const TestMatrix& a, bool a_transposed, const TestMa
 struct Power {
   double signal = 0, error = 0;
   void add(const std::vector<double>& reference, const std::vector<double>& found) {
-    for (std::size_t i = 0; i < found.size(); ++i)
-      signal += reference[i] * reference[i], error += (reference[i] - found[i]) * (reference[i] - found[i]);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      signal += reference[i] * reference[i];
+      error += (reference[i] - found[i]) * (reference[i] - found[i]);
+    }
   }
   double sqnr_db() const { return 10 * std::log10(signal / error); }
 };

@@ -64,7 +64,12 @@ TEST(SoftmaxBackwardRow, ProbabilitiesHoldToBothEndsOfFloat) {
     EXPECT_NEAR(static_cast<double>(p[i]) / exact, 1, 3e-7) << scores[i];
   }
   std::vector<float> ends(16, -87.31f), unused(16, 0.0f);
-  ends[1] = -INFINITY, ends[2] = -1e30f, ends[3] = 88.7228394f, ends[4] = 1e30f, ends[5] = INFINITY, ends[6] = NAN;
+  ends[1] = -INFINITY;
+  ends[2] = -1e30f;
+  ends[3] = 88.7228394f;
+  ends[4] = 1e30f;
+  ends[5] = INFINITY;
+  ends[6] = NAN;
   softmax_backward_row(ends.data(), unused.data(), 16, 1.0f, 0.0f, 0.0f);
   for (const std::size_t zero : {0, 1, 2}) EXPECT_EQ(ends[zero], 0.0f) << zero;
   for (const std::size_t infinite : {3, 4, 5}) EXPECT_EQ(ends[infinite], INFINITY) << infinite;

@@ -62,7 +62,8 @@ TEST_F(TileProductsTest, ErrorsAreWithinTheBoundOfAnFp32Sum) {
               double exact = adds ? static_cast<double>(before.at(r, i)) : 0, magnitudes = std::fabs(exact);
               for (std::size_t x = 0; x < depth; ++x) {
                 const double product = wide(a[r * depth + x]) * wide(b[x * cols + i]) * static_cast<double>(scale);
-                exact += product, magnitudes += std::fabs(product);
+                exact += product;
+                magnitudes += std::fabs(product);
               }
               ASSERT_NEAR(static_cast<double>(c.at(r, i)), exact, (k + 4) * 0x1p-24 * magnitudes)
                   << m << " x " << n << " x " << k << " at " << r << ", " << i;

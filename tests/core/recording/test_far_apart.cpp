@@ -28,7 +28,8 @@ std::shared_ptr<History> uneven_run() {
   MadeUp run;
   MadeUp::Shares uneven = MadeUp::even();
   run.steps(200, uneven, uneven);
-  uneven[5] = 0, uneven[3] = 12;
+  uneven[5] = 0;
+  uneven[3] = 12;
   run.steps(kSteps - 200, uneven, MadeUp::even());
   return run.history();
 }
@@ -149,8 +150,8 @@ TEST(FarApart, TextsCountTheLoggedSteps) {
   EXPECT_EQ(steps_text(*made.history()), "1 step");
   made.steps(99, MadeUp::even(), MadeUp::even());
   EXPECT_EQ(steps_text(*made.history()), "100 steps");
-  for (const std::int64_t apart : {std::int64_t{2}, std::int64_t{99}, std::int64_t{101}, kApart})
-    EXPECT_EQ(steps_text(*spread(*made.history(), apart)), "100 logged steps");
+  for (const std::int64_t distance : {std::int64_t{2}, std::int64_t{99}, std::int64_t{101}, kApart})
+    EXPECT_EQ(steps_text(*spread(*made.history(), distance)), "100 logged steps");
 }
 
 }  // namespace

@@ -95,7 +95,10 @@ TEST(History, SmoothedEqualsRecomputedFromTheWholePast) {
     double sum = 0, weight = 0;
     for (std::int64_t step = 0; step < static_cast<std::int64_t>(losses.size()); ++step) {
       const float loss = losses[static_cast<std::size_t>(step)];
-      if (!is_missing(loss)) sum = factor * sum + (1 - factor) * loss, weight = factor * weight + (1 - factor);
+      if (!is_missing(loss)) {
+        sum = factor * sum + (1 - factor) * loss;
+        weight = factor * weight + (1 - factor);
+      }
       if (step < range.first || step > range.last) continue;
       const float average = smoothed[static_cast<std::size_t>(step - range.first)];
       if (is_missing(loss))
@@ -512,7 +515,10 @@ TEST(History, ThinsArraysToTheBudget) {
   for (int step = 0; step < 4000; ++step) {
     TelemetryFrame frame = sample_frame(step, {}, rng);
     if (step == 1234) frame.routers[0].tokens_per_expert = {1000, 0, 1, 1, 1, 1, 1, 1};
-    if (frame.routers[0].max_vio > largest) largest = frame.routers[0].max_vio, largest_step = step;
+    if (frame.routers[0].max_vio > largest) {
+      largest = frame.routers[0].max_vio;
+      largest_step = step;
+    }
     history.append(std::make_shared<TelemetryFrame>(frame));
     ASSERT_LE(history.array_bytes(), budget) << step;
   }

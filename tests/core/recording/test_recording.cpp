@@ -67,7 +67,10 @@ TEST(Recording, ARunThatCannotBeReadIsNotBegun) {
   EXPECT_EQ(refusal([](RunInfo&) {}), "");
   EXPECT_NE(refusal([](RunInfo& info) { info.n_layers = 5000; }).find("number of layers is 5000, expected 0 to 4096"),
             std::string::npos);
-  const auto many_experts = [](RunInfo& info) { info.n_experts = 65536, info.moe_layers.assign(17, 0); };
+  const auto many_experts = [](RunInfo& info) {
+    info.n_experts = 65536;
+    info.moe_layers.assign(17, 0);
+  };
   EXPECT_NE(refusal(many_experts).find("number of experts of all layers is 1114112"), std::string::npos);
   const auto many_domains = [](RunInfo& info) { info.domains.assign(4097, "d"); };
   EXPECT_NE(refusal(many_domains).find("number of domains is 4097"), std::string::npos);
@@ -125,7 +128,10 @@ TEST(Recording, RoundTripIsBitExact) {
         if (step % 3 == 1) frame.routers.clear();
         if (step % 5 == 1) frame.quants.clear();
         if (step == 7) frame.ce_loss = std::numeric_limits<float>::quiet_NaN();
-        if (step == 8) frame.ce_loss = kNoValue, frame.grad_norm = std::numeric_limits<float>::infinity();
+        if (step == 8) {
+          frame.ce_loss = kNoValue;
+          frame.grad_norm = std::numeric_limits<float>::infinity();
+        }
         if (step == 9) {
           frame.routers[0].margin = kNoValue;
           frame.routers[1].z_loss = std::numeric_limits<float>::quiet_NaN();
@@ -165,7 +171,7 @@ TEST(Recording, RoundTripIsBitExact) {
       if (!frame.routers.empty()) expect_equal(*history->frame_at(step), frame);
       if (!frame.quants.empty()) expect_equal(*history->quant_frame_at(step), frame);
       const float loss = history->value_at(Metric::ce_loss, kWholeRun, step);
-      EXPECT_TRUE(same(loss, frame.ce_loss) || step == 8) << step;
+      EXPECT_TRUE(same_bits(loss, frame.ce_loss) || step == 8) << step;
     }
     EXPECT_EQ(history->series(Metric::ce_loss, kWholeRun, {7, 8}, 2)[0].non_finite, 1u);
     EXPECT_EQ(history->series(Metric::ce_loss, kWholeRun, {7, 8}, 2)[1].missing, 1u);
@@ -336,7 +342,7 @@ TEST(Recording, RefusesToReplaceOtherFiles) {
   {
     RecordingWriter open(recording);
     open.add_run(sample_info({}));
-    EXPECT_THROW(RecordingWriter again(recording), std::runtime_error);
+    EXPECT_THROW(RecordingWriter second_writer(recording), std::runtime_error);
     open.write(std::vector{share(TelemetryFrame{})});
   }
   EXPECT_EQ(RecordingReader(recording).load(0)->steps().last, 0);

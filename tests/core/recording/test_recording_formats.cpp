@@ -93,21 +93,21 @@ TEST(RecordingFormats, LoadsAreOfTheNarrowestTypeThatFits) {
 
 TEST(RecordingFormats, LiveChangesKeepKeyAndValue) {
   const std::string path = temporary_file("changes.moescope");
-  const std::vector<Marker> wanted = {change_marker(0, 1, "data.mixture", "", "code=1", true),
-                                      change_marker(0, 2, "router.killed_experts", "1:5", ""),
-                                      change_marker(0, 3, "router.aux_mode", "batch", "none"),
-                                      {0, 3, "event", "router.top_k 1 -> 2"}};
+  const std::vector<Marker> written = {change_marker(0, 1, "data.mixture", "", "code=1", true),
+                                       change_marker(0, 2, "router.killed_experts", "1:5", ""),
+                                       change_marker(0, 3, "router.aux_mode", "batch", "none"),
+                                       {0, 3, "event", "router.top_k 1 -> 2"}};
   {
     RecordingWriter writer(path);
     writer.add_run(sample_info({}));
-    for (const Marker& marker : wanted) writer.write(marker);
+    for (const Marker& marker : written) writer.write(marker);
   }
   const auto markers = RecordingReader(path).markers(0);
-  ASSERT_EQ(markers.size(), wanted.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_EQ(markers[i].text, wanted[i].text);
-    EXPECT_EQ(markers[i].key, wanted[i].key);
-    EXPECT_EQ(markers[i].value, wanted[i].value);
+  ASSERT_EQ(markers.size(), written.size());
+  for (std::size_t i = 0; i < markers.size(); ++i) {
+    EXPECT_EQ(markers[i].text, written[i].text);
+    EXPECT_EQ(markers[i].key, written[i].key);
+    EXPECT_EQ(markers[i].value, written[i].value);
   }
 }
 

@@ -67,9 +67,11 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
     run_to(live, 6);
     const auto a = live.capture(0, kExperts), b = live.capture(1, kAttention);
     live.run_until(7);
-    wait_for(*a), wait_for(*b);
+    wait_for(*a);
+    wait_for(*b);
     run_to(live, 10);
-    then_a = a->operand(), then_b = b->operand();
+    then_a = a->operand();
+    then_b = b->operand();
     ASSERT_TRUE(then_a && then_b);
     const std::int64_t step = then_a->step, step_b = then_b->step;  // the first steps after the requests
 

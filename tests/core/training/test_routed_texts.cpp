@@ -189,7 +189,8 @@ TEST_F(RoutedTextsTest, AnEditedProbeIsRoutedAtTheNextStep) {
 
 TEST_F(RoutedTextsTest, LiveTopKReachesTheProbe) {
   Trainer trainer(config_);
-  step(trainer), step(trainer);
+  step(trainer);
+  step(trainer);
   trainer.apply({0, &RouterConfig::top_k, std::int64_t{3}});
   EXPECT_EQ(text_of(step(trainer), TextKind::probe)->layers[0].top_k, 3);
 }

@@ -105,7 +105,8 @@ TEST_F(StoredActivations, NormGainsAreRoundedWhereTheyAreUsed) {
   config_.precision.norm_gains = StoredFormat::fp32;
   Trainer exact(config_);
   EXPECT_EQ(first.ce_loss, step(exact).ce_loss) << "all gains begin at 1";
-  step(trainer), step(exact);
+  step(trainer);
+  step(exact);
   EXPECT_NE(step(trainer).ce_loss, step(exact).ce_loss);
 }
 

@@ -58,7 +58,8 @@ TEST_F(TrainerTest, InBf16TheBackwardPassHasTheFiguresOfTheForwardPass) {
         const bool same_operand = q.layer == before.layer && q.gemm == before.gemm && q.operand == before.operand;
         if (!same_operand || q.direction == Direction::forward || before.direction != Direction::forward) continue;
         EXPECT_EQ(q.amax, before.amax) << gemm_name(q.gemm);
-        ++pairs, equal += q.sqnr_db == before.sqnr_db;
+        ++pairs;
+        equal += q.sqnr_db == before.sqnr_db;
       }
     EXPECT_GT(pairs, 20);
     EXPECT_EQ(equal == pairs, recipe == Recipe::bf16) << equal << " of " << pairs;
@@ -94,7 +95,8 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     SCOPED_TRACE(field.key);
     base(field.key, config_.precision);
     Trainer changed(config_), as_it_was(config_);
-    step(changed), step(as_it_was);
+    step(changed);
+    step(as_it_was);
     ConfigValue value = true;
     if (field.get(config_).index() == 1) value = std::int64_t{1};
     if (!field.choices.empty()) value = field.choices.back() == "nvfp4" ? "bf16" : field.choices.back();
@@ -118,7 +120,8 @@ TEST(StepPrecision, TurnsToBf16InTheFirstAndLastLayersAndLate) {
   RunConfig run;  // four layers
   run.precision.experts = Recipe::mxfp4;
   run.precision.head = Recipe::mxfp4;
-  run.precision.layers_at_start_in_bf16 = 1, run.precision.layers_at_end_in_bf16 = 2;
+  run.precision.layers_at_start_in_bf16 = 1;
+  run.precision.layers_at_end_in_bf16 = 2;
   const auto scheme = [&](GemmClass gemm_class, int layer, std::int64_t step, Direction direction) {
     return step_precision(run, step, layer).class_precision(gemm_class).format(direction, OperandRole::w).scheme;
   };
@@ -273,10 +276,10 @@ TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
   const TelemetryFrame f = step(trainer);
   EXPECT_EQ(f.quants.size(), 2u * 18 + 2 * 2) << "the gate has x in forward and wgrad";
   for (const QuantFrame& q : f.quants) {
-    const char* expected = q.gemm_class() == GemmClass::router_gate ? "mxfp4_e2m1_rceil"
-                           : q.operand == OperandRole::dy           ? "mxfp8_e5m2_rceil"
-                           : q.operand == OperandRole::w            ? "mxfp6_e2m3_rceil"
-                                                                    : "mxfp8_e4m3_rceil";
+    const char* expected = "mxfp8_e4m3_rceil";
+    if (q.operand == OperandRole::dy) expected = "mxfp8_e5m2_rceil";
+    if (q.operand == OperandRole::w) expected = "mxfp6_e2m3_rceil";
+    if (q.gemm_class() == GemmClass::router_gate) expected = "mxfp4_e2m1_rceil";
     EXPECT_EQ(q.format.name, expected) << gemm_name(q.gemm) << operand_name(q.operand);
     EXPECT_TRUE(q.gemm_class() == GemmClass::experts ||
                 (q.gemm_class() == GemmClass::router_gate && q.operand == OperandRole::x));
@@ -376,7 +379,9 @@ TEST_F(TrainerTest, RotationsCancelInTheProducts) {
     std::vector<float> y[2], dx[2], dw[2];
     for (int i = 0; i < 2; ++i) {
       const LinearPrecision chosen = i ? precision : LinearPrecision{};
-      y[i].resize(kRows * kOut), dx[i].resize(kRows * kIn), dw[i].resize(kOut * kIn);
+      y[i].resize(kRows * kOut);
+      dx[i].resize(kRows * kIn);
+      dw[i].resize(kOut * kIn);
       linear_forward<float>({x.data(), kRows, kIn}, {w.data(), kOut, kIn}, {y[i].data(), kRows, kOut}, false, chosen);
       linear_backward<float>({dy.data(), kRows, kOut}, {x.data(), kRows, kIn}, {w.data(), kOut, kIn},
                              {dw[i].data(), kOut, kIn}, {dx[i].data(), kRows, kIn}, false, chosen);
