@@ -329,13 +329,6 @@ const QRegularExpression& numberInName() {
   return number;
 }
 
-void clearLayout(QLayout* layout) {
-  while (QLayoutItem* item = layout->takeAt(0)) {
-    delete item->widget();
-    delete item;
-  }
-}
-
 // Index of the meaning and of the unit of a value of `means`; 0 if there is none.
 std::pair<int, int> placeOf(const std::string& means) {
   for (std::size_t m = 0; m < meanings().size(); ++m)

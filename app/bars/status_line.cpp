@@ -1,6 +1,5 @@
 #include "app/bars/status_line.h"
 
-#include <QApplication>
 #include <QFileInfo>
 #include <QLocale>
 #include <QPainter>
@@ -119,7 +118,7 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget
   connect(account_, &QToolButton::clicked, this, &StatusLine::accountClicked);
   addWidget(items_, 1);
   followFont(this, [this] {
-    const QFont type = typeFont(QApplication::font(), Type::secondary);
+    const QFont type = typeFont(Type::secondary);
     for (StatusItem* item : items_->findChildren<StatusItem*>()) item->setFont(type);
     setFixedHeight(withType(kStatusHeight, fontMetrics()));
   });
@@ -161,9 +160,8 @@ void StatusLine::showTraining(const LiveStatus& status, int runs) {
   const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
   if (!status.running) state = "Paused at step " + groupedText(status.step);
-  if (!status.error.empty())
-    state = "Stopped at step " + groupedText(status.step) + ": " + inPrint(QString::fromStdString(status.error));
-  const QString warning = inPrint(QString::fromStdString(status.warning));
+  if (!status.error.empty()) state = "Stopped at step " + groupedText(status.step) + ": " + printedText(status.error);
+  const QString warning = printedText(status.warning);
   QStringList forms{state};
   if (!warning.isEmpty()) forms.prepend(state + ". " + warning);
   QRgb dot = c.ink2;

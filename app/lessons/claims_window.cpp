@@ -21,7 +21,7 @@ QString cellsOf(const ClaimRow& row) {
   for (const std::string& text :
        {row.comparison->text, row.comparison->published, gap_text.empty() ? std::string("-") : gap_text,
         std::string(claim_verdict_words(row.verdict))})
-    cells += "<td>" + inPrint(QString::fromStdString(text)).toHtmlEscaped() + "</td>";
+    cells += "<td>" + printedText(text).toHtmlEscaped() + "</td>";
   return "<tr>" + cells + "</tr>";
 }
 
@@ -62,7 +62,7 @@ ClaimsWindow::ClaimsWindow(std::span<const ClaimRow> rows, const ClaimResults& r
   column->addWidget(text);
   const QSize wanted_size(withType(kClaimsWidth, fontMetrics()), withType(kClaimsHeight, fontMetrics()));
   resize(wanted_size.boundedTo(parent->window()->size() - QSize(2 * kSpace24, 2 * kSpace24)));
-  const QString notes = inPrint(QString::fromStdString(claim_notes(rows, results))).toHtmlEscaped();
+  const QString notes = printedText(claim_notes(rows, results)).toHtmlEscaped();
   text->setHtml(tableOf(rows, QColor(colors(palette()).ink2).name()) + "<p>" + notes +
                 "</p><p>moescope-cli claims --out FILE tests them again; docs/claims.md says how to add one.</p>");
 }

@@ -1,12 +1,13 @@
 #include "app/lessons/lesson_figure_list.h"
 
-#include <QApplication>
 #include <QGridLayout>
 #include <QLabel>
 #include <QVBoxLayout>
 
 #include "app/lessons/lesson_text.h"
 #include "app/look/icons.h"
+#include "widgets/look/layouts.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
 namespace moescope {
@@ -59,7 +60,7 @@ LessonFigureList::LessonFigureList(QWidget* parent) : QWidget(parent), column_(n
 void LessonFigureList::show(const QList<LessonFigureRow>& rows) {
   if (rows == rows_) return;
   if (rows.size() != rows_.size()) {
-    clear(column_);
+    clearLayout(column_);
     for (qsizetype i = 0; i < rows.size(); ++i) column_->addWidget(newFigureRow());
   }
   rows_ = rows;
@@ -72,7 +73,7 @@ void LessonFigureList::fill() {
     row->findChild<QLabel*>("figure_name")->setText(rows_[i].name);
     auto* value = row->findChild<QLabel*>("figure_value");
     const bool judged = rows_[i].kind != LessonFigureRow::Kind::missing;
-    value->setFont(typeFont(QApplication::font(), Type::body, judged));
+    value->setFont(typeFont(Type::body, judged));
     value->setText(rows_[i].value);
     auto* note = row->findChild<QLabel*>("figure_note");
     note->setText(rows_[i].note);

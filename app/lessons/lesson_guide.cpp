@@ -25,10 +25,6 @@ QString q(const std::string& name) {
   return QString::fromStdString(name);
 }
 
-QString words(const std::string& text) {
-  return inPrint(QString::fromStdString(text));
-}
-
 }  // namespace
 
 LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
@@ -108,7 +104,7 @@ void LessonGuide::openTensors() {
   for (const LessonTensor& tensor : lesson_.tensors) {
     tensor_lab_->setTensor(q(tensor.name), tensor.rows, tensor.cols, make_tensor(tensor));
     opened_tensors_ << q(tensor.name);
-    about << q(tensor.name) + ": " + words(tensor.about);
+    about << q(tensor.name) + ": " + printedText(tensor.about);
   }
   const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
   const LessonTask* first = firstShown();
@@ -205,18 +201,18 @@ void LessonGuide::showStep() {
   if (at_end_) return;
   const LessonStep& step = lessonStep();
   LessonPane::Page page;
-  page.lesson = words(lesson_.title);
+  page.lesson = printedText(lesson_.title);
   page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
-  page.title = words(step.title);
-  page.text = words(step.text);
+  page.title = printedText(step.title);
+  page.text = printedText(step.text);
   page.step = step_;
   page.steps = lesson_.steps.size();
   if (step.prediction) {
-    page.question.question = words(step.prediction->question);
-    for (const std::string& choice : step.prediction->choices) page.question.choices << words(choice);
+    page.question.question = printedText(step.prediction->question);
+    for (const std::string& choice : step.prediction->choices) page.question.choices << printedText(choice);
     if (step.prediction->number) page.question.unit = q(find_lesson_figure(step.prediction->number->key)->unit);
   }
-  page.hint = words(step.hint);
+  page.hint = printedText(step.hint);
   pane_->showPage(page);
   panels_.fitSteps();
   if (state().choice) pane_->question()->showAnswer(*state().choice);
@@ -235,7 +231,7 @@ QString LessonGuide::faultLinks() const {
   QStringList links;
   for (const std::string& name : exhibit_names())
     if (const Lesson exhibit = find_lesson(name).lesson; exhibit.explained_by == lesson_.name)
-      links << QString("[%1](%2)").arg(words(exhibit.title), q(name));
+      links << QString("[%1](%2)").arg(printedText(exhibit.title), q(name));
   return links.isEmpty() ? QString()
                          : "\n\nFaults of real trainings that this lesson explains: " + links.join(", ") + '.';
 }
@@ -245,10 +241,10 @@ void LessonGuide::showEnd() {
   const int right = std::ranges::count(states_, std::optional(true), &StepState::right);
   const int questions = std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); });
   LessonPane::Page page;
-  page.lesson = words(lesson_.title);
+  page.lesson = printedText(lesson_.title);
   page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
   page.title = "What this lesson shows";
-  page.text = words(lesson_.teaches);
+  page.text = printedText(lesson_.teaches);
   if (questions > 0)
     page.text +=
         QString("\n\nCorrect predictions: **%1 of %2**. Look again at the steps whose result you did not expect.")
@@ -353,7 +349,7 @@ QList<LessonFigureRow> LessonGuide::figures() {
 }
 
 LessonFigureRow LessonGuide::figureRow(const LessonCheck& check) {
-  LessonFigureRow row{words(check.text), {}, {}, LessonFigureRow::Kind::missing};
+  LessonFigureRow row{printedText(check.text), {}, {}, LessonFigureRow::Kind::missing};
   if (!predicted()) {
     row.value = "after your prediction";
     return row;
@@ -364,12 +360,12 @@ LessonFigureRow LessonGuide::figureRow(const LessonCheck& check) {
     return row;
   }
   const LessonJudgement judged = reader_.judge(check);
-  row.value = words(judged.text);
+  row.value = printedText(judged.text);
   if (judged.value) row.kind = LessonFigureRow::Kind::live;
   if (live || judged.state == LessonJudgement::State::pending) return row;
   row.kind = judged.state == LessonJudgement::State::holds ? LessonFigureRow::Kind::expected
                                                            : LessonFigureRow::Kind::unexpected;
-  row.note = words(judged.note);
+  row.note = printedText(judged.note);
   return row;
 }
 
@@ -411,7 +407,7 @@ LessonTaskState LessonGuide::taskState(int index, bool before) {
   const LessonTask& task = lessonStep().tasks[index];
   const bool open = runsAreOpen();
   const bool possible = open || task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::show;
-  LessonTaskState shown{words(task.text), state().done[index]};
+  LessonTaskState shown{printedText(task.text), state().done[index]};
   const LiveStatus status = open ? session_->live()->status() : LiveStatus{};
   if (task.kind == LessonTask::Kind::run_until && open) {
     shown.step = status.step;
@@ -465,7 +461,7 @@ void LessonGuide::explain() {
                           "**This run differs from the lesson.** See the figure marked \"not as "
                           "expected\": a setting is different, or chance had a larger effect than usual. **Lessons > "
                           "Restart this lesson** trains new runs.");
-  s.explanation = words(reader_.fill_in(lessonStep().reveal, lessonStep().values));
+  s.explanation = printedText(reader_.fill_in(lessonStep().reveal, lessonStep().values));
   s.figures = figures();
   s.revealed = true;
 }
@@ -477,11 +473,11 @@ QString LessonGuide::verdict(const StepState& s) const {
   if (s.right == true) word = "**Correct.** ";
   if (s.right == false) word = "**Not as predicted.** ";
   if (!prediction->number) {
-    const QString right = words(prediction->choices[prediction->right]);
+    const QString right = printedText(prediction->choices[prediction->right]);
     return word + QString("Result: **%1**").arg(right);
   }
   const auto measured = reader_.read(*prediction->number);
-  const QString value = measured ? words(figure_text(*prediction->number, *measured)) : QString("not yet");
+  const QString value = measured ? printedText(figure_text(*prediction->number, *measured)) : QString("not yet");
   if (s.number.isEmpty()) return QString("Measured: **%1**").arg(value);
   const QString unit = q(find_lesson_figure(prediction->number->key)->unit);
   const QString predicted = unit.isEmpty() || unit == "x" ? s.number : s.number + ' ' + unit;

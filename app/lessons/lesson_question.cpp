@@ -52,7 +52,7 @@ LessonQuestion::LessonQuestion(QWidget* parent)
 }
 
 void LessonQuestion::ask(const Asked& question) {
-  clear(offered_);
+  clearLayout(offered_);
   prompt_ = question;
   number_ = nullptr;
   answered_ = question.question.isEmpty();

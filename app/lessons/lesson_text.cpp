@@ -13,13 +13,6 @@ QLabel* addLessonText(QBoxLayout* column) {
   return label;
 }
 
-void clear(QBoxLayout* column) {
-  while (QLayoutItem* item = column->takeAt(0)) {
-    delete item->widget();
-    delete item;
-  }
-}
-
 LessonCard::LessonCard(const QString& heading, QBoxLayout* column)
     : heading_(new QLabel(heading)), inside_(new QVBoxLayout(this)), head_(new QHBoxLayout) {
   setObjectName("lesson_card");

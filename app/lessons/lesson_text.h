@@ -10,7 +10,6 @@
 namespace moescope {
 
 QLabel* addLessonText(QBoxLayout* column);  // adds a label for Markdown, with wrapped lines
-void clear(QBoxLayout* column);             // deletes the widgets of the column
 
 // A card with a heading. The card of the next action has its border and heading in the accent color.
 class LessonCard : public CardFrame {

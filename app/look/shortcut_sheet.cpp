@@ -71,7 +71,7 @@ QWidget* groupView(const ShortcutGroup& group) {
     keys->setForegroundRole(QPalette::PlaceholderText);
     auto* effect = new QLabel(group.entries[i].second);
     for (QLabel* label : {keys, effect}) {
-      label->setFont(typeFont(QApplication::font(), Type::secondary));
+      label->setFont(typeFont(Type::secondary));
       label->setWordWrap(true);
       label->setAlignment(Qt::AlignLeft | Qt::AlignTop);
       grid->addWidget(label, i + 1, label == effect);

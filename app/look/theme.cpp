@@ -73,7 +73,7 @@ void setTypeFactor(double factor) {
 }
 
 void setType(QWidget* widget, Type type, bool semibold) {
-  followFont(widget, [=] { widget->setFont(typeFont(QApplication::font(), type, semibold)); });
+  followFont(widget, [=] { widget->setFont(typeFont(type, semibold)); });
 }
 
 void rememberTheme(std::optional<Theme> theme) {

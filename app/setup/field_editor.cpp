@@ -114,7 +114,7 @@ FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
   setFocusProxy(editor);
   setToolTip(fieldToolTip(field));
   editor->setAccessibleName(QString::fromStdString(field.label));
-  editor->setAccessibleDescription(inPrint(QString::fromStdString(field.help)));
+  editor->setAccessibleDescription(printedText(field.help));
   editor->setObjectName(QString::fromStdString(field.key));
   editor->installEventFilter(this);
 }

@@ -1,6 +1,5 @@
 #include "app/setup/number_edit.h"
 
-#include <QApplication>
 #include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
@@ -85,7 +84,7 @@ void NumberEdit::setUnit(const QString& unit) {
 
 // Shows the unit at the right, where the arrows appear while the pointer is over the field.
 void NumberEdit::placeUnit() {
-  const QFont small = typeFont(QApplication::font(), Type::secondary);
+  const QFont small = typeFont(Type::secondary);
   if (unit_->font() != small) unit_->setFont(small);
   unit_->resize(unit_->sizeHint());
   unit_->move(width() - kSpace8 - unit_->width(), (height() - unit_->height()) / 2);

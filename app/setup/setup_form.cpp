@@ -2,7 +2,6 @@
 
 #include <QAbstractItemView>
 #include <QAction>
-#include <QApplication>
 #include <QComboBox>
 #include <QGridLayout>
 #include <QLabel>
@@ -201,7 +200,7 @@ class GroupHeader : public QToolButton {
       x += QFontMetrics(font).horizontalAdvance(text) + kSpace8;
     };
     write(text(), semibold(font()), c.ink);
-    const QFont secondary = typeFont(QApplication::font(), Type::secondary);
+    const QFont secondary = typeFont(Type::secondary);
     if (x + QFontMetrics(secondary).horizontalAdvance(note_) < width()) write(note_, secondary, c.ink2);
     if (needs_new_run_)
       painter.drawPixmap(x, (height() - kNewRunPicture) / 2,

@@ -48,10 +48,6 @@ QLabel* wrappedText(const QString& text, Type type, bool is_bold) {
   return label;
 }
 
-QString printedText(const std::string& text) {
-  return inPrint(QString::fromStdString(text));
-}
-
 qsizetype doneCount(const std::vector<Lesson>& lessons, const LessonProgress& progress) {
   return std::ranges::count_if(lessons, [&](const Lesson& lesson) { return progress.isDone(lesson); });
 }

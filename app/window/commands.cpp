@@ -133,7 +133,7 @@ class Collector {
     for (const ConfigField& field : config_fields())
       if (is_offered(field, config))
         add(
-            inPrint(QString::fromStdString(field.label)), "Setting",
+            printedText(field.label), "Setting",
             [window = window_, key = QString::fromStdString(field.key)] { window->liveSettings()->focus(key); }, {},
             QString::fromStdString(field.key));
   }
@@ -163,7 +163,7 @@ class Collector {
 
   void takeFindings() {
     for (const Finding& finding : window_->findings()->findings())
-      add("Finding: " + inPrint(QString::fromStdString(finding.title)), "Finding",
+      add("Finding: " + printedText(finding.title), "Finding",
           [window = window_, id = QString::fromStdString(finding_id(finding))] {
             window->workspaces()->openFinding(id);
           });

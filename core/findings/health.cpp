@@ -516,8 +516,11 @@ void assume(const std::string& assumption, Health& health) {
 // Removes forms that are not shorter than the one before.
 void keep_shorter(Health& health) {
   std::size_t before = health.sentence.size();
-  std::erase_if(health.shorter,
-                [&before](const std::string& form) { return form.size() >= before || (before = form.size(), false); });
+  std::erase_if(health.shorter, [&before](const std::string& form) {
+    const bool is_shorter = form.size() < before;
+    before = std::min(before, form.size());
+    return !is_shorter;
+  });
 }
 
 }  // namespace

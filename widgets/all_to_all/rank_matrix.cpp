@@ -1,6 +1,5 @@
 #include "widgets/all_to_all/rank_matrix.h"
 
-#include <QApplication>
 #include <QPainter>
 #include <algorithm>
 #include <array>
@@ -17,10 +16,6 @@ constexpr int kMinMatrix = 110, kMinBars = 32, kMaxBars = 90;  // pixels at the 
 constexpr int kLow = 150;              // height below which the plot has no heading, and a line for each figure
 constexpr double kMaxCellRatio = 1.5;  // width over height of a cell
 constexpr double kThinBar = 4;         // pixels; thinner bars have no gap between them
-
-QFont figureType() {
-  return typeFont(QApplication::font(), Type::figure, true);
-}
 
 // "9.7", "13", "163": three digits at most.
 QString shortNumber(double value) {
@@ -81,7 +76,7 @@ int RankMatrix::figuresWidth() const {
       widest = std::max(widest, name + kSpace12 + QFontMetrics(semibold(font())).horizontalAdvance(figure.value));
     else
       widest = std::max({widest, name, fontMetrics().horizontalAdvance(figure.context),
-                         QFontMetrics(figureType()).horizontalAdvance(figure.value)});
+                         QFontMetrics(typeFont(Type::figure, true)).horizontalAdvance(figure.value)});
   }
   return widest + 1;
 }
@@ -91,7 +86,8 @@ bool RankMatrix::isLow() const {
 }
 
 int RankMatrix::figureHeight() const {
-  return isLow() ? fontMetrics().height() : 2 * fontMetrics().height() + QFontMetrics(figureType()).height();
+  return isLow() ? fontMetrics().height()
+                 : 2 * fontMetrics().height() + QFontMetrics(typeFont(Type::figure, true)).height();
 }
 
 RankMatrix::Parts RankMatrix::parts() const {
@@ -167,7 +163,7 @@ QString RankMatrix::cellText(int row, int column) const {
 void RankMatrix::paintStatic(QPainter& painter) {
   if (isLow()) return;
   const QFont usual = painter.font();
-  painter.setFont(typeFont(QApplication::font(), Type::body, true));
+  painter.setFont(typeFont(Type::body, true));
   painter.setPen(palette().text().color());
   const QString heading = fittingText({"Who sends what to whom", "Who to whom"}, painter.fontMetrics(), width());
   painter.drawText(captionRow(), Qt::AlignLeft | Qt::AlignVCenter, heading);
@@ -278,7 +274,7 @@ void RankMatrix::paintFigures(QPainter& painter) const {
     painter.setPen(mutedText(palette()));
     painter.drawText(place, Qt::AlignLeft | Qt::AlignTop, figure.name);
     if (!isLow()) painter.drawText(place, Qt::AlignLeft | Qt::AlignBottom, figure.context);
-    painter.setFont(isLow() ? semibold(font()) : figureType());
+    painter.setFont(isLow() ? semibold(font()) : typeFont(Type::figure, true));
     painter.setPen(palette().text().color());
     painter.drawText(place, (isLow() ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter, figure.value);
   }

@@ -1,6 +1,5 @@
 #include "widgets/all_to_all/saving_view.h"
 
-#include <QApplication>
 #include <QLabel>
 #include <algorithm>
 #include <array>
@@ -40,7 +39,7 @@ QString savedText(double saved) {
 SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   auto* column = plainColumn(this, kSpace4);
   auto* title = new QLabel("What de-duplication saves", this);
-  followFont(title, [title] { title->setFont(typeFont(QApplication::font(), Type::body, true)); });
+  followFont(title, [title] { title->setFont(typeFont(Type::body, true)); });
   column->addWidget(title);
   links_ = new BandBars(this);
   links_->setAccessibleName("Bytes by link");
@@ -61,7 +60,7 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   wire_ = new FittedLabel(this);
   for (FittedLabel* note : {definition, wire_}) {
     note->setRole(QPalette::PlaceholderText);
-    followFont(note, [note] { note->setFont(typeFont(QApplication::font(), Type::caption)); });
+    followFont(note, [note] { note->setFont(typeFont(Type::caption)); });
     column->addWidget(note);
   }
   modelled_ = new BandBars(this);

@@ -1,6 +1,5 @@
 #include "widgets/cluster/this_imbalance_panel.h"
 
-#include <QApplication>
 #include <QTimer>
 #include <algorithm>
 #include <cmath>
@@ -40,7 +39,7 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   showAnswers();
   note_ = new FittedLabel(this);
   note_->setRole(QPalette::PlaceholderText);
-  followFont(note_, [this] { note_->setFont(typeFont(QApplication::font(), Type::caption)); });
+  followFont(note_, [this] { note_->setFont(typeFont(Type::caption)); });
   addBody(note_, 0);
   notice_ = new QLabel(this);
   notice_->setWordWrap(true);

@@ -1,6 +1,5 @@
 #include "widgets/cluster/time_of_a_step_panel.h"
 
-#include <QApplication>
 #include <QStackedWidget>
 #include <cmath>
 #include <utility>
@@ -97,7 +96,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
 FittedLabel* TimeOfAStepPanel::addNote() {
   auto* note = new FittedLabel(this);
   note->setRole(QPalette::PlaceholderText);
-  followFont(note, [note] { note->setFont(typeFont(QApplication::font(), Type::caption)); });
+  followFont(note, [note] { note->setFont(typeFont(Type::caption)); });
   addBody(note, 0);
   return note;
 }

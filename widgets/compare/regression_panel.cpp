@@ -73,7 +73,7 @@ void RegressionPanel::show(GateReport report) {
     const GateExit& exit = report_.exits[row];
     const QString figure = figureName(exit);
     figure_width = std::max(figure_width, QFontMetrics(semibold(figures_->font())).horizontalAdvance(figure));
-    const QString tip = inPrint(QString::fromStdString(exit_text(report_, exit)));
+    const QString tip = printedText(exit_text(report_, exit));
     figures_->setFigure(row, 0, {figure}, tip, row == 0);
     figures_->item(row, 0)->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
     figures_->setFigure(row, 1, {formatCount(exit.first_step())}, tip);
@@ -129,7 +129,7 @@ QString RegressionPanel::status() const {
 Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
-  const QString sentence = inPrint(QString::fromStdString(gate_sentence(report_)));
+  const QString sentence = printedText(gate_sentence(report_));
   return {QString("Is %1 as good as the others?").arg(runLetter(*selection_, selection_->run())),
           {word() + QStringLiteral(": ") + sentence, word() + QLatin1Char(' ') + placeText(), word()},
           report_.verdict == GateVerdict::regressed};

@@ -1,6 +1,5 @@
 #include "widgets/compare/verdict_strip.h"
 
-#include <QApplication>
 #include <QEvent>
 #include <QPainter>
 #include <algorithm>
@@ -14,17 +13,6 @@
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
-namespace {
-
-QFont wordType() {
-  return typeFont(QApplication::font(), Type::body, true);
-}
-QFont nameType() {
-  return typeFont(QApplication::font(), Type::body);
-}
-
-}  // namespace
-
 VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* parent)
     : QWidget(parent), selection_(selection), judged_(judged) {
   setObjectName("verdict_strip");
@@ -33,7 +21,7 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   settle_ = new FittedLabel(this);
   settle_->setRole(QPalette::PlaceholderText);
   settle_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
-  settle_->setFont(typeFont(QApplication::font(), Type::secondary));
+  settle_->setFont(typeFont(Type::secondary));
   button_ = new QPushButton(this);
   button_->hide();
   connect(button_, &QPushButton::clicked, this, [this] {
@@ -215,7 +203,7 @@ void VerdictStrip::fillSettlement() {
 }
 
 int VerdictStrip::itemsWidth(bool names) const {
-  const QFontMetrics words(wordType()), plain(nameType());
+  const QFontMetrics words(typeFont(Type::body, true)), plain(typeFont(Type::body));
   if (items_.empty()) return plain.horizontalAdvance(instead_.value(0));
   int width = 0;
   for (const Item& item : items_) {
@@ -251,10 +239,10 @@ void VerdictStrip::paintEvent(QPaintEvent*) {
   const Colors& c = colors(palette());
   const QRect strip(0, 0, width(), height() - kSpace8);
   drawRounded(painter, strip, kRadiusPanel, QColor(c.surface), QColor(c.hairline));
-  const QFontMetrics words(wordType()), plain(nameType());
+  const QFontMetrics words(typeFont(Type::body, true)), plain(typeFont(Type::body));
   int x = kSpace12;
   if (items_.empty()) {
-    painter.setFont(nameType());
+    painter.setFont(typeFont(Type::body));
     painter.setPen(QColor(c.ink2));
     const int room = strip.width() - 2 * kSpace12;
     painter.drawText(strip.adjusted(x, 0, 0, 0), Qt::AlignVCenter | Qt::AlignLeft, fittingText(instead_, plain, room));
@@ -267,7 +255,7 @@ void VerdictStrip::paintEvent(QPaintEvent*) {
       const int mark = withType(kMarkSize, words);
       paintSign(painter, middle(mark), item.sign, isDark(palette()));
       x += mark + kSpace8;
-      painter.setFont(wordType());
+      painter.setFont(typeFont(Type::body, true));
       painter.setPen(signColor(item.sign, isDark(palette())));
       painter.drawText(QRect(x, 0, strip.width(), strip.height()), Qt::AlignVCenter | Qt::AlignLeft, item.word);
       x += words.horizontalAdvance(item.word) + kSpace8;
@@ -276,7 +264,7 @@ void VerdictStrip::paintEvent(QPaintEvent*) {
     paintChip(painter, middle(chip), item.letter, seriesColor(item.color, isDark(palette())));
     x += chip + kSpace8;
     if (!names_) continue;
-    painter.setFont(nameType());
+    painter.setFont(typeFont(Type::body));
     painter.setPen(QColor(c.ink));
     painter.drawText(QRect(x, 0, strip.width(), strip.height()), Qt::AlignVCenter | Qt::AlignLeft, item.name);
     x += plain.horizontalAdvance(item.name) + kSpace12;
@@ -285,7 +273,7 @@ void VerdictStrip::paintEvent(QPaintEvent*) {
 
 bool VerdictStrip::event(QEvent* event) {
   if (event->type() == QEvent::ApplicationFontChange) {
-    settle_->setFont(typeFont(QApplication::font(), Type::secondary));
+    settle_->setFont(typeFont(Type::secondary));
     updateGeometry();
   }
   const bool done = QWidget::event(event);

@@ -1,6 +1,5 @@
 #include "widgets/compare/verdict_table.h"
 
-#include <QApplication>
 #include <QContextMenuEvent>
 #include <QKeyEvent>
 #include <QMenu>
@@ -37,16 +36,6 @@ constexpr std::array<FigureKey, VerdictRow::kColumns> kFigureKeys = {
     FigureKey("ce_loss"),         FigureKey("sqnr_db"),     FigureKey("underflow"), FigureKey("rounding_flip_rate"),
     FigureKey("gradient_snr_db"), FigureKey("tokens_per_s")};
 
-QFont bodyType() {
-  return typeFont(QApplication::font(), Type::body);
-}
-QFont strongType() {
-  return typeFont(QApplication::font(), Type::body, true);
-}
-QFont captionType() {
-  return typeFont(QApplication::font(), Type::caption);
-}
-
 int widthOf(const QFont& font, const QString& text) {
   return QFontMetrics(font).horizontalAdvance(text);
 }
@@ -68,7 +57,7 @@ void paintChip(QPainter& painter, const QRect& place, const QString& letter, con
   painter.setPen(Qt::NoPen);
   painter.setBrush(color);
   painter.drawRoundedRect(place, kRadiusControl, kRadiusControl);
-  painter.setFont(typeFont(QApplication::font(), Type::caption, true));
+  painter.setFont(typeFont(Type::caption, true));
   painter.setPen(textOn(color.rgb()));
   painter.drawText(place, Qt::AlignCenter, letter);
   painter.restore();
@@ -132,15 +121,15 @@ void VerdictTable::chooseRange() {
 }
 
 int VerdictTable::heightFor(int rows) const {
-  const int caption = QFontMetrics(captionType()).height();
+  const int caption = QFontMetrics(typeFont(Type::caption)).height();
   return 2 * caption + kSpace8 + rows * withType(kTableRowHeight) + caption + kSpace8;
 }
 
 int VerdictTable::nameWidth(bool notes) const {
   int widest = 0;
   for (const VerdictRow& row : rows_) {
-    widest = std::max(widest, widthOf(strongType(), row.name));
-    if (notes) widest = std::max(widest, widthOf(captionType(), row.note));
+    widest = std::max(widest, widthOf(typeFont(Type::body, true), row.name));
+    if (notes) widest = std::max(widest, widthOf(typeFont(Type::caption), row.note));
   }
   return widest;
 }
@@ -149,21 +138,23 @@ int VerdictTable::verdictWidth(bool short_reasons) const {
   int widest = 0;
   for (const VerdictRow& row : rows_) {
     const int mark = row.word ? withType(kMarkSize) + kSpace8 : 0;
-    if (row.word) widest = std::max(widest, mark + widthOf(strongType(), QLatin1String(to_text(*row.word))));
+    if (row.word)
+      widest = std::max(widest, mark + widthOf(typeFont(Type::body, true), QLatin1String(to_text(*row.word))));
     if (!row.reasons.isEmpty())
-      widest =
-          std::max(widest, mark + widthOf(captionType(), short_reasons ? row.reasons.back() : row.reasons.front()));
+      widest = std::max(
+          widest, mark + widthOf(typeFont(Type::caption), short_reasons ? row.reasons.back() : row.reasons.front()));
   }
   return widest;
 }
 
 int VerdictTable::columnWidth(int column) const {
   const ColumnHead& head = kHeads[column];
-  int widest = std::max(widthOf(captionType(), QString::fromUtf8(head.first)),
-                        widthOf(captionType(), QString::fromUtf8(head.second)));
+  int widest = std::max(widthOf(typeFont(Type::caption), QString::fromUtf8(head.first)),
+                        widthOf(typeFont(Type::caption), QString::fromUtf8(head.second)));
   for (const VerdictRow& row : rows_) {
     const VerdictFigure& figure = row.figures[column];
-    widest = std::max({widest, widthOf(strongType(), figure.text), widthOf(captionType(), figure.below)});
+    widest = std::max(
+        {widest, widthOf(typeFont(Type::body, true), figure.text), widthOf(typeFont(Type::caption), figure.below)});
   }
   return widest;
 }
@@ -176,11 +167,12 @@ bool VerdictTable::hasColumn(int column) const {
 
 VerdictTable::Layout VerdictTable::layOut() const {
   Layout at;
-  const int caption = QFontMetrics(captionType()).height(), count = std::max(1, static_cast<int>(rows_.size()));
+  const int caption = QFontMetrics(typeFont(Type::caption)).height(),
+            count = std::max(1, static_cast<int>(rows_.size()));
   at.header = 2 * caption + kSpace8;
   at.row = std::clamp((height() - at.header - caption - kSpace8) / count, withType(kLowRow), withType(kTableRowHeight));
-  at.two_lines = at.row >= QFontMetrics(strongType()).height() + caption;
-  at.chip = kEdge + (choosesBaseline() ? widthOf(captionType(), kBaseline) + kSpace12 : 0);
+  at.two_lines = at.row >= QFontMetrics(typeFont(Type::body, true)).height() + caption;
+  at.chip = kEdge + (choosesBaseline() ? widthOf(typeFont(Type::caption), kBaseline) + kSpace12 : 0);
   at.name = at.chip + withType(kChipSize) + kSpace8;
   for (int column = 0; column < VerdictRow::kColumns; ++column)
     if (hasColumn(column)) at.columns.push_back(column);
@@ -248,7 +240,7 @@ void VerdictTable::chooseBaseline(int row) {
 void VerdictTable::paintData(QPainter& painter) {
   const Layout at = layOut();
   const Colors& c = colors(palette());
-  painter.setFont(captionType());
+  painter.setFont(typeFont(Type::caption));
   for (int row = 0; row < static_cast<int>(rows_.size()); ++row) {
     const int top = at.header + row * at.row;
     if (row == active_ && rows_.size() > 1) painter.fillRect(0, top, width(), at.row, QColor(c.sunken));
@@ -330,29 +322,29 @@ void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
 
 void VerdictTable::paintLines(QPainter& painter, const QRect& place, const QString& above, const QString& below,
                               int align) const {
-  const QFontMetrics upper(painter.font()), lower(captionType());
+  const QFontMetrics upper(painter.font()), lower(typeFont(Type::caption));
   if (below.isEmpty()) return painter.drawText(place, align | Qt::AlignVCenter, above);
   const int height = upper.ascent() + lower.height(), top = place.top() + (place.height() - height) / 2;
   painter.drawText(QRect(place.left(), top - upper.descent(), place.width(), upper.height()), align | Qt::AlignBottom,
                    above);
-  painter.setFont(captionType());
+  painter.setFont(typeFont(Type::caption));
   painter.setPen(QColor(colors(palette()).ink2));
   painter.drawText(QRect(place.left(), top + upper.ascent() - 1, place.width(), lower.height()), align | Qt::AlignTop,
                    below);
 }
 
 void VerdictTable::paintVerdict(QPainter& painter, const Layout& at, const QRect& line, const VerdictRow& row) const {
-  const QFontMetrics caption(captionType());
+  const QFontMetrics caption(typeFont(Type::caption));
   const QString reason = fittingText(row.reasons, caption, at.reasons + (row.word ? 0 : at.word - at.mark));
   if (!row.word) {
-    painter.setFont(captionType());
+    painter.setFont(typeFont(Type::caption));
     painter.setPen(QColor(colors(palette()).ink2));
     return painter.drawText(QRect(at.word, line.top(), at.reasons, line.height()), Qt::AlignLeft | Qt::AlignVCenter,
                             fittingText(row.reasons, caption, at.reasons));
   }
   const int mark = withType(kMarkSize);
   paintSign(painter, QRectF(at.mark, line.top() + (line.height() - mark) / 2.0, mark, mark), signOf(*row.word), dark());
-  painter.setFont(strongType());
+  painter.setFont(typeFont(Type::body, true));
   painter.setPen(signColor(signOf(*row.word), dark()));
   paintLines(painter, QRect(at.word, line.top(), at.reasons + kSpace16, line.height()),
              QLatin1String(to_text(*row.word)), at.two_lines ? reason : QString(), Qt::AlignLeft);
@@ -366,20 +358,21 @@ void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) con
   const int chip = withType(kChipSize);
   paintChip(painter, {at.chip, line.top() + (line.height() - chip) / 2, chip, chip}, row.letter,
             seriesColor(row.color, dark()));
-  painter.setFont(strongType());
+  painter.setFont(typeFont(Type::body, true));
   painter.setPen(QColor(c.ink));
   const QRect name(at.name, line.top(), at.mark - at.name - kSpace8, line.height());
-  paintLines(painter, name, elidedWords(row.name, QFontMetrics(strongType()), name.width()),
+  paintLines(painter, name, elidedWords(row.name, QFontMetrics(typeFont(Type::body, true)), name.width()),
              at.notes ? row.note : QString(), Qt::AlignLeft);
   paintVerdict(painter, at, line, row);
   for (const int column : at.columns) {
     const VerdictFigure& figure = row.figures[column];
-    painter.setFont(figure.bad || (column == VerdictRow::kGap && row.word) ? strongType() : bodyType());
+    painter.setFont(figure.bad || (column == VerdictRow::kGap && row.word) ? typeFont(Type::body, true)
+                                                                           : typeFont(Type::body));
     painter.setPen(QColor(figure.bad ? c.bad : c.ink));
     paintLines(painter, QRect(0, line.top(), at.right[column], line.height()), figure.text,
                at.two_lines ? figure.below : QString(), Qt::AlignRight);
   }
-  painter.setFont(captionType());
+  painter.setFont(typeFont(Type::caption));
 }
 
 void VerdictTable::paintCircle(QPainter& painter, const Layout& at, int number) const {
@@ -424,7 +417,7 @@ std::vector<QStringList> VerdictTable::shownTexts() const {
     QStringList texts{row.name};
     if (at.notes) texts << row.note;
     if (row.word) texts << QLatin1String(to_text(*row.word));
-    if (at.two_lines || !row.word) texts << fittingText(row.reasons, QFontMetrics(captionType()), at.reasons);
+    if (at.two_lines || !row.word) texts << fittingText(row.reasons, QFontMetrics(typeFont(Type::caption)), at.reasons);
     for (const int column : at.columns) {
       const VerdictFigure& figure = row.figures[column];
       texts << figure.text;

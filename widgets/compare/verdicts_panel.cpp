@@ -219,7 +219,7 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   row.figures[VerdictRow::kSqnr] = {
       .text = is_missing(sqnr.worst_db) ? dash() : worst,
       .below = {},
-      .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr))) : QString("nothing is quantized")};
+      .tip = sqnr.operands > 0 ? printedText(to_text(sqnr)) : QString("nothing is quantized")};
   row.figures[VerdictRow::kFlushed] = {.text = shareOrDash(costs.flushed),
                                        .below = {},
                                        .tip = costs.flushed > 0 ? placeName(costs.flushed_operand) : QString()};

@@ -28,4 +28,12 @@ inline QVBoxLayout* plainColumn(int spacing) {
   return plainColumn(nullptr, spacing);
 }
 
+// Deletes the items of a layout and their widgets.
+inline void clearLayout(QLayout* layout) {
+  while (QLayoutItem* item = layout->takeAt(0)) {
+    delete item->widget();
+    delete item;
+  }
+}
+
 }  // namespace moescope

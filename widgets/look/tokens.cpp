@@ -140,6 +140,10 @@ QFont typeFont(const QFont& body, Type type, bool bold) {
   return bold ? semibold(font) : font;
 }
 
+QFont typeFont(Type type, bool bold) {
+  return typeFont(QApplication::font(), type, bold);
+}
+
 QFont formulaFont(const QFont& body) {
   QFont font = QFontDatabase::systemFont(QFontDatabase::FixedFont);
   font.setPixelSize(QFontInfo(body).pixelSize() * kFormulaPixels / static_cast<int>(Type::body));

@@ -57,6 +57,7 @@ inline constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b
 QFont bodyFont();
 // Returns a font of this size relative to `body`, which the projector view enlarges.
 QFont typeFont(const QFont& body, Type type, bool semibold = false);
+QFont typeFont(Type type, bool semibold = false);  // relative to the font of the application
 QFont semibold(QFont font);
 QFont scaledFont(QFont font, double factor);
 QFont formulaFont(const QFont& body);

@@ -1,6 +1,5 @@
 #include "widgets/microscaling/block_microscope_panel.h"
 
-#include <QApplication>
 #include <QEvent>
 #include <QHeaderView>
 #include <QPushButton>
@@ -139,7 +138,7 @@ void BlockMicroscopePanel::makeBody() {
   bits_key_ = new QLabel(this);
   bits_key_->setTextFormat(Qt::RichText);
   bits_key_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
-  followFont(bits_key_, [this] { bits_key_->setFont(typeFont(QApplication::font(), Type::caption)); });
+  followFont(bits_key_, [this] { bits_key_->setFont(typeFont(Type::caption)); });
   model_ = new BlockModel(this);
   table_ = new QTableView(this);
   table_->setModel(model_);

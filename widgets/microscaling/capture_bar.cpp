@@ -67,8 +67,7 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   note_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   followFont(this, [this] {
     head_->setFont(semibold(QApplication::font()));
-    for (QWidget* line : std::initializer_list<QWidget*>{details_, note_})
-      line->setFont(typeFont(QApplication::font(), Type::secondary));
+    for (QWidget* line : std::initializer_list<QWidget*>{details_, note_}) line->setFont(typeFont(Type::secondary));
   });
   makeButtons();
   auto* row = new QHBoxLayout;

@@ -40,9 +40,7 @@ QStringList stepsTexts(const Finding& finding) {
 }
 
 QString wordsText(const Finding& finding, bool all_experts) {
-  const auto printed = [](const std::string& text) {
-    return withFormatLabels(withSettingLabels(inPrint(QString::fromStdString(text))));
-  };
+  const auto printed = [](const std::string& text) { return withFormatLabels(withSettingLabels(printedText(text))); };
   return withExpertLinks(printed(finding.observation), finding.experts, all_experts) + QLatin1Char(' ') +
          printed(finding.meaning).toHtmlEscaped();
 }
@@ -76,7 +74,7 @@ FindingRow::FindingRow(const Finding& finding, QWidget* parent) : QFrame(parent)
   addLine();
   addDetails();
   followFont(this, [this] {
-    const QFont small = typeFont(QApplication::font(), Type::secondary);
+    const QFont small = typeFont(Type::secondary);
     words_->setFont(small);
     stated_->setFont(small);
     steps_->setFont(small);

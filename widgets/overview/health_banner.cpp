@@ -75,7 +75,7 @@ void HealthBanner::buildLine() {
   connect(explain_, &QToolButton::clicked, this, [this] { openCard(explain_, "Health", &HealthBanner::explanation); });
   followFont(this, [this] {
     word_->setFont(semibold(QApplication::font()));
-    balance_->setFont(typeFont(QApplication::font(), Type::secondary));
+    balance_->setFont(typeFont(Type::secondary));
     updateGeometry();
     place();
   });

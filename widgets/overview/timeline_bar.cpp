@@ -1,6 +1,5 @@
 #include "widgets/overview/timeline_bar.h"
 
-#include <QApplication>
 #include <QContextMenuEvent>
 #include <QHBoxLayout>
 #include <QHelpEvent>
@@ -192,7 +191,7 @@ std::vector<Tick> TimelineTrack::ticks() const {
 void TimelineTrack::paintStatic(QPainter& painter) {
   if (all_.empty()) return;
   const QFontMetrics metrics(painter.font());
-  const QFont small = typeFont(QApplication::font(), Type::caption);
+  const QFont small = typeFont(Type::caption);
   painter.setFont(small);
   painter.setPen(mutedText(palette()));
   int last_right = -1000;
@@ -289,7 +288,7 @@ void TimelineTrack::paintCursor(QPainter& painter) const {
 // mark.
 void TimelineTrack::paintFlags(QPainter& painter) const {
   const QRect plot = plotRect();
-  const QFont small = typeFont(QApplication::font(), Type::caption);
+  const QFont small = typeFont(Type::caption);
   const QFontMetrics metrics(small);
   const int line = metrics.height();
   painter.save();

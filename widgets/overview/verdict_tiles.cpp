@@ -1,6 +1,5 @@
 #include "widgets/overview/verdict_tiles.h"
 
-#include <QApplication>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -22,11 +21,8 @@ namespace {
 constexpr double kCurveShare = 0.44;
 constexpr int kDot = 3;  // radius of the dot at the end of a curve
 
-QFont tileFont(Type type, bool bold = false) {
-  return typeFont(QApplication::font(), type, bold);
-}
 int advance(Type type, const QString& text, bool bold = false) {
-  return QFontMetrics(tileFont(type, bold)).horizontalAdvance(text);
+  return QFontMetrics(typeFont(type, bold)).horizontalAdvance(text);
 }
 
 QString atLayer(int layer) {
@@ -107,7 +103,7 @@ void VerdictTile::paintEvent(QPaintEvent*) {
 // Paints three lines in the middle of the height.
 void VerdictTile::paintTexts(QPainter& painter, int room) const {
   const Colors& c = colors(palette());
-  const QFont caption = tileFont(Type::caption), figure = tileFont(Type::figure, true), body = tileFont(Type::body);
+  const QFont caption = typeFont(Type::caption), figure = typeFont(Type::figure, true), body = typeFont(Type::body);
   const QFontMetrics small(caption), large(figure);
   const int lines = 2 * small.height() + large.ascent() + large.descent() / 2;
   int y = (height() - lines) / 2;

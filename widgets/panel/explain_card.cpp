@@ -168,7 +168,7 @@ void ExplainCard::addHeader(const QString& title) {
   header->setSpacing(0);
   auto* name = new QLabel(title.toHtmlEscaped(), this);
   name->setWordWrap(true);
-  followFont(name, [name] { name->setFont(typeFont(QApplication::font(), Type::heading, true)); });
+  followFont(name, [name] { name->setFont(typeFont(Type::heading, true)); });
   header->addWidget(name, 1);
   pin_ = addButton(header, "Pin", "Keeps the card open, with the values of the newest step");
   pin_->setCheckable(true);

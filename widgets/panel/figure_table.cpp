@@ -1,6 +1,5 @@
 #include "widgets/panel/figure_table.h"
 
-#include <QApplication>
 #include <QHeaderView>
 #include <QStyledItemDelegate>
 #include <algorithm>
@@ -43,7 +42,7 @@ FigureTable::FigureTable(const QStringList& headers, QWidget* parent)
   horizontalHeader()->setDefaultAlignment(Qt::AlignRight | Qt::AlignBottom);
   horizontalHeader()->setHighlightSections(false);
   followFont(this, [this] {
-    horizontalHeader()->setFont(typeFont(QApplication::font(), Type::caption));
+    horizontalHeader()->setFont(typeFont(Type::caption));
     verticalHeader()->setDefaultSectionSize(withType(kFlatHeight, fontMetrics()));
   });
 }

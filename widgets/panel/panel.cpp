@@ -37,7 +37,7 @@ class Panel::StatusLine : public QWidget {
   QSize sizeHint() const override { return minimumSizeHint(); }
   QSize minimumSizeHint() const override {
     // Reserves room for the kind while it is not shown, so that controls stay in place when data come.
-    const QFontMetrics metrics(typeFont(QApplication::font(), Type::secondary));
+    const QFontMetrics metrics(typeFont(Type::secondary));
     const QString brief = briefKind(panel_->provenance_);  // for the width only, since a log has another kind
     return {metrics.horizontalAdvance(brief) + 2, metrics.height() + 4};
   }
@@ -46,7 +46,7 @@ class Panel::StatusLine : public QWidget {
   void paintEvent(QPaintEvent*) override {
     QPainter painter(this);
     painter.setPen(mutedText(palette()));
-    const QFont font = typeFont(QApplication::font(), Type::secondary);
+    const QFont font = typeFont(Type::secondary);
     const QFontMetrics metrics(font);
     painter.setFont(font);
     QStringList parts = panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts);
@@ -85,10 +85,10 @@ class Panel::AnswerLine : public QWidget {
     QPainter painter(this);
     const Colors& c = colors(palette());
     const Answer answer = panel_->answer();
-    const QFont font = typeFont(QApplication::font(), Type::secondary);
+    const QFont font = typeFont(Type::secondary);
     const QFontMetrics metrics(font);
     const bool shows_legend = legend_ && panel_->hasFigures();
-    painter.setFont(typeFont(QApplication::font(), Type::caption));
+    painter.setFont(typeFont(Type::caption));
     const QRect right = rect().adjusted(width() / 3, 0, 0, 0);
     const int legend = shows_legend ? paintFlatLegend(painter, right, legend_(), palette()) : 0;
     painter.setFont(font);

@@ -31,8 +31,8 @@ VerdictLine::VerdictLine(QWidget* parent) : QWidget(parent) {
   explain_->setAutoRaise(true);
   followFont(this, [this] {
     word_->setFont(semibold(QApplication::font()));
-    about_->setFont(typeFont(QApplication::font(), Type::secondary));
-    sentence_->setFont(typeFont(QApplication::font(), Type::body, !sign_));
+    about_->setFont(typeFont(Type::secondary));
+    sentence_->setFont(typeFont(Type::body, !sign_));
   });
   for (QWidget* part : std::initializer_list<QWidget*>{mark_, word_, link_, sentence_}) row->addWidget(part);
   row->addSpacing(kSpace8);
@@ -54,7 +54,7 @@ void VerdictLine::setVerdict(const Judgement& judgement) {
   mark_->setSign(judgement.sign);
   word_->setText(judgement.word);
   link_text_ = judgement.link;
-  sentence_->setFont(typeFont(QApplication::font(), Type::body));
+  sentence_->setFont(typeFont(Type::body));
   colorText();
   for (QWidget* part : std::initializer_list<QWidget*>{mark_, word_}) part->show();
   link_->setVisible(!link_text_.isEmpty());

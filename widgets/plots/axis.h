@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QStringList>
+#include <string>
 #include <vector>
 
 namespace moescope {
@@ -67,5 +68,8 @@ QString withMinus(QString number);
 // Returns a text of core/, which is written for any terminal, with the signs of print: plus-minus and minus signs, and
 // superscripts as far as Unicode has them: 2^-6, 2^k, 2^(k + 1); "1.25x" becomes "1.25 ×".
 QString inPrint(const QString& text);
+inline QString printedText(const std::string& text) {
+  return inPrint(QString::fromStdString(text));
+}
 
 }  // namespace moescope

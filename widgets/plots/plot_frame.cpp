@@ -1,6 +1,5 @@
 #include "widgets/plots/plot_frame.h"
 
-#include <QApplication>
 #include <QEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -239,7 +238,7 @@ void PlotFrame::changeEvent(QEvent* event) {
 // Turns off shaping and kerning: the texts are numbers and short names, drawn at each move of the mouse, and shaping
 // takes a third of the time.
 void PlotFrame::takeType() {
-  QFont type = typeFont(QApplication::font(), Type::caption);
+  QFont type = typeFont(Type::caption);
   type.setStyleStrategy(QFont::PreferNoShaping);
   setFont(type);
 }

@@ -1,6 +1,5 @@
 #include "widgets/microscaling/block/block_cards.h"
 
-#include <QApplication>
 #include <QPainter>
 #include <cmath>
 
@@ -128,14 +127,14 @@ BlockCards::BlockCards(QWidget* parent) : QWidget(parent) {
 void BlockCards::setBlock(const BlockAnatomy& block) {
   cards_ = blockCards(block);
   QStringList lines;
-  for (const std::string& line : block.derivation) lines << inPrint(QString::fromStdString(line));
+  for (const std::string& line : block.derivation) lines << printedText(line);
   setToolTip(lines.join(QLatin1Char('\n')));
   setAccessibleDescription(toolTip());
   update();
 }
 
 QSize BlockCards::sizeHint() const {
-  const auto line = [](Type type) { return QFontMetrics(typeFont(QApplication::font(), type)).height(); };
+  const auto line = [](Type type) { return QFontMetrics(typeFont(type)).height(); };
   return {withType(600, fontMetrics()), line(Type::heading) + 2 * line(Type::caption) + 2 * kSpace4 + kSpace8};
 }
 
@@ -162,7 +161,7 @@ void BlockCards::paintCard(QPainter& painter, const QRect& place, const BlockCar
   const QRect inner = place.adjusted(kSpace8, kSpace4, -kSpace4, -kSpace4);
   int y = inner.top();
   const auto line = [&](const QStringList& forms, Type type, bool bold, QRgb color) {
-    painter.setFont(typeFont(QApplication::font(), type, bold));
+    painter.setFont(typeFont(type, bold));
     painter.setPen(QColor(color));
     const QFontMetrics metrics(painter.font());
     painter.drawText(QRect(inner.left(), y, inner.width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,

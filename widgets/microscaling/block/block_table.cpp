@@ -106,9 +106,8 @@ QString BlockModel::toolTip(const ElementAnatomy& e, int column) const {
              "code 0x%1: %2\n"
              "neighbours %3 and %4; the value lies %5 of the way from the lower to the upper")
       .arg(e.fields.code, 2, 16, QLatin1Char('0'))
-      .arg(inPrint(QString::fromStdString(e.fields.formula)), printed(e.grid.below), printed(e.grid.above),
-           formatPercent(e.probability_up), printed(e.scaled), printed(e.dequantized),
-           withMinus(QString::number(e.error, 'g', 9)));
+      .arg(printedText(e.fields.formula), printed(e.grid.below), printed(e.grid.above), formatPercent(e.probability_up),
+           printed(e.scaled), printed(e.dequantized), withMinus(QString::number(e.error, 'g', 9)));
 }
 
 // Returns the heading of the scaled values, with their divisor if it is a power of two; other scales are in the cards.
