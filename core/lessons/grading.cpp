@@ -222,13 +222,13 @@ std::string marks_in_csv(std::span<const GradedHandIn> graded) {
 }
 
 void fill_in_losses(HandIn& hand_in, const Assignment& assignment, const std::function<void(int, int)>& progress,
-                    const std::function<bool()>& wanted) {
+                    const std::function<bool()>& is_wanted) {
   std::vector<std::string> problems = hand_in_problems(hand_in, assignment);
   for (std::string& missing : missing_parts(hand_in, assignment)) problems.push_back(std::move(missing));
   if (!problems.empty()) throw std::runtime_error(joined(problems, "\n"));
   RunPool pool(kGradedArrayBytes);
   add_runs(hand_in, assignment, pool);
-  pool.train(progress, wanted);
+  pool.train(progress, is_wanted);
   const std::vector<RunConfig> configs = hand_in_runs(hand_in, assignment);
   for (std::size_t run = 0; run < configs.size(); ++run) {
     const PooledRun& trained = pool.find(configs[run], assignment.steps);

@@ -35,11 +35,11 @@ std::string gradescope_json(const GradedHandIn& graded);
 std::string marks_in_csv(std::span<const GradedHandIn> graded);
 
 // Trains the runs of a hand-in and sets the hashes of their losses. Throws std::runtime_error if something is not
-// filled in or not allowed, if a run diverges, or if it is no longer wanted. `progress` and `wanted` as in
+// filled in or not allowed, if a run diverges, or if it is no longer wanted. `progress` and `is_wanted` as in
 // RunPool::train().
 void fill_in_losses(
     HandIn& hand_in, const Assignment& assignment, const std::function<void(int ended, int all)>& progress = {},
-    const std::function<bool()>& wanted = [] { return true; });
+    const std::function<bool()>& is_wanted = [] { return true; });
 std::string losses_digest(const History& history);  // of the cross-entropy of all steps
 
 }  // namespace moescope

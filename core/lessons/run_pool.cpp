@@ -19,13 +19,13 @@ std::string pool_key(RunConfig config, std::int64_t steps) {
   return std::to_string(steps) + '\n' + to_toml(config);
 }
 
-void train_pooled(PooledRun& run, std::size_t array_bytes, const std::function<bool()>& wanted) {
+void train_pooled(PooledRun& run, std::size_t array_bytes, const std::function<bool()>& is_wanted) {
   try {
     std::vector<Trainer> trainer;
     trainer.emplace_back(run.config);
     Engine engine(std::move(trainer), {.array_bytes = array_bytes});
     EngineObserver nobody;
-    engine.train([&] { return engine.next_step() < run.steps && !engine.trouble() && wanted(); }, nobody);
+    engine.train([&] { return engine.next_step() < run.steps && !engine.trouble() && is_wanted(); }, nobody);
     engine.sink().flush();
     if (const std::optional<Trouble>& trouble = engine.trouble()) {
       run.trouble = trouble->text();
@@ -51,7 +51,7 @@ const PooledRun& RunPool::find(const RunConfig& config, std::int64_t steps) cons
   return runs_.at(pool_key(config, steps));
 }
 
-void RunPool::train(const std::function<void(int, int)>& progress, const std::function<bool()>& wanted) {
+void RunPool::train(const std::function<void(int, int)>& progress, const std::function<bool()>& is_wanted) {
   std::vector<PooledRun*> order;
   for (auto& [key, run] : runs_) order.push_back(&run);
   // The longest trainings come first, so that none of them runs alone at the end.
@@ -62,7 +62,7 @@ void RunPool::train(const std::function<void(int, int)>& progress, const std::fu
   int ended = 0;
   const int all = static_cast<int>(order.size());
   parallel_for(all, [&](int) {
-    train_pooled(*order[next++], array_bytes_, wanted);
+    train_pooled(*order[next++], array_bytes_, is_wanted);
     const std::lock_guard lock(mutex);
     ++ended;
     if (progress) progress(ended, all);

@@ -30,11 +30,11 @@ class RunPool {
 
   // Trains all runs, each on a single thread, as many at a time as there are threads: for small models this is faster
   // than parallel loops within a run. All threads are used, so no other parallel loop may run at the same time.
-  // `progress` is called with the number of finished runs and of all runs, by one thread at a time. `wanted` is asked
-  // before each step, by several threads; after it has returned false, no run that is not finished has a history.
+  // `progress` is called with the number of finished runs and of all runs, by one thread at a time. `is_wanted` is
+  // asked before each step, by several threads; after it has returned false, no run that is not finished has a history.
   void train(
       const std::function<void(int ended, int all)>& progress,
-      const std::function<bool()>& wanted = [] { return true; });
+      const std::function<bool()>& is_wanted = [] { return true; });
 
   std::size_t size() const { return runs_.size(); }
   // Throws std::runtime_error for a run of which a step failed.

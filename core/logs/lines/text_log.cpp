@@ -512,10 +512,16 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   if (printed)
     for (auto& [name, number] : printed->values) add({std::move(name), std::move(number), {}, {}});
   // Megatron-LM prints a loss only if it is above 0, which NaN is not.
-  if (nan_iterations && !has_loss) record.add("lm loss", std::nan("")), known = true;
+  if (nan_iterations && !has_loss) {
+    record.add("lm loss", std::nan(""));
+    known = true;
+  }
   if (!known || text == MeasuredOn::test) return false;
   if (!is_in_bracket) below_ = Below::loads;
-  if (!is_wanted_rank(rank, has_loss)) return open_step_.clear(), true;
+  if (!is_wanted_rank(rank, has_loss)) {
+    open_step_.clear();
+    return true;
+  }
   ++read_steps_;
   take(record);
   return true;

@@ -205,9 +205,9 @@ TEST(RunPool, StopsBeforeTheStepThatIsNoLongerWanted) {
   const RunConfig config = find_assignment("1", 3).assignment.lesson.runs.front();
   RunPool pool(1 << 20);
   pool.add(config, 1 << 30);
-  std::atomic<int> asked{0};
-  pool.train({}, [&] { return ++asked < 4; });
-  EXPECT_EQ(asked, 4);
+  std::atomic<int> calls{0};
+  pool.train({}, [&] { return ++calls < 4; });
+  EXPECT_EQ(calls, 4);
   const PooledRun& run = pool.find(config, 1 << 30);
   EXPECT_EQ(run.history, nullptr);
   EXPECT_FALSE(run.failed);
