@@ -66,17 +66,17 @@ std::int64_t whole_number(std::string_view cell, std::int64_t max, const char* w
   const auto refuse = [&](const std::string& reason) {
     throw Unreadable(std::string(what) + ": " + quoted(cell) + reason);
   };
-  const std::string range = ", expected a whole number from 0 to " + std::to_string(max);
+  const auto range = [max] { return ", expected a whole number from 0 to " + std::to_string(max); };
   std::int64_t whole = 0;
   if (!read_number(cell, whole)) {
     const std::optional<double> value = plain_number(cell);
     if (!value && is_grouped(cell)) refuse(": grouped digits are ambiguous; expected a plain number");
-    if (!value || !std::isfinite(*value)) refuse(range);
+    if (!value || !std::isfinite(*value)) refuse(range());
     if (*value != std::floor(*value)) refuse(" is not whole");
-    if (*value < 0 || *value > max) refuse(range);
+    if (*value < 0 || *value > max) refuse(range());
     whole = static_cast<std::int64_t>(*value);
   }
-  if (whole < 0 || whole > max) refuse(range);
+  if (whole < 0 || whole > max) refuse(range());
   return whole;
 }
 
