@@ -17,6 +17,7 @@
 #include "app/look/theme.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "tests/support/laid_out.h"
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
@@ -124,7 +125,7 @@ class AccessibilityTest : public QObject {
     int visible_controls = 0;
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(20);
+      QVERIFY(isLaidOut(&window));
       for (QWidget* control : window.findChildren<QWidget*>()) {
         if (!(control->focusPolicy() & Qt::TabFocus) || control->focusProxy() || !control->isEnabled() ||
             control->visibleRegion().isEmpty() || qobject_cast<Panel*>(control))
@@ -155,7 +156,7 @@ class AccessibilityTest : public QObject {
     w.window.workspaces()->bringUp("overview");
     for (const bool drawer : {false, true}) {
       if (drawer) QTest::keyClick(&w.window, Qt::Key_F2);
-      QTest::qWait(50);
+      QVERIFY(isLaidOut(&w.window));
       if (!drawer && w.window.focusWidget()) w.window.focusWidget()->clearFocus();
       QSet<const QObject*> reached;
       QStringList order;

@@ -528,9 +528,9 @@ class AnswersTest : public QObject {
         for (int i = 0; i < box->count(); ++i) {
           box->setCurrentIndex(i);
           emit box->activated(i);
-          QTest::qWait(1);
-          QVERIFY2(isPainted(*panel),
-                   qPrintable(QString("%1, %2: %3").arg(panel->title(), box->itemText(i), panel->answerText())));
+          QApplication::processEvents();
+          QTRY_VERIFY2(isPainted(*panel),
+                       qPrintable(QString("%1, %2: %3").arg(panel->title(), box->itemText(i), panel->answerText())));
         }
       panel->hide();
     }

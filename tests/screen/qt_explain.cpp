@@ -178,7 +178,7 @@ class QtExplain : public QObject {
     control<QToolButton>(first, "Pin")->click();
     const QString before = first->text();
     QTest::mouseClick(&panel, Qt::LeftButton, {}, {350, 290});
-    QTest::qWait(20);
+    QTest::qWait(20);  // the click does not close the pinned card
     QVERIFY(first->isVisible());
     run_.append(1);
     selection_.refresh();

@@ -29,6 +29,7 @@
 #include "core/config/config_toml.h"
 #include "core/files/assets.h"
 #include "core/findings/health.h"
+#include "tests/support/laid_out.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"
@@ -93,7 +94,7 @@ class ExportTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!live->status().running && live->status().step == 20, 30000);
     live->flush();
     window_->selection()->refresh();
-    QTest::qWait(100);
+    QVERIFY(isLaidOut(window_.get()));
   }
   void cleanupTestCase() { window_.reset(); }
 
@@ -300,7 +301,7 @@ class ExportTest : public QObject {
   void workspaceIsOnePicture() {
     for (const char* name : {"overview", "router", "compare", "cluster"}) {
       window_->workspaces()->bringUp(name);
-      QTest::qWait(50);
+      QVERIFY(isLaidOut(window_.get()));
       const QString path = home_.filePath(QString(name) + ".svg");
       saveWorkspacePicture(window_->workspaces()->current(), *window_->selection(), path);
       QFile file(path);

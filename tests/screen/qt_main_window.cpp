@@ -34,6 +34,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
+#include "tests/support/laid_out.h"
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
@@ -62,7 +63,7 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY(!w.live()->status().running);
     w.live()->flush();
     const auto paused_at = w.step();
-    QTest::qWait(200);
+    QTest::qWait(200);  // no step is taken
     QCOMPARE(w.step(), paused_at);
     QTRY_COMPARE(w.window.findChild<WindowBar*>()->runAction()->text(), QString("Run"));
   }
@@ -95,7 +96,7 @@ class MainWindowTest : public QObject {
     for (std::int64_t n = 1; n <= 3; ++n) {
       w.key(Qt::Key_Period);
       QTRY_COMPARE_WITH_TIMEOUT(w.step(), n, kWaitMs);
-      QTest::qWait(50);
+      QTest::qWait(50);  // no second step is taken
       QCOMPARE(w.step(), n);
     }
     QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 2, kWaitMs);  // the cursor follows the newest step
@@ -242,7 +243,7 @@ class MainWindowTest : public QObject {
     LiveStatus status;
     status.step = 123456;
     bar->showStatus(status);
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     const auto* tabs = window.findChild<QTabBar*>("workspace_tabs");
     QCOMPARE(tabs->isVisible(), width > kNarrowWindow);
     const QWidget* content = tabs->parentWidget();
@@ -266,15 +267,15 @@ class MainWindowTest : public QObject {
     QStringList titles;
     for (const QAction* action : menu->actions()) titles << action->text().remove('&');
     QCOMPARE(titles, (QStringList{"File", "Edit", "Run", "Actions", "View", "Lessons", "Help"}));
-    const auto opens = [&](const std::function<void()>& press) {
-      bool opened = false;
-      QTimer::singleShot(100, menu, [&] {
-        opened = menu->isVisible();
-        menu->close();
-      });
+    bool has_opened = false;
+    connect(menu, &QMenu::aboutToShow, menu, [&] {
+      has_opened = true;
+      QTimer::singleShot(0, menu, &QMenu::close);
+    });
+    const auto opens = [&](const std::function<void()>& press, int wait_ms = kWaitMs) {
+      has_opened = false;
       press();
-      QTest::qWait(150);
-      return opened;
+      return QTest::qWaitFor([&] { return has_opened && !menu->isVisible(); }, wait_ms);
     };
     QVERIFY(opens([&] { QTest::keyClick(&window, Qt::Key_F10); }));
     const auto alt = [&](QTest::KeyAction action) {
@@ -285,11 +286,12 @@ class MainWindowTest : public QObject {
       alt(QTest::Press);
       alt(QTest::Release);
     }));
-    QVERIFY(!opens([&] {  // Alt with another key does not open the menu
+    const auto press_with_x = [&] {  // Alt with another key does not open the menu
       alt(QTest::Press);
       QTest::keyClick(&window, Qt::Key_X, Qt::AltModifier);
       alt(QTest::Release);
-    }));
+    };
+    QVERIFY(!opens(press_with_x, 150));
   }
 
   void untilPausesBeforeTheStep() {
@@ -338,7 +340,7 @@ class MainWindowTest : public QObject {
     } paints;
     OpenWindow w;
     auto* plot = w.window.findChild<QDockWidget*>("dock_loss")->findChild<PlotFrame*>();
-    QTest::qWait(300);  // until the layout of the panels is complete
+    QVERIFY(isLaidOut(&w.window, 150));  // until the layout of the panels is complete
     plot->installEventFilter(&paints);
     const QPoint corner = plot->mapTo(&w.window, plot->rect().center());
     QElapsedTimer clock;
@@ -360,7 +362,7 @@ class MainWindowTest : public QObject {
     messages.showReadout("step 4");
     messages.showReadout({});  // the mouse has left: the text disappears immediately and does not return
     QVERIFY(window.statusBar()->currentMessage().isEmpty());
-    QTest::qWait(250);
+    QTest::qWait(250);  // longer than the pause between two readouts
     QVERIFY(window.statusBar()->currentMessage().isEmpty());
   }
 
@@ -438,7 +440,7 @@ class MainWindowTest : public QObject {
     line.showRecording("/tmp/20261126-151323-small.moescope", true, *run.history());
     for (const int width : {1280, 500, 300, 120, 49, 20, 1}) {
       line.resize(width, 24);
-      QTest::qWait(30);
+      QVERIFY(isLaidOut(&line));
       QStringList shown;
       int right = 0;
       for (const QToolButton* item : line.findChildren<QToolButton*>()) {

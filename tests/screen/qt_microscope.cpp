@@ -243,7 +243,7 @@ void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
   strip.setSource(TensorSource(QStringLiteral("old"), 128, 256, gaussian(128 * 256)));
   strip.setSource(TensorSource(QStringLiteral("new"), 128, 256, values));  // replaces the request for "old"
   QTRY_VERIFY_WITH_TIMEOUT(!table->rows().empty(), kWaitMs);
-  QTest::qWait(50);
+  QTest::qWait(50);  // the figures of "old" do not come later
   const OperandFormat format = mx_format(ElementFormat::e2m1, ScaleRule::rceil, 64);
   QuantSums sums;
   std::vector<float> out(values.size());

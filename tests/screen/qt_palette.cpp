@@ -37,6 +37,7 @@
 #include "core/files/assets.h"
 #include "core/lessons/lesson.h"
 #include "core/recording/recording.h"
+#include "tests/support/laid_out.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/panel/explain_card.h"
@@ -306,7 +307,7 @@ class PaletteTest : public QObject {
       MainWindow window(true);
       window.show();
       QVERIFY(QTest::qWaitForWindowExposed(&window));
-      QTest::qWait(50);
+      QVERIFY(isLaidOut(&window));
       window.workspaces()->bringUp("router");
       window.workspaces()->overview()->docks().first()->hide();
       window.findChild<WindowLayout*>()->saveIfChanged();

@@ -190,7 +190,7 @@ class ParallelTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!panel->findChild<PlacementStrip*>()->placement().replicated(), kWaitMs);
     open.window.selection()->setExpert(7);
     QTRY_COMPARE_WITH_TIMEOUT(open.window.selection()->expert(), 7, kWaitMs);
-    QTest::qWait(100);
+    panel->grab();  // brings the strip up to date
     QTest::keyClick(panel->findChild<PlacementStrip*>(), Qt::Key_Left, Qt::ShiftModifier);
     QVERIFY(open.window.session()->config().parallel.placement.ends_with(":0,0,1,1,2,2,3,2"));
   }
@@ -297,7 +297,7 @@ class ParallelTest : public QObject {
     QCOMPARE(selection->frame()->wire.ranks, 2);
     open.start(nanoOnFourRanks(), 1);  // ends following the recording
     write(4);
-    QTest::qWait(500);
+    QTest::qWait(500);  // longer than the program takes to notice new steps
     QCOMPARE(selection->history()->steps().last, 0);
   }
 

@@ -73,7 +73,7 @@ class QtReplay : public QObject {
     QCOMPARE(selection.range().last, std::max<std::int64_t>(selection.step(), 1));
     replay.pause();
     const auto held = selection.step();
-    QTest::qWait(80);
+    QTest::qWait(80);  // no step is played
     QCOMPARE(selection.step(), held);
     replay.stepOnce();
     QCOMPARE(selection.step(), held + 1);
