@@ -73,7 +73,8 @@ std::vector<Mark> marks_of(const History& history) {
   std::map<Setting, std::string> current;  // values of settings that earlier markers changed
   std::vector<Mark> marks;
   for (const Marker& marker : markers) {
-    std::string title = marker.text;
+    // Without the checkpoint's path, which is in the text.
+    std::string title = marker.text.starts_with(kCheckpointSaved) ? kCheckpointSaved : marker.text;
     const ConfigField* field = marker.kind == kChangeKind ? find_field(marker.key) : nullptr;
     if (field) {
       const auto known = current.find(*field);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/numerics/threads.h"
+#include "core/recording/marks.h"
 #include "core/training/checkpoint_folder.h"
 
 namespace moescope {
@@ -199,7 +200,8 @@ std::string Engine::save_checkpoint(const std::string& folder) {
   } catch (const std::runtime_error& error) {
     problem = error.what();
   }
-  const std::string text = problem.empty() ? "checkpoint " + folder + '/' + std::to_string(step) : problem;
+  const std::string path = folder + '/' + std::to_string(step);
+  const std::string text = problem.empty() ? std::string(kCheckpointSaved) + ": " + path : problem;
   for (const Run& run : runs_) sink_->publish(Marker{run.number, step, "event", text});
   return problem;
 }

@@ -391,10 +391,11 @@ TEST_F(LiveFiles, ResumedEqualsUninterrupted) {
     run_to(live, 8);
     EXPECT_EQ(live.status().warning, "");
     whole = all_losses(*live.histories()[1]);
-    const auto markers = live.histories()[1]->markers();
-    EXPECT_EQ(markers.back().kind, "event");
-    EXPECT_EQ(markers.back().text, "checkpoint " + path("kept") + "/4");
-    EXPECT_EQ(markers.back().step, 4);
+    const auto saved = checkpoint_before(*live.histories()[1], 8);
+    ASSERT_TRUE(saved);
+    EXPECT_EQ(saved->text, "checkpoint saved: " + path("kept") + "/4");
+    EXPECT_EQ(saved->step, 4);
+    EXPECT_EQ(marks_of(*live.histories()[1]).back().title, "checkpoint saved");
   }
   std::vector<Trainer> trainers;
   for (const std::string& file : newest_checkpoint(path("kept"))) trainers.push_back(Trainer::resume(file));
