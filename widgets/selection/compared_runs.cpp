@@ -23,6 +23,7 @@ std::vector<PairedRun> ComparedRuns::otherRuns(const Selection& selection, int b
     else
       other_runs.push_back(
           {histories[run], startsLikeA(run) && startsLikeA(baseline), histories[baseline], twinsServe(run, baseline)});
+    other_runs.back().by_tokens = selection.isByTokens();
   }
   return other_runs;
 }

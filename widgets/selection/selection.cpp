@@ -103,15 +103,17 @@ void Selection::setFollowing(bool follow) {
 }
 
 bool Selection::isByTokens() const {
+  const auto states_tokens = [](const HistoryPtr& run) { return run->info().tokens_per_step > 0; };
+  if (!std::ranges::all_of(histories_, states_tokens)) return false;
   return std::ranges::any_of(histories_, [this](const auto& run) { return token_ratio(*history(), *run) != 1; });
 }
 
 std::int64_t Selection::stepOf(const History& run, std::int64_t step) const {
-  return step_by_tokens(*history(), step, run);
+  return isByTokens() ? step_by_tokens(*history(), step, run) : step;
 }
 
 std::vector<std::int64_t> Selection::edgesOf(const History& run, std::vector<std::int64_t> edges) const {
-  if (const double ratio = token_ratio(*history(), run); ratio != 1)
+  if (const double ratio = token_ratio(*history(), run); isByTokens() && ratio != 1)
     for (std::int64_t& edge : edges) edge = static_cast<std::int64_t>(std::floor(edge * ratio));
   return edges;
 }

@@ -121,7 +121,8 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& other_runs,
     for (const PairedRun& run : runs) {
       PairedTrack track = paired_track(a, run, loss_);
       const auto previous = std::ranges::find_if(old, [&](const PairedTrack& pair) {
-        return pair.track.a() == track.track.a() && pair.track.b() == track.track.b();
+        return pair.track.a() == track.track.a() && pair.track.b() == track.track.b() &&
+               pair.track.by_tokens() == track.track.by_tokens();
       });
       is_unchanged &= previous != old.end() && previous - old.begin() == std::ssize(tracks) &&
                       previous->same_start == run.same_start && previous->has_twins == run.has_twins;

@@ -15,8 +15,12 @@ double token_ratio(const History& a, const History& b) {
   return of_a > 0 && of_b > 0 && (is_log(a) || is_log(b)) ? of_a / of_b : 1;
 }
 
+static std::int64_t aligned_step(std::int64_t step, double ratio) {
+  return std::llround((step + 1) * ratio) - 1;
+}
+
 std::int64_t step_by_tokens(const History& a, std::int64_t step, const History& b) {
-  return std::llround((step + 1) * token_ratio(a, b)) - 1;
+  return aligned_step(step, token_ratio(a, b));
 }
 
 void GapTrack::Average::add(double value) {
@@ -29,14 +33,16 @@ float GapTrack::Average::get() const {
   return weight_ > 0 ? static_cast<float>(sum_ / weight_) : kNoValue;
 }
 
-GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric) : a_(std::move(a)), b_(std::move(b)), metric_(metric) {}
+GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric, bool by_tokens)
+    : a_(std::move(a)), b_(std::move(b)), metric_(metric), by_tokens_(by_tokens) {}
 
 bool GapTrack::update() {
   const std::uint64_t sequence = a_->sequence() + b_->sequence();
   if (sequence == read_sequence_) return false;
   const std::uint64_t truncations = a_->truncations() + b_->truncations();
   const StepRange both = readable_steps();
-  if (truncations != truncations_ || both.empty() || both.first != read_.first) *this = GapTrack(a_, b_, metric_);
+  if (truncations != truncations_ || both.empty() || both.first != read_.first)
+    *this = GapTrack(a_, b_, metric_, by_tokens_);
   read_sequence_ = sequence;
   truncations_ = truncations;
   const StepRange news{read_.empty() ? both.first : read_.last + 1, both.last};
@@ -54,29 +60,28 @@ bool GapTrack::update() {
 
 // Steps of the run with the larger batches up to whose end the other run has read.
 StepRange GapTrack::readable_steps() const {
-  const bool is_a_coarse = token_ratio(*a_, *b_) >= 1;
+  const bool is_a_coarse = ratio_of(*a_, *b_) >= 1;
   const History &coarse = is_a_coarse ? *a_ : *b_, &fine = is_a_coarse ? *b_ : *a_;
   const StepRange coarse_steps = coarse.steps(), fine_steps = fine.steps();
   if (coarse_steps.empty() || fine_steps.empty()) return {};
-  const double batches_read = (fine_steps.last + 1) * token_ratio(fine, coarse);
-  return {std::max(coarse_steps.first, step_by_tokens(fine, fine_steps.first, coarse)),
+  const double batches = ratio_of(fine, coarse), batches_read = (fine_steps.last + 1) * batches;
+  return {std::max(coarse_steps.first, aligned_step(fine_steps.first, batches)),
           std::min(coarse_steps.last, static_cast<std::int64_t>(std::floor(batches_read + kRoundingError)) - 1)};
 }
 
 // Pairs each step of the run with the larger batches with the nearest step of the other run, which may be half a batch
 // or one step away.
 GapTrack::StepPairs GapTrack::pairs_in(StepRange steps) const {
-  const double ratio = token_ratio(*a_, *b_);
-  const bool is_a_coarse = ratio >= 1;
+  const bool is_a_coarse = ratio_of(*a_, *b_) >= 1;
   const History &coarse = is_a_coarse ? *a_ : *b_, &fine = is_a_coarse ? *b_ : *a_;
-  const auto tolerance =
-      ratio == 1 ? 0 : std::max<std::int64_t>(1, static_cast<std::int64_t>(token_ratio(coarse, fine) / 2));
-  const std::vector<std::int64_t> fine_steps = fine.steps_in(
-      {step_by_tokens(coarse, steps.first, fine) - tolerance, step_by_tokens(coarse, steps.last, fine) + tolerance});
+  const double ratio = ratio_of(coarse, fine);
+  const auto tolerance = ratio == 1 ? 0 : std::max<std::int64_t>(1, static_cast<std::int64_t>(ratio / 2));
+  const std::vector<std::int64_t> fine_steps =
+      fine.steps_in({aligned_step(steps.first, ratio) - tolerance, aligned_step(steps.last, ratio) + tolerance});
   StepPairs pairs;
   std::int64_t last_fine_step = steps_.empty() || is_a_coarse ? -1 : steps_.back();
   for (const std::int64_t step : coarse.steps_in(steps)) {
-    const std::int64_t target_step = step_by_tokens(coarse, step, fine);
+    const std::int64_t target_step = aligned_step(step, ratio);
     auto nearest = std::ranges::lower_bound(fine_steps, target_step);
     const bool is_before = nearest != fine_steps.begin() &&
                            (nearest == fine_steps.end() || target_step - *std::prev(nearest) <= *nearest - target_step);

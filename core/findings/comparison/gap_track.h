@@ -2,8 +2,9 @@
 //
 // Gaps are b - a of one metric at the steps that both runs have. Logs with other numbers of tokens in a step are paired
 // by tokens: a step of the log with fewer steps, and the step of the other that ends nearest to the same number of
-// tokens. Steps are then those of a. The smoothed gap is a bias-corrected exponential
-// moving average over all these steps from the first on, so that it does not depend on the visible range.
+// tokens. Steps are then those of a. Beside a log that does not state its tokens, all runs are paired step by step. The
+// smoothed gap is a bias-corrected exponential moving average over all these steps from the first on, so that it does
+// not depend on the visible range.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ inline constexpr double kGapFactor = 0.98;
 
 class GapTrack {
  public:
-  GapTrack(HistoryPtr a, HistoryPtr b, Metric metric = Metric::ce_loss);
+  GapTrack(HistoryPtr a, HistoryPtr b, Metric metric = Metric::ce_loss, bool by_tokens = true);
 
   // Adds new steps; starts again if one of the runs was rewound. Returns false if nothing is new.
   bool update();
@@ -38,6 +39,7 @@ class GapTrack {
   const HistoryPtr& a() const { return a_; }
   const HistoryPtr& b() const { return b_; }
   Metric metric() const { return metric_; }
+  bool by_tokens() const { return by_tokens_; }
   // Range of the count() steps that both runs have. raw() and smooth() hold one value for each of them; old values of
   // long runs are reduced to means of 16, 256, ...
   StepRange steps() const { return steps_.empty() ? StepRange{} : StepRange{steps_.front(), steps_.back()}; }
@@ -76,12 +78,14 @@ class GapTrack {
   struct StepPairs {
     std::vector<std::int64_t> a, b;  // rising
   };
+  double ratio_of(const History& from, const History& to) const { return by_tokens_ ? token_ratio(from, to) : 1; }
   StepRange readable_steps() const;
   StepPairs pairs_in(StepRange steps) const;  // `steps`: of the run with the larger batches
   void add(std::int64_t step, float of_a, float of_b);
 
   HistoryPtr a_, b_;
   Metric metric_;
+  bool by_tokens_;
   std::uint64_t read_sequence_ = 0, truncations_ = 0;  // summed over both runs
   StepRange read_;  // steps that update() has read, of the run with the larger batches
   StepRows steps_;  // steps that both runs have

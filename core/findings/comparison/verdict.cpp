@@ -298,7 +298,7 @@ bool on_the_same_texts(const History& a, const History& b) {
 }
 
 PairedTrack paired_track(const HistoryPtr& a, const PairedRun& run, Metric loss) {
-  return {GapTrack(run.baseline ? run.baseline : a, run.run, loss), run.same_start, run.has_twins};
+  return {GapTrack(run.baseline ? run.baseline : a, run.run, loss, run.by_tokens), run.same_start, run.has_twins};
 }
 
 Metric deciding_loss(const History& a, const History& run) {
@@ -346,7 +346,7 @@ Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const P
   };
   // The training loss of a diverged run is the first to be NaN or infinite.
   if (!loss && judged != Metric::ce_loss) {
-    GapTrack training(baseline, run.run);
+    GapTrack training(baseline, run.run, Metric::ce_loss, run.by_tokens);
     training.update();
     if (training.lost()) judged = Metric::ce_loss;
   }

@@ -71,6 +71,7 @@ struct PairedRun {
   bool same_start = true;
   HistoryPtr baseline = {};  // the run that it is compared with; nullptr: run A
   bool has_twins = true;     // false: the noise twins of run A do not show what chance does to this pair
+  bool by_tokens = true;     // false: paired step by step, also if both runs state their tokens
 };
 
 enum class Verdict {

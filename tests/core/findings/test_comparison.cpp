@@ -81,6 +81,10 @@ TEST(Gap, LogsWithOtherBatchesArePairedByTokens) {
     }
   }
   EXPECT_EQ(gap_of(log_by_tokens(0, 40), log_by_tokens(200, 20)).count(), 20);  // unknown: paired by steps
+  GapTrack by_steps(a, log_by_tokens(200, 30), Metric::ce_loss, false);
+  by_steps.update();
+  EXPECT_EQ(by_steps.count(), 30);
+  EXPECT_FLOAT_EQ(by_steps.raw()[0], 100);
 }
 
 TEST(Gap, PairsByTokensAreAtMostOneAndAHalfStepsApart) {
