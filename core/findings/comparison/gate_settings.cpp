@@ -46,7 +46,8 @@ NamedValues config_settings(const History& run) {
 
 std::string value_of(const NamedValues& values, const std::string& name) {
   const auto found = values.find(name);
-  return found == values.end() ? kNotGiven : found->second;
+  if (found == values.end()) return kNotGiven;
+  return found->second.empty() ? "none" : found->second;
 }
 
 std::optional<std::int64_t> last_change(const History& run, const std::string& key) {

@@ -257,15 +257,17 @@ TEST(RegressionGate, NamesSettingsThatDiffer) {
   auto run = with_config("new", 1, 2);
   run->append(std::make_shared<const TelemetryFrame>());
   run->append(change_marker(0, 0, "router.top_k", "2", "4"));
+  run->append(change_marker(0, 0, "router.killed_experts", "", "1:5"));
   const GateReport report = judge_gate(run, good);
-  ASSERT_EQ(report.settings.size(), 2u);
-  EXPECT_EQ(report.settings[0].name, "router.top_k");
-  EXPECT_EQ(report.settings[0].value, "4");
-  EXPECT_EQ(report.settings[0].good, (std::vector<std::string>{"2", "2"}));
-  EXPECT_EQ(report.settings[0].changed_at, 0);
-  EXPECT_FALSE(report.settings[0].differs_among_good);
-  EXPECT_EQ(report.settings[1].name, "seed");
-  EXPECT_TRUE(report.settings[1].differs_among_good);
+  ASSERT_EQ(report.settings.size(), 3u);
+  EXPECT_EQ(setting_text(report.settings[0]), "router.killed_experts: 1:5 (good runs: none), since step 0");
+  EXPECT_EQ(report.settings[1].name, "router.top_k");
+  EXPECT_EQ(report.settings[1].value, "4");
+  EXPECT_EQ(report.settings[1].good, (std::vector<std::string>{"2", "2"}));
+  EXPECT_EQ(report.settings[1].changed_at, 0);
+  EXPECT_FALSE(report.settings[1].differs_among_good);
+  EXPECT_EQ(report.settings[2].name, "seed");
+  EXPECT_TRUE(report.settings[2].differs_among_good);
 }
 
 TEST(RegressionGate, NamesSettingsThatLogsState) {
