@@ -117,13 +117,15 @@ void CompareWorkspace::followOrigin() {
   if (isVisible()) applySizes();
 }
 
-// Shows the load difference for logs that have loads but no routing of single tokens, and for several logs MaxVio and
-// whether one has regressed.
+// For logs that have loads but no routing of single tokens, shows the load difference; for several such logs MaxVio,
+// and whether one has regressed.
 bool CompareWorkspace::useRoomOfFolded() {
   const auto has_loads = [](const HistoryPtr& run) { return loadsMissing(*run).isEmpty(); };
   if (!flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads)) return false;
-  load_difference_->show();
-  if (selection_->histories().size() < 2) return true;
+  if (selection_->histories().size() < 2) {
+    load_difference_->show();
+    return true;
+  }
   loss_panel_->setMetric(Metric::max_vio);
   for (QDockWidget* dock : {loss_, regression_}) dock->show();
   return true;
@@ -157,8 +159,9 @@ void CompareWorkspace::setDefaultSizes() {
     operand_costs_->show();
   const int table = keepRows();
   resizeDocks({table_, gap_}, {table, down - table}, Qt::Vertical);
-  if (flips_->isHidden() && !load_difference_->isHidden())
-    resizeDocks({gap_, load_difference_}, QList<int>(2, across / 2), Qt::Horizontal);
+  QDockWidget* right = regression_->isHidden() ? load_difference_ : regression_;
+  if (flips_->isHidden() && !right->isHidden())
+    resizeDocks({gap_, right}, QList<int>(2, across / 2), Qt::Horizontal);
   else
     resizeDocks({gap_, flips_, gradient_}, {across / 2, across / 4, across / 4}, Qt::Horizontal);
   const QList<int> halves(2, (down - table) / 2);

@@ -16,6 +16,7 @@
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
 #include "widgets/compare/judged_runs.h"
+#include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/regression_panel.h"
 #include "widgets/compare/verdict_strip.h"
 
@@ -95,6 +96,30 @@ class AddedLogsTest : public QObject {
     QVERIFY(w.window.selection()->isNoiseTwin(2));  // it has the settings of A
   }
 
+  // A log that does not state its tokens has no place on an axis of tokens, so that all logs are compared by step.
+  void aLogWithoutTokensIsComparedByStep() {
+    QFile file(home_.filePath("without_tokens.jsonl"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    for (int step = 0; step < 60; ++step)
+      file.write(QString("{\"step\": %1, \"loss\": %2}\n").arg(step).arg(3 - 0.01 * step).toUtf8());
+    file.close();
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({loadLog("a.jsonl", 10, 80)});
+    QTRY_COMPARE_WITH_TIMEOUT(opened.size(), 1, kWaitMs);
+    const Selection& selection = *w.window.selection();
+    for (const QString& log : {loadLog("b.jsonl", 20, 40), file.fileName()}) {
+      const std::size_t runs = selection.histories().size() + 1;
+      w.window.session()->add({log});
+      QTRY_COMPARE_WITH_TIMEOUT(selection.histories().size(), runs, kWaitMs);
+      QCOMPARE(selection.isByTokens(), runs == 2);
+    }
+    QCOMPARE(selection.stepOf(*selection.histories()[1], 30), 30);
+    const JudgedRuns& judged = *w.window.workspaces()->compare()->judged();
+    QTRY_COMPARE_WITH_TIMEOUT(judged.track(1).count(), 40, kWaitMs);
+    QVERIFY(!judged.track(1).by_tokens());
+  }
+
   // Logs with other settings give the loss gap no interval. The strip then has the verdict of the regression gate, and
   // both panels count the same settings that differ.
   void theStripHasTheVerdictOfTheGate() {
@@ -111,6 +136,7 @@ class AddedLogsTest : public QObject {
                               qPrintable(compare->strip()->text()), kWaitMs);
     const auto* regression = compare->findChild<RegressionPanel*>();
     QVERIFY2(regression->answerText().contains("Regressed"), qPrintable(regression->answerText()));
+    QVERIFY(!compare->findChild<LoadDifferencePanel*>()->isVisible());  // the regression has its place
     QCOMPARE(regression->findChild<FittedLabel*>("settings_that_differ")->text(),
              QString("1 setting differs: tokens_per_step: 10 (good runs: 20)"));
     w.window.selection()->setRun(1);

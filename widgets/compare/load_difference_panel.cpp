@@ -57,9 +57,9 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
     selection_->setExpert(column);
   });
   connect(selection_, &Selection::dataChanged, this, &LoadDifferencePanel::followOrigin);
-  shown_ = makeChoice({"minus A", "the run", "run A", "weights"}, "Loads",
-                      "Load of each expert in the run minus its load in run A, or one of the two loads; for "
-                      "checkpoints also the difference between the weights of each expert and its weights in A");
+  shown_ = makeChoice({"minus A", "weights"}, "Loads",
+                      "Load of each expert in the run minus its load in run A; for checkpoints also the difference "
+                      "between the weights of each expert and its weights in A");
   connect(shown_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();
@@ -71,8 +71,7 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
 void LoadDifferencePanel::followOrigin() {
   const bool has_weights = !weightRows(comparedRun(*selection_)).empty();
   if (std::exchange(has_weights_, has_weights) == has_weights) return;
-  if (has_weights || shown() == Shown::weights)
-    shown_->setCurrentIndex(static_cast<int>(has_weights ? Shown::weights : Shown::difference));
+  if (has_weights || showsWeights()) shown_->setCurrentIndex(has_weights);
 }
 
 // Returns a row for each layer whose experts have the shapes of A's experts; only for checkpoints that were run
@@ -91,15 +90,17 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::weightRows(int run) c
 }
 
 std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
-  if (shown() == Shown::weights) return weightRows(run);
+  if (showsWeights()) return weightRows(run);
   std::vector<Row> rows;
   if (run < 0) return rows;
   const History &run_a = *selection_->histories().front(), &run_b = *selection_->histories()[run];
   const auto b = run_b.frame_at(selection_->stepOf(run_b, selection_->step()));
   if (!b) return rows;
-  const std::int64_t step_of_a = step_by_tokens(run_b, b->step, run_a);
+  const bool by_tokens = selection_->isByTokens();
+  const std::int64_t step_of_a = by_tokens ? step_by_tokens(run_b, b->step, run_a) : b->step;
   const auto a = run_a.frame_at(step_of_a);
-  if (!a || static_cast<double>(step_of_a - a->step) >= std::max(1.0, token_ratio(run_b, run_a))) return rows;
+  const double steps_between = by_tokens ? std::max(1.0, token_ratio(run_b, run_a)) : 1;
+  if (!a || static_cast<double>(step_of_a - a->step) >= steps_between) return rows;
   for (const RouterFrame& router : b->routers) {
     const RouterFrame* other = find_router(a.get(), router.layer);
     if (!other) continue;
@@ -112,12 +113,6 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
-  if (shown() == Shown::difference || shown() == Shown::weights) return row.difference;
-  if (shown() == Shown::run) return row.of_run;
-  return row.of_a;
 }
 
 // "B: 1 of 64 experts has other weights than in A, the largest difference in layer 3, expert 5: 12 % of the norm".
@@ -154,7 +149,7 @@ Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
 Panel::Answer LoadDifferencePanel::answer() const {
   const int shown_run = comparedRun(*selection_);
   if (shown_run < 0) return {};
-  if (shown() == Shown::weights) return weightAnswer(shown_run);
+  if (showsWeights()) return weightAnswer(shown_run);
   const auto mean = [this](int run) {
     double sum = 0;
     std::size_t count = 0;
@@ -184,20 +179,18 @@ Panel::Answer LoadDifferencePanel::answer() const {
 QString LoadDifferencePanel::status() const {
   const int run = comparedRun(*selection_);
   if (run < 0) return {};
-  if (shown() == Shown::weights) return QString("weights of %1 against A").arg(runLabel(*selection_, run));
+  if (showsWeights()) return QString("weights of %1 against A").arg(runLabel(*selection_, run));
   const History& shown_run = *selection_->histories()[run];
   const auto frame = shown_run.frame_at(selection_->stepOf(shown_run, selection_->step()));
   if (!frame) return {};
-  QString loads = runLabel(*selection_, shown() == Shown::run || shown() == Shown::difference ? run : 0);
-  if (shown() == Shown::difference) loads += QStringLiteral(" minus A");
-  return timeStatus(frame->step, true) + QStringLiteral(", ") + loads;
+  return timeStatus(frame->step, true) + QStringLiteral(", ") + runLabel(*selection_, run) + QString(" minus A");
 }
 
 void LoadDifferencePanel::refill() {
   if (!selection_->history()) return view_->setNotice(noDataYetNotice(*selection_));
   if (comparedRun(*selection_) < 0) return view_->setNotice(nothingToCompareNotice());
   rows_ = rows(comparedRun(*selection_));
-  if (rows_.empty() && shown() == Shown::weights)
+  if (rows_.empty() && showsWeights())
     return view_->setNotice(
         "Weights are compared between two checkpoints that are run together, whose experts have the same shapes");
   if (rows_.empty())
@@ -206,30 +199,22 @@ void LoadDifferencePanel::refill() {
   const int columns =
       std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size();
   const auto code_of = [this](float value) {
-    if (shown() == Shown::weights) return scaleCode(logPosition(value, kMinWeightDifference));
-    return shown() == Shown::difference ? divergingCode((value / kLimit + 1) / 2) : utilisationCode(value);
+    if (showsWeights()) return scaleCode(logPosition(value, kMinWeightDifference));
+    return divergingCode((value / kLimit + 1) / 2);
   };
   std::vector<std::uint8_t> codes;
   std::vector<int> layers;
   for (const Row& row : rows_) {
     layers.push_back(row.layer);
-    const std::vector<float>& values = valuesOf(row);
-    for (int e = 0; e < columns; ++e) codes.push_back(code_of(e < std::ssize(values) ? values[e] : kNoValue));
+    for (int e = 0; e < columns; ++e)
+      codes.push_back(code_of(e < std::ssize(row.difference) ? row.difference[e] : kNoValue));
   }
   view_->setCells(rows_.size(), columns, std::move(codes));
-  view_->setWeights(shown() == Shown::weights ? sequentialWeights() : utilisationWeights());
-  LegendScale legend = utilisationLegend(isDark(palette()));
-  const QString run = runLetter(*selection_, comparedRun(*selection_));
-  QString caption = QString("layer, %1").arg(shown() == Shown::run ? run : QString("A"));
-  if (shown() == Shown::difference) {
-    legend = differenceLegend(isDark(palette()));
-    caption = QString("layer, %1 minus A").arg(run);
-  } else if (shown() == Shown::weights) {
-    legend = weightLegend(isDark(palette()));
-    caption = QString("layer, %1 against A").arg(run);
-  }
-  view_->setLegend(std::move(legend));
-  view_->setRowAxis(ticksOf(layers), caption);
+  view_->setWeights(showsWeights() ? sequentialWeights() : utilisationWeights());
+  const bool dark = isDark(palette());
+  view_->setLegend(showsWeights() ? weightLegend(dark) : differenceLegend(dark));
+  view_->setRowAxis(ticksOf(layers), QString(showsWeights() ? "layer, %1 against A" : "layer, %1 minus A")
+                                         .arg(runLetter(*selection_, comparedRun(*selection_))));
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), "expert");
   markCurrent();
 }
@@ -240,23 +225,22 @@ void LoadDifferencePanel::markCurrent() {
 
 void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
   view_->paintTexts(painter, view_->sizeFor(QStringLiteral("+0.00"), {4, 2}), [this](int row, int e) {
-    const std::vector<float>& values = valuesOf(rows_[row]);
+    const std::vector<float>& values = rows_[row].difference;
     if (e >= std::ssize(values)) return QString();
-    const float value = values[e];
-    if (shown() == Shown::weights) return value == 0 ? QStringLiteral("0") : formatPercent(value);
-    return shown() == Shown::difference ? signedShare(value) : QString::number(value, 'f', 2);
+    if (showsWeights()) return values[e] == 0 ? QStringLiteral("0") : formatPercent(values[e]);
+    return signedShare(values[e]);
   });
 }
 
 QStringList LoadDifferencePanel::describe(int row, int column) const {
   if (row >= std::ssize(rows_)) return {};
   const std::int64_t layer = rows_[row].layer, expert = column;
-  return shown() == Shown::weights ? readout({layer, expert}) : readout({rows_[row].step, layer, expert});
+  return showsWeights() ? readout({layer, expert}) : readout({rows_[row].step, layer, expert});
 }
 
 ValueTable LoadDifferencePanel::table() const {
   const int run = comparedRun(*selection_);
-  if (shown() == Shown::weights) {
+  if (showsWeights()) {
     ValueTable weights({{"layer"}, {"expert"}, {"|W - W_A| / |W_A|", "share"}});
     for (const Row& row : weightRows(run))
       for (std::size_t e = 0; e < row.difference.size(); ++e) weights.add(row.layer, e, row.difference[e]);

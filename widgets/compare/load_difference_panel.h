@@ -1,4 +1,4 @@
-// Load of every expert in one run minus its load in run A, or the load in one of the two runs.
+// Load of every expert in one run minus its load in run A, or how far its weights are from those in run A.
 #pragma once
 
 #include <QComboBox>
@@ -21,7 +21,6 @@ class LoadDifferencePanel : public Panel {
   Answer answer() const override;
 
  private:
-  enum class Shown { difference, run, run_a, weights };
   struct Row {
     std::int64_t step = 0;
     int layer = 0;
@@ -33,8 +32,7 @@ class LoadDifferencePanel : public Panel {
   void followOrigin();
   std::vector<Row> weightRows(int run) const;
   Answer weightAnswer(int run) const;
-  const std::vector<float>& valuesOf(const Row& row) const;
-  Shown shown() const { return static_cast<Shown>(shown_->currentIndex()); }
+  bool showsWeights() const { return shown_->currentIndex() == 1; }
   void refill();
   void markCurrent();
   void paintNumbers(QPainter& painter) const;

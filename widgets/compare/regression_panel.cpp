@@ -3,13 +3,19 @@
 #include <QHeaderView>
 #include <cmath>
 
+#include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
+#include "widgets/plots/matrix_plot.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
+
+constexpr int kRoomForMap = 300;    // height of the panel from which it has the map
+constexpr double kLimitsToEnd = 2;  // the colours end at so many times the limit of the noise band
 
 QString zText(float z) {
   return std::isfinite(z) ? withMinus(QString::number(z, 'f', 1)) : QString("no spread");
@@ -20,6 +26,7 @@ QString zText(float z) {
 RegressionPanel::RegressionPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Regression", Provenance::measured_here, parent) {
   showAnswers();
+  addMap();
   figures_ = new FigureTable({"Figure", "since step", "value", "other runs", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
   figures_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Fixed);
@@ -32,9 +39,98 @@ RegressionPanel::RegressionPanel(Selection* selection, QWidget* parent)
     connect(selection_, signal, this, &RegressionPanel::judge);
 }
 
+void RegressionPanel::addMap() {
+  map_ = new TimeHeatMap(selection_, this);
+  map_->setAccessibleName("Distance from the other runs by layer");
+  map_->setWeights(utilisationWeights());
+  map_->refill = [this] { refillMap(); };
+  map_->describe = [this](int place, std::int64_t step) { return describe(place, step); };
+  map_->fetch = [this](StepRange range, int bins) {
+    std::vector<std::uint8_t> codes;
+    for (int bin = 0; bin < bins; ++bin) {
+      const auto block = blockOf(range.first + (range.size() * (2 * bin + 1)) / (2 * bins));
+      for (std::size_t i = 0; i < rows_.size(); ++i)
+        codes.push_back(block ? divergingCode(0.5 + row(i).z[*block] / (2 * z_at_end_)) : kNoDataCode);
+    }
+    return codes;
+  };
+  connect(map_, &TimeHeatMap::rowClicked, this, [this](int place) {
+    if (place < std::ssize(rows_)) selection_->setLayer(row(place).figure.layer);
+  });
+  addBody(map_);
+  map_->hide();
+}
+
 void RegressionPanel::showEvent(QShowEvent* event) {
   Panel::showEvent(event);
   judge();
+}
+
+void RegressionPanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  fitMap();
+}
+
+void RegressionPanel::fitMap() {
+  map_->setVisible(is_judged_ && rows_.size() > 1 && height() >= withType(kRoomForMap, fontMetrics()));
+}
+
+// Chooses the layers of the first figure of layers that left the noise band; without one, of the first such figure.
+void RegressionPanel::chooseRows() {
+  std::vector<std::size_t> order;
+  for (const GateExit& exit : report_.exits) order.push_back(exit.series);
+  for (std::size_t i = 0; i < report_.series.size(); ++i) order.push_back(i);
+  const auto is_of_layer = [this](std::size_t i) {
+    const GateFigure& figure = report_.series[i].figure;
+    return figure.layer != kWholeRun && !figure.operand;
+  };
+  const auto first = std::ranges::find_if(order, is_of_layer);
+  rows_.clear();
+  for (std::size_t i = 0; first != order.end() && i < report_.series.size(); ++i)
+    if (is_of_layer(i) && report_.series[i].figure.info == report_.series[*first].figure.info) rows_.push_back(i);
+  z_at_end_ = 1;
+  for (const std::size_t i : rows_) z_at_end_ = std::max<double>(z_at_end_, kLimitsToEnd * report_.series[i].limit);
+}
+
+std::optional<std::size_t> RegressionPanel::blockOf(std::int64_t step) const {
+  const auto next = std::ranges::upper_bound(report_.block_steps, step);
+  if (next == report_.block_steps.begin() || next == report_.block_steps.end()) return std::nullopt;
+  return next - report_.block_steps.begin() - 1;
+}
+
+void RegressionPanel::refillMap() {
+  std::vector<Tick> ticks;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto exit = std::ranges::find(report_.exits, rows_[i], &GateExit::series);
+    const QString layer = QString::number(row(i).figure.layer);
+    ticks.push_back({static_cast<double>(i), exit == report_.exits.end()
+                                                 ? layer
+                                                 : QString("%1 (%2)").arg(layer, formatCount(exit->first_step()))});
+  }
+  const QString figure = rows_.empty() ? QString() : QString::fromUtf8(row(0).figure.info->name);
+  const QString end = formatValue(z_at_end_, 2);
+  map_->setLegend({.lut = utilisationLut(isDark(palette())),
+                   .low = QStringLiteral("\u2264 \u2212") + end,
+                   .high = QStringLiteral("\u2265 +") + end,
+                   .caption = QStringLiteral("z"),
+                   .first_code = 2});
+  map_->setRowAxis(std::move(ticks), QString("%1, layer (first step outside)").arg(figure), false);
+  map_->setSource(QString::number(shown_reports_), static_cast<int>(rows_.size()));
+  map_->setCurrentRow(
+      index_in(rows_, selection_->layer(), [this](std::size_t i) { return report_.series[i].figure.layer; }));
+}
+
+// "layer 7, steps 1,240 to 1,259: Entropy of load 0.671, other runs 0.995 \u00b1 0.03, z \u221273.8".
+QStringList RegressionPanel::describe(int place, std::int64_t step) const {
+  const auto block = blockOf(step);
+  if (!block || place >= std::ssize(rows_)) return {};  // a newer report may have other layers
+  const GateSeries& series = row(place);
+  const QString steps = selection_->rangeText({report_.block_steps[*block], report_.block_steps[*block + 1] - 1});
+  return {QString("layer %1, %2").arg(series.figure.layer).arg(steps),
+          QString("%1 %2").arg(QString::fromUtf8(series.figure.info->name), formatValue(series.value[*block], 3)),
+          QString("other runs %1 \u00b1 %2")
+              .arg(formatValue(series.good[*block], 3), formatValue(series.half_width[*block], 2)),
+          QString("z %1, limit \u00b1%2").arg(zText(series.z[*block]), formatValue(series.limit, 2))};
 }
 
 std::vector<HistoryPtr> RegressionPanel::otherRuns() const {
@@ -51,6 +147,7 @@ void RegressionPanel::judge() {
   if (is_same_run && judged_sequence_ == sequence) return;
   if (!is_same_run || !isVisible()) {
     judged_ = nullptr;
+    map_->hide();
     if (std::exchange(is_judged_, false)) emit judged({}, Sign::unsure, {});
   }
   if (!isVisible() || histories.size() < 2) return;
@@ -67,6 +164,10 @@ void RegressionPanel::judge() {
 void RegressionPanel::show(GateReport report) {
   report_ = std::move(report);
   is_judged_ = true;
+  ++shown_reports_;
+  chooseRows();
+  map_->markDirty();
+  fitMap();
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
   int figure_width = 0;
   for (int row = 0; row < figures_->rowCount(); ++row) {
@@ -150,9 +251,12 @@ ValueTable RegressionPanel::table() const {
   for (std::size_t i = 0; i < report.series.size(); ++i) {
     const GateSeries& series = report.series[i];
     const auto exit = std::ranges::find(report.exits, i, &GateExit::series);
-    const bool is_outside = exit != report.exits.end();
-    table.add(figure_text(series.figure), is_outside ? TableValue(exit->first_step()) : TableValue(),
-              is_outside ? TableValue(exit->last_step()) : TableValue(), table_value(series.value.back()),
+    TableValue first, last;
+    if (exit != report.exits.end()) {
+      first = exit->first_step();
+      last = exit->last_step();
+    }
+    table.add(figure_text(series.figure), first, last, table_value(series.value.back()),
               table_value(series.good.back()), table_value(series.half_width.back()), table_value(series.z.back()));
   }
   return table;

@@ -1,5 +1,6 @@
-// Whether the active run is as good as the other open runs: the figures that left the noise band of these runs, in
-// the order in which they left it, and the settings that differ (core/findings/comparison/regression_gate.h).
+// Whether the active run is as good as the other open runs: a map of the distance from these runs by layer and step,
+// the figures that left the noise band of these runs, in the order in which they left it, and the settings that differ
+// (core/findings/comparison/regression_gate.h).
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
+#include "widgets/plots/time_heat_map.h"
 
 namespace moescope {
 
@@ -29,8 +31,17 @@ class RegressionPanel : public Panel {
   QString status() const override;
   Answer answer() const override;
   void showEvent(QShowEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
+  void addMap();
+  void chooseRows();
+  void refillMap();
+  void fitMap();  // hides the map in a low panel
+  const GateSeries& row(int place) const { return report_.series[rows_[place]]; }
+  // Index of the block of a step; nullopt: the step is not judged.
+  std::optional<std::size_t> blockOf(std::int64_t step) const;
+  QStringList describe(int place, std::int64_t step) const;
   std::vector<HistoryPtr> otherRuns() const;
   QString word() const;       // "Regressed"
   QString placeText() const;  // "since step 8: MaxVio (batch), layer 7", or that all figures are in the band
@@ -39,9 +50,13 @@ class RegressionPanel : public Panel {
   void show(GateReport report);
 
   GateReport report_;
+  std::vector<std::size_t> rows_;  // series of the layers in the map: those of one figure
+  double z_at_end_ = 1;            // |z| at the ends of the map's colours
+  std::uint64_t shown_reports_ = 0;
   bool is_judged_ = false;
   const History* judged_ = nullptr;  // compared only
   std::uint64_t judged_sequence_ = 0;
+  TimeHeatMap* map_;
   FigureTable* figures_;
   FittedLabel* settings_;
   LatestWorker worker_;
