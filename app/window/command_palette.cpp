@@ -23,6 +23,8 @@ constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 96;
 constexpr int kFirstOfWord = 12, kConsecutiveMatch = 14, kMatch = 2, kEntryGap = -1;
 constexpr std::size_t kMinLettersPerLoose = 3;  // one letter of so many may stand alone
 constexpr int kOtherName = 40;                  // a match of another name counts less by this
+constexpr int kAsTyped = 10000;                 // a title with what is typed counts more than any synonym
+constexpr int kShortestWord = 3;                // letters of a typed word by which names are similar
 constexpr int kShortestBeginning = 3;           // letters of a synonym that are enough
 
 // Paints a command's name and other name, with the matched letters in bold, and at the right its keys and its group.
@@ -84,10 +86,21 @@ class CommandDelegate : public QStyledItemDelegate {
   }
 };
 
+// Returns the place of `part` in `text`, preferably at the beginning of a word; -1: `text` does not contain it.
+int placeOfPart(const QString& part, const QString& text) {
+  int place = -1, at = -1;
+  while ((at = text.indexOf(part, at + 1, Qt::CaseInsensitive)) >= 0) {
+    if (at == 0 || !text[at - 1].isLetterOrNumber()) return at;
+    if (place < 0) place = at;
+  }
+  return place;
+}
+
 }  // namespace
 
 std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched) {
-  int score = 0, at = 0, last = -2;
+  const int part = placeOfPart(query, text);
+  int score = 0, at = std::max(0, part), last = part < 0 ? -2 : part - 1;
   for (const QChar character : query) {
     if (character.isSpace()) continue;
     // Prefers a letter that begins a later word, or continues a run, to an earlier letter in the middle of a word.
@@ -134,7 +147,7 @@ QStringList synonymsOf(const QString& query) {
   for (const QString& line : kAll.split('\n')) {
     const QString word = line.section('=', 0, 0).trimmed();
     if (line.startsWith('#') || word.isEmpty()) continue;
-    if (typed == word || (typed.size() >= kShortestBeginning && word.startsWith(typed)))
+    if (typed == word || typed == word + 's' || (typed.size() >= kShortestBeginning && word.startsWith(typed)))
       for (const QString& synonym : line.section('=', 1).split(',')) words << synonym.trimmed();
   }
   return words;
@@ -156,9 +169,11 @@ std::optional<CommandList::Shown> CommandList::match(std::size_t command, const 
   }
   shown.matched.clear();
   const QString names = candidate.group + ' ' + candidate.title + ' ' + candidate.also;
-  for (const QString& word : query.split(' ', Qt::SkipEmptyParts))
+  shown.score = -kOtherName;
+  for (const QString& word : query.split(' ', Qt::SkipEmptyParts)) {
     if (!names.contains(word, Qt::CaseInsensitive)) return std::nullopt;
-  shown.score = *fuzzyScore(query, names) - kOtherName;
+    shown.score += fuzzyScore(word, names).value_or(0);
+  }
   return shown;
 }
 
@@ -174,7 +189,9 @@ void CommandList::setQuery(const QString& query) {
     std::optional<Shown> best;
     for (const QString& candidate : queries)
       if (auto shown = match(i, candidate); shown && (!best || shown->score > best->score)) best = std::move(shown);
-    if (best) shown_.push_back(std::move(*best));
+    if (!best) continue;
+    if (commands_[i].title.contains(typed, Qt::CaseInsensitive)) best->score += kAsTyped;
+    shown_.push_back(std::move(*best));
   }
   has_match_ = !shown_.empty();
   if (!has_match_) listSimilar(typed.toLower());
@@ -182,16 +199,21 @@ void CommandList::setQuery(const QString& query) {
   endResetModel();
 }
 
-// Lists the commands of which a word differs from `query` by few letters.
+// Lists the commands of which a word differs from `query` by few letters, then those with one of its words.
 void CommandList::listSimilar(const QString& query) {
   const std::string typed = query.toStdString();
   const std::size_t max_distance = std::max<std::size_t>(2, typed.size() / 3);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
     if (commands_[i].needs_number) continue;
     std::size_t distance = max_distance + 1;
-    for (const QString& word : (commands_[i].title + ' ' + commands_[i].also).toLower().split(' '))
+    bool has_word = false;
+    for (const QString& word : (commands_[i].title + ' ' + commands_[i].also).toLower().split(' ')) {
       distance = std::min(distance, edit_distance(typed, word.toStdString()));
-    if (distance <= max_distance && distance < typed.size()) shown_.push_back({i, -static_cast<int>(distance), {}});
+      has_word |= std::ranges::any_of(
+          query.split(' '), [&](const QString& part) { return part.size() >= kShortestWord && word.startsWith(part); });
+    }
+    const bool is_similar = distance <= max_distance && distance < typed.size();
+    if (is_similar || has_word) shown_.push_back({i, -static_cast<int>(distance), {}});
   }
 }
 

@@ -69,6 +69,8 @@ class PaletteTest : public QObject {
     QVERIFY(*fuzzyScore("load", "Panel: Load") > *fuzzyScore("load", "Panel: Blood and"));
     QVERIFY(*fuzzyScore("loss", "Panel: Loss") > *fuzzyScore("loss", "Lock step is so so"));
     QVERIFY(fuzzyScore("", "anything"));
+    // A part of the text is found also where its first letter begins a later word.
+    QVERIFY(*fuzzyScore("balance", "Open unbalanced_bf16.jsonl") < *fuzzyScore("balance", "Panel: Balance"));
   }
 
   void everyPresetPanelAndActionIsListed() {
@@ -159,7 +161,9 @@ class PaletteTest : public QObject {
     for (const auto& [word, title] : {std::pair{"home", "Start page"},
                                       {"dead", "Unused experts"},
                                       {"uneven", "Panel: Balance"},
-                                      {"tuto", "All lessons"}})
+                                      {"tuto", "All lessons"},
+                                      {"hotkeys", "Keyboard and mouse"},
+                                      {"imbalance", "Panel: Cost of this imbalance"}})
       QVERIFY2(found(list, word).mid(0, 2).contains(title), qPrintable(found(list, word).mid(0, 5).join("; ")));
     QVERIFY2(found(list, "fp8").front().contains("FP8"), qPrintable(found(list, "fp8").mid(0, 5).join("; ")));
   }
@@ -185,6 +189,7 @@ class PaletteTest : public QObject {
     list.at(0).run();
     QVERIFY(window.findChild<ExplainCard*>()->text().contains("E2M1"));
     window.workspaces()->bringUp("overview");
+    QVERIFY2(found(list, "collapse").front().startsWith("Finding: "), qPrintable(list.at(0).title));
     const QString title = QString::fromStdString(window.findings()->findings().front().title);
     QVERIFY2(found(list, "finding " + title).front().startsWith("Finding: "), qPrintable(list.at(0).title));
     list.at(0).run();
@@ -196,6 +201,7 @@ class PaletteTest : public QObject {
     CommandList list(commandsOf(&window), nullptr);
     QVERIFY2(found(list, "glosary").contains("Glossary"), "a letter is missing");
     QVERIFY2(found(list, "glossery").contains("Glossary") && !list.hasMatch(), "a letter is wrong");
+    QVERIFY2(found(list, "panel qqzz").contains("Panel: Expert load") && !list.hasMatch(), "a word is unknown");
     QVERIFY(found(list, "qqzzxx").isEmpty() && !list.hasMatch());
   }
 
