@@ -302,7 +302,8 @@ void GradientErrorPanel::refillLines() {
   for (int run = onTheSameTexts(*selection_) ? 1 : 0; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back(seriesOf(run));
   std::vector<ReferenceLine> references;
-  if (!ofPredictions() && !cosine()) references = {{errorOf(kMinGradientSnrDb), "1/√3: steps hardly effective above"}};
+  if (!ofPredictions() && !cosine())
+    references = {{errorOf(kMinGradientSnrDb), "1/√3: larger errors make steps ineffective"}};
   lines_->setReferences(std::move(references));
   lines_->setPercent(ofPredictions() ? metricIsShare(shownMetric()) : !cosine());
   const QString gradient_caption = cosine() ? QString("cosine") : QString("of the norm");

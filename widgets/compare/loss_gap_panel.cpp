@@ -144,26 +144,27 @@ void GapPlot::paintData(QPainter& painter) {
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (judged.empty()) return;
   const int left_x = static_cast<int>(xOf(judged.first)) + kSpace4;
-  const QString words = "judged: the last half";
+  const QString words = QString("judged: %1").arg(selection_->rangeText(ground_.judged));
   if (left_x + fontMetrics().horizontalAdvance(words) > xOf(judged.last)) return;
   painter.setPen(mutedText(palette()));
   QRect place(left_x, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
-  if (curveTouches(place)) {
-    QRect below = place;
-    below.moveBottom(plotRect().bottom() - 2);
-    if (!curveTouches(below)) place = below;
-  }
-  painter.drawText(place, Qt::AlignLeft, words);
+  if (isCrossed(place)) place.moveBottom(plotRect().bottom() - 2);
+  if (!isCrossed(place)) painter.drawText(place, Qt::AlignLeft, words);
 }
 
-// True if a point of a curve is in `place`.
-bool GapPlot::curveTouches(const QRect& place) const {
+// True if a curve, the line of zero or an edge of the band is in `place` or touches it.
+bool GapPlot::isCrossed(const QRect& place) const {
   const Axis axis = valueAxis();
+  const QRectF room = QRectF(place).adjusted(0, -2, 0, 2);
+  for (const float level : {-ground_.matters, 0.0F, ground_.matters})
+    if (const double y = axis.toPixel(level); y >= room.top() && y <= room.bottom()) return true;
   return std::ranges::any_of(series_, [&](const GapSeries& curve) {
+    std::optional<QPointF> last;
     for (std::size_t bin = 0; bin < curve.values.size(); ++bin) {
       if (!std::isfinite(curve.values[bin])) continue;
       const QPointF at(xOf(centreOf(bin, curve.values.size())), axis.toPixel(curve.values[bin]));
-      if (QRectF(place).contains(at)) return true;
+      if (QRectF(last.value_or(at), at).normalized().adjusted(0, 0, 1, 1).intersects(room)) return true;
+      last = at;
     }
     return false;
   });

@@ -52,7 +52,7 @@ class GapPlot : public TimeAxisPlot {
   std::size_t binAt(std::int64_t step) const;
   std::int64_t shownStep() const;
   Axis valueAxis() const { return axisUp(values_.low, values_.high); }
-  bool curveTouches(const QRect& place) const;
+  bool isCrossed(const QRect& place) const;
   void chooseEnds();
   void chooseValueRange();
   void paintGround(QPainter& painter) const;

@@ -156,10 +156,13 @@ Panel::Answer RoutingFlipsPanel::answer() const {
   if (highest == all.end()) return {};
   const QString letter = runLetter(*selection_, highest->run);
   const QString share = QString("%1: %2 of the tokens").arg(letter, formatPercent(highest->share));
+  if (selection_->histories()[highest->run]->settings_at_start()->holds(&RouterConfig::force_balance))
+    return {{}, {QString("Balance is forced: no token can change experts"), QString("Balance is forced")}};
+  if (rounding() && highest->share > 0) return {{}, {QString("%1 change experts").arg(share), share}};
   if (rounding())
-    return highest->share > 0
-               ? Answer{{}, {QString("%1 change experts").arg(share), share}}
-               : Answer{{}, {QString("%1: rounding sends no token to other experts").arg(letter), "No token"}};
+    return {{},
+            {QString("%1: rounding sends no token to other experts").arg(letter),
+             QString("%1: no token changes experts").arg(letter)}};
   if (highest->share == 0)
     return {{},
             {QString("%1: every token goes to the same experts as in A").arg(letter) + commonText(),

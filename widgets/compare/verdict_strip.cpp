@@ -41,7 +41,7 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
 }
 
 QSize VerdictStrip::sizeHint() const {
-  return {600, withType(kVerdictHeight, fontMetrics()) + kSpace8};
+  return {600, withType(kVerdictHeight, fontMetrics())};
 }
 
 void VerdictStrip::setRegression(const QString& word, Sign sign, const QString& place) {
@@ -218,11 +218,10 @@ int VerdictStrip::itemsWidth(bool names) const {
 
 // Places the parts by hand, because a layout would rearrange the whole workspace whenever a word changes.
 void VerdictStrip::place() {
-  const int height = this->height() - kSpace8;
   int right = width() - kSpace12;
   const auto put = [&](QWidget* widget) {
     const QSize size = widget->sizeHint();
-    widget->setGeometry(right - size.width(), (height - size.height()) / 2, size.width(), size.height());
+    widget->setGeometry(right - size.width(), (height() - size.height()) / 2, size.width(), size.height());
     right -= size.width() + kSpace8;
   };
   put(explain_);
@@ -230,14 +229,14 @@ void VerdictStrip::place() {
   const int room = right - kSpace12;
   names_ = itemsWidth(true) <= room;
   const int left_x = kSpace12 + itemsWidth(names_) + kSpace16;
-  settle_->setGeometry(left_x, 0, std::max(0, right - left_x), height);
+  settle_->setGeometry(left_x, 0, std::max(0, right - left_x), height());
   update();
 }
 
 void VerdictStrip::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
-  const QRect strip(0, 0, width(), height() - kSpace8);
+  const QRect strip = rect();
   drawRounded(painter, strip, kRadiusPanel, QColor(c.surface), QColor(c.hairline));
   const QFontMetrics words(typeFont(Type::body, true)), plain(typeFont(Type::body));
   int x = kSpace12;

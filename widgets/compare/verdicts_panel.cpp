@@ -50,8 +50,9 @@ int placesFor(float matters) {
 }
 
 QString signedFixed(float value, int places) {
-  const QString text = withMinus(QString::number(value, 'f', places));
-  return value > 0 ? QLatin1Char('+') + text : text;
+  const QString digits = QString::number(value, 'f', places);
+  if (digits.toDouble() == 0) return QStringLiteral("0");
+  return (value > 0 ? QStringLiteral("+") : QString()) + withMinus(digits);
 }
 
 }  // namespace

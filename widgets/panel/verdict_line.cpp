@@ -15,7 +15,7 @@ namespace moescope {
 VerdictLine::VerdictLine(QWidget* parent) : QWidget(parent) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(kSpace12, 0, kSpace12, kSpace8);
+  row->setContentsMargins(kSpace12, 0, kSpace12, 0);
   row->setSpacing(kSpace8);
   mark_ = new SignLabel(this);
   word_ = new QLabel(this);
@@ -88,7 +88,7 @@ QString VerdictLine::text() const {
 }
 
 QSize VerdictLine::sizeHint() const {
-  return {0, withType(kVerdictHeight, fontMetrics()) + kSpace8};
+  return {0, withType(kVerdictHeight, fontMetrics())};
 }
 
 void VerdictLine::changeEvent(QEvent* event) {
@@ -100,7 +100,7 @@ void VerdictLine::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
   const QColor ground = sign_ ? signGround(*sign_, isDark(palette())) : QColor(c.surface);
-  drawRounded(painter, rect().adjusted(0, 0, 0, -kSpace8), kRadiusPanel, ground, QColor(c.hairline));
+  drawRounded(painter, rect(), kRadiusPanel, ground, QColor(c.hairline));
 }
 
 }  // namespace moescope
