@@ -117,7 +117,7 @@ class RouterPanelsTest : public QObject {
                  load.answerText().contains("experts take"),
              qPrintable(load.answerText()));
     QVERIFY(load.answerText().contains(QString("layer %1?").arg(selection_->layer())));
-    QVERIFY2(balance.answerText().contains("Most uneven at step "), qPrintable(balance.answerText()));
+    QVERIFY2(balance.answerText().contains("Most uneven over steps "), qPrintable(balance.answerText()));
   }
 
   void everyPanelExplainsItselfAndDraws() {

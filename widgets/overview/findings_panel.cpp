@@ -374,7 +374,9 @@ void FindingsPanel::choose(int row) {
   QMetaObject::invokeMethod(
       this,
       [this, chosen] {
-        if (std::ranges::count(rows_, chosen) > 0) scroll_->ensureWidgetVisible(chosen, 0, 4);
+        if (std::ranges::count(rows_, chosen) == 0) return;
+        scroll_->ensureWidgetVisible(chosen, 0, 4);
+        scroll_->ensureVisible(0, chosen->y(), 0, 4);  // the title, if the row is higher than the panel
       },
       Qt::QueuedConnection);  // runs after the layout
 }

@@ -181,20 +181,24 @@ Panel::Answer BalancePanel::answer() const {
   if (view() == gate_mass) return answerOfGateMass();
   if (!whyNothing().isEmpty()) return {};
   const History& history = *selection_->history();
+  // The tiles have MaxVio of the window.
+  const float window_median = history.value_at(Metric::max_vio_window_p50, kWholeRun, selection_->step());
+  const bool of_window = window() || (view() == figures && !is_missing(window_median));
+  const Metric metric = of_window ? Metric::max_vio_window : Metric::max_vio;
   int worst = -1;
   float largest = kNoValue;
   for (const int layer : history.info().moe_layers) {
-    const float vio = history.value_at(shownMetric(), layer, selection_->step());
+    const float vio = history.value_at(metric, layer, selection_->step());
     if (is_missing(vio) || (worst >= 0 && vio <= largest)) continue;
     worst = layer;
     largest = vio;
   }
   if (worst < 0) return {};
-  const float median = history.value_at(percentileMetric(0), kWholeRun, selection_->step());
-  const StepRange steps = history.last_steps(window() ? history.info().window : 1, selection_->step());
+  const float median = of_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
+  const StepRange steps = history.last_steps(of_window ? history.info().window : 1, selection_->step());
   const QString worst_text = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
   const QString first = QString("Most uneven %1 %2: %3")
-                            .arg(window() ? QString("over") : QString("at"), selection_->rangeText(steps), worst_text);
+                            .arg(of_window ? QString("over") : QString("at"), selection_->rangeText(steps), worst_text);
   return {"How even are the layers?",
           {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, worst_text}};
 }

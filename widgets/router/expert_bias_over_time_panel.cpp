@@ -24,21 +24,13 @@ LegendScale biasLegend(double limit, bool dark) {
           .first_code = 2};
 }
 
-// Weights of a diverging scale: of several values, the value farthest from 0 is shown.
-std::array<std::uint8_t, 256> divergingWeights() {
-  std::array<std::uint8_t, 256> weights{};
-  const int neutral = divergingCode(0.5);
-  for (int code = 2; code < 256; ++code) weights[code] = static_cast<std::uint8_t>(1 + std::abs(code - neutral));
-  return weights;
-}
-
 }  // namespace
 
 ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Expert bias over time", Provenance::measured_here, parent) {
   map_ = new TimeHeatMap(selection, this);
   map_->setAccessibleName("Bias of every expert");
-  map_->setWeights(divergingWeights());
+  map_->setWeights(utilisationWeights());  // of several values, the value farthest from 0 is shown
   map_->setHeld(true);
   map_->refill = [this] { refillMap(); };
   map_->figure = [this](int expert, std::int64_t step) {

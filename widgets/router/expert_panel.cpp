@@ -73,6 +73,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   tokens_->refill = [this] { refillTokens(); };
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{domains_, tokens_}) followSelection(plot);
   addBody(load_, 3);
+  hideWhenLow(load_);
   addBody(bias_, 3);
   const QString of_fair_share = fair_share_->accessibleName();
   addBody(fair_share_, 3);
@@ -105,7 +106,7 @@ void ExpertPanel::resizeEvent(QResizeEvent* event) {
   hidePartsWithoutData();
 }
 
-// Hides what has no data, and in a low panel all plots but the load.
+// Hides what has no data, and in a low panel all plots but the load, which a panel without room for it hides, too.
 void ExpertPanel::hidePartsWithoutData() {
   if (!isVisible()) return;
   const History* history = selection_->history();

@@ -124,8 +124,8 @@ MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
     const LayerWindow* layer_window = window.find_layer(layers_[l]);
     for (int e = 0; layer_window && e < std::min(experts_, static_cast<int>(layer_window->utilisation.size())); ++e) {
       const double place = static_cast<double>(l) * block() + placeOfExpert(l, e);
-      bars.bars.push_back(
-          {yOf(place), yOf(place + 1), static_cast<double>(layer_window->utilisation[e]), e == layer_window->fullest});
+      const bool is_fullest = e == layer_window->fullest && layer_window->max_vio > 0;
+      bars.bars.push_back({yOf(place), yOf(place + 1), static_cast<double>(layer_window->utilisation[e]), is_fullest});
     }
   }
   return bars;
