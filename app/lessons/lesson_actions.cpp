@@ -134,7 +134,7 @@ void LessonActions::writeForm(const QString& problem_set, const QString& student
   if (const std::string problem = student_problem(name); !problem.empty())
     return messages_->warn("The name " + QString::fromStdString(problem));
   const Assignment set = find_assignment(problem_set.toStdString(), seed_of_student(name)).assignment;
-  messages_->saveAs("Write the form", problem_set + ".toml", kProblemSetFilter, [&](const QString& path) {
+  messages_->saveAs("Save the questions", problem_set + ".toml", kProblemSetFilter, [&](const QString& path) {
     write_whole_file(path.toStdString(), hand_in_form(set, name));
     messages_->saySaved(path);
   });
@@ -161,7 +161,7 @@ void LessonActions::writeHandIn(const QString& form) {
   connect(job, &ProgressJob::failed, messages_, &Messages::warn);
   connect(job, &ProgressJob::workDone, this, [this, hand_in] {
     const QString suggested = QString::fromStdString(hand_in->student) + ".toml";
-    messages_->saveAs("Write the hand-in", suggested, kProblemSetFilter, [&](const QString& path) {
+    messages_->saveAs("Save the hand-in file", suggested, kProblemSetFilter, [&](const QString& path) {
       write_whole_file(path.toStdString(), to_toml(*hand_in));
       messages_->saySaved(path);
     });

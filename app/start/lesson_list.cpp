@@ -202,9 +202,9 @@ void LessonList::addProblemSets(QBoxLayout* column) {
   for (const std::string& name : assignment_names()) {
     const Lesson set = find_assignment(name, 1).assignment.lesson;
     const std::string runs = counted(std::ssize(set.runs), "run", "runs");
-    auto* form = new QPushButton("Write the form...");
+    auto* form = new QPushButton("Save the questions...");
     form->setObjectName("problem_set_form");
-    form->setAccessibleName("Write the form of " + printedText(set.title));
+    form->setAccessibleName("Save the questions of " + printedText(set.title));
     form->setToolTip("The questions of the set, the seed of a student, and the commands that train the runs");
     connect(form, &QPushButton::clicked, this, [this, name] { emit formRequested(QString::fromStdString(name)); });
     card->inside()->addWidget(wrappedText(printedText(set.title), Type::body, true));
@@ -214,7 +214,7 @@ void LessonList::addProblemSets(QBoxLayout* column) {
     row->addWidget(form);
     card->inside()->addLayout(row);
   }
-  auto* hand_in = new QPushButton("Write the hand-in...");
+  auto* hand_in = new QPushButton("Make the hand-in file...");
   hand_in->setObjectName("problem_set_hand_in");
   hand_in->setToolTip("From a filled form: trains its runs, and adds the hashes of their losses");
   connect(hand_in, &QPushButton::clicked, this, &LessonList::handInRequested);

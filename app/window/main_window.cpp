@@ -195,6 +195,7 @@ void MainWindow::buildLessons() {
   first_steps_->connectTo(control_, files_, lessons_);
   first_steps_->page()->setCosts(costs_);
   connect(first_steps_->page(), &StartPage::setupRequested, drawer_, &SetupDrawer::open);
+  connect(first_steps_->lessonsPage(), &FullPage::shown, drawer_, &SetupDrawer::close);
 }
 
 void MainWindow::buildMenus(const QStringList& about) {
