@@ -66,13 +66,14 @@ void MicroscalingWorkspace::arrange() {
   bringUpError();
 }
 
-// When a run is opened, brings the quantization error of its operands to the front. For a checkpoint, which quantizes
-// nothing, brings the costs that formats would have. A tensor that is open stays in front.
+// When a run is opened, brings the quantization error of its operands and their scales to the front. For a checkpoint,
+// which quantizes nothing, brings the costs that formats would have. A tensor that is open stays in front.
 void MicroscalingWorkspace::bringUpError() {
   const History* history = selection_->history();
   if (std::exchange(shown_, history) == history || !history || !tensor_lab_->tensorName().isEmpty()) return;
   QDockWidget* first = run_origin(history->info()) == RunOrigin::checkpoint ? costs_ : error_;
-  if (!first->isHidden()) first->raise();
+  for (QDockWidget* dock : {first, scales_})
+    if (!dock->isHidden()) dock->raise();
 }
 
 void MicroscalingWorkspace::setDefaultSizes() {

@@ -10,6 +10,7 @@
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -73,6 +74,17 @@ BlockScalesPanel::BlockScalesPanel(Selection* selection, QWidget* parent)
   giveFocusTo(waterfall_);
 }
 
+// Names the first open run in which the operand has scales: ". Run B has them"; empty without such a run.
+QString BlockScalesPanel::runWithScales() const {
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
+    const auto newest = selection_->histories()[run]->quant_frame_at(INT64_MAX);
+    const QuantFrame* operand = newest ? findTensor(newest.get(), selection_->tensor()) : nullptr;
+    if (operand && operand->format.scale != QuantScale::none)
+      return QString(". Run %1 has them").arg(runLetter(*selection_, run));
+  }
+  return {};
+}
+
 QString BlockScalesPanel::notice() const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
@@ -82,7 +94,7 @@ QString BlockScalesPanel::notice() const {
     return noQuantizationNotice(history->info(), newest.get(), gemm_class);
   const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
   if (tensor && tensor->format.scale == QuantScale::none)
-    return QString("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
+    return QString("BF16 has no scales: %1%2").arg(placeName(selection_->tensor()), runWithScales());
   if (!tensor && !history->info().config_toml.empty())
     return QString("%1 is not quantized: choose another operand above").arg(placeName(selection_->tensor()));
   const auto counts_blocks = [](const QuantFrame& quant) {

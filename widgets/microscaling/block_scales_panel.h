@@ -24,6 +24,7 @@ class BlockScalesPanel : public Panel {
   void refillWaterfall();
   void refillBars();
   void updateRows();
+  QString runWithScales() const;
   QString notice() const;  // why there is nothing to show; empty if there is something
   QStringList describe(int byte, std::int64_t step) const;
   FigureTarget scalesAt(std::int64_t step) const;
