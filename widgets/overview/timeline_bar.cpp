@@ -293,6 +293,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
   const int line = metrics.height();
   painter.save();
   painter.setFont(small);
+  const int cursor = xOf(selection_->step());
   int free_from = 0;
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     const Mark& mark = marks_[i];
@@ -306,7 +307,10 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
     painter.setPen(QPen(color, 1, note ? Qt::SolidLine : Qt::DotLine));
     painter.drawLine(x, note ? 2 : 10, x, lane().bottom());
     const int next = i + 1 < marks_.size() ? xOf(marks_[i + 1].step) - 8 : width();
-    const MarkTitle title = titleBeside(x, note ? 12 : 7, free_from, next, QString::fromStdString(mark.title), metrics);
+    // Up to the knob of the cursor, or from it on.
+    const int from = x > cursor ? std::max(free_from, cursor + kSpace8) : free_from,
+              to = x < cursor ? std::min(next, cursor - kSpace8) : next;
+    const MarkTitle title = titleBeside(x, note ? 12 : 7, from, to, QString::fromStdString(mark.title), metrics);
     const QRect place(title.left_x, plot.top() - 3, metrics.horizontalAdvance(title.text), line);
     free_from = std::max(x, place.right()) + kSpace8;
     painter.fillRect(place, palette().base());

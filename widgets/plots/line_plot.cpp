@@ -1,6 +1,7 @@
 #include "widgets/plots/line_plot.h"
 
 #include <QPainter>
+#include <QRegularExpression>
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -148,7 +149,8 @@ void LinePlot::paintReferences(QPainter& painter) const {
     if (std::abs(top - last) < metrics.height()) continue;
     last = top;
     painter.drawText(QRect(plot.left() + kSpace4, top, plot.width(), metrics.height()),
-                     Qt::AlignLeft | Qt::AlignVCenter, elidedWords(line.label, metrics, plot.width() - kSpace8));
+                     Qt::AlignLeft | Qt::AlignVCenter,
+                     fittingText(endForms({.value = line.label, .color = {}}), metrics, plot.width() - kSpace8));
   }
 }
 
@@ -293,7 +295,7 @@ int LinePlot::Named::swatch() const {
 
 // Forms of the text at the end of a curve: "A mxfp8 2.31", "A 2.31", or only the name, which identifies the curve.
 QStringList LinePlot::endForms(const Named& curve) const {
-  if (curve.isReference()) return {curve.value, curve.value.section(QLatin1Char(' '), 0, 0)};
+  if (curve.isReference()) return {curve.value, curve.value.section(QRegularExpression(QStringLiteral("[: ]")), 0, 0)};
   if (curve.name.isEmpty()) return {curve.value};
   const auto with_value = [&](const QString& name) { return name + QLatin1Char(' ') + curve.value; };
   const QString letter = curve.letter();

@@ -477,16 +477,16 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
   const QFont usual = painter.font();
   painter.setFont(semibold(usual));
   const QFontMetrics metrics(painter.font());
-  const int wide = metrics.horizontalAdvance(label), line = metrics.height();
-  const int right = plot.left() - kSpace8, top = static_cast<int>(std::lround(y)) - line / 2;
-  const QRect place(std::max(0, right - wide), top, std::min(wide, right), line);
+  const int wide = metrics.horizontalAdvance(label), line = metrics.height(), ink = metrics.capHeight() + 2;
+  const int right = plot.left() - kSpace8, middle = static_cast<int>(std::lround(y));
+  const QRect place(std::max(0, right - wide), middle - line / 2, std::min(wide, right), line);
   if (!label.isEmpty() && wide <= right) {
     const int left_x = std::max(0, place.left() - kSpace16);  // does not cover names farther left
-    const QRect label_room(left_x, top, plot.left() - 3 - left_x, line);
+    const QRect label_room(left_x, middle - ink / 2, plot.left() - 3 - left_x, ink);
     painter.fillRect(label_room, palette().base());
     for (const int other : row_labels_)
-      if (std::abs(other - y) < line)
-        painter.fillRect(QRect(left_x, other - line / 2, label_room.width(), line), palette().base());
+      if (std::abs(other - y) < ink)
+        painter.fillRect(QRect(left_x, other - ink / 2, label_room.width(), ink), palette().base());
     painter.setPen(palette().text().color());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, label);
   }

@@ -119,10 +119,11 @@ QString TimeAxisPlot::stepText(std::int64_t step) const {
   return QString("%1, %2 %3").arg(text, formatValue(tokens / unit.tokens, 3), unit.name);
 }
 
-const std::vector<Mark>& TimeAxisPlot::marks() {
+const std::vector<Mark>& TimeAxisPlot::marks() const {
   const History* history = selection_->history();
-  const std::size_t markers = history ? history->markers().size() : 0;
-  if (std::exchange(marked_, history) != history || std::exchange(known_markers_, markers) != markers)
+  const std::uint64_t sequence = history ? history->sequence() : 0;
+  const bool is_same_run = std::exchange(marked_, history) == history;
+  if (std::exchange(marks_sequence_, sequence) != sequence || !is_same_run)
     marks_ = history ? marks_of(*history) : std::vector<Mark>{};
   return marks_;
 }
@@ -198,13 +199,9 @@ QRegion TimeAxisPlot::hoverRegion() const {
 
 // Returns the titles of all marks near a pixel, one on each line.
 QString TimeAxisPlot::markerTextAt(int x) const {
-  const History* history = selection_->history();
-  if (!history) return {};
-  const auto is_there = [&](std::int64_t step) { return std::abs(xOf(step) - x) <= 4; };
-  if (std::ranges::none_of(history->markers(), is_there, &Marker::step)) return {};
   QStringList lines;
-  for (const Mark& mark : marks_of(*history)) {
-    if (is_there(mark.step))
+  for (const Mark& mark : marks()) {
+    if (std::abs(xOf(mark.step) - x) <= 4)
       lines << QString("%1 %2: %3")
                    .arg(selection_->stepWord(), formatCount(mark.step), QString::fromStdString(mark.title));
   }

@@ -69,16 +69,16 @@ class TimeAxisPlot : public PlotFrame {
   double high() const { return warp(std::max(range().first, range().last) + 0.5); }
   void zoomAbout(double x, double factor);
   void panFromPress(double x);
-  const std::vector<Mark>& marks();
+  const std::vector<Mark>& marks() const;
   QStringList stepCaptions() const;
   QString markerTextAt(int x) const;
   Readout readoutAtMouse() const;
 
   bool log_steps_ = false;
   QStringList step_notes_;
-  std::vector<Mark> marks_;
-  std::size_t known_markers_ = 0;
-  const History* marked_ = nullptr;  // run to which the marks belong
+  mutable std::vector<Mark> marks_;
+  mutable std::uint64_t marks_sequence_ = 0;
+  mutable const History* marked_ = nullptr;  // run to which the marks belong
   StepRange seen_range_;
   struct Hover {
     std::int64_t step = -1;
