@@ -280,7 +280,7 @@ bool FileActions::offerRuns(const QString& path) {
 }
 
 void FileActions::askTrainOn(const QString& path) {
-  const QString what = QFileInfo(path).isDir() ? "This folder holds no log" : "This is not a log";
+  const QString what = QFileInfo(path).isDir() ? "This folder holds no log" : "This is no log";
   auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
                               QString("%1 that MoEScope knows. Train on it as text?\n\n%2").arg(what, path),
                               QMessageBox::Cancel, messages_->window());

@@ -600,7 +600,7 @@ class QtHealth : public QObject {
   }
 
   // A panel that replaces hidden panels has enough room.
-  void twoLogsShowTheirLoadDifference() {
+  void twoLogsShowWhetherOneHasRegressed() {
     MainWindow window(false);
     window.resize(1280, 800);
     window.show();
@@ -609,7 +609,7 @@ class QtHealth : public QObject {
     window.files()->open({samplePath("unbalanced_bf16"), samplePath("domain_shift")});
     QTRY_COMPARE(window.selection()->histories().size(), 2u);
     for (const QDockWidget* panel : compare->docks())
-      if (panel->objectName() == "dock_compare_gap" || panel->objectName() == "dock_compare_load_difference")
+      if (panel->objectName() == "dock_compare_gap" || panel->objectName() == "dock_compare_regression")
         QTRY_VERIFY2(panel->geometry().left() >= 0 && panel->width() > compare->width() / 3 &&
                          panel->width() < compare->width() * 2 / 3,
                      qPrintable(panel->objectName()));

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kContextBytes = 40;
 // Heights of the panel from which these parts are shown.
-constexpr int kRoomForBias = 330, kRoomForTexts = 460, kRoomForFairShare = 600;
+constexpr int kRoomForLoad = 200, kRoomForBias = 330, kRoomForTexts = 460, kRoomForFairShare = 600;
 constexpr std::array kKinds = {TextKind::probe, TextKind::sample, TextKind::batch};
 
 QString notChosenNotice() {
@@ -73,7 +73,6 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   tokens_->refill = [this] { refillTokens(); };
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{domains_, tokens_}) followSelection(plot);
   addBody(load_, 3);
-  hideWhenLow(load_);
   addBody(bias_, 3);
   const QString of_fair_share = fair_share_->accessibleName();
   addBody(fair_share_, 3);
@@ -106,7 +105,7 @@ void ExpertPanel::resizeEvent(QResizeEvent* event) {
   hidePartsWithoutData();
 }
 
-// Hides what has no data, and in a low panel all plots but the load, which a panel without room for it hides, too.
+// Hides what has no data, and plots for which a low panel has no room beside the figures.
 void ExpertPanel::hidePartsWithoutData() {
   if (!isVisible()) return;
   const History* history = selection_->history();
@@ -115,6 +114,7 @@ void ExpertPanel::hidePartsWithoutData() {
   const RouterFrame* at = any ? router() : nullptr;
   const bool high = height() >= withType(kRoomForBias, fontMetrics()),
              higher = height() >= withType(kRoomForTexts, fontMetrics());
+  load_->setVisible(!any || height() >= withType(kRoomForLoad, fontMetrics()));
   bias_->setVisible(any && high && (!at || !arrayAt(last_bias_)->values.empty()));
   fair_share_->setVisible(any && height() >= withType(kRoomForFairShare, fontMetrics()) &&
                           !fair_share_->fairBiasText().isEmpty());
