@@ -24,6 +24,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
 #include "core/lessons/lesson_figures.h"
+#include "tests/support/laid_out.h"
 #include "tests/support/lesson_window.h"
 #include "tests/support/screen_test.h"
 #include "widgets/compare/verdicts_panel.h"
@@ -250,7 +251,7 @@ class LessonTest : public QObject {
       for (const std::string& name : names) {
         open.open(name.c_str());
         for (const LessonStep& step : open.guide()->lesson().steps) {
-          QTest::qWait(30);
+          QVERIFY(isLaidOut(&open.window));
           for (const std::string& panel : step.view.panels) {
             const auto* dock = open.window.findChild<PanelDock*>(QString::fromStdString(panel));
             const QString place = QString("%1, %2, %3").arg(q(name), q(step.title), q(panel));
@@ -378,7 +379,7 @@ class LessonTest : public QObject {
     LessonWindow open;
     open.window.resize(1280, 800);
     open.open("bias-thermostat");
-    QTest::qWait(600);
+    QVERIFY(isLaidOut(&open.window, 500));
     const auto state = [&] {
       QMap<QString, QVariant> all;
       int number = 0;
@@ -401,7 +402,7 @@ class LessonTest : public QObject {
     QTRY_VERIFY(name->fontInfo().pixelSize() > 1.35 * of_name);
     QCOMPARE(open.window.size(), QSize(1280, 800));
     QTest::keyClick(&open.window, Qt::Key_F5);
-    QTest::qWait(600);
+    QVERIFY(isLaidOut(&open.window, 500));
     const auto after = state();
     QCOMPARE(after.keys(), before.keys());
     for (auto part = before.begin(); part != before.end(); ++part)
@@ -417,7 +418,7 @@ class LessonTest : public QObject {
       open.window.resize(1280, 800);
       open.open(lesson);
       QTRY_COMPARE(open.window.size(), QSize(1280, 800));
-      QTest::qWait(300);
+      QTest::qWait(300);  // the lesson does not enlarge the window later
       QCOMPARE(open.window.size(), QSize(1280, 800));
     }
   }
