@@ -12,6 +12,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensors_panel.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -64,6 +65,7 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
       },
       Qt::QueuedConnection);
   connect(session_, &RunSession::failed, this, [this] { entering_ = false; });
+  connect(tensor_lab_->browser(), &TensorsPanel::tensorChosen, this, &LessonGuide::describeTensor);
   timer_.setInterval(kJudgeEveryMs);
   connect(&timer_, &QTimer::timeout, this, &LessonGuide::look);
 }
@@ -100,11 +102,9 @@ void LessonGuide::begin() {
 void LessonGuide::openTensors() {
   if (lesson_.tensors.empty()) return;
   for (const QString& name : std::exchange(opened_tensors_, {})) tensor_lab_->removeTensor(name);
-  QStringList about;
   for (const LessonTensor& tensor : lesson_.tensors) {
     tensor_lab_->setTensor(q(tensor.name), tensor.rows, tensor.cols, make_tensor(tensor));
     opened_tensors_ << q(tensor.name);
-    about << q(tensor.name) + ": " + printedText(tensor.about);
   }
   const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
   const LessonTask* first = firstShown();
@@ -112,7 +112,13 @@ void LessonGuide::openTensors() {
   tensor_lab_->showTensor(first ? q(first->tensor) : opened_tensors_.front(), usual,
                           first && !is_answer ? static_cast<std::size_t>(first->row) : 0,
                           first && !is_answer ? static_cast<std::size_t>(first->column) : 0);
-  tensor_lab_->captureBar()->showSample(about.join("; "));
+  describeTensor();
+}
+
+void LessonGuide::describeTensor() {
+  const auto shown = std::ranges::find(lesson_.tensors, tensor_lab_->tensorName().toStdString(), &LessonTensor::name);
+  if (active_ && shown != lesson_.tensors.end())
+    tensor_lab_->captureBar()->showSample(q(shown->name) + ": " + printedText(shown->about));
 }
 
 const LessonTask* LessonGuide::firstShown() const {

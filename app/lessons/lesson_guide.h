@@ -80,6 +80,7 @@ class LessonGuide : public QObject {
   void arrange();
   bool coversPanels() const;
   void openTensors();
+  void describeTensor();
   const LessonTask* firstShown() const;  // the first task that shows a tensor; nullptr: none does
   // Number of the newest step at or before `step` that starts runs; kLessonsRuns: the runs with which the lesson began.
   // A step is about these runs.

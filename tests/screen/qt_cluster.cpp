@@ -319,6 +319,15 @@ class ClusterPanelsTest : public QObject {
       QVERIFY(matrix->barRect(rank).height() <= matrix->barRect(matrix->fullest()).height());
   }
 
+  void noRankIsMarkedIfAllReceiveTheSame() {
+    RankMatrix matrix;
+    matrix.setReceived({0.99, 1.02, 0.99, 1}, 2);
+    QCOMPARE(matrix.marked(), -1);
+    QCOMPARE(matrix.fullest(), 1);
+    matrix.setReceived({0.5, 0.5, 1.5, 1.5}, 2);
+    QCOMPARE(matrix.marked(), matrix.fullest());
+  }
+
   // A narrow panel hides the figures; a low panel hides the bars and lists the figures. Nothing is drawn outside of the
   // widget.
   void aSmallMatrixDropsFiguresAndBars() {

@@ -28,6 +28,7 @@
 #include "tests/support/lesson_window.h"
 #include "tests/support/screen_test.h"
 #include "widgets/compare/verdicts_panel.h"
+#include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/panel/explain_card.h"
@@ -309,6 +310,17 @@ class LessonTest : public QObject {
     QTest::keyClick(line, Qt::Key_Return);
     for (const LessonFigureRow& row : open.figures())
       QCOMPARE(row.note.contains("you predicted 50"), row.name == "Neighbours that become 0, E2M1");
+  }
+
+  void theShownTensorAloneIsDescribed() {
+    LessonWindow open;
+    open.open("outlier-channel");
+    auto* lab = open.window.workspaces()->microscaling()->tensorLab();
+    for (const LessonTensor& tensor : open.guide()->lesson().tensors) {
+      lab->showTensor(q(tensor.name), lab->format(), 0, 0);
+      QVERIFY2(lab->captureBar()->text().startsWith(q(tensor.name) + ": "), qPrintable(lab->captureBar()->text()));
+    }
+    QVERIFY(!lab->captureBar()->text().contains("outlier-channel"));
   }
 
   void aLessonChoosesWhatTheCurvesShow() {

@@ -15,8 +15,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kEvenRanks = 1.05;  // fullest rank over the mean; below it, no rank is named
-constexpr int kBothHalves = 860;     // least width of a panel with both halves, pixels at the usual font size
+constexpr int kBothHalves = 860;  // least width of a panel with both halves, pixels at the usual font size
 constexpr const char* kPayloads[] = {"BF16", "FP8", "MXFP8"};
 
 // Returns the copies that arrive on each rank, [R], including the copies that stay on it.

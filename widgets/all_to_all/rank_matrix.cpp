@@ -54,6 +54,11 @@ int RankMatrix::fullest() const {
   return received_.empty() ? -1 : static_cast<int>(std::ranges::max_element(received_) - received_.begin());
 }
 
+int RankMatrix::marked() const {
+  const int rank = fullest();
+  return rank >= 0 && received_[rank] >= kEvenRanks ? rank : -1;
+}
+
 int RankMatrix::nodes() const {
   return ranks_per_node_ > 0 ? (rows() + ranks_per_node_ - 1) / ranks_per_node_ : 0;
 }
@@ -180,7 +185,7 @@ void RankMatrix::paintData(QPainter& painter) {
   paintNodes(painter);
   paintRanks(painter);
   if (!parts().bars.isEmpty()) paintBars(painter);
-  if (fullest() >= 0) paintFrame(painter, cellRect(0, fullest()).united(cellRect(rows() - 1, fullest())));
+  if (marked() >= 0) paintFrame(painter, cellRect(0, marked()).united(cellRect(rows() - 1, marked())));
   paintFigures(painter);
 }
 
@@ -223,8 +228,8 @@ void RankMatrix::paintRanks(QPainter& painter) const {
     painter.drawText(QRectF(0, cellRect(rank, 0).center().y() - line / 2.0, cells.left() - kSpace4, line),
                      Qt::AlignRight | Qt::AlignVCenter, QString::number(rank));
   for (int rank = 0; rank < rows(); ++rank) {
-    const bool strong = rank == fullest();
-    if (!strong && (rank % across != 0 || std::abs(rank - fullest()) < across)) continue;
+    const bool strong = rank == marked();
+    if (!strong && (rank % across != 0 || (marked() >= 0 && std::abs(rank - marked()) < across))) continue;
     painter.setFont(strong ? semibold(font()) : font());
     painter.setPen(strong ? palette().text().color() : mutedText(palette()));
     const double x = cellRect(0, rank).center().x();
@@ -244,10 +249,10 @@ void RankMatrix::paintBars(QPainter& painter) const {
   const bool has_texts = cellRect(0, 0).width() >= fontMetrics().horizontalAdvance(QStringLiteral("0.00")) + 2;
   for (int rank = 0; rank < rows(); ++rank) {
     const QRectF bar = barRect(rank);
-    const QColor color(rank == fullest() ? c.strong_bar : c.plain_bar);
+    const QColor color(rank == marked() ? c.strong_bar : c.plain_bar);
     painter.fillRect(bar, color);
     if (!has_texts || bar.height() < line) continue;
-    painter.setFont(rank == fullest() ? semibold(font()) : font());
+    painter.setFont(rank == marked() ? semibold(font()) : font());
     painter.setPen(textOn(color.rgb()));
     painter.drawText(QRectF(bar.left() - kSpace4, bars.bottom() + 1 - line, bar.width() + 2 * kSpace4, line),
                      Qt::AlignCenter, QString::number(received_[rank], 'f', 2));

@@ -8,6 +8,8 @@
 
 namespace moescope {
 
+inline constexpr double kEvenRanks = 1.05;  // fullest rank over the mean; below it, no rank is named
+
 class RankMatrix : public MatrixPlot {
   Q_OBJECT
 
@@ -26,6 +28,7 @@ class RankMatrix : public MatrixPlot {
   FigureTarget receivedFigure{.key = "dispatch_overload"};
 
   int fullest() const;  // rank that receives most copies; -1: there are no ranks
+  int marked() const;   // the same; -1: all ranks receive about the same
   QRect figureRect(int figure) const;
   QRectF barRect(int rank) const;  // empty if there is no room for bars
   std::optional<FigureTarget> figureAt(QPoint position) const override;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "widgets/look/counted_text.h"
+#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
@@ -140,6 +141,7 @@ void CaptureBar::setTexts(const QString& head, const QStringList& details, const
   head_->setText(head);
   head_->setVisible(!head.isEmpty());
   details_->setTexts(details);
+  details_->setVisible(!details.isEmpty());
   note_->setText(note);
   note_->setVisible(!note.isEmpty());
   emit textChanged();

@@ -169,7 +169,9 @@ void BlockCards::paintCard(QPainter& painter, const QRect& place, const BlockCar
     y += metrics.height();
   };
   line({card.label, card.label.section(QLatin1Char(' '), 0, 0)}, Type::caption, false, c.ink2);
-  line({card.value}, Type::heading, true, c.ink);
+  const QFontMetrics large(typeFont(QApplication::font(), Type::heading, true));
+  const bool fits = large.horizontalAdvance(card.value) <= inner.width();
+  line({card.value}, fits ? Type::heading : Type::caption, true, c.ink);
   line(card.notes, Type::caption, false, c.ink2);
 }
 
