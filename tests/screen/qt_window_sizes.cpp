@@ -8,6 +8,7 @@
 #include "app/look/theme.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "tests/support/laid_out.h"
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
@@ -45,7 +46,7 @@ struct SmallWindow {
   void showEveryWorkspace() {
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(20);
+      QVERIFY(isLaidOut(&window));
       window.grab();
     }
   }
@@ -82,7 +83,7 @@ class WindowSizesTest : public QObject {
     int plots = 0;
     for (Workspace* workspace : small.window.workspaces()->all()) {
       small.window.workspaces()->bringUp(workspace);
-      QTest::qWait(20);
+      QVERIFY(isLaidOut(&small.window));
       for (Panel* panel : workspace->panels())
         for (const QSize size : kSizes) {
           panel->resize(size);
@@ -109,7 +110,7 @@ class WindowSizesTest : public QObject {
       for (Workspace* workspace : small.window.workspaces()->all()) {
         if (workspace->name() == "Cluster") continue;
         small.window.workspaces()->bringUp(workspace);
-        QTest::qWait(50);
+        QVERIFY(isLaidOut(&small.window));
         const auto* scroll = qobject_cast<QScrollArea*>(workspace->parentWidget()->parentWidget());
         QVERIFY2(scroll->verticalScrollBar()->maximum() == 0,
                  qPrintable(QString("%1 x %2, %3: %4 pixels more")
@@ -140,7 +141,7 @@ class WindowSizesTest : public QObject {
         second.showEveryWorkspace();
         for (Workspace* workspace : second.window.workspaces()->all()) {
           second.window.workspaces()->bringUp(workspace);
-          QTest::qWait(50);
+          QVERIFY(isLaidOut(&second.window));
           for (const QDockWidget* dock : workspace->docks()) {
             const bool is_shown = dock->isVisible() && !dock->isFloating() && dock->geometry().bottom() >= 0;
             const auto* panel = qobject_cast<Panel*>(dock->widget());
@@ -175,7 +176,7 @@ class WindowSizesTest : public QObject {
         workspace->resizeDocks(docks, QList<int>(docks.size(), 1), Qt::Vertical);
         workspace->resizeDocks(docks, QList<int>(docks.size(), 1), Qt::Horizontal);
       }
-      QTest::qWait(20);
+      QVERIFY(isLaidOut(&small.window));
       small.window.close();
     }
     SmallWindow second(true);
