@@ -19,6 +19,7 @@ constexpr std::int64_t kBlockSteps = 5, kMaxBlocks = 100;  // steps of a block, 
 constexpr std::size_t kMinGateBlocks = 6;                  // with a value, for a verdict on a figure
 constexpr double kSpreadOfOne = 10;                        // R beside one good run
 constexpr double kWidening = 1.5;                          // of the limit: figures vary with heavier tails than normal
+constexpr double kWideningOfTwo = 1.8;                     // beside two good runs, whose spread is one difference
 constexpr double kMinCorrelation = 0.2;                    // lower limit of rho
 constexpr double kRounding = 1e-5;  // share of a figure's size up to which a difference may be rounding
 
@@ -543,6 +544,7 @@ void judge_samples(const History& run, const Collector& collector, GateReport& r
     layers[sample.figure.info->key].push_back(&measured.back());
     ++judged;
   }
+  const double widening = report.good_runs() == 2 ? kWideningOfTwo : kWidening;
   for (std::size_t i = 0; i < measured.size(); ++i) {
     const GateSample& sample = collector.samples[i];
     if (measured[i].size() < kMinGateBlocks && !sample.not_finite) {
@@ -553,8 +555,8 @@ void judge_samples(const History& run, const Collector& collector, GateReport& r
     double limit = INFINITY;
     if (measured[i].size() >= kMinGateBlocks) {
       spread = spread_of(layers[sample.figure.info->key], report.good_runs());
-      limit = kWidening * student_quantile(std::min(spread.degrees, 400.0),
-                                           1 - kGateError / (static_cast<double>(judged) * spread.blocks));
+      limit = widening * student_quantile(std::min(spread.degrees, 400.0),
+                                          1 - kGateError / (static_cast<double>(judged) * spread.blocks));
     }
     report.series.push_back(series_of(sample, measured[i], spread, limit));
     add_exit(run, report.series.size() - 1, sample.not_finite, report);

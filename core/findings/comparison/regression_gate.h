@@ -13,7 +13,7 @@
 // The limit is kWidening times Student's quantile for a family-wise error of 5 % over all figures, layers and blocks,
 // two-sided. With n blocks and the correlation rho of a good run's deviations in neighbouring blocks, n (1 - rho) / (1
 // + rho) blocks count as independent, and give k - 1 degrees of freedom each. One good run does not show how far equal
-// runs lie apart: w_j is then the largest variance over 1, 2, 4, ... blocks, and R_j = kSpreadOfOne. Both constants are
+// runs lie apart: w_j is then the largest variance over 1, 2, 4, ... blocks, and R_j = kSpreadOfOne. The constants are
 // those with which 1 in 20 comparisons of equal runs gives an alarm; docs/regression-gate.md has the measurement.
 #pragma once
 
