@@ -16,10 +16,10 @@ constexpr std::size_t kMinBeforeBlocks = 5, kMinBeforeLoads = 10;     // fewer a
 constexpr std::size_t kAfterBlocks = 2, kAfterLoads = 4;              // compared loads after a jump
 constexpr std::size_t kMeanBlocksOfLayer = 5, kMeanLoadsOfLayer = 5;  // loads that show whether a layer has recovered
 constexpr std::size_t kKeptBlocks = 32;
-constexpr std::int64_t kEarly = 170;  // first steps, in which loads change most
-constexpr std::size_t kApart = 10;    // blocks between two shifts
-constexpr std::int64_t kPeak = 100;   // steps in which a jump reaches its peak
-constexpr std::size_t kEdge = 5;      // loads on each side that locate the jump
+constexpr std::int64_t kEarly = 170;           // first steps, in which loads change most
+constexpr std::size_t kMinBlocksBetween = 10;  // blocks between two shifts
+constexpr std::int64_t kPeak = 100;            // steps in which a jump reaches its peak
+constexpr std::size_t kEdge = 5;               // loads on each side that locate the jump
 
 }  // namespace
 
@@ -114,7 +114,7 @@ void ShiftWatch::block(std::int64_t first, std::span<const float> whole,
 // After a shift the loads are compared with loads since the shift, so that it is found once.
 void ShiftWatch::look_for_jump() {
   if (!LoadSpan{loads_, axis_->step(first_step_), axis_->step(batches_.back().step)}.lasts(kEarly)) return;
-  if (!shifts_.empty() && blocks_ - shifts_.back().block < kApart) return;
+  if (!shifts_.empty() && blocks_ - shifts_.back().block < kMinBlocksBetween) return;
   const Part after = newest(kAfterBlocks, kAfterLoads);
   Part before = newest(kBeforeBlocks, kBeforeLoads, after.begin);
   while (!shifts_.empty() && before.begin < before.end && batches_[before.begin].block <= shifts_.back().block)

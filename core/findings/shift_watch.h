@@ -23,10 +23,11 @@ inline constexpr double kJump = 1.4, kLayerJump = 1.25, kJumpedLayers = 0.6, kJu
 // A smaller rise of MaxVio does not matter, whatever the factor.
 inline constexpr double kMinRise = 0.1;
 // A layer has recovered when its mean of 50 steps is down to 1.2 times its former value, or higher than that by at most
-// kBackRise. A layer that is still over 1.3 times its former value, and higher by kStaysHigher, after 300 steps, does
-// not recover. Recovery took 150 to 250 steps at a bias rate of 0.001. Smaller batches have a higher MaxVio by chance,
-// and their text varies more to the same extent, so these thresholds grow with the value of chance.
-inline constexpr double kBack = 1.2, kBackRise = 0.15, kNotBack = 1.3, kStaysHigher = 0.3;
+// kMaxRecoveredRise. A layer that is still over 1.3 times its former value, and higher by kMinShiftedRise, after 300
+// steps, does not recover. Recovery took 150 to 250 steps at a bias rate of 0.001. Smaller batches have a higher MaxVio
+// by chance, and their text varies more to the same extent, so these thresholds grow with the value of chance.
+inline constexpr double kMaxRecoveredRatio = 1.2, kMaxRecoveredRise = 0.15, kMinShiftedRatio = 1.3,
+                        kMinShiftedRise = 0.3;
 inline constexpr std::int64_t kRecoverySteps = 300;
 
 class ShiftWatch {
@@ -81,11 +82,11 @@ class ShiftWatch {
   bool is_judged(const Shift& shift) const { return loads_since(shift).lasts(kRecoverySteps); }
   bool is_back(const Shift& shift, std::size_t layer) const {
     const double usual = grown(shift) * shift.before[layer];
-    return newest_mean(layer) <= std::max(kBack * usual, usual + kBackRise);
+    return newest_mean(layer) <= std::max(kMaxRecoveredRatio * usual, usual + kMaxRecoveredRise);
   }
   bool stays_higher(const Shift& shift, std::size_t layer) const {
     const double usual = grown(shift) * shift.before[layer];
-    return newest_mean(layer) > std::max(kNotBack * usual, usual + kStaysHigher);
+    return newest_mean(layer) > std::max(kMinShiftedRatio * usual, usual + kMinShiftedRise);
   }
   void look_for_jump();
   void follow();

@@ -1,6 +1,8 @@
 // Runs every command of moescope-cli in docs/*.md, one after the other in one folder: first those that train, then
 // those that export, then the others. Numbers of steps and seeds are made small, and names of files that a user would
 // have are those of files that are written here.
+#include <iomanip>
+
 #include "tests/support/cli_fixture.h"
 
 namespace moescope {
@@ -69,7 +71,7 @@ std::vector<std::string> words_of(std::string command) {
   std::string word;
   while (text >> word && word != "moescope-cli") continue;
   std::vector<std::string> words;
-  while (text >> word) words.push_back(word);
+  while (text >> std::quoted(word)) words.push_back(word);  // "Expert load" is one word
   return words;
 }
 

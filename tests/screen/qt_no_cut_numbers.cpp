@@ -23,6 +23,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/recording/recording.h"
 #include "tests/support/drawn_texts.h"
+#include "tests/support/laid_out.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/look/fitted_text.h"
@@ -149,19 +150,12 @@ void complainOf(const QStringList& cut) {
   for (const QString& complaint : cut) qWarning("%s", qPrintable(complaint));
 }
 
-void settle() {
-  for (int i = 0; i < 3; ++i) {
-    QApplication::processEvents();
-    QTest::qWait(5);
-  }
-}
-
 // Returns the cut numbers of all workspaces, with each tab of docks in front once.
 QStringList cutNumbersOfAll(MainWindow& window, const QString& what) {
   QStringList cut;
   for (Workspace* workspace : window.workspaces()->all()) {
     window.workspaces()->bringUp(workspace);
-    settle();
+    if (!isLaidOut(&window)) cut << workspace->name() + ": does not settle";
     int tabs = 1;
     for (const QDockWidget* dock : workspace->docks())
       tabs =
@@ -171,7 +165,7 @@ QStringList cutNumbersOfAll(MainWindow& window, const QString& what) {
         const QList<QDockWidget*> group = workspace->tabifiedDockWidgets(dock);
         if (turn < group.size()) group[turn]->raise();
       }
-      settle();
+      if (!isLaidOut(&window)) cut << workspace->name() + ": does not settle";
       for (const QString& complaint : cutNumbersIn(&window))
         cut << QStringLiteral("%1, %2: %3").arg(what, workspace->name(), complaint);
     }
@@ -334,7 +328,7 @@ class QtNoCutNumbers : public QObject {
     process.setProcessEnvironment(environment);
     process.setProcessChannelMode(QProcess::MergedChannels);
     process.start(QCoreApplication::applicationFilePath(),
-                  {QStringLiteral("qt_no_cut_numbers"), QStringLiteral("atTheSizesOfScreens")});
+                  {QStringLiteral("qt_no_cut_numbers"), QStringLiteral("noNumberIsCutAtTheSizesOfScreens")});
     QVERIFY(process.waitForFinished(300000));
     QVERIFY2(process.exitCode() == 0, process.readAll().constData());
   }
@@ -347,7 +341,7 @@ class QtNoCutNumbers : public QObject {
       window.show();
       open(window, path);
       window.projector()->action()->setChecked(true);
-      settle();
+      QVERIFY(isLaidOut(&window));
       QStringList cut = cutNumbersOfAll(window, QStringLiteral("projector, ") + QFileInfo(path).fileName());
       window.projector()->leave();
       complainOf(cut);

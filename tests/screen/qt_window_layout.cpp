@@ -18,6 +18,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "tests/support/laid_out.h"
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
@@ -34,10 +35,10 @@ void dragLine(QWidget* window, QPoint from, QPoint by) {
     const QPoint at = from + by * i / 4;
     QMouseEvent move(QEvent::MouseMove, at, window->mapToGlobal(at), Qt::NoButton, Qt::LeftButton, Qt::NoModifier);
     QCoreApplication::sendEvent(window, &move);
-    QTest::qWait(20);
+    QVERIFY(isLaidOut(window));
   }
   QTest::mouseRelease(window, Qt::LeftButton, {}, from + by);
-  QTest::qWait(50);
+  QVERIFY(isLaidOut(window));
 }
 
 // Returns the size of each visible panel divided by the size of the workspace.
@@ -107,7 +108,7 @@ class WindowLayoutTest : public QObject {
     t.window.resize(1900, 1000);
     for (const char* name : {"router", "text"}) {
       QVERIFY(t.window.workspaces()->bringUp(QString(name)));
-      QTest::qWait(50);
+      QVERIFY(isLaidOut(&t.window));
       int with_tabs = 0;
       for (const QTabBar* bar : t.window.findChildren<QTabBar*>()) {
         if (!bar->isVisible()) continue;
@@ -158,7 +159,7 @@ class WindowLayoutTest : public QObject {
     window.resize(size);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
-    QTest::qWait(100);
+    QVERIFY(isLaidOut(&window));
     QCOMPARE(window.size(), size);
     for (const Panel* panel : window.workspaces()->overview()->panels()) {
       QVERIFY2(!panel->visibleRegion().isEmpty(), qPrintable(panel->title()));
@@ -180,7 +181,7 @@ class WindowLayoutTest : public QObject {
     window.resize(1760, 1000);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
-    QTest::qWait(100);
+    QVERIFY(isLaidOut(&window));
     Workspace* overview = window.workspaces()->overview();
     if (dragged) {  // the line between the first two panels, and the one between the rows
       const QRect loss = overview->findChild<QDockWidget*>("dock_loss")->geometry();
@@ -193,24 +194,24 @@ class WindowLayoutTest : public QObject {
     for (const QSize size :
          {QSize(1280, 800), QSize(1024, 700), QSize(1920, 1080), QSize(1140, 720), QSize(1760, 1000)}) {
       window.resize(size);
-      QTest::qWait(50);
+      QVERIFY(isLaidOut(&window));
       QCOMPARE(window.size(), size);
       compareShares(sharesOf(*overview), shares, size);
     }
     // The shares are kept if the window is resized while another workspace is shown.
     window.workspaces()->bringUp("router");
     window.resize(1024, 700);
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     window.resize(1760, 1000);
     window.workspaces()->bringUp("overview");
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     compareShares(sharesOf(*overview), shares, window.size());
     // Restoring a saved arrangement restores the shares.
     const QVariantMap remembered = overview->remembered();
     overview->arrangeAnew();
     overview->applySizes();
     QVERIFY(overview->restore(remembered));
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     compareShares(sharesOf(*overview), shares, window.size());
   }
 
@@ -224,7 +225,7 @@ class WindowLayoutTest : public QObject {
     window.selection()->setHistories({run.history()});
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(20);
+      QVERIFY(isLaidOut(&window));
       const QSize size = window.size();
       QVERIFY2(size.width() <= 960 && size.height() <= 540 - 30,  // 30 for the window's title bar
                qPrintable(QString("%1: %2 x %3").arg(workspace->name()).arg(size.width()).arg(size.height())));
@@ -255,7 +256,7 @@ class WindowLayoutTest : public QObject {
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QVERIFY(takesKeys(&window));
-    QTest::qWait(100);
+    QVERIFY(isLaidOut(&window));
     auto* drawer = window.findChild<SetupDrawer*>();
     QVERIFY(!drawer->isVisible());
     const QRect panels = window.workspaces()->geometry();
@@ -269,7 +270,7 @@ class WindowLayoutTest : public QObject {
     };
     QVERIFY(at_the_right());
     window.resize(1024, 700);
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     QVERIFY(at_the_right());
     QTest::keyClick(window.focusWidget(), Qt::Key_Escape);
     QVERIFY(!drawer->isVisible());
@@ -285,9 +286,9 @@ class WindowLayoutTest : public QObject {
     w.window.resize(1600, 900);
     w.window.files()->open({QStringLiteral(MOESCOPE_TEST_DATA "/../assets/samples/unbalanced_bf16.jsonl")});
     QTRY_VERIFY_WITH_TIMEOUT(!w.window.session()->isLive() && !w.window.session()->histories().empty(), kWaitMs);
-    QTest::qWait(200);
+    QVERIFY(isLaidOut(&w.window, 150));
     w.window.resize(1024, 700);
-    QTest::qWait(200);
+    QVERIFY(isLaidOut(&w.window, 150));
     QString widths;
     for (const QWidget* child : w.window.findChildren<QWidget*>())
       if (child->isVisible() && child->minimumSizeHint().width() > 900)
@@ -305,7 +306,6 @@ class WindowLayoutTest : public QObject {
   }
 
   void projectorViewEnlargesTypeAndBringsAllBack() {
-    constexpr int kSettledMs = 150;
     QFETCH(QSize, size);
     QFETCH(bool, dragged);
     MainWindow window(false);
@@ -315,14 +315,14 @@ class WindowLayoutTest : public QObject {
     SyntheticRun run(SyntheticShape{.specialise_every = 1});
     run.append(20);
     window.selection()->setHistories({run.history()});
-    QTest::qWait(kSettledMs);
+    QVERIFY(isLaidOut(&window, 150));
     Workspace* overview = window.workspaces()->overview();
     if (dragged) {
       const QRect loss = overview->findChild<QDockWidget*>("dock_loss")->geometry();
       dragLine(overview, {loss.right() + 2, loss.center().y()}, {140, 0});
       window.findChild<QDockWidget*>("dock_all_to_all")->close();
     }
-    QTest::qWait(kSettledMs);
+    QVERIFY(isLaidOut(&window, 150));
     const auto shapes = [&] {
       QMap<QString, QRect> rects;
       for (const Workspace* workspace : window.workspaces()->all())
@@ -334,7 +334,7 @@ class WindowLayoutTest : public QObject {
     QMap<QString, QMap<QString, QRect>> before;
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(kSettledMs);
+      QVERIFY(isLaidOut(&window, 150));
       before[workspace->name()] = shapes();
     }
     window.workspaces()->bringUp(overview);
@@ -345,13 +345,13 @@ class WindowLayoutTest : public QObject {
     const int row = rows->defaultSectionSize();
     const QFont usual = QApplication::font();
     QTest::keyClick(&window, Qt::Key_F5);
-    QTest::qWait(kSettledMs);
+    QVERIFY(isLaidOut(&window, 150));
     QVERIFY(plot->fontMetrics().height() >= 1.35 * line);
     QVERIFY2(rows->defaultSectionSize() >= row + plot->fontMetrics().height() - line,
              qPrintable(QString("%1, then %2").arg(row).arg(rows->defaultSectionSize())));
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(kSettledMs);
+      QVERIFY(isLaidOut(&window, 150));
       QCOMPARE(window.size(), size);
       int shown = 0;
       for (const Panel* panel : workspace->panels()) shown += panel->isVisible() && !panel->visibleRegion().isEmpty();
@@ -359,13 +359,13 @@ class WindowLayoutTest : public QObject {
     }
     window.workspaces()->bringUp(overview);
     QTest::keyClick(&window, Qt::Key_F5);
-    QTest::qWait(kSettledMs);
+    QVERIFY(isLaidOut(&window, 150));
     QCOMPARE(QApplication::font(), usual);
     QCOMPARE(plot->fontMetrics().height(), line);
     QCOMPARE(window.size(), size);
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(kSettledMs);
+      QVERIFY(isLaidOut(&window, 150));
       const auto after = shapes();
       QCOMPARE(after.keys(), before[workspace->name()].keys());
       for (auto dock = after.begin(); dock != after.end(); ++dock) {
@@ -383,12 +383,12 @@ class WindowLayoutTest : public QObject {
     window.resize(1280, 800);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
-    QTest::qWait(100);
+    QVERIFY(isLaidOut(&window));
     auto* balance = window.findChild<QDockWidget*>("dock_all_to_all");
     const QFont usual = QApplication::font();
     window.lessons()->start("1", LessonActions::Ask::never);
     QTRY_VERIFY(window.lessons()->active());
-    QTest::qWait(100);
+    QVERIFY(isLaidOut(&window));
     const auto shown = [&] {
       QStringList names;
       for (const QDockWidget* dock : window.workspaces()->current()->docks())
@@ -397,20 +397,20 @@ class WindowLayoutTest : public QObject {
     };
     const QStringList of_lesson = shown();
     window.projector()->action()->trigger();
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     QCOMPARE(shown(), of_lesson);
     window.lessons()->leave();  // the projector view stays
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     window.workspaces()->bringUp("overview");
     QVERIFY(QApplication::font().pointSizeF() > 1.3 * usual.pointSizeF());
     QVERIFY(window.findChild<QDockWidget*>("dock_all_to_all")->isHidden());
     window.lessons()->start("1", LessonActions::Ask::never);
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     window.projector()->action()->trigger();  // ends the projector view during the lesson
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     QCOMPARE(QApplication::font(), usual);
     window.lessons()->leave();
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     window.workspaces()->bringUp("overview");
     for (const QDockWidget* dock : window.workspaces()->overview()->docks())
       QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
@@ -422,7 +422,7 @@ class WindowLayoutTest : public QObject {
     window.resize(1280, 800);
     window.show();
     window.workspaces()->bringUp("router");
-    QTest::qWait(50);
+    QVERIFY(isLaidOut(&window));
     auto* card = window.findChild<QDockWidget*>("dock_router_expert");
     QVERIFY(!card->isVisible());
     SyntheticRun run(SyntheticShape{});

@@ -235,7 +235,8 @@ void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
     if (const std::size_t mark = name.rfind("] "); mark != std::string_view::npos) name.remove_prefix(mark + 2);
     const auto begins = [](char c) { return is_letter(c) || c == '\'' || c == '"' || c == '('; };
     name.remove_prefix(std::ranges::find_if(name, begins) - name.begin());
-    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), std::string(number), {}});
+    if (!name.empty() && name.size() <= kLongestFigure)
+      pairs.push_back({std::string(name), std::string(number), {}, {}});
   };
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
@@ -681,7 +682,9 @@ bool TextLogReader::read_line(std::string_view line, const Takers& take) {
 }
 
 bool holds_printed_steps(std::string_view text, const TagMap& tags) {
-  LogRuns runs(LogContext{"", {}, tags});
+  LogContext context;
+  context.tags = tags;
+  LogRuns runs(std::move(context));
   TextLogReader reader(runs);
   while (!text.empty() && !reader.is_log()) reader.read(take_until(text, '\n'));
   return reader.is_log();

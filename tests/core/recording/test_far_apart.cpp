@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::int64_t kApart = 4'000'000, kSteps = 1000;
+constexpr std::int64_t kStepSpacing = 4'000'000, kSteps = 1000;
 
 // Returns `run` with its step numbers multiplied by `apart`.
 std::shared_ptr<History> spread(const History& run, std::int64_t distance) {
@@ -41,23 +41,23 @@ Health health_of(const HistoryPtr& history) {
 }
 
 TEST(FarApart, AHistoryTellsTheStepsThatItHas) {
-  const auto run = spread(*uneven_run(), kApart);
+  const auto run = spread(*uneven_run(), kStepSpacing);
   EXPECT_EQ(run->count(), kSteps);
-  EXPECT_EQ(run->steps_in({kApart, 3 * kApart}), (std::vector<std::int64_t>{kApart, 2 * kApart, 3 * kApart}));
-  EXPECT_EQ(run->last_steps(3), (StepRange{997 * kApart, 999 * kApart}));
-  EXPECT_EQ(run->last_steps(2, 5 * kApart + 1), (StepRange{4 * kApart, 5 * kApart}));
+  EXPECT_EQ(run->steps_in({kStepSpacing, 3 * kStepSpacing}), (std::vector<std::int64_t>{kStepSpacing, 2 * kStepSpacing, 3 * kStepSpacing}));
+  EXPECT_EQ(run->last_steps(3), (StepRange{997 * kStepSpacing, 999 * kStepSpacing}));
+  EXPECT_EQ(run->last_steps(2, 5 * kStepSpacing + 1), (StepRange{4 * kStepSpacing, 5 * kStepSpacing}));
   EXPECT_TRUE(run->last_steps(2, -1).empty());
   EXPECT_EQ(run->values_in(Metric::ce_loss, kWholeRun, run->steps()).size(), 1000u);
-  const std::vector<std::int64_t> steps = {kApart, kApart + 1, 2 * kApart};
+  const std::vector<std::int64_t> steps = {kStepSpacing, kStepSpacing + 1, 2 * kStepSpacing};
   const std::vector<float> values = run->values_at(Metric::ce_loss, kWholeRun, steps);
-  EXPECT_EQ(values[2], run->value_at(Metric::ce_loss, kWholeRun, 2 * kApart));
+  EXPECT_EQ(values[2], run->value_at(Metric::ce_loss, kWholeRun, 2 * kStepSpacing));
   EXPECT_TRUE(is_missing(values[1])) << "was not taken";
-  EXPECT_EQ(run->utilisation(1, edges_of({kApart, 2 * kApart}), Summary::mean).size(), 2u * MadeUp::kExperts);
+  EXPECT_EQ(run->utilisation(1, edges_of({kStepSpacing, 2 * kStepSpacing}), Summary::mean).size(), 2u * MadeUp::kExperts);
 }
 
 TEST(FarApart, TheSameFindingsAtTheirSteps) {
   const auto near = uneven_run();
-  const auto far = spread(*near, kApart);
+  const auto far = spread(*near, kStepSpacing);
   const double begin = processor_seconds();
   const auto expected = find_all(near), found = find_all(far);
   EXPECT_LT(processor_seconds() - begin, 5);
@@ -66,8 +66,8 @@ TEST(FarApart, TheSameFindingsAtTheirSteps) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(found[i].kind, expected[i].kind);
     EXPECT_EQ(found[i].experts, expected[i].experts);
-    EXPECT_EQ(found[i].steps.first, expected[i].steps.first * kApart) << found[i].title;
-    EXPECT_EQ(found[i].steps.last, expected[i].steps.last * kApart) << found[i].title;
+    EXPECT_EQ(found[i].steps.first, expected[i].steps.first * kStepSpacing) << found[i].title;
+    EXPECT_EQ(found[i].steps.last, expected[i].steps.last * kStepSpacing) << found[i].title;
   }
   const auto dead = of_kind(found, FindingKind::dead);
   ASSERT_EQ(dead.size(), 1u);
@@ -79,10 +79,10 @@ TEST(FarApart, PositionsAreLines) {
   MadeUp made;
   made.steps(20, MadeUp::even(), MadeUp::even());
   StepAxis axis;
-  axis.update(*spread(*made.history(), kApart));
+  axis.update(*spread(*made.history(), kStepSpacing));
   EXPECT_EQ(axis.positions(), (StepRange{0, 19 * kLongestGap}));
   for (std::int64_t position = 0; position <= axis.positions().last; ++position) {
-    EXPECT_EQ(axis.line(position), position / kLongestGap * kApart);
+    EXPECT_EQ(axis.line(position), position / kLongestGap * kStepSpacing);
     EXPECT_EQ(axis.position(axis.step(position)), position);
   }
   StepAxis near;
@@ -97,16 +97,16 @@ TEST(FarApart, NothingLastsForFewerThanTenLines) {
   for (const int lines : {9, 10}) {
     MadeUp young;
     young.steps(lines, hot, hot);
-    EXPECT_EQ(find_all(spread(*young.history(), kApart)).empty(), lines == 9);
-    const HealthVerdict verdict = health_of(spread(*young.history(), kApart)).verdict;
+    EXPECT_EQ(find_all(spread(*young.history(), kStepSpacing)).empty(), lines == 9);
+    const HealthVerdict verdict = health_of(spread(*young.history(), kStepSpacing)).verdict;
     EXPECT_EQ(verdict, lines == 9 ? HealthVerdict::too_young : HealthVerdict::attention);
   }
 }
 
 TEST(FarApart, AScanThatFollowsFindsTheSame) {
-  const auto far = spread(*uneven_run(), kApart);
+  const auto far = spread(*uneven_run(), kStepSpacing);
   FindingsScan scan(far);
-  for (std::int64_t step = 0; step < kSteps; step += 37) scan.advance(step * kApart);
+  for (std::int64_t step = 0; step < kSteps; step += 37) scan.advance(step * kStepSpacing);
   scan.advance(INT64_MAX);
   EXPECT_EQ(scan.read_steps(), far->steps());
   EXPECT_EQ(all_text(scan.findings()), all_text(find_all(far)));
@@ -121,7 +121,7 @@ TEST(FarApart, ARunWhoseStepsMoveApartIsReadAgain) {
   FindingsScan scan(run);
   for (std::int64_t step = 0; step < 300; ++step) {
     auto frame = std::make_shared<TelemetryFrame>(*near->frame_at(step));
-    frame->step = step < 20 ? step : (step - 19) * kApart;
+    frame->step = step < 20 ? step : (step - 19) * kStepSpacing;
     run->append(std::move(frame));
     if (step % 7 == 0) scan.advance(INT64_MAX);
   }
@@ -131,17 +131,17 @@ TEST(FarApart, ARunWhoseStepsMoveApartIsReadAgain) {
 }
 
 TEST(FarApart, RunsAreComparedAtTheStepsThatBothHave) {
-  const auto a = spread(*uneven_run(), kApart), b = spread(*uneven_run(), 2 * kApart);
+  const auto a = spread(*uneven_run(), kStepSpacing), b = spread(*uneven_run(), 2 * kStepSpacing);
   GapTrack track(a, b);
   track.update();
   EXPECT_EQ(track.count(), kSteps / 2);
-  EXPECT_EQ(track.steps(), (StepRange{0, 998 * kApart}));
+  EXPECT_EQ(track.steps(), (StepRange{0, 998 * kStepSpacing}));
   EXPECT_EQ(track.raw().size(), 500u);
   EXPECT_EQ(track.series(slice_edges(track.steps(), 4))[3].finite, 125u);
   const HistoryPtr both[] = {a, b};
-  EXPECT_EQ(last_common_steps(both, 100), (StepRange{900 * kApart, 999 * kApart}));
+  EXPECT_EQ(last_common_steps(both, 100), (StepRange{900 * kStepSpacing, 999 * kStepSpacing}));
   EXPECT_EQ(run_figures(*a, last_common_steps(both, 100)).steps, kSteps);
-  EXPECT_EQ(beginning_of(*a, 10 * kApart)->count(), 11);
+  EXPECT_EQ(beginning_of(*a, 10 * kStepSpacing)->count(), 11);
 }
 
 TEST(FarApart, TextsCountTheLoggedSteps) {
@@ -150,7 +150,7 @@ TEST(FarApart, TextsCountTheLoggedSteps) {
   EXPECT_EQ(steps_text(*made.history()), "1 step");
   made.steps(99, MadeUp::even(), MadeUp::even());
   EXPECT_EQ(steps_text(*made.history()), "100 steps");
-  for (const std::int64_t distance : {std::int64_t{2}, std::int64_t{99}, std::int64_t{101}, kApart})
+  for (const std::int64_t distance : {std::int64_t{2}, std::int64_t{99}, std::int64_t{101}, kStepSpacing})
     EXPECT_EQ(steps_text(*spread(*made.history(), distance)), "100 logged steps");
 }
 
