@@ -132,8 +132,7 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
       return undetectedForms();
     case Settlement::How::first_twin:
       if (!judged_->live())
-        return {"The loss gap has no interval without another log with the settings of A",
-                "No interval of the loss gap"};
+        return {"Another log with A's settings gives the loss gap an interval", "No interval of the loss gap"};
       return {"A noise twin of A would show how large a gap chance causes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
       const QString runs = runsOf(found), interval = QString::number(found.half_width, 'g', 2);

@@ -100,6 +100,7 @@ void CaptureBar::makeButtons() {
   recompute_ = new QPushButton(this);
   recompute_->setObjectName("recompute");
   recompute_->setProperty(kPrimaryProperty, true);
+  recompute_->setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
   recompute_->setToolTip(
       "Trains a copy of the run from its beginning up to that step and captures the operand there; the open run is not "
       "affected");

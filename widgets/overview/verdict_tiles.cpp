@@ -227,7 +227,8 @@ TileContent VerdictTiles::worstContent(Which tile, const RouterWindow& window, c
   const double chance = tile == overload ? window.chance_max_vio : window.chance_cv;
   const LayerWindow& worst = *window.worst(figure);
   const QString layer = atLayer(worst.layer);
-  const QString place = tile == overload ? QString("%1, expert %2").arg(layer).arg(worst.fullest) : layer;
+  const QString place =
+      tile == overload && worst.max_vio > 0 ? QString("%1, expert %2").arg(layer).arg(worst.fullest) : layer;
   return {.value = formatValue(worst.*figure, 3),
           .context = contexts(place, layer, chanceText(chance)),
           .curve = curveOf(tile, history, worst.layer, figure),

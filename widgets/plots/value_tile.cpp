@@ -50,7 +50,9 @@ void ValueTile::paintEvent(QPaintEvent*) {
   line(caption, c.ink2, name);
   const QString value = value_();
   const QStringList place = place_ ? place_() : QStringList();
-  if (!name.isEmpty()) line(figure, c.ink, fittingText({value, value.section(QStringLiteral(", "), -1)}, large, room));
+  if (!name.isEmpty())
+    line(figure, c.ink,
+         fittingText({value, value.section(QStringLiteral(", "), -1), value.section(u' ', 0, 0)}, large, room));
   if (!name.isEmpty() && !place.isEmpty()) line(caption, c.ink2, fittingText(place, small, room));
   const QString whole = place.isEmpty() ? value : value + QStringLiteral(", ") + place.front();
   if (accessibleDescription() != whole) setAccessibleDescription(whole);

@@ -428,7 +428,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
     hot_tokens += tokens;
   }
   const auto idle = std::ranges::count(counts, 0u);
-  const QString none = idle == 0 ? QString() : QString("%1 of %2 get none").arg(idle).arg(counts.size());
+  const QString none = idle == 0 ? QString() : QString("%1 of %2 get none at this step").arg(idle).arg(counts.size());
   const auto fullest = std::ranges::max_element(counts);
   const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
   if (*fullest == fair) return {question, {evenText()}};
