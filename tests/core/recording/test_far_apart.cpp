@@ -43,7 +43,8 @@ Health health_of(const HistoryPtr& history) {
 TEST(FarApart, AHistoryTellsTheStepsThatItHas) {
   const auto run = spread(*uneven_run(), kStepSpacing);
   EXPECT_EQ(run->count(), kSteps);
-  EXPECT_EQ(run->steps_in({kStepSpacing, 3 * kStepSpacing}), (std::vector<std::int64_t>{kStepSpacing, 2 * kStepSpacing, 3 * kStepSpacing}));
+  EXPECT_EQ(run->steps_in({kStepSpacing, 3 * kStepSpacing}),
+            (std::vector<std::int64_t>{kStepSpacing, 2 * kStepSpacing, 3 * kStepSpacing}));
   EXPECT_EQ(run->last_steps(3), (StepRange{997 * kStepSpacing, 999 * kStepSpacing}));
   EXPECT_EQ(run->last_steps(2, 5 * kStepSpacing + 1), (StepRange{4 * kStepSpacing, 5 * kStepSpacing}));
   EXPECT_TRUE(run->last_steps(2, -1).empty());
@@ -52,7 +53,8 @@ TEST(FarApart, AHistoryTellsTheStepsThatItHas) {
   const std::vector<float> values = run->values_at(Metric::ce_loss, kWholeRun, steps);
   EXPECT_EQ(values[2], run->value_at(Metric::ce_loss, kWholeRun, 2 * kStepSpacing));
   EXPECT_TRUE(is_missing(values[1])) << "was not taken";
-  EXPECT_EQ(run->utilisation(1, edges_of({kStepSpacing, 2 * kStepSpacing}), Summary::mean).size(), 2u * MadeUp::kExperts);
+  EXPECT_EQ(run->utilisation(1, edges_of({kStepSpacing, 2 * kStepSpacing}), Summary::mean).size(),
+            2u * MadeUp::kExperts);
 }
 
 TEST(FarApart, TheSameFindingsAtTheirSteps) {
