@@ -25,7 +25,8 @@ std::string stem_of_logits(const TensorFile& file) {
 // Returns the layer of a tensor of one layer: the number in its name, or its index in a list.
 int layer_of_logits(const TensorView& tensor, const CountName& name, std::size_t tensors) {
   if (name.layer >= 0) return name.layer;
-  if (!name.unnamed_numbers.empty()) return std::min<std::int64_t>(name.unnamed_numbers.back(), std::int64_t{1} + kLastImportedLayer);
+  if (!name.unnamed_numbers.empty())
+    return std::min<std::int64_t>(name.unnamed_numbers.back(), std::int64_t{1} + kLastImportedLayer);
   if (tensors == 1) return 0;
   throw std::runtime_error("'" + printable(tensor.name) + "' does not say of which layer it is");
 }
