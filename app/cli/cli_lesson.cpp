@@ -30,7 +30,7 @@ void print_list() {
   int number = 0;
   for (const std::string& name : lesson_names()) {
     const Lesson lesson = find_lesson(name).lesson;
-    print_out("{}  {:<22} {}\n   {}\n", ++number, name, printable(lesson.title), printable(lesson.teaches));
+    print_out("{}  {:<22} {}\n   {}\n", ++number, name, printable(lesson.title), printable(lesson.subject));
   }
   print_out("\nFaults of real trainings:\n");
   for (const std::string& name : exhibit_names()) {
@@ -131,7 +131,9 @@ void grade_folder(const LessonOptions& options) {
     files.push_back((out / std::filesystem::path(path).filename().replace_extension(".json")).string());
   std::vector<OutputFile> outputs;
   for (const std::string& file : files) outputs.push_back({"--out", file});
-  std::filesystem::create_directories(out);
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (error) throw OutputError("--out " + options.out + ": " + error.message());
   guard_outputs(paths, outputs, options.overwrite);
   const std::vector<GradedHandIn> graded = grade(paths, run_progress(options));
   write_output("", files[0], marks_in_csv(graded));

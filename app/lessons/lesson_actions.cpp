@@ -96,7 +96,7 @@ void LessonActions::makeDock() {
 void LessonActions::addMenuTo(QMenuBar* bar) {
   QMenu* menu = bar->addMenu("L&essons");
   menu->addAction("&All lessons", QKeySequence("Alt+L"), this, &LessonActions::pageRequested)
-      ->setWhatsThis("All lessons: what each teaches, and which are done");
+      ->setWhatsThis("All lessons, with their subjects, and which are done");
   menu->addAction("&Published claims", this, [this] { showClaims(window_); });
   menu->addAction("&Open a lesson file...", this, &LessonActions::askFile);
   menu->addSeparator();

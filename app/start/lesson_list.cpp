@@ -58,12 +58,9 @@ qsizetype doneCount(const std::vector<Lesson>& lessons, const LessonProgress& pr
 class LessonRow : public QAbstractButton {
  public:
   LessonRow(const Lesson& lesson, int number, bool is_whole)
-      : lesson_(&lesson),
-        number_(number),
-        about_(is_whole && number > 0 ? printedText(lesson.teaches).section(". ", 0, 0) : QString()) {
-    if (!about_.isEmpty() && !about_.endsWith('.')) about_ += '.';
+      : lesson_(&lesson), number_(number), about_(is_whole ? printedText(lesson.subject) : QString()) {
     setText(printedText(lesson.title));
-    setToolTip(printedText(lesson.teaches));
+    setToolTip(printedText(lesson.subject));
     setObjectName("lesson_row");
     setFocusPolicy(Qt::StrongFocus);
     setAttribute(Qt::WA_Hover);

@@ -1,4 +1,4 @@
-// All lessons by subject: a row for each with its mark, number and title. The whole form also has what one learns, the
+// All lessons by subject: a row for each with its mark, number and title. The whole form also has the subject, the
 // minutes, the faults of real trainings that the lesson explains, and the problem sets.
 #pragma once
 

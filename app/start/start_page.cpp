@@ -65,7 +65,7 @@ void StartPage::addLesson() {
   next_ = pageButton({}, "start_lesson", true);
   connect(next_, &QPushButton::clicked, this, [this] { emit lessonRequested(next_lesson_); });
   QToolButton* all = flatButton("All lessons", "start_lessons");
-  all->setToolTip("What each lesson teaches, and the faults of real trainings (Alt+L)");
+  all->setToolTip("The subject of each lesson, and the faults of real trainings (Alt+L)");
   connect(all, &QToolButton::clicked, this, &StartPage::lessonsRequested);
   addRow("Lesson", next_about_, next_)->addWidget(all);
 }

@@ -156,7 +156,9 @@ struct LessonStep {
 
 struct Lesson {
   std::string name;  // file name without number and suffix
-  std::string title, teaches;
+  std::string title;
+  std::string subject;       // a phrase that gives no answer of the lesson away; only in lessons
+  std::string teaches;       // shown at the end of the lesson
   std::string group;         // heading under which a list shows the lesson; empty in other lessons than built-in ones
   std::string explained_by;  // of an exhibit: name of the lesson that explains its fault
   int minutes = 0;

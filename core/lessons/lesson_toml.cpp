@@ -61,6 +61,7 @@ class LessonParser {
     if (const auto table = parse_toml(text, problems_)) {
       TomlSection root(*table, "", problems_);
       lesson_.title = root.required_text("title");
+      lesson_.subject = root.text("subject");
       lesson_.teaches = root.required_text("teaches");
       lesson_.group = root.text("group");
       lesson_.explained_by = root.text("lesson");
