@@ -144,11 +144,14 @@ std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
   return rates;
 }
 
-// The answer is about the run with the most flips, and about a noise twin only if there is no other run.
+// The answer is about the active run, while A is active about the run with the most flips, and about a noise twin only
+// if there is no other run.
 Panel::Answer RoutingFlipsPanel::answer() const {
   if (inRouter()) return {{}, router_->answers()};
   const std::vector<Rate> all = rates();
-  const auto less = [this](const Rate& a, const Rate& b) {
+  const int active = selection_->run();
+  const auto less = [this, active](const Rate& a, const Rate& b) {
+    if (active > 0 && (a.run == active) != (b.run == active)) return b.run == active;
     const bool twin_a = selection_->isNoiseTwin(a.run), twin_b = selection_->isNoiseTwin(b.run);
     return twin_a == twin_b ? a.share < b.share : twin_a;
   };
