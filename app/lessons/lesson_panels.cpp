@@ -11,6 +11,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/look/tokens.h"
 #include "widgets/overview/loss_panel.h"
+#include "widgets/panel/view_switch.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/selection/compared_runs.h"
@@ -92,6 +93,7 @@ void RunMultiples::show(QDockWidget* dock) {
       return;
     }
     panel->restoreState(one->saveState());
+    for (ViewSwitch* views : panel->findChildren<ViewSwitch*>()) views->hide();  // all runs are shown in one view
     panel->setHeading(runLetter(*selection_, run) + ": " +
                       QString::fromStdString(selection_->histories()[run]->info().name));
     cells->addWidget(panel, run / 2, run % 2);
