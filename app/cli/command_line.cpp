@@ -83,10 +83,10 @@ void Command::last_counts() {
 
 template <typename T>
 Option Command::option(const std::string& name, T& value, const std::string& help) {
-  if constexpr (std::is_same_v<T, bool>)
-    return Option(command_->add_flag(name, value, help));
-  else
-    return Option(command_->add_option(name, value, help));
+  if constexpr (std::is_same_v<T, bool>) return Option(command_->add_flag(name, value, help));
+  CLI::Option* option = command_->add_option(name, value, help);
+  option->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
+  return Option(option);
 }
 template Option Command::option(const std::string&, std::string&, const std::string&);
 template Option Command::option(const std::string&, int&, const std::string&);

@@ -68,6 +68,8 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
       {{"train", "--every", "3"}, {"--every 3", "--checkpoint"}},
       {{"train", "--resume", path("empty")}, {"empty", "holds no checkpoint"}},
       {{"train", "--resume", path("nowhere")}, {"nowhere", "holds no checkpoint"}},
+      {{"train", "--out", ""}, {"--out", "is empty"}},
+      {{"lesson", "--grade", ""}, {"--grade", "is empty"}},  // an unset variable of a script
   };
   for (const WrongCall& call : calls) {
     std::string shown;

@@ -153,6 +153,7 @@ TEST_F(Grading, ResultsHaveGradescopeFormat) {
       "a.toml", "set", "ada", {{"Run A: losses", 1, 1, "equal"}, {"Number", 0, 2, "answered \"3\""}}, ""};
   const auto json = nlohmann::json::parse(gradescope_json(graded));
   EXPECT_EQ(json["score"], 1);
+  EXPECT_EQ(json["visibility"], "after_due_date");  // a student could hand in the right answers next
   ASSERT_EQ(json["tests"].size(), 2u);
   EXPECT_EQ(json["tests"][1],
             (nlohmann::json{{"name", "Number"}, {"score", 0.0}, {"max_score", 2.0}, {"output", "answered \"3\""}}));
