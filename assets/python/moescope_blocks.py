@@ -11,6 +11,7 @@ import functools
 import gc
 import json
 import math
+import numbers
 import re
 import sys
 
@@ -251,22 +252,25 @@ class BlockLog:
 
     def __init__(self, model, modules, every, formats, what_if, directions, names, most, samples, warn):
         formats = formats if isinstance(formats, dict) else dict.fromkeys(("x", "W", "dY"), formats)
+        names = dict(names or {})
+        directions, what_if = ((one,) if isinstance(one, str) else tuple(one or ()) for one in (directions, what_if))
         unknown = set(formats) - {"x", "W", "dY"} or set(directions) - {"forward", "dgrad", "wgrad"}
-        if unknown:
+        if unknown or not formats or not directions:
             raise ValueError("%s: allowed are x, W and dY for formats; forward, dgrad and wgrad for directions"
-                             % ", ".join(sorted(unknown)))
-        if every < 1:
-            raise ValueError("every=%r: from 1 on" % (every,))
+                             % (", ".join(map(str, unknown)) or "none given"))
+        for name, value, smallest in (("every", every, 1), ("most", most, 1), ("samples", samples, 0)):
+            if not isinstance(value, numbers.Integral) or value < smallest:
+                raise ValueError("%s=%r: expected a whole number from %d on" % (name, value, smallest))
         compared = [format_named(name) for name in what_if]
         self._forms = {operand: [format_named(name)] + compared for operand, name in formats.items()}
         self._every, self._directions, self._most, self._samples = every, directions, most, samples
         self._warn = warn
         try:
-            rules = [(re.compile(rule), weight) for rule, weight in tuple((names or {}).items()) + _NAMES]
+            rules = [(re.compile(rule), weight) for rule, weight in tuple(names.items()) + _NAMES]
             chosen = re.compile(modules)
-        except re.error as error:
-            raise ValueError("log_blocks: %r is no regular expression: %s" % (error.pattern, error)) from error
-        wrong = set((names or {}).values()) - _WEIGHTS
+        except (re.error, TypeError) as error:
+            raise ValueError("log_blocks: %r: not all are regular expressions: %s" % ([modules, *names], error)) from error
+        wrong = set(names.values()) - _WEIGHTS
         if wrong:
             raise ValueError("names: %s: allowed are %s" % (", ".join(map(repr, wrong)), ", ".join(sorted(_WEIGHTS))))
         self._linears, self._grouped, self._counts = [], [], {}

@@ -60,6 +60,7 @@ class Format:
 
 def format_named(name):
     """Returns the Format; raises ValueError with the allowed names."""
+    name = str(name)
     if name == "bf16":
         return Format(name, "bf16")
     if name in _NVFP4_NAMES:

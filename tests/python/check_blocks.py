@@ -229,11 +229,14 @@ def check_log():
                        "a weight of codes: %s" % row)
                 expect(row["amax"] == blocks._table("e4m3", torch.device("cpu"))[codes.long()].abs().max() * 2.0 ** -7,
                        "largest value of a weight of codes")
-    for wrong in (dict(formats="mxfp9"), dict(formats={"X": "bf16"}), dict(every=0), dict(directions=("back",)),
-                  dict(what_if=("fp8",)), dict(names={"k_proj": "attn k"})):
+    for wrong in (dict(formats="mxfp9"), dict(formats={"X": "bf16"}), dict(formats=None), dict(formats={}), dict(every=0),
+                  dict(every="2"), dict(every=2.5), dict(most=0), dict(samples=-1), dict(samples=None), dict(what_if=("fp8",)),
+                  dict(what_if=(3,)), dict(directions=("back",)), dict(directions=()), dict(directions=None),
+                  dict(names={"k_proj": "attn k"}), dict(names={3: "attention wo"}), dict(names=["k_proj"])):
         expect_refusal(model, "proj", {**options, **wrong})
-    expect_refusal(model, "(proj", options)
-    expect_refusal(model, "nothing", options)
+    for modules in ("(proj", "nothing", None, ["proj"]):
+        expect_refusal(model, modules, options)
+    moescope_blocks.BlockLog(model, "proj", **{**options, "what_if": "nvfp4", "directions": "forward"}).close()
     check_compiled(model)
 
 
