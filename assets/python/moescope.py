@@ -79,8 +79,10 @@ def _run(*arguments, allowed=(0,)):
     return out
 
 
-def _name(key):
-    return "--" + key.replace("_", "-")
+def _file(path):
+    """Returns the path for a command, which takes a name that begins with "-" for an option."""
+    path = os.fspath(path)
+    return os.path.join(".", path) if path.startswith("-") else path
 
 
 def _options(values):
@@ -89,7 +91,8 @@ def _options(values):
         if value is None or value is False:
             continue
         for each in value if isinstance(value, (list, tuple)) else [value]:
-            words += [_name(key)] if each is True else [_name(key), str(each)]
+            name = "--" + key.replace("_", "-")
+            words += [name] if each is True else [name, str(each)]
     return words
 
 
@@ -232,9 +235,8 @@ def _number(value):
 
 def _lines_of(path):
     """Yields the lines of a recording or log as the program writes them."""
-    path = str(path)
     if not os.path.exists(path):
-        raise Error(path + ": no such file")
+        raise Error("%s: no such file" % path)
     with tempfile.TemporaryDirectory(prefix="moescope-") as folder:
         recording = path
         with builtins.open(path, "rb") if os.path.isfile(path) else builtins.open(os.devnull, "rb") as file:
@@ -251,20 +253,20 @@ def _lines_of(path):
 
 def open_all(path, _keep=None):
     """Opens all runs of a recording or of a training log, in their order."""
-    infos, lines = {}, {}
+    path, infos, lines = _file(path), {}, {}
     for line in _lines_of(path):
         run = line.get("run", 0)
         if "step" in line:
             lines.setdefault(run, []).append(line)
         else:
             infos[run] = line
-    return [Run(str(path), infos.get(run, {}), of_run, _keep) for run, of_run in sorted(lines.items())]
+    return [Run(path, infos.get(run, {}), of_run, _keep) for run, of_run in sorted(lines.items())]
 
 
-def open(path, run=None):
+def open(path, run=None, _keep=None):
     """Opens a recording (.moescope) or a training log. `run`: the name of the run, if the file has several; without it
     the first."""
-    runs = open_all(path)
+    runs = open_all(path, _keep)
     if not runs:
         raise Error("%s: no step" % path)
     if run is None:
@@ -292,7 +294,7 @@ class _Folder:
 def _recording(out):
     """Returns a path to record to, and what keeps it: without `out` a folder that is deleted with the run."""
     if out is not None:
-        return str(out), None
+        return _file(out), None
     folder = _Folder()
     return os.path.join(folder.path, "run.moescope"), folder
 
@@ -311,7 +313,7 @@ def train(preset=None, out=None, **settings):
     ...) are keywords; all other keywords are settings: train("nano", steps=100, router__top_k=4), or
     **{"router.top_k": 4}."""
     path, keep = _train(preset, out, settings)
-    return open_all(path, keep)[0]
+    return open(path, None, keep)
 
 
 def compare(preset, *changes, out=None, noise_twin=True, **settings):
@@ -334,8 +336,8 @@ def compare(preset, *changes, out=None, noise_twin=True, **settings):
 
 def check(path, fail_on=None):
     """Returns the answer of `moescope-cli check --json`: {"failed", "runs": [{"name", "sentence", "findings", ...}]}."""
-    more = ["--fail-on", fail_on] if fail_on else []
-    return json.loads(_run("check", path, "--json", *more, allowed=(0, _CHECK_FOUND)))
+    more = ["--fail-on", fail_on if isinstance(fail_on, str) else ",".join(fail_on)] if fail_on else []
+    return json.loads(_run("check", _file(path), "--json", *more, allowed=(0, _CHECK_FOUND)))
 
 
 class Page:
@@ -358,7 +360,7 @@ def show(path, other=None, height=640):
     is the last value of a cell."""
     with tempfile.TemporaryDirectory(prefix="moescope-") as folder:
         out = os.path.join(folder, "replay.html")
-        more = ["--with", other] if other else []
-        _run("export", path, *more, "--to", "replay", "--out", out)
+        more = ["--with", _file(other)] if other else []
+        _run("export", _file(path), *more, "--to", "replay", "--out", out)
         with builtins.open(out, encoding="utf-8") as file:
             return Page(file.read(), height)

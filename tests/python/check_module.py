@@ -100,12 +100,26 @@ class Module(unittest.TestCase):
                 "already exists|exists": lambda: moescope.train("nano", out=self.path, steps=1),
                 "no such file": lambda: moescope.open("/no/such.moescope"),
                 "is no log": lambda: moescope.open(__file__),
+                "run.moescope: no step": lambda: moescope.train("nano", steps=0),
+                '"spikes" is not a finding': lambda: moescope.check(self.path, fail_on=["nan", "spikes"]),
                 "cannot be started": lambda: self.with_program("/no/such/program"),
         }.items():
             with self.assertRaisesRegex(moescope.Error, words):
                 call()
         with self.assertRaises(KeyError):
             moescope.open(self.path, run="other")
+        for call in (moescope.open, moescope.open_all, moescope.check, moescope.show):
+            with self.assertRaises(TypeError):
+                call(None)
+
+    def test_a_name_that_begins_with_a_dash_is_a_file(self):
+        folder = os.getcwd()
+        os.chdir(self.folder.name)
+        try:
+            self.assertEqual(moescope.train("nano", steps=1, out="-run.moescope").steps.tolist(), [0])
+            self.assertFalse(moescope.check("-run.moescope", fail_on=["nan", "dead"])["failed"])
+        finally:
+            os.chdir(folder)
 
     def with_program(self, path):
         kept, os.environ["MOESCOPE_CLI"] = os.environ["MOESCOPE_CLI"], path
