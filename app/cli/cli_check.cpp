@@ -93,6 +93,7 @@ class FailOn {
 
 struct CheckedRun {
   HistoryPtr history;
+  StepRange steps;  // that were checked: a history that is followed grows meanwhile
   std::vector<Finding> findings;
   Health health;
   Checks checks;
@@ -169,10 +170,11 @@ class Checker {
     for (const HistoryPtr& history : histories) {
       auto& scan = scans_[history.get()];
       if (!scan) scan = std::make_unique<FindingsScan>(history);
-      scan->advance(history->steps().last);
+      const StepRange steps = history->steps();
+      scan->advance(steps.last);
       std::vector<Finding> findings = scan->findings();
       Checks checks = checks_of(*history, findings);
-      runs.push_back({history, std::move(findings), judge_health(*scan), std::move(checks)});
+      runs.push_back({history, steps, std::move(findings), judge_health(*scan), std::move(checks)});
     }
     return runs;
   }
@@ -242,7 +244,7 @@ class FindingNews {
 
 std::int64_t newest_step(const std::vector<CheckedRun>& runs) {
   std::int64_t newest = -1;
-  for (const CheckedRun& run : runs) newest = std::max(newest, run.history->steps().last);
+  for (const CheckedRun& run : runs) newest = std::max(newest, run.steps.last);
   return newest;
 }
 
@@ -297,11 +299,10 @@ std::vector<CheckedRun> read_once(const CheckOptions& options) {
 std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
   Json json = {{"moescope_check", kCheckSchema}, {"failed", fails(runs, fail_on)}, {"runs", Json::array()}};
   for (const CheckedRun& run : runs) {
-    const StepRange steps = run.history->steps();
     Json findings = Json::array();
     for (const Finding& finding : run.findings) findings.push_back(to_json(*run.history, finding, fail_on));
     json["runs"].push_back({{"name", run.history->info().name},
-                            {"steps", {steps.first, steps.last}},
+                            {"steps", {run.steps.first, run.steps.last}},
                             {"verdict", health_verdict_name(run.health.verdict)},
                             {"router", health_verdict_name(run.health.router)},
                             {"training", run.health.training},
@@ -318,8 +319,7 @@ std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_
 std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
   std::string text;
   for (const CheckedRun& run : runs) {
-    const StepRange steps = run.history->steps();
-    text += fmt::format("{}, steps {} to {}\n{}: {}\n", run.history->info().name, steps.first, steps.last,
+    text += fmt::format("{}, steps {} to {}\n{}: {}\n", run.history->info().name, run.steps.first, run.steps.last,
                         health_verdict_name(run.health.verdict), run.health.sentence);
     if (const std::string advice = advice_text(run.health); !advice.empty()) text += advice + "\n";
     for (const Finding& finding : run.findings) {
@@ -392,7 +392,8 @@ void check_against_good(const CheckOptions& options) {
     if (std::error_code error; std::filesystem::equivalent(path, options.file, error))
       std::erase_if(runs, [&](const auto& run) { return run->info().name == judged.front()->info().name; });
     if (runs.empty()) throw std::runtime_error("--against " + file + ": is the run that is judged; name earlier runs");
-    for (const auto& history : runs) names.push_back(runs.size() == 1 ? file : file + ": " + history->info().name);
+    const std::string shown = named_standard_input(path);
+    for (const auto& history : runs) names.push_back(runs.size() == 1 ? shown : shown + ": " + history->info().name);
     good.insert(good.end(), runs.begin(), runs.end());
   }
   GateResult result{judge_gate(judged.front(), good)};

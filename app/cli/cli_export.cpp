@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/cli/cli_reading.h"
@@ -21,6 +23,7 @@
 #include "core/config/setup_link.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/files/whole_file.h"
 #include "core/findings/comparison/gap_track.h"
 #include "core/findings/comparison/training_recipe.h"
@@ -123,6 +126,8 @@ void export_compared(const ExportOptions& options) {
   std::vector<std::string> files = {options.in};
   if (!options.with.empty()) files.push_back(options.with);
   const std::vector<ReplayRun> runs = replay_runs(open_runs(files, ImportOptions{}, kMaxRuns));
+  if (options.to == "recipe" && runs.size() == 1)
+    throw std::runtime_error(options.in + ": has one run; a recipe rests on a comparison: name another by --with");
   const std::string text = options.to == "recipe" ? compared_recipes(runs) : replay_page(runs);
   write_whole_file(options.out, text);
   print_out("{}: {} runs, {:.3g} MB\n", printable(options.out), runs.size(), 1e-6 * text.size());
@@ -192,23 +197,25 @@ bool is_comparison(const ExportOptions& options) {
   return options.to == "replay" || options.to == "recipe";
 }
 
-void check(const ExportOptions& options) {
+void check(const ExportOptions& options, const Command& command) {
   if (!fs::exists(options.in)) throw std::runtime_error(options.in + ": no such file");
-  const bool of_panels = options.to == "png" || options.to == "svg" || options.to == "csv";
-  if (!options.panel.empty() && !of_panels) throw std::runtime_error("--panel needs --to png, svg or csv");
-  if (!options.workspace.empty() && options.to != "png" && options.to != "svg")
-    throw std::runtime_error("--workspace needs --to png or svg");
-  if (!options.with.empty() && !is_comparison(options)) throw std::runtime_error("--with needs --to replay or recipe");
   if (!options.with.empty() && !fs::exists(options.with)) throw std::runtime_error(options.with + ": no such file");
+  const std::pair<const char*, std::vector<std::string>> kFormats[] = {
+      {"--panel", {"png", "svg", "csv"}},
+      {"--workspace", {"png", "svg"}},
+      {"--size", {"png", "svg"}},
+      {"--with", {"replay", "recipe"}},
+      {"--step", {"png", "svg", "csv", "routed-experts", "safetensors", "checkpoint"}},
+      {"--run", {"tensorboard", "routed-experts", "safetensors", "checkpoint"}}};
+  for (const auto& [option, formats] : kFormats)
+    if (std::ranges::find(formats, options.to) == formats.end())
+      command.refuse({option}, "needs --to with one of " + joined(formats, ", "));
   if (options.to == "csv" && options.panel.empty())
     throw std::runtime_error("--to csv needs --panel NAME; --panel list prints the titles");
-  const bool has_steps = options.to == "safetensors" || options.to == "checkpoint" || options.to == "routed-experts";
-  if (options.step && !of_panels && !has_steps)
-    throw std::runtime_error("--step needs --to png, svg, csv, routed-experts, safetensors or checkpoint");
 }
 
-void export_run(const ExportOptions& options) {
-  check(options);
+void export_run(const ExportOptions& options, const Command& command) {
+  check(options, command);
   if (options.panel != "list") guard_outputs({options.in, options.with}, {output_of(options)}, options.overwrite);
   if (file_kind(options.in) == FileKind::recording) print_missing(RecordingReader(options.in));
   if (options.to == "jsonl")
@@ -272,7 +279,7 @@ void add_export_command(CLI::App& app) {
       "  moescope-cli export run.moescope --to tensorboard -o logs\n"
       "  moescope-cli export compared.moescope --to html -o report.html\n"
       "  moescope-cli export a.moescope --with b.moescope --to replay -o replay.html");
-  command.runs([options] { export_run(*options); });
+  command.runs([options, command] { export_run(*options, command); });
 }
 
 }  // namespace moescope

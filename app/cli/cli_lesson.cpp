@@ -144,7 +144,22 @@ void grade_folder(const LessonOptions& options) {
   }
 }
 
-void run_lessons(const LessonOptions& options) {
+// Refuses options that would have no effect.
+void check(const Command& command) {
+  std::string task = "NAME";
+  for (const char* other : {"--form", "--hand-in", "--grade", "--figures", "--list"}) {
+    if (!command.is_given(other)) continue;
+    if (command.is_given(task.c_str())) throw std::runtime_error(fmt::format("{} cannot be used with {}", other, task));
+    task = other;
+  }
+  if (task != "NAME") command.refuse({"--seed"}, "needs NAME");
+  if (task != "--form") command.refuse({"--student"}, "needs --form");
+  if (task != "--form" && task != "--hand-in" && task != "--grade")
+    command.refuse({"--out", "--overwrite"}, "needs --form, --hand-in or --grade");
+}
+
+void run_lessons(const LessonOptions& options, const Command& command) {
+  check(command);
   if (!options.form.empty()) return write_form(options);
   if (!options.hand_in.empty()) return write_hand_in(options);
   if (!options.grade.empty()) return grade_folder(options);
@@ -188,7 +203,7 @@ void add_lesson_command(CLI::App& app) {
       "  moescope-cli lesson --hand-in form.toml -o ada.toml\n"
       "  moescope-cli lesson --grade hand-ins --out marks\n"
       "Exit status: 0 every check holds, 1 one does not, 2 wrong input.");
-  command.runs([options] { run_lessons(*options); });
+  command.runs([options, command] { run_lessons(*options, command); });
 }
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -33,6 +34,14 @@ Option& Option::shows_default() {
 template <typename T>
 Option& Option::range(T min, T max) {
   const auto range = CLI::Range(min, max);
+  if constexpr (std::is_floating_point_v<T>)  // CLI::Range lets NaN pass
+    option_->check(CLI::Validator(
+        [](std::string& text) {
+          T value{};
+          const bool is_nan = CLI::detail::lexical_cast(text, value) && std::isnan(value);
+          return is_nan ? "Value " + text + " is not a number" : std::string();
+        },
+        ""));
   if (max < std::numeric_limits<T>::max()) {
     option_->check(range);
     return *this;
@@ -85,7 +94,8 @@ template <typename T>
 Option Command::option(const std::string& name, T& value, const std::string& help) {
   if constexpr (std::is_same_v<T, bool>) return Option(command_->add_flag(name, value, help));
   CLI::Option* option = command_->add_option(name, value, help);
-  option->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
+  option->check(CLI::Validator(  // as of a variable of the shell that is not set
+      [](std::string& text) { return text.empty() ? "is empty; give a value, or leave the option out" : ""; }, ""));
   return Option(option);
 }
 template Option Command::option(const std::string&, std::string&, const std::string&);

@@ -6,12 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "app/cli/cli_reading.h"
 #include "app/cli/printing.h"
 #include "core/cluster/ranks/placement.h"
 #include "core/files/output_guard.h"
+#include "core/files/text/words.h"
 #include "core/files/whole_file.h"
 
 namespace moescope {
@@ -53,7 +55,9 @@ std::shared_ptr<const History> planned_run(const PlacementPlanOptions& options) 
   print_notes(opened);
   for (const auto& history : opened.histories)
     if (history->info().run == options.run) return history;
-  throw std::runtime_error(fmt::format("{}: has no run {}", options.recording, options.run));
+  const std::string runs =
+      joined(opened.histories, ", ", [](const auto& run) { return std::to_string(run->info().run); });
+  throw std::runtime_error(fmt::format("{}: has no run {}; allowed: {}", options.recording, options.run, runs));
 }
 
 // The steps from which the plan is made, and those after them.

@@ -70,6 +70,18 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
       {{"train", "--resume", path("nowhere")}, {"nowhere", "holds no checkpoint"}},
       {{"train", "--out", ""}, {"--out", "is empty"}},
       {{"lesson", "--grade", ""}, {"--grade", "is empty"}},  // an unset variable of a script
+      {{"check", path("kept"), "--junit", ""}, {"--junit", "is empty; give a value"}},
+      {{"check", path("kept"), "--against", path("kept"), ""}, {"--against", "is empty"}},
+      {{"check", ""}, {"RUN", "is empty"}},
+      {{"check", path("kept"), "--follow", "--idle", "nan"}, {"--idle", "nan is not a number"}},
+      {{"lesson", "--grade", path("empty"), "--form", "1", "--student", "ada"}, {"--grade cannot be used with --form"}},
+      {{"lesson", "bias-thermostat", "--grade", path("empty")}, {"--grade cannot be used with NAME"}},
+      {{"lesson", "--grade", path("empty"), "-o", path("marks"), "--seed", "1"}, {"--seed needs NAME"}},
+      {{"lesson", "--hand-in", path("kept"), "-o", path("h"), "--student", "ada"}, {"--student needs --form"}},
+      {{"lesson", "bias-thermostat", "-o", path("h")}, {"--out needs --form, --hand-in or --grade"}},
+      {{"export", path("kept"), "--to", "jsonl", "-o", path("h"), "--run", "a"}, {"--run needs --to with one of"}},
+      {{"export", path("kept"), "--to", "recipe", "-o", path("h"), "--size", "9x9"}, {"--size needs", "png, svg"}},
+      {{"export", path("kept"), "--to", "html", "-o", path("h"), "--with", path("kept")}, {"--with needs", "recipe"}},
   };
   for (const WrongCall& call : calls) {
     std::string shown;

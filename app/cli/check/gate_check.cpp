@@ -62,6 +62,11 @@ Json setting_json(const GateSetting& setting) {
           {"differs_among_good", setting.differs_among_good}};
 }
 
+const char* side_word(const GateReport& report, const GateExit& exit) {
+  if (!exit.is_worse) return "better";
+  return report.series[exit.series].figure.worst ? "WORSE" : "outside";
+}
+
 }  // namespace
 
 std::vector<GateVerdict> gate_verdicts(const std::string& words) {
@@ -86,7 +91,7 @@ std::string gate_text(const GateResult& result) {
                                  gate_verdict_name(report.verdict), gate_sentence(report));
   text[text.find('\n') + 1] = static_cast<char>(std::toupper(text[text.find('\n') + 1]));
   for (const GateExit& exit : report.exits)
-    text += fmt::format("{}{}\n", exit.is_worse ? "WORSE   " : "better  ", exit_text(report, exit));
+    text += fmt::format("{:<8}{}\n", side_word(report, exit), exit_text(report, exit));
   for (const GateSetting& setting : report.settings) text += "Setting that differs: " + setting_text(setting) + "\n";
   if (!report.not_in_all.empty()) text += "Not compared: " + joined(report.not_in_all, "; ") + "\n";
   for (const std::string& note : gate_notes(report)) text += note + "\n";
