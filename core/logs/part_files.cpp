@@ -18,9 +18,15 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxParts = 1024;
 
-int number_of_part(const fs::path& file) {
+using PartNumbers = std::pair<int, int>;  // rank, layer; -1: not in the name
+
+PartNumbers numbers_of_part(const fs::path& file) {
   const std::string name = file.filename().string();
-  return std::max(number_in_file_name(name, "rank"), number_in_file_name(name, "layer"));
+  return {number_in_file_name(name, "rank"), number_in_file_name(name, "layer")};
+}
+
+bool is_part(const fs::path& file) {
+  return numbers_of_part(file) != PartNumbers(-1, -1);
 }
 
 // Files of the folder that are named like this one, also the file itself.
@@ -127,13 +133,14 @@ int number_in_file_name(std::string_view name, const char* word) {
 
 std::vector<fs::path> part_files(const fs::path& folder) {
   const std::vector<fs::path> files = files_in(folder, [](std::string_view) { return true; });
-  const auto first = std::ranges::find_if(files, [](const fs::path& file) { return number_of_part(file) >= 0; });
+  const auto first = std::ranges::find_if(files, is_part);
   if (first == files.end()) return {};
   std::vector<fs::path> parts = named_like(*first);
   const auto has_form = [&](const fs::path& file) { return file.extension() == first->extension(); };
   if (parts.size() < 2 || parts.size() > kMaxParts || std::ranges::count_if(files, has_form) != std::ssize(parts))
     return {};
-  std::ranges::stable_sort(parts, {}, [](const fs::path& part) { return number_of_part(part); });
+  std::ranges::stable_sort(parts, {}, numbers_of_part);
+  if (std::ranges::adjacent_find(parts, {}, numbers_of_part) != parts.end()) return {};  // of several runs
   try {
     const FileKind kind = file_kind(parts.front().string());
     const bool is_log = kind == FileKind::training_log || kind == FileKind::text_log || kind == FileKind::load_table ||
@@ -145,9 +152,8 @@ std::vector<fs::path> part_files(const fs::path& folder) {
 }
 
 std::string parts_beside(const fs::path& file) {
-  const std::string name = file.filename().string();
-  std::vector<fs::path> parts = number_of_part(file) < 0 ? std::vector<fs::path>() : named_like(file);
-  std::erase_if(parts, [&](const fs::path& part) { return part.filename() == name; });
+  std::vector<fs::path> parts = is_part(file) ? named_like(file) : std::vector<fs::path>();
+  std::erase_if(parts, [&](const fs::path& part) { return numbers_of_part(part) == numbers_of_part(file); });
   if (parts.empty()) return {};
   return counted(std::ssize(parts), "file", "files") + " beside it may have other ranks or layers, and " +
          (parts.size() == 1 ? "was" : "were") + " not read: " + printable(parts.front().filename().string()) +

@@ -1,4 +1,5 @@
-// A folder of logs that are parts of one run: a file for each rank or layer, whose names differ in that number only.
+// A folder of logs that are parts of one run: a file for each rank or layer, whose names differ in numbers only. Two
+// files of the same rank and layer are of several runs; then none is a part.
 #pragma once
 
 #include <filesystem>

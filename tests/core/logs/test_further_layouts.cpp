@@ -155,6 +155,12 @@ TEST_F(FurtherLayouts, FilesOfRanksAreOneRun) {
   EXPECT_EQ(open_folder(stated).histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{12, 12}));
 }
 
+TEST_F(FurtherLayouts, FilesOfTheSameRankAreOfSeveralRuns) {
+  for (const char* name : {"run1_rank_0.jsonl", "run1_rank_1.jsonl", "run2_rank_1.jsonl"})
+    write(name, at_two_steps("{\"step\":STEP,\"loss\":2.5,\"tokens_per_expert\":[[3,5]]}\n"));
+  EXPECT_TRUE(says(problem_of([&] { open_folder(); }), "is a folder of 3 runs"));
+}
+
 TEST_F(FurtherLayouts, FilesOfLayersAreOneRun) {
   write("layer_03.csv", "step,expert_0,expert_1\n1,3,5\n2,3,5\n");
   write("layer_12.csv", "step,expert_0,expert_1\n1,2,6\n2,2,6\n");

@@ -266,6 +266,8 @@ TEST_F(VariedForms, FilesOfOtherRanksAreNamed) {
   ASSERT_EQ(opened.remarks.size(), 1u);
   EXPECT_TRUE(says(opened.remarks[0], "2 files beside it may have other ranks or layers, and were not read: rank_"));
   EXPECT_TRUE(says(opened.remarks[0], "open the folder to read all"));
+  for (const char* seed : {"0", "1"}) write({std::string("layer_1_in_fp8-") + seed + ".jsonl", line});
+  EXPECT_TRUE(open({"layer_1_in_fp8-0.jsonl", line}).remarks.empty()) << "the other file is of the same layer";
 }
 
 TEST_F(VariedForms, PrintedFormsAreThoseOfTheMappingFiles) {
