@@ -20,6 +20,7 @@
 #include "core/lessons/lesson_figures.h"
 #include "tests/support/lesson_window.h"
 #include "tests/support/screen_test.h"
+#include "tests/support/seeds.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 
@@ -128,19 +129,26 @@ class LessonStartsTest : public QObject {
   }
 
   // Every lesson starts correctly in every state of the window. A run that is already beyond the lesson's steps must
-  // not complete its tasks.
+  // not complete its tasks. With one seed (seeds.h), half of the lessons are started after each state, the other half
+  // after the next state.
   void everyLessonStartsAfterEveryOtherState_data() {
     QTest::addColumn<QString>("state");
+    QTest::addColumn<std::size_t>("first_lesson");
+    std::size_t count = 0;
     for (const char* state : {"run in training", "run beyond the steps", "log open", "log followed", "comparison",
                               "other lesson", "same lesson", "log being opened"})
-      QTest::newRow(state) << QString(state);
+      QTest::newRow(state) << QString(state) << count++ % 2;
   }
 
   void everyLessonStartsAfterEveryOtherState() {
     QFETCH(QString, state);
+    QFETCH(std::size_t, first_lesson);
     LessonWindow open;
     StateBefore before(&open.window);
-    for (const std::string& name : lesson_names()) {
+    const std::vector<std::string> names = lesson_names();
+    const bool all = tried_seeds().size() > 1;
+    for (std::size_t i = all ? 0 : first_lesson; i < names.size(); i += all ? 1 : 2) {
+      const std::string& name = names[i];
       before.enter(state, name);
       if (QTest::currentTestFailed()) return;
       QSignalSpy opened(open.window.session(), &RunSession::opened);

@@ -294,7 +294,7 @@ class QtNoCutNumbers : public QObject {
       QTest::newRow("scaled") << QSize(sides.value(0).toInt(), sides.value(1).toInt());
       return;
     }
-    for (const QSize size : {QSize(1024, 700), QSize(1280, 800), QSize(1440, 900), QSize(1920, 1080)})
+    for (const QSize size : {QSize(1024, 700), QSize(1280, 800), QSize(1920, 1080)})
       QTest::addRow("%dx%d", size.width(), size.height()) << size;
   }
   void noNumberIsCutAtTheSizesOfScreens() {

@@ -106,11 +106,11 @@ class WindowSizesTest : public QObject {
       SmallWindow small(false);
       small.window.resize(size);
       small.show();
-      small.showEveryWorkspace();
       for (Workspace* workspace : small.window.workspaces()->all()) {
         if (workspace->name() == "Cluster") continue;
         small.window.workspaces()->bringUp(workspace);
         QVERIFY(isLaidOut(&small.window));
+        small.window.grab();
         const auto* scroll = qobject_cast<QScrollArea*>(workspace->parentWidget()->parentWidget());
         QVERIFY2(scroll->verticalScrollBar()->maximum() == 0,
                  qPrintable(QString("%1 x %2, %3: %4 pixels more")
@@ -138,10 +138,10 @@ class WindowSizesTest : public QObject {
         second.window.resize(opened_at);
         second.show();
         second.window.resize(opened_at);  // after the size that was saved
-        second.showEveryWorkspace();
         for (Workspace* workspace : second.window.workspaces()->all()) {
           second.window.workspaces()->bringUp(workspace);
           QVERIFY(isLaidOut(&second.window));
+          second.window.grab();
           for (const QDockWidget* dock : workspace->docks()) {
             const bool is_shown = dock->isVisible() && !dock->isFloating() && dock->geometry().bottom() >= 0;
             const auto* panel = qobject_cast<Panel*>(dock->widget());
@@ -182,7 +182,7 @@ class WindowSizesTest : public QObject {
     SmallWindow second(true);
     second.show();
     second.showEveryWorkspace();
-    for (const QSize size : {QSize(1280, 800), saved_at, QSize(736, 316), QSize(40, 40)}) {
+    for (const QSize size : {QSize(1280, 800), QSize(40, 40)}) {
       second.window.resize(size);
       second.showEveryWorkspace();
     }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
@@ -21,6 +23,23 @@
 
 namespace moescope {
 namespace {
+
+RunConfig nano_config(double bias_update_rate, std::int64_t seed = 1) {
+  RunConfig config = load_preset("nano").config;
+  config.router.bias_update_rate = bias_update_rate;
+  config.seed = seed;
+  return config;
+}
+
+constexpr double kHealthyRate = 0.001, kRingingRate = 0.1;
+
+// Returns 450 steps of the preset nano. Several tests read the first steps of one training.
+HistoryPtr nano_run(double bias_update_rate, std::int64_t seed = 1) {
+  static std::map<std::pair<double, std::int64_t>, HistoryPtr> runs;
+  HistoryPtr& run = runs[{bias_update_rate, seed}];
+  if (!run) run = trained(nano_config(bias_update_rate, seed), 450);
+  return run;
+}
 
 TEST(Findings, WithoutBalancingTheFirstThreeLayersCollapse) {
   const auto findings = find_all(sample_log("unbalanced_bf16"));
@@ -76,10 +95,7 @@ TEST(Findings, OneLayerDoesNotRecoverFromTheShift) {
 
 TEST(Findings, HealthyRunsHaveNone) {
   for (const std::int64_t seed : tried_seeds()) {
-    RunConfig config = load_preset("nano").config;
-    config.seed = seed;
-    const auto history = trained(config, 450);
-    FindingsScan scan(history);
+    FindingsScan scan(nano_run(kHealthyRate, seed));
     for (std::int64_t step = 49; step < 450; step += 50) {
       scan.advance(step);
       EXPECT_TRUE(scan.findings().empty()) << "seed " << seed << ", step " << step << "\n" << all_text(scan.findings());
@@ -87,7 +103,7 @@ TEST(Findings, HealthyRunsHaveNone) {
   }
   RunConfig small = load_preset("small").config;
   small.seed = 4;
-  const auto findings = find_all(trained(small, 250));
+  const auto findings = find_all(trained(small, 210));
   EXPECT_TRUE(findings.empty()) << all_text(findings);
 }
 
@@ -130,9 +146,7 @@ TEST(Findings, NothingChangesBetweenTheBatchesOfACheckpoint) {
 }
 
 TEST(Findings, ABiasThatRingsIsFound) {
-  RunConfig config = load_preset("nano").config;
-  config.router.bias_update_rate = 0.1;
-  const auto findings = of_kind(find_all(trained(config, 250)), FindingKind::oscillating_bias);
+  const auto findings = of_kind(find_all(nano_run(kRingingRate), 249), FindingKind::oscillating_bias);
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].knobs, std::vector<Setting>{&RouterConfig::bias_update_rate});
   EXPECT_TRUE(findings[0].ongoing);
@@ -140,26 +154,31 @@ TEST(Findings, ABiasThatRingsIsFound) {
 
 // In a log of every second step, the loads show little; the size of the bias's steps shows that it oscillates.
 TEST(Findings, ABiasThatRingsIsFoundWhereEverySecondStepIsLogged) {
-  RunConfig config = load_preset("nano").config;
-  config.telemetry.frame_interval = 2;
   const auto rings = [&](double rate) {
-    config.router.bias_update_rate = rate;
-    return of_kind(find_all(trained(config, 320)), FindingKind::oscillating_bias);
+    RunConfig config = nano_config(rate);
+    config.telemetry.frame_interval = 2;
+    auto history = std::make_shared<History>(run_info(config, 0));
+    for (std::int64_t step = 0; step < 320; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>(*nano_run(rate)->frame_at(step));
+      if (step % 2 == 1) frame->routers.clear();
+      history->append(std::move(frame));
+    }
+    return of_kind(find_all(history), FindingKind::oscillating_bias);
   };
-  EXPECT_TRUE(rings(0.001).empty());
-  const auto findings = rings(0.1);
+  EXPECT_TRUE(rings(kHealthyRate).empty());
+  const auto findings = rings(kRingingRate);
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_TRUE(findings[0].ongoing);
   EXPECT_NE(findings[0].observation.find("A step of the bias is"), std::string::npos) << findings[0].observation;
 }
 
-// Returns a run as another program would log it: loads and loss, no settings.
+// Returns the first 210 steps of a run as another program would log them: loads and loss, no settings.
 HistoryPtr without_bias(const History& history) {
   RunInfo info = history.info();
   info.config_toml.clear();
   info.kernels.clear();
   auto bare = std::make_shared<History>(info);
-  for (std::int64_t step = 0; step <= history.steps().last; ++step) {
+  for (std::int64_t step = 0; step < 210; ++step) {
     auto frame = std::make_shared<TelemetryFrame>(*history.frame_at(step));
     for (RouterFrame& router : frame->routers) {
       router.expert_bias.clear();
@@ -171,16 +190,14 @@ HistoryPtr without_bias(const History& history) {
 }
 
 TEST(Findings, ALoadThatSwingsIsFoundWhereTheBiasIsNotLogged) {
-  RunConfig config = load_preset("nano").config;
-  const HistoryPtr healthy = without_bias(*trained(config, 210));
+  const HistoryPtr healthy = without_bias(*nano_run(kHealthyRate));
   EXPECT_TRUE(of_kind(find_all(healthy), FindingKind::oscillating_bias).empty());
   const auto lacks = checks_of(*healthy, {}).not_checked;
   EXPECT_TRUE(std::ranges::any_of(lacks, [](const std::string& line) {
     return line.starts_with("oscillation by the bias: needs the bias of successive steps");
   }));
   for (const std::string& line : checks_of(*healthy, {}).passed) EXPECT_EQ(line.find("oscillate"), std::string::npos);
-  config.router.bias_update_rate = 0.1;
-  const auto findings = of_kind(find_all(without_bias(*trained(config, 210))), FindingKind::oscillating_bias);
+  const auto findings = of_kind(find_all(without_bias(*nano_run(kRingingRate))), FindingKind::oscillating_bias);
   ASSERT_FALSE(findings.empty());
   EXPECT_NE(findings[0].observation.find("the log does not have the bias"), std::string::npos)
       << findings[0].observation;

@@ -40,12 +40,17 @@ std::string solution(const char* name) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Returns the solution of problem set 1 with another learning rate of the bias, which misses the aim of run C.
-std::string work_with_slow_bias() {
-  HandIn hand_in = parse_hand_in(replaced(solution("1-router-of-your-own.toml"), "router.bias_update_rate = 0.02",
-                                          "router.bias_update_rate = 0.0001"),
-                                 "work")
-                       .hand_in;
+// Returns a hand-in of problem set 1 whose run C has the settings of run B and whose run D has those of run A, so that
+// two runs are trained for it.
+std::string with_given_settings(const std::string& hand_in) {
+  return replaced(replaced(hand_in, "router.bias_update_rate = 0.02", "router.bias_update_rate = 0.001"),
+                  "router.aux_coeff = 0.03\nrouter.aux_mode = \"batch\"\n", "");
+}
+
+// Returns a hand-in of problem set 1 with the right losses, whose runs C and D miss their aims.
+std::string work_without_balance() {
+  HandIn hand_in = parse_hand_in(with_given_settings(solution("1-router-of-your-own.toml")), "work").hand_in;
+  hand_in.losses.clear();
   fill_in_losses(hand_in, find_assignment(hand_in.assignment, hand_in.seed).assignment);
   return to_toml(hand_in);
 }
@@ -102,11 +107,13 @@ TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
       {"edited_loss", replaced(right, "C = \"", "C = \"0"), "", {"Run C", "of run C"}},
       {"no_losses", right.substr(0, right.find("[losses]")), "", of_student},
       {"other_config",
-       replaced(right, "router.bias_update_rate = 0.02", "router.bias_update_rate = 0.021"),
+       replaced(right, "router.bias_update_rate = 0.02", "router.bias_update_rate = 0.001"),
        "",
        {"Run C", "of run C"}},
-      {"copied_hashes", replaced(with_student(right, "solution", "bob"), seed_line("solution"), seed_line("bob")), "",
-       of_student},
+      {"copied_hashes",
+       replaced(with_student(with_given_settings(right), "solution", "bob"), seed_line("solution"), seed_line("bob")),
+       "", of_student},
+      {"aim_missed", work_without_balance(), "", {"MaxVio (window) of run C", "MaxVio (window) of run D"}},
       {"other_seed", replaced(right, seed_line("solution"), "seed = 7\n"), "seed is 7; that of student solution is"},
       {"swapped_name", with_student(right, "solution", "carl"), "that of student carl is"},
       {"truncated", right.substr(0, right.find("losses]")), "truncated.toml"},
@@ -130,7 +137,6 @@ TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
   };
   std::vector<std::string> paths;
   for (const Expected& expected : hand_ins) paths.push_back(file(expected.name, expected.text));
-  paths.push_back(file("slow", work_with_slow_bias()));
   const std::vector<GradedHandIn> graded = grade(paths);
   for (std::size_t i = 0; i < hand_ins.size(); ++i) {
     SCOPED_TRACE(hand_ins[i].name);
@@ -138,14 +144,6 @@ TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
   }
   EXPECT_NE(graded.front().problem.find("several hand-ins"), std::string::npos);
   EXPECT_EQ(graded[1].problem, "");
-
-  for (const GradeMark& mark : graded.back().marks) {
-    if (mark.name.find("losses") != std::string::npos) {
-      EXPECT_EQ(mark.score, 1) << mark.name << mark.output;
-    } else if (mark.name.find("of run C, mean") != std::string::npos) {
-      EXPECT_EQ(mark.score, 0) << mark.name << mark.output;
-    }
-  }
 }
 
 TEST_F(Grading, ResultsHaveGradescopeFormat) {

@@ -105,6 +105,7 @@ TEST(ExhibitList, TheNumberOfMicrobatchesChangesTheWrongRunAlone) {
   const auto informations = [](int microbatches) {
     Lesson exhibit = find_lesson("aux-times-microbatches").lesson;
     for (RunConfig& run : exhibit.runs) run.data.microbatches = microbatches;
+    exhibit.steps[0].tasks[0].until = 75;
     std::vector<double> values;
     for (const auto& [name, figure] : exhibit.steps[0].values)
       exhibit.steps[0].reveal += " " + name + "={" + name + "}";

@@ -31,8 +31,8 @@ int shell(const std::string& command) {
 class PythonLog : public testing::Test {
  protected:
   void SetUp() override {
-    if (shell(std::string(kPython) + " -c 'import torch' 2>/dev/null") != 0)
-      GTEST_SKIP() << "no PyTorch for " << kPython << ": apt-get install python3-torch runs this test";
+    static const bool has_torch = shell(std::string(kPython) + " -c 'import torch' 2>/dev/null") == 0;
+    if (!has_torch) GTEST_SKIP() << "no PyTorch for " << kPython << ": apt-get install python3-torch runs this test";
     folder = fs::temp_directory_path() / ("moescope_python_" + std::to_string(::getpid()));
     fs::create_directories(folder);
   }

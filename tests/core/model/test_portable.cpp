@@ -15,7 +15,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kSteps = 60;
+constexpr int kSteps = 30;
 
 // The sizes of the preset nano.
 RunConfig portable_config(Recipe recipe) {
@@ -83,21 +83,20 @@ TEST_P(Portable, LossesAreTheSameBitsOnEveryProcessor) {
   });
 }
 
-TEST_P(Portable, LossesAreTheSameBitsWithAnyNumberOfThreads) {
-  for (const int threads : {1, 3}) {
-    set_num_threads(threads);
-    EXPECT_EQ(digest_of_losses(GetParam().config), GetParam().digest);
-  }
+// The test above has one thread.
+TEST_P(Portable, LossesAreTheSameBitsWithThreeThreads) {
+  set_num_threads(3);
+  EXPECT_EQ(digest_of_losses(GetParam().config), GetParam().digest);
   set_num_threads(0);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Formats, Portable,
-    testing::Values(PortableTraining{"fp32", portable_config(Recipe::fp32), "2834ccbb2455669b"},
-                    PortableTraining{"bf16", portable_config(Recipe::bf16), "8b89db064dab3d16"},
-                    PortableTraining{"mxfp8", portable_config(Recipe::mxfp8_rceil), "3d5cfc81247449e5"},
-                    PortableTraining{"mxfp4", portable_config(Recipe::mxfp4), "f1d3e8bbfa2cd031"},
-                    PortableTraining{"other_functions", config_with_other_functions(), "f7bf8040bb5f3284"}),
+    testing::Values(PortableTraining{"fp32", portable_config(Recipe::fp32), "54816cb8e07236cf"},
+                    PortableTraining{"bf16", portable_config(Recipe::bf16), "921d7236946ac028"},
+                    PortableTraining{"mxfp8", portable_config(Recipe::mxfp8_rceil), "1e353c4760d08693"},
+                    PortableTraining{"mxfp4", portable_config(Recipe::mxfp4), "8aa0fdc44ee279ea"},
+                    PortableTraining{"other_functions", config_with_other_functions(), "ed47e0f777ddf068"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(PortableProducts, OpenBlasMultipliesOutsideOfTheirScope) {
