@@ -134,7 +134,7 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   const std::string names = listed(starved) + load.on_ranks(starved);
   finding.brief = (one ? "expert " : "experts ") + names + (one ? " gets" : " get") + " almost no tokens";
   finding.observation = (one ? "Expert " : "Experts ") + names + (one ? " has" : " have") + " got less than " +
-                        percent(kStarvedShare) + " of the fair share " + (one ? "" : "(the longest of them) ") +
+                        percent(kStarvedShare) + " of the fair share" + (one ? " " : ", the first of them ") +
                         load.seen_text(load.loads_since(longest)) + ".";
   finding.observation += silence.loads > 0 ? " The longest time without a token was " + loads_text(silence) + "."
                                            : " None of them was ever without a token.";
@@ -170,7 +170,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
                   ") " + (one ? "gets " : "get ") + mean + " times " +
                   (one ? "its fair share" : "their fair share, on average");
   finding.observation = (one ? "Expert " : "Experts ") + listed(under) + (one ? " has" : " have") + " got less than " +
-                        decimal(kUnderusedShare) + " of the fair share " + (one ? "" : "(the longest of them) ") +
+                        decimal(kUnderusedShare) + " of the fair share" + (one ? " " : ", the first of them ") +
                         load.seen_text(load.loads_since(longest)) + ", at present " + mean + " of it" +
                         (one ? "" : " on average") + ": " + percent(idle) + " of the layer's capacity is idle.";
   finding.meaning =

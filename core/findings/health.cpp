@@ -241,11 +241,13 @@ class Judge {
       if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
         starved = std::ranges::count_if(finding.experts, has_tokens);
     const auto text_on = [&](std::ptrdiff_t n, const char* what) {
-      if (n == 0) return std::string();
-      return " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
-             (n == 1 ? " gets " : " get ") + what;
+      return std::to_string(n) + " of " + std::to_string(history_.info().n_experts) + (n == 1 ? " gets " : " get ") +
+             what;
     };
-    return text_on(none, "none") + text_on(starved, "almost none");
+    std::vector<std::string> texts;
+    if (none > 0) texts.push_back(text_on(none, "none"));
+    if (starved > 0) texts.push_back(text_on(starved, "almost none"));
+    return texts.empty() ? std::string() : "; " + joined(texts, " and ");
   }
 
   // Returns the least even layer by the loads that the scan has read; for a log without loads, by its MaxVio.
@@ -365,20 +367,27 @@ class Judge {
     const RouterBalance balance = settings_.balance(last_step);
     const std::string rate = settings_.name_of(&RouterConfig::bias_update_rate);
     const std::string coefficient = settings_.name_of(&RouterConfig::aux_coeff);
-    if (balance.is_nothing)
-      return rate.empty() ? "Try " + coefficient + " > 0." : "Try " + rate + " > 0 (DeepSeek-V3: 0.001).";
+    if (balance.is_nothing && !rate.empty()) return "Try " + rate + " > 0 (DeepSeek-V3: 0.001).";
+    if (balance.is_nothing) return coefficient.empty() ? std::string() : "Try " + coefficient + " > 0.";
     if (balance_text(balance).empty())
       return "The balancing settings are not known." + (moves.empty() ? std::string() : " Try " + moves + ".");
     if (balance.is_by_quantiles)
-      return "Try more tokens a step (data.batch), since the quantiles are computed from one step, or aux_coeff > 0.";
+      return "Try more tokens a step, since the quantiles are computed from one step" +
+             (coefficient.empty() ? "." : ", or " + coefficient + " > 0.");
     if (has_ongoing(FindingKind::oscillating_bias) && !rate.empty()) return "Try a lower " + rate + ".";
-    const bool is_by_loss =
-        balance.bias_rate.value_or(0) == 0 && !balance.has_no_auxiliary && balance.aux_coeff.value_or(0) > 0;
-    std::vector<std::string> names = {rate, coefficient};
-    if (is_by_loss) std::ranges::reverse(names);
-    std::erase(names, "");
-    if (names.empty()) return {};
-    return "Try a higher " + joined(names, ", or ") + (names.size() > 1 ? " > 0." : ".");
+    // What balances now comes first. What is off, or the second if it is not known, would have to be above 0.
+    struct Factor {
+      std::string name;
+      bool is_off;
+    };
+    std::vector<Factor> factors = {{rate, balance.bias_rate == 0.0},
+                                   {coefficient, balance.has_no_auxiliary || balance.aux_coeff == 0.0}};
+    if (balance.bias_rate.value_or(0) == 0 && !factors[1].is_off && balance.aux_coeff) std::ranges::reverse(factors);
+    std::erase_if(factors, [](const Factor& factor) { return factor.name.empty(); });
+    std::vector<std::string> texts;
+    for (const Factor& factor : factors)
+      texts.push_back(texts.empty() && !factor.is_off ? "a higher " + factor.name : factor.name + " > 0");
+    return texts.empty() ? std::string() : "Try " + joined(texts, ", or ") + ".";
   }
 
   // Returns a text on a finding that is neither about routers nor about the training as a whole.

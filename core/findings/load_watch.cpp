@@ -137,7 +137,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   finding.experts = {fullest};
   finding.title += collapsed ? " has collapsed" : " is collapsing";
   finding.observation = "The load is as uneven as if " + experts_in_use(effective_) + " of " +
-                        std::to_string(load_.living()) + " experts did all the work (entropy of the load of " +
+                        std::to_string(load_.living()) + " experts took all tokens (entropy of the load of " +
                         loads_text(load_.window_loads()) + ", together)";
   const double by_chance = load_.chance().effective;
   if (by_chance < 0.9 * load_.living())
@@ -149,7 +149,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
                          std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";
   finding.meaning =
       "Experts without tokens get no gradient and learn nothing, while the other experts improve and attract more "
-      "tokens. The loss may not show it. With expert parallelism all ranks wait for the full ones.";
+      "tokens. The loss may not show it. With expert parallelism all ranks wait for the fullest one.";
   out.push_back(std::move(finding));
 }
 

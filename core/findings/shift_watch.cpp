@@ -218,7 +218,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
                           (back ? " after " + returned + " steps" : "") + ".";
     finding.meaning =
         "Another kind of text or a change of settings can cause it, because the balance was learnt for the earlier "
-        "text. With the sign rule, a change of expert_bias by d takes about d / bias_update_rate steps.";
+        "text. With the sign rule, expert_bias changes by at most the bias update rate in each step.";
     return finding;
   }
   finding.observation = jump;
@@ -247,7 +247,8 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
   finding.brief = "MaxVio of a batch was " + decimal(shift.before[unrecovered[0]], 2) + " before and is " +
                   decimal(newest_mean(unrecovered[0]), 2) + " (mean of the newest batches)";
   finding.meaning =
-      "With the sign rule, expert_bias changes by bias_update_rate in each step, however large the imbalance is. The "
+      "With the sign rule, expert_bias changes by the bias update rate in each step, however large the imbalance is. "
+      "The "
       "scores of this layer prefer a few experts by more than the bias has corrected so far, or by a difference that "
       "grows as fast as the bias.";
 }

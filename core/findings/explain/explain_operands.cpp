@@ -49,11 +49,11 @@ Parts commonest_scale(Context& at, const QuantFrame& quant, const QuantFormat& f
   const auto byte = commonest - quant.e8m0_blocks.begin();
   const std::string power = "2^" + std::to_string(byte - 127);
   at.value = *commonest;
-  std::string scale = "commonest scale, " + power + " (byte " + std::to_string(byte) + ")";
+  std::string scale = "most frequent scale, " + power + " (byte " + std::to_string(byte) + ")";
   if (byte == 255)
-    scale = "commonest scale, NaN";
+    scale = "most frequent scale, NaN";
   else if (format.scale != QuantScale::power_of_two)
-    scale = "commonest scales, from " + power + " to under 2^" + std::to_string(byte - 126);
+    scale = "most frequent scales, from " + power + " to under 2^" + std::to_string(byte - 126);
   return plain(at, "blocks with the " + scale + ", of " + grouped(static_cast<std::int64_t>(blocks_of(quant))));
 }
 

@@ -450,6 +450,9 @@ TEST(LogSettings, AdviceHasTheNamesOfTheProgramThatWroteTheLog) {
   EXPECT_FALSE(says(trainer, "bias_update_rate")) << trainer;  // it has no such setting
   const std::string titan = advice("TorchTitan", "{}");
   EXPECT_TRUE(says(titan, "The balancing settings are not known. Try load_balance_coeff.")) << titan;
+  // What is off would have to be switched on, not raised.
+  EXPECT_TRUE(says(advice("TorchTitan", R"({"load_balance_coeff": 0})"), "Try load_balance_coeff > 0."));
+  EXPECT_TRUE(says(advice("Hugging Face Trainer", R"({"router_aux_loss_coef": 0})"), "Try router_aux_loss_coef > 0."));
   const std::string unknown = advice("", "{}");
   EXPECT_TRUE(says(unknown, "Try router.bias_update_rate, router.aux_coeff.")) << unknown;
 }
