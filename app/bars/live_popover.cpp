@@ -49,12 +49,10 @@ void LivePopover::addFoot() {
   column()->addWidget(all);
 }
 
-// Handles the keys of undo and redo, of the set-up and its own key, which the window does not receive while a popup is
-// open.
+// Undo and redo leave the popover open; its own key closes it.
 void LivePopover::keyPressEvent(QKeyEvent* event) {
   if (event->matches(QKeySequence::Undo)) return emit undoRequested();
   if (event->matches(QKeySequence::Redo)) return emit redoRequested();
-  if (event->key() == Qt::Key_F2) return emit allSettingsRequested();
   if (event->key() == Qt::Key_F4) return hide();
   Popover::keyPressEvent(event);
 }

@@ -1,5 +1,6 @@
 #include "app/bars/popover.h"
 
+#include <QAction>
 #include <QGridLayout>
 #include <QKeyEvent>
 #include <QLabel>
@@ -61,8 +62,19 @@ void Popover::openUnder(QWidget* anchor) {
   show();
 }
 
+// The window receives no shortcuts while a popup is open, so the popover closes and triggers the action of the key.
+// Single letters and Space are left out, since they belong to the fields.
 void Popover::keyPressEvent(QKeyEvent* event) {
   if (event->key() == Qt::Key_Escape) return hide();
+  const bool is_shortcut = event->modifiers() & (Qt::ControlModifier | Qt::AltModifier) ||
+                           (event->key() >= Qt::Key_F1 && event->key() <= Qt::Key_F35);
+  const QKeySequence key(event->keyCombination());
+  for (QAction* action : is_shortcut ? parentWidget()->window()->findChildren<QAction*>() : QList<QAction*>()) {
+    if (!action->isEnabled() || action->shortcutContext() != Qt::WindowShortcut || !action->shortcuts().contains(key))
+      continue;
+    hide();
+    return action->trigger();
+  }
   QFrame::keyPressEvent(event);
 }
 

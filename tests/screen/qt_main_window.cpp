@@ -209,6 +209,19 @@ class MainWindowTest : public QObject {
     QVERIFY(drawer->isVisible() && !live->isVisible());
   }
 
+  void shortcutsOfTheWindowWorkInItsPopovers() {
+    OpenWindow w;
+    auto* live = w.window.findChild<LivePopover*>();
+    w.key(Qt::Key_F4);
+    QVERIFY(live->isVisible());
+    QTest::keyClick(live, Qt::Key_3, Qt::ControlModifier);
+    QVERIFY(!live->isVisible());
+    QCOMPARE(w.window.workspaces()->current()->name(), QString("All-to-all"));
+    w.key(Qt::Key_F4);
+    QTest::keyClick(live->findChild<QWidget*>(), Qt::Key_L, Qt::AltModifier);
+    QVERIFY(!live->isVisible() && w.window.workspaces()->isHidden());
+  }
+
   void theBarHasNothingThatALogCanNeverUse() {
     MainWindow window(false);
     window.show();
