@@ -2,6 +2,7 @@
 
 #include <QKeyEvent>
 #include <QPainter>
+#include <QRegularExpression>
 #include <QStyledItemDelegate>
 #include <QTextLayout>
 #include <QTimer>
@@ -154,7 +155,7 @@ QStringList synonymsOf(const QString& query) {
 }
 
 CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
-    : QAbstractListModel(parent), commands_(std::move(commands)) {
+    : QAbstractListModel(parent), commands_(std::move(commands)), known_(commands_.size()) {
   setQuery({});
 }
 
@@ -181,11 +182,17 @@ void CommandList::setQuery(const QString& query) {
   beginResetModel();
   shown_.clear();
   const QString typed = query.simplified();
-  const bool has_number = std::ranges::any_of(typed, [](QChar letter) { return letter.isDigit(); });
+  static const QRegularExpression kNumber(QStringLiteral("\\d[\\d,]*"));
+  const QRegularExpressionMatch number = kNumber.match(typed);
+  commands_.erase(commands_.begin() + static_cast<std::ptrdiff_t>(known_), commands_.end());
+  for (std::size_t i = 0; number.hasMatch() && i < known_; ++i)
+    if (auto command =
+            commands_[i].of_number ? commands_[i].of_number(number.captured().remove(',').toLongLong()) : std::nullopt)
+      commands_.push_back(std::move(*command));
   QStringList queries{typed};
   queries += synonymsOf(typed);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
-    if (commands_[i].needs_number && !has_number) continue;
+    if (commands_[i].of_number) continue;
     std::optional<Shown> best;
     for (const QString& candidate : queries)
       if (auto shown = match(i, candidate); shown && (!best || shown->score > best->score)) best = std::move(shown);
@@ -204,7 +211,7 @@ void CommandList::listSimilar(const QString& query) {
   const std::string typed = query.toStdString();
   const std::size_t max_distance = std::max<std::size_t>(2, typed.size() / 3);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
-    if (commands_[i].needs_number) continue;
+    if (commands_[i].of_number || i >= known_) continue;
     std::size_t distance = max_distance + 1;
     bool has_word = false;
     for (const QString& word : (commands_[i].title + ' ' + commands_[i].also).toLower().split(' ')) {
@@ -251,7 +258,8 @@ CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* wi
   setAttribute(Qt::WA_DeleteOnClose);
   setModal(true);
   query_ = new QLineEdit;
-  query_->setPlaceholderText("Find an action, panel, metric, setting, format, expert, finding, lesson, page or file");
+  query_->setPlaceholderText(
+      "Find an action, panel, metric, setting, format, expert, step, finding, lesson, page or file");
   query_->setAccessibleName("Command");
   query_->setClearButtonEnabled(true);
   commands_ = new CommandList(std::move(commands), this);
@@ -286,7 +294,8 @@ void CommandPalette::search(const QString& text) {
   nothing_found_->setText(QString(commands_->rowCount() > 0 ? "Nothing is called \"%1\". Similar names:"
                                                             : "Nothing is called \"%1\", and no name is similar")
                               .arg(text.simplified()));
-  list_->setCurrentIndex(commands_->index(0));
+  // Return must not start a command that only has a similar name.
+  list_->setCurrentIndex(commands_->hasMatch() ? commands_->index(0) : QModelIndex());
   list_->scrollToTop();
   // Only as high as the commands that are listed.
   list_->setFixedHeight(std::min(commands_->rowCount(), kPaletteRows) * std::max(1, list_->sizeHintForRow(0)));
@@ -321,7 +330,7 @@ bool CommandPalette::eventFilter(QObject* watched, QEvent* event) {
     case Qt::Key_Down:
       return go(row + 1 == rows ? 0 : row + 1);
     case Qt::Key_Up:
-      return go(row == 0 ? rows - 1 : row - 1);
+      return go(row <= 0 ? rows - 1 : row - 1);
     case Qt::Key_PageDown:
       return go(row + kPaletteRows - 1);
     case Qt::Key_PageUp:

@@ -18,8 +18,10 @@ struct PaletteCommand {
   QString group;  // "Run", "Lesson", "Metric", "Setting": shown at the right; the search matches it
   QString keys;   // "Ctrl+O"; empty: none
   std::function<void()> run;
-  QString also;               // another name, which the search matches: "router.bias_update_rate"
-  bool needs_number = false;  // listed only if the search has a digit, as one of many experts
+  QString also;  // another name, which the search matches: "router.bias_update_rate"
+  // If set, this is no command: it returns the command for the number in the search, such as that of an expert;
+  // nullopt: there is none.
+  std::function<std::optional<PaletteCommand>(std::int64_t number)> of_number = {};
 };
 
 // Returns the score of a match if the letters of `query` occur in `text` in this order, ignoring case and spaces;
@@ -52,6 +54,7 @@ class CommandList : public QAbstractListModel {
   void listSimilar(const QString& query);
 
   std::vector<PaletteCommand> commands_;
+  std::size_t known_;  // number of commands; those behind them are for the number in the search
   std::vector<Shown> shown_;
   bool has_match_ = true;
 };

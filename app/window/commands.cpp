@@ -6,6 +6,7 @@
 #include <QMenuBar>
 #include <QPointer>
 #include <QSet>
+#include <algorithm>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/live_settings.h"
@@ -13,6 +14,7 @@
 #include "app/look/shortcut_sheet.h"
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
+#include "app/window/view_menu.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
@@ -62,9 +64,9 @@ class Collector {
   }
 
  private:
-  PaletteCommand& add(const QString& title, const QString& group, std::function<void()> run, const QString& keys = {},
-                      const QString& also = {}) {
-    return commands_.emplace_back(PaletteCommand{title, group, keys, std::move(run), also});
+  void add(const QString& title, const QString& group, std::function<void()> run, const QString& keys = {},
+           const QString& also = {}) {
+    commands_.push_back({title, group, keys, std::move(run), also});
   }
 
   void takeMenu(QMenu* menu, const QString& group, const QString& prefix) {
@@ -169,20 +171,36 @@ class Collector {
           });
   }
 
-  // Adds the MoE layers of the active run, and the experts of the selected layer.
+  // Adds the steps and the MoE layers of the active run, and the experts of the selected layer, by their numbers.
   void takePlaces() {
+    if (!window_->selection()->history()) return;
+    const auto add_place = [&](const QString& name, const QString& group, auto has,
+                               std::function<void(std::int64_t)> show) {
+      commands_.emplace_back().of_number = [=](std::int64_t number) -> std::optional<PaletteCommand> {
+        if (!has(number)) return std::nullopt;
+        return PaletteCommand{name + QLatin1Char(' ') + formatCount(number), group, {}, [=] { show(number); }, {}};
+      };
+    };
     Selection* selection = window_->selection();
-    if (!selection->history()) return;
-    const RunInfo& run = selection->history()->info();
-    for (const int layer : run.moe_layers)
-      add(QString("Layer %1").arg(layer), "Layer", [selection, layer] { selection->setLayer(layer); }).needs_number =
-          true;
-    for (int expert = 0; expert < run.n_experts; ++expert)
-      add(QString("Expert %1").arg(expert), "Expert", [window = window_, selection, expert] {
-        selection->setExpert(expert);
-        RouterWorkspace* router = window->workspaces()->router();
-        goTo(window, router, router->findChild<ExpertPanel*>());
-      }).needs_number = true;
+    add_place(
+        "Go to " + selection->stepWord(), "Time",
+        [selection](std::int64_t step) {
+          const StepRange steps = selection->history()->steps();
+          return step >= steps.first && step <= steps.last;
+        },
+        [selection](std::int64_t step) { goToStep(selection, step); });
+    add_place(
+        "Layer", "Layer",
+        [run = selection->history()->info()](std::int64_t layer) { return std::ranges::count(run.moe_layers, layer); },
+        [selection](std::int64_t layer) { selection->setLayer(static_cast<int>(layer)); });
+    add_place(
+        "Expert", "Expert",
+        [run = selection->history()->info()](std::int64_t expert) { return expert < run.n_experts; },
+        [window = window_, selection](std::int64_t expert) {
+          selection->setExpert(static_cast<int>(expert));
+          RouterWorkspace* router = window->workspaces()->router();
+          goTo(window, router, router->findChild<ExpertPanel*>());
+        });
   }
 
   MainWindow* window_;

@@ -48,7 +48,7 @@ void addThemes(QMenu* menu) {
                     [] { setTheme(isDark(QApplication::palette()) ? Theme::light : Theme::dark); });
 }
 
-// Asks for a step and moves the cursor and the visible range to it.
+// Asks for a step and goes to it.
 void askStep(QWidget* window, Selection* selection) {
   const StepRange all = selection->history() ? selection->history()->steps() : StepRange{};
   if (all.empty()) return;
@@ -56,21 +56,24 @@ void askStep(QWidget* window, Selection* selection) {
   const auto step = static_cast<std::int64_t>(
       QInputDialog::getDouble(window, "Go to step", QString("Step, %1 to %2:").arg(all.first).arg(all.last),
                               selection->step(), all.first, all.last, 0, &is_entered));
-  if (!is_entered) return;
+  if (is_entered) goToStep(selection, step);
+}
+
+}  // namespace
+
+void goToStep(Selection* selection, std::int64_t step) {
   const StepRange range = selection->range();
   if (step < range.first || step > range.last)
     selection->setRange({step - range.size() / 2, step - range.size() / 2 + range.size() - 1});
   selection->setStep(step);
 }
 
-}  // namespace
-
 void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, ProjectorView* projector,
                   Selection* selection) {
   addPanelSwitches(menu, workspaces);
   menu->addSeparator();
   addWorkspaces(menu, workspaces);
-  menu->addAction("&Restore Default Layout", layout, &WindowLayout::setDefault);
+  menu->addAction("&Restore the default layout", layout, &WindowLayout::setDefault);
   menu->addSeparator();
   menu->addAction("F&indings", QKeySequence(Qt::Key_F6), workspaces, &WorkspaceTabs::bringUpFindings)
       ->setWhatsThis("Findings: what is wrong with the open runs");

@@ -185,6 +185,13 @@ class PaletteTest : public QObject {
     run(QString("layer %1").arg(layer));
     QVERIFY2(window.selection()->layer() == layer, qPrintable(list.at(0).title));
     QVERIFY(!found(list, "expert").join(' ').contains("Expert 42"));  // single experts need a number
+    for (const auto& [query, step] : {std::pair{"step 480", 480}, {"480", 480}, {"go to step 1,000", 1000}}) {
+      run(query);
+      QVERIFY2(window.selection()->step() == step, query);
+    }
+    QVERIFY(list.index(0).data().toString() == "Go to step 1,000");
+    QVERIFY2(!found(list, "step 9999999").join(' ').contains("Go to step 9"), "the run has no such step");
+    QVERIFY(!list.hasMatch());
     QVERIFY2(found(list, "mxfp4 e2m1").front().startsWith("MXFP4 E2M1"), qPrintable(list.at(0).title));
     list.at(0).run();
     QVERIFY(window.findChild<ExplainCard*>()->text().contains("E2M1"));
@@ -203,6 +210,20 @@ class PaletteTest : public QObject {
     QVERIFY2(found(list, "glossery").contains("Glossary") && !list.hasMatch(), "a letter is wrong");
     QVERIFY2(found(list, "panel qqzz").contains("Panel: Expert load") && !list.hasMatch(), "a word is unknown");
     QVERIFY(found(list, "qqzzxx").isEmpty() && !list.hasMatch());
+    // Return starts none of them, unless the user selects it.
+    window.show();
+    CommandPalette palette(commandsOf(&window), &window);
+    palette.show();
+    auto* query = palette.findChild<QLineEdit*>();
+    auto* shown = palette.findChild<QListView*>();
+    query->setText("glossery");
+    QVERIFY(shown->model()->rowCount() > 0 && !shown->currentIndex().isValid());
+    QTest::keyClick(query, Qt::Key_Return);
+    QVERIFY(palette.isVisible());
+    QTest::keyClick(query, Qt::Key_Down);
+    QCOMPARE(shown->currentIndex().row(), 0);
+    query->setText("glossary");
+    QCOMPARE(shown->currentIndex().row(), 0);
   }
 
   void theSheetOfShortcutsIsGroupedAndFits() {
