@@ -557,10 +557,19 @@ class PanelsTest : public QObject {
     QVERIFY(selection_->following());
 
     const int lane = track->height() - 17;
+    const std::int64_t first = track->stepAt(track->xOf(80));
+    auto* zoom = bar.findChild<QLabel*>("timeline_zoom");
+    QVERIFY(zoom->isHidden());
     drag(track, {track->xOf(0), lane}, {track->xOf(80), lane});
-    QTRY_COMPARE(selection_->range().first, track->stepAt(track->xOf(80)));
+    QTRY_COMPARE(selection_->range().first, first);
     QCOMPARE(selection_->range().last, kSteps - 1);
     QVERIFY(selection_->following());  // the range still ends with the newest step
+    // The bar says which steps are shown, and leads back; the cursor stays.
+    QTRY_VERIFY(zoom->isVisible());
+    QVERIFY2(zoom->text().startsWith(QString("Steps %1 to %2 ").arg(first).arg(kSteps - 1)), qPrintable(zoom->text()));
+    emit zoom->linkActivated("all");
+    QCOMPARE(selection_->range().first, 0);
+    QVERIFY(zoom->isHidden());
   }
 
  private:

@@ -419,6 +419,7 @@ void TimelineTrack::mouseMoveEvent(QMouseEvent* event) {
 
 void TimelineTrack::mouseReleaseEvent(QMouseEvent* event) {
   const bool pressed = std::exchange(drag_, Drag::none) != Drag::none;
+  emit dragEnded();
   if (!pressed || (event->pos() - pressed_).manhattanLength() >= kHitDistance) return;
   if (const auto found = findingsAt(pressed_); !found.empty()) showStart(*found.front());
 }
@@ -453,20 +454,47 @@ TimelineBar::TimelineBar(Selection* selection, QWidget* parent)
     : QWidget(parent),
       selection_(selection),
       track_(new TimelineTrack(selection, this)),
+      zoom_(new QLabel(this)),
       follow_(new FollowButton(this)) {
   setObjectName("timeline");
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(1, 1, kSpace8, 1);
   row->setSpacing(kSpace4);
   row->addWidget(track_, 1);
+  row->addWidget(zoom_);
   row->addWidget(follow_);
+  zoom_->setObjectName("timeline_zoom");
+  zoom_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+  zoom_->setMargin(kSpace4);
+  connect(zoom_, &QLabel::linkActivated, selection,
+          [selection] { selection->setRange(selection->history()->steps()); });
+  connect(selection, &Selection::timeChanged, this, &TimelineBar::takeZoom);
+  connect(track_, &TimelineTrack::dragEnded, this, &TimelineBar::takeZoom);
   follow_->setCheckable(true);
   follow_->setFocusPolicy(Qt::TabFocus);
   connect(follow_, &QToolButton::clicked, selection, &Selection::setFollowing);
   connect(selection, &Selection::timeChanged, this, &TimelineBar::takeFollowing);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-  followFont(this, [this] { setFixedHeight(withType(kTimelineHeight, fontMetrics())); });
+  followFont(this, [this] {
+    zoom_->setFont(typeFont(Type::secondary));
+    setFixedHeight(withType(kTimelineHeight, fontMetrics()));
+  });
   takeFollowing();
+  takeZoom();
+}
+
+// Says that the time axes show a part of the run. The words change the width of the track, so not while it is dragged.
+void TimelineBar::takeZoom() {
+  if (track_->isDragged()) return;
+  const StepRange shown = selection_->range(), all = selection_->history() ? selection_->history()->steps() : shown;
+  const bool is_zoomed = shown.first > all.first || (shown.last < all.last && !selection_->following());
+  zoom_->setVisible(is_zoomed);
+  if (!is_zoomed) return;
+  QString words = selection_->rangeText(shown);
+  words[0] = words[0].toUpper();
+  const QString text = QString("%1 <a href='all'>All %2</a>")
+                           .arg(words, selection_->stepWord() == "batch" ? QString("batches") : QString("steps"));
+  if (zoom_->text() != text) zoom_->setText(text);
 }
 
 void TimelineBar::takeFollowing() {

@@ -2,6 +2,7 @@
 // handles, and findings as spans over their steps.
 #pragma once
 
+#include <QLabel>
 #include <QToolButton>
 #include <cmath>
 
@@ -31,9 +32,11 @@ class TimelineTrack : public PlotFrame {
   QStringList textAt(QPoint position) const;   // text of findings, marks or a checkpoint at a position
   QSize minimumSizeHint() const override { return {160, withType(38)}; }
   QSize sizeHint() const override { return {600, withType(38)}; }
+  bool isDragged() const { return drag_ != Drag::none; }
 
  signals:
   void menuRequested(QPoint global, qint64 step);  // by the mouse or the menu key
+  void dragEnded();
 
  protected:
   QMargins margins() const override { return {12, withType(4), 12, withType(22)}; }
@@ -75,8 +78,8 @@ class TimelineTrack : public PlotFrame {
   StepRange press_range_;
 };
 
-// The timeline on a panel's ground, with the button that keeps the cursor on the newest step. Shown while a run is
-// open.
+// The timeline on a panel's ground, with the steps to which the time axes are zoomed and the button that keeps the
+// cursor on the newest step. Shown while a run is open.
 class TimelineBar : public QWidget {
   Q_OBJECT
 
@@ -89,9 +92,11 @@ class TimelineBar : public QWidget {
 
  private:
   void takeFollowing();
+  void takeZoom();
 
   Selection* selection_;
   TimelineTrack* track_;
+  QLabel* zoom_;
   QToolButton* follow_;
 };
 
