@@ -13,6 +13,7 @@
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/overview/findings_panel.h"
+#include "widgets/panel/tensor_text.h"
 
 namespace moescope {
 namespace {
@@ -84,7 +85,8 @@ void CaptureActions::openFirst() {
   const bool is_shown = workspaces_->current() == workspaces_->microscaling();
   const bool is_open =
       std::ranges::any_of(session_->histories(), [&](const auto& run) { return run.get() == history; });
-  if (!is_shown || !is_open || !frame || !tensor_lab_->tensorName().isEmpty() || recompute_ || capture_) return;
+  if (!is_shown || !is_open || !frame || recompute_ || capture_) return;
+  if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const LiveRuns* live = session_->live();
   if (live && !live->status().running) return;
   const bool is_log = history->info().config_toml.empty();
@@ -93,15 +95,36 @@ void CaptureActions::openFirst() {
     if (live || place == place_) return;
   } else if (const QuantFrame* worst = worstBeside(*frame, place)) {
     place = *worst;
-  } else if (is_log && !frame->quants.empty()) {  // a log may have the operands of some layers only
-    place = frame->quants.front();
   }
-  if (is_log && !sampled_blocks(history->markers(), history->info(), place, frame->step)) return;
+  const auto has_blocks = [&](const OperandPlace& operand) {
+    return sampled_blocks(history->markers(), history->info(), operand, frame->step).has_value();
+  };
+  if (is_log && !has_blocks(place)) {  // a log may have the blocks of some operands only
+    const auto sampled = std::ranges::find_if(frame->quants, has_blocks);
+    if (sampled == frame->quants.end()) return;
+    place = *sampled;
+  }
   place_ = place;
   element_.reset();
   wanted_step_ = frame->step;
   selection_->setTensor(place_);
   captureAgain();
+}
+
+// While a sample of a log is shown, shows the sample of the selected operand, or says that the log has none.
+void CaptureActions::followSelection(std::int64_t step) {
+  const History& run = shownRun();
+  const OperandPlace& chosen = selection_->tensor();
+  const bool shows_sample = first_of_ == &run && run.info().config_toml.empty() && tensor_lab_->captured() &&
+                            tensor_lab_->tensorName().endsWith(placeName(tensor_lab_->captured()->place));
+  if (!shows_sample || (chosen == place_ && step == wanted_step_)) return;
+  place_ = chosen;
+  wanted_step_ = step;
+  element_.reset();
+  if (showSample()) return;
+  tensor_lab_->captureBar()->showCaptured(*tensor_lab_->captured(), -1,
+                                          QString("The log has no blocks of the selected operand (%1) at step %2.")
+                                              .arg(placeName(chosen), formatCount(step)));
 }
 
 void CaptureActions::cancel() {

@@ -33,6 +33,7 @@ class CaptureActions : public Actions {
  private:
   void onOpened();
   void openFirst();
+  void followSelection(std::int64_t step);
   void bringUp(const OperandPlace& place, std::int64_t step);
   void captureAgain();
   void showExampleFormat();

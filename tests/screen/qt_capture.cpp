@@ -208,11 +208,15 @@ class CaptureTest : public QObject {
     QTemporaryDir folder;
     QFile log(folder.filePath("blocks.jsonl"));
     QVERIFY(log.open(QIODevice::WriteOnly));
+    const auto quant = [](int layer) {
+      return QByteArray("{\"layer\": ") + QByteArray::number(layer) +
+             ", \"gemm_class\": \"experts\", \"weight\": \"w1\", \"operand\": \"x\", \"direction\": \"forward\", "
+             "\"format\": \"mxfp8_e5m2_rceil\", \"sqnr_db\": 25.5}";
+    };
     for (const char* step : {"0", "1"})
       log.write(QByteArray("{\"step\": ") + step +
-                ", \"loss\": 2.5, \"tokens_per_expert\": [[5, 3], [4, 4]], \"quants\": [{\"layer\": 1, \"gemm_class\": "
-                "\"experts\", \"weight\": \"w1\", \"operand\": \"x\", \"direction\": \"forward\", \"format\": "
-                "\"mxfp8_e5m2_rceil\", \"sqnr_db\": 25.5}], \"markers\": [{\"kind\": \"operands\", \"key\": \"layer 1, "
+                ", \"loss\": 2.5, \"tokens_per_expert\": [[5, 3], [4, 4]], \"quants\": [" + quant(1) + ", " + quant(0) +
+                "], \"markers\": [{\"kind\": \"operands\", \"key\": \"layer 1, "
                 "experts w1, x forward\", \"text\": \"{\\\"format\\\": \\\"mxfp8_e5m2_rceil\\\", \\\"what_if\\\": "
                 "{\\\"nvfp4\\\": 20.25}, \\\"cols\\\": 64, \\\"dtype\\\": \\\"f32\\\", \\\"values\\\": \\\"" +
                 QByteArray::fromStdString(text) + "\\\"}\"}]}\n");
@@ -226,6 +230,13 @@ class CaptureTest : public QObject {
     QCOMPARE(w.tensors()->captured()->values, values);
     QVERIFY2(w.bar().contains("SQNR of the whole operand: nvfp4 20.3 dB."), qPrintable(w.bar()));
     QCOMPARE(w.tensors()->microscope()->block().format.element, ElementFormat::e5m2);
+    const QString caption = w.tensors()->microscope()->caption();
+    QVERIFY2(caption.contains("from the log, rounded here, row "), qPrintable(caption));
+    // Another operand is selected, of which the log has no blocks.
+    w.window.selection()->setTensor({0, Gemm::expert_w1, OperandRole::x, Direction::forward});
+    QVERIFY2(w.bar().contains("The log has no blocks of the selected operand (layer 0"), qPrintable(w.bar()));
+    w.window.selection()->setTensor({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
+    QVERIFY2(w.bar().contains("which the training sampled"), qPrintable(w.bar()));
     w.window.workspaces()->bringUp("overview");
     QTRY_VERIFY_WITH_TIMEOUT(w.window.selection()->quantFrame(), kWaitMs);
     w.click({1, Gemm::expert_w1, OperandRole::x, Direction::forward});

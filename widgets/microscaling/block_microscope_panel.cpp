@@ -310,13 +310,19 @@ void BlockMicroscopePanel::refresh() {
   update();
 }
 
-// The kind of the block's tensor, independent of the open run. Examples have none, since their values are invented.
+// The kind of the block's values, which need not be those of the active run. Examples have none, since their values are
+// invented.
 std::optional<Provenance> BlockMicroscopePanel::kind() const {
-  return !origin_.place.isEmpty() ? Provenance::measured_here : std::optional<Provenance>();
+  if (origin_.place.isEmpty()) return std::nullopt;
+  for (const auto& run : selection_->histories())
+    if (!origin_.run.isEmpty() && QString::fromStdString(run->info().name) == origin_.run)
+      return provenance_in(run->info(), Provenance::measured_here);
+  return Provenance::measured_here;
 }
 
 QString BlockMicroscopePanel::status() const {
   QStringList parts{origin_.place.isEmpty() ? QString("example, invented values") : origin_.place};
+  if (kind() == Provenance::from_log) parts.prepend("rounded here");
   if (undo_.canUndo() && state_.values != original_.values) parts << QString("edited");
   parts << figures();
   if (!origin_.tensor.isEmpty()) parts << origin_.tensor;

@@ -26,9 +26,10 @@ class BlockMicroscopePanel : public Panel {
  public:
   explicit BlockMicroscopePanel(Selection* selection, QWidget* parent = nullptr);
 
-  // The origin of a block: "row 3, block 7" of "w1"; empty for an example.
+  // The origin of a block: "row 3, block 7" of "w1", and the run from which the tensor was captured, if it was
+  // captured; empty for an example.
   struct BlockOrigin {
-    QString place, tensor;
+    QString place, tensor, run = {};
   };
   // Shows a block and discards the edits of the previous block, but keeps the rounding. `tensor_amax` determines the
   // tensor scale of NVFP4.

@@ -228,7 +228,8 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   const std::size_t row = along_rows ? line : source_.blockRows(block, block_size(format_)).first;
   const QString slice = source_.slices() > 1 ? QString(", slice %1").arg(slice_) : QString();
   const QString expert = source_.grouped() ? QString(", expert %1").arg(source_.groupOf(row)) : QString();
-  microscope_->setBlock({place + expert + slice, source_.name()},
+  const QString run = source_.captured() ? QString::fromStdString(source_.captured()->run_name) : QString();
+  microscope_->setBlock({place + expert + slice, source_.name(), run},
                         source_.readBlock(slice_, along_rows, line, block, block_size(format_)), format_, axis_,
                         source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
