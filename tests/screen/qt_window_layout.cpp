@@ -140,7 +140,7 @@ class WindowLayoutTest : public QObject {
     auto* loss = w.window.findChild<QDockWidget*>("dock_loss");
     QVERIFY(balance->isHidden());
     QVERIFY(loss->isFloating());
-    menuAction(w.window, "Restore Default Layout")->trigger();
+    menuAction(w.window, "Restore the default layout")->trigger();
     QVERIFY(!balance->isHidden());
     QVERIFY(!loss->isFloating());
     for (const QDockWidget* dock : w.window.workspaces()->overview()->docks())
