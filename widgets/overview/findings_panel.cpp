@@ -40,7 +40,7 @@ QStringList stepsTexts(const Finding& finding) {
 }
 
 QString wordsText(const Finding& finding, bool all_experts) {
-  const auto printed = [](const std::string& text) { return withFormatLabels(withSettingLabels(printedText(text))); };
+  const auto printed = [](const std::string& text) { return withSettingLabels(printedText(text)); };
   return withExpertLinks(printed(finding.observation), finding.experts, all_experts) + QLatin1Char(' ') +
          printed(finding.meaning).toHtmlEscaped();
 }
@@ -147,7 +147,7 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   finding_ = finding;
   sign_->setSign(signOf(finding));
   sign_->setToolTip(severityText(finding));
-  const QString title = withFormatLabels(QString::fromStdString(finding.title));
+  const QString title = QString::fromStdString(finding.title);
   const QString shown = (run.isEmpty() ? QString() : QString("<b>%1</b> ").arg(run)) +
                         (open ? QString("<b>%1</b>").arg(title.toHtmlEscaped()) : title.toHtmlEscaped()) +
                         (muted ? " (muted)" : "");

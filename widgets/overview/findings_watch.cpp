@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/numerics/size.h"
+#include "widgets/panel/format_text.h"
 
 namespace moescope {
 
@@ -64,8 +65,29 @@ void FindingsWatch::deliver(const Result& result) {
   if (std::exchange(has_newer_data_, false)) onData();
   if (result.judged != selection_->histories()) return onData();  // other runs were opened during the scan
   result_ = result;
+  for (Finding& finding : result_.findings) {
+    if (finding.kind == FindingKind::comparison) nameRuns(finding);
+    for (std::string* text : {&finding.title, &finding.observation, &finding.meaning, &finding.brief})
+      *text = withFormatLabels(QString::fromStdString(*text)).toStdString();
+  }
+  for (Health& health : result_.healths) {
+    health.sentence = withFormatLabels(QString::fromStdString(health.sentence)).toStdString();
+    for (std::string& form : health.shorter) form = withFormatLabels(QString::fromStdString(form)).toStdString();
+  }
   ready_ = true;
   emit changed();
+}
+
+// Names the runs as elsewhere on the screen: "MXFP8 against A BF16" in place of "mxfp8 against bf16".
+void FindingsWatch::nameRuns(Finding& finding) const {
+  const int place = placeOf(finding);
+  if (place < 0) return;
+  const std::string between = " against ", name = selection_->histories()[place]->info().name,
+                    name_of_a = selection_->histories().front()->info().name;
+  const std::string names =
+      runName(*selection_, place).toStdString() + between + runLabel(*selection_, 0).toStdString();
+  for (std::string* text : {&finding.title, &finding.observation})
+    if (text->starts_with(name + between + name_of_a)) text->replace(0, (name + between + name_of_a).size(), names);
 }
 
 namespace {

@@ -58,6 +58,7 @@ class FindingsWatch : public QObject {
   void onData();
   void look();
   void deliver(const Result& result);
+  void nameRuns(Finding& finding) const;
 
   Selection* selection_;
   const ComparedRuns* runs_;
