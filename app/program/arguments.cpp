@@ -236,6 +236,10 @@ Arguments parseArguments(const QStringList& arguments) {
   const QCommandLineOption version = parser.addVersionOption();
   addOptions(parser);
   Arguments result;
+  if (const auto at = arguments.indexOf(QString()); at > 0) {  // as of a variable of the shell that is not set
+    result.problems << QString("the argument behind %1 is empty").arg(arguments[at - 1]);
+    return result;
+  }
   if (!parser.parse(arguments)) {
     result.problems << parser.errorText() + " (moescope --help lists the options)";
     return result;

@@ -639,6 +639,8 @@ class OpeningTest : public QObject {
     QVERIFY2(clicked.problems.isEmpty(), qPrintable(clicked.problems.join('\n')));
     QCOMPARE(clicked.setup, damaged);
     QVERIFY(parseArguments({"moescope", "--setup", damaged}).problems.value(0).startsWith("--setup: The set-up"));
+    QCOMPARE(parseArguments({"moescope", "--follow", ""}).problems,
+             QStringList("the argument behind --follow is empty"));
   }
 
   void droppedTextBecomesTheData() {
