@@ -17,6 +17,7 @@
 #include "tests/support/screen_test.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/load_difference_panel.h"
+#include "widgets/compare/loss_gap_panel.h"
 #include "widgets/compare/regression_panel.h"
 #include "widgets/compare/verdict_strip.h"
 
@@ -143,6 +144,18 @@ class AddedLogsTest : public QObject {
     w.window.selection()->setRun(1);
     QTRY_VERIFY2_WITH_TIMEOUT(strip_begins("Better: B good.jsonl since step "), qPrintable(compare->strip()->text()),
                               kWaitMs);
+  }
+
+  // So it has if all other logs are noise twins, of which the loss gap judges none.
+  void theStripHasTheVerdictOfTheGateBesideNoiseTwins() {
+    OpenWindow w;
+    w.window.files()->open({loadLog("worse.jsonl", 10, 200, 0.5), loadLog("twin.jsonl", 10, 200)});
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->histories().size(), std::size_t{2}, kWaitMs);
+    CompareWorkspace* compare = w.window.workspaces()->compare();
+    w.window.workspaces()->bringUp(compare);
+    QTRY_VERIFY2_WITH_TIMEOUT(compare->strip()->text().startsWith("Regressed: A worse.jsonl since step "),
+                              qPrintable(compare->strip()->text()), kWaitMs);
+    QCOMPARE(compare->findChild<LossGapPanel*>()->answerText(), QString());
   }
 
   void aLogIsAddedToOneThatIsFollowed() {

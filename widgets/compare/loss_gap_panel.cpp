@@ -326,7 +326,7 @@ QString LossGapPanel::reservation(int place, bool brief) const {
 Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
   const float band = judged_->matters();
-  if (!plot_->notice().isEmpty() || is_missing(band)) return {};
+  if (!plot_->notice().isEmpty() || is_missing(band) || judged_->candidates().empty()) return {};
   QStringList sentences, outside, inside;
   for (const int place : judged_->candidates()) {
     const auto first_step = judged_->track(place).out_since(band);

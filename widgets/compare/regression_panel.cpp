@@ -21,6 +21,10 @@ QString zText(float z) {
   return std::isfinite(z) ? withMinus(QString::number(z, 'f', 1)) : QString("no spread");
 }
 
+QString bandText(float mean, float half_width) {
+  return formatValue(mean, 3) + QStringLiteral(" \u00b1 ") + inPrint(QString::number(half_width, 'g', 2));
+}
+
 }  // namespace
 
 RegressionPanel::RegressionPanel(Selection* selection, QWidget* parent)
@@ -128,8 +132,7 @@ QStringList RegressionPanel::describe(int place, std::int64_t step) const {
   const QString steps = selection_->rangeText({report_.block_steps[*block], report_.block_steps[*block + 1] - 1});
   return {QString("layer %1, %2").arg(series.figure.layer).arg(steps),
           QString("%1 %2").arg(QString::fromUtf8(series.figure.info->name), formatValue(series.value[*block], 3)),
-          QString("other runs %1 \u00b1 %2")
-              .arg(formatValue(series.good[*block], 3), formatValue(series.half_width[*block], 2)),
+          "other runs " + bandText(series.good[*block], series.half_width[*block]),
           QString("z %1, limit \u00b1%2").arg(zText(series.z[*block]), formatValue(series.limit, 2))};
 }
 
@@ -179,10 +182,7 @@ void RegressionPanel::show(GateReport report) {
     figures_->item(row, 0)->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
     figures_->setFigure(row, 1, {formatCount(exit.first_step())}, tip);
     figures_->setFigure(row, 2, {formatValue(exit.value, 3)}, tip);
-    figures_->setFigure(
-        row, 3,
-        {QString("%1 ± %2").arg(formatValue(exit.good, 3), formatValue(exit.half_width, 2)), formatValue(exit.good, 3)},
-        tip);
+    figures_->setFigure(row, 3, {bandText(exit.good, exit.half_width), formatValue(exit.good, 3)}, tip);
     figures_->setFigure(row, 4, {zText(exit.z)}, tip);
   }
   figures_->setColumnWidth(0, figure_width + 2 * kSpace8);

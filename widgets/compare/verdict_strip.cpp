@@ -74,7 +74,7 @@ void VerdictStrip::fill() {
     }
     const int active = selection_->run();
     const auto is_open = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::not_judged)); };
-    if (!regression_word_.isEmpty() && !items.empty() && std::ranges::all_of(items, is_open))
+    if (!regression_word_.isEmpty() && std::ranges::all_of(items, is_open))
       items = {{regression_word_, regression_sign_, true, runLetter(*selection_, active),
                 runName(*selection_, active) + QLatin1Char(' ') + regression_place_, runColor(*selection_, active)}};
     if (items.empty())
