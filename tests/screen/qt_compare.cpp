@@ -234,6 +234,9 @@ class CompareTest : public QObject {
                  qPrintable(w.answer<RoutingFlipsPanel>()));
     by_rounding->click();
     QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("noise twin N"), qPrintable(w.answer<RoutingFlipsPanel>()));
+    w.window.selection()->setRun(2);  // the answer is about the active run, whose margins are drawn
+    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().startsWith("N: "), qPrintable(w.answer<RoutingFlipsPanel>()));
+    w.window.selection()->setRun(1);
 
     auto* loads = w.panel<LoadDifferencePanel>();
     QTRY_VERIFY2(w.answer<LoadDifferencePanel>().contains("noise twin N"), qPrintable(w.answer<LoadDifferencePanel>()));

@@ -32,6 +32,7 @@
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/panel/view_switch.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 
@@ -519,6 +520,7 @@ class LessonTest : public QObject {
     QTRY_COMPARE(dock->widget()->findChildren<ExpertLoadPanel*>().size(), 4);
     const QList<SelectionOfRun*> of_runs = dock->widget()->findChildren<SelectionOfRun*>();
     QCOMPARE(of_runs.size(), 4);
+    for (const ViewSwitch* views : dock->widget()->findChildren<ViewSwitch*>()) QVERIFY(views->isHidden());
     for (int run = 0; run < 4; ++run) QCOMPARE(of_runs[run]->run(), run);
     QTRY_VERIFY(open.tasks()[1]->isEnabled());
     open.window.runControl()->runUntil(12);
