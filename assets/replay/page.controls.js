@@ -177,7 +177,9 @@ function start() {
   document.getElementById('setup').hidden = !page.setup;
   document.querySelector('#setup input').addEventListener('focus', event => event.target.select());
   addVerdicts();
-  document.getElementById('plots').classList.toggle('pair', runs.length === 2);
+  const plots = document.getElementById('plots');  // up to four runs: the plots of a kind are beside each other
+  plots.classList.toggle('aligned', runs.length > 1 && runs.length < 5);
+  plots.style.setProperty('--columns', runs.length === 3 ? 3 : 2);
   runs.forEach(addHead);
   addFigures();
   drawNow();

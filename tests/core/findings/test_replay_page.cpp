@@ -394,6 +394,13 @@ TEST_F(ReplayInBrowser, ReadsTheFiguresOfTheHistory) {
   EXPECT_EQ(value("document.querySelectorAll('.verdict').length"), 1);
 }
 
+TEST_F(ReplayInBrowser, PlotsOfThreeRunsAreBelowTheirNames) {
+  const std::vector<ReplayRun> runs = {{histories_[0]}, {histories_[1]}, {histories_[0]}};
+  show(replay_page(runs), 1280, 800);
+  EXPECT_EQ(value("[...document.querySelectorAll('.run')].map(head => head.offsetLeft)"),
+            value("[...document.querySelectorAll('figure')].slice(0, 3).map(figure => figure.offsetLeft)"));
+}
+
 TEST_F(ReplayInBrowser, ObeysKeys) {
   show(1280, 800);
   EXPECT_EQ(value("state.step"), 39);
