@@ -22,6 +22,7 @@ namespace {
 // The fullest experts are named if a few take nearly all assignments, or at least half of them.
 constexpr double kNearlyAll = 0.9, kHalf = 0.5;
 constexpr std::size_t kNamedExperts = 8;
+constexpr float kLostShare = 0.1f;  // of the experts, which had tokens at first
 
 bool is_of_router(FindingKind kind) {
   return finding_kind_info(kind).of_one != nullptr;
@@ -104,6 +105,12 @@ class Judge {
         health.shorter.insert(health.shorter.begin(), health.sentence);
         health.sentence += " " + uneven;
       }
+      // Chance keeps the share of experts without a token as it is, and a router that settles lowers it.
+      const auto without_tokens = [&](std::int64_t step) {
+        return history_.value_at(Metric::dead_fraction, kWholeRun, step);
+      };
+      if (without_tokens(INT64_MAX) - without_tokens(steps.first) >= kLostShare)
+        health.verdict = HealthVerdict::attention;
       return health;
     }
     if (!has_settled() || evidence_.expected < kMinToJudge) {

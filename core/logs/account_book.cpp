@@ -176,11 +176,7 @@ void AccountBook::take(const Name& name, std::int64_t step, double value) {
     ++counts.sampled_steps_;
   }
   if (counts.sampled_steps_ > kSampledSteps || counts.sums_.size() >= kMaxSums) return;
-  auto& sum = counts.sums_[{name.series, step}];
-  sum.sum += value;
-  ++sum.values;
-  sum.is_whole = sum.is_whole && value == std::floor(value);
-  sum.is_negative = sum.is_negative || value < 0;
+  counts.sums_[{name.series, step}].add(value);
 }
 
 void AccountBook::take(const Name& name, std::int64_t step, std::span<const double> list) {
@@ -190,11 +186,8 @@ void AccountBook::take(const Name& name, std::int64_t step, std::span<const doub
   if (counts.rule_) return counts.take_list(step, list);
   for (const double value : list) {
     counts.take(step, value);
-    sum.sum += value;
-    sum.is_whole = sum.is_whole && value == std::floor(value);
-    sum.is_negative = sum.is_negative || value < 0;
+    sum.add(value);
   }
-  sum.values = std::ssize(list);
   if (counts.sums_.size() < kMaxSums && !list.empty())
     counts.sums_[{static_cast<std::int32_t>(counts.sums_.size()), step}] = sum;
 }

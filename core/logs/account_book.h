@@ -2,6 +2,7 @@
 // the names whose values look like loads of experts.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -56,6 +57,12 @@ class NameCounts {
     double sum = 0;
     std::int64_t values = 0;
     bool is_whole = true, is_negative = false;
+    void add(double value) {
+      sum += value;
+      ++values;
+      is_whole = is_whole && value == std::floor(value);
+      is_negative = is_negative || value < 0;
+    }
   };
   std::map<std::pair<std::int32_t, std::int64_t>, Sum> sums_;
   int sampled_steps_ = 0;

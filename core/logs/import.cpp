@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -235,7 +236,10 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
   state(info.n_experts, options.routed.experts, info, "--experts", "experts");
   state(info.top_k, options.routed.top_k, info, "--top-k", "experts for each token");
   info.name = printable(info.name);  // so that it takes one line
+  const auto stem_of = [](const std::string& path) { return std::filesystem::path(path).stem().string(); };
+  const bool is_named_after_file = info.name == stem_of(info.source);
   info.source = named_standard_input(std::move(info.source));
+  if (is_named_after_file) info.name = stem_of(info.source);
   if (info.window <= 0) info.window = kImportWindow;
   // The window of every layer keeps its counts, so a file with a window of 100,000 steps must not fill the memory.
   const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});

@@ -38,36 +38,34 @@ std::optional<RunFile> look_at(const fs::path& path) {
   return std::nullopt;
 }
 
+// Adds a part to its run in the list, which has the path of the newest part.
+template <class IsSameRun>
+void add_part(const RunFile& part, IsSameRun is_same, std::vector<RunFile>& runs) {
+  const auto found = std::ranges::find_if(runs, is_same);
+  if (found == runs.end()) return runs.push_back(part);
+  found->bytes += part.bytes;
+  if (part.last_change <= found->last_change) return;
+  found->path = part.path;
+  found->last_change = part.last_change;
+}
+
 // Adds a file to the run of its folder: all files of this kind in a folder are one run.
 void add_part(const std::string& folder, const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
   std::error_code error;
-  const std::uintmax_t bytes = fs::file_size(path, error);
-  const fs::file_time_type changed = fs::last_write_time(path, error);
-  if (error) return;
-  const auto found = std::ranges::find_if(runs, [&](const RunFile& r) { return r.path == folder && r.kind == kind; });
-  if (found == runs.end()) {
-    runs.push_back({folder, kind, bytes, changed});
-  } else {
-    found->bytes += bytes;
-    found->last_change = std::max(found->last_change, changed);
-  }
+  const RunFile part{folder, kind, fs::file_size(path, error), fs::last_write_time(path, error)};
+  if (!error)
+    add_part(
+        part, [&](const RunFile& run) { return run.path == folder && run.kind == kind; }, runs);
 }
 
-// Adds a file of a W&B run. A resumed run has several files; its entry in the list has the path of the newest.
+// Adds a file of a W&B run. A resumed run has several files, each in its own folder.
 void add_wandb_part(const fs::path& path, std::vector<RunFile>& runs) {
-  const auto run = look_at(path);
-  if (!run) return;
-  const auto is_part = [&](const RunFile& other) {
-    const fs::path file = other.path;
-    return other.kind == FileKind::wandb_run && file.filename() == path.filename() &&
+  const auto is_same = [&](const RunFile& run) {
+    const fs::path file = run.path;
+    return run.kind == FileKind::wandb_run && file.filename() == path.filename() &&
            file.parent_path().parent_path() == path.parent_path().parent_path();
   };
-  const auto found = std::ranges::find_if(runs, is_part);
-  if (found == runs.end()) return runs.push_back(*run);
-  found->bytes += run->bytes;
-  if (run->last_change <= found->last_change) return;
-  found->path = run->path;
-  found->last_change = run->last_change;
+  if (const auto part = look_at(path)) add_part(*part, is_same, runs);
 }
 
 void add_mlflow_run(const fs::path& folder, std::vector<RunFile>& runs) {

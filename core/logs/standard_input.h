@@ -22,14 +22,13 @@ void require_standard_input();
 // Only one may exist in a program. All functions may be called from any thread.
 class StandardInput {
  public:
-  // Begins to copy. Throws std::runtime_error as require_standard_input() does, or if the temporary file cannot be
-  // written. A signal that ends the program removes the file.
+  // Begins to copy. Throws std::runtime_error as require_standard_input() does, or if the temporary file, which has no
+  // name, cannot be written.
   StandardInput();
-  ~StandardInput();  // ends the copying and removes the file
+  ~StandardInput();  // ends the copying
   StandardInput(const StandardInput&) = delete;
   StandardInput& operator=(const StandardInput&) = delete;
 
-  // "TMPDIR/moescope-XXXXXX/standard input"
   const std::string& path() const { return path_; }
   // Both wait, and return false if `stop` is requested before: until a whole line is in the file or the input has
   // ended; until the input has ended.
@@ -41,9 +40,8 @@ class StandardInput {
  private:
   void copy(const std::stop_token& stop);
   std::string copy_some(bool& ended);
-  void remove_file();
 
-  std::string folder_, path_;
+  std::string path_;
   int file_ = -1;
   mutable std::mutex mutex_;
   mutable std::condition_variable_any changed_;

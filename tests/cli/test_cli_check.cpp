@@ -153,6 +153,19 @@ TEST_F(CliCheck, ATablePipedInIsReadAsATable) {
   EXPECT_EQ(Json::parse(result.out)["runs"][0]["steps"], Json({0, 1})) << result.out << result.err;
 }
 
+// Figures over all layers tell that experts lose their tokens: chance would not change their share.
+TEST_F(CliCheck, ExpertsThatLoseTheirTokensNeedAttentionWithoutLoads) {
+  for (const double lost : {0.0, 0.006}) {
+    std::ofstream log(path("whole.jsonl"));
+    for (int step = 0; step < 60; ++step)
+      log << "{\"step\":" << step << ",\"train_mean_nll\":2,\"e_frac_with_tokens:mean\":" << 0.98 - lost * step
+          << "}\n";
+    log.close();
+    const Json run_check = Json::parse(run({"check", path("whole.jsonl"), "--json"}).out)["runs"][0];
+    EXPECT_EQ(run_check["verdict"], lost > 0 ? "Needs attention" : "Cannot tell") << run_check;
+  }
+}
+
 TEST_F(CliCheck, NoCopyOfStandardInputIsLeftBehind) {
   const auto prepare = [this](const GrowingPipe& log) {
     return [this, &log] {
@@ -166,14 +179,14 @@ TEST_F(CliCheck, NoCopyOfStandardInputIsLeftBehind) {
   ended.end();
   EXPECT_EQ(run({"check", "-"}, prepare(ended)).status, 0);
   EXPECT_EQ(files(), before);
-  for (int start_number = 0; start_number < 20; ++start_number) {  // the signal arrives as soon as the folder exists
+  for (const int signal : {SIGINT, SIGKILL}) {
     GrowingPipe stopped;
+    stopped.write("{\"step\":0,\"loss\":5}\n");
     const pid_t pid = start({"check", "-", "--follow"}, prepare(stopped));
-    const auto end = std::chrono::steady_clock::now() + 30s;
-    while (files().size() < before.size() + 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    EXPECT_EQ(files().size(), before.size() + 3) << "the copy, and both outputs of the program";
-    kill(pid, SIGINT);
-    EXPECT_EQ(finish(pid).status, 1000 + SIGINT);
+    std::this_thread::sleep_for(300ms);
+    EXPECT_EQ(files().size(), before.size() + 2) << "both outputs of the program";
+    kill(pid, signal);
+    EXPECT_EQ(finish(pid).status, 1000 + signal);
     EXPECT_EQ(files(), before);
   }
 }
@@ -196,7 +209,7 @@ TEST_F(CliCheck, NoMessageNamesTheCopyOfStandardInput) {
       log.write(text);
       log.end();
       const Result result = run(command, log.as_standard_input());
-      EXPECT_EQ((result.out + result.err).find("/moescope-"), std::string::npos) << result.out << result.err;
+      EXPECT_EQ((result.out + result.err).find("/proc/"), std::string::npos) << result.out << result.err;
       EXPECT_EQ(result.err.find("error: -:"), std::string::npos) << result.err;
     }
 }

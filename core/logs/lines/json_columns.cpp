@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/files/text/words.h"
 #include "core/logs/runs/log_record.h"
@@ -82,12 +83,6 @@ JsonColumns::JsonColumns(const JsonFields& object) {
   if (rows_.empty()) throw Unreadable("no log_history, and no list of steps");
 }
 
-std::vector<JsonFields> JsonColumns::steps() const {
-  std::vector<JsonFields> steps;
-  for (const Row& row : rows_) steps.emplace_back(row);
-  return steps;
-}
-
 void JsonColumns::add(const std::string& path, const JsonFields& object, int depth) {
   if (add_table(object) || add_columns(path, object) || add_by_step(object) || depth == kDeepestColumns) return;
   for (const JsonFields::Field& field : object) {
@@ -109,10 +104,7 @@ bool JsonColumns::add_table(const JsonFields& object) {
     const JsonList cells = list_of(entry, "data", names.size(), "columns");
     Row& row = rows_.emplace_back();
     auto name = names.begin();
-    for (const JsonValue cell : cells) {
-      row.push_back({names_.emplace_back(to_text(*name, "columns")), cell});
-      ++name;
-    }
+    for (const JsonValue cell : cells) row.values.push_back({names_.emplace_back(to_text(*name++, "columns")), cell});
   }
   return rows.size() > 0;
 }
@@ -126,28 +118,27 @@ bool JsonColumns::add_columns(const std::string& path, const JsonFields& object)
       if (!step_field && field.key == name && !entries_of(field.value).empty()) step_field = &field;
   if (!step_field) return false;
   const bool is_only = rows_.empty();
-  const std::vector<JsonValue> steps = entries_of(step_field->value);
   std::vector<std::size_t> rows;
-  for (const JsonValue value : steps) {
+  std::int64_t before = -1;
+  for (const JsonValue value : entries_of(step_field->value)) {
     const std::int64_t step = to_count(value, "step", kLastStep);
-    if (!is_only && !rows.empty() && step <= to_count(rows_[rows.back()].front().value, "step", kLastStep))
+    if (!is_only && step <= std::exchange(before, step))
       throw Unreadable("the steps of " + path + " are not in ascending order");
     const auto [row, is_new] = row_of_step_.try_emplace(step, rows_.size());
-    if (is_new || is_only) rows_.push_back(Row{{"step", value}});
+    if (is_new || is_only) rows_.push_back({step, {}});
     rows.push_back(is_only ? rows_.size() - 1 : row->second);
   }
   for (const JsonFields::Field& field : object) {
     const std::vector<JsonValue> column = entries_of(field.value);
-    if (&field == step_field || column.size() != steps.size()) continue;
+    if (&field == step_field || column.size() != rows.size()) continue;
     const bool is_value = !path.empty() && std::ranges::find(kValues, field.key) != kValues.end();
     const std::string& name =
         names_.emplace_back(is_value || path.empty() ? path : path + '/').append(is_value ? "" : field.key);
-    for (std::size_t i = 0; i < rows.size(); ++i) rows_[rows[i]].push_back({name, column[i]});
+    for (std::size_t i = 0; i < rows.size(); ++i) rows_[rows[i]].values.push_back({name, column[i]});
   }
-  if (!is_only) std::ranges::stable_sort(rows_, {}, [](const Row& row) { return to_number(row.front().value); });
-  if (!is_only)
-    for (std::size_t i = 0; i < rows_.size(); ++i)
-      row_of_step_[to_count(rows_[i].front().value, "step", kLastStep)] = i;
+  if (is_only) return true;
+  std::ranges::stable_sort(rows_, {}, [](const Row& row) { return row.step; });
+  for (std::size_t i = 0; i < rows_.size(); ++i) row_of_step_[rows_[i].step.value_or(0)] = i;
   return true;
 }
 
@@ -161,15 +152,9 @@ bool JsonColumns::add_by_step(const JsonFields& object) {
     if (!read_number(field.key, step)) return false;
     by_step.emplace(step, field.value);
   }
-  std::string keys;
-  for (const auto& [step, value] : by_step) keys += (keys.empty() ? "" : ",") + std::to_string(step);
-  const JsonFields parsed = keys_.emplace_back().parse("{\"step\":[" + keys + "]}");
-  const std::vector<JsonValue> steps = entries_of(parsed.begin()->value);
-  std::size_t place = 0;
-  for (const auto& [number, value] : by_step) {
+  for (const auto& [step, value] : by_step) {
     const JsonFields fields = fields_of(value, "");
-    Row& row = rows_.emplace_back(fields.begin(), fields.end());
-    row.insert(row.begin(), JsonFields::Field{"step", steps[place++]});
+    rows_.push_back({step, {fields.begin(), fields.end()}});
   }
   return true;
 }

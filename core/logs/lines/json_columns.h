@@ -8,11 +8,12 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/files/text/json_line.h"
+#include "core/files/text/json_values.h"
 
 namespace moescope {
 
@@ -22,11 +23,14 @@ class JsonColumns {
  public:
   // Throws Unreadable if the object has no steps.
   explicit JsonColumns(const JsonFields& object);
-  // The values of each step with a field "step", in the order of the file if there is one list of steps, else by step.
-  std::vector<JsonFields> steps() const;
+  struct Row {
+    std::optional<std::int64_t> step;  // if it stands beside the values
+    std::vector<JsonFields::Field> values;
+  };
+  // In the order of the file if there is one list of steps, else by step.
+  const std::vector<Row>& rows() const { return rows_; }
 
  private:
-  using Row = std::vector<JsonFields::Field>;
   void add(const std::string& path, const JsonFields& object, int depth);
   bool add_table(const JsonFields& object);
   bool add_columns(const std::string& path, const JsonFields& object);
@@ -35,7 +39,6 @@ class JsonColumns {
   std::vector<Row> rows_;
   std::map<std::int64_t, std::size_t> row_of_step_;
   std::deque<std::string> names_;
-  std::deque<JsonLines> keys_;  // hold the steps that are keys
 };
 
 }  // namespace moescope

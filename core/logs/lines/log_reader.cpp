@@ -38,8 +38,7 @@ struct LogReader::State {
   template <class Take>
   void read(Take take);
   void read_json(std::string_view line);
-  void take(LogRecord& record);
-  void take(const JsonFields& fields, std::string_view line, bool is_whole_line);
+  void take(const JsonFields& fields, std::string_view line, bool is_whole_line, std::optional<std::int64_t> step = {});
   void read_text(std::string_view line);
 };
 
@@ -53,8 +52,10 @@ void LogReader::State::read(Take take) {
   }
 }
 
-void LogReader::State::take(const JsonFields& fields, std::string_view line, bool is_whole_line) {
+void LogReader::State::take(const JsonFields& fields, std::string_view line, bool is_whole_line,
+                            std::optional<std::int64_t> step) {
   LogRecord record = json.record_of(fields, lines, line.size());
+  if (step) record.add("step", static_cast<double>(*step));
   if (runs.has_step(record)) {
     if (form == Form::unknown) form = Form::json;
     if (!is_closing(record)) runs.take(record);
@@ -132,9 +133,9 @@ void LogReader::read_line(std::string_view line) {
   if (state.form == State::Form::text || !is_json) state.read_text(*whole);
 }
 
-void LogReader::read_object(const JsonFields& object) {
+void LogReader::read_object(const JsonFields& object, std::optional<std::int64_t> step) {
   ++state_->lines;
-  state_->read([&] { state_->take(object, {}, false); });
+  state_->read([&] { state_->take(object, {}, false, step); });
 }
 
 void LogReader::refuse_line(std::string reason) {

@@ -2,7 +2,9 @@
 // text_log.h describe the forms.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +21,10 @@ class LogReader {
   ~LogReader();
   LogReader(LogReader&&) noexcept;
 
-  void read_line(std::string_view line);       // without its newline; never throws
-  void read_object(const JsonFields& object);  // reads an object as a line
-  void refuse_line(std::string reason);        // counts a bad line that is not passed to read_line()
+  void read_line(std::string_view line);  // without its newline; never throws
+  // Reads an object as a line; `step`: if it stands outside the object.
+  void read_object(const JsonFields& object, std::optional<std::int64_t> step = std::nullopt);
+  void refuse_line(std::string reason);  // counts a bad line that is not passed to read_line()
   // Adds the current step to its run even if further layers of it may follow, and the steps that are held until the
   // first load gives the number of layers. More lines may follow.
   void finish_step();

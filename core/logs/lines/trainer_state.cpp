@@ -57,7 +57,7 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
     reader.read_object(fields_of(settings->value, ""));
   if (!steps) {
     const JsonColumns columns(state);
-    for (const JsonFields& step : columns.steps()) reader.read_object(step);
+    for (const JsonColumns::Row& row : columns.rows()) reader.read_object(JsonFields(row.values), row.step);
     return reader.finish();
   }
   bool has_epochs = false;

@@ -10,6 +10,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
+#include "core/logs/standard_input.h"
 #include "core/recording/marks.h"
 
 namespace moescope {
@@ -100,7 +101,7 @@ RunBuilder::RunBuilder(LogContext& log, const TagMap& tags, std::string name)
 // A run without a name gets the name of the file, and its number if it is not 0.
 std::string RunBuilder::shown_name() const {
   if (!stated.info.name.empty()) return stated.info.name;
-  const std::string stem = std::filesystem::path(log_->source).stem().string();
+  const std::string stem = std::filesystem::path(named_standard_input(log_->source)).stem().string();
   return number == 0 ? stem : stem + " run " + std::to_string(number);
 }
 
@@ -266,7 +267,10 @@ void RunBuilder::add_checkpoint(const std::string& name, std::optional<std::int6
 }
 
 void RunBuilder::add_event(std::string text, std::int64_t step) {
-  Marker marker{0, step, "event", std::move(text)};
+  add_marker(Marker{0, step, "event", std::move(text)});
+}
+
+void RunBuilder::add_marker(Marker marker) {
   if (imported_ && !log_->is_collected)
     imported_->add(std::move(marker));
   else
@@ -425,7 +429,7 @@ bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& recor
   if (value.layer >= 0) layer = value.layer;
   if (record.layer >= 0) layer = record.layer;
   const int expert = value.expert >= 0 ? value.expert : match.expert;
-  if (is_figure(match)) return add_figure(name, value, record, step);
+  if (is_figure(match)) return add_figure(name, value, record, layer, step);
   if (expert >= 0) return add_expert(name, value, layer, expert, step);
   if (value.is_list) return add_list(name, value, layer, step);
   if (value.numbers.empty()) refuse_value(match.rule->column, value_text(value) + " is not a list");
@@ -436,13 +440,11 @@ bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& recor
   return false;
 }
 
-bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step) {
+bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord& record, int layer,
+                            std::int64_t step) {
   const TagRule& rule = *name.match.rule;
   const MeasuredOn text = measured_on(record);
   if (text == MeasuredOn::test) return false;
-  int layer = name.match.layer;
-  if (value.layer >= 0) layer = value.layer;
-  if (record.layer >= 0) layer = record.layer;
   float RouterFrame::*router = rule.router;
   if (!router && (record.layer >= 0 || value.is_list)) router = router_figure(rule.column);
   const bool is_of_layers = router && layer < 0 && value.is_list && value.rows.empty() && !value.numbers.empty();
@@ -610,10 +612,7 @@ void RunBuilder::take(LogRecord& record) {
   }
   for (Marker& marker : record.markers) {
     if (marker.step < 0) marker.step = step;
-    if (imported_)
-      imported_->add(std::move(marker));
-    else
-      markers_.push_back(std::move(marker));
+    add_marker(std::move(marker));
   }
   if (!log_->is_collected && ((!target.is_part && !target.is_late && can_open()) || held_bytes_ > kMaxHeldBytes))
     show_steps();

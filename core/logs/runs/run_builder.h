@@ -131,12 +131,13 @@ class RunBuilder {
   void watch_epoch(const LogRecord& record, std::int64_t step);
   void watch_layers(const LogRecord& record, std::int64_t step);
   void go_back(const LogRecord& record, int part, std::int64_t step);
+  void add_marker(Marker marker);  // kept until the run is opened
   bool is_further_part(int part, int layer, std::int64_t step);
   void drop(const Restart& restart);
   bool choose(Name& name);
   void forget(const TagMatch& match);
   bool add(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step);
-  bool add_figure(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step);
+  bool add_figure(Name& name, const NamedValue& value, const LogRecord& record, int layer, std::int64_t step);
   bool add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step);
   bool add_list(Name& name, const NamedValue& value, int layer, std::int64_t step);
   void set_counts(RouterFrame& router, std::span<const std::uint32_t> counts);

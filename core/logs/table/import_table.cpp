@@ -16,6 +16,7 @@
 #include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/runs/log_runs.h"
+#include "core/logs/standard_input.h"
 #include "core/logs/table/csv_rows.h"
 #include "core/logs/table/table_cells.h"
 #include "core/logs/table/table_form.h"
@@ -32,7 +33,7 @@ constexpr std::size_t kLinesBetweenReports = 1024;
 // Returns the name of the values in a download of TensorBoard, which is part of the file's name: "train_loss" for
 // "run-a-tag-train_loss (1).csv".
 std::string tag_of_file(const std::string& path) {
-  std::string stem = std::filesystem::path(path).stem().string();
+  std::string stem = std::filesystem::path(named_standard_input(path)).stem().string();
   if (const std::size_t copy = stem.rfind(" ("); copy != std::string::npos && stem.ends_with(')')) stem.resize(copy);
   const std::size_t tag = stem.rfind("-tag-");
   return tag == std::string::npos ? stem : stem.substr(tag + 5);
@@ -102,10 +103,7 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
   rows_.push_back({step, line, text_.size(), cells.size()});
   for (const std::string_view cell : cells) (text_ += cell) += '\0';
   order_.add(step, series % 0xFFFFFFFBu << 12 ^ std::hash<std::string_view>()(layer) % (1u << 12), 0, line);
-  if (text_.size() + rows_.size() * sizeof(Row) + order_.bytes() > kMaxTableBytes)
-    throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
-                             std::to_string(kMaxTableBytes >> 30) +
-                             " GiB: write them as JSON lines, which are read step by step, or fewer steps");
+  check_table_bytes(text_.size() + rows_.size() * sizeof(Row) + order_.bytes(), path_, line);
 }
 
 // Returns the values of a row for one run; `run`: empty if the columns do not name runs.
@@ -145,9 +143,7 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
 // Reverses the rows if the newest is first. Sorts them by step if each layer or figure has its own row, because such
 // rows may be sorted by layer or name. Otherwise a late row, such as one of a validation, stays where it is.
 void TableFigures::sort() {
-  const TableOrder::Kind kind = order_.kind();
-  if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
-  if (kind == TableOrder::Kind::newest_first) std::ranges::reverse(rows_);
+  if (order_.kind_of(path_) == TableOrder::Kind::newest_first) std::ranges::reverse(rows_);
   const bool is_row_a_part = form_.layer >= 0 || form_.name >= 0;
   if (is_row_a_part && !order_.goes_back()) std::ranges::stable_sort(rows_, {}, &Row::step);
 }

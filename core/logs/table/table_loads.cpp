@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <set>
+#include <map>
 #include <stdexcept>
 #include <string_view>
 
@@ -30,34 +30,6 @@ const std::string_view& cell_at(std::span<const std::string_view> cells, int col
 std::string place_of(std::int64_t step, int layer) {
   return "step " + std::to_string(step) + ", layer " + std::to_string(layer);
 }
-
-// Counts the experts and layers for which a step has no readable row, although other steps have one. Keeps the first of
-// each kind for the remarks.
-class MissingRows {
- public:
-  void expert(std::int64_t step, int layer, std::size_t expert) {
-    if (experts_++ == 0) expert_ = place_of(step, layer) + ": no row of expert " + std::to_string(expert);
-  }
-  void layer(std::int64_t step, int layer) {
-    if (layers_++ == 0) layer_ = place_of(step, layer) + ": no row";
-  }
-  void spoiled(std::int64_t step, int layer) {
-    if (spoiled_++ == 0) spoiled_place_ = place_of(step, layer) + ": a row could not be read";
-  }
-  bool has_experts() const { return experts_ > 0; }
-  void tell(std::vector<std::string>& remarks) const {
-    const auto more = [](std::int64_t count) {
-      return count > 1 ? " (and " + std::to_string(count - 1) + " more such places)" : std::string();
-    };
-    if (experts_ > 0) remarks.push_back(expert_ + ", which is read as 0 tokens" + more(experts_));
-    for (const auto& [count, place] : {std::pair(layers_, layer_), std::pair(spoiled_, spoiled_place_)})
-      if (count > 0) remarks.push_back(place + ", so that the layer has no loads there" + more(count));
-  }
-
- private:
-  std::int64_t experts_ = 0, layers_ = 0, spoiled_ = 0;
-  std::string expert_, layer_, spoiled_place_;
-};
 
 }  // namespace
 
@@ -89,10 +61,14 @@ TableOrder::Kind TableOrder::kind() const {
   return falls_of_rows_ > 0 ? Kind::by_step : Kind::as_written;
 }
 
-std::string TableOrder::going_back() const {
-  return "line " + std::to_string(first_fall_.line) + ": goes back to step " + std::to_string(first_fall_.step) +
-         " of the same layer and expert, but the rows are not in the order in which they were written, so that it is "
-         "not known which rows the restart dropped: remove these rows, or restore the order in which they were written";
+TableOrder::Kind TableOrder::kind_of(const std::string& path) const {
+  if (kind() == Kind::lost)
+    throw std::runtime_error(
+        path + ": line " + std::to_string(first_fall_.line) + ": goes back to step " +
+        std::to_string(first_fall_.step) +
+        " of the same layer and expert, but the rows are not in the order in which they were written, so that it is "
+        "not known which rows the restart dropped: remove these rows, or restore the order in which they were written");
+  return kind();
 }
 
 std::string TableOrder::repeated() const {
@@ -104,80 +80,14 @@ std::size_t TableOrder::bytes() const {
   return (last_.size() + groups_.size()) * kBytesOfASeries;
 }
 
-// Builds the frames of the steps, one after the other: add() for each row of a step, spoil(), then take().
-class TableLoads::StepFrame {
- public:
-  StepFrame(const TableLoads& table, const RunInfo& info)
-      : table_(table), info_(info), experts_(static_cast<std::size_t>(info.n_experts)) {
-    places_.resize(info.n_layers);
-    for (std::size_t i = 0; i < info.moe_layers.size(); ++i) places_[info.moe_layers[i]] = i;
-  }
+void TableLoads::Gaps::add(std::int64_t step, int layer, const std::string& reason) {
+  if (count++ == 0) first = place_of(step, layer) + ": " + reason;
+}
 
-  void add(std::int64_t step, const Load& load) {
-    if (counts_.empty()) {
-      counts_.resize(info_.moe_layers.size());
-      named_.resize(counts_.size());
-    }
-    const std::size_t place = places_[load.layer];
-    if (counts_[place].empty()) {
-      counts_[place].resize(experts_);
-      named_[place].assign(experts_, false);
-    }
-    std::uint32_t& count = counts_[place][load.expert];
-    const std::int64_t sum = std::int64_t{load.count} + (table_.adds_up() ? count : 0);
-    if (sum > kMaxCount)
-      throw std::runtime_error(table_.path_ + ": " + place_of(step, load.layer) + ", expert " +
-                               std::to_string(load.expert) + ": its parts are more than " + std::to_string(kMaxCount) +
-                               " tokens together");
-    count = static_cast<std::uint32_t>(sum);
-    named_[place][load.expert] = true;
-  }
-
-  // Drops the loads of the layer of an unreadable row. To be called after add() for all rows of the step.
-  void spoil(const UnreadableRow& row) {
-    const std::size_t place = row.layer < places_.size() ? places_[row.layer] : counts_.size();
-    if (place >= counts_.size() || info_.moe_layers[place] != row.layer || counts_[place].empty()) return;
-    const bool known = row.expert >= 0 && static_cast<std::size_t>(row.expert) < experts_;
-    if (known && named_[place][row.expert] && !table_.adds_up()) return;
-    counts_[place].clear();
-    spoiled_.insert(place);
-    missing_.spoiled(row.step, row.layer);
-  }
-
-  TelemetryFrame take(std::int64_t step) {
-    TelemetryFrame frame;
-    frame.step = step;
-    frame.aux_loss = frame.z_loss = kNoValue;
-    for (std::size_t i = 0; i < counts_.size(); ++i) {
-      const int layer = info_.moe_layers[i];
-      if (counts_[i].empty()) {
-        if (!spoiled_.contains(i)) missing_.layer(step, layer);
-        continue;
-      }
-      if (table_.form_.count >= 0)
-        for (std::size_t e = 0; e < experts_; ++e)
-          if (!named_[i][e]) missing_.expert(step, layer, e);
-      RouterFrame& router = frame.routers.emplace_back();
-      router.layer = layer;
-      router.tokens_per_expert = std::move(counts_[i]);
-    }
-    counts_.clear();
-    named_.clear();
-    spoiled_.clear();
-    return frame;
-  }
-  const MissingRows& missing() const { return missing_; }
-
- private:
-  const TableLoads& table_;
-  const RunInfo& info_;
-  std::size_t experts_;
-  std::vector<std::size_t> places_;                 // index among the MoE layers (place), by layer
-  std::vector<std::vector<std::uint32_t>> counts_;  // counts of the current step, by place; empty: no loads
-  std::vector<std::vector<bool>> named_;            // by place: experts that have a row
-  std::set<std::size_t> spoiled_;                   // places with an unreadable row
-  MissingRows missing_;
-};
+void TableLoads::Gaps::tell(const char* effect, std::vector<std::string>& remarks) const {
+  const std::string more = count > 1 ? " (and " + std::to_string(count - 1) + " more such places)" : std::string();
+  if (count > 0) remarks.push_back(first + effect + more);
+}
 
 TableLoads::TableLoads(LogRuns& runs, TableForm form)
     : runs_(&runs), path_(runs.context().source), form_(std::move(form)) {
@@ -229,31 +139,32 @@ std::int64_t TableLoads::step_of(std::span<const std::string_view> cells, std::i
   return form_.step < 0 ? 0 : whole_number(cell_at(cells, form_.step), kLastStep, "step");
 }
 
-std::uint64_t TableLoads::group_of(std::span<const std::string_view> cells, std::int64_t layer) const {
-  std::uint64_t part = 0;
-  for (const int column : form_.parts)
-    part = part * 31 + std::hash<std::string_view>()(cell_at(cells, column)) % 0xFFFFFFFBu;
-  return part << 12 ^ static_cast<std::uint64_t>(layer);
+// Returns the stretch to which the next row of this step belongs.
+TableLoads::Stretch& TableLoads::stretch_of(std::int64_t step) {
+  if (stretches_.empty() || stretches_.back().step != step)
+    stretches_.push_back({step, loads_.size(), loads_.size(), {}});
+  return stretches_.back();
 }
 
 void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line) {
+  const bool is_trace = form_.kind == TableKind::trace;
   const std::int64_t layer =
       form_.layer < 0 ? 0 : number_in_name(cell_at(cells, form_.layer), kLastImportedLayer, "layer");
   const std::int64_t step = step_of(cells, layer);
   if (static_cast<std::size_t>(form_.expert) < cells.size() && cells[form_.expert] == "-1")
     throw Unreadable("expert: -1 stands for no expert");
   std::int64_t expert = -1, count = 1;
-  std::uint64_t group = 0;
+  std::uint64_t part = 0;  // each layer of each part has rows at every step
   try {
     expert = number_in_name(cell_at(cells, form_.expert), std::int64_t{kMaxImportedExperts} - 1, "expert");
     if (form_.count >= 0) count = whole_number(cell_at(cells, form_.count), kMaxCount, "count");
-    group = group_of(cells, layer);
+    for (const int column : form_.parts)
+      part = part * 31 + std::hash<std::string_view>()(cell_at(cells, column)) % 0xFFFFFFFBu;
   } catch (const Unreadable&) {
-    if (form_.kind != TableKind::trace)
-      spoiled_.push_back({loads_.size(), step, static_cast<std::uint16_t>(layer), expert});
+    if (!is_trace) stretch_of(step).unreadable.emplace_back(layer, expert);
     throw;
   }
-  if (form_.kind != TableKind::trace) order_.add(step, group, expert, line);
+  if (!is_trace) order_.add(step, part << 12 ^ static_cast<std::uint64_t>(layer), expert, line);
   layer_.take(layer, line);
   expert_.take(expert, line);
   has_zero_ = has_zero_ || count == 0;
@@ -262,22 +173,16 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
     if (name.counts) name.counts->take(step, value);
   if (form_.count >= 0) count_name_.counts->take(step, count);
   take_others(cells, step);
-  if (stretches_.empty() || stretches_.back().step != step) stretches_.push_back({step, loads_.size(), loads_.size()});
+  Stretch& stretch = stretch_of(step);
   loads_.push_back(
       {static_cast<std::uint16_t>(layer), static_cast<std::uint16_t>(expert), static_cast<std::uint32_t>(count)});
-  stretches_.back().end = loads_.size();
-  const std::size_t bytes = loads_.size() * sizeof(Load) + stretches_.size() * sizeof(Stretch) +
-                            spoiled_.size() * sizeof(UnreadableRow) + order_.bytes();
-  if (bytes > kMaxTableBytes)
-    throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
-                             std::to_string(kMaxTableBytes >> 30) +
-                             " GiB: write them as JSON lines, which are read step by step, or fewer steps");
+  stretch.end = loads_.size();
+  check_table_bytes(loads_.size() * sizeof(Load) + stretches_.size() * sizeof(Stretch) + order_.bytes(), path_, line);
 }
 
 // Sorts the stretches by step, unless the training went back to an earlier one: then the run drops what came after it.
 void TableLoads::sort(std::vector<std::string>& remarks) {
-  const TableOrder::Kind kind = order_.kind();
-  if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
+  const TableOrder::Kind kind = order_.kind_of(path_);
   if (order_.repeats() && !adds_up()) {
     if (kind == TableOrder::Kind::by_step)
       throw std::runtime_error(path_ + ": " + order_.repeated() +
@@ -290,7 +195,10 @@ void TableLoads::sort(std::vector<std::string>& remarks) {
       std::reverse(loads_.begin() + static_cast<std::ptrdiff_t>(stretch.first),
                    loads_.begin() + static_cast<std::ptrdiff_t>(stretch.end));
   }
-  if (!order_.goes_back()) std::ranges::stable_sort(stretches_, {}, &Stretch::step);
+  if (order_.goes_back())
+    std::erase_if(stretches_, [](const Stretch& stretch) { return stretch.first == stretch.end; });
+  else
+    std::ranges::stable_sort(stretches_, {}, &Stretch::step);
 }
 
 // Returns the number of rows of a layer in the smallest batch of a trace.
@@ -368,6 +276,54 @@ void TableLoads::check_layers() const {
   }
 }
 
+// Returns the loads of a step. Parts of a load are summed; else the later row counts. A layer with an unreadable row
+// has no loads, unless the expert of this row has another one.
+TelemetryFrame TableLoads::frame_of(std::span<const Stretch> step, const RunInfo& info) {
+  struct LayerLoads {
+    std::vector<std::uint32_t> counts;
+    std::vector<bool> has_row;
+  };
+  const auto experts = static_cast<std::size_t>(info.n_experts);
+  TelemetryFrame frame;
+  frame.step = step.front().step;
+  frame.aux_loss = frame.z_loss = kNoValue;
+  std::map<int, LayerLoads> layers;
+  for (const Stretch& stretch : step)
+    for (std::size_t i = stretch.first; i < stretch.end; ++i) {
+      LayerLoads& layer = layers[loads_[i].layer];
+      layer.counts.resize(experts);
+      layer.has_row.resize(experts);
+      std::uint32_t& count = layer.counts[loads_[i].expert];
+      const std::int64_t sum = std::int64_t{loads_[i].count} + (adds_up() ? count : 0);
+      if (sum > kMaxCount)
+        throw std::runtime_error(path_ + ": " + place_of(frame.step, loads_[i].layer) + ", expert " +
+                                 std::to_string(loads_[i].expert) + ": its parts are more than " +
+                                 std::to_string(kMaxCount) + " tokens together");
+      count = static_cast<std::uint32_t>(sum);
+      layer.has_row[loads_[i].expert] = true;
+    }
+  for (const Stretch& stretch : step)
+    for (const auto& [layer, expert] : stretch.unreadable) {
+      const auto found = layers.find(layer);
+      if (found == layers.end() || found->second.counts.empty()) continue;
+      const bool is_known = expert >= 0 && expert < info.n_experts && found->second.has_row[expert];
+      if (is_known && !adds_up()) continue;
+      found->second.counts.clear();
+      unreadable_.add(frame.step, layer, "a row could not be read");
+    }
+  for (const int layer : info.moe_layers) {
+    const auto found = layers.find(layer);
+    if (found == layers.end()) no_layer_.add(frame.step, layer, "no row");
+    if (found == layers.end() || found->second.counts.empty()) continue;
+    for (std::size_t e = 0; form_.count >= 0 && e < experts; ++e)
+      if (!found->second.has_row[e]) no_expert_.add(frame.step, layer, "no row of expert " + std::to_string(e));
+    RouterFrame& router = frame.routers.emplace_back();
+    router.layer = layer;
+    router.tokens_per_expert = std::move(found->second.counts);
+  }
+  return frame;
+}
+
 Imported TableLoads::build() {
   const ImportOptions& options = runs_->context().options;
   std::vector<std::string> remarks;
@@ -382,22 +338,18 @@ Imported TableLoads::build() {
   check_run_size(info, steps, loads_.size(),
                  "Line " + std::to_string(expert_.line) + " has expert " + std::to_string(expert_.number) + ", line " +
                      std::to_string(layer_.line) + " layer " + std::to_string(layer_.number));
-  StepFrame loads(*this, info);
   for (auto stretch = stretches_.begin(); stretch != stretches_.end();) {
-    const std::int64_t step = stretch->step;
-    const auto first = stretch;
-    for (; stretch != stretches_.end() && stretch->step == step; ++stretch)
-      for (std::size_t i = stretch->first; i < stretch->end; ++i) loads.add(step, loads_[i]);
-    for (const Stretch& one_stretch : std::span(first, stretch))
-      for (auto spoiled = std::ranges::lower_bound(spoiled_, one_stretch.first, {}, &UnreadableRow::at);
-           spoiled != spoiled_.end() && spoiled->at <= one_stretch.end; ++spoiled)
-        if (spoiled->step == step) loads.spoil(*spoiled);
+    const auto next =
+        std::find_if(stretch, stretches_.end(), [&](const Stretch& s) { return s.step != stretch->step; });
+    const std::span<const Stretch> rows(stretch, next);
+    stretch = next;
+    if (std::ranges::all_of(rows, [](const Stretch& s) { return s.first == s.end; })) continue;  // none can be read
+    LogRecord record;
+    record.step = rows.front().step;
+    record.own_frame = frame_of(rows, info);
     if (options.progress && run.steps() % 64 == 0 &&
         !options.progress(0.5 + 0.5 * (stretch - stretches_.begin()) / stretches_.size()))
       return {};
-    LogRecord record;
-    record.step = step;
-    record.own_frame = loads.take(step);
     record.has_own_rows = true;
     for (const RouterFrame& router :
          record.own_frame->routers) {  // so that a layer that is logged again tells of a restart
@@ -411,13 +363,22 @@ Imported TableLoads::build() {
   run.stated.info = {};  // so that the account says where the numbers come from
   Imported imported = runs_->finish(loads_.size());
   imported.remarks.insert(imported.remarks.begin(), remarks.begin(), remarks.end());
-  loads.missing().tell(imported.remarks);
+  no_expert_.tell(", which is read as 0 tokens", imported.remarks);
+  no_layer_.tell(", so that the layer has no loads there", imported.remarks);
+  unreadable_.tell(", so that the layer has no loads there", imported.remarks);
   if (options.routed.experts == 0) imported.account.experts.source = "highest number of an expert, and one";
-  if (options.routed.experts == 0 && !has_zero_ && loads.missing().has_experts())
+  if (options.routed.experts == 0 && !has_zero_ && no_expert_.count > 0)
     imported.remarks.push_back(unknown_experts_text(info.n_experts));
   if (form_.kind == TableKind::loads && form_.count < 0)
     imported.remarks.push_back("has no column of counts: each row is read as one token");
   return imported;
+}
+
+void check_table_bytes(std::size_t bytes, const std::string& path, std::int64_t line) {
+  if (bytes > kMaxTableBytes)
+    throw std::runtime_error(path + ": line " + std::to_string(line) + ": the rows so far take more than " +
+                             std::to_string(kMaxTableBytes >> 30) +
+                             " GiB: write them as JSON lines, which are read step by step, or fewer steps");
 }
 
 }  // namespace moescope

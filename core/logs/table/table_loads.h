@@ -32,10 +32,8 @@ class TableOrder {
   void add(std::int64_t step, std::uint64_t group, std::uint64_t expert, std::int64_t line);
   Kind kind() const;
   bool repeats() const { return repeats_ > 0; }  // true if a series has a step twice in succession
-  // Texts for errors and remarks: "line 7: goes back to step 8 of the same layer and expert, ..." for `lost`, "line 7:
-  // the same step, layer and expert as in a row before (step 8)" for repeats.
-  std::string going_back() const;
-  std::string repeated() const;
+  Kind kind_of(const std::string& path) const;   // throws std::runtime_error "PATH: line 7: goes back to ..." if lost
+  std::string repeated() const;  // "line 7: the same step, layer and expert as in a row before (step 8)"
   bool goes_back() const { return falls_ > 0 && rises_ > 0; }
   std::size_t bytes() const;  // memory that the object takes
 
@@ -70,26 +68,17 @@ class TableLoads {
     std::uint32_t count;
   };
   static_assert(sizeof(Load) == 8);
-  // Consecutive loads of one step in the file.
+  // Consecutive rows of one step in the file, and the layers and experts (-1: not known) of those that cannot be read.
   struct Stretch {
     std::int64_t step;
     std::size_t first, end;
-  };
-  // A row with an unreadable expert or count: unless that expert has another row, its layer has no loads at that step.
-  struct UnreadableRow {
-    std::size_t at;  // number of readable rows before it
-    std::int64_t step;
-    std::uint16_t layer;
-    std::int64_t expert;  // -1: not known
+    std::vector<std::pair<int, std::int64_t>> unreadable;
   };
   // The largest number of a column, and its line.
   struct Largest {
     std::int64_t number = -1, line = 0;
     void take(std::int64_t n, std::int64_t at) {
-      if (n > number) {
-        number = n;
-        line = at;
-      }
+      if (n > number) *this = {n, at};
     }
   };
   // A column that is none of loads. It may hold the layer if its cells are several numbers.
@@ -100,9 +89,15 @@ class TableLoads {
     std::int64_t first = -1;
     bool differs = false;
   };
-  class StepFrame;
+  // Places of one kind of gap, of which the first is told.
+  struct Gaps {
+    std::int64_t count = 0;
+    std::string first;
+    void add(std::int64_t step, int layer, const std::string& reason);
+    void tell(const char* effect, std::vector<std::string>& remarks) const;
+  };
   std::int64_t step_of(std::span<const std::string_view> cells, std::int64_t layer);
-  std::uint64_t group_of(std::span<const std::string_view> cells, std::int64_t layer) const;
+  Stretch& stretch_of(std::int64_t step);
   bool adds_up() const { return form_.count < 0 || !form_.parts.empty(); }
   void take_others(std::span<const std::string_view> cells, std::int64_t step);
   void sort(std::vector<std::string>& remarks);
@@ -111,6 +106,7 @@ class TableLoads {
   void check_filling() const;
   void check_layers() const;
   std::int64_t smallest_batch() const;
+  TelemetryFrame frame_of(std::span<const Stretch> step, const RunInfo& info);
 
   LogRuns* runs_;
   const std::string& path_;
@@ -118,12 +114,15 @@ class TableLoads {
   TableOrder order_;
   std::vector<Load> loads_;
   std::vector<Stretch> stretches_;
-  std::vector<UnreadableRow> spoiled_;  // in the order of the file
   Largest layer_, expert_;
+  Gaps no_expert_, no_layer_, unreadable_;
   bool has_zero_ = false;  // a row of an expert without tokens: then such rows are not left out
   AccountBook::Name step_name_, layer_name_, expert_name_, count_name_;
   std::vector<OtherColumn> other_columns_;
   std::int64_t last_layer_ = 0, trace_step_ = 0;  // for a trace
 };
+
+// Throws std::runtime_error if the rows of a table up to `line` take more than kMaxTableBytes.
+void check_table_bytes(std::size_t bytes, const std::string& path, std::int64_t line);
 
 }  // namespace moescope
