@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
@@ -38,44 +39,35 @@ std::string word_before(std::string_view name, std::size_t at) {
   return word;
 }
 
-std::string meaning_name(const TagRule& rule) {
-  switch (rule.means) {
-    case TagMeaning::tokens_per_expert:
-    case TagMeaning::utilization:
-    case TagMeaning::load_share:
-      return "Expert load";
-    case TagMeaning::expert_bias:
-      return "Expert bias";
-    case TagMeaning::step_number:
-      return "Step";
-    case TagMeaning::layer_number:
-      return "Layer";
-    case TagMeaning::expert_number:
-      return "Expert";
-    case TagMeaning::ignored:
-      return {};
-    case TagMeaning::router_figure:
-      return std::ranges::find(kRouterFigures, rule.router, [](const auto& figure) { return figure.member; })
-          ->card.name;
-    case TagMeaning::step_figure:
-      return std::ranges::find(kFrameFigures, rule.step, [](const auto& figure) { return figure.member; })->card.name;
-  }
-  return {};
+const MetricInfo& card_of(const auto& figures, auto member) {
+  return std::ranges::find(figures, member, [](const auto& figure) { return figure.member; })->card;
 }
 
-std::string unit_name(const TagRule& rule) {
+// Returns what the values are for the user, and their unit or kind.
+std::pair<std::string, std::string> meaning_and_unit(const TagRule& rule) {
   switch (rule.means) {
     case TagMeaning::tokens_per_expert:
-      return "tokens of a step";
+      return {"Expert load", "tokens of a step"};
     case TagMeaning::utilization:
-      return "times the fair share";
+      return {"Expert load", "times the fair share"};
     case TagMeaning::load_share:
-      return "shares of a step";
+      return {"Expert load", "shares of a step"};
+    case TagMeaning::expert_bias:
+      return {"Expert bias", ""};
+    case TagMeaning::step_number:
+      return {"Step", ""};
+    case TagMeaning::layer_number:
+      return {"Layer", ""};
+    case TagMeaning::expert_number:
+      return {"Expert", ""};
+    case TagMeaning::router_figure:
+      return {card_of(kRouterFigures, rule.router).name, ""};
     case TagMeaning::step_figure:
-      return std::ranges::find(kFrameFigures, rule.step, [](const auto& figure) { return figure.member; })->card.unit;
-    default:
-      return {};
+      return {card_of(kFrameFigures, rule.step).name, card_of(kFrameFigures, rule.step).unit};
+    case TagMeaning::ignored:
+      break;
   }
+  return {};
 }
 
 bool may_be_negative(const TagRule& rule) {
@@ -302,8 +294,7 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   if (const TagRule* rule = counts.rule_) {
     row.pattern = rule->pattern;
     row.means = rule->column;
-    row.meaning = meaning_name(*rule);
-    row.unit = unit_name(*rule);
+    std::tie(row.meaning, row.unit) = meaning_and_unit(*rule);
     row.certainty = rule->certainty;
     if (row.certainty == Certainty::by_shape)
       row.reason = rule->program;

@@ -21,7 +21,6 @@ namespace {
 constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 23;
 constexpr std::size_t kLongestReason = 300;
 constexpr std::size_t kRecentFrames = 8;  // newest steps to which late values can be added
-constexpr std::int64_t kMarkedRestarts = 1000;
 constexpr std::size_t kListedNames = 8, kLongestListedName = 60;
 // Loads that are known up to a factor: the count of the fair share, and how exact their mean is.
 constexpr double kCountsOfFairShare = 10'000, kRounding = 0.01;
@@ -62,14 +61,6 @@ void join_routers(RouterFrame& router, RouterFrame&& more, bool is_part) {
   for (auto list : {&RouterFrame::score_chosen, &RouterFrame::score_rejected, &RouterFrame::margin_tokens})
     join_list(router.*list, std::move(more.*list));
   if (more.volume.ranks > 0) router.volume = std::move(more.volume);
-}
-
-std::string first_names(const std::set<std::string>& names) {
-  std::string list;
-  std::size_t listed = 0;
-  for (const std::string& name : names)
-    if (++listed <= kListedNames) list += (listed > 1 ? ", " : "") + printable(name.substr(0, kLongestListedName));
-  return names.size() > kListedNames ? list + ", ..." : list;
 }
 
 }  // namespace
@@ -179,13 +170,26 @@ std::string unknown_experts_text(int highest) {
          std::to_string(highest) + ", the highest that occurs and one; --experts states it";
 }
 
+std::string first_names(std::span<const std::string> names, std::size_t most, std::size_t longest) {
+  const auto shown = [&](const std::string& name) { return printable(name.substr(0, longest)); };
+  return joined(names.first(std::min(most, names.size())), ", ", shown) + (names.size() > most ? ", ..." : "");
+}
+
+namespace {
+
+std::string listed_names(const std::set<std::string>& names) {
+  return first_names(std::vector(names.begin(), names.end()), kListedNames, kLongestListedName);
+}
+
+}  // namespace
+
 std::string not_shown_text(const std::set<std::string>& names) {
-  return "not shown: " + first_names(names);
+  return "not shown: " + listed_names(names);
 }
 
 std::string no_known_names(const std::set<std::string>& names) {
   if (names.empty()) return "its steps have no values";
-  return "none of its names is known: " + first_names(names) +
+  return "none of its names is known: " + listed_names(names) +
          ". A mapping file, --tags FILE.toml or moescope-tags.toml beside the log, defines what names mean";
 }
 
@@ -343,12 +347,7 @@ void ImportedRun::add(TelemetryFrame frame) {
   drop_sums(frame);
   require_experts(frame, info());
   drop_placeholders(frame);
-  if (const Restart restart{frame.step, last_step_}; frame.step <= last_step_) {
-    const std::size_t dropped = drop_from(frame.step);
-    if (++restarts_ <= kMarkedRestarts)
-      add(Marker{info().run, frame.step, "event",
-                 restart_text(restart) + " (" + counted(dropped, "step)", "logged steps)")});
-  }
+  if (frame.step <= last_step_) drop_from(frame.step);
   const std::int64_t positions = std::min(frame.step - last_step_, kLongestGap);  // as in findings (step_axis.h)
   for (RouterFrame& router : frame.routers)
     if (!router.tokens_per_expert.empty()) judge(router, positions);

@@ -19,7 +19,6 @@
 
 #include "core/frame/router_stats.h"
 #include "core/logs/account_book.h"
-#include "core/logs/restart_rule.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {
@@ -107,8 +106,7 @@ struct SumsInLoad {
 class ImportedRun {
  public:
   ImportedRun(RunInfo info, const ImportOptions& options);
-  // Adds a frame. If its step is not after the newest one, the run went back to a checkpoint: its step and all later
-  // ones are dropped first.
+  // Adds a frame. If its step is not after the newest one, its step and all later ones are dropped first.
   void add(TelemetryFrame frame);
   void add(Marker marker);
   // Adds further values to an earlier step, or adds the step if it is missing; later steps stay. Returns false if too
@@ -136,7 +134,7 @@ class ImportedRun {
   std::shared_ptr<History> history_;
   const ImportOptions* options_;
   std::map<int, LoadWindow> windows_;  // by layer
-  std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0;
+  std::int64_t last_step_ = -1, steps_ = 0;
   std::int64_t no_losses_ = 0;              // losses of -1, with which a rank without a loss stands for no value
   std::int64_t loads_ = 0, odd_loads_ = 0;  // loads of a layer and step; those whose sum is no multiple of top_k
   SumsInLoad sums_;                         // that all loads have
@@ -160,6 +158,8 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios);
 // Returns the remark for loads of which experts without tokens are left out.
 std::string unknown_experts_text(int highest);
 
+// Returns at most `most` names of at most `longest` bytes: "epoch, total_flos, ...".
+std::string first_names(std::span<const std::string> names, std::size_t most, std::size_t longest);
 // Returns "not shown: epoch, total_flos, ..." for names that the table of names does not have.
 std::string not_shown_text(const std::set<std::string>& names);
 // Returns the reason to refuse a log with steps: "none of its names is known: ...".

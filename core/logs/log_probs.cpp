@@ -125,20 +125,18 @@ class JsonReader {
       if (item.is_object() || item.is_array()) take(item, depth + 1);
   }
   void take_list(std::string_view name, JsonValue list, std::vector<LogProbSequence>& to, const JsonValue* mask) {
-    if (!holds_sequences(list, name)) {
-      to.push_back(sequence_of(list));
-      if (mask && mask->is_array()) to.back().mask = mask_of(*mask);
-      return;
-    }
-    std::vector<JsonValue> masks;
-    if (mask && mask->is_array())
-      for (const JsonValue item : list_of(*mask, "mask", 0, "")) masks.push_back(item);
+    const bool are_several = holds_sequences(list, name);
+    const auto sequences_of = [&](JsonValue of) {
+      if (!are_several) return std::vector{of};
+      const JsonList all = list_of(of, "log-probabilities", 0, "");
+      return std::vector<JsonValue>(all.begin(), all.end());
+    };
+    const std::vector<JsonValue> masks = mask && mask->is_array() ? sequences_of(*mask) : std::vector<JsonValue>();
     std::size_t i = 0;
-    for (const JsonValue item : list_of(list, "log-probabilities", 0, "")) {
-      to.push_back(sequence_of(item));
+    for (const JsonValue sequence : sequences_of(list)) {
+      to.push_back(sequence_of(sequence));
       if (!masks.empty() && i >= masks.size()) throw Unreadable("fewer masks than sequences");
-      if (!masks.empty()) to.back().mask = mask_of(masks[i]);
-      ++i;
+      if (!masks.empty()) to.back().mask = mask_of(masks[i++]);
     }
   }
   // Reads vLLM's chat: "logprobs": {"content": [{"token", "logprob"}, ...]}. Leaves out the content of a message, which

@@ -11,10 +11,7 @@ namespace {
 constexpr std::size_t kListedRuns = 20;
 
 std::string list_of_runs(const std::vector<std::string>& names) {
-  std::string list;
-  for (std::size_t i = 0; i < std::min(kListedRuns, names.size()); ++i)
-    list += (i ? ", " : "") + printable(names[i].substr(0, 100));
-  return list + (names.size() > kListedRuns ? ", ..." : "");
+  return first_names(names, kListedRuns, 100);
 }
 
 }  // namespace

@@ -78,28 +78,29 @@ bool fits(std::string_view pattern, std::string_view tag, TagMatch& match) {
   }
 }
 
+constexpr std::pair<std::string_view, TagMeaning> kMeanings[] = {{"tokens_per_expert", TagMeaning::tokens_per_expert},
+                                                                 {"utilization", TagMeaning::utilization},
+                                                                 {"load_share", TagMeaning::load_share},
+                                                                 {"expert_bias", TagMeaning::expert_bias},
+                                                                 {"step", TagMeaning::step_number},
+                                                                 {"layer", TagMeaning::layer_number},
+                                                                 {"expert", TagMeaning::expert_number},
+                                                                 {"ignored", TagMeaning::ignored}};
+
 std::string allowed_meanings() {
-  std::string names = "tokens_per_expert, utilization, load_share, expert_bias";
+  std::string names = joined(kMeanings, ", ", &std::pair<std::string_view, TagMeaning>::first);
   for (const auto& field : kRouterFigures) names += std::string(", ") + field.column;
   for (const auto& field : kFrameFigures)
     if (names.find(field.column) == std::string::npos) names += std::string(", ") + field.column;
-  return names + ", step, layer, expert, ignored";
+  return names;
 }
 
 // Returns false if there is no such meaning.
 bool set_meaning(TagRule& rule, std::string_view means) {
-  struct Named {
-    std::string_view name;
-    TagMeaning meaning;
-  };
-  for (const Named& named_meaning :
-       {Named{"tokens_per_expert", TagMeaning::tokens_per_expert}, Named{"utilization", TagMeaning::utilization},
-        Named{"utilisation", TagMeaning::utilization}, Named{"load_share", TagMeaning::load_share},
-        Named{"expert_bias", TagMeaning::expert_bias}, Named{"step", TagMeaning::step_number},
-        Named{"layer", TagMeaning::layer_number}, Named{"expert", TagMeaning::expert_number},
-        Named{"ignored", TagMeaning::ignored}})
-    if (means == named_meaning.name) {
-      rule.means = named_meaning.meaning;
+  if (means == "utilisation") means = "utilization";
+  for (const auto& [name, meaning] : kMeanings)
+    if (means == name) {
+      rule.means = meaning;
       return true;
     }
   const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;

@@ -183,6 +183,8 @@ TEST_F(CliCheck, NoCopyOfStandardInputIsLeftBehind) {
     GrowingPipe stopped;
     stopped.write("{\"step\":0,\"loss\":5}\n");
     const pid_t pid = start({"check", "-", "--follow"}, prepare(stopped));
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    while (files().size() < before.size() + 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     std::this_thread::sleep_for(300ms);
     EXPECT_EQ(files().size(), before.size() + 2) << "both outputs of the program";
     kill(pid, signal);

@@ -37,18 +37,28 @@ struct StatisticName {
   std::string_view name;
   Statistic statistic;
 };
-// Names of the statistics of the tensor before quantization, then of those of the quantization.
-constexpr std::array<StatisticName, 5> kTensorStatistics = {{{"cur_amax", Statistic::amax},
-                                                             {"min", Statistic::amax},
-                                                             {"max", Statistic::amax},
-                                                             {"mean", Statistic::mean},
-                                                             {"std", Statistic::deviation}}};
-constexpr std::array<StatisticName, 3> kQuantStatistics = {
-    {{"underflows%", Statistic::underflow}, {"overflows%", Statistic::overflow}, {"mse", Statistic::squared_error}}};
+constexpr std::array<StatisticName, 8> kStatistics = {{{"underflows%", Statistic::underflow},
+                                                       {"overflows%", Statistic::overflow},
+                                                       {"mse", Statistic::squared_error},
+                                                       {"cur_amax", Statistic::amax},
+                                                       {"min", Statistic::amax},
+                                                       {"max", Statistic::amax},
+                                                       {"mean", Statistic::mean},
+                                                       {"std", Statistic::deviation}}};
 
-bool is_of_quantization(Statistic statistic) {
-  return std::ranges::find(kQuantStatistics, statistic, &StatisticName::statistic) != kQuantStatistics.end();
+bool is_of_quantization(Statistic statistic) {  // the others are of the tensor before it
+  return statistic >= Statistic::underflow;
 }
+
+// TransformerEngine's name of a tensor, and the GEMM that reads it.
+struct TensorName {
+  std::string_view name;
+  OperandRole operand;
+  Direction direction, columnwise;
+};
+constexpr std::array<TensorName, 3> kTensors = {{{"activation", OperandRole::x, Direction::forward, Direction::wgrad},
+                                                 {"weight", OperandRole::w, Direction::forward, Direction::dgrad},
+                                                 {"gradient", OperandRole::dy, Direction::dgrad, Direction::wgrad}}};
 
 // TransformerEngine's name of a recipe, and its format; nullopt: that of the training, which the file does not name.
 struct FormatName {
@@ -114,40 +124,26 @@ std::optional<OperandPlace> place_of(std::string_view layer) {
   return place;
 }
 
-void set_operand(OperandPlace& place, std::string_view tensor, bool columnwise) {
-  if (tensor == "activation") {
-    place.operand = OperandRole::x;
-    place.direction = columnwise ? Direction::wgrad : Direction::forward;
-  } else if (tensor == "weight") {
-    place.operand = OperandRole::w;
-    place.direction = columnwise ? Direction::dgrad : Direction::forward;
-  } else {
-    place.operand = OperandRole::dy;
-    place.direction = columnwise ? Direction::wgrad : Direction::dgrad;
-  }
-}
-
 // Parses the name of a statistic. Returns nullopt if it is not shown, or if no GEMM reads the tensor.
 std::optional<Reading> reading_of(std::string_view name) {
   Reading reading;
   const bool columnwise = take_suffix(name, "_columnwise");
-  const auto found = [&](const StatisticName& statistic) {
-    if (!take_suffix(name, statistic.name)) return false;
-    reading.statistic = statistic.statistic;
-    return true;
-  };
-  const bool of_format = std::ranges::any_of(kQuantStatistics, found);
-  if (!of_format && !std::ranges::any_of(kTensorStatistics, found)) return std::nullopt;
-  for (const std::string_view tensor : {"activation", "weight", "gradient"}) {
-    const std::size_t at = name.rfind("_" + std::string(tensor) + "_");
+  const auto statistic =
+      std::ranges::find_if(kStatistics, [&](const StatisticName& known) { return take_suffix(name, known.name); });
+  if (statistic == kStatistics.end()) return std::nullopt;
+  reading.statistic = statistic->statistic;
+  for (const TensorName& tensor : kTensors) {
+    const std::size_t at = name.rfind('_' + std::string(tensor.name) + '_');
     if (at == std::string_view::npos) continue;
-    const std::string_view recipe = name.substr(at + tensor.size() + 2);
+    const std::string_view recipe = name.substr(at + tensor.name.size() + 2);
     const auto format = std::ranges::find(kFormats, recipe, &FormatName::prefix);
     const auto place = place_of(name.substr(0, at));
+    const bool of_format = is_of_quantization(reading.statistic);
     if (format == kFormats.end() || !place || (!of_format && !recipe.empty())) return std::nullopt;
     reading.place = *place;
+    reading.place.operand = tensor.operand;
+    reading.place.direction = columnwise ? tensor.columnwise : tensor.direction;
     reading.recipe = of_format ? format->prefix : kOfAnyFormat;
-    set_operand(reading.place, tensor, columnwise);
     return reading;
   }
   return std::nullopt;

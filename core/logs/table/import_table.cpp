@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "core/files/input_file.h"
@@ -40,7 +40,7 @@ std::string tag_of_file(const std::string& path) {
 }
 
 // Keeps the rows of a table of figures until all are read, because their order is known only then.
-class TableFigures {
+class TableFigures : public TableRows {
  public:
   TableFigures(LogRuns& runs, TableForm form)
       : runs_(&runs), path_(runs.context().source), form_(std::move(form)), step_columns_{form_.step} {
@@ -49,12 +49,10 @@ class TableFigures {
     has_runs_ = !form_.figures.empty() && !form_.figures.front().run.empty();
   }
 
-  // Throws Unreadable if the row has no step; std::runtime_error if the table takes more than kMaxTableBytes.
-  void add(std::span<const std::string_view> cells, std::int64_t line);
-  bool empty() const { return rows_.empty(); }
-  // Returns no run if cancelled. Throws std::runtime_error if no row has a known figure, or if the order of the rows
-  // does not tell which rows count.
-  Imported build();
+  void add(std::span<const std::string_view> cells, std::int64_t line) override;
+  bool empty() const override { return rows_.empty(); }
+  // Throws std::runtime_error if no row has a known figure, or if the order does not tell which rows count.
+  Imported build() override;
 
  private:
   struct Row {
@@ -182,16 +180,14 @@ Imported TableFigures::build() {
                                          : "");
 }
 
-using TableRows = std::variant<TableLoads, TableFigures>;
-
 class TableReader {
  public:
-  TableReader(LogRuns& runs, TableForm form)
-      : runs_(&runs),
-        rows_(form.kind == TableKind::figures ? TableRows(TableFigures(runs, form))
-                                              : TableRows(TableLoads(runs, form))),
-        form_(std::move(form)),
-        csv_(form_.delimiter) {}
+  TableReader(LogRuns& runs, TableForm form) : runs_(&runs), form_(std::move(form)), csv_(form_.delimiter) {
+    if (form_.kind == TableKind::figures)
+      rows_ = std::make_unique<TableFigures>(runs, form_);
+    else
+      rows_ = std::make_unique<TableLoads>(runs, form_);
+  }
 
   void add(std::string_view piece) {
     if (form_.delimiter == ' ')
@@ -203,12 +199,10 @@ class TableReader {
     if (csv_.holds_part()) ++unended_;
     csv_.finish(take_);
   }
-  bool empty() const {
-    return std::visit([](const auto& rows) { return rows.empty(); }, rows_);
-  }
+  bool empty() const { return rows_->empty(); }
   std::int64_t lines() const { return csv_.lines() + unended_; }
   Imported build() {
-    Imported imported = std::visit([](auto& rows) { return rows.build(); }, rows_);
+    Imported imported = rows_->build();
     imported.lines = lines();
     return imported;
   }
@@ -225,7 +219,7 @@ class TableReader {
       if (form_.has_decimal_commas)
         add_with_points(row);
       else
-        std::visit([&](auto& rows) { rows.add(row.cells, row.line); }, rows_);
+        rows_->add(row.cells, row.line);
     } catch (const Unreadable& unreadable) {
       runs_->count_bad(row.line, unreadable);
     }
@@ -237,11 +231,11 @@ class TableReader {
     for (std::string& text : texts)
       if (may_have_decimal_comma(text) && is_like_number(text)) std::ranges::replace(text, ',', '.');
     const std::vector<std::string_view> cells(texts.begin(), texts.end());
-    std::visit([&](auto& rows) { rows.add(cells, row.line); }, rows_);
+    rows_->add(cells, row.line);
   }
 
   // Throws std::runtime_error if the row belongs to another run than the rows before. Not needed if each line of a
-  // table of figures gives the name of its run to LogReader, which separates the runs.
+  // table of figures gives the name of its run to LogRuns, which separates the runs.
   void check_run(const CsvRow& row) {
     const std::size_t column = form_.run;
     if (form_.run < 0 || column >= row.cells.size()) return;
@@ -254,7 +248,7 @@ class TableReader {
   }
 
   LogRuns* runs_;
-  TableRows rows_;
+  std::unique_ptr<TableRows> rows_;
   TableForm form_;
   std::optional<std::string> run_;
   std::size_t rows_of_header_ = 0;  // that were read

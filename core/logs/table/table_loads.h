@@ -49,18 +49,26 @@ class TableOrder {
   std::size_t falls_of_rows_ = 0, falls_to_new_groups_ = 0, falls_to_new_series_ = 0;
 };
 
-class TableLoads {
+// The rows of a table, of which the order is known only when all are read.
+class TableRows {
+ public:
+  virtual ~TableRows() = default;
+  // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMaxTableBytes.
+  virtual void add(std::span<const std::string_view> cells, std::int64_t line) = 0;
+  virtual bool empty() const = 0;
+  virtual Imported build() = 0;  // to be called once, after the last row; returns no run if cancelled
+};
+
+class TableLoads : public TableRows {
  public:
   TableLoads(LogRuns& runs, TableForm form);
-
-  // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMaxTableBytes.
-  void add(std::span<const std::string_view> cells, std::int64_t line);
-  bool empty() const { return loads_.empty(); }
+  void add(std::span<const std::string_view> cells, std::int64_t line) override;
+  bool empty() const override { return loads_.empty(); }
   // Gives the loads to the run step by step, and returns it with remarks on the order of the rows and on missing rows.
-  // Returns no run if cancelled. Throws std::runtime_error if the order of the rows does not tell which of them count,
+  // Throws std::runtime_error if the order of the rows does not tell which of them count,
   // or if there are more layers, experts and steps than can be shown; RefusedLog if the layers may be in a column of
   // unknown name.
-  Imported build();
+  Imported build() override;
 
  private:
   struct Load {
