@@ -96,11 +96,9 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
   const History &run_a = *selection_->histories().front(), &run_b = *selection_->histories()[run];
   const auto b = run_b.frame_at(selection_->stepOf(run_b, selection_->step()));
   if (!b) return rows;
-  const bool by_tokens = selection_->isByTokens();
-  const std::int64_t step_of_a = by_tokens ? step_by_tokens(run_b, b->step, run_a) : b->step;
-  const auto a = run_a.frame_at(step_of_a);
-  const double steps_between = by_tokens ? std::max(1.0, token_ratio(run_b, run_a)) : 1;
-  if (!a || static_cast<double>(step_of_a - a->step) >= steps_between) return rows;
+  const auto step_of_a = paired_step(run_b, b->step, run_a, selection_->isByTokens());
+  const auto a = step_of_a ? run_a.frame_at(*step_of_a) : nullptr;
+  if (!a) return rows;
   for (const RouterFrame& router : b->routers) {
     const RouterFrame* other = find_router(a.get(), router.layer);
     if (!other) continue;

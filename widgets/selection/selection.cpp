@@ -103,9 +103,7 @@ void Selection::setFollowing(bool follow) {
 }
 
 bool Selection::isByTokens() const {
-  const auto states_tokens = [](const HistoryPtr& run) { return run->info().tokens_per_step > 0; };
-  if (!std::ranges::all_of(histories_, states_tokens)) return false;
-  return std::ranges::any_of(histories_, [this](const auto& run) { return token_ratio(*history(), *run) != 1; });
+  return are_paired_by_tokens(histories_);
 }
 
 std::int64_t Selection::stepOf(const History& run, std::int64_t step) const {

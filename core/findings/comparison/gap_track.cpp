@@ -15,8 +15,33 @@ double token_ratio(const History& a, const History& b) {
   return of_a > 0 && of_b > 0 && (is_log(a) || is_log(b)) ? of_a / of_b : 1;
 }
 
+bool are_paired_by_tokens(std::span<const HistoryPtr> runs) {
+  const auto states_tokens = [](const HistoryPtr& run) { return run->info().tokens_per_step > 0; };
+  const auto differs = [&](const HistoryPtr& run) { return token_ratio(*runs.front(), *run) != 1; };
+  return std::ranges::all_of(runs, states_tokens) && std::ranges::any_of(runs, differs);
+}
+
 static std::int64_t aligned_step(std::int64_t step, double ratio) {
   return std::llround((step + 1) * ratio) - 1;
+}
+
+// How far a paired step may be from the aligned one, if a step has `ratio` times the tokens of a step of the other run.
+static std::int64_t step_tolerance(double ratio) {
+  return ratio > 1 ? std::max<std::int64_t>(1, static_cast<std::int64_t>(ratio / 2)) : 0;
+}
+
+// Returns the one of these rising steps that is nearest to `step`, at most `tolerance` away; nullopt if there is none.
+static std::optional<std::int64_t> nearest_step(const std::vector<std::int64_t>& steps, std::int64_t step,
+                                                std::int64_t tolerance) {
+  auto nearest = std::ranges::lower_bound(steps, step);
+  if (nearest != steps.begin() && (nearest == steps.end() || step - *std::prev(nearest) <= *nearest - step)) --nearest;
+  return nearest == steps.end() || std::abs(*nearest - step) > tolerance ? std::nullopt : std::optional(*nearest);
+}
+
+std::optional<std::int64_t> paired_step(const History& a, std::int64_t step, const History& b, bool by_tokens) {
+  const double ratio = by_tokens ? token_ratio(a, b) : 1;
+  const std::int64_t aligned = aligned_step(step, ratio), tolerance = step_tolerance(ratio);
+  return nearest_step(b.steps_in({aligned - tolerance, aligned + tolerance}), aligned, tolerance);
 }
 
 std::int64_t step_by_tokens(const History& a, std::int64_t step, const History& b) {
@@ -75,19 +100,14 @@ GapTrack::StepPairs GapTrack::pairs_in(StepRange steps) const {
   const bool is_a_coarse = ratio_of(*a_, *b_) >= 1;
   const History &coarse = is_a_coarse ? *a_ : *b_, &fine = is_a_coarse ? *b_ : *a_;
   const double ratio = ratio_of(coarse, fine);
-  const auto tolerance = ratio == 1 ? 0 : std::max<std::int64_t>(1, static_cast<std::int64_t>(ratio / 2));
+  const std::int64_t tolerance = step_tolerance(ratio);
   const std::vector<std::int64_t> fine_steps =
       fine.steps_in({aligned_step(steps.first, ratio) - tolerance, aligned_step(steps.last, ratio) + tolerance});
   StepPairs pairs;
   std::int64_t last_fine_step = steps_.empty() || is_a_coarse ? -1 : steps_.back();
   for (const std::int64_t step : coarse.steps_in(steps)) {
-    const std::int64_t target_step = aligned_step(step, ratio);
-    auto nearest = std::ranges::lower_bound(fine_steps, target_step);
-    const bool is_before = nearest != fine_steps.begin() &&
-                           (nearest == fine_steps.end() || target_step - *std::prev(nearest) <= *nearest - target_step);
-    if (is_before) --nearest;
-    if (nearest == fine_steps.end() || std::abs(*nearest - target_step) > tolerance || *nearest <= last_fine_step)
-      continue;
+    const std::optional<std::int64_t> nearest = nearest_step(fine_steps, aligned_step(step, ratio), tolerance);
+    if (!nearest || *nearest <= last_fine_step) continue;
     last_fine_step = *nearest;
     pairs.a.push_back(is_a_coarse ? step : *nearest);
     pairs.b.push_back(is_a_coarse ? *nearest : step);

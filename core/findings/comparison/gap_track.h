@@ -23,8 +23,12 @@ using HistoryPtr = std::shared_ptr<const History>;
 // Steps of `b` that read as many tokens as one step of `a`. 1 if they are paired step by step: runs of one size of
 // batch, runs that are not logs of other programs, and logs that do not state their tokens.
 double token_ratio(const History& a, const History& b);
-// Step of `b` that ends nearest to the number of tokens after `step` of `a`.
+// True if runs that are shown together are paired by tokens: all state their tokens, and some have other batches.
+bool are_paired_by_tokens(std::span<const HistoryPtr> runs);
+// Step at which `b` would end nearest to the number of tokens after `step` of `a`.
 std::int64_t step_by_tokens(const History& a, std::int64_t step, const History& b);
+// Step of `b` that is paired with `step` of `a`; nullopt if it has none near it.
+std::optional<std::int64_t> paired_step(const History& a, std::int64_t step, const History& b, bool by_tokens);
 
 // Smoothing over about 50 steps.
 inline constexpr double kGapFactor = 0.98;

@@ -94,6 +94,20 @@ TEST(Gap, PairsByTokensAreAtMostOneAndAHalfStepsApart) {
   for (std::int64_t place = 0; place < gap.count(); ++place) EXPECT_LE(std::fabs(gap.raw()[place]), 1.5f * 73);
 }
 
+TEST(Gap, AStepIsPairedWithTheOneOfTheOtherRunNearIt) {
+  const auto large = log_by_tokens(400, 10), small = log_by_tokens(100, 40), sparse = log_by_tokens(100, 40, 9);
+  EXPECT_EQ(paired_step(*large, 2, *small, true), 11);
+  EXPECT_EQ(paired_step(*large, 2, *sparse, true), 9);
+  EXPECT_EQ(paired_step(*large, 3, *sparse, true), std::nullopt);
+  EXPECT_EQ(paired_step(*small, 11, *large, true), 2);
+  EXPECT_EQ(paired_step(*large, 2, *small, false), 2);
+  EXPECT_EQ(paired_step(*large, 2, *sparse, false), std::nullopt);
+  const std::vector<HistoryPtr> with_unknown = {large, small, log_by_tokens(0, 40)};
+  EXPECT_TRUE(are_paired_by_tokens(std::span(with_unknown).first(2)));
+  EXPECT_FALSE(are_paired_by_tokens(with_unknown));
+  EXPECT_FALSE(are_paired_by_tokens(std::vector<HistoryPtr>{small, sparse}));
+}
+
 TEST(Gap, PairsByTokensGrowWithTheLogs) {
   const auto a = log_by_tokens(100, 20), b = log_by_tokens(50, 20);
   GapTrack gap(a, b), reverse(b, a);
