@@ -94,6 +94,17 @@ std::vector<fs::path> files_in(const fs::path& folder, bool (*is_wanted)(std::st
   return files;
 }
 
+std::vector<std::string> names_in(const fs::path& folder) {
+  constexpr std::size_t kMaxNames = 100'000;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end && names.size() < kMaxNames;
+       entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
 std::vector<fs::path> links_out_of(const fs::path& folder, int deepest) {
   std::vector<fs::path> links;
   const FolderWalk::Take take = goes_on, leave = [&](const fs::path& link) {
@@ -103,6 +114,11 @@ std::vector<fs::path> links_out_of(const fs::path& folder, int deepest) {
   FolderWalk(folder, deepest, take, leave).walk(folder, 0);
   std::ranges::sort(links);
   return links;
+}
+
+fs::path plain_path(const fs::path& path) {
+  const fs::path plain = fs::absolute(path.empty() ? "." : path).lexically_normal();
+  return plain.has_filename() ? plain : plain.parent_path();
 }
 
 bool leads_out_of(const fs::path& folder, const fs::path& entry) {

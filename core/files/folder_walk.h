@@ -17,8 +17,14 @@ void each_file_below(const std::filesystem::path& folder, int deepest,
                      const std::function<bool(const std::filesystem::path&)>& take);
 // Returns the folder's own files whose names are wanted, sorted.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, bool (*is_wanted)(std::string_view));
+// Returns the names of all files and folders in a folder, at most 100,000, sorted.
+std::vector<std::string> names_in(const std::filesystem::path& folder);
 // Returns the links that each_file_below() skips because they lead out of `folder`, sorted.
 std::vector<std::filesystem::path> links_out_of(const std::filesystem::path& folder, int deepest);
+
+// Returns an absolute path without "." and without a slash at the end, so that it ends in the name of its file or
+// folder.
+std::filesystem::path plain_path(const std::filesystem::path& path);
 
 // True if `entry`, a path below `folder`, leads out of it by links. `folder` itself may be a link. A snapshot of
 // Hugging Face's cache, MODEL/snapshots/REVISION, reaches to MODEL, because its files are links to MODEL/blobs. A path

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/files/folder_walk.h"
 #include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
 #include "core/numerics/operating_system.h"
@@ -25,12 +26,6 @@ namespace fs = std::filesystem;
 bool is_there(const std::string& path) {
   std::error_code error;
   return fs::exists(fs::symlink_status(path, error));
-}
-
-// Returns an absolute path without "." and without a slash at the end, so that names can be appended to it.
-std::string plain_path(const std::string& path) {
-  const fs::path plain = fs::absolute(path.empty() ? "." : path).lexically_normal();
-  return (plain.has_filename() ? plain : plain.parent_path()).string();
 }
 
 // Throws if there is anything else at `path` than a folder of files with own names.
@@ -79,7 +74,7 @@ void remove_own_files(const std::string& folder, OwnName is_own) {
 }
 
 WholeFolder::WholeFolder(const std::string& path, OwnName is_own)
-    : path_(plain_path(path)), partial_(path_ + ".partial"), replaced_(path_ + ".replaced"), is_own_(is_own) {
+    : path_(plain_path(path).string()), partial_(path_ + ".partial"), replaced_(path_ + ".replaced"), is_own_(is_own) {
   for (const std::string& folder : {path_, partial_, replaced_}) require_own(folder, is_own_);
   std::error_code error;
   if (fs::equivalent(path_, fs::current_path(error), error))

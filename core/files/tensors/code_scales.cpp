@@ -1,13 +1,13 @@
 #include "core/files/tensors/code_scales.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -94,12 +94,9 @@ std::optional<ScaleTile> scale_tile(const nlohmann::json& sizes) {
   if (sizes.is_array() && sizes.size() == 2 && sizes[0].is_number_unsigned() && sizes[1].is_number_unsigned()) {
     tile = {sizes[0].get<std::size_t>(), sizes[1].get<std::size_t>()};
   } else if (sizes.is_string()) {
-    const std::string& text = sizes.get_ref<const std::string&>();
-    const char* end = text.data() + text.size();
-    const auto rows = std::from_chars(text.data(), end, tile.rows);
-    if (rows.ec != std::errc() || rows.ptr == end || *rows.ptr != 'x') return std::nullopt;
-    const auto cols = std::from_chars(rows.ptr + 1, end, tile.cols);
-    if (cols.ec != std::errc() || cols.ptr != end) return std::nullopt;
+    std::string_view cols = sizes.get_ref<const std::string&>();
+    const std::string_view rows = take_until(cols, 'x');
+    if (!read_number(rows, tile.rows) || !read_number(cols, tile.cols)) return std::nullopt;
   }
   const bool usable = tile.rows > 0 && tile.cols > 0 && tile.rows <= kMaxTileSide && tile.cols <= kMaxTileSide;
   return usable ? std::optional(tile) : std::nullopt;

@@ -28,7 +28,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFirstBytes = 16;
 constexpr std::uint64_t kLargestIndex = std::uint64_t{64} << 20, kLargestConfig = std::uint64_t{1} << 20;
-constexpr std::size_t kMaxSearchedFiles = 100'000;
 
 std::shared_ptr<MappedTensors> read_zip(const std::string& path, std::optional<DType> bytes_are) {
   auto file = std::make_shared<MappedTensors>(path);
@@ -88,14 +87,9 @@ struct FolderFiles {
   bool other_files = false, config = false;   // other kinds of files exist; config.json exists
 };
 
-FolderFiles files_in(const fs::path& folder) {
+FolderFiles files_of_checkpoint(const fs::path& folder) {
   FolderFiles found;
-  std::size_t looked_at = 0;
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    if (++looked_at > kMaxSearchedFiles) break;
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : names_in(folder)) {
     if (is_checkpoint_index(name)) found.indices.push_back(name);
     if (name.ends_with(".safetensors"))
       found.tensors.push_back(name);
@@ -103,7 +97,6 @@ FolderFiles files_in(const fs::path& folder) {
       found.other_files = true;
     found.config |= name == "config.json";
   }
-  std::ranges::sort(found.tensors);
   return found;
 }
 
@@ -155,7 +148,7 @@ std::shared_ptr<MappedTensors> read_index(const std::string& path, std::optional
 }
 
 std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optional<DType> bytes_are) {
-  const FolderFiles found = files_in(path);
+  const FolderFiles found = files_of_checkpoint(path);
   if (found.indices.size() > 1)
     refuse(path, "holds " + std::to_string(found.indices.size()) + " indices of checkpoints, '" +
                      printable(found.indices[0]) + "' and '" + printable(found.indices[1]) +
@@ -236,7 +229,7 @@ bool index_names(const std::string& index, const std::string& file) {
 }
 
 bool is_checkpoint_folder(const std::string& path) {
-  const FolderFiles found = files_in(path);
+  const FolderFiles found = files_of_checkpoint(path);
   return !found.indices.empty() || (!found.tensors.empty() && (found.config || !found.other_files));
 }
 

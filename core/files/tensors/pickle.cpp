@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/files/little_endian.h"
+
 namespace moescope {
 namespace {
 
@@ -159,12 +161,7 @@ class Machine {
     at_ += count;
     return bytes_.substr(at_ - count, count);
   }
-  std::uint64_t number(int size) {
-    const std::string_view bytes = take(size);
-    std::uint64_t value = 0;
-    for (int i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-    return value;
-  }
+  std::uint64_t number(std::size_t size) { return little_endian(take(size)); }
   std::string_view line() {
     const std::size_t end = bytes_.find('\n', at_);
     if (end == std::string_view::npos) fail("ends too early");
@@ -273,8 +270,7 @@ class Machine {
   void push_long(std::size_t count) {
     const std::string_view bytes = take(count);
     if (count > 8) return push(make_text(Kind::large, bytes));
-    std::uint64_t value = 0;
-    for (std::size_t i = count; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    std::uint64_t value = little_endian(bytes);
     if (count > 0 && count < 8 && (bytes[count - 1] & 0x80)) value |= ~std::uint64_t{0} << 8 * count;
     push(make_number(value));
   }

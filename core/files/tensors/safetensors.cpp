@@ -1,7 +1,6 @@
 #include "core/files/tensors/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/files/little_endian.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/unreadable.h"
@@ -35,12 +35,6 @@ constexpr std::size_t kInnerObjectBytes = std::size_t{1} << 20;
 std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
-}
-
-std::string types_that_are_read() {
-  std::string names;
-  for (int i = 0; i < kNumDTypes; ++i) names += (i ? ", " : "") + std::string(dtype_name(static_cast<DType>(i)));
-  return names;
 }
 
 std::vector<std::size_t> parse_shape(const std::string& path, const std::string& tensor, const Json& value) {
@@ -97,7 +91,8 @@ TensorView parse_tensor(const std::string& path, const std::string& name, const 
   const std::size_t found = range.end - range.begin;
   tensor.bytes = data.subspan(range.begin, found);
   if (!dtype) {
-    tensor.note = "dtype is " + shown(type) + ", which is not supported; supported are " + types_that_are_read();
+    tensor.note = "dtype is " + shown(type) + ", which is not supported; supported are F64";
+    for (int i = 1; i < kNumDTypes; ++i) tensor.note += std::string(", ") + dtype_name(static_cast<DType>(i));
     return tensor;
   }
   const std::size_t expected = bytes_of(path, name, tensor.dtype, tensor.shape);
@@ -193,8 +188,7 @@ std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
   const std::size_t bytes = file->bytes;
   if (bytes < kPrefixBytes)
     refuse(path, "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
-  std::uint64_t header_bytes = 0;  // little-endian, as processors are
-  std::memcpy(&header_bytes, file->copied(0, kPrefixBytes).data(), kPrefixBytes);
+  const std::uint64_t header_bytes = little_endian(file->copied(0, kPrefixBytes));
   const std::uint64_t allowed = std::min<std::uint64_t>(kMaxHeaderBytes, bytes - kPrefixBytes);
   if (header_bytes > allowed)
     refuse(path,

@@ -32,8 +32,7 @@ struct DTypeInfo {
 constexpr DTypeInfo kDTypes[] = {{"F64", 64},    {"F32", 32}, {"F16", 16}, {"BF16", 16}, {"F8_E4M3", 8}, {"F8_E5M2", 8},
                                  {"F8_E8M0", 8}, {"F4", 4},   {"I64", 64}, {"I32", 32},  {"I16", 16},    {"I8", 8},
                                  {"U64", 64},    {"U32", 32}, {"U16", 16}, {"U8", 8},    {"BOOL", 8}};
-constexpr std::size_t kPart = 4096;  // elements converted at a time
-constexpr std::uint32_t kNaN = 0x7FC00000;
+constexpr std::size_t kPart = 4096;              // elements converted at a time
 constexpr std::size_t kComparedNameBytes = 256;  // bytes compared to find similar names
 
 template <class T>
@@ -52,28 +51,6 @@ float half_to_float(std::uint32_t half_bits) {
   const std::uint32_t sign = (half_bits & 0x8000) << 16, magnitude = half_bits & 0x7FFF;
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
   return std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
-}
-
-// The exponent bias of E4M3 is 120 less than a float's. A magnitude of all ones is NaN.
-float e4m3_to_float(std::uint32_t code) {
-  const std::uint32_t sign = (code & 0x80) << 24, magnitude = code & 0x7F;
-  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20) * 0x1p120f);
-  return std::bit_cast<float>(magnitude < 0x7F ? sign | finite : kNaN);
-}
-
-// An E5M2 code is the upper byte of an IEEE half.
-float e5m2_to_float(std::uint32_t code) {
-  return (code & 0x7F) > 0x7C ? std::bit_cast<float>(kNaN) : half_to_float(code << 8);
-}
-
-// The values of the two codes of each byte.
-using F4Pairs = std::array<std::array<float, 2>, 256>;
-F4Pairs pairs_of_f4() {
-  F4Pairs pairs;
-  for (std::size_t byte = 0; byte < pairs.size(); ++byte)
-    pairs[byte] = {decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte & 0xF)),
-                   decode(ElementFormat::e2m1, static_cast<std::uint8_t>(byte >> 4))};
-  return pairs;
 }
 
 // Copies `count` elements of a tensor with strides, from element `first` on along the last axis. Returns false if the
@@ -110,17 +87,16 @@ void copy_elements(const TensorView& t, std::size_t first, std::size_t count, st
 // Calls `sink` as each_element() does, for codes that are two in a byte.
 template <class Sink>
 void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
-  static const F4Pairs pairs = pairs_of_f4();
   std::array<std::byte, kPart> part;
   const std::size_t last = first + count;
   for (std::size_t begin = first / 2; begin * 2 < last; begin += kPart) {
     const std::size_t part_bytes = std::min(kPart, (last + 1) / 2 - begin);
     if (!copy_mapped(t.bytes.data() + begin, part.data(), part_bytes)) fail_shortened(t);
     for (std::size_t i = 0; i < part_bytes; ++i) {
-      const auto& [low, high] = pairs[static_cast<std::uint8_t>(part[i])];
+      const auto byte = static_cast<std::uint8_t>(part[i]);
       const std::size_t at = (begin + i) * 2;
-      if (at >= first) sink(at - first, low);
-      if (at + 1 < last) sink(at + 1 - first, high);
+      if (at >= first) sink(at - first, decode(ElementFormat::e2m1, byte & 0xF));
+      if (at + 1 < last) sink(at + 1 - first, decode(ElementFormat::e2m1, byte >> 4));
     }
   }
 }
@@ -150,9 +126,9 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
       return run(std::uint16_t{},
                  [](std::uint16_t b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16); });
     case DType::f8_e4m3:
-      return run(std::uint8_t{}, e4m3_to_float);
+      return run(std::uint8_t{}, [](std::uint8_t code) { return decode(ElementFormat::e4m3, code); });
     case DType::f8_e5m2:
-      return run(std::uint8_t{}, e5m2_to_float);
+      return run(std::uint8_t{}, [](std::uint8_t code) { return decode(ElementFormat::e5m2, code); });
     case DType::f8_e8m0:
       return run(std::uint8_t{}, decode_e8m0);
     case DType::f4:

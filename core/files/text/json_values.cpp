@@ -67,8 +67,10 @@ const JsonValue* member(const JsonFields& fields, std::initializer_list<const ch
   return nullptr;
 }
 
-bool holds_number(JsonValue value) {
-  return to_number(value).has_value();
+JsonValue required(const JsonFields& fields, const char* key) {
+  const JsonValue* found = member(fields, {key});
+  if (!found) throw Unreadable(std::string("no ") + key);
+  return *found;
 }
 
 float to_float(JsonValue value, const char* key) {

@@ -41,12 +41,12 @@ JsonFields fields_of(JsonValue value, const char* key, const char* reason = "not
 
 // Returns the value of the first of these keys that is present and not null; nullptr if there is none.
 const JsonValue* member(const JsonFields& fields, std::initializer_list<const char*> keys);
+JsonValue required(const JsonFields& fields, const char* key);  // throws Unreadable "no KEY" if it is absent or null
 
 // Numbers may be quoted: "2.5", "NaN", "-Infinity".
 std::optional<double> to_number(JsonValue value);                       // nullopt: it is none
 float to_float(JsonValue value, const char* key);                       // kNoValue for null
 std::int64_t to_count(JsonValue value, const char* key, double limit);  // 0 to limit
-bool holds_number(JsonValue value);                                     // also for a number in quotes
 int to_index(JsonValue value, const char* key, int lowest, int highest);
 std::string to_text(JsonValue value, const char* key);
 JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what);  // size 0: any size

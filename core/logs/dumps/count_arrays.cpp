@@ -11,6 +11,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/expert_counts.h"
+#include "core/logs/routing/routed_tokens.h"
 #include "core/logs/run_choice.h"
 
 namespace moescope {
@@ -211,6 +212,10 @@ std::vector<std::vector<int>> experts_of_copies(const std::string& path, const s
   return {};
 }
 
+bool has_word(const CountGroup& group, const char* word) {
+  return group.front().name.stem.find(word) != std::string::npos;
+}
+
 // Adds the arrays of one name. Files of several ranks with equal counts are copies.
 void add_run(const std::string& path, const std::vector<CountArray>& arrays, const CountGroup& group,
              const CountSettings& settings, const ImportOptions& options, std::size_t names, Imported& imported) {
@@ -220,13 +225,12 @@ void add_run(const std::string& path, const std::vector<CountArray>& arrays, con
   counts.expect_experts(settings.experts);
   counts.set_top_k(settings.top_k);
   for (const NamedCounts& array : group) axes.add(array, counts, experts);
-  RunInfo info;
-  info.run = options.run + static_cast<int>(imported.runs.size());
-  info.name = names > 1 ? group.front().name.stem : stem_of(path);
+  RunInfo info = info_of_run(path, options);
+  info.run += static_cast<int>(imported.runs.size());
+  if (names > 1) info.name = group.front().name.stem;
   const CountArray& first = *group.front().array;
-  const bool is_program = group.front().name.stem.find("logical") != std::string::npos ||
-                          group.front().name.stem.find("physical") != std::string::npos ||
-                          is_iteration_and_layer(first.name);
+  const bool is_program =
+      has_word(group, "logical") || has_word(group, "physical") || is_iteration_and_layer(first.name);
   const AccountRow row =
       row_of_counts(first.name, group.size(), is_program ? Certainty::known_program : Certainty::known_name);
   if (!counts.build(std::move(info), options, row, imported)) return;
@@ -237,10 +241,6 @@ void add_run(const std::string& path, const std::vector<CountArray>& arrays, con
   if (!experts.empty()) remarks.push_back("copies of experts are summed, by physical_to_logical_map");
   if (std::ranges::any_of(group, [](const NamedCounts& array) { return array.name.rank >= 0; }))
     remarks.push_back("counts of several ranks are summed");
-}
-
-bool has_word(const CountGroup& group, const char* word) {
-  return group.front().name.stem.find(word) != std::string::npos;
 }
 
 }  // namespace

@@ -71,9 +71,9 @@ bool names_ranks(std::string_view word) {
 }
 bool names_counts(std::string_view word) {
   return is_one_of(
-      word, {"count",       "counts",   "load",     "loads",      "usage",       "freq",   "freqs",       "frequency",
-             "frequencies", "hits",     "hist",     "histogram",  "assignments", "tokens", "activations", "activation",
-             "selections",  "dispatch", "bincount", "popularity", "expert",      "tpe"});
+      word, {"count",      "counter",     "counts",   "load",     "loads",      "usage",       "freq",   "freqs",
+             "frequency",  "frequencies", "hits",     "hist",     "histogram",  "assignments", "tokens", "activations",
+             "activation", "selections",  "dispatch", "bincount", "popularity", "expert",      "tpe"});
 }
 
 bool counts_something(const std::set<std::string>& words) {

@@ -19,11 +19,11 @@ constexpr std::size_t kMaxCountBytes = std::size_t{1} << 30;
 constexpr std::size_t kBytesOfLayer = 80;  // of a layer of a step besides its counts
 constexpr std::int64_t kStepsBetweenReports = 64;
 
-std::int64_t sum_of(const std::vector<std::uint32_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-}
-
 }  // namespace
+
+std::int64_t sum_of(std::span<const std::uint32_t> counts_E) {
+  return std::accumulate(counts_E.begin(), counts_E.end(), std::int64_t{0});
+}
 
 std::string place_text(const std::string& name, std::span<const std::size_t> place) {
   std::string text = "'" + printable(name) + "'";
@@ -103,7 +103,7 @@ bool ExpertCounts::sums_are_multiples_of(std::int64_t tokens) const {
   return true;
 }
 
-void ExpertCounts::drop_empty(std::vector<std::string>& remarks) {
+std::set<int> ExpertCounts::drop_empty(std::vector<std::string>& remarks) {
   std::set<int> all, with_tokens;
   for (const auto& [step, layers] : steps_)
     for (const auto& [layer, counts] : layers) {
@@ -120,6 +120,7 @@ void ExpertCounts::drop_empty(std::vector<std::string>& remarks) {
     remarks.push_back("left out as dense, because no expert has a token: layer" +
                       std::string(dense.size() > 1 ? "s " : " ") + listed(dense));
   if (unused > 0) remarks.push_back(counted(unused, "step", "steps") + " without a token left out");
+  return with_tokens;
 }
 
 int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& remarks) const {
@@ -139,14 +140,10 @@ int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& 
 
 bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow row, Imported& imported) {
   std::vector<std::string> remarks;
-  drop_empty(remarks);
+  const std::set<int> layers_with_tokens = drop_empty(remarks);
   experts_ = std::max(experts_, options.routed.experts);
   info.top_k = top_k_of(options.routed, remarks);
   info.n_experts = experts_;
-  info.source = source_;
-  std::set<int> layers_with_tokens;
-  for (const auto& [step, layers] : steps_)
-    for (const auto& [layer, counts] : layers) layers_with_tokens.insert(layer);
   info.moe_layers.assign(layers_with_tokens.begin(), layers_with_tokens.end());
   info.n_layers = info.moe_layers.back() + 1;
   std::size_t entries = 0;

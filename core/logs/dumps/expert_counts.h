@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ class ExpertCounts {
   using Layers = std::map<int, std::vector<std::uint32_t>>;  // counts by expert, as many as were added
   std::vector<std::uint32_t>& counts_at(std::int64_t step, int layer, std::size_t experts);
   void add_to(std::uint32_t& sum, double count, const std::string& place);
-  void drop_empty(std::vector<std::string>& remarks);
+  std::set<int> drop_empty(std::vector<std::string>& remarks);  // returns the layers with tokens
   int top_k_of(const RoutedShape& stated, std::vector<std::string>& remarks) const;
 
   std::string source_;
@@ -48,6 +49,8 @@ class ExpertCounts {
   double lowest_ = kNoValue, highest_ = kNoValue;  // of the counts
   int experts_ = 0, top_k_ = 0;                    // top_k_: 0 if the file does not have it
 };
+
+std::int64_t sum_of(std::span<const std::uint32_t> counts_E);
 
 // Returns a row of the account for counts of this name.
 AccountRow row_of_counts(const std::string& name, std::int64_t names, Certainty certainty);

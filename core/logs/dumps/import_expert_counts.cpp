@@ -78,25 +78,23 @@ struct CountJson {
   CountSettings settings;
 };
 
-// Appends the numbers of nested lists. Throws std::runtime_error if the lists are not rectangular, or hold other
-// values.
-void append_numbers(const nlohmann::json& list, std::size_t depth, const std::string& name, CountArray& array,
-                    std::vector<double>& values) {
-  const auto fail = [&](const char* reason) { throw std::runtime_error("'" + printable(name) + "' " + reason); };
-  if (!list.is_array()) {
-    if (!list.is_number() || depth != array.shape.size())
-      fail("has lists of different lengths, or other values than numbers");
-    values.push_back(list.get<double>());
-    return;
-  }
-  if (depth >= kMaxDimensions) fail("has too many dimensions");
-  if (values.empty() && depth == array.shape.size()) array.shape.push_back(list.size());
-  if (depth >= array.shape.size() || array.shape[depth] != list.size()) fail("has lists of different lengths");
-  for (const nlohmann::json& item : list) append_numbers(item, depth + 1, name, array, values);
+// Returns the sizes of nested lists that begin with a number; empty for other values.
+std::vector<std::size_t> shape_of_lists(const nlohmann::json& value) {
+  std::vector<std::size_t> shape;
+  const nlohmann::json* inner = &value;
+  for (; inner->is_array() && !inner->empty(); inner = &inner->front()) shape.push_back(inner->size());
+  return inner->is_number() ? shape : std::vector<std::size_t>();
 }
 
-bool is_list_of_numbers(const nlohmann::json& value) {
-  return value.is_array() && !value.empty() && (value.front().is_number() || is_list_of_numbers(value.front()));
+// Appends the numbers of nested lists. Returns false if they have other sizes, or hold other values.
+bool append_numbers(const nlohmann::json& value, std::span<const std::size_t> shape, std::vector<double>& values) {
+  if (shape.empty()) {
+    if (value.is_number()) values.push_back(value.get<double>());
+    return value.is_number();
+  }
+  return value.is_array() && value.size() == shape.front() &&
+         std::ranges::all_of(
+             value, [&](const nlohmann::json& item) { return append_numbers(item, shape.subspan(1), values); });
 }
 
 // Returns what the number of a member means: "layer", "expert", "step" or "rank"; "" if it is no place.
@@ -133,12 +131,12 @@ void collect_json(const nlohmann::json& value, const std::string& name, CountJso
       if (!is_place(key, member)) collect_json(member, name.empty() ? key : name + '.' + key, found);
     return;
   }
-  if (is_list_of_numbers(value)) {
-    CountArray array{name, {}, {}};
+  if (const std::vector<std::size_t> shape = shape_of_lists(value); !shape.empty()) {
     std::vector<double> values;
-    append_numbers(value, 0, name, array, values);
-    array.values = [values = std::move(values)] { return values; };
-    found.arrays.push_back(std::move(array));
+    if (!append_numbers(value, shape, values))
+      throw std::runtime_error("'" + printable(name) +
+                               "' has lists of different lengths, or other values than numbers");
+    found.arrays.push_back({name, shape, [values = std::move(values)] { return values; }});
     return;
   }
   if (value.is_array()) {

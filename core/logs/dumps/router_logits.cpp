@@ -41,43 +41,34 @@ class LogitReader {
   RoutedTokenStatistics& tokens() { return tokens_; }
 
  private:
-  void add_token(const TensorView& tensor, std::span<const float> logits_E, std::size_t token, int layer);
-
   const TensorFile& file_;
   std::size_t top_k_;
   RoutedTokenStatistics tokens_;
-  std::vector<int> order_, chosen_;
 };
 
-void LogitReader::add_token(const TensorView& tensor, std::span<const float> logits_E, std::size_t token, int layer) {
-  if (std::ranges::any_of(logits_E, [](float logit) { return std::isnan(logit); }))
-    throw std::runtime_error(file_.path() + ": '" + printable(tensor.name) + "' has a NaN at token " +
-                             std::to_string(token));
-  order_.resize(logits_E.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  std::ranges::partial_sort(order_, order_.begin() + static_cast<std::ptrdiff_t>(top_k_), [&](int a, int b) {
-    const float of_a = logits_E[a], of_b = logits_E[b];
-    return of_a > of_b || (of_a == of_b && a < b);
-  });
-  chosen_.assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(top_k_));
-  tokens_.add(0, {false, layer}, chosen_);
-}
-
 void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t count, int layer) {
+  const auto fail = [&](const std::string& what) {
+    refuse(file_.path(), "'" + printable(tensor.name) + "' has " + what);
+  };
   const std::size_t experts = tensor.shape.back();
-  if (experts < top_k_)
-    throw std::runtime_error(file_.path() + ": '" + printable(tensor.name) + "' has " + std::to_string(experts) +
-                             " experts, but --top-k is " + std::to_string(top_k_));
-  if (experts > kMaxImportedExperts || layer > kLastImportedLayer)
-    throw std::runtime_error(file_.path() + ": '" + printable(tensor.name) +
-                             "' has more experts or layers than can be shown");
-  tokens_.expect_experts(experts);
+  if (experts < top_k_) fail(std::to_string(experts) + " experts, but --top-k is " + std::to_string(top_k_));
+  if (experts > kMaxImportedExperts || layer > kLastImportedLayer) fail("more experts or layers than can be shown");
+  tokens_.expect_experts(static_cast<int>(experts));
   const std::size_t at_once = std::max<std::size_t>(1, kLogitsAtOnce / experts);
-  for (std::size_t done = 0; done < count; done += at_once) {
-    const std::size_t rows = std::min(at_once, count - done);
-    const std::vector<float> logits = tensor.floats((first + done) * experts, rows * experts);
-    for (std::size_t t = 0; t < rows; ++t)
-      add_token(tensor, std::span(logits).subspan(t * experts, experts), done + t, layer);
+  std::vector<float> logits;  // of `at_once` tokens
+  std::vector<int> order(experts), chosen;
+  for (std::size_t token = 0; token < count; ++token) {
+    if (token % at_once == 0)
+      logits = tensor.floats((first + token) * experts, std::min(at_once, count - token) * experts);
+    const auto logits_E = std::span(logits).subspan(token % at_once * experts, experts);
+    if (std::ranges::any_of(logits_E, [](float logit) { return std::isnan(logit); }))
+      fail("a NaN at token " + std::to_string(token));
+    std::iota(order.begin(), order.end(), 0);
+    const auto last_chosen = order.begin() + static_cast<std::ptrdiff_t>(top_k_);
+    std::ranges::partial_sort(order, last_chosen,
+                              [&](int a, int b) { return std::pair(-logits_E[a], a) < std::pair(-logits_E[b], b); });
+    chosen.assign(order.begin(), last_chosen);
+    tokens_.add(0, {false, layer}, chosen);
   }
 }
 
@@ -125,11 +116,7 @@ Imported import_router_logits(const TensorFile& file, const ImportOptions& optio
       reader.add(*tensor, layer * rows, rows, first + static_cast<int>(layer));
   }
   if (options.routed.experts > 0) reader.tokens().expect_experts(options.routed.experts);
-  RunInfo info;
-  info.run = options.run;
-  info.name = stem_of_logits(file);
-  info.source = file.path();
-  imported.runs.push_back(reader.tokens().build(std::move(info), options));
+  imported.runs.push_back(reader.tokens().build(info_of_run(file.path(), options), options));
   imported.routes = reader.tokens().rows();
   imported.remarks.push_back("each token is taken to get the " + std::to_string(options.routed.top_k) +
                              " experts with the largest logits; a router with expert_bias or groups of experts chooses "

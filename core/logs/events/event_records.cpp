@@ -2,13 +2,14 @@
 
 #include <array>
 #include <bit>
-#include <cstring>
+
+#include "core/files/little_endian.h"
 
 namespace moescope {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "lengths are read in the byte order of memory");
+static_assert(std::endian::native == std::endian::little, "lengths are written in the byte order of memory");
 
 constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
   std::array<std::uint32_t, 256> table{};
@@ -19,13 +20,6 @@ constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
   }
   return table;
 }();
-
-template <class T>
-T read_as(std::string_view bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
 
 template <class T>
 std::string_view bytes_of(const T& value) {
@@ -45,19 +39,18 @@ std::uint32_t crc32c(std::string_view bytes) {
 }
 
 bool begins_with_record(std::string_view bytes) {
-  return bytes.size() >= kRecordHeaderBytes &&
-         read_as<std::uint32_t>(bytes.substr(8)) == masked_crc32c(bytes.substr(0, 8));
+  return bytes.size() >= kRecordHeaderBytes && little_endian(bytes.substr(8, 4)) == masked_crc32c(bytes.substr(0, 8));
 }
 
 RecordState take_record(std::string_view& bytes, std::string_view& record) {
   if (bytes.size() < kRecordHeaderBytes) return RecordState::cut_off;
   if (!begins_with_record(bytes)) return RecordState::bad_header;
-  const auto length = read_as<std::uint64_t>(bytes);
+  const std::uint64_t length = little_endian(bytes.substr(0, 8));
   const std::size_t remaining = bytes.size() - kRecordHeaderBytes;
   if (remaining < sizeof(std::uint32_t) || length > remaining - sizeof(std::uint32_t)) return RecordState::cut_off;
   record = bytes.substr(kRecordHeaderBytes, length);
-  const auto sum = read_as<std::uint32_t>(bytes.substr(kRecordHeaderBytes + length));
-  bytes.remove_prefix(kRecordHeaderBytes + length + sizeof sum);
+  const std::uint64_t sum = little_endian(bytes.substr(kRecordHeaderBytes + length, sizeof(std::uint32_t)));
+  bytes.remove_prefix(kRecordHeaderBytes + length + sizeof(std::uint32_t));
   return sum == masked_crc32c(record) ? RecordState::whole : RecordState::bad_record;
 }
 

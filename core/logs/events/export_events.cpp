@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/files/folder_walk.h"
 #include "core/frame/metrics.h"
 #include "core/logs/events/event_records.h"
 #include "tensorboard.pb.h"
@@ -58,8 +59,7 @@ std::string in(const std::string& folder, const std::string& name) {
   return (fs::path(folder) / name).string();
 }
 
-bool is_export(const fs::path& file) {
-  const std::string name = file.filename().string();
+bool is_export(std::string_view name) {
   return name.starts_with(kOwnBeginning) && name.ends_with(kOwnEnding);
 }
 
@@ -109,9 +109,7 @@ std::vector<std::string> event_folders(const std::string& parent, std::span<cons
 
 std::vector<std::string> exported_events(const std::string& folder) {
   std::vector<std::string> files;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    if (is_export(entry->path())) files.push_back(entry->path().string());
+  for (const fs::path& file : files_in(folder, is_export)) files.push_back(file.string());
   return files;
 }
 

@@ -34,22 +34,9 @@ constexpr std::array<std::string_view, 9> kPluginsWithoutNumbers = {
     "pr_curves", "mesh", "images", "audio", "text", "hparams", "custom_scalars", "graphs", "projector"};
 
 // Numbers of TensorFlow's data types.
-struct TensorType {
-  int number;
-  DType dtype;
-};
-constexpr std::array<TensorType, 12> kTensorTypes = {{{1, DType::f32},
-                                                      {2, DType::f64},
-                                                      {3, DType::i32},
-                                                      {4, DType::u8},
-                                                      {5, DType::i16},
-                                                      {6, DType::i8},
-                                                      {9, DType::i64},
-                                                      {14, DType::bf16},
-                                                      {17, DType::u16},
-                                                      {19, DType::f16},
-                                                      {22, DType::u32},
-                                                      {23, DType::u64}}};
+constexpr std::pair<int, DType> kTensorTypes[] = {
+    {1, DType::f32}, {2, DType::f64},   {3, DType::i32},  {4, DType::u8},   {5, DType::i16},  {6, DType::i8},
+    {9, DType::i64}, {14, DType::bf16}, {17, DType::u16}, {19, DType::f16}, {22, DType::u32}, {23, DType::u64}};
 
 std::vector<double> doubles_in(std::span<const std::byte> bytes, DType dtype) {
   const std::size_t size = dtype_bits(dtype) / 8, count = bytes.size() / size;
@@ -58,45 +45,36 @@ std::vector<double> doubles_in(std::span<const std::byte> bytes, DType dtype) {
 
 std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
   std::vector<std::size_t> shape;
-  std::size_t elements = 1;
   if (tensor.tensor_shape().dim_size() > kMaxTensorDimensions) throw Unreadable("tensor: of too many dimensions");
   for (const auto& dim : tensor.tensor_shape().dim()) {
-    if (dim.size() < 0 || static_cast<std::uint64_t>(dim.size()) > kMaxImportedLoads)
-      throw Unreadable("tensor: too large");
     shape.push_back(dim.size());
-    elements *= shape.back();
-    if (elements > kMaxImportedLoads) throw Unreadable("tensor: too large");
+    if (shape.back() > kMaxImportedLoads || tensor_bytes(DType::u8, shape).value_or(SIZE_MAX) > kMaxImportedLoads)
+      throw Unreadable("tensor: too large");
   }
   return shape;
 }
 
 // Returns `elements` values. If the tensor lists fewer, the last one is repeated, as TensorFlow does.
 std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
-  const auto type = std::ranges::find(kTensorTypes, tensor.dtype(), &TensorType::number);
-  if (type == kTensorTypes.end())
+  const auto* type = std::ranges::find(kTensorTypes, tensor.dtype(), &std::pair<int, DType>::first);
+  if (type == std::end(kTensorTypes))
     throw Unreadable("tensor: of type " + std::to_string(tensor.dtype()) + ", which is not read");
   const bool raw = !tensor.tensor_content().empty();
   std::vector<double> values;
-  const auto take = [&](const auto& list) { values.assign(list.begin(), list.end()); };
-  if (raw) {
-    values = doubles_in(std::as_bytes(std::span(tensor.tensor_content())), type->dtype);
-  } else if (type->dtype == DType::f16 || type->dtype == DType::bf16) {
-    std::vector<std::uint16_t> bits;
-    for (const std::int32_t half_bits : tensor.half_val()) bits.push_back(static_cast<std::uint16_t>(half_bits));
-    values = doubles_in(std::as_bytes(std::span(bits)), type->dtype);
-  } else if (type->dtype == DType::f32) {
-    take(tensor.float_val());
-  } else if (type->dtype == DType::f64) {
-    take(tensor.double_val());
-  } else if (type->dtype == DType::i64) {
-    take(tensor.int64_val());
-  } else if (type->dtype == DType::u64) {
-    take(tensor.uint64_val());
-  } else if (type->dtype == DType::u32) {
-    take(tensor.uint32_val());
-  } else {
-    take(tensor.int_val());
+  if (raw) values = doubles_in(std::as_bytes(std::span(tensor.tensor_content())), type->second);
+  if (!raw && tensor.half_val_size() > 0) {
+    const std::vector<std::uint16_t> bits(tensor.half_val().begin(), tensor.half_val().end());
+    values = doubles_in(std::as_bytes(std::span(bits)), type->second);
   }
+  const auto take = [&](const auto& list) {
+    if (values.empty()) values.assign(list.begin(), list.end());
+  };
+  take(tensor.float_val());  // a tensor has the list of its type only
+  take(tensor.double_val());
+  take(tensor.int_val());
+  take(tensor.int64_val());
+  take(tensor.uint32_val());
+  take(tensor.uint64_val());
   if (values.empty() && elements > 0) throw Unreadable("tensor: has no values");
   if (raw ? values.size() != elements : values.size() > elements) throw Unreadable("tensor: does not fill its shape");
   values.resize(elements, values.empty() ? 0.0 : values.back());
@@ -132,35 +110,35 @@ class EventReader {
  public:
   explicit EventReader(RunBuilder& run) : run_(&run) {}
 
-  // `label`: prefix of each reason in `bad`. `progress` is called with the number of bytes that are left.
-  void read_file(std::string_view bytes, const std::string& label, BadLines& bad,
+  // `label`: prefix of each reason in `bad`. `progress` is called with the number of bytes that are left. Returns false
+  // if it cancelled.
+  bool read_file(std::string_view bytes, const std::string& label, BadLines& bad,
                  const std::function<bool(std::size_t)>& progress);
-  bool cancelled() const { return cancelled_; }
   std::int64_t records() const { return records_; }
 
  private:
   void take(const pb::Event& event);
   void set(const pb::Summary::Value& value, NamedValue& to);
   void set_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match, NamedValue& to);
-  const std::string& plugin_of(const std::string& tag, const pb::Summary::Value& value);
 
   RunBuilder* run_;
   std::map<std::string, std::string> plugins_;  // name of the plugin of each known tag
   std::int64_t records_ = 0;
-  bool cancelled_ = false;
 };
 
-void EventReader::read_file(std::string_view bytes, const std::string& label, BadLines& bad,
+bool EventReader::read_file(std::string_view bytes, const std::string& label, BadLines& bad,
                             const std::function<bool(std::size_t)>& progress) {
   for (std::int64_t number = 1; !bytes.empty(); ++number) {
     std::string_view record;
     const std::size_t before = bytes.size();
     const RecordState state = take_record(bytes, record);
-    if (state == RecordState::cut_off) return;  // the file is still being written
+    if (state == RecordState::cut_off) return true;  // the file is still being written
     ++records_;
     run_->has_read(before - bytes.size());
-    if (state == RecordState::bad_header)
-      return bad.add(number, label + "wrong checksum of its length: the rest of the file cannot be read");
+    if (state == RecordState::bad_header) {
+      bad.add(number, label + "wrong checksum of its length: the rest of the file cannot be read");
+      return true;
+    }
     try {
       pb::Event event;
       if (state == RecordState::bad_record) throw Unreadable("wrong checksum of its bytes");
@@ -170,11 +148,9 @@ void EventReader::read_file(std::string_view bytes, const std::string& label, Ba
     } catch (const Unreadable& unreadable) {
       bad.add(number, label + unreadable.what(), is_in_part(unreadable));
     }
-    if (number % 1024 == 0 && progress && !progress(bytes.size())) {
-      cancelled_ = true;
-      return;
-    }
+    if (number % 1024 == 0 && progress && !progress(bytes.size())) return false;
   }
+  return true;
 }
 
 void EventReader::take(const pb::Event& event) {
@@ -197,12 +173,9 @@ void EventReader::take(const pb::Event& event) {
   run_->take(record);
 }
 
-const std::string& EventReader::plugin_of(const std::string& tag, const pb::Summary::Value& value) {
-  return plugins_.try_emplace(tag, value.metadata().plugin_data().plugin_name()).first->second;
-}
-
 void EventReader::set(const pb::Summary::Value& value, NamedValue& to) {
-  const std::string& plugin = plugin_of(std::string(to.name), value);
+  const std::string& plugin =
+      plugins_.try_emplace(std::string(to.name), value.metadata().plugin_data().plugin_name()).first->second;
   const TagMatch& match = run_->match_of(to.name, records_);
   const bool are_loads = match.rule && match.rule->means == TagMeaning::tokens_per_expert && match.expert < 0;
   if (value.has_simple_value()) {
@@ -225,9 +198,7 @@ void EventReader::set_tensor(const pb::Tensor& tensor, const std::string& plugin
   if (std::ranges::find(kPluginsWithoutNumbers, plugin) != kPluginsWithoutNumbers.end())
     throw Unreadable("data of TensorBoard's plugin " + plugin + ", which have no values by step");
   std::vector<std::size_t> shape = shape_of(tensor);
-  std::size_t elements = 1;
-  for (const std::size_t extent : shape) elements *= extent;
-  to.numbers = values_of(tensor, elements);
+  to.numbers = values_of(tensor, *tensor_bytes(DType::u8, shape));
   if (plugin == "histograms") {
     if (!match.rule || match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
       throw Unreadable("a histogram of buckets, which gives neither a mean nor the load of each expert");
@@ -280,8 +251,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
   const auto name_of = [&](const fs::path& folder) {
     if (by_folder.size() > 1 && !fs::equivalent(folder, path)) return folder.lexically_relative(path).string();
     const fs::path named = fs::is_directory(path) || folder.filename().empty() ? fs::path(path) : folder;
-    const fs::path whole = fs::absolute(named).lexically_normal();
-    return (whole.filename().empty() ? whole.parent_path() : whole).filename().string();
+    return plain_path(named).filename().string();
   };
   std::vector<std::string> names;
   for (const auto& [folder, files] : by_folder) names.push_back(name_of(folder));
@@ -303,12 +273,12 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
       BadLines& bad = runs.context().bad;
       const std::string bytes = bytes_of_event_file(file, files.size() > 1, bad);
       const std::string label = files.size() > 1 ? "of " + file.filename().string() + ": " : "";
-      reader.read_file(bytes, label, bad, [&](std::size_t unread) {
+      const auto progress = [&](std::size_t unread) {
         return !options.progress ||
                options.progress((read_files + 1 - static_cast<double>(unread) / bytes.size()) / all_files);
-      });
+      };
+      if (!reader.read_file(bytes, label, bad, progress)) return {};
       ++read_files;
-      if (reader.cancelled()) return {};
     }
     records += reader.records();
     if (run.has_steps() && static_cast<std::size_t>(shown) == options.most_runs)

@@ -6,29 +6,17 @@
 // and skipped. After a damaged header the rest of the file cannot be read, which is counted as well. run_builder.h
 // describes repeated steps and loads.
 //
-// Fields of the format (tensorflow/tensorboard, tensorboard/compat/proto/event.proto and summary.proto), and whether
-// they are read:
-//   Event.wall_time, step            yes
-//   Event.file_version               no: TensorBoard looks for restarts in steps if it is below 2, in session_log
-//                                    from 2 on; this reader looks for both in every version
-//   Event.summary                    yes
-//   Event.session_log                START: the values of its step and of later steps are dropped. STOP and CHECKPOINT
-//                                    change no value
-//   Event.graph_def, meta_graph_def, tagged_run_metadata, log_message, source_metadata
-//                                    no: the graph, the profile of an operation, texts, the writer's name; no value
-//                                    depends on them
-//   Value.tag                        yes; node_name is read if an old tensor has no tag
+// Fields of the format (tensorflow/tensorboard, tensorboard/compat/proto/event.proto and summary.proto):
+//   Event.wall_time, step, summary   read
+//   Event.file_version               not read: restarts are looked for in steps and in session_log in every version
+//   Event.session_log                START: the values of its step and of later steps are dropped
+//   Value.tag                        read; node_name if an old tensor has no tag
 //   Value.simple_value, histo, tensor
-//                                    yes
-//   Value.image, audio, obsolete_old_style_histogram
-//                                    refused if the mapping knows their tag
-//   Value.metadata.plugin_data       yes. The first value of a tag gives it for all its values, since writers give it
-//                                    only there. "histograms": a tensor [k, 3] holds buckets (from, to, count), not
-//                                    layers. "pr_curves", "mesh", "images", "audio", "text", "hparams",
-//                                    "custom_scalars", "graphs", "projector": refused, because they hold no numbers by
-//                                    layer or expert. "scalars", others and none: the shape of the tensor decides
-//   Value.metadata.display_name, summary_description, data_class
-//                                    no: names for the screen; the plugin determines the class
+//                                    read; image, audio and the oldest histograms are refused if their tag is known
+//   Value.metadata.plugin_data       of the first value of a tag, since writers give it only there. "histograms": a
+//                                    tensor [k, 3] holds buckets (from, to, count), not layers. Plugins without
+//                                    numbers by layer or expert are refused. Else the shape of the tensor decides
+// No value depends on the others: the graph, profiles, texts, names for the screen.
 #pragma once
 
 #include <filesystem>

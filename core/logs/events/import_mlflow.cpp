@@ -98,85 +98,63 @@ std::string name_of(const fs::path& folder) {
   return folder.filename().string();
 }
 
-// Merges the files of all keys by time, because each key has its own file.
-class FolderValues {
- public:
-  FolderValues(RunBuilder& run, BadLines& bad) : run_(&run), bad_(&bad) {}
-
-  void read(const std::string& key, const fs::path& path) {
-    keys_.push_back(key);
-    InputFile file(path.string());
-    std::int64_t number = 0;
-    for (std::string line; file.read_line(line, kLongestMetricLine);) {
-      run_->has_read(line.size() + 1);
-      ++number;
-      ++lines_;
-      try {
-        values_.push_back({keys_.size() - 1, number, value_of(line)});
-      } catch (const Unreadable& unreadable) {
-        report(keys_.size() - 1, number, unreadable.what());
-      }
-    }
-  }
-  void give() {
-    std::ranges::stable_sort(values_, {},
-                             [](const KeyValue& value) { return std::pair(value.value.wall_s, value.line); });
-    for (const KeyValue& value : values_) {
-      try {
-        take_value(*run_, keys_[value.key], value.line, value.value);
-      } catch (const Unreadable& unreadable) {
-        report(value.key, value.line, unreadable.what());
-      }
-    }
-  }
-  std::int64_t lines() const { return lines_; }
-
- private:
-  struct KeyValue {
-    std::size_t key = 0;  // index in keys_
-    std::int64_t line = 0;
-    LoggedValue value;
-  };
-  void report(std::size_t key, std::int64_t line, const char* reason) {
-    bad_->add(line, "of metrics/" + printable(keys_[key]) + ": " + reason);
-  }
-  RunBuilder* run_;
-  BadLines* bad_;
-  std::vector<std::string> keys_;
-  std::vector<KeyValue> values_;
-  std::int64_t lines_ = 0;
+struct KeyValue {
+  std::string key;
+  std::int64_t line = 0;
+  LoggedValue value;
 };
 
+// Reads a value. Counts it as bad if it cannot be read.
+template <class Read>
+void attempt(BadLines& bad, const std::string& key, std::int64_t line, Read read) {
+  try {
+    read();
+  } catch (const Unreadable& unreadable) {
+    bad.add(line, key + ": " + unreadable.what());
+  }
+}
+
+// Merges the files of all keys by time, because each key has its own file.
 Imported import_folder(const fs::path& folder, const ImportOptions& options) {
   const std::string name = name_of(folder);
   LogRuns runs(folder.string(), options, true, "line");
   RunBuilder& run = runs.run(name);
-  FolderValues values(run, runs.context().bad);
+  BadLines& bad = runs.context().bad;
+  std::vector<KeyValue> values;
+  std::int64_t lines = 0;
   const auto metrics = keys_in(folder, "metrics");
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     if (options.progress && !options.progress(static_cast<double>(i) / metrics.size())) return {};
-    values.read(metrics[i].first, metrics[i].second);
+    const auto& [key, path] = metrics[i];
+    InputFile file(path.string());
+    std::int64_t number = 0;
+    for (std::string line; file.read_line(line, kLongestMetricLine);) {
+      run.has_read(line.size() + 1);
+      ++number;
+      attempt(bad, "of metrics/" + printable(key), number, [&] { values.push_back({key, number, value_of(line)}); });
+    }
+    lines += number;
   }
-  values.give();
+  std::ranges::stable_sort(values, {}, [](const KeyValue& value) { return std::pair(value.value.wall_s, value.line); });
+  for (const auto& [key, line, value] : values)
+    attempt(bad, "of metrics/" + printable(key), line, [&] { take_value(run, key, line, value); });
   nlohmann::json settings;
   for (const auto& [key, path] : keys_in(folder, "params"))
     settings[key] = text_of(folder, path.lexically_relative(folder));
   run.stated.settings = json_text(settings);
   if (run.has_steps()) check_choice(folder.string(), {name}, options);
   runs.end(run);
-  return runs.finish(values.lines());
+  return runs.finish(lines);
 }
 
-struct DatabaseRun {
-  std::string id, name;
-};
+using DatabaseRun = std::pair<std::string, std::string>;  // id and name
 
 std::vector<DatabaseRun> runs_in(Connection& database) {
   std::vector<DatabaseRun> runs;
   Statement rows(database, "SELECT run_uuid, name FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time");
   while (rows.next()) {
     std::string id = rows.get_text("a run's id"), name = rows.get_text("a run's name");
-    runs.push_back({id, name.empty() ? id : std::move(name)});
+    runs.emplace_back(id, name.empty() ? id : std::move(name));
   }
   std::set<std::string> names;
   for (auto& [id, name] : runs)  // names are made unique, because the user chooses by name
@@ -201,7 +179,7 @@ void read_metrics(Connection& database, const std::string& id, RunBuilder& run, 
     ++lines;
     const std::string key = rows.get_text("a key");
     run.has_read(key.size() + sizeof(LoggedValue));
-    try {
+    attempt(bad, printable(key), lines, [&] {
       LoggedValue value;
       std::int64_t ms = 0;
       if (!rows.get_whole(ms)) throw Unreadable("timestamp: not a whole number");
@@ -211,9 +189,7 @@ void read_metrics(Connection& database, const std::string& id, RunBuilder& run, 
       if (is_nan) value.value = std::nan("");
       if (!rows.get_whole(value.step)) throw Unreadable("step: not a whole number");
       take_value(run, key, lines, value);
-    } catch (const Unreadable& unreadable) {
-      bad.add(lines, printable(key) + ": " + unreadable.what());
-    }
+    });
   }
 }
 
@@ -232,14 +208,14 @@ Imported read_database(Connection& database, const ImportOptions& options) {
   const std::string& path = database.path();
   LogRuns log(path, options, true, "row"), all_runs(path, options, true, "row");
   std::vector<DatabaseRun> runs = runs_in(database);
-  std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, run.id, all_runs.run(run.name)); });
+  std::erase_if(runs, [&](const auto& run) { return !has_known_key(database, run.first, all_runs.run(run.second)); });
   if (runs.empty()) return all_runs.finish(0);  // refuses it
   ImportOptions chosen = options;
-  for (std::string& chosen_run : chosen.only)
-    for (const DatabaseRun& run : runs)
-      if (chosen_run == run.id) chosen_run = run.name;
   std::vector<std::string> names;
-  for (const DatabaseRun& run : runs) names.push_back(run.name);
+  for (const auto& [id, name] : runs) {
+    std::ranges::replace(chosen.only, id, name);
+    names.push_back(name);
+  }
   check_choice(path, names, chosen);
   std::int64_t lines = 0;
   for (const auto& [id, name] : runs) {

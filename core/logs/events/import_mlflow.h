@@ -4,22 +4,15 @@
 // Links that lead out of a run's folder are not followed (folder_walk.h).
 //
 // A folder for each run, mlruns/EXPERIMENT/RUN (mlflow/store/tracking/file_store.py):
-//   metrics/KEY       yes: lines "milliseconds value step"; without a step, the step is 0. A slash in a key is a folder
-//   params/KEY        yes: the run's settings
-//   tags/KEY          only mlflow.runName, the run's name; others are texts
-//   meta.yaml         only run_name, if there is no such tag. No value depends on times, status, experiment and user. A
-//                     deleted run (lifecycle_stage) is read if it is opened
-//   artifacts, inputs, outputs, traces, models
-//                     no: files of any kind, data sets and models, without values over steps
+//   metrics/KEY       lines "milliseconds value step"; without a step, the step is 0. A slash in a key is a folder
+//   params/KEY        the run's settings
+//   tags/mlflow.runName, or run_name in meta.yaml
+//                     the run's name. A deleted run (lifecycle_stage) is read if it is opened
 // mlflow.db, an SQLite file with all runs (mlflow/store/tracking/dbmodels/models.py):
-//   runs              yes: run_uuid, name, lifecycle_stage (only "active" runs are read), start_time (their order)
-//   metrics           yes: key, value, timestamp, step, is_nan. Infinity is stored as the greatest number
-//   params            yes: key, value: the run's settings
-//   latest_metrics    no: the last value of each key, which `metrics` also has
-//   experiments       no: if an experiment was deleted, its runs have that lifecycle_stage
-//   tags, experiment_tags, datasets, inputs, input_tags, logged_models and their metrics, params and tags, trace_...,
-//   spans, assessments, entity_associations, registered_models, model_versions, webhooks, ...
-//                     no: texts, objects other than runs, and copies of values for a stored model
+//   runs              run_uuid, name, lifecycle_stage (only "active" runs are read), start_time (their order)
+//   metrics           key, value, timestamp, step, is_nan. Infinity is stored as the greatest number
+//   params            key, value: the run's settings
+// Not read are other files and tables: texts, artifacts, data sets, models, and copies of these values.
 #pragma once
 
 #include <filesystem>

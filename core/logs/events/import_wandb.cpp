@@ -48,8 +48,8 @@ class WandbAxes {
 void WandbAxes::define(const wandb::Metric& metric) {
   std::string axis = without_escapes(metric.step_metric());
   if (axis.empty() && !metric.control().overwrite()) return;
-  if (axis.empty()) axis = "_step";
-  if (axis != "_step") axes_.insert(axis);
+  if (axis == "_step") axis.clear();
+  if (!axis.empty()) axes_.insert(axis);
   if (!metric.name().empty()) {
     by_name_[without_escapes(metric.name())] = axis;
   } else if (!metric.glob_name().empty()) {
@@ -60,11 +60,10 @@ void WandbAxes::define(const wandb::Metric& metric) {
 }
 
 std::string WandbAxes::axis_of(std::string_view key) const {
-  const auto plain = [](const std::string& axis) { return axis == "_step" ? std::string() : axis; };
-  if (const auto named = by_name_.find(key); named != by_name_.end()) return plain(named->second);
+  if (const auto named = by_name_.find(key); named != by_name_.end()) return named->second;
   for (std::size_t length = key.size() + 1; length-- > 0;)
     if (const auto found = by_beginning_.find(key.substr(0, length)); found != by_beginning_.end())
-      return plain(found->second);
+      return found->second;
   return {};
 }
 
@@ -75,9 +74,8 @@ constexpr std::int64_t kRecordsBetweenProgress = 256;
 
 std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
   std::vector<double> numbers;
-  const JsonValue* list = fields.find(key);
-  if (!list) throw Unreadable(std::string(key) + ": is missing");
-  for (const JsonValue item : list_of(*list, key, 0, "")) numbers.push_back(to_number(item).value_or(std::nan("")));
+  for (const JsonValue item : list_of(required(fields, key), key, 0, ""))
+    numbers.push_back(to_number(item).value_or(std::nan("")));
   return numbers;
 }
 
@@ -137,8 +135,33 @@ struct WandbHead {
   std::set<std::string> keys;             // keys of the history that the mapping knows
   std::string loss_key;                   // first key that means ce_loss
 
+  void take(const wandb::Record& record, LogRuns& runs, HistoryRows& rows);
   std::string main_axis() const;
+
+ private:
+  void settle(const wandb::Config& changes) {
+    for (const wandb::Item& item : changes.update()) config[key_of(item)] = item.value_json();
+    for (const wandb::Item& item : changes.remove()) config.erase(key_of(item));
+  }
 };
+
+void WandbHead::take(const wandb::Record& record, LogRuns& runs, HistoryRows& rows) {
+  if (record.has_metric()) axes.define(record.metric());
+  settle(record.config());
+  settle(record.run().config());
+  if (!record.run().run_id().empty()) run_id = record.run().run_id();
+  if (!record.run().display_name().empty()) name = record.run().display_name();
+  if (!record.has_history()) return;
+  const LogRecord row = rows.record_of(record.history());
+  for (const NamedValue& value : row.values) {
+    const std::string key(value.name);
+    if (axes.is_axis(key) && !step_number(value)) fractional_axes.insert(key);
+    const TagMatch* match = runs.find(key);
+    if (!match) continue;
+    keys.insert(key);
+    if (loss_key.empty() && match->rule->step == &TelemetryFrame::ce_loss) loss_key = key;
+  }
+}
 
 // Returns the axis of the loss, else of the first key that has an axis.
 std::string WandbHead::main_axis() const {
@@ -147,41 +170,6 @@ std::string WandbHead::main_axis() const {
     if (const std::string axis = axes.axis_of(key); !axis.empty()) return axis;
   return {};
 }
-
-class HeadReader {
- public:
-  HeadReader(LogRuns& runs, WandbHead& head) : runs_(&runs), rows_(runs), head_(&head) {}
-  void take(const wandb::Record& record) {
-    if (record.has_metric()) head_->axes.define(record.metric());
-    if (record.has_config()) settle(record.config());
-    if (record.has_history()) look_at(record.history());
-    if (!record.has_run()) return;
-    if (!record.run().run_id().empty()) head_->run_id = record.run().run_id();
-    if (!record.run().display_name().empty()) head_->name = record.run().display_name();
-    settle(record.run().config());
-  }
-
- private:
-  void settle(const wandb::Config& config) {
-    for (const wandb::Item& item : config.update()) head_->config[key_of(item)] = item.value_json();
-    for (const wandb::Item& item : config.remove()) head_->config.erase(key_of(item));
-  }
-  void look_at(const wandb::History& history) {
-    for (const NamedValue& value : rows_.record_of(history).values) {
-      const std::string key(value.name);
-      if (head_->axes.is_axis(key) && !step_number(value)) head_->fractional_axes.insert(key);
-      if (!known_.insert(key).second) continue;
-      const TagMatch* match = runs_->find(key);
-      if (!match) continue;
-      head_->keys.insert(key);
-      if (head_->loss_key.empty() && match->rule->step == &TelemetryFrame::ce_loss) head_->loss_key = key;
-    }
-  }
-  LogRuns* runs_;
-  HistoryRows rows_;
-  WandbHead* head_;
-  std::set<std::string> known_;
-};
 
 // Reads the rows of the history of all parts of a run, in their order.
 class WandbRows {
@@ -289,45 +277,47 @@ void sort_parts(std::vector<std::string>& files) {
   files.erase(std::unique(files.begin(), files.end()), files.end());
 }
 
-// Returns the files of all parts of the file's run, oldest first.
-std::vector<std::string> wandb_parts(const std::string& file) {
+}  // namespace
+
+std::vector<std::string> wandb_files(const std::string& file) {
   const fs::path path = fs::absolute(file).lexically_normal();
   const std::string stem = path.stem().string();  // run-ID
   const std::string end = stem.starts_with("run-") ? stem.substr(3) : std::string();
   std::vector<std::string> parts = {file};
   if (end.empty() || !path.parent_path().filename().string().ends_with(end)) return parts;
-  std::error_code error, none;
-  for (fs::directory_iterator entry(path.parent_path().parent_path(), error), last; !error && entry != last;
-       entry.increment(error)) {
-    const fs::path part = entry->path() / path.filename();
-    if (entry->path().filename().string().ends_with(end) && fs::is_regular_file(part, none) &&
-        !fs::equivalent(part, path, none) && !leads_out_of(path.parent_path().parent_path(), part))
+  const fs::path folder = path.parent_path().parent_path();
+  std::error_code none;
+  for (const std::string& name : names_in(folder)) {
+    const fs::path part = folder / name / path.filename();
+    if (name.ends_with(end) && fs::is_regular_file(part, none) && !fs::equivalent(part, path, none) &&
+        !leads_out_of(folder, part))
       parts.push_back(part.string());
   }
   if (parts.size() > 1) sort_parts(parts);
   return parts;
 }
 
+namespace {
+
 // Levels from a folder of projects down to the folders of runs, and from the folder "wandb".
 constexpr int kDeepestRun = 3, kDeepestOfRuns = 1;
 
-// Calls `take` with each .wandb file in the folder and up to `deepest` folders below it, until it returns false.
-void for_each_wandb_file(const fs::path& folder, int deepest, const std::function<bool(const fs::path&)>& take) {
-  each_file_below(folder, deepest, [&](const fs::path& file) { return file.extension() != ".wandb" || take(file); });
+bool is_wandb_file(const fs::path& file) {
+  return file.extension() == ".wandb";
 }
 
 // Returns the files of each run at `path`. Files of one run have equal names, which end in the run's id.
 std::vector<std::vector<std::string>> runs_at(const std::string& path) {
-  if (!fs::is_directory(path)) return {wandb_parts(path)};
+  if (!fs::is_directory(path)) return {wandb_files(path)};
   std::map<std::string, std::vector<std::string>> by_name;
-  for_each_wandb_file(path, kDeepestRun, [&](const fs::path& file) {
-    by_name[file.filename().string()].push_back(file.string());
+  each_file_below(path, kDeepestRun, [&](const fs::path& file) {
+    if (is_wandb_file(file)) by_name[file.filename().string()].push_back(file.string());
     return true;
   });
   std::vector<std::vector<std::string>> runs;
   for (auto& [name, files] : by_name) {
     sort_parts(files);
-    runs.push_back(files.size() == 1 ? wandb_parts(files[0]) : std::move(files));
+    runs.push_back(files.size() == 1 ? wandb_files(files[0]) : std::move(files));
   }
   std::ranges::sort(runs, {}, [](const auto& files) { return time_of(files.front()); });
   return runs;
@@ -341,8 +331,9 @@ class WandbRun {
   // Returns false if cancelled. Does not count bad records, because read_rows() counts them.
   bool read_head(const std::function<bool(double)>& progress) {
     BadLines second_bad("record");
-    HeadReader reader(*runs_, head_);
-    return read(second_bad, 0, progress, [&](const wandb::Record& record, std::size_t) { reader.take(record); });
+    HistoryRows rows(*runs_);
+    return read(second_bad, 0, progress,
+                [&](const wandb::Record& record, std::size_t) { head_.take(record, *runs_, rows); });
   }
   bool read_rows(const std::string& name, const std::function<bool(double)>& progress) {
     RunBuilder& run = runs_->run(name);
@@ -390,15 +381,11 @@ class WandbRun {
 
 bool holds_wandb_files(const std::string& folder, int deepest) {
   bool found = false;
-  for_each_wandb_file(folder, deepest, [&](const fs::path&) { return !(found = true); });
+  each_file_below(folder, deepest, [&](const fs::path& file) { return !(found = is_wandb_file(file)); });
   return found;
 }
 
 }  // namespace
-
-std::vector<std::string> wandb_files(const std::string& path) {
-  return wandb_parts(path);
-}
 
 bool is_wandb_folder(const std::string& folder) {
   return holds_wandb_files(folder, kDeepestOfRuns);

@@ -10,26 +10,14 @@
 // step and are left out. A key with a third axis (such as epochs) is shown at the step of its row. Values that are
 // objects become separate keys, joined with dots as in W&B.
 //
-// Records of the format (oneof record_type of Record, wandb/wandb, wandb/proto/wandb_internal.proto), and whether they
-// are read:
-//   history           yes: items, and step if no item is named _step
-//   config            yes: update and remove
-//   run               yes: run_id, config, display_name, starting_step, branch_point (a rewind of the same run). Not
-//                     read are the summary (field 5), which has the last values of the history, and entity, project,
-//                     run_group, job_type, notes, tags, settings of the library, sweep_id, host, start_time, resumed,
-//                     forked and git, on which no value depends
-//   metric            yes: name, glob_name, step_metric, _control.overwrite. Not read are options, summary and goal,
-//                     which control W&B's charts, and step_metric_index, which repeats step_metric
-//   summary           no: last, smallest and largest values of the history, which belong to no step
-//   tbrecord          no: paths of event files, whose values the history also has
-//   stats             no: load of processor, memory and network over time, not over steps
-//   output, output_raw, output_logger, alert
-//                     no: texts
-//   files, artifact, use_artifact, noop_link_artifact
-//                     no: names of other files
-//   telemetry, environment, header, footer, final, exit, preempting
-//                     no: versions, the machine, how the process ended
-//   request           no: exchanged between processes, not written to files
+// Read are these records of the format (oneof record_type of Record, wandb/wandb, wandb/proto/wandb_internal.proto):
+//   history   items, and step if no item is named _step
+//   config    update and remove
+//   run       run_id, config, display_name, starting_step, branch_point (a rewind of the same run)
+//   metric    name, glob_name, step_metric, _control.overwrite
+// Not read are records without values over steps: last values (summary), paths of event files whose values the history
+// also has (tbrecord), the load of the machine over time (stats), texts, names of other files, and messages between
+// processes.
 #pragma once
 
 #include <string>
@@ -45,7 +33,7 @@ namespace moescope {
 // (then with its keys).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
 
-std::vector<std::string> wandb_files(const std::string& path);  // all parts of the run of this file
+std::vector<std::string> wandb_files(const std::string& file);  // all parts of its run, oldest first
 
 bool is_wandb_folder(const std::string& folder);   // true for the folder of a run, or of runs
 bool holds_wandb_runs(const std::string& folder);  // also true if the folders of runs are two levels further down

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/files/little_endian.h"
 #include "core/logs/runs/run_builder.h"
 #include "wandb.pb.h"
 
@@ -17,12 +18,6 @@ constexpr std::size_t kWandbBlock = 32768, kPieceHeader = 7;
 constexpr std::size_t kLongestRecord = std::size_t{64} << 20;
 
 enum Part { kWhole = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
-
-std::uint32_t number_at(std::string_view bytes, int size) {
-  std::uint32_t value = 0;
-  for (int i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-  return value;
-}
 
 // Reads the records of a file in order.
 class Records {
@@ -50,7 +45,7 @@ std::optional<Records::Piece> Records::piece() {
     at_ += rest_of_block;
   if (at_ + kPieceHeader > bytes_.size()) return std::nullopt;
   const std::string_view header = bytes_.substr(at_, kPieceHeader);
-  const std::size_t length = number_at(header.substr(4), 2), room = kWandbBlock - at_ % kWandbBlock - kPieceHeader;
+  const std::size_t length = little_endian(header.substr(4, 2)), room = kWandbBlock - at_ % kWandbBlock - kPieceHeader;
   const int type = static_cast<unsigned char>(header[6]);
   // Some systems append zeros to a file before they write to it; these are not a record.
   if (header.find_first_not_of('\0') == std::string_view::npos) {
@@ -65,7 +60,7 @@ std::optional<Records::Piece> Records::piece() {
   const std::string_view checked = bytes_.substr(at_ + 6, 1 + length);
   const auto crc = ::crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
   at_ += kPieceHeader + length;
-  return Piece{type, checked.substr(1), crc == number_at(header, 4)};
+  return Piece{type, checked.substr(1), crc == little_endian(header.substr(0, 4))};
 }
 
 std::optional<std::string> Records::next(std::string& problem) {

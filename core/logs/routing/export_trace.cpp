@@ -37,17 +37,17 @@ class TraceFile {
 };
 
 void name_process(TraceFile& trace, const RunInfo& info) {
-  trace.event({{"name", "process_name"}, {"ph", "M"}, {"pid", info.run}, {"args", {{"name", info.name}}}});
+  const auto state = [&](const char* what, const char* key, const std::string& text, int thread) {
+    Json event = {{"name", what}, {"ph", "M"}, {"pid", info.run}};
+    if (thread > 0) event["tid"] = thread;
+    event["args"] = {{key, text}};
+    trace.event(event);
+  };
+  state("process_name", "name", info.name, 0);
   if (const std::string units = multiplied_by(info.kernels); !units.empty())
-    trace.event(
-        {{"name", "process_labels"}, {"ph", "M"}, {"pid", info.run}, {"args", {{"labels", "GEMMs: " + units}}}});
-  trace.event(
-      {{"name", "thread_name"}, {"ph", "M"}, {"pid", info.run}, {"tid", kStepThread}, {"args", {{"name", "steps"}}}});
-  trace.event({{"name", "thread_name"},
-               {"ph", "M"},
-               {"pid", info.run},
-               {"tid", kPhaseThread},
-               {"args", {{"name", "phases (lengths measured, order within a step is not)"}}}});
+    state("process_labels", "labels", "GEMMs: " + units, 0);
+  state("thread_name", "name", "steps", kStepThread);
+  state("thread_name", "name", "phases (lengths measured, order within a step is not)", kPhaseThread);
 }
 
 Json slice(const char* category, const std::string& name, const TelemetryFrame& frame, int thread, double from_us,

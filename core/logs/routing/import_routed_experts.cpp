@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -55,11 +56,6 @@ std::vector<int> ids_of(const TensorView& tensor) {
     ids.push_back(id);
   }
   return ids;
-}
-
-// Returns a tensor over the bytes of a response. `data` must outlive the tensor.
-TensorView tensor_over(std::string_view data, DType dtype, std::vector<std::size_t> shape) {
-  return {std::string(kRoutedExperts), dtype, std::move(shape), std::as_bytes(std::span(data))};
 }
 
 class Responses {
@@ -126,7 +122,8 @@ void Responses::take_bytes(const std::string& bytes) {
   const std::size_t count = bytes.size() / sizeof(std::int32_t);
   if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0)
     throw Unreadable(std::to_string(bytes.size()) + " bytes are not an array of int32");
-  sequences_.push_back({ids_of(tensor_over(bytes, DType::i32, {count})), 0, 0, tokens_of_response()});
+  const TensorView tensor{std::string(kRoutedExperts), DType::i32, {count}, std::as_bytes(std::span(bytes))};
+  sequences_.push_back({ids_of(tensor), 0, 0, tokens_of_response()});
 }
 
 void Responses::take_lists(JsonValue value) {
@@ -193,11 +190,14 @@ class RoutedRowReader {
   std::size_t most_experts(std::span<const RoutedSequence> sequences) const {
     std::size_t max_distinct = 1;
     for (const RoutedSequence& sequence : sequences)
-      for (std::size_t first = 0; first < sequence.ids.size() && max_distinct < top_k_; first += top_k_)
-        max_distinct = std::max(max_distinct, experts_in(std::span(sequence.ids).subspan(first, top_k_)));
+      for (std::size_t first = 0; first < sequence.ids.size() && max_distinct < top_k_; first += top_k_) {
+        const auto is_expert = [&](int id) { return !empty_.is_empty(id); };
+        const auto row = std::span(sequence.ids).subspan(first, top_k_);
+        max_distinct = std::max<std::size_t>(max_distinct, std::ranges::count_if(row, is_expert));
+      }
     return max_distinct;
   }
-  // Returns the experts in the order of the file; empty for a dense layer, padding, or a row without experts.
+  // Returns the experts; empty for a dense layer, padding, or a row without experts.
   std::vector<int>& read(std::span<const int> ids_K) {
     const auto [lowest, highest] = std::ranges::minmax(ids_K);
     row_.clear();
@@ -208,40 +208,23 @@ class RoutedRowReader {
     return row_;
   }
   const EmptySlotCount& empty_slots() const { return empty_slots_; }
-  // Returns an expert that occurs twice in the last row, which no router chooses; nullopt if there is none.
-  std::optional<int> twice() {
-    sorted_.assign(row_.begin(), row_.end());
-    std::ranges::sort(sorted_);
-    const auto found = std::ranges::adjacent_find(sorted_);
-    return found == sorted_.end() ? std::nullopt : std::optional(*found);
-  }
 
  private:
-  std::size_t experts_in(std::span<const int> ids_K) const {
-    return std::ranges::count_if(ids_K, [&](int id) { return !empty_.is_empty(id); });
-  }
   EmptySlots empty_;
   std::size_t top_k_;
   EmptySlotCount empty_slots_;
-  std::vector<int> row_, sorted_;
+  std::vector<int> row_;
 };
 
-// Returns true for each layer that is dense: if K is 1, the zeros of a dense layer look like a router that sends every
-// token to expert 0, so layers with zeros only are taken to be dense, unless all layers have zeros only.
-std::vector<bool> dense_layers(std::span<const RoutedSequence> sequences, const RowShape& shape) {
-  std::vector<bool> dense(shape.layers, shape.top_k == 1);
+// Returns the dense layers: if K is 1, the zeros of a dense layer look like a router that sends every token to expert
+// 0, so layers with zeros only are taken to be dense, unless all layers have zeros only.
+std::set<int> dense_layers(std::span<const RoutedSequence> sequences, const RowShape& shape) {
+  std::set<int> dense;
+  for (std::size_t layer = 0; layer < shape.layers && shape.top_k == 1; ++layer) dense.insert(static_cast<int>(layer));
   for (const RoutedSequence& sequence : sequences)
-    for (std::size_t i = 0; i < sequence.ids.size(); ++i)
-      if (sequence.ids[i] != 0) dense[i % shape.ids() / shape.top_k] = false;
-  if (std::ranges::find(dense, false) == dense.end()) dense.assign(shape.layers, false);
-  return dense;
-}
-
-std::string dense_text(const std::vector<bool>& dense) {
-  std::string layers;
-  for (std::size_t i = 0; i < dense.size(); ++i)
-    if (dense[i]) layers += (layers.empty() ? "" : ", ") + std::to_string(i);
-  return "Layers where every token has expert 0 are left out, because dense layers are stored as zeros: " + layers;
+    for (std::size_t i = 0; i < sequence.ids.size() && !dense.empty(); ++i)
+      if (sequence.ids[i] != 0) dense.erase(static_cast<int>(i % shape.layers));
+  return dense.size() < shape.layers ? dense : std::set<int>();
 }
 
 std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options,
@@ -250,7 +233,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   RoutedRowReader reader(EmptySlots(sequences_, shape, options.routed.experts, info.source), shape.top_k);
   RoutedTokenStatistics tokens(info.source);
   tokens.expect_top_k(reader.most_experts(sequences_));
-  const std::vector<bool> dense = dense_layers(sequences_, shape);
+  const std::set<int> dense = dense_layers(sequences_, shape);
   if (options.routed.experts > 0) tokens.expect_experts(options.routed.experts);
   for (std::size_t s = 0; s < sequences_.size(); ++s) {
     const std::span<const int> ids = sequences_[s].ids;
@@ -258,8 +241,9 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
     for (std::size_t first = 0; first < ids.size(); first += shape.top_k) {
       std::vector<int>& row = reader.read(ids.subspan(first, shape.top_k));
       const int layer = first % shape.ids() / shape.top_k;
-      if (dense[layer]) continue;
-      if (const auto expert = reader.twice())
+      if (dense.contains(layer)) continue;
+      std::ranges::sort(row);
+      if (const auto expert = std::ranges::adjacent_find(row); expert != row.end())  // which no router chooses
         throw std::runtime_error(info.source + ": sequence " + std::to_string(s) + ", token " +
                                  std::to_string(first / shape.ids()) + ", layer " + std::to_string(layer) +
                                  " has expert " + std::to_string(*expert) +
@@ -281,8 +265,11 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   const auto history = tokens.build(std::move(info), of_tokens);
   rows = tokens.rows();
   append_marker(*history, options, {run, 0, "event", "Each step is a sequence: a response, or a row of the batch"});
-  if (std::ranges::find(dense, true) != dense.end())
-    append_marker(*history, options, {run, 0, "event", dense_text(dense)});
+  if (!dense.empty())
+    append_marker(*history, options,
+                  {run, 0, "event",
+                   "Layers where every token has expert 0 are left out, because dense layers are stored as zeros: " +
+                       joined(dense, ", ", [](int layer) { return std::to_string(layer); })});
   reader.empty_slots().mark(*history, options);
   return history;
 }
@@ -368,16 +355,13 @@ void take_tensors(const std::string& path, const ImportOptions& options, Respons
 
 // Searches the header of safetensors, which may also have expert weights, for "routed_experts":{"dtype":"I64", ...
 bool has_integers_of_that_name(std::string_view header) {
-  constexpr std::string_view kName = "\"routed_experts\"", kType = "\"dtype\"";
-  constexpr std::size_t kNear = 32;  // bytes, including blanks
-  const std::size_t name = header.find(kName);
+  constexpr std::size_t kNear = 48;  // bytes, including blanks
+  const std::size_t name = header.find("\"routed_experts\"");
   if (name == std::string_view::npos) return false;
-  const std::string_view entry = header.substr(name + kName.size(), kNear);
-  const std::size_t type = entry.find(kType);
-  if (type == std::string_view::npos) return false;
-  const std::size_t quote = entry.find('"', type + kType.size());
-  return quote != std::string_view::npos && quote + 1 < entry.size() &&
-         (entry[quote + 1] == 'I' || entry[quote + 1] == 'U');
+  std::string entry(header.substr(name, kNear));
+  std::erase(entry, ' ');
+  return entry.starts_with("\"routed_experts\":{\"dtype\":\"I") ||
+         entry.starts_with("\"routed_experts\":{\"dtype\":\"U");
 }
 
 }  // namespace
@@ -395,11 +379,7 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
   }
   if (options.progress && !options.progress(0.5)) return {};
   if (responses.empty()) throw std::runtime_error(path + ": holds no routed_experts" + imported.bad.also());
-  RunInfo info;
-  info.run = options.run;
-  info.name = std::filesystem::path(path).stem().string();
-  info.source = path;
-  imported.runs.push_back(responses.build(std::move(info), options, imported.routes));
+  imported.runs.push_back(responses.build(info_of_run(path, options), options, imported.routes));
   remark_shift(options, imported);
   if (const std::string padding = responses.padding_text(); !padding.empty()) imported.remarks.push_back(padding);
   if (options.progress) options.progress(1);

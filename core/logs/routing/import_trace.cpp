@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestLine = std::size_t{256} << 20;
-constexpr int kMaxLayer = kLastImportedLayer;
 constexpr int kMaxTopK = 1024;
 constexpr int kMaxRank = 1 << 20;
 
@@ -84,25 +83,20 @@ std::vector<int> Trace::row_of(JsonValue row, std::size_t top_k) {
 void Trace::read_line(std::string_view line) {
   ++line_;
   const JsonFields json = lines_.parse(line);
-  const auto required = [&](const char* key) {
-    const JsonValue* found = member(json, {key});
-    if (!found) throw Unreadable(std::string("no ") + key);
-    return *found;
-  };
-  const std::int64_t step = to_count(required("step"), "step", kLastStep);
-  const int layer = to_index(required("layer"), "layer", 0, kMaxLayer);
-  const int top_k = to_index(required("topk"), "topk", 1, kMaxTopK);
+  const std::int64_t step = to_count(required(json, "step"), "step", kLastStep);
+  const int layer = to_index(required(json, "layer"), "layer", 0, kLastImportedLayer);
+  const int top_k = to_index(required(json, "topk"), "topk", 1, kMaxTopK);
   const JsonValue* block = member(json, {"block"});
   const JsonValue* mtp_idx = member(json, {"mtp_idx"});
   const bool mtp = block && to_text(*block, "block") == "mtp";
-  const RoutedLayer place{mtp, mtp && mtp_idx ? to_index(*mtp_idx, "mtp_idx", 0, kMaxLayer) : layer};
+  const RoutedLayer place{mtp, mtp && mtp_idx ? to_index(*mtp_idx, "mtp_idx", 0, kLastImportedLayer) : layer};
   if (const JsonValue* shape = member(json, {"logit_shape"})) {
     const auto extents = to_counts(*shape, "logit_shape", 2, "extents");
     if (extents[1] > kMaxImportedExperts) throw Unreadable("logit_shape: too many experts");
     tokens_.expect_experts(extents[1]);
   }
   std::vector<std::vector<int>> rows;
-  for (const JsonValue row : list_of(required("top_indices"), "top_indices", 0, "tokens"))
+  for (const JsonValue row : list_of(required(json, "top_indices"), "top_indices", 0, "tokens"))
     rows.push_back(row_of(row, top_k));
   if (const JsonValue* number = member(json, {"rank"})) {
     const int rank = to_index(*number, "rank", 0, kMaxRank);
@@ -144,13 +138,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
     if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
   }
   if (trace.tokens().empty()) throw std::runtime_error(path + ": holds no routing" + imported.bad.also());
-  RunInfo info;
-  info.run = options.run;
-  info.source = path;
-  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();
-  info.name = fs::is_directory(path) ? folder.filename().string() : fs::path(path).stem().string();
-  if (info.name.empty()) info.name = folder.parent_path().filename().string();
-  imported.runs.push_back(trace.tokens().build(std::move(info), options));
+  imported.runs.push_back(trace.tokens().build(info_of_run(path, options), options));
   trace.empty_slots().mark(*imported.runs.back(), options);
   for (const auto& [step, text] : restarts) {
     imported.remarks.push_back(text);

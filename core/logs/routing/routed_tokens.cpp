@@ -5,6 +5,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "core/files/folder_walk.h"
 #include "core/frame/specialisation.h"
 
 namespace moescope {
@@ -30,11 +31,6 @@ void each_pair(const Experts& experts_K, Count count) {
   }
 }
 
-// Returns a kept row without its empty slots.
-std::span<const std::uint16_t> chosen_of(std::span<const std::uint16_t> row_K) {
-  return row_K.first(std::ranges::find(row_K, RoutedRows::kNowhere) - row_K.begin());
-}
-
 // Returns the symmetric table whose upper triangle is given.
 SpecialisationFrame chosen_together(std::vector<std::uint32_t> upper_EE, int experts, int layer) {
   const std::size_t n = experts;
@@ -48,6 +44,19 @@ SpecialisationFrame chosen_together(std::vector<std::uint32_t> upper_EE, int exp
 }
 
 }  // namespace
+
+std::span<const std::uint16_t> chosen_of(std::span<const std::uint16_t> row_K) {
+  return row_K.first(std::ranges::find(row_K, RoutedRows::kNowhere) - row_K.begin());
+}
+
+RunInfo info_of_run(const std::string& path, const ImportOptions& options) {
+  RunInfo info;
+  info.run = options.run;
+  const std::filesystem::path plain = plain_path(path);
+  info.name = (std::filesystem::is_directory(path) ? plain.filename() : plain.stem()).string();
+  info.source = path;
+  return info;
+}
 
 void EmptySlotCount::mark(History& history, const ImportOptions& options) const {
   if (empty_ == 0) return;
@@ -156,13 +165,10 @@ std::map<RoutedLayer, int> RoutedTokenStatistics::layer_numbers() const {
   for (const auto& [step, layers] : steps_)
     for (const auto& [place, chosen] : layers) numbers[place];
   int decoder = 0;
-  for (auto& [place, number] : numbers)
-    if (!place.mtp) {
-      number = place.layer;
-      decoder = place.layer + 1;
-    }
-  for (auto& [place, number] : numbers)
-    if (place.mtp) number = decoder + place.layer;
+  for (auto& [place, number] : numbers) {  // those of the decoder come first
+    number = place.mtp ? decoder + place.layer : place.layer;
+    if (!place.mtp) decoder = number + 1;
+  }
   return numbers;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,10 @@ struct RoutedRows {
   std::map<std::int64_t, std::map<RoutedLayer, std::vector<std::uint16_t>>> steps;
   std::size_t top_k = 0;
 };
+
+std::span<const std::uint16_t> chosen_of(std::span<const std::uint16_t> row_K);  // a kept row without its empty slots
+
+RunInfo info_of_run(const std::string& path, const ImportOptions& options);  // of the only run in a file or folder
 
 // Counts slots that hold no expert, for one marker per file.
 class EmptySlotCount {

@@ -40,14 +40,11 @@ std::vector<RowsOfBoth> lists_of_both(const RoutedRows& reference, const RoutedR
 double shared_experts(std::span<const RowsOfBoth> lists, std::size_t top_k, int shift) {
   std::size_t shared = 0, chosen = 0, tokens = 0;
   std::vector<std::uint16_t> both;
-  const auto row_of = [top_k](Rows rows, std::size_t token) {
-    const Rows row = rows.subspan(token * top_k, top_k);
-    return row.first(std::ranges::find(row, RoutedRows::kNowhere) - row.begin());
-  };
   for (const auto& [reference, trace] : lists) {
     const std::size_t first = std::max(0, -shift), count = std::min(reference.size() / top_k, kComparedTokens);
     for (std::size_t token = first; token < count && (token + shift + 1) * top_k <= trace.size(); ++token) {
-      const Rows a = row_of(reference, token), b = row_of(trace, token + shift);
+      const Rows a = chosen_of(reference.subspan(token * top_k, top_k));
+      const Rows b = chosen_of(trace.subspan((token + shift) * top_k, top_k));
       both.clear();
       std::ranges::set_intersection(a, b, std::back_inserter(both));
       shared += both.size();
