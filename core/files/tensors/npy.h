@@ -25,6 +25,9 @@ struct NpyHeader {
 // not known.
 NpyHeader npy_header(std::string_view bytes, std::optional<DType> bytes_are = std::nullopt);
 
+// Returns the header of an array whose type is `descr`, as in a file: "<i8". Throws as npy_header() does.
+NpyHeader npy_described(const std::string& descr, std::vector<std::size_t> shape, bool columns_first);
+
 // Returns the array whose values are `data`. Throws std::runtime_error if their number does not fit the shape.
 TensorView npy_tensor(const NpyHeader& header, std::string name, std::span<const std::byte> data);
 

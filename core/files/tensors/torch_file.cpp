@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/little_endian.h"
+#include "core/files/tensors/npy.h"
 #include "core/files/tensors/pickle.h"
 #include "core/files/tensors/zip_archive.h"
 #include "core/files/text/text_escape.h"
@@ -57,6 +59,8 @@ constexpr std::size_t kMaxVisits = 3'000'000, kMaxSkippedValues = 100'000'000, k
 // elements takes minutes.
 constexpr std::size_t kMaxRepeatedBytes = std::size_t{1} << 30;
 
+constexpr std::size_t kUnpackedEntryBytes = 64;  // memory of an array besides its values
+
 // Limits names, because long keys may occur in the path of a tensor again and again.
 constexpr std::size_t kLongestTensorName = std::size_t{16} << 20;
 
@@ -96,13 +100,6 @@ const TorchType* find_type(std::string_view name) {
   const auto* found = std::ranges::find_if(
       kTypes, [&](const TorchType& type) { return type.dtype == name || (!name.empty() && type.storage == name); });
   return found == std::end(kTypes) ? nullptr : found;
-}
-
-// Returns the bytes of an element for names such as "FloatStorage" and "float32", also for types that are skipped;
-// nullopt for unknown names.
-std::optional<std::size_t> torch_type_bytes(std::string_view name) {
-  const TorchType* type = find_type(name);
-  return type ? std::optional(type->bytes) : std::nullopt;
 }
 
 // Why a tensor or an object is skipped.
@@ -165,6 +162,7 @@ class Collector {
       file_.fail("names one tensor or object in more than " + std::to_string(kMaxPlaces) + " places");
     switch (value.kind) {
       case Kind::dict:
+        if (add_numbers(value)) return;
         for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) below({value.items[i]}, *value.items[i + 1]);
         return;
       case Kind::list:
@@ -219,7 +217,10 @@ class Collector {
       if (function.text == "torch._utils" && rebuild_tensor(function.name, arguments)) return;
       if (function.text == "torch._tensor" && function.name.starts_with("_rebuild_from_type"))
         return take_typed(arguments);
-      if (function.text == "torch.jit._pickle" && !arguments.empty()) return collect_same_place(*arguments[0]);
+      const bool is_counter = function.is("collections", "Counter");
+      if ((function.text == "torch.jit._pickle" || is_counter) && !arguments.empty())
+        return collect_same_place(*arguments[0]);
+      if (const auto array = array_of(call)) return add_array(*array);
       if (function.text == "__builtin__" || function.text == "builtins") {  // set(), bytearray()
         for (const PickleValue* argument : arguments) collect_same_place(*argument);
         return;
@@ -240,11 +241,7 @@ class Collector {
     if (object.state) collect_same_place(*object.state);
     --objects_;
     if (objects_ > 0 || file_.tensors.size() != before) return;
-    const PickleValue& maker = *object.items[0];
-    const bool is_array =
-        maker.text.starts_with("numpy") && (maker.name == "_reconstruct" || maker.name == "_frombuffer");
-    skip("is the Python object " + shown_global(maker) +
-         (is_array ? ", an array: save torch.from_numpy(array), or numpy.savez" : ", and code in a file is not run"));
+    skip("is the Python object " + shown_global(*object.items[0]) + ", and code in a file is not run");
   }
 
   // Returns false if the function makes something other than a tensor.
@@ -327,6 +324,86 @@ class Collector {
     place_in_storage(tensor, *storage, arguments[1]->number);
     tensor.name = name();
     file_.add(std::move(tensor));
+  }
+
+  // What a call that makes an array of NumPy, or a number of it, says about it.
+  struct PickledArray {
+    const PickleValue *dtype, *data, *shape = nullptr;  // shape: nullptr for a number
+    bool columns_first = false;
+  };
+  static std::optional<PickledArray> array_of(const PickleValue& call) {
+    const PickleValue& maker = *call.items[0];
+    const Items &arguments = call.items[1]->items, none = {}, &state = call.state ? call.state->items : none;
+    if (!maker.text.starts_with("numpy")) return std::nullopt;
+    if (maker.name == "_reconstruct" && state.size() >= 5)  // (version, shape, type, in order of columns, data)
+      return PickledArray{state[2], state[4], state[1], is_set(state[3])};
+    if (maker.name == "_frombuffer" && arguments.size() >= 4)
+      return PickledArray{arguments[1], arguments[0], arguments[2], arguments[3]->text == "F"};
+    if (maker.name == "scalar" && arguments.size() >= 2) return PickledArray{arguments[0], arguments[1]};
+    return std::nullopt;
+  }
+
+  TensorView view_of(const PickledArray& array) {
+    const PickleValue& type = *array.dtype;  // numpy.dtype("i8"), whose state is (version, "<", ...)
+    if (type.kind != Kind::call || type.items[1]->items.empty() || !type.state || type.state->items.size() < 2)
+      throw SkippedTensor("is an array of an unknown type");
+    const std::string descr(std::string(type.state->items[1]->text) + std::string(type.items[1]->items[0]->text));
+    const std::vector<std::size_t> shape = array.shape ? numbers(*array.shape) : std::vector<std::size_t>();
+    try {
+      return npy_tensor(npy_described(descr, shape, array.columns_first), {}, bytes_of(*array.data));
+    } catch (const std::runtime_error& problem) {
+      throw SkippedTensor("is an array of NumPy: " + std::string(problem.what()));
+    }
+  }
+  void add_array(const PickledArray& array) {
+    if (!array.shape) return;  // a number
+    TensorView tensor = view_of(array);
+    tensor.name = name();
+    file_.add(std::move(tensor));
+  }
+
+  // Returns a copy of bytes in the pickle, which protocol 2 writes as _codecs.encode(TEXT, "latin1").
+  std::span<const std::byte> bytes_of(const PickleValue& data) {
+    const bool is_encoded = data.kind == Kind::call && data.items[0]->is("_codecs", "encode");
+    const Items& arguments = is_encoded ? data.items[1]->items : data.items;
+    const std::string_view text = is_encoded && !arguments.empty() ? arguments[0]->text : data.text;
+    file_.keep(kUnpackedEntryBytes + text.size());
+    std::vector<std::byte>& bytes = file_.unpacked.emplace_back();
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      auto byte = static_cast<unsigned char>(text[i]);
+      if (is_encoded && byte >= 0x80 && i + 1 < text.size())  // UTF-8 of two bytes
+        byte = static_cast<unsigned char>(byte << 6 | (text[++i] & 0x3f));
+      bytes.push_back(static_cast<std::byte>(byte));
+    }
+    return bytes;
+  }
+
+  std::optional<std::int64_t> number_of(const PickleValue& value) {
+    if (value.kind == Kind::number) return value.number;
+    const auto array = value.kind == Kind::call ? array_of(value) : std::nullopt;
+    if (!array || array->shape) return std::nullopt;
+    try {
+      return view_of(*array).integers().front();
+    } catch (const std::runtime_error&) {  // damaged, or no whole number
+      file_.keep(0);                       // throws if the memory is used up
+      return std::nullopt;
+    }
+  }
+  // Adds a dict of whole numbers by index, such as counts by expert, as a tensor. Returns false for another dict.
+  bool add_numbers(const PickleValue& dict) {
+    constexpr std::int64_t kMaxIndex = 1 << 20;
+    std::vector<std::int64_t> values;
+    for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+      const auto index = number_of(*dict.items[i]), number = number_of(*dict.items[i + 1]);
+      if (!index || !number || *index < 0 || *index > kMaxIndex) return false;
+      if (std::cmp_less_equal(values.size(), *index)) values.resize(*index + 1);
+      values[*index] = *number;
+    }
+    if (values.empty()) return false;
+    file_.keep(values.size() * sizeof(std::int64_t));
+    const auto bytes = std::as_bytes(std::span(values));
+    file_.add({name(), DType::i64, {values.size()}, file_.unpacked.emplace_back(bytes.begin(), bytes.end())});
+    return true;
   }
 
   static bool is_set(const PickleValue* flag) { return flag && flag->kind == Kind::number && flag->number != 0; }
@@ -414,7 +491,11 @@ void skip_same_names(MappedTensors& file) {
 void collect_torch_tensors(const Pickle& pickle, const FindStorage& find, bool big_endian, MappedTensors& file) {
   Collector(find, big_endian, file).collect(*pickle.root);
   skip_same_names(file);
-  std::ranges::stable_sort(file.tensors, {}, [](const TensorView& tensor) { return tensor.bytes.data(); });
+  std::ranges::stable_sort(file.tensors, {}, [&](const TensorView& tensor) {  // unpacked ones last, as they are listed
+    const std::size_t place =
+        std::less<>()(tensor.bytes.data(), file.data) ? SIZE_MAX : tensor.bytes.data() - file.data;
+    return std::min(place, file.bytes);
+  });
   file.index_names();
 }
 
@@ -448,10 +529,14 @@ class LegacyReader {
       : file_(file), text_(file.copied(0, std::min(file.bytes, kMaxPickleBytes))), unread_(text_) {}
 
   void read() {
-    if (const Pickle magic = next(); magic.root->kind != Kind::large || magic.root->text != kMagic)
+    if (const Pickle first = next(); first.root->kind != Kind::large || first.root->text != kMagic) {
+      const auto find = [](std::string_view) { return TorchBytes{{}, nullptr, "lacks its storage"}; };
+      collect_torch_tensors(first, find, false, file_);  // of pickle.dump
+      if (!file_.tensors.empty()) return;
       file_.fail(
           "is a pickle, but not one of torch.save; torch.save(model.state_dict(), path) writes a file that can be "
           "read");
+    }
     next();  // the version is always 1001
     const bool little = is_little(next());
     const Pickle object = next(), keys = next();
@@ -488,24 +573,19 @@ class LegacyReader {
     std::size_t at = text_.size() - unread_.size();
     for (const PickleValue* key : keys.root->items) {
       const auto type = types.find(key->text);
-      const auto size = type == types.end() ? std::nullopt : torch_type_bytes(type->second);
-      if (!size) file_.fail("has a storage '" + printable(std::string(key->text.substr(0, 100))) + "' of unknown type");
-      const std::size_t count = read_count(at, little);
+      const TorchType* known = type == types.end() ? nullptr : find_type(type->second);
+      if (!known)
+        file_.fail("has a storage '" + printable(std::string(key->text.substr(0, 100))) + "' of unknown type");
+      std::string count_bytes = file_.copied(at, kCountBytes);
+      if (!little) std::ranges::reverse(count_bytes);
+      const std::size_t count = little_endian(count_bytes);
       std::size_t bytes = 0;
       at += kCountBytes;
-      if (__builtin_mul_overflow(count, *size, &bytes) || bytes > file_.bytes - at)
+      if (__builtin_mul_overflow(count, known->bytes, &bytes) || bytes > file_.bytes - at)
         file_.fail("ends in its storages (is it truncated?)");
       storages_.emplace(key->text, TorchBytes{{file_.data + at, bytes}, nullptr, {}});
       at += bytes;
     }
-  }
-
-  std::size_t read_count(std::size_t at, bool little) const {
-    const std::string bytes = file_.copied(at, kCountBytes);
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < kCountBytes; ++i)
-      count = count << 8 | static_cast<unsigned char>(bytes[little ? kCountBytes - 1 - i : i]);
-    return count;
   }
 
   static constexpr std::size_t kCountBytes = 8;

@@ -3,7 +3,8 @@
 // (pickle.h).
 //
 // Reads tensors of any strides over storages of plain types: single tensors, parameters, tensors in containers and in
-// attributes of objects. Everything else is skipped, with its name: quantized, sparse and nested tensors, subclasses
+// attributes of objects; also arrays of NumPy, and dicts and Counters of whole numbers by index, in a file of
+// pickle.dump as well. Everything else is skipped, with its name: quantized, sparse and nested tensors, subclasses
 // whose class computes the values, and results of functions. A DTensor is read if its local part is the whole tensor.
 #pragma once
 

@@ -264,20 +264,19 @@ TEST_F(HostileTensors, AHeaderOfNumPyIsReadToTheLetter) {
   EXPECT_EQ(refused(npy("{\"shape\":(2L,2L),\"fortran_order\":True,\"descr\":\"|u1\"}")), "opened");
   EXPECT_EQ(refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()}")), "opened");
   const std::pair<const char*, const char*> kWrong[] = {
-      {"{'descr': '|u1', 'fortran_order': Falsex, 'shape': (4,), }", "fortran_order is 'Falsex"},
-      {"{'descr': '|u1', 'fortran_order': 0, 'shape': (4,), }", "fortran_order is '0"},
-      {"{'descr': '|u1', 'fortran_order': , 'shape': (4,), }", "fortran_order is"},
-      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4x,), }", "shape has '4x"},
-      {"{'descr': '|u1', 'fortran_order': False, 'shape': (-4,), }", "shape has '-4"},
-      {"{'descr': '|u1', 'fortran_order': False, 'shape': (2 2), }", "where ')' is expected"},
-      {"{'descr': '|u1', 'fortran_order': False, 'shape': [4], }", "where '(' is expected"},
-      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4,), 'shape': (4,)}", "once each"},
-      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4,), 'more': 1}", "once each"},
+      {"{'descr': '|u1', 'fortran_order': Falsex, 'shape': (4,), }", "its header is no dict"},
+      {"{'descr': '|u1', 'fortran_order': 0, 'shape': (4,), }", "is not of the form"},
+      {"{'descr': '|u1', 'fortran_order': , 'shape': (4,), }", "its header is no dict"},
+      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4x,), }", "its header is no dict"},
+      {"{'descr': '|u1', 'fortran_order': False, 'shape': (-4,), }", "not a whole number"},
+      {"{'descr': '|u1', 'fortran_order': False, 'shape': (2 2), }", "its header is no dict"},
+      {"{'descr': '|u1', 'fortran_order': False, 'shape': 4}", "is not of the form"},
+      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4,), 'more': 1}", "is not of the form"},
       {"{'descr': '|u1', 'fortran_order': False, }", "lacks 'shape'"},
       {"{'fortran_order': False, 'shape': (4,), }", "lacks 'descr'"},
-      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4,)} x", "behind its header's end"},
-      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4,)", "where '}' is expected"},
-      {"{'descr': '|u1 , 'fortran_order': False, 'shape': (4,)}", "descr is '|u1 , '"},
+      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4,)} x", "its header is no dict"},
+      {"{'descr': '|u1', 'fortran_order': False, 'shape': (4,)", "its header is no dict"},
+      {"{'descr': '|u1 , 'fortran_order': False, 'shape': (4,)}", "its header is no dict"},
       {"{'descr': '|O', 'fortran_order': False, 'shape': (4,)}", "descr is '|O'"},
       {"{'descr': '=u1', 'fortran_order': False, 'shape': (4,)}", "descr is '=u1'"},
       {"{'descr': '|f4', 'fortran_order': False, 'shape': (1,)}", "descr is '|f4'"},
@@ -293,6 +292,57 @@ TEST_F(HostileTensors, OldFilesOfPyTorchThatAreCutOffOrNoneOfIt) {
   const std::string legacy = bytes_of("torch2_legacy.pt");
   EXPECT_TRUE(says(refused(legacy.substr(0, legacy.size() - 1)), "truncated"));
   EXPECT_TRUE(says(refused(legacy.substr(0, 100)), "ends too early"));
+}
+
+// Pickled values of NumPy, as protocol 2 writes them; `data` must be ASCII or UTF-8 of Latin-1.
+std::string dtype(const std::string& name, const std::string& order) {
+  return "cnumpy\ndtype\n(" + text(name) + "\x89\x88tR(K\x03" + text(order) + "NNNK\x01K\x01" + std::string("K\0tb", 4);
+}
+std::string encoded(const std::string& data) {
+  return "c_codecs\nencode\n" + text(data) + text("latin1") + "\x86R";
+}
+std::string array(const std::string& shape, const std::string& type, const std::string& data) {
+  return "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n" + std::string("K\0\x85", 3) + text("b") +
+         "tR(K\x01" + shape + type + "\x89" + data + "tb";
+}
+std::string scalar(const std::string& data) {
+  return "cnumpy._core.multiarray\nscalar\n(" + dtype("i2", "<") + encoded(data) + "tR";
+}
+const std::string kCounter = std::string("ccollections\nCounter\n}(K\0K\x05K\x02K\x07u\x85R", 34);
+
+TEST_F(HostileTensors, ArraysAndCountersInAPickleAreData) {
+  const std::string two = "K\x02\x85", bytes = "\xc3\x88" + std::string("\0\0\0p\x11\x01\0", 7);
+  put(torch_zip("}(" + text("a") + array(two, dtype("i4", "<"), encoded(bytes)) + text("b") + kCounter + text("c") +
+                "}(" + scalar(std::string("\0\0", 2)) + scalar("ab") + "u" + text("d") + "}(" + text("step") +
+                "K\x01uu"));
+  const TensorFile file = open_tensors(path_);
+  ASSERT_EQ(file.tensors().size(), 3u);
+  EXPECT_EQ(file.at("a").integers(), (std::vector<std::int64_t>{200, 70000}));
+  EXPECT_EQ(file.at("b").integers(), (std::vector<std::int64_t>{5, 0, 7}));
+  EXPECT_EQ(file.at("c").integers(), (std::vector<std::int64_t>{'a' + 256 * 'b'}));
+  put("\x80\x02" + kCounter + ".");  // pickle.dump
+  EXPECT_EQ(open_tensors(path_).tensors()[0].integers(), (std::vector<std::int64_t>{5, 0, 7}));
+}
+
+TEST_F(HostileTensors, DamagedArraysInAPickleAreSkipped) {
+  const std::string one = "K\x01\x85", i2 = dtype("i2", "<"), large = "\x8a\x06" + number(std::uint64_t{1} << 40, 6);
+  const std::pair<std::string, const char*> kWrong[] = {
+      {array(one, i2, encoded("abc")), "holds 3 bytes"},
+      {array(one, i2, encoded("a\xc3")), "opened"},  // ends within a character
+      {array(one, i2, "K\x01"), "holds 0 bytes"},
+      {array(one, i2, "c_codecs\nencode\n)R"), "holds 0 bytes"},
+      {array(large + "\x85", i2, encoded("ab")), "holds 2 bytes"},
+      {array("N", i2, encoded("ab")), "opened"},  // a number
+      {array(one, "N", encoded("ab")), "unknown type"},
+      {array(one, "cnumpy\ndtype\n)R", encoded("ab")), "unknown type"},
+      {array(one, "cnumpy\ndtype\n" + text("i2") + "\x85R", encoded("ab")), "unknown type"},
+      {array(one, dtype("O8", "|"), "]"), "descr is '|O8'"},
+      {array(text("s") + "\x85", i2, encoded("ab")), "not a whole number"}};
+  for (const auto& [pickled, words] : kWrong)
+    EXPECT_TRUE(says(refused_in_bounds(torch_zip("}" + text("a") + pickled + "s")), words)) << words;
+  std::string pairs = scalar("ab") + std::string("q\0", 2) + scalar(std::string("\0\0", 2)) + "q\x01";
+  for (int i = 0; i < 3'000'000; ++i) pairs += std::string("h\1h\0", 4);
+  EXPECT_TRUE(says(refused_in_bounds(torch_zip("}(" + pairs + "u")), "more than 256 MiB"));
 }
 
 }  // namespace
