@@ -1,6 +1,7 @@
 // Runs moescope-cli check and figures as scripts do, and tests their exit status and JSON.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 
 #include <chrono>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "tests/support/cli_fixture.h"
+#include "tests/support/soon.h"
 
 namespace moescope {
 namespace {
@@ -64,11 +66,12 @@ TEST_F(CliCheck, ATrainerIsComparedWithAnEngine) {
 }
 
 TEST_F(CliCheck, AFollowedLogThatIsTruncatedIsSaid) {
-  write("log.jsonl", "{\"step\":0,\"loss\":5}\n{\"step\":1,\"loss\":4}\n");
-  const pid_t pid = start({"check", path("log.jsonl"), "--follow", "--until", "3", "--idle", "60", "--json"});
-  std::this_thread::sleep_for(std::chrono::seconds(2));
+  write("log.jsonl", "{\"step\":0,\"loss\":5}\n{\"step\":1,\"loss\":NaN}\n");
+  const pid_t pid = start({"check", path("log.jsonl"), "--follow", "--until", "3", "--idle", "60", "--fail-on", "dead",
+                           "--on-finding", "cat > '" + path("nan") + "'", "--json"});
+  ASSERT_EQ(wait_for_lines("nan", 1), 1);  // both steps have been read
   std::filesystem::resize_file(path("log.jsonl"), 0);
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  ASSERT_EQ(wait_for_lines("stderr", 1), 1);
   append("log.jsonl", "{\"step\":2,\"loss\":3}");
   std::ofstream(path("log.jsonl"), std::ios::app) << "{\"step\":3,\"loss\":2}";  // without a newline
   const Result result = finish(pid);
@@ -99,6 +102,11 @@ class GrowingPipe {
   void write(const std::string& text) const {
     EXPECT_EQ(::write(ends_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
+  // Waits until the program has read all.
+  void wait_until_read() const {
+    int unread_bytes = 1;
+    EXPECT_TRUE(soon([&] { return ioctl(ends_[0], FIONREAD, &unread_bytes) == 0 && unread_bytes == 0; }));
+  }
   void end() {
     if (const int file = std::exchange(ends_[1], -1); file >= 0) close(file);
   }
@@ -125,7 +133,7 @@ TEST_F(CliCheck, APipeIsFollowedUntilItEnds) {
   log.write("{\"step\":0,\"loss\":5}\n{\"step\":1,\"lo");
   std::this_thread::sleep_for(1500ms);  // half a line stays half a line, however long its rest takes
   log.write("ss\":4}\n{\"step\":2,\"loss\":3}");
-  std::this_thread::sleep_for(500ms);
+  log.wait_until_read();
   log.end();
   const Result result = finish(pid);
   EXPECT_EQ(result.status, 0) << result.err;
@@ -146,7 +154,7 @@ TEST_F(CliCheck, ATablePipedInIsReadAsATable) {
   GrowingPipe table;
   const pid_t pid = start({"check", "-", "--follow", "--json"}, table.as_standard_input());
   table.write("step,lay");
-  std::this_thread::sleep_for(300ms);
+  table.wait_until_read();
   table.write("er,expert,count\n0,0,0,5\n0,0,1,7\n1,0,0,6\n1,0,1,6\n");
   table.end();
   const Result result = finish(pid);
@@ -484,9 +492,9 @@ TEST_F(CliCheck, ACommandGetsEachFindingOnce) {
   const pid_t pid =
       start({"check", "-", "--follow", "--until", "end", "--on-finding", append + "; exit 3"}, log.as_standard_input());
   log.write("step: 9 loss: 3.5\nsaving checkpoint at iteration 9 to /kept\nstep: 10 loss: nan\nstep: 11 loss: nan\n");
-  std::this_thread::sleep_for(2s);
+  ASSERT_EQ(wait_for_lines("alerts", 1), 1);
   log.write("step: 12 loss: nan\nstep: 13 loss: nan\n");
-  std::this_thread::sleep_for(1s);
+  log.wait_until_read();
   log.end();
   const Result result = finish(pid);
   EXPECT_EQ(result.status, 1) << result.err;

@@ -161,7 +161,7 @@ TEST_F(CliOutput, AClosedStreamIsNotReplacedByAFile) {
 
 TEST_F(CliOutput, JsonLinesGoToAPipeByWayOfALink) {
   const Ended ended = run("bash -c \"'" MOESCOPE_CLI "' train --preset nano --steps 1 --jsonl >(wc -l >'" +
-                          path("lines") + "') && sleep 0.5\"");
+                          path("lines") + "') && wait \\$!\"");
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_EQ(get("lines"), "2\n");
 }
