@@ -1,0 +1,358 @@
+// The sentences on the health of the routers, and what would help.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/files/text/words.h"
+#include "core/findings/expert_watch.h"
+#include "core/findings/health/health_facts.h"
+#include "core/findings/imbalance_watch.h"
+#include "core/findings/interventions.h"
+#include "core/frame/frame.h"
+#include "core/recording/history/router_window.h"
+
+namespace moescope {
+namespace {
+
+class HealthText {
+ public:
+  HealthText(const ScannedRouters& routers, const HealthFacts& facts)
+      : routers_(routers),
+        facts_(facts),
+        history_(routers.history),
+        evidence_(routers.evidence),
+        load_(routers.load_of(facts.layer)) {}
+
+  // Returns the sentence and its shorter forms.
+  std::vector<std::string> forms() const {
+    using enum HealthReason;
+    if (facts_.reason == no_step) return {"No step has been read yet."};
+    if (facts_.reason == all_dense) return {"All layers of this run are dense: there is no router."};
+    if (facts_.reason == finding) return forms_of_finding();
+    if (facts_.reason == no_loads) return forms_without_loads();
+    if (facts_.reason == begun) return forms_of_begun();
+    const auto [uneven, which] = most_uneven();
+    if (facts_.reason == healthy) return forms_of_healthy(uneven, which);
+    const std::string lacks = lacking_text() + ".";
+    return {lacks + " " + uneven + without_tokens_text(), lacks + " " + which, lacks};
+  }
+
+ private:
+  std::vector<std::string> forms_of_finding() const {
+    const Finding& lead = *facts_.finding;
+    const std::string begin_text = since_text(lead.steps.first);
+    const FindingKindInfo& fault = finding_kind_info(lead.kind);
+    if (!fault.of_one || !*fault.of_one || lead.layers.empty())
+      return {lead.title + "," + begin_text + "." + limits(), lead.title + "."};
+    const std::string worst = "ayer " + std::to_string(facts_.layer);
+    std::string detail = facts_.fullest_share > 0 ? fullest() + in_window() : lead.brief;
+    if (!detail.empty()) detail = ": " + detail + starved_experts_text();
+    if (facts_.layers.size() == 1) {
+      const std::string head = "L" + worst + " " + fault.of_one;
+      return {head + begin_text + detail + "." + limits(), head + begin_text + ".", head + ".",
+              "L" + worst + begin_text + "."};
+    }
+    const std::string head = std::to_string(facts_.layers.size()) + " of " +
+                             std::to_string(history_.info().moe_layers.size()) + " MoE layers " + fault.of_many,
+                      which = ". Worst: l" + worst;
+    return {head + " (" + listed(facts_.layers) + ")" + which + "," + begin_text + detail + "." + limits(),
+            head + which + "," + begin_text + detail + ".", head + which + "," + begin_text + ".", head + which + ".",
+            "Worst: l" + worst + begin_text + "."};
+  }
+
+  std::vector<std::string> forms_without_loads() const {
+    const std::string no_load = "The run has no load of the experts (tokens_per_expert).";
+    const std::string uneven = facts_.layer < 0 ? over_all_layers(history_.steps().first) : most_uneven().first;
+    if (uneven.empty()) return {no_load, "No load of the experts."};
+    return {no_load + " " + uneven, no_load, "No load of the experts."};
+  }
+
+  std::vector<std::string> forms_of_begun() const {
+    const Finding& begun = *facts_.finding;
+    const bool one = begun.experts.size() == 1;
+    const std::string layer = "Layer " + std::to_string(facts_.layer), begin_text = since_text(begun.steps.first);
+    std::string head = layer + " has been uneven" + begin_text, figures = load_ ? fullest() + in_window() : "";
+    std::int64_t needed = kUnevenSteps;
+    const auto has_had = [&](const std::string& which) {
+      return layer + " has had " + (one ? "an expert " : "experts ") + which + begin_text;
+    };
+    const auto experts = [&](const char* verb, const char* verb_of_many) {
+      return (one ? "expert " : "experts ") + listed(begun.experts) + (one ? verb : verb_of_many);
+    };
+    if (facts_.settles) {
+      head += ", but less than before";
+    } else if (begun.kind == FindingKind::dead) {
+      head = has_had("without a token");
+      figures = experts(" gets", " get") + " no token";
+      needed = kDeadSteps;
+    } else if (begun.kind == FindingKind::starved) {
+      head = has_had("with almost no tokens");
+      figures = experts(" gets", " get") + " under " + percent(kStarvedShare) + " of " + (one ? "its" : "their") +
+                " fair share";
+      needed = kStarvedSteps;
+    } else if (begun.kind == FindingKind::hot) {
+      head = has_had(one ? "that is far too full" : "that are far too full");
+      needed = kHotSteps;
+    }
+    const std::string rule = facts_.settles ? "" : " It becomes a finding after " + needed_text(needed) + ".";
+    if (!figures.empty()) figures = ": " + figures;
+    return {head + figures + "." + rule + elsewhere(), head + figures + "." + rule, head + figures + ".", head + ".",
+            layer + begin_text + "."};
+  }
+
+  std::vector<std::string> forms_of_healthy(const std::string& uneven, const std::string& which) const {
+    const std::string elsewhere = this->elsewhere(), ended = ended_findings();
+    const std::string nobody =
+        (evidence_.expected < kExpected ? "No expert is far too full" : "No expert is dead, starved or far too full") +
+        (evidence_.are_totals ? since_text(-1) : std::string()) + ".";
+    std::vector<std::string> forms = {nobody + " " + uneven + limits() + elsewhere + ended};
+    if (!ended.empty()) forms.push_back(nobody + " " + uneven + elsewhere);
+    if (!elsewhere.empty()) forms.push_back(uneven + elsewhere);
+    forms.insert(forms.end(), {nobody + " " + uneven, uneven, nobody, which});
+    return forms;
+  }
+
+  // Returns a text on the experts that take most of the tokens, or on the fullest one.
+  std::string fullest() const {
+    const double share = facts_.fullest_share;
+    if (facts_.experts.size() == 1)
+      return fmt::format("expert {} gets {} times its fair share", facts_.experts[0], decimal(share));
+    return fmt::format("experts {} take {:.0f} % of its assignments", listed(facts_.experts, kNamedExperts),
+                       100 * share);
+  }
+
+  // Returns the steps whose loads are summed: " in steps 951 to 1,000"; empty for one total of a whole run.
+  std::string in_window() const {
+    if (evidence_.are_totals) return {};
+    if (!load_->every_step) return " in the newest loads up to step " + grouped(routers_.last_step);
+    const StepRange steps = history_.last_steps(kWindowSteps, routers_.last_step);
+    return " in " + steps_in_words(steps.first, steps.last);
+  }
+
+  // Returns a text on the experts of the layer that get no tokens or almost none.
+  std::string starved_experts_text() const {
+    const Finding& lead = *facts_.finding;
+    if (lead.kind == FindingKind::dead || lead.kind == FindingKind::starved) return {};
+    const std::ptrdiff_t none = load_ ? std::ranges::count(load_->shares, 0.0f) : 0;
+    const auto has_tokens = [this](int e) { return !load_ || load_->shares[e] > 0; };
+    std::ptrdiff_t starved = 0;
+    for (const Finding& finding : routers_.findings)
+      if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
+        starved = std::ranges::count_if(finding.experts, has_tokens);
+    const auto text_on = [&](std::ptrdiff_t n, const char* what) {
+      return std::to_string(n) + " of " + std::to_string(history_.info().n_experts) + (n == 1 ? " gets " : " get ") +
+             what;
+    };
+    std::vector<std::string> texts;
+    if (none > 0) texts.push_back(text_on(none, "none"));
+    if (starved > 0) texts.push_back(text_on(starved, "almost none"));
+    return texts.empty() ? std::string() : "; " + joined(texts, " and ");
+  }
+
+  // Returns "Over all layers, MaxVio is 4.95 (2 at step 0), and 37.4 % of the experts get no token (2 % at step 0)."
+  // for logs with such figures only; empty if there are none.
+  std::string over_all_layers(std::int64_t first_step) const {
+    std::string text;
+    const auto add = [&](Metric metric, const char* before, const char* behind, auto in_words) {
+      const float last = history_.value_at(metric, kWholeRun, INT64_MAX);
+      const float first = history_.value_at(metric, kWholeRun, first_step);
+      if (std::isnan(last)) return;
+      text += (text.empty() ? "Over all layers, " : ", and ") + (before + in_words(last)) + behind;
+      if (!std::isnan(first)) text += " (" + in_words(first) + " at step " + grouped(first_step) + ")";
+    };
+    add(Metric::max_vio, "MaxVio is ", "", [](float value) { return decimal(value, 3); });
+    add(Metric::dead_fraction, "", " of the experts get no token", [](float value) { return percent(value); });
+    return text.empty() ? text : text + ".";
+  }
+
+  // Returns "Most uneven in steps 951 to 1,000: layer 1, where expert 3 gets 1.56 times its fair share.", and without
+  // what follows the layer. Other panels may show other steps, in which another layer is the most uneven one.
+  std::pair<std::string, std::string> most_uneven() const {
+    if (facts_.layer < 0) return {};
+    const float max_vio = routers_.max_vio(facts_.layer);
+    const std::string when = load_ ? in_window() : " at step " + grouped(routers_.last_step);
+    if (max_vio <= 0) return {"All experts get their fair share" + when + ".", ""};
+    const std::string text = "Most uneven" + when + ": layer " + std::to_string(facts_.layer);
+    const std::string figures = load_ ? ", where " + fullest() : ", with a MaxVio of " + decimal(max_vio);
+    return {text + figures + ".", text + "."};
+  }
+
+  // Returns a text on a finding that is neither about routers nor about the training as a whole.
+  std::string elsewhere() const {
+    for (const Finding& finding : routers_.findings) {
+      const FindingKindInfo& kind = finding_kind_info(finding.kind);
+      if (finding.ongoing && finding.severity != Severity::note && !kind.of_one &&
+          kind.subject != FindingSubject::training)
+        return " Other finding: " + finding.title + ".";
+    }
+    return {};
+  }
+  std::string ended_findings() const {
+    const std::int64_t n =
+        std::ranges::count_if(routers_.findings, [](const Finding& finding) { return !finding.ongoing; });
+    return n > 0 ? " " + counted(n, "finding is over.", "findings are over.") : std::string();
+  }
+  // Returns " since step 480"; for what all totals of a log show, " in one total of 100,000 tokens".
+  std::string since_text(std::int64_t step) const {
+    if (!evidence_.are_totals || step > evidence_.span.first) return " since step " + grouped(step);
+    const double tokens = evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k);
+    return " in " + totals_text(evidence_.span.loads, tokens);
+  }
+  // Returns "400 steps", or "10 loads" if not every step has a load.
+  std::string needed_text(std::int64_t steps) const {
+    const std::int64_t needed = evidence_.span.needed(steps);
+    return needed == steps ? counted(needed, "step", "steps") : counted(needed, "load", "loads");
+  }
+
+  // Returns what a judgement lacks.
+  std::string lacking_text() const {
+    const LoadSpan& span = evidence_.span;
+    if (!routers_.has_settled()) {
+      const std::string interval = span.loads > 1 && span.interval() > 1 ? ", " + interval_text(span) : std::string();
+      return grouped(span.loads) + " of about " + needed_text(kSettlingSteps) + interval;
+    }
+    return "An expert should have had " + decimal(evidence_.expected) + " tokens in " + loads_text(span) +
+           "; at least " + decimal(kMinToJudge) + " are needed";
+  }
+
+  // Returns what totals cannot show.
+  std::string limits() const { return evidence_.are_totals ? limits_text(evidence_.span.loads) : std::string(); }
+
+  // Returns a text on the layer with most experts that have no token in the newest loads, if chance does not explain
+  // it.
+  std::string without_tokens_text() const {
+    const auto silent_experts = [](const LayerLoad& load) {
+      return load.living == 1 && load.evidence.expected >= kExpected ? std::ranges::count(load.shares, 0.0f) : 0;
+    };
+    const LayerLoad& worst = *std::ranges::max_element(routers_.loads, {}, silent_experts);
+    const std::ptrdiff_t none = silent_experts(worst);
+    if (none == 0) return {};
+    return fmt::format(" In layer {}, {} of {} {} no token.", worst.layer, none,
+                       counted(std::ssize(worst.shares), "expert", "experts"), none == 1 ? "gets" : "get");
+  }
+
+  const ScannedRouters& routers_;
+  const HealthFacts& facts_;
+  const History& history_;
+  const LoadEvidence& evidence_;
+  const LayerLoad* load_;  // of the worst layer; nullptr: none
+};
+
+bool has_ongoing(FindingKind kind, std::span<const Finding> findings) {
+  return std::ranges::any_of(findings,
+                             [kind](const Finding& finding) { return finding.ongoing && finding.kind == kind; });
+}
+
+// Returns what to mend before a setting of the balance can help; empty if no finding says so.
+std::string first_to_mend(const ScannedRouters& routers) {
+  for (const FindingKindInfo& info : finding_kinds())
+    if (info.first_to_mend && has_ongoing(info.kind, routers.findings)) return info.first_to_mend;
+  return {};
+}
+
+std::string help_with(const Finding& lead, const ScannedRouters& routers, const Interventions& settings) {
+  const std::string moves = joined(lead.settings, ", ");
+  const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
+                       std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
+  if (of_bias || finding_kind_info(lead.kind).subject == FindingSubject::load)
+    if (const std::string first = first_to_mend(routers); !first.empty()) return first;
+  if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
+  const RouterBalance balance = settings.balance(routers.history.steps().last);
+  const std::string rate = settings.name_of(&RouterConfig::bias_update_rate);
+  const std::string coefficient = settings.name_of(&RouterConfig::aux_coeff);
+  if (balance.is_nothing && !rate.empty()) return "Try " + rate + " > 0 (DeepSeek-V3: 0.001).";
+  if (balance.is_nothing) return coefficient.empty() ? std::string() : "Try " + coefficient + " > 0.";
+  if (balance_text(balance).empty())
+    return "The balancing settings are not known." + (moves.empty() ? std::string() : " Try " + moves + ".");
+  if (balance.is_by_quantiles)
+    return "Try more tokens a step, since the quantiles are computed from one step" +
+           (coefficient.empty() ? "." : ", or " + coefficient + " > 0.");
+  if (has_ongoing(FindingKind::oscillating_bias, routers.findings) && !rate.empty()) return "Try a lower " + rate + ".";
+  // What balances now comes first. What is off, or the second if it is not known, would have to be above 0.
+  struct Factor {
+    std::string name;
+    bool is_off;
+  };
+  std::vector<Factor> factors = {{rate, balance.bias_rate == 0.0},
+                                 {coefficient, balance.has_no_auxiliary || balance.aux_coeff == 0.0}};
+  if (balance.bias_rate.value_or(0) == 0 && !factors[1].is_off && balance.aux_coeff) std::ranges::reverse(factors);
+  std::erase_if(factors, [](const Factor& factor) { return factor.name.empty(); });
+  std::vector<std::string> texts;
+  for (const Factor& factor : factors)
+    texts.push_back(texts.empty() && !factor.is_off ? "a higher " + factor.name : factor.name + " > 0");
+  return texts.empty() ? std::string() : "Try " + joined(texts, ", or ") + ".";
+}
+
+const char* router_words(HealthVerdict verdict) {
+  static constexpr const char* kWords[] = {
+      "", "", "Router: too early to tell.", "Router healthy.", "Router needs attention.", "Router unhealthy.", ""};
+  return kWords[static_cast<int>(verdict)];
+}
+
+}  // namespace
+
+void write_texts(const ScannedRouters& routers, const HealthFacts& facts, Health& health) {
+  std::vector<std::string> forms = HealthText(routers, facts).forms();
+  health.sentence = forms.front();
+  health.shorter.assign(forms.begin() + 1, forms.end());
+  if (facts.reason == HealthReason::no_step) return;
+  const Interventions settings(routers.history);
+  health.balance = balance_text(settings.balance(routers.history.steps().last));
+  if (facts.reason == HealthReason::finding) health.help = help_with(*facts.finding, routers, settings);
+}
+
+void write_assumption(const std::string& assumption, Health& health) {
+  constexpr std::string_view kVerdict = "loads assumed ";  // which the name of the verdict says
+  const std::string from = assumption.starts_with(kVerdict) ? assumption.substr(kVerdict.size()) : assumption;
+  health.sentence = from + ". The verdict would be \"" + health_verdict_name(health.verdict) + "\": " + health.sentence;
+  health.shorter = {from + "."};
+  health.help.clear();
+}
+
+void write_training(const Finding& worst, Health& health) {
+  health.training = worst.brief + ".";
+  const std::string router = router_words(health.router);
+  const std::string head = router.empty() ? health.training : router + " " + health.training;
+  std::vector<std::string> shorter = {head, health.training};
+  if (health.router == HealthVerdict::healthy) {
+    health.sentence = head;  // nothing is to be said of a healthy router
+  } else {
+    health.sentence = head + " " + health.sentence;
+    shorter.insert(shorter.begin(), head + " " + (health.shorter.empty() ? "" : health.shorter.back()));
+  }
+  health.shorter = shorter;
+  if (!worst.settings.empty()) health.help = "Settings that affect it: " + joined(worst.settings, ", ") + ".";
+}
+
+void keep_shorter(Health& health) {
+  std::size_t before = health.sentence.size();
+  std::erase_if(health.shorter, [&before](const std::string& form) {
+    const bool is_shorter = form.size() < before;
+    before = std::min(before, form.size());
+    return !is_shorter;
+  });
+}
+
+const char* health_verdict_name(HealthVerdict verdict) {
+  static constexpr const char* kNames[] = {"Cannot tell",     "Loads assumed", "Too early to tell", "Healthy",
+                                           "Needs attention", "Unhealthy",     "Training lost"};
+  return kNames[static_cast<int>(verdict)];
+}
+
+std::string advice_text(const Health& health) {
+  std::string text = health.balance.empty() ? std::string() : health.balance.front() + ".";
+  if (!health.help.empty()) text += (text.empty() ? "" : " ") + health.help;
+  return text;
+}
+
+std::string health_text(const Health& health) {
+  const std::string advice = advice_text(health);
+  return std::string(health_verdict_name(health.verdict)) + ": " + health.sentence + (advice.empty() ? "" : " ") +
+         advice;
+}
+
+}  // namespace moescope
