@@ -170,9 +170,10 @@ std::string unknown_experts_text(int highest) {
          std::to_string(highest) + ", the highest that occurs and one; --experts states it";
 }
 
-std::string first_names(std::span<const std::string> names, std::size_t most, std::size_t longest) {
+std::string first_names(std::span<const std::string> names, std::size_t max_count, std::size_t longest) {
   const auto shown = [&](const std::string& name) { return printable(name.substr(0, longest)); };
-  return joined(names.first(std::min(most, names.size())), ", ", shown) + (names.size() > most ? ", ..." : "");
+  return joined(names.first(std::min(max_count, names.size())), ", ", shown) +
+         (names.size() > max_count ? ", ..." : "");
 }
 
 namespace {

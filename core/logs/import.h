@@ -158,8 +158,8 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios);
 // Returns the remark for loads of which experts without tokens are left out.
 std::string unknown_experts_text(int highest);
 
-// Returns at most `most` names of at most `longest` bytes: "epoch, total_flos, ...".
-std::string first_names(std::span<const std::string> names, std::size_t most, std::size_t longest);
+// Returns at most `max_count` names of at most `longest` bytes: "epoch, total_flos, ...".
+std::string first_names(std::span<const std::string> names, std::size_t max_count, std::size_t longest);
 // Returns "not shown: epoch, total_flos, ..." for names that the table of names does not have.
 std::string not_shown_text(const std::set<std::string>& names);
 // Returns the reason to refuse a log with steps: "none of its names is known: ...".

@@ -126,9 +126,9 @@ class JsonReader {
   }
   void take_list(std::string_view name, JsonValue list, std::vector<LogProbSequence>& to, const JsonValue* mask) {
     const bool are_several = holds_sequences(list, name);
-    const auto sequences_of = [&](JsonValue of) {
-      if (!are_several) return std::vector{of};
-      const JsonList all = list_of(of, "log-probabilities", 0, "");
+    const auto sequences_of = [&](JsonValue array) {
+      if (!are_several) return std::vector{array};
+      const JsonList all = list_of(array, "log-probabilities", 0, "");
       return std::vector<JsonValue>(all.begin(), all.end());
     };
     const std::vector<JsonValue> masks = mask && mask->is_array() ? sequences_of(*mask) : std::vector<JsonValue>();
