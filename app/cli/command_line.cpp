@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -33,25 +32,15 @@ Option& Option::shows_default() {
 
 template <typename T>
 Option& Option::range(T min, T max) {
-  const auto range = CLI::Range(min, max);
-  if constexpr (std::is_floating_point_v<T>)  // CLI::Range lets NaN pass
-    option_->check(CLI::Validator(
-        [](std::string& text) {
-          T value{};
-          const bool is_nan = CLI::detail::lexical_cast(text, value) && std::isnan(value);
-          return is_nan ? "Value " + text + " is not a number" : std::string();
-        },
-        ""));
-  if (max < std::numeric_limits<T>::max()) {
-    option_->check(range);
-    return *this;
-  }
-  const std::string description = fmt::format("at least {}", min);
+  const bool has_max = max < std::numeric_limits<T>::max();
+  const std::string allowed = has_max ? fmt::format("in range {} to {}", min, max) : fmt::format("at least {}", min);
   option_->check(CLI::Validator(
-      [range, description](std::string& text) {
-        return range(text).empty() ? "" : "Value " + text + " is not " + description;
+      [min, max, allowed](const std::string& text) {
+        T value{};
+        const bool is_allowed = CLI::detail::lexical_cast(text, value) && value >= min && value <= max;
+        return is_allowed ? std::string() : "Value " + text + " is not " + allowed;
       },
-      description));
+      allowed));
   return *this;
 }
 template Option& Option::range(int, int);

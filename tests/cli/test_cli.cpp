@@ -73,7 +73,7 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
       {{"check", path("kept"), "--junit", ""}, {"--junit", "is empty; give a value"}},
       {{"check", path("kept"), "--against", path("kept"), ""}, {"--against", "is empty"}},
       {{"check", ""}, {"RUN", "is empty"}},
-      {{"check", path("kept"), "--follow", "--idle", "nan"}, {"--idle", "nan is not a number"}},
+      {{"check", path("kept"), "--follow", "--idle", "nan"}, {"--idle", "nan is not in range 0 to 1000000000"}},
       {{"lesson", "--grade", path("empty"), "--form", "1", "--student", "ada"}, {"--grade cannot be used with --form"}},
       {{"lesson", "bias-thermostat", "--grade", path("empty")}, {"--grade cannot be used with NAME"}},
       {{"lesson", "--grade", path("empty"), "-o", path("marks"), "--seed", "1"}, {"--seed needs NAME"}},
