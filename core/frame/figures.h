@@ -141,7 +141,7 @@ inline constexpr FigurePlot kRanksPlot = {
     .references = {{{"standard: K", [](const RunInfo& info) { return info.top_k > 0 ? double(info.top_k) : NAN; }}}}};
 inline constexpr FigurePlot kFullestRankPlot = {.low = 1, .high = 1, .worst = Worst::largest};
 
-inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
+inline constexpr auto kFrameFigures = std::to_array<FrameFigure<TelemetryFrame>>({
     {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats/token"},
      {"ce_loss", "Cross-entropy loss", "nats/token", "mean over tokens of -ln p(next token)",
       "Falls steadily; below the text's unigram entropy once context is used. A uniform guess has ln(vocabulary): ln "
@@ -232,9 +232,9 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 13> kFrameFigures = {{
       "Near 1 in deep models although each layer flips few tokens: of Qwen3-30B-A3B 94 % of the tokens differed in at "
       "least one layer between trainer and engine, about 10 % in each (arXiv:2510.11370).",
       "as in arXiv:2510.11370"}},
-}};
+});
 
-inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
+inline constexpr auto kRouterFigures = std::to_array<FrameFigure<RouterFrame>>({
     {{Metric::max_vio, &RouterFrame::max_vio, "max_vio", "max_e u_e - 1"},
      {"max_vio", "MaxVio (batch)", "", "max_e u_e - 1 = (max_e n_e - n) / n, this batch",
       "Near the value that a perfectly balanced router has by chance.",
@@ -338,9 +338,9 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 15> kRouterFigures = {{
       "Near MaxVio of the batch although that is high: all texts use the same experts. Near what chance gives for so "
       "few tokens: experts do not depend on the text, as with a strong auxiliary loss by sequence.",
       "the sequence-wise load of DeepSeek-V3's complementary loss, arXiv:2412.19437"}},
-}};
+});
 
-inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{
+inline constexpr auto kQuantFigures = std::to_array<FrameFigure<QuantFrame>>({
     {{std::nullopt, &QuantFrame::amax, "amax", "largest absolute value"},
      {"amax", "Largest value (amax)", "", "max |x| of the tensor", "Changes slowly.",
       "Grows without limit or is not finite: the layer is diverging.", "largest absolute value"}},
@@ -387,9 +387,9 @@ inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{
       "Near sqrt(n) in blocks of n values (4 for 16, 5.7 for 32): one value dominates its block and costs the other "
       "values their precision.",
       "peak over root mean square"}},
-}};
+});
 
-inline constexpr std::array<FrameFigure<FlipFrame>, 2> kFlipFigures = {{
+inline constexpr auto kFlipFigures = std::to_array<FrameFigure<FlipFrame>>({
     {{Metric::flip_rate, &FlipFrame::flip_rate, "flip_rate", "share of the batch's tokens"},
      {"flip_rate", "Routing flips", "share",
       "#{tokens whose set of K experts differs from run A's at the same step} / T, mean over layers",
@@ -405,9 +405,9 @@ inline constexpr std::array<FrameFigure<FlipFrame>, 2> kFlipFigures = {{
       "Falls layer by layer: two unrelated routers with even loads share K/E by chance. The first layer below 1 is "
       "where the routing of the runs begins to differ; the layers after it read other inputs.",
       "sets of chosen experts compared token by token with run A"}},
-}};
+});
 
-inline constexpr std::array<FrameFigure<GradientFrame>, 4> kGradientFigures = {{
+inline constexpr auto kGradientFigures = std::to_array<FrameFigure<GradientFrame>>({
     {{Metric::gradient_snr_db, &GradientFrame::snr_db, "snr_db", "9e999 when equal"},
      {"gradient_snr_db", "Gradient SNR", "dB", "20 log10(||r|| / ||g - r||), r the gradient of an FP32 pass",
       "Tens of dB: the noise of the format is small beside the gradient.",
@@ -433,9 +433,9 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 4> kGradientFigures = {{
       "g.r / (||g|| ||r||), r the gradient of an FP32 pass in which every token has the run's experts",
       "Nearer to 1 than the cosine without pinning: the rest is due to tokens with other experts.",
       "As low as the cosine without pinning: the arithmetic itself is coarse.", "NeMo Automodel, pull request 3243"}},
-}};
+});
 
-inline constexpr std::array<FrameFigure<RouterRoundingFrame>, 3> kRouterRoundingFigures = {{
+inline constexpr auto kRouterRoundingFigures = std::to_array<FrameFigure<RouterRoundingFrame>>({
     {{std::nullopt, &RouterRoundingFrame::changed, "changed",
       "share of the tokens with other experts; for counts: share of the experts"},
      {"changed_by_rounding", "Changed by one rounding", "share",
@@ -456,7 +456,7 @@ inline constexpr std::array<FrameFigure<RouterRoundingFrame>, 3> kRouterRounding
       "Far fewer in BF16 than in FP32: experts with equal biases cannot be balanced against each other. GLM-5.2: 238 "
       "values became 8.",
       "SGLang, pull request 37133"}},
-}};
+});
 
 // True if the metrics of a table follow each other from `first` on. The history finds the columns of figures by this
 // order.
