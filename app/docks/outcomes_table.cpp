@@ -64,8 +64,8 @@ constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
      [](const Outcome& o) { return o.costs.flips; }},
     {"underflow", "Largest share of an operand's values that became zero; as last measured",
      [](const Outcome& o) { return o.costs.flushed; }},
-    {"SQNR, worst, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.worst_db; }},
-    {"SQNR, mean, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.mean_db; }},
+    {"lowest SQNR, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.worst_db; }},
+    {"mean SQNR, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.mean_db; }},
     {"loss, nats/token", "Mean over the last 100 steps; measured",
      [](const Outcome& o) { return o.figures.mean_loss; }},
 };

@@ -220,8 +220,8 @@ void Report::figuresTable() {
               .arg(window.last)
               .arg(std::ssize(histories_.front()->steps_in(window)))
               .arg(compares() ? " that all runs took" : "");
-  out_ += tableRow({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, worst, dB",
-                    "SQNR, mean, dB", "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
+  out_ += tableRow({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "lowest SQNR, dB",
+                    "mean SQNR, dB", "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
                    "th");
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories_, window.last);
   for (std::size_t i = 0; i < histories_.size(); ++i) {

@@ -107,7 +107,7 @@ class VerdictsTest : public QObject {
     QVERIFY(w.window.workspaces()->bringUp("compare"));
     w.panel<VerdictsPanel>()->restoreState({{"matters", 0.5}});
     QTRY_COMPARE(w.strip()->text(), QStringLiteral("Good enough: B MXFP8, scales rounded down"));
-    QCOMPARE(w.reason(1), QStringLiteral("less than what matters"));
+    QCOMPARE(w.reason(1), QStringLiteral("inside the band"));
     QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Gap that matters")->currentText(),
              QStringLiteral("50 % matters"));
   }
@@ -125,11 +125,13 @@ class VerdictsTest : public QObject {
     w.trainTo(58);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
     QCOMPARE(w.row(1).letter, QStringLiteral("B"));  // its settings differ, so it is no noise twin
+    QVERIFY2(w.row(0).note.endsWith(" from step 55"), qPrintable(w.row(0).note));
     change(lr);
     w.trainTo(60);
     w.addFormat("mxfp8_floor");
     w.waitFor(60);
     QCOMPARE(w.row(1).note, QStringLiteral("noise twin: A with another seed, up to step 54"));
+    QVERIFY2(w.row(0).note.endsWith("2 live changes"), qPrintable(w.row(0).note));
   }
 
   void fourCandidatesAndANoiseTwinAreJudged() {
@@ -169,6 +171,11 @@ class VerdictsTest : public QObject {
     QVERIFY(w.row(0).word);
     QTRY_VERIFY2(w.strip()->text().contains("A nano"), qPrintable(w.strip()->text()));
     QVERIFY(w.panel<LossGapPanel>()->csv().contains("A nano minus " + w.row(baseline).letter));
+    auto* gaps = w.panel<LossGapPanel>()->findChild<GapPlot*>();
+    gaps->grab();
+    QCOMPARE(control<QComboBox>(w.panel<LossGapPanel>(), "Steps shown")->itemText(0),
+             "minus " + w.row(baseline).letter);
+    QVERIFY2(gaps->valueText().contains(QStringLiteral("N \u2212 A")), qPrintable(gaps->valueText()));
   }
 };
 

@@ -290,8 +290,7 @@ void LossGapPanel::refill() {
   std::vector<GapSeries> series;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)
     if (run != judged_->baseline())
-      series.push_back(
-          {&judged_->track(run), runLetter(*selection_, run), runName(*selection_, run), runColor(*selection_, run)});
+      series.push_back({&judged_->track(run), letterOf(run), runName(*selection_, run), runColor(*selection_, run)});
   const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
   plot_->setSeries(std::move(series), {judged_->matters(), judgedSteps()},
                    onTheSameTexts(*selection_) ? GapPlot::Gaps::each_step : gaps);
@@ -310,42 +309,53 @@ Panel::Answer LossGapPanel::answerOnTexts() const {
   return {{}, {QString("%1 nats/token, mean over the batches of text").arg(gaps), gaps}};
 }
 
-// Returns why a run whose gap stays outside the band is not called worse or better: " (not told apart: gaps below
-// 0.0031 may be chance)"; empty if it is.
-QString LossGapPanel::reservation(int place, bool brief) const {
+// Noise twins are compared with run A, whichever run is the baseline.
+QString LossGapPanel::letterOf(int place) const {
+  const QString letter = runLetter(*selection_, place);
+  return judged_->baseline() != 0 && selection_->isNoiseTwin(place) ? letter + QStringLiteral(" \u2212 A") : letter;
+}
+
+// Returns "B is outside the band, not told apart: gaps below 0.0031 may be chance" for a run whose gap is outside the
+// band although it is not called worse or better, from long to short.
+QStringList LossGapPanel::undecidedTexts(int place) const {
   const Conclusion& c = judged_->conclusion(place);
-  const VerdictWord word = verdict_word(c);
-  if (word == VerdictWord::worse || word == VerdictWord::better) return {};
+  const QString text = QString("%1 is outside the band, %2")
+                           .arg(runLetter(*selection_, place), QString::fromLatin1(to_text(verdict_word(c))).toLower());
   const std::vector<std::string> reasons = verdict_reasons(c);
-  const QString lower = QString::fromLatin1(to_text(word)).toLower();
-  if (reasons.empty()) return QString(" (%1)").arg(lower);
-  return QString(" (%1: %2)").arg(lower, QString::fromStdString(brief ? reasons.back() : reasons.front()));
+  if (reasons.empty()) return {text, text};
+  return {text + QStringLiteral(": ") + QString::fromStdString(reasons.front()), text};
 }
 
 // "D leaves the band at step 118 and stays out; B and C end inside it".
 Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
   const float band = judged_->matters();
-  if (!plot_->notice().isEmpty() || is_missing(band) || judged_->candidates().empty()) return {};
-  QStringList sentences, outside, inside;
+  if (!plot_->notice().isEmpty() || is_missing(band)) return {};
+  QStringList outside, inside, sentences, undecided, short_undecided;
   for (const int place : judged_->candidates()) {
-    const auto first_step = judged_->track(place).out_since(band);
     const QString letter = runLetter(*selection_, place);
-    (first_step ? outside : inside) << (first_step ? letter + reservation(place, true) : letter);
-    if (first_step)
-      sentences << QString("%1 leaves the band at step %2 and stays out%3")
-                       .arg(letter, formatCount(*first_step), reservation(place, false));
+    const auto first_step = judged_->track(place).out_since(band);
+    const VerdictWord word = verdict_word(judged_->conclusion(place));
+    if (!first_step) {
+      inside << letter;
+    } else if (word == VerdictWord::worse || word == VerdictWord::better) {
+      outside << letter;
+      sentences << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*first_step));
+    } else {
+      const QStringList texts = undecidedTexts(place);
+      undecided << texts.front();
+      short_undecided << texts.back();
+    }
   }
-  QString within;
-  if (!inside.isEmpty()) within = listed(inside) + (inside.size() == 1 ? " ends inside it" : " end inside it");
-  if (outside.isEmpty())
-    return {{}, {QString("%1 the band").arg(QString(within).replace("inside it", "inside")), within}};
-  const QString difference =
-      QString(outside.size() == 1 ? "%1 stays outside the band" : "%1 stay outside the band").arg(listed(outside));
-  const auto joined = [&](const QString& first) {
-    return within.isEmpty() ? first : first + QStringLiteral("; ") + within;
-  };
-  return {{}, {joined(sentences.join(QStringLiteral("; "))), joined(difference), difference}};
+  QStringList within, stays;
+  if (!inside.isEmpty()) within << listed(inside) + (inside.size() == 1 ? " ends" : " end") + " inside the band";
+  if (!outside.isEmpty()) stays << listed(outside) + (outside.size() == 1 ? " stays" : " stay") + " outside the band";
+  const QString against = judged_->baseline() == 0 ? QString() : QString("Against %1: ").arg(judged_->baselineLetter());
+  QStringList forms;
+  for (const QStringList& parts : {sentences + undecided + within, stays + short_undecided + within,
+                                   stays + short_undecided, stays.isEmpty() ? within : stays})
+    if (!parts.isEmpty()) forms << against + parts.join(QStringLiteral("; "));
+  return {{}, forms};
 }
 
 ValueTable LossGapPanel::table() const {

@@ -82,7 +82,8 @@ class LossGapPanel : public Panel {
  private:
   void refill();
   Answer answerOnTexts() const;
-  QString reservation(int place, bool brief) const;
+  QString letterOf(int place) const;
+  QStringList undecidedTexts(int place) const;
   StepRange judgedSteps() const;  // judged steps of the first candidate
 
   JudgedRuns* judged_;

@@ -191,8 +191,8 @@ void VerdictStrip::fillSettlement() {
   } else if (force_) {
     words = "Force balance";
     tip =
-        "Starts all open runs again with router.force_balance, which gives each token its experts in turn: the "
-        "verdicts are then about arithmetic alone, not about effects on the routing";
+        "Starts all open runs again with forced balance, which gives each token its experts in turn: the verdicts are "
+        "then about arithmetic alone, not about effects on the routing";
   }
   if (button_->text() == words && button_->isHidden() != offered) return place();
   button_->setText(words);

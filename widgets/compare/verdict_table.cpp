@@ -16,7 +16,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kMinPlot = 140, kUsualPlot = 250;  // width of the interval plot
+constexpr int kMinPlot = 140, kPlotBesideNotes = 200, kUsualPlot = 250;  // widths of the interval plot
 constexpr int kDot = 5, kCap = 4;
 constexpr int kLowRow = 22;
 constexpr int kEdge = kSpace4;  // margin in addition to that of the panel
@@ -186,8 +186,13 @@ VerdictTable::Layout VerdictTable::layOut() const {
     return width() - at.name - nameWidth(at.notes) - kSpace24 - verdictWidth(short_reasons) - kSpace16 - figures() -
            kEdge;
   };
-  at.notes = at.two_lines && left_for_plot() >= withType(kUsualPlot);
-  if (left_for_plot() < withType(kMinPlot)) short_reasons = true;
+  at.notes = at.two_lines;
+  short_reasons = left_for_plot() < withType(kPlotBesideNotes);
+  if (left_for_plot() < withType(kPlotBesideNotes)) {
+    at.notes = false;
+    short_reasons = false;  // for the next line, which asks for the room beside the long ones
+    short_reasons = left_for_plot() < withType(kMinPlot);
+  }
   if (left_for_plot() < withType(kMinPlot)) {
     at.name -= at.chip - kEdge;
     at.chip = kEdge;

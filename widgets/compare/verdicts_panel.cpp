@@ -35,6 +35,18 @@ QString sharedRecipeWords(const std::vector<SettingDifference>& settings) {
   return QString("linear layers in %1").arg(valueWords(settings.front().of_this));
 }
 
+// "experts in MXFP8 from step 198", one text for each setting that was changed during the run up to `last_step`.
+QStringList liveChanges(const History& history, std::int64_t last_step) {
+  QStringList changes;
+  for (const Marker& marker : history.markers()) {
+    if (marker.kind != kChangeKind || marker.run != history.info().run || marker.step > last_step) continue;
+    const SettingDifference setting{QString::fromStdString(marker.key), {}, QString::fromStdString(marker.value)};
+    const QString words = settingWords(setting).section(QLatin1Char(','), 0, 0);  // without the rule of the scales
+    changes << QString("%1 from step %2").arg(words, formatCount(marker.step));
+  }
+  return changes;
+}
+
 QString dash() {
   return QStringLiteral("–");
 }
@@ -186,6 +198,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   row.half_width = c.half_width;
   if (row.noise) {
     row.reasons = {"effect of chance alone", "chance"};
+    if (judged_->baseline() != 0) row.reasons = {"effect of chance alone, gap to A", "chance, gap to A"};
   } else {
     row.word = verdict_word(c);
     row.reasons = reasons(c);
@@ -242,7 +255,19 @@ QStringList VerdictsPanel::settingsOf(int place) const {
   return settings;
 }
 
+// Returns the settings of a run, with its live changes up to the cursor: "experts in BF16, MXFP8 from step 198".
 QString VerdictsPanel::note(int place) const {
+  const QString start = noteAtStart(place);
+  QStringList changes = liveChanges(*selection_->histories()[place], selection_->step());
+  if (changes.isEmpty()) return start;
+  const QString setting = changes.front().section(QStringLiteral(" in "), 0, 0) + QStringLiteral(" in ");
+  if (start.startsWith(setting) && changes.front().startsWith(setting)) changes.front().remove(0, setting.size());
+  if (changes.size() > 1) changes = {QString("%1 live changes").arg(changes.size())};
+  if (!start.isEmpty()) changes.prepend(start);
+  return changes.join(QStringLiteral(", "));
+}
+
+QString VerdictsPanel::noteAtStart(int place) const {
   const History& history = *selection_->histories()[place];
   if (place == 0) {
     const auto experts = history.settings_at_start()->text(&PrecisionConfig::experts);
@@ -311,7 +336,7 @@ ValueTable VerdictsPanel::tableOfRuns() const {
                     {"gap that matters", "nats/token"},
                     {"noise twins"},
                     {"candidates"},
-                    {"worst SQNR", "dB"},
+                    {"lowest SQNR", "dB"},
                     {"mean SQNR", "dB"},
                     {"flushed to zero", "share"},
                     {"flips by rounding", "share"},

@@ -42,6 +42,7 @@ class VerdictsPanel : public Panel {
   void addCosts(VerdictRow& row, int place) const;
   void addGap(VerdictRow& row, int place) const;
   QString note(int place) const;
+  QString noteAtStart(int place) const;
   QStringList settingsOf(int place) const;
   QStringList reasons(const Conclusion& c) const;
   void chooseMatters(double share);

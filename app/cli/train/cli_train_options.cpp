@@ -104,7 +104,7 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option(
       "--table", o.table,
       "With --compare: table of outcomes to write, .csv or .json: loss, gap to run A with its interval and verdict, "
-      "gradient error, flips, underflow, worst and mean SQNR of the operands that differ in dB, MaxVio, tokens/s");
+      "gradient error, flips, underflow, lowest and mean SQNR of the operands that differ in dB, MaxVio, tokens/s");
   const Option overwrite = sub.option("--overwrite", o.overwrite, "Replace existing files");
   sub.option("--continue", o.continues,
              "With more than four twins: keep the groups whose recordings an earlier start of this command finished, "

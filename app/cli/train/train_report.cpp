@@ -40,7 +40,7 @@ std::string table_text(std::span<const Outcome> outcomes) {
                     {.name = "flips", .unit = "share", .format = ".2f"},
                     {.name = "by rounding", .unit = "share", .format = ".2f"},
                     {.name = "underflow", .unit = "share", .format = ".2f"},
-                    {.name = "worst SQNR", .unit = "dB", .format = ".1f"},
+                    {.name = "lowest SQNR", .unit = "dB", .format = ".1f"},
                     {.name = "mean", .unit = "dB", .format = ".1f"},
                     {.name = "MaxVio", .format = ".3f"},
                     {.name = "tokens/s", .format = ".0f"},

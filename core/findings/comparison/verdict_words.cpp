@@ -27,8 +27,12 @@ std::string times_what_matters(double ratio) {
   return formatted("%.0f times what matters", whole);
 }
 
+// Says on which side of 0 or of the band the whole interval is, and how large the gap is.
 Reasons sizes(const Conclusion& c) {
-  return {times_what_matters(std::fabs(c.gap) / c.matters)};
+  const std::string size = times_what_matters(std::fabs(c.gap) / c.matters);
+  const bool is_outside_band = std::fabs(c.gap) - c.half_width > c.matters;
+  const std::string side = c.verdict == Verdict::worse ? "above " : "below ";
+  return {side + (is_outside_band ? "the band, " : "0, ") + size, size};
 }
 
 // True if an interval of `half_width` around the gap would settle the verdict.
@@ -145,7 +149,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       if (c.missing_steps == 0) return {"the noise twin hardly differs from A", "noise not known"};
       return {"in about " + missing_steps + ", when the noise twin differs from A", "in about " + missing_steps};
     case Verdict::equal:
-      return {"less than what matters"};
+      return {"inside the band", "less than what matters"};
     case Verdict::unclear: {
       const std::string half_width = formatted("%.2g", static_cast<double>(c.half_width));
       return {"gaps below " + half_width + " may be chance", "chance below " + half_width};

@@ -24,8 +24,8 @@ enum class VerdictWord {
 VerdictWord verdict_word(const Conclusion& c);
 const char* to_text(VerdictWord word);  // "Good enough"
 
-// Returns the reason in one or several lengths, the longest first: "nine times what matters", "gaps below 0.0031 may be
-// chance".
+// Returns the reason in one or several lengths, the longest first: "above the band, nine times what matters", "gaps
+// below 0.0031 may be chance".
 std::vector<std::string> verdict_reasons(const Conclusion& c);
 
 // What would settle the open verdicts: another noise twin, or more steps.
