@@ -17,6 +17,9 @@ namespace {
 
 constexpr double kRightShare = 0.34;  // share of the width for findings, layers and the panel of the selected expert
 constexpr int kMinRightWidth = 300, kMaxRightWidth = 480;
+// A panel of figures of this height shows its plot; three rows and the line of folded panels fit in a window of
+// 1024 x 700.
+constexpr int kLeastRow = 160;
 
 template <auto member>
 bool hasAny(const RouterFrame& router) {
@@ -37,12 +40,13 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   bias_ = addDock(new ExpertBiasOverTimePanel(selection_), "dock_router_bias");
   auto* confidence = new RouterConfidenceAndLossesPanel(selection_);
   confidence_ = addDock(confidence, "dock_router_confidence");
+  confidence->setMinimumHeight(kLeastRow);
   findings_ = addFindings(findings, "dock_router_findings");
   card_panel_ = new ExpertPanel(selection_);
   card_ = addDock(card_panel_, "dock_router_expert");
   addVerdict(findings);
   setEssential({load_, load_over_time_, bias_, balance_});
-  setLeastRow(177);  // three rows fit in a window of 1024 x 700
+  setLeastRow(kLeastRow);
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
   foldWithout(confidence_, [confidence](const History& run) {
@@ -89,9 +93,9 @@ void RouterWorkspace::setDefaultSizes() {
   resizeDocks({load_, findings_}, {width() - right, right}, Qt::Horizontal);
   resizeDocks({load_, load_over_time_}, {height() * 2 / 3, height() / 3}, Qt::Vertical);
   QDockWidget* lowest = card_->isVisibleTo(this) ? card_ : confidence_;
-  // At 1280 x 800 this leaves room for the curves of the balance.
-  resizeDocks({findings_, balance_, lowest}, {height() * 38 / 100, height() * 34 / 100, height() * 28 / 100},
-              Qt::Vertical);
+  // In a window of 1024 x 700 this leaves room for the curves of both panels of figures.
+  const int third = (height() - menuWidget()->height()) / 3;
+  resizeDocks({findings_, balance_, lowest}, {third, third, third}, Qt::Vertical);
 }
 
 }  // namespace moescope

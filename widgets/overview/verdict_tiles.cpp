@@ -121,7 +121,9 @@ void VerdictTile::paintTexts(QPainter& painter, int room) const {
   const int steps =
       unit + (content_.unit.isEmpty() ? 0 : QFontMetrics(body).horizontalAdvance(content_.unit) + kSpace4);
   painter.setFont(caption);
-  painter.drawText(QPoint(steps, y + large.ascent()), fittingText({content_.steps}, small, kSpace12 + room - steps));
+  QStringList step_forms{content_.steps};
+  if (content_.steps.contains(QLatin1String(" to "))) step_forms << content_.steps.section(QLatin1Char(' '), 1);
+  painter.drawText(QPoint(steps, y + large.ascent()), fittingText(step_forms, small, kSpace12 + room - steps));
   y += large.ascent() + large.descent() / 2;
   painter.drawText(QPoint(kSpace12, y + small.ascent()), fittingText(content_.context, small, room));
 }

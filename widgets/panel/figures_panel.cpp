@@ -16,6 +16,11 @@ enum { kMean, kChosen, kWorst };
 constexpr std::int64_t kStepsBack = 1000;    // steps back in which an earlier value is searched
 constexpr double kRoomAboveReference = 1.2;  // the value axis reaches so many times a reference
 
+// True for figures of the last W steps together.
+bool isOfWindow(Metric metric) {
+  return metric == Metric::max_vio_window || metric == Metric::dead_fraction;
+}
+
 }  // namespace
 
 FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent)
@@ -177,10 +182,23 @@ QStringList FiguresPanel::placeText(int figure) const {
   const int layer = layerOf(figure);
   const QString place = layer == kWholeRun ? QString("mean of layers") : QString("layer %1").arg(layer);
   const QString at_short = layer == kWholeRun ? QString("mean") : QString("L%1").arg(layer);
+  const History* history = selection_->history();
+  if (!history || history->steps().empty()) return {place, at_short};
   const std::int64_t older = olderStep(figure);
-  if (older < 0) return {place, at_short};
-  const QString step = QString("step %1").arg(formatCount(older));
-  return {place + QStringLiteral(", ") + step, at_short + QStringLiteral(", ") + step, step, formatCount(older)};
+  const bool is_of_window = isOfWindow(tileMetric(figure));
+  const QString steps = selection_->rangeText(
+      history->last_steps(is_of_window ? history->info().window : 1, older < 0 ? selection_->step() : older));
+  const QString separator = QStringLiteral(", ");
+  QStringList forms{place + separator + steps, at_short + separator + steps};
+  if (is_of_window) {
+    const QString window = QString("last %1").arg(history->info().window);
+    forms << at_short + separator + window << window;
+  } else if (older >= 0) {
+    forms << steps << formatCount(older);
+  } else {
+    forms << place << at_short;  // the header has the step
+  }
+  return forms;
 }
 
 void FiguresPanel::refill() {

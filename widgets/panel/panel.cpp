@@ -352,7 +352,7 @@ QString Panel::caption() const {
 }
 
 QRect Panel::bodyRect() const {
-  const QWidget* above = answer_line_ ? static_cast<QWidget*>(answer_line_) : header_;
+  const QWidget* above = answer_line_ && !answer_line_->isHidden() ? static_cast<QWidget*>(answer_line_) : header_;
   return rect().adjusted(0, above->geometry().bottom() + 1, 0, 0);
 }
 
@@ -478,16 +478,22 @@ void Panel::focusInEvent(QFocusEvent* event) {
   if (focused_part_) focused_part_->setFocus(event->reason());
 }
 
-// Hides the plot of a low panel, so that the other parts keep their height and are readable.
+// Leaves out the answer of a low panel, or the plot if there is no room for it without the answer either, so that the
+// other parts keep their height and are readable.
 void Panel::fold() {
   if (!folds_) return;
   int remaining_height = height() - column_->contentsMargins().bottom();
   for (int i = 0; i < column_->count(); ++i) {
     const QWidget* part = column_->itemAt(i)->widget();
-    if (part && part != folds_ && !part->isHidden())
+    if (part && part != folds_ && part != answer_line_ && !part->isHidden())
       remaining_height -= std::max(part->minimumHeight(), part->sizeHint().height());
   }
-  const bool low = remaining_height < withType(kMinBody, fontMetrics());
+  const int least_height = withType(kMinBody, fontMetrics());
+  const bool low = remaining_height < least_height;
+  if (answer_line_) {
+    const bool has_room = low || remaining_height - answer_line_->height() >= least_height;
+    if (has_room == answer_line_->isHidden()) answer_line_->setVisible(has_room);
+  }
   if (low != folds_->isHidden()) folds_->setVisible(!low);
 }
 

@@ -197,10 +197,12 @@ Panel::Answer BalancePanel::answer() const {
   const float median = of_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
   const StepRange steps = history.last_steps(of_window ? history.info().window : 1, selection_->step());
   const QString worst_text = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
-  const QString first = QString("Most uneven %1 %2: %3")
-                            .arg(of_window ? QString("over") : QString("at"), selection_->rangeText(steps), worst_text);
+  const QString range = selection_->rangeText(steps);
+  const QString first =
+      QString("Most uneven %1 %2: %3").arg(of_window ? QString("over") : QString("at"), range, worst_text);
   return {"How even are the layers?",
-          {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, worst_text}};
+          {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first,
+           worst_text + QStringLiteral(", ") + range}};
 }
 
 Metric BalancePanel::percentileMetric(int percentile) const {

@@ -368,7 +368,7 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
     const bool has_ended = last >= 0 && last + kWindowSteps < history.steps().last;
     if (has_ended) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
   }
-  const QString short_who = QString("expert %1 of layer %2: %3 \u00d7 fair")
+  const QString short_who = QString("expert %1 of layer %2: %3 \u00d7 fair share")
                                 .arg(worst.fullest)
                                 .arg(worst.layer)
                                 .arg(formatValue(worst.max_vio + 1, 3));
@@ -408,7 +408,10 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
                                   : QString();
   return {"Who gets the tokens?",
           {expert_text + uneven_text + none, expert_text + uneven_text, expert_text,
-           QString("Expert %1 of layer %2: %3 \u00d7 fair").arg(fullest).arg(layer).arg(formatValue(largest + 1, 3))}};
+           QString("Expert %1 of layer %2: %3 \u00d7 fair share")
+               .arg(fullest)
+               .arg(layer)
+               .arg(formatValue(largest + 1, 3))}};
 }
 
 // "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.
@@ -428,11 +431,13 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
     hot_tokens += tokens;
   }
   const auto idle = std::ranges::count(counts, 0u);
-  const QString none = idle == 0 ? QString() : QString("%1 of %2 get none at this step").arg(idle).arg(counts.size());
+  const QString at_step = selection_->rangeText({frame->step, frame->step});
+  const QString none =
+      idle == 0 ? QString() : QString("%1 of %2 get none at %3").arg(idle).arg(counts.size()).arg(at_step);
   const auto fullest = std::ranges::max_element(counts);
   const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
   if (*fullest == fair) return {question, {evenText()}};
-  const QString short_load = QString("at most %1 \u00d7 fair").arg(formatValue(*fullest / fair, 3));
+  const QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(*fullest / fair, 3));
   QString first = QString("Expert %1 gets the most, %2").arg(fullest - counts.begin()).arg(sharesText(*fullest / fair));
   if (hot_experts > 1)
     first = QString("%1 experts take %2 of the assignments").arg(hot_experts).arg(formatPercent(hot_tokens / total));

@@ -116,8 +116,7 @@ QRect LayerStackMap::barsArea() const {
 
 MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
   const bool sparse = window.steps.size() > kWindowSteps;  // a log with a load at some steps only
-  MarginBars bars{.caption = sparse ? QString("last %1 logged").arg(kWindowSteps)
-                                    : QString("last %1").arg(selection_->stepCount(kWindowSteps)),
+  MarginBars bars{.caption = sparse ? QString("last %1 logged").arg(kWindowSteps) : selection_->rangeText(window.steps),
                   .least_high = kMinBarScale,
                   .reference = 1};
   for (std::size_t l = 0; l < layers_.size(); ++l) {
