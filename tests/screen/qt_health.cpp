@@ -314,7 +314,7 @@ class QtHealth : public QObject {
     losses(20, full, 5, 4.9f);
     QCOMPARE(answers()[0], QString("Is it learning? Too early to tell: 20 of 40 steps"));
     losses(400, full, 4.9f, 3);
-    QVERIFY2(answers()[0].startsWith("Is it learning? Yes: 3.0"), qPrintable(answers()[0]));
+    QVERIFY2(answers()[0].startsWith("Is it learning? Yes: median 3.0"), qPrintable(answers()[0]));
     QVERIFY2(answers()[0].contains("down 0.9"), qPrintable(answers()[0]));
     QVERIFY2(answers()[0].endsWith("in the last 200 steps"), qPrintable(answers()[0]));
     QVERIFY2(
@@ -322,10 +322,10 @@ class QtHealth : public QObject {
         qPrintable(answers()[1]));
     QVERIFY2(answers()[2].startsWith("Who gets the tokens? Expert 3 of layer 1 gets 3."), qPrintable(answers()[2]));
     losses(400, MadeUp::even(), 3, 3);
-    QVERIFY2(answers()[0].startsWith("Is it learning? Not measurably: 3"), qPrintable(answers()[0]));
+    QVERIFY2(answers()[0].startsWith("Is it learning? Not measurably: median 3"), qPrintable(answers()[0]));
     QVERIFY2(answers()[1].startsWith("Who gets the tokens? Mostly even"), qPrintable(answers()[1]));
     losses(300, MadeUp::even(), 3, 3.8f);
-    QVERIFY2(answers()[0].startsWith("Is it learning? No: 3.") && answers()[0].contains("up 0."),
+    QVERIFY2(answers()[0].startsWith("Is it learning? No: median 3.") && answers()[0].contains("up 0."),
              qPrintable(answers()[0]));
     run.next().ce_loss = std::nanf("");
     run.push();

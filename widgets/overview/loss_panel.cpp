@@ -56,6 +56,7 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   metric_ = makeChoice({}, "Metric");
   for (const Metric metric : kShown) metric_->addItem(metricName(metric));
   connect(metric_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
+  connect(metric_, &QComboBox::currentIndexChanged, this, &LossPanel::showHeading);
 
   smoothing_ = makeChoice({}, "Smoothing");
   for (const double factor : kFactors) smoothing_->addItem(factorText(factor), factor);
@@ -79,6 +80,11 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
 
 Metric LossPanel::shownMetric() const {
   return kShown[std::max(0, metric_->currentIndex())];
+}
+
+// Names the figure. Several runs side by side have headings of their own, with the names of the runs.
+void LossPanel::showHeading() {
+  setHeading(shownMetric() == Metric::ce_loss ? title() : metricName(shownMetric()));
 }
 
 void LossPanel::setMetric(Metric metric) {
@@ -117,16 +123,17 @@ QStringList answersOf(const LossTrend& trend) {
     case LossTrend::lost:
       return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
-      return {QString("Yes: %1 now, down %2 in the last %3 steps").arg(newest, change, steps),
-              QString("Yes: %1 now").arg(newest)};
+      return {QString("Yes: median %1 now, down %2 in the last %3 steps").arg(newest, change, steps),
+              QString("Yes: median %1 now").arg(newest)};
     case LossTrend::rising:
-      return {QString("No: %1 now, up %2 in the last %3 steps").arg(newest, change, steps),
-              QString("No: %1 now").arg(newest)};
+      return {QString("No: median %1 now, up %2 in the last %3 steps").arg(newest, change, steps),
+              QString("No: median %1 now").arg(newest)};
     case LossTrend::flat:
       break;
   }
-  return {QString("Not measurably: %1 now, changed by less than %2 in the last %3 steps").arg(newest, change, steps),
-          QString("Not measurably: %1 now").arg(newest)};
+  return {
+      QString("Not measurably: median %1 now, changed by less than %2 in the last %3 steps").arg(newest, change, steps),
+      QString("Not measurably: median %1 now").arg(newest)};
 }
 
 }  // namespace
@@ -138,10 +145,16 @@ Panel::Answer LossPanel::answer() const {
   if (is_missing(value)) return {};
   const QString value_text = metricIsShare(shownMetric()) ? formatPercent(value) : formatValue(value, 3);
   // The trend is that of the training loss. A checkpoint does not learn: its steps are batches of texts.
-  if (shownMetric() != Metric::ce_loss || run_origin(history->info()) == RunOrigin::checkpoint)
-    return {{}, {QString("%1: %2").arg(metricName(shownMetric()), value_text), value_text}};
+  const bool is_alone = selection_->histories().size() == 1;
+  const QString letter = runLetter(*selection_, selection_->run());
+  if (shownMetric() != Metric::ce_loss || run_origin(history->info()) == RunOrigin::checkpoint) {
+    QString at = selection_->rangeText({selection_->step(), selection_->step()});
+    at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
+    return {{}, {QString("%1: %2").arg(at, value_text), value_text}};
+  }
   const LossTrend trend = loss_trend(*history, selection_->step());
-  return {"Is it learning?", answersOf(trend), trend.direction == LossTrend::lost};
+  return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answersOf(trend),
+          trend.direction == LossTrend::lost};
 }
 
 void LossPanel::refill() {

@@ -26,6 +26,7 @@ class LossPanel : public Panel {
  private:
   double smoothing() const { return smoothing_->currentData().toDouble(); }  // 0 to 0.999
   void setSmoothing(double factor);
+  void showHeading();
   void refill();
 
   LinePlot* plot_;
