@@ -69,7 +69,7 @@ class RoutedShapeDialog : public QDialog {
     connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
     QGridLayout* fields = fieldGrid();
     addField(fields, "&Layers", layers_);
-    addField(fields, "Experts a &token (top_k)", top_k_);
+    addField(fields, "Experts per &token (top_k)", top_k_);
     addField(fields, "&Experts of a layer", experts_);
     auto* column = dialogColumn(this, windowTitle());
     column->addWidget(text);

@@ -139,7 +139,7 @@ class ClusterAnswersTest : public QObject {
       waiting_ranks[rows.at(row, 4)][rows.at(row, 0)] = true;
     }
     if (waiting / all < 0.004) {
-      QVERIFY2(sentence.startsWith("Hardly at all"), qPrintable(sentence));
+      QVERIFY2(sentence.startsWith("Almost no time"), qPrintable(sentence));
       return;
     }
     if (waiting / all < 0.006) return;
@@ -147,7 +147,7 @@ class ClusterAnswersTest : public QObject {
     for (const auto& [until, us] : waited_until)
       for (const auto& [rank, is_there] : ranks)
         if (!waiting_ranks[until].contains(rank)) waited_for[rank] += us;
-    const auto parts = match("^Ranks wait (\\S+) % of the time, most for rank (\\d+); (\\S+) ms a layer$", sentence);
+    const auto parts = match("^Ranks wait (\\S+) % of the time, most for rank (\\d+); (\\S+) ms per layer$", sentence);
     QVERIFY2(says(parts.captured(1), 100 * waiting / all), qPrintable(sentence));
     QVERIFY2(says(parts.captured(3), end / 1000), qPrintable(sentence));
     double longest_us = 0;

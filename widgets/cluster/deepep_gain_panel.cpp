@@ -19,7 +19,7 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "DeepEP gain on measured layers", Provenance::measured_elsewhere, parent) {
   showAnswers();
   shape_ = makeChoice({QStringLiteral("671B"), QStringLiteral("16B")}, "Shape of the layer");
-  axis_ = makeChoice({"by copies a token", "by imbalance", "time by imbalance"}, "Axes");
+  axis_ = makeChoice({"by copies per token", "by imbalance", "time by imbalance"}, "Axes");
   addControl(shape_);
   addControl(axis_);
   plot_ = new XyPlot(this);
@@ -92,7 +92,7 @@ void DeepEPGainPanel::draw() {
     live.points.emplace_back(x(*answer_->live), modelled(*answer_->live));
     live.names.push_back(QString::fromStdString(answer_->live->name));
   }
-  plot_->setCaptions(by_copies ? QString("copies a token with DeepEP") : QString("fullest rank / mean"),
+  plot_->setCaptions(by_copies ? QString("copies per token with DeepEP") : QString("fullest rank / mean"),
                      is_time ? "layer time with DeepEP, ms" : "layer time, standard / DeepEP");
   plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, is_time ? ValueRange{0, 1} : ValueRange{0.9, 1.3});
   plot_->setReference(is_time ? kNoValue : 1, "no gain");
@@ -120,7 +120,7 @@ Panel::Answer DeepEPGainPanel::answer() const {
 ValueTable DeepEPGainPanel::table() const {
   ValueTable table({{"kind"},
                     {"routing"},
-                    {"copies a token", "", 3},
+                    {"copies per token", "", 3},
                     {"fullest rank / mean", "", 3},
                     {"measured elsewhere, standard / DeepEP", "", 3},
                     {"modelled, standard / DeepEP", "", 3},

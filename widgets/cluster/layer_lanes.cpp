@@ -51,8 +51,8 @@ void LayerLanes::setAnswer(const ClusterAnswer& answer) {
 
 QStringList LayerLanes::answers() const {
   if (!hasTimeline()) return {};
-  const QString ms = QString("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
-  if (timeline_.waiting_share < kMinNamedWaitShare) return {QString("Hardly at all: %1").arg(ms), ms};
+  const QString ms = QString("%1 ms per layer").arg(formatValue(timeline_.total_us * kMs, 3));
+  if (timeline_.waiting_share < kMinNamedWaitShare) return {QString("Almost no time: %1").arg(ms), ms};
   const QString waits = QString("Ranks wait %1 of the time").arg(formatPercent(timeline_.waiting_share));
   const QString slowest = waits + QString(", most for rank %1").arg(timeline_.slowest);
   return {slowest + QStringLiteral("; ") + ms, slowest, waits};

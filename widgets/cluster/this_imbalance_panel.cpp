@@ -133,7 +133,7 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
   QString tip =
       QString(
           "modelled %1 tokens/s per GPU, between %2 and %3\nexperts of the fullest rank: %4 \u00d7 the mean\n"
-          "%5 copies a token, %6 over the network")
+          "%5 copies per token, %6 over the network")
           .arg(formatCount(std::round(cost.tokens_per_second)), formatCount(std::round(cost.band.low)),
                formatCount(std::round(cost.band.high)), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
                formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
@@ -190,7 +190,7 @@ ValueTable ThisImbalancePanel::table() const {
                     {"forced balance", "tokens/s/GPU"},
                     {"lost", "share"},
                     {"experts of the fullest rank / mean", "", 3},
-                    {"copies a token", "", 3}});
+                    {"copies per token", "", 3}});
   for (const LiveCost& cost : costs_)
     table.add(shown_.step, shown_.layer, cost.live_case.ep, cost.live_case.node_limited, cost.live_case.balanced,
               std::string(payload_name(cost.live_case.payload)), cost.tokens_per_second, cost.band.low, cost.band.high,

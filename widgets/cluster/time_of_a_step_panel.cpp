@@ -173,7 +173,7 @@ void TimeOfAStepPanel::buildOptions() {
                       "values of a dispatched row\n"
                       "D: the model's width, as in DeepSeek-V3\n"
                       "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
-                      "expert FLOPs shrink; two projections a token and layer are added to the other GEMMs");
+                      "expert FLOPs shrink; two projections per token and layer are added to the other GEMMs");
   recompute_ = addChoice(nullptr, "Recompute", {"no recompute", "selective recompute", "full recompute"},
                          "selective keeps the results of the all-to-all");
   overlap_ =
@@ -293,7 +293,7 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
 QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
   const QString network =
-      unusualOptions() + QString("Network %1 a token").arg(formatBytes(answer_->time.network_bytes));
+      unusualOptions() + QString("Network %1 per token").arg(formatBytes(answer_->time.network_bytes));
   const QString bytes = network + QString(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
   const QString fullest = bytes + QString("; fullest rank %1 \u00d7 the mean")
                                       .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3));
