@@ -184,7 +184,8 @@ class AnswersTest : public QObject {
           std::vector<double> exact{numbers[0].value, std::ranges::max(counts) / fair};
           if (much > 1) exact = {much, 100 * taken_tokens / total};
           if (const auto none = std::ranges::count(counts, 0u); none > 0)
-            exact.insert(exact.end(), {static_cast<double>(none), static_cast<double>(counts.size())});
+            exact.insert(exact.end(), {static_cast<double>(none), static_cast<double>(counts.size()),
+                                       static_cast<double>(frame->step)});
           return exact;
         },
         [](Selection* selection) {

@@ -401,14 +401,14 @@ class QtHealth : public QObject {
     panel.resize(420, 320);
     panel.show();
     panel.grab();
-    const auto says = [&](const char* name, Metric metric, Worst worst) {
+    const auto says = [&](const char* name, Metric metric, Worst worst, const QString& steps) {
       const LayerValue found = worst_layer(*history, metric, selection.step(), worst);
       QVERIFY(found.layer > 0);
       const QString text = tile(&panel, name)->accessibleDescription();
-      QVERIFY2(text.endsWith(QString("layer %1").arg(found.layer)), qPrintable(text));
+      QVERIFY2(text.endsWith(QString(", layer %1, %2").arg(found.layer).arg(steps)), qPrintable(text));
     };
-    says("MaxVio", Metric::max_vio_window, Worst::largest);
-    says("Entropy", Metric::entropy_norm, Worst::smallest);
+    says("MaxVio", Metric::max_vio_window, Worst::largest, "steps 400 to 1,380");
+    says("Entropy", Metric::entropy_norm, Worst::smallest, "step 1,380");
     QVERIFY(panel.csv().contains("\"MaxVio (window), layer "));
     for (int step = 0; step < 1300; step += 100) {  // the worst layer is that of each step, not of the mean
       const LayerValue worst = worst_layer(*history, Metric::max_vio, step);
@@ -417,7 +417,7 @@ class QtHealth : public QObject {
     }
     panel.findChild<QComboBox*>()->setCurrentIndex(0);
     panel.grab();
-    QVERIFY(tile(&panel, "MaxVio")->accessibleDescription().endsWith("mean of layers"));
+    QVERIFY(tile(&panel, "MaxVio")->accessibleDescription().contains(", mean of layers, steps "));
   }
 
   void findingsAreSpansOnTheTimeline() {
@@ -596,7 +596,8 @@ class QtHealth : public QObject {
     QVERIFY2(margin.endsWith("step 120"), qPrintable(margin));
     selection.setStep(older);
     confidence.grab();
-    QCOMPARE(tile(&confidence, "Margin")->accessibleDescription().section(", ", 1), QString("mean of layers"));
+    QCOMPARE(tile(&confidence, "Margin")->accessibleDescription().section(", ", 1),
+             QString("mean of layers, step 120"));
   }
 
   // A panel that replaces hidden panels has enough room.

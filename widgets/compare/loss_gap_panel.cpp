@@ -315,15 +315,15 @@ QString LossGapPanel::letterOf(int place) const {
   return judged_->baseline() != 0 && selection_->isNoiseTwin(place) ? letter + QStringLiteral(" \u2212 A") : letter;
 }
 
-// Returns "B is outside the band, not told apart: gaps below 0.0031 may be chance" for a run whose gap is outside the
-// band although it is not called worse or better, from long to short.
-QStringList LossGapPanel::undecidedTexts(int place) const {
+// Returns "B is outside the band since step 118, not told apart: gaps below 0.0031 may be chance" for a run whose gap
+// stays outside the band although it is not called worse or better, from long to short.
+QStringList LossGapPanel::undecidedTexts(int place, std::int64_t first_step) const {
   const Conclusion& c = judged_->conclusion(place);
-  const QString text = QString("%1 is outside the band, %2")
-                           .arg(runLetter(*selection_, place), QString::fromLatin1(to_text(verdict_word(c))).toLower());
+  const QString letter = runLetter(*selection_, place), word = QString::fromLatin1(to_text(verdict_word(c))).toLower();
   const std::vector<std::string> reasons = verdict_reasons(c);
-  if (reasons.empty()) return {text, text};
-  return {text + QStringLiteral(": ") + QString::fromStdString(reasons.front()), text};
+  const QString reason = reasons.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(reasons.front());
+  return {QString("%1 is outside the band since step %2, %3").arg(letter, formatCount(first_step), word) + reason,
+          QString("%1 is outside the band, %2").arg(letter, word)};
 }
 
 // "D leaves the band at step 118 and stays out; B and C end inside it".
@@ -342,7 +342,7 @@ Panel::Answer LossGapPanel::answer() const {
       outside << letter;
       sentences << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*first_step));
     } else {
-      const QStringList texts = undecidedTexts(place);
+      const QStringList texts = undecidedTexts(place, *first_step);
       undecided << texts.front();
       short_undecided << texts.back();
     }

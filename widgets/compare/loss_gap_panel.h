@@ -83,7 +83,7 @@ class LossGapPanel : public Panel {
   void refill();
   Answer answerOnTexts() const;
   QString letterOf(int place) const;
-  QStringList undecidedTexts(int place) const;
+  QStringList undecidedTexts(int place, std::int64_t first_step) const;
   StepRange judgedSteps() const;  // judged steps of the first candidate
 
   JudgedRuns* judged_;

@@ -432,8 +432,8 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   }
   const auto idle = std::ranges::count(counts, 0u);
   const QString at_step = selection_->rangeText({frame->step, frame->step});
-  const QString none =
-      idle == 0 ? QString() : QString("%1 of %2 get none at %3").arg(idle).arg(counts.size()).arg(at_step);
+  const QString sentence(idle == 1 ? "%1 of %2 gets none at %3" : "%1 of %2 get none at %3");
+  const QString none = idle == 0 ? QString() : sentence.arg(idle).arg(counts.size()).arg(at_step);
   const auto fullest = std::ranges::max_element(counts);
   const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
   if (*fullest == fair) return {question, {evenText()}};
