@@ -91,11 +91,11 @@ void RouterWorkspace::arrange() {
 void RouterWorkspace::setDefaultSizes() {
   const int right = std::clamp(static_cast<int>(width() * kRightShare), kMinRightWidth, kMaxRightWidth);
   resizeDocks({load_, findings_}, {width() - right, right}, Qt::Horizontal);
-  resizeDocks({load_, load_over_time_}, {height() * 2 / 3, height() / 3}, Qt::Vertical);
+  const int room = height() - menuWidget()->height();  // below the verdict
+  resizeDocks({load_, load_over_time_}, {room * 5 / 8, room * 3 / 8}, Qt::Vertical);
   QDockWidget* lowest = card_->isVisibleTo(this) ? card_ : confidence_;
   // In a window of 1024 x 700 this leaves room for the curves of both panels of figures.
-  const int third = (height() - menuWidget()->height()) / 3;
-  resizeDocks({findings_, balance_, lowest}, {third, third, third}, Qt::Vertical);
+  resizeDocks({findings_, balance_, lowest}, {room / 3, room / 3, room / 3}, Qt::Vertical);
 }
 
 }  // namespace moescope
