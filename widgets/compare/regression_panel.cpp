@@ -153,7 +153,9 @@ void RegressionPanel::judge() {
     map_->hide();
     if (std::exchange(is_judged_, false)) emit judged({}, Sign::unsure, {});
   }
-  if (!isVisible() || histories.size() < 2) return;
+  const bool is_judging = isVisible() && histories.size() >= 2;
+  setProperty("busy", is_judging);
+  if (!is_judging) return;
   judged_ = selection_->history();
   judged_sequence_ = sequence;
   worker_.start([this, run = histories[selection_->run()], good = otherRuns()](const std::stop_token& stop) {
@@ -167,6 +169,7 @@ void RegressionPanel::judge() {
 void RegressionPanel::show(GateReport report) {
   report_ = std::move(report);
   is_judged_ = true;
+  setProperty("busy", false);
   ++shown_reports_;
   chooseRows();
   map_->markDirty();

@@ -437,10 +437,12 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const auto fullest = std::ranges::max_element(counts);
   const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
   if (*fullest == fair) return {question, {evenText()}};
-  const QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(*fullest / fair, 3));
+  QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(*fullest / fair, 3));
   QString first = QString("Expert %1 gets the most, %2").arg(fullest - counts.begin()).arg(sharesText(*fullest / fair));
-  if (hot_experts > 1)
-    first = QString("%1 experts take %2 of the assignments").arg(hot_experts).arg(formatPercent(hot_tokens / total));
+  if (hot_experts > 1) {
+    short_load = QString("%1 experts take %2").arg(hot_experts).arg(formatPercent(hot_tokens / total));
+    first = short_load + QStringLiteral(" of the assignments");
+  }
   if (none.isEmpty()) return {question, {first, short_load}};
   return {question, {first + QStringLiteral(", ") + none, first, none, short_load}};
 }
