@@ -3,6 +3,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
+#include <QRegularExpression>
 #include <QScrollArea>
 #include <QScrollBar>
 #include <QTimer>
@@ -35,8 +36,10 @@ QToolButton* flatButton(const QString& text, const QString& tip) {
   return button;
 }
 
-// Adds room between paragraphs of Markdown, which QLabel omits.
+// Adds room between paragraphs of Markdown, which QLabel omits, and keeps a number and its unit on one line.
 QString spaced(QString markdown) {
+  static const QRegularExpression space_before_unit(QStringLiteral("(?<=\\d) (?=%|dB)"));
+  markdown.replace(space_before_unit, QStringLiteral("\u00a0"));
   return markdown.trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
 }
 

@@ -103,16 +103,17 @@ def groups(setup):
 
 def optimizer(setup):
     run = Training(setup)
-    yield dict(opt=run.optimizer, model=run.model)
+    yield dict(groups=run.optimizer.param_groups, weights=run.model.parameters())
 
 
 def gradients(setup):
-    def norm_of(parameters, ep):
-        run = Training(dataclasses.replace(setup, gradient_factor=ep if setup.gradient_factor > 1 else 1.0))
+    def norm(ranks):
+        run = Training(dataclasses.replace(setup, gradient_factor=ranks if setup.gradient_factor > 1 else 1.0))
         run.backward()
-        return run.block.experts.w1.grad.norm()
+        return run, run.block.experts.w1.grad.norm()
 
-    yield dict(norm_of=norm_of, experts=None)
+    run, norm_of_1 = norm(1)
+    yield dict(experts=[run.block.experts.w1], printed_with_1=norm_of_1, printed_with_8=norm(8)[1])
 
 
 def recomputed(setup):
