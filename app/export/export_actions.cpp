@@ -6,6 +6,7 @@
 #include <QDateTime>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QLabel>
 #include <QMenu>
 #include <QStandardPaths>
 #include <QTemporaryDir>
@@ -292,6 +293,11 @@ Panel* ExportActions::chosenPanel() const {
 }
 
 void ExportActions::copyPanel() {
+  const auto* text = qobject_cast<QLabel*>(QApplication::focusWidget());
+  if (text && text->hasSelectedText()) {  // for example a line of code of a lesson
+    QApplication::clipboard()->setText(text->selectedText().replace(QChar::Nbsp, ' '));
+    return messages_->say("Copied the selected text");
+  }
   Panel* panel = chosenPanel();
   if (!panel) return messages_->say("Click a panel first: its picture and its figures are copied", 6000);
   QApplication::clipboard()->setMimeData(panelMimeData(panel, *selection_));

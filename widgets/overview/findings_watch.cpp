@@ -34,7 +34,10 @@ void FindingsWatch::look() {
   std::vector<PairedRun> judged;
   for (int place = 1; place <= std::ssize(other_runs); ++place)
     if (!selection_->isNoiseTwin(place)) judged.push_back(other_runs[place - 1]);
-  worker_.start([this, histories = selection_->histories(), judged = std::move(judged),
+  QStringList heads;  // of the sentences about a run
+  for (int place = 0; place < std::ssize(selection_->histories()); ++place)
+    heads << (selection_->histories().size() == 1 ? QString() : runLetter(*selection_, place) + ": ");
+  worker_.start([this, histories = selection_->histories(), judged = std::move(judged), heads,
                  twins = runs_->twins(*selection_), judging = runs_->judging(*selection_)](std::stop_token stop) {
     Result result{.judged = histories};
     std::erase_if(scans_, [&](const auto& scan) { return std::ranges::count(histories, scan.first) == 0; });
@@ -47,8 +50,9 @@ void FindingsWatch::look() {
       const Checks checks = checks_of(*history, found);
       std::ranges::move(found, std::back_inserter(result.findings));
       result.read << QString::fromStdString(steps_read(*history));
-      for (const std::string& line : checks.passed) result.passed << QString::fromStdString(line);
-      for (const std::string& line : checks.not_checked) result.not_checked << QString::fromStdString(line);
+      const QString head = heads[result.healths.size() - 1];
+      for (const std::string& line : checks.passed) result.passed << head + QString::fromStdString(line);
+      for (const std::string& line : checks.not_checked) result.not_checked << head + QString::fromStdString(line);
     }
     for (const PairedRun& other : judged)
       for (Finding& finding : compare_findings(histories.front(), other, twins, judging))
