@@ -47,8 +47,8 @@ void AccountActions::showStatus() {
   qsizetype to_confirm = 0, left_out = 0;
   for (const ImportAccount& account : session_->accounts()) {
     to_confirm += account.to_confirm();
-    left_out += std::ranges::count_if(
-        account.rows, [](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
+    for (const AccountRow& row : account.rows)
+      if (!row.is_shown && row.certainty == Certainty::unknown) left_out += row.names;
   }
   status_->showAccount(to_confirm, left_out, !session_->accounts().empty());
 }

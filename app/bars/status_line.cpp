@@ -225,7 +225,7 @@ void StatusLine::showAccount(int to_confirm, int left_out, bool is_log) {
   if (to_confirm > 0)
     forms << countedText(to_confirm, "pattern") + " to confirm";
   else if (left_out > 0)
-    forms << countedText(left_out, "pattern") + " not read";
+    forms << countedText(left_out, "name") + " not read";
   else if (is_log)
     forms << "All names read";
   const Colors& c = colors(palette());

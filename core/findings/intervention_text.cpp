@@ -11,7 +11,11 @@ using Forms = std::vector<std::string>;  // from long to short; empty if not kno
 
 Forms bias_forms(const RouterBalance& balance) {
   if (balance.is_by_quantiles) return {"bias by quantiles", "quantiles"};
-  if (!balance.other.empty()) return {balance.other, balance.other};
+  if (!balance.other.empty()) {
+    constexpr std::string_view kSame = "balance = ";  // "Balance: " stands before it
+    const std::string words = balance.other.substr(balance.other.starts_with(kSame) ? kSame.size() : 0);
+    return {words, words};
+  }
   if (!balance.bias_rate) return {};
   return {"bias update rate " + decimal(*balance.bias_rate), "bias " + decimal(*balance.bias_rate)};
 }

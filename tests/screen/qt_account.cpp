@@ -157,7 +157,7 @@ class AccountTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{1}, kWaitMs);
     QVERIFY(!w.window.findChild<AccountWindow*>());
     auto* badge = w.window.findChild<QToolButton*>("account_badge");
-    QTRY_COMPARE(badge->accessibleName(), QString("1 pattern not read"));
+    QTRY_COMPARE(badge->accessibleName(), QString("1 name not read"));
     badge->click();
     auto* account = w.window.findChild<AccountWindow*>();
     QVERIFY(account && account->isVisible());

@@ -202,10 +202,10 @@ class CompareAnswersTest : public QObject {
         const auto first_outside = static_cast<std::size_t>(gap.rend() - last_inside);
         const VerdictWord word = verdict_word(judged.conclusion(static_cast<int>(run)));
         const bool differs = word == VerdictWord::worse || word == VerdictWord::better;
-        const QString told =
+        const QString leaving =
             differs ? QString(" leaves the band at step ([\\d,]+) and stays out")
                     : " is outside the band since step ([\\d,]+), " + QString::fromLatin1(to_text(word)).toLower();
-        const auto leaves = match(qPrintable(comparison.letter(run) + told), answers.front());
+        const auto leaves = match(qPrintable(comparison.letter(run) + leaving), answers.front());
         if (first_outside == gap.size()) {
           ++inside;
           QVERIFY2(!leaves.hasMatch(), qPrintable(answers.front()));

@@ -23,6 +23,7 @@
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/findings_panel.h"
+#include "widgets/overview/health_banner.h"
 #include "widgets/panel/explain_card.h"
 
 namespace moescope {
@@ -120,6 +121,35 @@ class QtFindings : public QObject {
     QVERIFY(watch.text().contains("Layer 3 has collapsed"));
     QVERIFY(panel.csv().contains("Layer 3 has collapsed"));
     QVERIFY(panel.explain().contains("MaxVio"));
+  }
+
+  void rowsAreWholeAboveTheLinkToTheOthers() {
+    for (const int height : {130, 170, 195, 210, 230}) {
+      ShownPanel shown;
+      shown.panel.resize(340, height);
+      shown.open();
+      const QList<FindingRow*> listed = rows(shown.panel);
+      const auto* more = shown.panel.findChild<QLabel*>("more_findings");
+      const auto bottom = [&](const QWidget* widget) {
+        return widget->mapTo(&shown.panel, widget->rect().bottomLeft()).y();
+      };
+      QVERIFY(more->isVisibleTo(&shown.panel) && bottom(more) < height);
+      for (const FindingRow* row : listed)
+        if (row->isVisibleTo(&shown.panel)) QVERIFY2(bottom(row) < more->mapTo(&shown.panel, QPoint()).y(), "cut");
+    }
+  }
+
+  void theVerdictOnAnotherRunIsNamedBeside() {
+    Selection selection;
+    ComparedRuns runs;
+    FindingsWatch watch(&selection, &runs);
+    HealthBanner banner(&selection, &watch);
+    MadeUp even("[router]\nbias_update_rate = 0.001\n");
+    even.steps(400, MadeUp::even(), MadeUp::even());
+    selection.setHistories({even.history(), sample("unbalanced_bf16")});
+    QTRY_VERIFY(watch.health(0) && watch.health(1));
+    QTRY_VERIFY2(banner.accessibleDescription().endsWith("B  Unhealthy"), qPrintable(banner.accessibleDescription()));
+    QVERIFY(banner.shownText().startsWith("A  "));
   }
 
   // A log of another program has no settings that could be opened here: the finding cites what the log says.

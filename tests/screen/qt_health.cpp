@@ -408,7 +408,11 @@ class QtHealth : public QObject {
       QVERIFY2(text.endsWith(QString(", layer %1, %2").arg(found.layer).arg(steps)), qPrintable(text));
     };
     says("MaxVio", Metric::max_vio_window, Worst::largest, "steps 400 to 1,380");
-    says("Entropy", Metric::entropy_norm, Worst::smallest, "step 1,380");
+    says("Entropy", Metric::max_vio_window, Worst::largest, "steps 400 to 1,380");  // the same layer and steps
+    const LayerValue uneven = worst_layer(*history, Metric::max_vio_window, selection.step());
+    const LayerWindow window = layer_window(*history, uneven.layer, selection.step());
+    QVERIFY(tile(&panel, "CV")->accessibleDescription().startsWith(formatValue(window.cv, 3)));
+    QVERIFY(tile(&panel, "Entropy")->accessibleDescription().startsWith(formatPercent(window.entropy)));
     QVERIFY(panel.csv().contains("\"MaxVio (window), layer "));
     for (int step = 0; step < 1300; step += 100) {  // the worst layer is that of each step, not of the mean
       const LayerValue worst = worst_layer(*history, Metric::max_vio, step);

@@ -20,11 +20,13 @@
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/panel/table_text.h"
 #include "widgets/plots/band_bars.h"
+#include "widgets/plots/color_scale.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/layer_stack_map.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
+#include "widgets/selection/compared_runs.h"
 
 using namespace moescope;
 
@@ -88,6 +90,25 @@ class PanelsTest : public QObject {
     QTRY_VERIFY(readouts.last().first().toString() != before);
     QVERIFY2(readouts.last().first().toString().startsWith(QString("step %1").arg(selection_->hoverStep())),
              qPrintable(readouts.last().first().toString()));
+  }
+
+  // Orange is run B wherever it is open, so that no second curve of run A may have it.
+  void furtherCurvesOfARunAreShadesOfItsColour() {
+    SyntheticRun other(SyntheticShape{});
+    other.append(kSteps);
+    selection_->setHistories({run_->history(), other.history()});
+    for (const int run : {0, 1}) {
+      selection_->setRun(run);
+      for (const bool dark : {false, true})
+        for (const int curve : {1, 2, 3, 4}) {
+          const int shade = curveColor(*selection_, curve);
+          QVERIFY(std::abs(seriesColor(shade, dark).hue() - seriesColor(run, dark).hue()) <= 2);
+          QVERIFY(seriesColor(shade, dark) != seriesColor(run, dark));
+          QVERIFY(seriesLine(shade) != Qt::SolidLine);
+        }
+    }
+    QCOMPARE(seriesLine(kNoiseSeries), Qt::DashLine);
+    QVERIFY(seriesLine(kNoiseSeries + kSeriesShade) != Qt::DashLine);
   }
 
   void theLabelOfASmoothedCurveIsItsValue() {

@@ -64,8 +64,7 @@ void paintChip(QPainter& painter, const QRect& place, const QString& letter, con
 }
 
 QStringList VerdictRow::spoken() const {
-  QStringList parts{letter + QLatin1Char(' ') + name + (note.isEmpty() ? QString() : QStringLiteral(", ") + note) +
-                    (note_tip.isEmpty() ? QString() : QStringLiteral(" (%1)").arg(note_tip))};
+  QStringList parts{letter + QLatin1Char(' ') + name + (note.isEmpty() ? QString() : QStringLiteral(", ") + note)};
   if (word)
     parts << QLatin1String(to_text(*word)) + (reasons.isEmpty() ? QString() : QStringLiteral(", ") + reasons.front());
   const QStringList names = VerdictTable::columnNames();
@@ -76,6 +75,7 @@ QStringList VerdictRow::spoken() const {
                  (figure.below.isEmpty() ? QString() : QLatin1Char(' ') + figure.below) +
                  (figure.tip.isEmpty() ? QString() : QStringLiteral(" (%1)").arg(figure.tip));
   }
+  if (!note_tip.isEmpty()) parts << note_tip;
   return parts;
 }
 

@@ -19,6 +19,9 @@ constexpr std::array<double, 5> kShares = {0.001, 0.0025, 0.005, 0.01, 0.02};
 
 // "experts in MXFP4", "lr 0.002".
 QString settingWords(const SettingDifference& setting) {
+  if (setting.key.section(QLatin1Char('.'), -1) == QLatin1String("aux_coeff"))
+    return setting.of_this.toDouble() == 0 ? QString("no auxiliary loss")
+                                           : QString("auxiliary loss %1").arg(setting.of_this);
   const QString name = setting.key.section(QLatin1Char('.'), -1).replace(QLatin1Char('_'), QLatin1Char(' '));
   if (setting.of_this == QLatin1String("true")) return QString("with %1").arg(name);
   if (setting.of_this == QLatin1String("false")) return QString("without %1").arg(name);
@@ -107,6 +110,7 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   stack_ = new QStackedWidget(this);
   stack_->addWidget(table_);
   addBody(stack_);
+  disconnect(table_, &PlotFrame::readoutChanged, this, nullptr);  // too long for the status line
   table_->setAccessibleName(title());
   giveFocusTo(table_);
   keepState(
@@ -271,7 +275,14 @@ QString VerdictsPanel::noteAtStart(int place) const {
   const History& history = *selection_->histories()[place];
   if (place == 0) {
     const auto experts = history.settings_at_start()->text(&PrecisionConfig::experts);
-    return experts ? QString("experts in %1").arg(valueWords(QString::fromStdString(*experts))) : QString();
+    const auto differs_in_all = [&](const ComparedRun& run) {
+      return !sharedRecipeWords(run.settings).isEmpty() &&
+             std::ranges::all_of(run.settings, [&](const auto& setting) { return setting.of_a == experts->c_str(); });
+    };
+    if (!experts) return {};
+    const bool all = std::ranges::any_of(runs_->runs(), differs_in_all);
+    return (all ? QString("linear layers in %1") : QString("experts in %1"))
+        .arg(valueWords(QString::fromStdString(*experts)));
   }
   if (place >= std::ssize(runs_->runs())) return {};
   const ComparedRun& run = runs_->runs()[place];

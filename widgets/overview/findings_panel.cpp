@@ -230,7 +230,9 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   healthy_ = new QLabel(list_);
   healthy_->setWordWrap(true);
   healthy_->setTextFormat(Qt::RichText);
-  more_ = new QLabel(list_);
+  body_ = new QWidget(this);
+  body_->installEventFilter(this);
+  more_ = new QLabel(body_);
   more_->setObjectName("more_findings");
   more_->setContentsMargins(kSpace8 + kMarkSize + kSpace8, kSpace4, 0, kSpace4);
   more_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
@@ -239,10 +241,14 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
     fill();
   });
   column_->addWidget(healthy_);
-  column_->addWidget(more_);
   column_->addStretch(1);
   scroll_->setWidget(list_);
-  addBody(scroll_);
+  auto* body = new QVBoxLayout(body_);
+  body->setContentsMargins(0, 0, 0, 0);
+  body->setSpacing(0);
+  body->addWidget(scroll_, 1);
+  body->addWidget(more_);
+  addBody(body_);
   connect(watch_, &FindingsWatch::changed, this, &FindingsPanel::fill);
   connect(selection_, &Selection::dataChanged, this, [this] {
     if (rows_.empty()) showHealthy();
@@ -290,10 +296,31 @@ void FindingsPanel::fill() {
     rows_[i]->showZoom(is_chosen ? zoom_ : QString());
     if (place >= 0) rows_[i]->showSettings(*selection_->histories()[place]->settings_at(shown[i]->steps.last));
   }
+  const std::size_t whole = all_shown_ || !chosen_.empty() ? rows_.size() : wholeRows(!hidden.empty());
+  hidden.insert(hidden.begin(), shown.begin() + static_cast<std::ptrdiff_t>(whole), shown.end());
+  for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i]->setVisible(i < whole);
   showMore(hidden);
   showHealthy();
   emit countChanged(watch_->count(Severity::severe) + watch_->count(Severity::warning));
   update();
+}
+
+// Returns the number of closed rows that fit whole above the link to the others, at least 1.
+std::size_t FindingsPanel::wholeRows(bool has_more) const {
+  const int link = more_->fontMetrics().height() + 2 * kSpace4;
+  int room = body_->height() - kSpace4, whole = 0;
+  for (const FindingRow* row : rows_) {
+    room -= row->layout()->heightForWidth(body_->width());
+    const bool is_last = row == rows_.back() && !has_more;
+    if (room < (is_last ? 0 : link)) break;
+    ++whole;
+  }
+  return std::min<std::size_t>(rows_.size(), std::max(1, whole));
+}
+
+bool FindingsPanel::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == body_ && event->type() == QEvent::Resize) fill();
+  return Panel::eventFilter(watched, event);
 }
 
 void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {

@@ -37,6 +37,7 @@ class FindingsPanel : public Panel {
  protected:
   QString status() const override;
   void keyPressEvent(QKeyEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   void choose(int row);  // opens a finding and shows its evidence; -1: closes the open one
@@ -45,6 +46,7 @@ class FindingsPanel : public Panel {
   void fill();
   std::vector<const Finding*> listed() const;
   void makeRows(const std::vector<const Finding*>& shown);
+  std::size_t wholeRows(bool has_more) const;
   void showMore(const std::vector<const Finding*>& hidden);
   const Finding& findingAt(int place) const;
   int rowOf(const std::string& id) const;  // row of the finding with this finding_id(); -1: it is not listed
@@ -53,6 +55,7 @@ class FindingsPanel : public Panel {
   void showHealthy();
 
   FindingsWatch* watch_;
+  QWidget* body_;  // the scrolling list and the link below it
   QScrollArea* scroll_;
   QWidget* list_;
   QVBoxLayout* column_;

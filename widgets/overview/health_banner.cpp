@@ -49,6 +49,7 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
 
 void HealthBanner::buildLine() {
   word_ = new QLabel(this);
+  other_ = new QLabel(this);
   words_ = new QLabel(this);
   words_->setTextFormat(Qt::RichText);
   words_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
@@ -74,7 +75,7 @@ void HealthBanner::buildLine() {
   explain_->setToolTip(explain_->accessibleName());
   connect(explain_, &QToolButton::clicked, this, [this] { openCard(explain_, "Health", &HealthBanner::explanation); });
   followFont(this, [this] {
-    word_->setFont(semibold(QApplication::font()));
+    for (QLabel* word : {word_, other_}) word->setFont(semibold(QApplication::font()));
     balance_->setFont(typeFont(Type::secondary));
     updateGeometry();
     place();
@@ -99,7 +100,8 @@ QSize HealthBanner::sizeHint() const {
 QSize HealthBanner::minimumSizeHint() const {
   const int marks = 3 * kSpace12 + withType(kMarkSize, fontMetrics());
   const int texts = texts_->isHidden() ? 0 : texts_->sizeHint().width() + kSpace8;
-  return {marks + word_->sizeHint().width() + texts + explain_->sizeHint().width(), sizeHint().height()};
+  return {marks + word_->sizeHint().width() + other_->sizeHint().width() + texts + explain_->sizeHint().width(),
+          sizeHint().height()};
 }
 
 // Places the parts by hand, because a layout would rearrange the whole workspace whenever a figure changes. The
@@ -117,9 +119,11 @@ void HealthBanner::place() {
     put(texts_, right -= texts.width() + kSpace8, texts.width(), std::min(texts.height(), line - kSpace8));
   }
   int left_x = kSpace12 + mark + kSpace8;
-  const int word = word_->sizeHint().width();
-  put(word_, left_x, word, line);
-  left_x += word + (word > 0 ? kSpace8 : 0);
+  for (QLabel* verdict : {word_, other_}) {
+    const int word = verdict->text().isEmpty() ? 0 : verdict->sizeHint().width();
+    put(verdict, left_x, word, line);
+    left_x += word + (word > 0 ? kSpace8 : 0);
+  }
   if (!help_->isHidden()) {
     const QSize help = help_->sizeHint();
     put(help_, right -= help.width() + kSpace8, help.width(), std::min(help.height(), line - kSpace8));
@@ -151,8 +155,8 @@ QString HealthBanner::text() const {
   return (verdictWord() + QStringLiteral(" ") + sentences().value(0)).trimmed();
 }
 
-Sign HealthBanner::sign() const {
-  switch (judged_ ? health_.verdict : HealthVerdict::unknown) {
+Sign HealthBanner::signOf(HealthVerdict verdict) {
+  switch (verdict) {
     case HealthVerdict::unhealthy:
     case HealthVerdict::lost:
       return Sign::bad;
@@ -166,6 +170,26 @@ Sign HealthBanner::sign() const {
       break;
   }
   return Sign::unsure;
+}
+
+// Shows the worst verdict on the other runs, so that a healthy run does not hide it.
+void HealthBanner::fillOther() {
+  const Health* worst = nullptr;
+  other_->clear();
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
+    const bool skipped = run == selection_->run() || selection_->isNoiseTwin(run);
+    const Health* health = skipped ? nullptr : watch_->health(run);
+    if (!health || (worst && health->verdict <= worst->verdict)) continue;
+    worst = health;
+    other_->setText(runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict));
+  }
+  if (worst) paintWord(other_, signOf(worst->verdict));
+}
+
+void HealthBanner::paintWord(QLabel* word, Sign sign) const {
+  QPalette colored = palette();
+  colored.setColor(QPalette::WindowText, signColor(sign, isDark(palette())));
+  word->setPalette(colored);
 }
 
 QString HealthBanner::verdictWord() const {
@@ -197,13 +221,12 @@ void HealthBanner::fill() {
   judged_ = health != nullptr;
   health_ = judged(health);
   word_->setText(verdictWord());
-  QPalette colored = palette();
-  colored.setColor(QPalette::WindowText, signColor(sign(), isDark(palette())));
-  word_->setPalette(colored);
+  paintWord(word_, sign());
+  fillOther();
   balance_->setTexts(textsOf(health_.balance));
   help_->setVisible(!health_.help.empty());
   setCursor(judged_ && health_.layer >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
-  setAccessibleDescription(text());
+  setAccessibleDescription((text() + QLatin1Char(' ') + other_->text()).trimmed());
   place();
   update();
 }

@@ -52,7 +52,10 @@ class HealthBanner : public QFrame {
   Health judged(const Health* all);
   void showWorst();
   void follow(const QString& link);
-  Sign sign() const;
+  static Sign signOf(HealthVerdict verdict);
+  Sign sign() const { return signOf(judged_ ? health_.verdict : HealthVerdict::unknown); }
+  void paintWord(QLabel* word, Sign sign) const;
+  void fillOther();
   QString verdictWord() const;
   QStringList sentences() const;  // long to short
   QString advice() const;
@@ -74,7 +77,7 @@ class HealthBanner : public QFrame {
   bool link_followed_ = false;      // the present click followed a link
   const History* shown_ = nullptr;  // shown run; only compared
   QString shown_text_;
-  QLabel *word_, *words_;
+  QLabel *word_, *other_, *words_;  // verdict, the worst one of the other runs, sentence
   FittedLabel* balance_;
   QComboBox* texts_;  // all texts, and each domain; hidden for runs in training and logs
   QPushButton* help_;

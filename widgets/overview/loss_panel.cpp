@@ -150,7 +150,15 @@ Panel::Answer LossPanel::answer() const {
   if (shownMetric() != Metric::ce_loss || run_origin(history->info()) == RunOrigin::checkpoint) {
     QString at = selection_->rangeText({selection_->step(), selection_->step()});
     at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
-    return {{}, {QString("%1: %2").arg(at, value_text), value_text}};
+    const QString text = QString("%1: %2").arg(at, value_text);
+    if (smoothing() <= 0 || run_origin(history->info()) == RunOrigin::checkpoint) return {{}, {text, value_text}};
+    const LineSeries curve{.history = selection_->histories()[selection_->run()],
+                           .metric = shownMetric(),
+                           .label = {},
+                           .smoothing = smoothing()};
+    const float smoothed = curve.smoothedAt(selection_->step());
+    const QString smoothed_text = metricIsShare(shownMetric()) ? formatPercent(smoothed) : formatValue(smoothed, 3);
+    return {{}, {text + QString(", smoothed %1").arg(smoothed_text), text, value_text}};
   }
   const LossTrend trend = loss_trend(*history, selection_->step());
   return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answersOf(trend),

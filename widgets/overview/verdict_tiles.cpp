@@ -279,7 +279,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   if (silent == 0)
     content.context = outsideWindow(history, experts);
   else
-    content.context << (layers == 1 ? QString("all in layer %1").arg(silent_layer->layer)
+    content.context << (layers == 1 ? QString("in layer %1").arg(silent_layer->layer)
                                     : QString("in %1 layers, most in layer %2").arg(layers).arg(silent_layer->layer))
                     << QString("most in layer %1").arg(silent_layer->layer) << atLayer(silent_layer->layer);
   constexpr int kBins = 96;

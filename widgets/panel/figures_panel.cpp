@@ -16,9 +16,25 @@ enum { kMean, kChosen, kWorst };
 constexpr std::int64_t kStepsBack = 1000;    // steps back in which an earlier value is searched
 constexpr double kRoomAboveReference = 1.2;  // the value axis reaches so many times a reference
 
-// True for figures of the last W steps together.
-bool isOfWindow(Metric metric) {
-  return metric == Metric::max_vio_window || metric == Metric::dead_fraction;
+// Returns a figure of the loads of the last 50 steps together, of one layer or as a mean over layers; a missing value
+// if the figure is not one of the load, or the run has no loads.
+float windowValue(const History& history, Metric metric, int layer, std::int64_t step) {
+  const auto figure = metric == Metric::cv ? &LayerWindow::cv : &LayerWindow::entropy;
+  if (metric != Metric::cv && metric != Metric::entropy_norm) return kNoValue;
+  double sum = 0;
+  int layers = 0;
+  for (const int moe_layer : layer == kWholeRun ? history.info().moe_layers : std::vector{layer}) {
+    const LayerWindow window = layer_window(history, moe_layer, step);
+    if (window.utilisation.empty()) continue;
+    sum += window.*figure;
+    ++layers;
+  }
+  return layers > 0 ? static_cast<float>(sum / layers) : kNoValue;
+}
+
+bool hasCurve(const History& run, Metric metric, int layer) {
+  const PyramidBin all = run.series(metric, layer, run.steps(), 1).front();
+  return all.finite > 0 || all.non_finite > 0;
 }
 
 }  // namespace
@@ -153,10 +169,13 @@ bool FiguresPanel::showsWorst() const {
 int FiguresPanel::layerOf(int figure) const {
   const History* history = selection_->history();
   if (layers_->currentIndex() == kChosen) return selection_->layer();
-  const std::optional<Worst> worst = metric_info(tileMetric(figure)).plot.worst;
-  if (!showsWorst() || !history || !worst) return kWholeRun;
-  const int layer = worst_layer(*history, tileMetric(figure), selection_->step(), *worst).layer;
-  return layer < 0 ? kWholeRun : layer;
+  if (!showsWorst() || !history || !metric_info(tileMetric(figure)).plot.worst) return kWholeRun;
+  for (const Figure& judged : figures_) {
+    const std::optional<Worst> worst = metric_info(judged.front()).plot.worst;
+    const int layer = worst ? worst_layer(*history, judged.front(), selection_->step(), *worst).layer : -1;
+    if (layer >= 0) return layer;
+  }
+  return kWholeRun;
 }
 
 // Refills if another layer has become the worst.
@@ -185,7 +204,9 @@ QStringList FiguresPanel::placeText(int figure) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return {place, at_short};
   const std::int64_t older = olderStep(figure);
-  const bool is_of_window = isOfWindow(tileMetric(figure));
+  const Metric metric = tileMetric(figure);
+  const bool is_of_window = metric == Metric::max_vio_window || metric == Metric::dead_fraction ||
+                            !is_missing(windowValue(*history, metric, layer, selection_->step()));
   const QString steps = selection_->rangeText(
       history->last_steps(is_of_window ? history->info().window : 1, older < 0 ? selection_->step() : older));
   const QString separator = QStringLiteral(", ");
@@ -215,6 +236,7 @@ void FiguresPanel::refill() {
   for (auto metric = figure.rbegin(); metric != figure.rend(); ++metric) {  // the first is drawn over the others
     const int color = curveColor(*selection_, static_cast<int>(figure.rend() - metric) - 1);
     const MetricInfo& curve = metric_info(*metric);
+    if (*metric != figure.front() && !hasCurve(*active, *metric, layer)) continue;
     const char* label = figure.size() > 1 ? curve.name : curve.short_name;
     series.push_back({active, *metric, layer, QString::fromUtf8(label), color, 0});
     for (const FigureReference& reference : curve.plot.references) {
@@ -224,7 +246,8 @@ void FiguresPanel::refill() {
       high = std::max(high, kRoomAboveReference * value);
     }
   }
-  const QString caption = figure.size() > 1 ? QString::fromUtf8(info.short_name) : metricCaption(figure.front());
+  QString caption = series.size() > 1 ? QString::fromUtf8(info.short_name) : metricCaption(figure.front());
+  if (!is_missing(windowValue(*active, figure.front(), layer, selection_->step()))) caption += " of each batch";
   plot_->setCaption(showsWorst() && layer != kWholeRun ? QString("%1, layer %2").arg(caption).arg(layer) : caption);
   plot_->setPercent(metricIsShare(figure.front()));
   plot_->setAtLeastShown(info.plot.low, high);
@@ -246,8 +269,10 @@ QString FiguresPanel::valueText(int figure) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return QString("no data");
   const Metric metric = tileMetric(figure);
-  const float value = history->value_at(metric, layerOf(figure), selection_->step());
+  float value = windowValue(*history, metric, layerOf(figure), selection_->step());
+  if (is_missing(value)) value = history->value_at(metric, layerOf(figure), selection_->step());
   if (is_missing(value)) return QStringLiteral("\u2013");
+  if (metric == Metric::score_entropy) return QString("%1 nats").arg(formatValue(value, 3));
   return metricIsShare(metric) ? formatPercent(value) : formatValue(value, 3);
 }
 

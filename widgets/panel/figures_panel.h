@@ -32,7 +32,7 @@ class FiguresPanel : public Panel {
   void showTilesWithData();
   void showOneWithData();                // shows a figure with data, unless the user has chosen one
   QString whyNothing(int figure) const;  // why a figure has no values although there are steps; empty: it has
-  int layerOf(int figure) const;         // kWholeRun: mean
+  int layerOf(int figure) const;         // kWholeRun: mean; the worst layer is that of the first figure
   void refill();
   bool showsWorst() const;
   void followWorst();

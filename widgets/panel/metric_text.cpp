@@ -16,7 +16,7 @@ QString metricCaption(Metric metric) {
 }
 
 bool metricIsShare(Metric metric) {
-  return std::string_view(metric_info(metric).unit) == "share";
+  return metric == Metric::entropy_norm || std::string_view(metric_info(metric).unit) == "share";
 }
 
 QString measuredWhere(const History* run) {

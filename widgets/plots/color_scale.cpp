@@ -74,13 +74,22 @@ std::uint8_t divergingCode(double position) {
 }
 
 QColor seriesColor(int index, bool dark) {
-  if (index == kNoiseSeries) return QColor(colors(dark).noise);
+  const int shade = (index - kNoiseSeries) / kSeriesShade, run = (index - kNoiseSeries) % kSeriesShade + kNoiseSeries;
   const auto& series = colors(dark).series;
-  return QColor(series[index % (series.size() - 1)]);
+  const QColor color(run == kNoiseSeries ? colors(dark).noise : series[run % (series.size() - 1)]);
+  if (shade == 0) return color;
+  return dark ? color.lighter(100 + 15 * shade) : color.darker(100 + 25 * shade);
 }
 
 Qt::PenStyle seriesLine(int index) {
-  return index == kNoiseSeries ? Qt::DashLine : Qt::SolidLine;
+  constexpr std::array kLines = {Qt::SolidLine, Qt::DashLine, Qt::DotLine, Qt::DashDotLine, Qt::DashDotDotLine};
+  const int shade = (index - kNoiseSeries) / kSeriesShade, is_noise = (index - kNoiseSeries) % kSeriesShade == 0;
+  return kLines[static_cast<std::size_t>(shade + is_noise) % kLines.size()];
+}
+
+void paintSwatch(QPainter& painter, const QRect& place, int index, bool dark) {
+  painter.setPen(QPen(seriesColor(index, dark), 2, seriesLine(index), Qt::FlatCap));
+  painter.drawLine(place.left(), place.center().y(), place.right() + 1, place.center().y());
 }
 
 double logPosition(double share, double lowest) {

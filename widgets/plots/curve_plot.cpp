@@ -43,7 +43,7 @@ void CurvePlot::paintData(QPainter& painter) {
     std::vector<QPointF> line;
     for (const QPointF& point : curve.points)
       line.emplace_back(xAxis().toPixel(point.x()), valueAxis().toPixel(point.y()));
-    painter.setPen(QPen(seriesColor(curve.color, dark()), 0));
+    painter.setPen(QPen(seriesColor(curve.color, dark()), 0, seriesLine(curve.color)));
     drawCurve(painter, line, true);
   }
 }
@@ -74,9 +74,7 @@ void CurvePlot::paintCurveLegend(QPainter& painter) const {
   auto entry = entries.begin();
   for (const Curve& curve : curves_) {
     if (curve.label.isEmpty()) continue;
-    const QRect swatch = entry->swatch;
-    painter.fillRect(QRect(swatch.left(), swatch.center().y() - 1, swatch.width(), 3),
-                     seriesColor(curve.color, dark()));
+    paintSwatch(painter, entry->swatch, curve.color, dark());
     painter.setPen(palette().text().color());
     painter.drawText(entry->text, Qt::AlignLeft | Qt::AlignVCenter, curve.label);
     ++entry;

@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kEndSwatch = 8;
+constexpr int kEndSwatch = 12;
 
 // Splits the range into parts in which a logarithmic axis may treat steps as evenly spaced.
 std::vector<StepRange> octaves(StepRange range) {
@@ -145,12 +145,11 @@ void LinePlot::paintReferences(QPainter& painter) const {
     if (!plot.contains(plot.left(), y)) continue;
     painter.drawLine(plot.left(), y, plot.right(), y);
     if (ends_ || isLow()) continue;  // named at its end, or no label, which would cover the curves of a low plot
-    const int top = y - metrics.height() < plot.top() ? y + 1 : y - metrics.height();
+    const int top = y - metrics.height() / 2, left_x = plot.right() + kSpace8;
     if (std::abs(top - last) < metrics.height()) continue;
     last = top;
-    painter.drawText(QRect(plot.left() + kSpace4, top, plot.width(), metrics.height()),
-                     Qt::AlignLeft | Qt::AlignVCenter,
-                     fittingText(endForms({.value = line.label, .color = {}}), metrics, plot.width() - kSpace8));
+    painter.drawText(QRect(left_x, top, width() - left_x, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                     fittingText(endForms({.value = line.label, .color = {}}), metrics, width() - left_x));
   }
 }
 
@@ -303,6 +302,17 @@ QStringList LinePlot::endForms(const Named& curve) const {
   return {with_value(curve.name), with_value(letter), letter};
 }
 
+// Width of the names of reference lines at their ends, where no curve is under them.
+int LinePlot::widestReference() const {
+  const QFontMetrics metrics(font());
+  int widest = 0;
+  for (const ReferenceLine& line : references_) {
+    const QStringList forms = endForms({.value = line.label, .color = {}});
+    widest = std::max(widest, metrics.horizontalAdvance(fittingText(forms, metrics, width() * 2 / 7)));
+  }
+  return widest;
+}
+
 // Chooses whether names are at the ends of the curves, and the margin for names and values of usual length. The margin
 // changes in steps, so that the plot keeps its width while values change.
 void LinePlot::chooseEnds() {
@@ -317,7 +327,8 @@ void LinePlot::chooseEnds() {
   }
   ends_ = widest > 0 && widest + kSpace12 <= max_width &&
           lines <= height() - axisLabelHeight() - (isLow() ? kSpace8 : legendRow() + kSpace8);
-  const int wanted_margin = ends_ && widest > 0 ? widest + kSpace12 : kSpace12;
+  if (!ends_) widest = isLow() ? 0 : widestReference();
+  const int wanted_margin = widest + kSpace12;
   if (wanted_margin > right_margin_ || wanted_margin < right_margin_ - kSpace24)
     right_margin_ = (wanted_margin + 7) / 8 * 8;
 }
@@ -346,7 +357,8 @@ void LinePlot::paintEnds(QPainter& painter) const {
       paintPoint(painter, {x + kEndSwatch / 2.0, curve.y}, curve.color);
       x += curve.swatch();
     } else if (curve.swatch() > 0) {
-      painter.fillRect(QRect(x, static_cast<int>(std::lround(curve.y)), kEndSwatch, 2), curve.color);
+      const int y = static_cast<int>(std::lround(curve.y));
+      paintSwatch(painter, QRect(x, y, kEndSwatch, 1), series_[curve.series].color, dark());
       x += curve.swatch();
     }
     if (!letter.isEmpty() && text.startsWith(letter)) {  // the letter of a run in its colour
@@ -389,7 +401,7 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const int text = metrics.horizontalAdvance(texts[static_cast<int>(i)]);
     if (x + kSwatch + kSpace4 + text > width()) return;
-    painter.fillRect(QRect(x, room.center().y(), kSwatch, 2), curves[i].color);
+    paintSwatch(painter, QRect(x, room.center().y(), kSwatch, 1), series_[curves[i].series].color, dark());
     painter.setPen(palette().text().color());
     painter.drawText(QRect(x + kSwatch + kSpace4, room.top(), text + 1, room.height()),
                      Qt::AlignLeft | Qt::AlignVCenter, texts[static_cast<int>(i)]);

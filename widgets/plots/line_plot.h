@@ -93,6 +93,7 @@ class LinePlot : public TimeAxisPlot {
   bool isActive(std::size_t series) const;
   // Forms of name and value at the end of a curve, from long to short.
   QStringList endForms(const Named& curve) const;
+  int widestReference() const;
   void chooseEnds();
   void paintNames(QPainter& painter) const { ends_ ? paintEnds(painter) : paintSeriesLegend(painter); }
   void paintEnds(QPainter& painter) const;

@@ -57,8 +57,9 @@ void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bar
   for (const Tick& tick : linearTicks(0, high, kMaxScaleTicks)) {
     const int x = area.left() + static_cast<int>(tick.value / high * area.width());
     const int half_width = metrics.horizontalAdvance(tick.label) / 2 + 1;
-    painter.drawText(QRect(x - half_width, area.bottom() + kSpace4, 2 * half_width, metrics.height()), Qt::AlignCenter,
-                     tick.label);
+    painter.drawText(
+        QRect(std::max(x - half_width, area.left()), area.bottom() + kSpace4, 2 * half_width, metrics.height()),
+        Qt::AlignCenter, tick.label);
   }
   paintBars(painter, area, bars, high, c);
   if (bars.reference >= 0) {

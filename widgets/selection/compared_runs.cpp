@@ -62,6 +62,7 @@ int runColor(const Selection& selection, int place) {
 
 int curveColor(const Selection& selection, int curve) {
   const int color = runColor(selection, selection.run());
+  if (selection.histories().size() > 1) return color + curve * kSeriesShade;
   return color == kNoiseSeries && curve > 0 ? curve : color + curve;
 }
 

@@ -53,7 +53,8 @@ class ComparedRuns : public QObject {
 // Letter of the run at `place`: A, B, C, ... for run A and the candidates in their order; N, N2, ... for noise twins.
 QString runLetter(const Selection& selection, int place);
 int runColor(const Selection& selection, int place);  // index of seriesColor; kNoiseSeries for noise twins
-// Colour of a curve of the active run: curve 0 has the colour of the run, further curves have the colours after it.
+// Colour of a curve of the active run: curve 0 has the colour of the run; further curves have the colours after it, or
+// shades of the run's colour if other runs are open, whose colours those are.
 int curveColor(const Selection& selection, int curve = 0);
 QString runName(const Selection& selection, int place);  // "nano"; for a twin the difference from A: "MXFP4"
 QString valueWords(const QString& value);  // "MXFP8, scales rounded up" for "mxfp8_rceil"; other values as they are

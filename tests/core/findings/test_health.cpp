@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/findings/health.h"
+#include "core/findings/interventions.h"
 #include "core/frame/frame.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/recording/history/last_array.h"
@@ -316,6 +317,14 @@ TEST(Health, ExpertsWithoutATokenAreNamedBeforeTheyCountAsDead) {
                    "Layer 2 has had experts without a token since step 200: experts 3 and 7 get no token. It becomes a "
                    "finding after "))
       << health.sentence;
+}
+
+TEST(Health, BalancingOfALogIsNamedOnce) {
+  RouterBalance balance;
+  balance.other = "balance = quantile histogram";
+  EXPECT_EQ(balance_text(balance).front(), "Balance: quantile histogram");
+  balance.other = "load_balancing = sinkhorn";
+  EXPECT_EQ(balance_text(balance).front(), "Balance: load_balancing = sinkhorn");
 }
 
 TEST(Health, QuantilesBalanceWithoutARate) {
