@@ -436,7 +436,7 @@ TEST(LogSettings, ABalanceThatIsNamedIsNotNone) {
   EXPECT_FALSE(says(balancing(R"({"bias_update_rate": 0})"), "No balancing"));  // aux_coeff is not known
   const std::string quantile = balancing(R"({"bias_update_rate": 0, "aux_coeff": 0, "balance": "quantile"})");
   EXPECT_FALSE(says(quantile, "No balancing")) << quantile;
-  EXPECT_TRUE(says(quantile, "balance = quantile")) << quantile;
+  EXPECT_TRUE(says(quantile, "Balance: quantile,")) << quantile;
 }
 
 TEST(LogSettings, AdviceHasTheNamesOfTheProgramThatWroteTheLog) {
