@@ -150,9 +150,9 @@ void TimeAxisPlot::paintMarks(QPainter& painter) {
     const MarkTitle title = titleBeside(x, 7, free_from, std::min(next - kSpace12, room.right()),
                                         QString::fromStdString(shown[i].second->title), fontMetrics());
     free_from = std::max(free_from, x + kSpace12);
-    if (title.text.isEmpty() || title.left_x < room.left()) continue;
     const QRect place(title.left_x, marks_inside_ ? plot.top() - 2 : room.top(),
                       fontMetrics().horizontalAdvance(title.text) + 1, line);
+    if (title.text.isEmpty() || place.left() < room.left() || place.right() > room.right() + 1) continue;
     free_from = std::max(free_from, place.right() + kSpace12);
     if (marks_inside_) painter.fillRect(place, palette().base());
     painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, title.text);
