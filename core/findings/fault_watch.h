@@ -50,6 +50,33 @@ struct FaultReading {
   double lr = 0;                                 // learning rate in the step of `experts`; NaN: not known
 };
 
+// Values of a layer's faults, from which describe() writes the findings.
+struct LayerFaults {
+  int n_experts = 0;
+  double max_vio = 0;                    // of the newest window
+  std::string window_text = "50 steps";  // loads of a window
+
+  ConsecutiveWindows stale_bias;
+  double bias_rate = 0;
+
+  ConsecutiveWindows flat_auxiliary;
+  std::optional<double> aux;  // auxiliary loss of the newest window
+  double aux_expected = 0;    // auxiliary loss from counts and scores; NaN: not known
+
+  ConsecutiveWindows constant_weights;
+
+  ConsecutiveWindows counted_twice;
+  double counted = 0, slots = 0;  // sum of the counts of a step, and the correct sum
+
+  ConsecutiveWindows shared_excess;
+  std::vector<int> excess_experts;  // the K experts with the shared excess
+  double excess = 0;                // in fair shares
+
+  bool have_gradients = false;  // some of the unchanged experts have a gradient
+};
+// Writes title, observation and meaning of a finding of this kind, whose experts are set.
+void describe(const LayerFaults& faults, Finding& finding);
+
 class FaultWatch {
  public:
   FaultWatch(int layer, const RunInfo& info);
@@ -65,42 +92,14 @@ class FaultWatch {
   void judge_excess(const FaultReading& reading);
   void judge_changes(const FaultReading& reading);
   void judge_counts(const FaultReading& reading);
-  Finding make(FindingKind kind, std::int64_t first_step) const {
-    return layer_finding(kind, run_, layer_, {first_step, last_step_});
-  }
-  void add_bias(std::vector<Finding>& out) const;
-  void add_auxiliary(std::vector<Finding>& out) const;
-  void add_constant(std::vector<Finding>& out) const;
-  void add_excess(std::vector<Finding>& out) const;
-  void add_unchanged(std::vector<Finding>& out) const;
-  void add_counted_twice(std::vector<Finding>& out) const;
 
   int layer_, run_, top_k_;
   bool trained_here_;  // by this program, whose settings show whether the gates get a gradient
   std::int64_t last_step_ = -1;
-  double max_vio_ = 0;
-  std::string window_text_ = "50 steps";  // loads of a window
-
-  std::vector<float> bias_;  // [E] expert_bias of the previous window
-  double bias_rate_ = 0;
-  ConsecutiveWindows unchanged_;
-
-  std::optional<double> aux_;  // auxiliary loss of the previous window
-  double aux_expected_ = 0;    // auxiliary loss from counts and scores; NaN: not known
-  ConsecutiveWindows flat_;
-
-  ConsecutiveWindows constant_;  // constant mixing weights
-
-  double counted_ = 0, slots_ = 0;  // sum of the counts of a step, and the correct sum
-  ConsecutiveWindows twice_;
-
-  std::vector<int> excess_;  // the K experts with the shared excess
-  double excess_size_ = 0;   // excess load in fair shares
-  ConsecutiveWindows shared_;
-
+  LayerFaults faults_;
+  std::vector<float> bias_;             // [E] expert_bias of the previous window
   std::vector<int> unchanged_windows_;  // [E] consecutive windows without a change of the weights
   std::int64_t unchanged_since_ = -1;
-  bool have_gradients_ = false;  // some of the unchanged experts have a gradient
 };
 
 }  // namespace moescope

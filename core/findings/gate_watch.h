@@ -35,6 +35,22 @@ struct GateReading {
   bool sign_rule = true;            // the sign rule moves the bias; false: another rule
 };
 
+// Values of a gate's faults, from which describe() writes the findings.
+struct GateFaults {
+  struct Expert {
+    int faint = 0, strong = 0;  // consecutive windows
+    std::int64_t first_step = -1;
+    float weight = 1, bias = 0, share = 1;
+  };
+  bool softmax = false;
+  double margin = 0;
+  ConsecutiveWindows saturated, uninformative;
+  double at_ends = 0, information = 0;  // values by which saturation and information are judged
+  std::vector<Expert> experts;          // [E]
+};
+// Writes title, observation and meaning of a finding of this kind, whose experts are set.
+void describe(const GateFaults& faults, Finding& finding);
+
 class GateWatch {
  public:
   GateWatch(int layer, const RunInfo& info);
@@ -46,32 +62,17 @@ class GateWatch {
 
   const BiasStep& bias_step() const { return bias_step_; }
   // True if the scores have so little information that any bias outweighs them, so that the bias rate is not the cause.
-  bool says_nothing() const { return saturated_.windows > 0 || uninformative_.windows > 0; }
+  bool says_nothing() const { return faults_.saturated.windows > 0 || faults_.uninformative.windows > 0; }
 
  private:
-  struct Gate {
-    int faint = 0, strong = 0;  // consecutive windows
-    std::int64_t first_step = -1;
-    float weight = 1, bias = 0, share = 1;
-  };
   void note_bias_step(const GateReading& reading);
   void judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax);
   void judge_gates(std::int64_t step, const RouterFrame& router);
-  Finding make(FindingKind kind, std::int64_t first_step) const {
-    return layer_finding(kind, run_, layer_, {first_step, last_step_});
-  }
-  void add_saturated(std::vector<Finding>& out) const;
-  void add_uninformative(std::vector<Finding>& out) const;
-  void add_gates(std::vector<Finding>& out, bool strong) const;
 
-  int layer_, run_, n_experts_;
+  int layer_, run_;
   std::int64_t last_step_ = -1;
   BiasStep bias_step_;
-  double margin_ = 0;
-  bool softmax_ = false;
-  ConsecutiveWindows saturated_, uninformative_;
-  double at_ends_ = 0, information_ = 0;  // values by which saturation and information are judged
-  std::vector<Gate> gates_;               // [E]
+  GateFaults faults_;
 };
 
 }  // namespace moescope
