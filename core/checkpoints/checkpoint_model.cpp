@@ -206,7 +206,7 @@ class CheckpointModel::Pass final : public Decoder<float> {
     if (part == Part::attention) watch_.hidden(index, *x_);
     const std::vector<float>* gain = &model_.norm_;
     if (part != Part::head) gain = part == Part::attention ? &layer(index).attention_norm : &layer(index).ffn_norm;
-    return {*x_, gain->data(), *h_, h_inv_.data(), *x_};
+    return {*x_, *gain, *h_, h_inv_, *x_};
   }
 
   void attention(int index, const Rows& rows) override {

@@ -45,7 +45,7 @@ RouterActivations<float> as_activations(const RoutedTokens& tokens) {
   router.logits = rows(tokens.logits, tokens.experts);
   router.scores = rows(tokens.scores, tokens.experts);
   router.mix = rows(tokens.mix, tokens.top_k);
-  router.margin = const_cast<float*>(tokens.margin.data());
+  router.margin = {const_cast<float*>(tokens.margin.data()), tokens.margin.size()};
   router.ids = tokens.ids;
   return router;
 }

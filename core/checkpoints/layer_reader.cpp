@@ -74,10 +74,9 @@ class LayerReader {
     if (c_.latent)
       return std::make_unique<LatentAttention<float>>(
           attention_shape(), *c_.latent,
-          LatentLayers<float>{&w.q, &w.q_a, &w.q_b, &w.kv_a, &w.kv_b, &w.output, w.q_norm.data(), w.kv_norm.data()});
-    return std::make_unique<GroupedAttention>(
-        attention_shape(), c_.grouped,
-        GroupedLayers{&w.q, &w.k, &w.v, &w.output, w.q_norm, w.k_norm, w.sinks.empty() ? nullptr : w.sinks.data()});
+          LatentLayers<float>{&w.q, &w.q_a, &w.q_b, &w.kv_a, &w.kv_b, &w.output, w.q_norm, w.kv_norm});
+    return std::make_unique<GroupedAttention>(attention_shape(), c_.grouped,
+                                              GroupedLayers{&w.q, &w.k, &w.v, &w.output, w.q_norm, w.k_norm, w.sinks});
   }
 
   StoredLinear attention_linear(const char* name, Index outputs, Index inputs, bool bias) {

@@ -25,7 +25,7 @@ void mask_groups_by_best(const RouterConfig& config, std::span<const float> scor
   RouterConfig of_groups;
   of_groups.top_k = config.n_limited_groups;
   std::vector<std::int32_t> kept_groups(size(config.n_limited_groups));
-  choose_experts<float>(of_groups, best, kept_groups.data());
+  choose_experts<float>(of_groups, best, kept_groups);
   masked.assign(scores.size(), 1);
   for (const std::int32_t g : kept_groups)
     std::fill_n(masked.begin() + g * static_cast<std::ptrdiff_t>(width), width, 0);
@@ -33,10 +33,12 @@ void mask_groups_by_best(const RouterConfig& config, std::span<const float> scor
 
 void choose_for_token(const CheckpointRouter& router, const StoredExperts& w, std::size_t t, RoutedTokens& routed) {
   const std::size_t experts = size(routed.experts), top_k = size(routed.top_k);
-  const float *logits = routed.logits.data() + t * experts, *scores = routed.scores.data() + t * experts;
+  const auto row = [t](auto& values, std::size_t width) { return std::span(values).subspan(t * width, width); };
+  const std::span<const float> scores = row(routed.scores, experts),
+                               judged = router.choose_by_logit ? row(routed.logits, experts) : scores;
   thread_local std::vector<float> choice;
   thread_local std::vector<std::uint8_t> masked;
-  choice.assign(router.choose_by_logit ? logits : scores, (router.choose_by_logit ? logits : scores) + experts);
+  choice.assign(judged.begin(), judged.end());
   for (std::size_t e = 0; e < w.choice_bias.size(); ++e) choice[e] += w.choice_bias[e];
   for (std::size_t e = 0; e < w.removed.size(); ++e)
     if (w.removed[e]) choice[e] = std::numeric_limits<float>::lowest();  // a removed expert must not rank its group
@@ -48,9 +50,8 @@ void choose_for_token(const CheckpointRouter& router, const StoredExperts& w, st
     for (std::size_t e = 0; e < w.removed.size(); ++e) masked[e] |= w.removed[e];
   }
   const std::vector<std::uint8_t>& barred = masks ? masked : w.removed;
-  std::int32_t* ids = routed.ids.data() + t * top_k;
-  routed.margin[t] = choose_experts<float>(config, choice, ids, barred);
-  mixing_weights(config, scores, ids, routed.mix.data() + t * top_k);
+  routed.margin[t] = choose_experts<float>(config, choice, row(routed.ids, top_k), barred).margin;
+  mixing_weights<float>(config, scores, row(routed.ids, top_k), row(routed.mix, top_k));
 }
 
 // y_TD += factor sigmoid(h w_g) shared(h).
@@ -83,7 +84,7 @@ std::vector<float> norms_of(const DispatchPlan& plan, const Matrix<float>& exper
 }  // namespace
 
 void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matrix<float> y, bool accumulate) {
-  thread_local AlignedBuffer<float> memory;  // not half_memory(), which holds the rows of experts_forward()
+  thread_local AlignedBuffer<float> memory;  // not sublayer_memory(), which holds the rows of experts_forward()
   Arena<float> arena;
   FeedForwardActivations<float> a;
   a.plan(arena, h.rows, w.down.inputs());
@@ -120,7 +121,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
                      std::vector<float>* output_norms) {
   DispatchPlan plan;
   plan_dispatch(routed.ids, routed.top_k, routed.experts, plan);
-  float* rows = half_memory<float>().sized(2 * plan.slots() * h.cols);
+  float* rows = sublayer_memory<float>().sized(2 * plan.slots() * h.cols);
   const Matrix<float> x(rows, plan.slots(), h.cols), expert_y(rows + x.size(), plan.slots(), h.cols);
   dispatch_forward<float>(plan, h, x);
   std::vector<int> busy;
@@ -137,7 +138,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
   std::vector<float> mix = routed.mix;
   if (w.added_factor != 1)
     for (float& weight : mix) weight *= w.added_factor;
-  combine_forward<float>(plan, y, mix.data(), expert_y, y);
+  combine_forward<float>(plan, y, {mix.data(), h.rows, routed.top_k}, expert_y, y);
   if (!w.shared.empty()) add_shared(w, h, y);
 }
 

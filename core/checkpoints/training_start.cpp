@@ -93,7 +93,7 @@ class WeightCopy {
   }
 
  private:
-  static void copy(const std::vector<float>& from, float* to) { std::ranges::copy(from, to); }
+  static void copy(const std::vector<float>& from, std::span<float> to) { std::ranges::copy(from, to.begin()); }
   static void copy(const StoredMatrix& from, const Matrix<float>& to) {
     for (Index row = 0; row < to.rows; ++row) from.read_outputs(row, 1, to.row(row));
   }

@@ -119,18 +119,18 @@ bool is_of_rank(const ParameterRun& run, const Ranks* ranks, int n_experts) {
 }
 
 template <class T>
-double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, int n_experts, Ranks* ranks) {
+double gradient_norm(std::span<const T> gradients, std::span<const ParameterRun> slices, int n_experts, Ranks* ranks) {
   static thread_local std::vector<double> sum_of_slice;
   sum_of_slice.assign(slices.size(), 0.0);
-  double* sums = sum_of_slice.data();
+  const std::span<double> sums = sum_of_slice;
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
     const ParameterRun& slice = slices[i];
     const bool counts = slice.expert < 0 ? !ranks || ranks->rank() == 0 : is_of_rank(slice, ranks, n_experts);
-    if (counts) sums[i] = squares(gradients + slice.offset, slice.count);
+    if (counts) sums[i] = squares(gradients.data() + slice.offset, slice.count);
   });
-  sum_over_ranks(ranks, sums, sum_of_slice.size());  // exact: for each sum, all ranks but one have 0
+  sum_over_ranks(ranks, sums);  // exact: for each sum, all ranks but one have 0
   double total = 0;
-  for (const double sum : sum_of_slice) total += sum;
+  for (const double sum : sums) total += sum;
   return std::sqrt(total);
 }
 
@@ -144,7 +144,7 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step) {
 
 template <class T>
 void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale,
-                  std::span<const ParameterRun> slices, const AdamWArenas<T>& arenas) {
+                  std::span<const ParameterRun> slices, const OptimizerArenas<T>& arenas) {
   const double n = static_cast<double>(step + 1);
   const AdamWFactors<T> factors{
       .decay = static_cast<T>(1 - lr * config.weight_decay),
@@ -159,15 +159,15 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
   };
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
     const ParameterRun& slice = slices[i];
-    update_slice(factors, slice.count, arenas.gradients + slice.offset, arenas.weights + slice.offset,
-                 arenas.moment1 + slice.offset, arenas.moment2 + slice.offset);
+    update_slice(factors, slice.count, slice.in(arenas.gradients).data(), slice.in(arenas.weights).data(),
+                 slice.in(arenas.moment1).data(), slice.in(arenas.moment2).data());
   });
 }
 
 #define INSTANTIATE(T)                                                                                               \
-  template double gradient_norm<T>(const T*, std::span<const ParameterRun>, int, Ranks*);                            \
+  template double gradient_norm<T>(std::span<const T>, std::span<const ParameterRun>, int, Ranks*);                  \
   template void adamw_update<T>(const OptimizerConfig&, std::int64_t, double, double, std::span<const ParameterRun>, \
-                                const AdamWArenas<T>&);
+                                const OptimizerArenas<T>&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -20,12 +20,12 @@ class Decoder {
   enum class Part { attention, feed_forward, head };
   // Rows of one part: y = x + part(h) with h = rms(x) gain. x and y may be the same rows; the head has no y.
   struct Rows {
-    Matrix<const T> x;      // [T, D]
-    const T* gain;          // [D]
-    Matrix<T> h;            // [T, D]
-    T* h_inv;               // [T]
-    Matrix<T> y;            // [T, D]
-    bool rounds_h = false;  // h is rounded to BF16
+    Matrix<const T> x;        // [T, D]
+    std::span<const T> gain;  // [D]
+    Matrix<T> h;              // [T, D]
+    std::span<T> h_inv;       // [T] 1 / rms(x)
+    Matrix<T> y;              // [T, D]
+    bool rounds_h = false;    // h is rounded to BF16
   };
 
   Decoder(int layers, double norm_eps) : layers_(layers), norm_eps_(norm_eps) {}

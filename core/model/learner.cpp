@@ -105,7 +105,7 @@ void Learner<T>::round_biases() {
 // Frozen gates get a gradient of zero, so that the gradient norm does not include them.
 template <class T>
 void Learner<T>::zero_gate_gradients() {
-  for (const ParameterRun& slice : gate_slices_) std::fill_n(parameters.gradients + slice.offset, slice.count, T{0});
+  for (const ParameterRun& slice : gate_slices_) std::ranges::fill(slice.in(parameters.gradients), T{0});
 }
 
 template <class T>
@@ -114,19 +114,18 @@ void Learner<T>::scale_expert_gradients() {
   if (factor == T{1}) return;
   for (const ParameterRun& slice : slices_)
     if (slice.expert >= 0)
-      for (std::size_t i = 0; i < slice.count; ++i) parameters.gradients[slice.offset + i] *= factor;
+      for (T& gradient : slice.in(parameters.gradients)) gradient *= factor;
 }
 
 // The gates have their own learning rate. Frozen gates are not updated.
 template <class T>
 void Learner<T>::update_weights(double lr, double gradient_scale) {
-  Parameters<T>& p = parameters;
+  const OptimizerArenas<T> arenas{parameters.gradients, parameters.weights, parameters.moment1, parameters.moment2};
   const auto by_adamw = [&](const std::vector<ParameterRun>& slices, double rate) {
-    adamw_update<T>(config.optimizer, steps_taken, rate, gradient_scale, slices,
-                    {p.gradients, p.weights, p.moment1, p.moment2});
+    adamw_update<T>(config.optimizer, steps_taken, rate, gradient_scale, slices, arenas);
   };
   const auto by_muon = [&](const std::vector<MuonMatrix>& matrices, double rate) {
-    muon_update<T>(config.optimizer, rate, gradient_scale, matrices, p.gradients, p.weights, p.moment1);
+    muon_update<T>(config.optimizer, rate, gradient_scale, matrices, arenas);
   };
   by_adamw(own_slices_, lr);
   by_muon(matrices_, lr);
@@ -159,7 +158,7 @@ StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
   StepResult result{.losses = losses};
   sum_replicated_gradients();
   scale_expert_gradients();
-  result.grad_norm = gradient_norm(parameters.gradients, slices_, config.model.n_experts, ranks_);
+  result.grad_norm = gradient_norm<T>(parameters.gradients, slices_, config.model.n_experts, ranks_);
   result.lr = learning_rate(config.optimizer, steps_taken);
   const double scale = std::min(1.0, config.optimizer.clip / (result.grad_norm + 1e-6));
   if (!config.router.frozen) update_biases();
@@ -213,7 +212,7 @@ void Learner<T>::sum_replicated_gradients() {
     const std::size_t first = runs[i].offset;
     std::size_t end = first;
     for (; i < runs.size() && runs[i].expert < 0; ++i) end = std::max(end, runs[i].offset + runs[i].count);
-    sum_over_ranks(ranks_, parameters.gradients + first, end - first);
+    sum_over_ranks(ranks_, parameters.gradients.subspan(first, end - first));
   }
 }
 
@@ -224,7 +223,7 @@ void Learner<T>::gather_experts() {
   for (const ParameterTensor& tensor : parameters.tensors()) {
     if (tensor.shape.size() != 3) continue;
     const std::size_t block = tensor.block_elements(), share = own_experts * block;
-    for (T* arena : {parameters.weights, parameters.moment1, parameters.moment2}) {
+    for (const std::span<T> arena : {parameters.weights, parameters.moment1, parameters.moment2}) {
       std::vector<T> all = parameters.gather(tensor, arena);
       const std::vector<T> own_share(all.begin() + static_cast<std::ptrdiff_t>(share) * ranks_->rank(),
                                      all.begin() + static_cast<std::ptrdiff_t>(share) * (ranks_->rank() + 1));

@@ -56,8 +56,7 @@ class Learner {
   // [MoE layer][E] of the rule smebu; the inner vectors are empty with other rules.
   std::vector<std::vector<T>> bias_momentum;
   std::int64_t steps_taken = 0;
-  // Argument of Transformer::set_replayed() for the next forward passes.
-  const std::vector<std::vector<std::int32_t>>* replayed = nullptr;
+  ReplayedExperts replayed;  // of the next forward passes
   const Transformer<T>& model() const { return *model_; }
   Ranks* ranks() const { return ranks_; }
   // Gathers the weights and moments of all experts on every rank, as a single process has them. Collective.

@@ -170,11 +170,11 @@ double muon_ratio(MuonScale scale, int rows, int cols) {
   return 1;
 }
 
-void muon_prepare(const MuonFactors<float>& factors, std::size_t count, const float* g, float* m, float* u) {
-  HWY_DYNAMIC_DISPATCH(prepare_float)(factors, count, g, m, u);
+void muon_prepare(const MuonFactors<float>& factors, ConstMatrix<float> g, Matrix<float> m, Matrix<float> u) {
+  HWY_DYNAMIC_DISPATCH(prepare_float)(factors, g.size(), g.data, m.data, u.data);
 }
-void muon_prepare(const MuonFactors<double>& factors, std::size_t count, const double* g, double* m, double* u) {
-  HWY_DYNAMIC_DISPATCH(prepare_double)(factors, count, g, m, u);
+void muon_prepare(const MuonFactors<double>& factors, ConstMatrix<double> g, Matrix<double> m, Matrix<double> u) {
+  HWY_DYNAMIC_DISPATCH(prepare_double)(factors, g.size(), g.data, m.data, u.data);
 }
 
 template <class T>
@@ -184,25 +184,26 @@ void orthogonalise(bool in_bf16, ConstMatrix<T> prepared, Matrix<T> direction) {
 
 template <class T>
 void muon_update(const OptimizerConfig& config, double lr, double gradient_scale, std::span<const MuonMatrix> matrices,
-                 const T* gradients, T* weights, T* momentum) {
+                 const OptimizerArenas<T>& arenas) {
   const T decay = static_cast<T>(1 - lr * config.weight_decay);
   const MuonFactors<T> factors(config, gradient_scale);
   parallel_for(static_cast<int>(matrices.size()), [&](int i) {
     const MuonMatrix& m = matrices[i];
-    const Matrix<T> w(weights + m.offset, m.rows, m.cols);
+    const Matrix<T> w = m.in(arenas.weights);
     const Index count = w.size();
     const Matrix<T> prepared(thread_scratch<T>(2 * count + steps_scratch(w)), m.rows, m.cols);
     const Matrix<T> direction(prepared.data + count, m.rows, m.cols);
-    muon_prepare(factors, count, gradients + m.offset, momentum + m.offset, prepared.data);
+    muon_prepare(factors, m.in(arenas.gradients), m.in(arenas.moment1), prepared);
     orthogonalise_in<T>(config.muon_bf16, prepared, direction, direction.data + count);
     const T step = static_cast<T>(lr * muon_ratio(config.muon_scale, m.rows, m.cols));
     for (Index k = 0; k < count; ++k) w.data[k] = w.data[k] * decay - step * direction.data[k];
   });
 }
 
-#define INSTANTIATE(T)                                             \
-  template void orthogonalise<T>(bool, ConstMatrix<T>, Matrix<T>); \
-  template void muon_update<T>(const OptimizerConfig&, double, double, std::span<const MuonMatrix>, const T*, T*, T*);
+#define INSTANTIATE(T)                                                                              \
+  template void orthogonalise<T>(bool, ConstMatrix<T>, Matrix<T>);                                  \
+  template void muon_update<T>(const OptimizerConfig&, double, double, std::span<const MuonMatrix>, \
+                               const OptimizerArenas<T>&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

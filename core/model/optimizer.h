@@ -24,27 +24,28 @@ std::vector<ParameterRun> optimizer_slices(std::span<const ParameterRun> runs);
 // (expert_exchange.h), all others on every rank.
 bool is_of_rank(const ParameterRun& run, const Ranks* ranks, int n_experts);
 
-// Returns the L2 norm of the gradient over all slices. Each rank adds up the part of its own experts, and rank 0 also
-// the part of the parameters that all ranks share.
+// Returns the L2 norm of the gradient over all slices of the arena `gradients`. Each rank adds up the part of its own
+// experts, and rank 0 also the part of the parameters that all ranks share.
 template <class T>
-double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, int n_experts, Ranks* ranks = nullptr);
+double gradient_norm(std::span<const T> gradients, std::span<const ParameterRun> slices, int n_experts,
+                     Ranks* ranks = nullptr);
 
 // Returns the learning rate of step t, counted from 0: lr (t + 1) / warmup_steps during the warmup, then the constant
 // lr, or a cosine from lr to lr_min at total_steps and lr_min afterwards.
 double learning_rate(const OptimizerConfig& config, std::int64_t step);
 
-// Arenas of all parameters, to which the offsets of the slices refer.
+// Arenas of all parameters (parameters.h), to which the offsets of slices and matrices refer.
 template <class T>
-struct AdamWArenas {
-  const T* gradients;
-  T *weights, *moment1, *moment2;
+struct OptimizerArenas {
+  std::span<const T> gradients;
+  std::span<T> weights, moment1, moment2;
 };
 // Updates weights p and moments m and v with g = gradient * gradient_scale and n = step + 1:
 //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 //   p = (1 - lr wd) p - lr / (1 - b1^n) m / (sqrt(v / (1 - b2^n)) + eps)
 template <class T>
 void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale,
-                  std::span<const ParameterRun> slices, const AdamWArenas<T>& arenas);
+                  std::span<const ParameterRun> slices, const OptimizerArenas<T>& arenas);
 
 // Muon: a step along the orthogonal matrix nearest to a matrix's momentum (Jordan 2024; for experts Kimi K2,
 // arXiv:2507.20534). Order of operations and constants are TorchTitan's (distributed/flex_shard/dist_muon.py).
@@ -64,6 +65,12 @@ struct MuonMatrix {
   int rows = 0, cols = 0;
   int expert = -1;  // -1 if not of a routed expert
   const ParameterTensor* tensor = nullptr;
+
+  // Returns the elements in an arena, [rows, cols].
+  template <class T>
+  Matrix<T> in(std::span<T> arena) const {
+    return {arena.data() + offset, rows, cols};
+  }
 };
 
 bool is_moved_by_muon(const ParameterTensor& tensor);
@@ -86,21 +93,22 @@ struct MuonFactors {
   T momentum, take, gradient_scale;
   bool nesterov;
 };
-// Updates the momentum; `prepared` receives U.
-void muon_prepare(const MuonFactors<float>& factors, std::size_t count, const float* gradients, float* momentum,
-                  float* prepared);
-void muon_prepare(const MuonFactors<double>& factors, std::size_t count, const double* gradients, double* momentum,
-                  double* prepared);
+// Updates the momentum M from the gradient G; `prepared` receives U. All are [m, n] without gaps.
+void muon_prepare(const MuonFactors<float>& factors, ConstMatrix<float> gradient, Matrix<float> momentum,
+                  Matrix<float> prepared);
+void muon_prepare(const MuonFactors<double>& factors, ConstMatrix<double> gradient, Matrix<double> momentum,
+                  Matrix<double> prepared);
 
-// Runs the five iterations from `prepared` into `direction`, which must not overlap. With `in_bf16`, X, A and B are
-// rounded to BF16 after each product, as on a GPU.
+// Runs the five iterations from `prepared` into `direction`, both [m, n] without gaps, which must not overlap. With
+// `in_bf16`, X, A and B are rounded to BF16 after each product, as on a GPU.
 template <class T>
 void orthogonalise(bool in_bf16, ConstMatrix<T> prepared, Matrix<T> direction);
 
-// Runs the whole update, matrix by matrix. The bits do not depend on the number of threads.
+// Runs the whole update, matrix by matrix; moment1 holds the momentum, moment2 is not used. The bits do not depend on
+// the number of threads.
 template <class T>
 void muon_update(const OptimizerConfig& config, double lr, double gradient_scale, std::span<const MuonMatrix> matrices,
-                 const T* gradients, T* weights, T* momentum);
+                 const OptimizerArenas<T>& arenas);
 
 // Rounds the state of a training that is stored in BF16: weights and moments, as optimizer.master_format,
 // moment1_format and moment2_format say. (Learner rounds expert_bias by router.bias_format.)

@@ -13,10 +13,10 @@ std::vector<T> largest_scores_of_heads(const Transformer<T>& model) {
   const std::size_t heads = c.n_heads, all = size(c.n_layers) * heads;
   std::vector<T> largest(all, -std::numeric_limits<T>::infinity());
   for (int layer = 0; layer < c.n_layers; ++layer)
-    for (std::size_t sequence = 0; sequence < size(model.part().sequences); ++sequence)
+    for (Index sequence = 0; sequence < model.part().sequences; ++sequence)
       for (std::size_t head = 0; head < heads; ++head) {
         T& head_largest = largest[size(layer) * heads + head];
-        head_largest = std::max(head_largest, model.largest_scores(layer)[sequence * heads + head]);
+        head_largest = std::max(head_largest, model.largest_scores(layer).at(sequence, head));
       }
   Ranks* ranks = model.part().ranks;
   if (!ranks) return largest;

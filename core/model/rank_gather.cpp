@@ -15,36 +15,34 @@ bool is_split_over_ranks(std::size_t gemm, std::size_t operand) {
          kGemmOperands[operand].operand != OperandRole::w;
 }
 
+// Gathers the values of all ranks' tokens in `all`, and returns them.
+template <class T>
+std::span<T> gather(const BatchPart& part, std::type_identity_t<std::span<const T>> own_values, std::vector<T>& all) {
+  all.resize(own_values.size() * part.rank_count);
+  if (!all.empty()) part.ranks->gather_all(own_values.data(), own_values.size_bytes(), all.data());
+  return all;
+}
+
+Matrix<float> gather_rows(const BatchPart& part, const Matrix<float>& own_rows, std::vector<float>& all) {
+  gather(part, {own_rows.data, static_cast<std::size_t>(own_rows.size())}, all);
+  return {all.data(), part.all_tokens, own_rows.cols};
+}
+
 }  // namespace
 
 WholeRouter::WholeRouter(const RouterActivations<float>& own_routing, const BatchPart& part)
     : own_routing_(own_routing), part_(part) {
   if (!part.ranks) return;
   whole_ = own_routing;
-  const auto rows = [&](const Matrix<float>& rank_rows, std::vector<float>& all_rows) {
-    return Matrix<float>(gather(rank_rows.data, rank_rows.cols, all_rows), part.all_tokens, rank_rows.cols);
-  };
-  whole_.logits = rows(own_routing.logits, logits_);
-  whole_.scores = rows(own_routing.scores, scores_);
-  whole_.mix = rows(own_routing.mix, mix_);
-  whole_.lse = gather(own_routing.lse, 1, lse_);
-  whole_.margin = gather(own_routing.margin, 1, margin_);
-  whole_.cutoff = gather(own_routing.cutoff, 1, cutoff_);
-  if (!own_routing.levelled_scores.empty())
-    gather(own_routing.levelled_scores.data(), own_routing.scores.cols, whole_.levelled_scores);
-  gather(own_routing.ids, whole_.ids);
-  if (!own_routing.not_dropped.empty()) gather(own_routing.not_dropped, whole_.not_dropped);
-}
-
-float* WholeRouter::gather(const float* own_values, std::size_t width, std::vector<float>& all) const {
-  all.resize(part_.all_tokens * width);
-  part_.ranks->gather_all(own_values, part_.tokens() * width * sizeof(float), all.data());
-  return all.data();
-}
-
-void WholeRouter::gather(const std::vector<std::int32_t>& own_values, std::vector<std::int32_t>& all) const {
-  all.resize(own_values.size() * part_.rank_count);
-  part_.ranks->gather_all(own_values.data(), own_values.size() * sizeof(std::int32_t), all.data());
+  whole_.logits = gather_rows(part, own_routing.logits, logits_);
+  whole_.scores = gather_rows(part, own_routing.scores, scores_);
+  whole_.mix = gather_rows(part, own_routing.mix, mix_);
+  whole_.lse = gather(part, own_routing.lse, lse_);
+  whole_.margin = gather(part, own_routing.margin, margin_);
+  whole_.cutoff = gather(part, own_routing.cutoff, cutoff_);
+  gather(part, own_routing.levelled_scores, whole_.levelled_scores);
+  gather(part, own_routing.ids, whole_.ids);
+  gather(part, own_routing.not_dropped, whole_.not_dropped);
 }
 
 std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model) {

@@ -15,10 +15,6 @@ class WholeRouter {
   const RouterActivations<float>& get() const { return part_.ranks ? whole_ : own_routing_; }
 
  private:
-  // Gathers `width` values of each token, and returns those of all tokens.
-  float* gather(const float* own_values, std::size_t width, std::vector<float>& all) const;
-  void gather(const std::vector<std::int32_t>& own_values, std::vector<std::int32_t>& all) const;
-
   const RouterActivations<float>& own_routing_;
   const BatchPart& part_;
   RouterActivations<float> whole_;

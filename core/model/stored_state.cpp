@@ -41,7 +41,7 @@ void round_initial_weights(const RunConfig& config, std::span<const ParameterRun
   if (config.optimizer.master_format == StoredFormat::fp32) return;
   const RandomStream random(config.perturbation, "perturbation.bf16");
   for (const ParameterRun& run : runs) {
-    const std::span<T> weights(parameters.weights + run.offset, run.count);
+    const std::span<T> weights = run.in(parameters.weights);
     round_to_bf16(weights);
     if (config.perturbation == 0) continue;
     for (std::size_t i = 0; i < weights.size(); ++i)
@@ -61,14 +61,13 @@ void round_state(const RunConfig& config, std::int64_t step, std::span<const Par
   const RandomStream random(config.seed, "optimizer.update_stochastic");
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
     const ParameterRun& slice = slices[i];
-    const auto values_in = [&](T* arena) { return std::span<T>(arena + slice.offset, slice.count); };
     if (weights && o.update_stochastic)
       round_stochastically(random, static_cast<std::uint64_t>(step) * parameters.size() + slice.offset,
-                           values_in(parameters.weights));
+                           slice.in(parameters.weights));
     else if (weights)
-      round_to_bf16(values_in(parameters.weights));
-    if (moment1) round_to_bf16(values_in(parameters.moment1));
-    if (moment2) round_to_bf16(values_in(parameters.moment2));
+      round_to_bf16(slice.in(parameters.weights));
+    if (moment1) round_to_bf16(slice.in(parameters.moment1));
+    if (moment2) round_to_bf16(slice.in(parameters.moment2));
   });
 }
 

@@ -37,7 +37,7 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
 }
 
 template <class T>
-void Transformer<T>::HalfRows::plan(Arena<T>& arena, Index tokens, Index dim) {
+void Transformer<T>::NormedRows::plan(Arena<T>& arena, Index tokens, Index dim) {
   arena.plan(x, tokens, dim);
   arena.plan(h, tokens, dim);
   arena.plan(h_inv, tokens);
@@ -95,11 +95,11 @@ class Transformer<T>::Pass final : public Decoder<T> {
     const bool rounds = model_.precision_[layer].bf16_activations;
     if (part == Part::head) {
       clock_.enter(Phase::head);
-      const HalfRows& rows = model_.head_rows_;
+      const NormedRows& rows = model_.head_rows_;
       return {rows.x, model_.weights().norm, rows.h, rows.h_inv, {}, rounds};
     }
     const LayerView<T>& w = model_.weights().layers[layer];
-    const HalfRows &first = model_.blocks_[layer].attention_rows, &second = model_.blocks_[layer].ffn_rows;
+    const NormedRows &first = model_.blocks_[layer].attention_rows, &second = model_.blocks_[layer].ffn_rows;
     if (part == Part::attention) {
       clock_.enter(Phase::attention);
       return {first.x, w.attention_norm, first.h, first.h_inv, second.x, rounds};
@@ -114,7 +114,7 @@ class Transformer<T>::Pass final : public Decoder<T> {
   }
   void feed_forward(int layer, const Rows& rows) override {
     const int moe = model_.moe_index(layer);
-    if (moe >= 0) return model_.moe_forward(layer, expert_bias_[moe].data(), clock_);
+    if (moe >= 0) return model_.moe_forward(layer, expert_bias_[moe], clock_);
     parallel_copy<T>(rows.x.data, rows.x.size(), rows.y.data);
     feed_forward_forward<T>(model_.weights().layers[layer].dense, rows.h, model_.dense_[layer], rows.y,
                             model_.dense_precision(layer));
@@ -154,15 +154,15 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
 }
 
 template <class T>
-void Transformer<T>::moe_forward(int layer, const T* expert_bias, PhaseClock& clock) {
-  const HalfRows& rows = blocks_[layer].ffn_rows;
+void Transformer<T>::moe_forward(int layer, std::span<const T> expert_bias, PhaseClock& clock) {
+  const NormedRows& rows = blocks_[layer].ffn_rows;
   const std::size_t i = moe_index(layer);
   RoutingInputs limits{.killed = killed(i),
                        .noise_seed = hash_of({static_cast<std::uint64_t>(config_.seed),
                                               static_cast<std::uint64_t>(step_), static_cast<std::uint64_t>(layer)}),
                        .microbatches = microbatches()};
-  if (i < given_ids_.size()) limits.given_ids = given_ids_[i];
-  if (replayed_) limits.replayed = (*replayed_)[i];
+  if (i < given_ids_.size()) limits.given_ids = {given_ids_[i].data(), tokens(), top_k_};
+  if (!replayed_.empty()) limits.replayed = {replayed_[i].data(), tokens(), top_k_};
   if (!config_.router.count_padding) limits.padding = padding_;
   moe_layer_.forward({weights().layers[layer], moe_[i], moe_ws_, precision_of(layer), clock}, rows.h, rows.x,
                      expert_bias, block_output(layer), limits);
@@ -174,11 +174,11 @@ void Transformer<T>::backward(const Batch& batch, PhaseClock& clock) {
   head_backward();
   store_residual(dx_);
   for (int layer = config_.model.n_layers - 1; layer >= 0; --layer) {
-    feed_forward_half_backward(layer, clock);
+    ffn_backward(layer, clock);
     store_residual(dx_);
     clock.enter(Phase::attention);
     const LayerView<T>&w = weights().layers[layer], &g = parameters_.gradient_view.layers[layer];
-    const HalfRows& rows = blocks_[layer].attention_rows;
+    const NormedRows& rows = blocks_[layer].attention_rows;
     attention_.backward(w, rows.h, dx_, blocks_[layer].attention, {g, attention_ws_, dh_}, precision_of(layer));
     rms_norm_backward<T>(dh_, {rows.x, w.attention_norm, rows.h_inv}, dx_, true, norm_gradient(g.attention_norm));
     store_residual(dx_);
@@ -188,10 +188,10 @@ void Transformer<T>::backward(const Batch& batch, PhaseClock& clock) {
 }
 
 template <class T>
-void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
+void Transformer<T>::ffn_backward(int layer, PhaseClock& clock) {
   const LayerView<T>& w = weights().layers[layer];
   const LayerView<T>& g = parameters_.gradient_view.layers[layer];
-  const HalfRows& rows = blocks_[layer].ffn_rows;
+  const NormedRows& rows = blocks_[layer].ffn_rows;
   if (layer < config_.model.n_dense_layers) {
     clock.enter(Phase::dense_ffn);
     feed_forward_backward<T>(w.dense, rows.h, dx_, dense_[layer], {g.dense, dense_scratch_, dh_, false},
@@ -211,7 +211,7 @@ std::vector<typename Transformer<T>::NamedRows> Transformer<T>::rows_of(int laye
                                  {a.q, "wq x"},
                                  {a.kva, "wkv_a x"},
                                  {a.kv, "wkv_b x"},
-                                 {a.o, "attention"},
+                                 {a.attended.o, "attention"},
                                  {block.ffn_rows.x, "residual stream after attention"},
                                  {block.ffn_rows.h, "ffn_norm"}};
   if (layer < config_.model.n_dense_layers) {
@@ -236,20 +236,16 @@ void Transformer<T>::round_gains() {
   gains_.clear();
   if (!precision_.back().bf16_norm_gains) return;
   rounded_gains_view_ = parameters_.weight_view;
-  const auto round = [&](T*& gain, int width) {
-    if (!gain) return;
-    gain = gains_.emplace_back(gain, gain + width).data();
-    round_to_bf16(std::span(gains_.back()));
+  const auto round = [&](std::span<T>& gain) {
+    if (gain.empty()) return;
+    gain = gains_.emplace_back(gain.begin(), gain.end());
+    round_to_bf16(gain);
   };
-  const ModelConfig& m = config_.model;
-  round(rounded_gains_view_.norm, m.dim);
-  for (LayerView<T>& layer : rounded_gains_view_.layers) {
-    round(layer.attention_norm, m.dim);
-    round(layer.ffn_norm, m.dim);
-    round(layer.q_norm, m.q_lora_rank);
-    round(layer.kv_norm, m.kv_lora_rank);
-    round(layer.latent_norm, m.latent_dim);
-  }
+  round(rounded_gains_view_.norm);
+  for (LayerView<T>& layer : rounded_gains_view_.layers)
+    for (std::span<T>* gain :
+         {&layer.attention_norm, &layer.ffn_norm, &layer.q_norm, &layer.kv_norm, &layer.latent_norm})
+      round(*gain);
 }
 
 template <class T>

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Losses {
   double ce = 0;          // mean cross-entropy, nats per token
   double aux = 0, z = 0;  // losses of the routers with their coefficients, summed over layers
 };
+
+// Experts of a rank's tokens, [MoE layer][T, K], in place of the routers' choice. Empty: the routers choose.
+using ReplayedExperts = std::span<const std::vector<std::int32_t>>;
 
 template <class T>
 class Transformer {
@@ -53,21 +57,20 @@ class Transformer {
                  PhaseClock& clock, std::int64_t step = 0);
   // Lets `tap` capture its operand in later passes; nullptr: no capture.
   void set_tap(OperandTap* tap) { tap_ = tap; }
-  // Sets the experts [MoE layer][T, K] of this rank's tokens for later passes, in place of the routers' choice;
-  // nullptr: the routers choose.
-  void set_replayed(const std::vector<std::vector<std::int32_t>>* replayed) { replayed_ = replayed; }
-  const std::vector<std::vector<std::int32_t>>* replayed() const { return replayed_; }
+  // Sets the experts of later passes.
+  void set_replayed(ReplayedExperts replayed) { replayed_ = replayed; }
+  ReplayedExperts replayed() const { return replayed_; }
   // Writes the gradients of the last forward pass's total loss to the parameters' gradients. Call it once per forward
   // pass.
   void backward(const Batch& batch, PhaseClock& clock);
 
   // Values of the last forward pass.
-  const T* logits() const { return logits_.data; }       // [T, V]
-  const T* token_losses() const { return token_loss_; }  // [T] nats; 0 for padding
-  Mask padding() const { return padding_; }              // [T]
+  Matrix<const T> logits() const { return logits_; }               // [T, V]
+  std::span<const T> token_losses() const { return token_loss_; }  // [T] nats; 0 for padding
+  Mask padding() const { return padding_; }                        // [T]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
-  const T* largest_scores(int layer) const {  // attention scores, [B, H] for this rank's sequences
-    return blocks_[layer].attention.largest;
+  Matrix<const T> largest_scores(int layer) const {  // attention scores, [B, H] for this rank's B sequences
+    return blocks_[layer].attention.attended.largest;
   }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
   Mask killed(std::size_t moe) const { return killed_.empty() ? Mask() : Mask(killed_[moe]); }  // [E]
@@ -80,19 +83,19 @@ class Transformer {
 
  private:
   class Pass;
-  // Rows x of the residual stream before one half of a layer, or before the head, and h, the rows after the norm.
-  struct HalfRows {
-    Matrix<T> x, h;  // [T, D]
-    T* h_inv;        // [T]
+  // Rows x of the residual stream before a sub-layer, or before the head, and h, the rows after the norm.
+  struct NormedRows {
+    Matrix<T> x, h;      // [T, D]
+    std::span<T> h_inv;  // [T] 1 / rms(x)
     void plan(Arena<T>& arena, Index tokens, Index dim);
   };
   struct Block {
-    HalfRows attention_rows, ffn_rows;
+    NormedRows attention_rows, ffn_rows;
     AttentionActivations<T> attention;
   };
   void plan_memory();
   Index tokens() const { return part_.tokens(); }
-  NormGradient<T> norm_gradient(T* dweight) const { return {dweight, norm_partial_, part_.shard_rows()}; }
+  NormGradient<T> norm_gradient(std::span<T> dweight) const { return {dweight, norm_partial_, part_.shard_rows()}; }
   int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
   LayerPrecision precision_of(int layer) {
     return {&precision_[layer], layer, quant_statistics_ ? &quant_sums_[layer] : nullptr, tap_, part_.shard_rows(),
@@ -116,8 +119,8 @@ class Transformer {
   void embed_backward(const Batch& batch);
   double head_forward(const Batch& batch);
   void head_backward();
-  void moe_forward(int layer, const T* expert_bias, PhaseClock& clock);
-  void feed_forward_half_backward(int layer, PhaseClock& clock);
+  void moe_forward(int layer, std::span<const T> expert_bias, PhaseClock& clock);
+  void ffn_backward(int layer, PhaseClock& clock);
 
   const RunConfig& config_;
   const Parameters<T>& parameters_;
@@ -125,7 +128,7 @@ class Transformer {
   int top_k_;
   bool quant_statistics_ = false;
   OperandTap* tap_ = nullptr;
-  const std::vector<std::vector<std::int32_t>>* replayed_ = nullptr;
+  ReplayedExperts replayed_;
   std::int64_t step_ = 0;
   Mask padding_;  // [T] of the batch of the last forward pass
   ExpertMasks killed_;
@@ -141,10 +144,10 @@ class Transformer {
   std::vector<std::vector<T>> gains_;  // gains of every norm, rounded to BF16; empty if the parameters' gains are used
   ModelView<T> rounded_gains_view_;
   std::vector<LayerSums> quant_sums_;
-  HalfRows head_rows_;
+  NormedRows head_rows_;
   Matrix<T> logits_, dlogits_;
   Matrix<T> dx_, dh_, norm_partial_;
-  T* token_loss_;
+  std::span<T> token_loss_;
   FeedForwardActivations<T> dense_scratch_;
   AttentionWorkspace<T> attention_ws_;
   MoeWorkspace<T> moe_ws_;

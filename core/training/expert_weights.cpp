@@ -51,10 +51,10 @@ int layer_of(const ParameterTensor& tensor) {
 
 }  // namespace
 
-double squares_of(const float* values, const float* less, std::size_t count) {
+double squares_of(std::span<const float> values, std::span<const float> less) {
   double sum = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double value = values[i] - (less ? static_cast<double>(less[i]) : 0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i] - (less.empty() ? 0 : static_cast<double>(less[i]));
     sum += value * value;
   }
   return sum;
@@ -80,8 +80,8 @@ void ExpertSteps::add(const Learner<float>& learner, std::vector<SpecialisationF
       const std::size_t block = tensor.block_elements();
       parallel_for(learner.config.model.n_experts, [&](int e) {
         const std::size_t at = tensor.offset + e * tensor.outer_stride;
-        gradients[e] += squares_of(p.gradients + at, nullptr, block);
-        updates[e] += squares_of(p.weights + at, before.data() + e * block, block);
+        gradients[e] += squares_of(p.gradients.subspan(at, block));
+        updates[e] += squares_of(p.weights.subspan(at, block), std::span(before).subspan(e * block, block));
       });
     }
     for (std::size_t e = 0; e < experts; ++e) {

@@ -2,7 +2,7 @@
 // gradient and of their change in a step.
 #pragma once
 
-#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "core/frame/frame.h"
@@ -14,8 +14,8 @@ namespace moescope {
 // forward pass.
 void add_expert_weights(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers);
 
-// Returns the sum of the squares of values[i] - less[i], or of values[i] if `less` is nullptr.
-double squares_of(const float* values, const float* less, std::size_t count);
+// Returns the sum of the squares of values[i] - less[i], or of values[i] if `less` is empty.
+double squares_of(std::span<const float> values, std::span<const float> less = {});
 
 // Measures the gradients of the experts' weights and the change of the weights by one update. Construct it before the
 // update; if `enabled`, it copies the weights. With ranks it does nothing, because each rank has the weights of its own

@@ -24,8 +24,8 @@ namespace {
 struct Sums {
   double gg = 0, rr = 0, gr = 0, difference = 0;
 
-  void add(const float* g, const float* r, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
+  void add(std::span<const float> g, std::span<const float> r) {
+    for (std::size_t i = 0; i < g.size(); ++i) {
       const double of_g = g[i], of_r = r[i];
       gg += of_g * of_g;
       rr += of_r * of_r;
@@ -77,16 +77,16 @@ void append_frames(int layer, const GroupSums& sums, std::vector<GradientFrame>&
     if (sums[g].gg > 0 || sums[g].rr > 0) frames.push_back(sums[g].frame(layer, static_cast<GradientGroup>(g)));
 }
 
-std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_layers, const float* gradients,
-                                     const float* reference) {
+std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_layers,
+                                     std::span<const float> gradients, std::span<const float> reference) {
   constexpr auto kAllGroups = static_cast<std::size_t>(GradientGroup::all);
   std::vector<GroupSums> layers(n_layers);
   GroupSums whole;
   for (const ParameterTensor& tensor : parameters.tensors()) {
     Sums sums;
     for (std::size_t b = 0; b < tensor.blocks(); ++b) {
-      const std::size_t at = tensor.offset + b * tensor.outer_stride;
-      sums.add(gradients + at, reference + at, tensor.block_elements());
+      const std::size_t at = tensor.offset + b * tensor.outer_stride, count = tensor.block_elements();
+      sums.add(gradients.subspan(at, count), reference.subspan(at, count));
     }
     const Place place = place_of(tensor.name);
     GroupSums& group_sums = place.layer < 0 ? whole : layers[place.layer];
@@ -111,7 +111,7 @@ void add_pinned(const std::vector<GradientFrame>& pinned, std::vector<GradientFr
 }
 
 PredictedTokens predictions(const Transformer<float>& model) {
-  return {{model.logits(), model.part().tokens(), model.config().model.vocab}, model.token_losses()};
+  return {model.logits(), model.token_losses()};
 }
 
 std::vector<std::vector<std::int32_t>> experts_of(const Transformer<float>& model) {
@@ -146,7 +146,7 @@ struct RoundedChoice {
     arena.commit();
     const StepPrecision precision = step_precision(config, 0, router.layer);
     const LayerPrecision of_layer{&precision, router.layer, nullptr, nullptr, router.part.shard_rows()};
-    router_forward<float>(config.router, router.part, {router.gate, router.h, bias.data()}, routed,
+    router_forward<float>(config.router, router.part, {router.gate, router.h, bias}, routed,
                           of_layer.linear_precision(Gemm::gate), router.limits);
   }
 };
@@ -206,11 +206,11 @@ void GradientReference::compare(Learner<float>& learner, const Batch& batch, Tel
     model_.reset();  // first, so that two models never exist at once
     model_ = std::make_unique<Transformer<float>>(config_, learner.parameters, batch.sequences, batch.length);
   }
-  float* gradients = learner.parameters.gradients;
-  saved_gradients_.assign(gradients, gradients + learner.parameters.size());
+  const std::span<float> gradients = learner.parameters.gradients;
+  saved_gradients_.assign(gradients.begin(), gradients.end());
   run(learner, batch, learner.model().replayed());
   const auto frames = [&] {
-    return frames_of(learner.parameters, config_.model.n_layers, saved_gradients_.data(), gradients);
+    return frames_of(learner.parameters, config_.model.n_layers, saved_gradients_, gradients);
   };
   const auto exact = keep_routing(routing_of(*model_)), rounded = keep_routing(routing_of(learner.model()));
   frame.gradients = frames();
@@ -224,17 +224,16 @@ void GradientReference::compare(Learner<float>& learner, const Batch& batch, Tel
   frame.fp32_any_layer_flipped = flipped_in_any_layer(exact, rounded);
   if (frame.fp32_any_layer_flipped > 0) {
     const std::vector<std::vector<std::int32_t>> experts = experts_of(learner.model());
-    run(learner, batch, &experts);
-    model_->set_replayed(nullptr);
+    run(learner, batch, experts);
+    model_->set_replayed({});
     add_pinned(frames(), frame.gradients);
   } else {
     add_pinned(std::vector(frame.gradients), frame.gradients);
   }
-  std::copy(saved_gradients_.begin(), saved_gradients_.end(), gradients);
+  std::ranges::copy(saved_gradients_, gradients.begin());
 }
 
-void GradientReference::run(Learner<float>& learner, const Batch& batch,
-                            const std::vector<std::vector<std::int32_t>>* experts) {
+void GradientReference::run(Learner<float>& learner, const Batch& batch, ReplayedExperts experts) {
   PhaseClock clock;  // not read: the caller counts these passes as telemetry
   clock.start(Phase::other);
   model_->set_replayed(experts);
@@ -261,7 +260,7 @@ std::vector<RouterRoundingFrame> router_roundings(const SingleRouter& router) {
 std::vector<RouterRoundingFrame> router_roundings(const Learner<float>& learner, const Transformer<float>& reference) {
   const RunConfig& config = reference.config();
   std::vector<RouterRoundingFrame> rows;
-  if (config.router.force_balance || reference.replayed()) return rows;
+  if (config.router.force_balance || !reference.replayed().empty()) return rows;
   for (std::size_t moe = size(config.router.n_hash_layers); moe < reference.moe().size(); ++moe) {
     const int layer = config.model.n_dense_layers + static_cast<int>(moe);
     const SingleRouter router{config,

@@ -20,7 +20,7 @@ class GradientReference {
   void compare(Learner<float>& learner, const Batch& batch, TelemetryFrame& frame);
 
  private:
-  void run(Learner<float>& learner, const Batch& batch, const std::vector<std::vector<std::int32_t>>* experts);
+  void run(Learner<float>& learner, const Batch& batch, ReplayedExperts experts);
 
   RunConfig config_;  // the learner's config in FP32; the model refers to it
   std::unique_ptr<Transformer<float>> model_;
@@ -39,9 +39,9 @@ struct SingleRouter {
   const RunConfig& config;  // its [precision] is ignored
   int layer = 0;
   BatchPart part;
-  Matrix<const float> h;     // [T, D]
-  Matrix<const float> gate;  // [E, D]
-  std::span<const float> expert_bias;
+  Matrix<const float> h;               // [T, D]
+  Matrix<const float> gate;            // [E, D]
+  std::span<const float> expert_bias;  // [E]
   RoutingInputs limits = {};
 };
 

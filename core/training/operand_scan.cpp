@@ -68,8 +68,7 @@ class Passes {
     model_.backward(batch_, clock);
     return ce;
   }
-  const float* gradients() const { return learner_.parameters.gradients; }
-  std::size_t size() const { return learner_.parameters.size(); }
+  std::span<const float> gradients() const { return learner_.parameters.gradients; }
 
  private:
   Learner<float>& learner_;
@@ -128,11 +127,9 @@ std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& b
   const auto go_on = [&] { return !progress || progress(++done, passes); };
   Passes model(learner, batch);
   scan.loss = model.loss({});
-  const std::vector<float> exact(model.gradients(), model.gradients() + model.size());
-  const double norm = std::sqrt(squares_of(exact.data(), nullptr, exact.size()));
-  const auto error = [&] {
-    return norm > 0 ? std::sqrt(squares_of(model.gradients(), exact.data(), exact.size())) / norm : 0;
-  };
+  const std::vector<float> exact(model.gradients().begin(), model.gradients().end());
+  const double norm = std::sqrt(squares_of(exact));
+  const auto error = [&] { return norm > 0 ? std::sqrt(squares_of(model.gradients(), exact)) / norm : 0; };
   if (!go_on()) return std::nullopt;
   scan.all_loss_change = model.loss(operands) - scan.loss;
   scan.all_gradient_error = error();

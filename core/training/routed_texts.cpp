@@ -47,8 +47,7 @@ std::int32_t draw(std::span<const float> logits, double temperature, double u) {
 }
 
 std::span<const float> logits_row(const Transformer<float>& model, std::size_t row) {
-  const std::size_t vocabulary = size(model.config().model.vocab);
-  return {model.logits() + row * vocabulary, vocabulary};
+  return model.logits().values(static_cast<Index>(row));
 }
 
 // Returns the routing of tokens [first, first + count) of a model's last pass.
@@ -62,7 +61,8 @@ RoutedTokens routed_tokens(const Transformer<float>& model, const RouterActivati
   };
   out.logits = rows(router.judged(model.config().router));  // those that decide the choice
   out.scores = rows(router.scores);
-  out.margin.assign(router.margin + first, router.margin + first + count);
+  const auto margins = router.margin.subspan(first, count);
+  out.margin.assign(margins.begin(), margins.end());
   const auto ids = router.ids.begin() + static_cast<std::ptrdiff_t>(first) * out.top_k;
   out.ids.assign(ids, ids + static_cast<std::ptrdiff_t>(count) * out.top_k);
   return out;
@@ -131,7 +131,7 @@ void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std:
 void sum_tables(Ranks* ranks, std::vector<SpecialisationFrame>& frames) {
   for (SpecialisationFrame& counts : frames)
     for (std::vector<std::uint32_t>* table : {&counts.domain_DE, &counts.together_EE, &counts.byte_256E})
-      sum_over_ranks(ranks, table->data(), table->size());
+      sum_over_ranks(ranks, std::span(*table));
 }
 
 void mirror(SpecialisationFrame& counts) {

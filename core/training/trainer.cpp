@@ -148,7 +148,7 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 void Trainer::State::require_replayed() const {
   const RunConfig& config = learner.config;
-  if (!config.router.replay || learner.replayed) return;
+  if (!config.router.replay || learner.replayed.size() == learner.expert_bias.size()) return;
   throw std::runtime_error("run " + config.name +
                            " replays run A's routing (router.replay), which is not available: train it beside run A");
 }
@@ -163,7 +163,7 @@ void Trainer::State::plan_placements() {
 }
 
 void Trainer::replay(const std::vector<std::vector<std::int32_t>>& experts) {
-  state_->learner.replayed = &experts;
+  state_->learner.replayed = experts;
 }
 
 TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
@@ -242,7 +242,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   if (writes) frame.texts = s.texts.collect(s.learner, batch, frame.step);
   frame.wire = gather_wire(ranks);
   frame.phase_ms = s.clock.milliseconds();
-  s.learner.replayed = nullptr;  // the next batch has another routing
+  s.learner.replayed = {};  // the next batch has another routing
   return frame;
 }
 

@@ -39,7 +39,7 @@ constexpr const char* kVersion = "1";
 
 struct SavedArena {
   const char* prefix;
-  float* Parameters<float>::*arena;
+  std::span<float> Parameters<float>::*arena;
   std::vector<float> TrainerSnapshot::*values;
 };
 constexpr SavedArena kArenas[] = {{"", &Parameters<float>::weights, &TrainerSnapshot::weights},
@@ -188,7 +188,7 @@ void TrainerSnapshot::save(const std::string& path) const {
   writer.set_metadata("tokens_seen", std::to_string(tokens_seen));
   for (const SavedArena& saved : kArenas)
     for (const ParameterTensor& tensor : tensors) {
-      const std::vector<float> values = gather_tensor<float>(tensor, (this->*saved.values).data());
+      const std::vector<float> values = gather_tensor<float>(tensor, this->*saved.values);
       writer.add(saved.prefix + tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(values)));
     }
   for (std::size_t i = 0; i < windows.size(); ++i) {
@@ -234,8 +234,8 @@ std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
   result->steps_taken = learner.steps_taken;
   result->tokens_seen = state_->tokens_seen;
   for (const SavedArena& saved : kArenas) {
-    const float* arena = learner.parameters.*saved.arena;
-    ((*result).*saved.values).assign(arena, arena + learner.parameters.size());
+    const std::span<const float> arena = learner.parameters.*saved.arena;
+    ((*result).*saved.values).assign(arena.begin(), arena.end());
   }
   result->expert_bias = learner.expert_bias;
   result->bias_momentum = learner.bias_momentum;
@@ -253,7 +253,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
   for (const SavedArena& saved : kArenas) {
     const std::vector<float>& values = snapshot.*saved.values;
     assert(values.size() == s.learner.parameters.size());
-    std::copy(values.begin(), values.end(), s.learner.parameters.*saved.arena);
+    std::ranges::copy(values, (s.learner.parameters.*saved.arena).begin());
   }
   s.learner.expert_bias = snapshot.expert_bias;
   s.learner.bias_momentum = snapshot.bias_momentum;

@@ -316,8 +316,8 @@ class Checker {
     const Losses losses = learner_.forward(batches_[0], false, clock_);
     learner_.backward(batches_[0], clock_);
     if (const TensorView* view = expected_.find("first.logits")) {
-      const T* logits = learner_.model().logits();
-      const std::vector<T> ours(logits, logits + view->elements());
+      const Matrix<const T> logits = learner_.model().logits();
+      const std::vector<T> ours(logits.data, logits.data + view->elements());
       report_.add("logits", largest_difference(ours, view->doubles()), limits_.logits);
     }
     if (const auto ce = scalar("first.ce_loss"))

@@ -175,7 +175,9 @@ void check_case(const Case& c) {
   for (std::size_t s = 0; s < c.steps; ++s) {
     const Floats gradient = c.step("grad", s), before = momentum, weight_before = weight;
     Floats prepared(momentum.size());
-    muon_prepare(MuonFactors<float>(c.config, 1), momentum.size(), gradient.data(), momentum.data(), prepared.data());
+    const std::size_t rows = c.stacked * c.rows;
+    muon_prepare(MuonFactors<float>(c.config, 1), {gradient.data(), rows, c.cols}, {momentum.data(), rows, c.cols},
+                 {prepared.data(), rows, c.cols});
     all_within(momenta, momentum, c.step("momentum", s), 0, 1e-6);
     all_within(prepared_tally, prepared, c.step("prepared", s), 0, 1e-6);
     const Floats f32 = directions<float>(c, false, prepared), bf16 = directions<float>(c, true, prepared);
@@ -183,13 +185,13 @@ void check_case(const Case& c) {
     check_angle(c, bf16, c.step("bf16.direction", s));
     if (s == 0) check_first_direction(c, prepared, f32, bf16);
     Floats trained_momentum = before;
-    muon_update(c.config, c.lr, 1, c.matrices(), gradient.data(), weight.data(), trained_momentum.data());
+    muon_update<float>(c.config, c.lr, 1, c.matrices(), {gradient, weight, trained_momentum, {}});
     all_within(weights, weight, c.step("f32.weight", s), 1e-6 + step * direction);
     OptimizerConfig in_bf16 = c.config;
     in_bf16.muon_bf16 = true;
     Floats bf16_weight = s == 0 ? weight_before : c.step("bf16.weight", s - 1);
     trained_momentum = before;
-    muon_update(in_bf16, c.lr, 1, c.matrices(), gradient.data(), bf16_weight.data(), trained_momentum.data());
+    muon_update<float>(in_bf16, c.lr, 1, c.matrices(), {gradient, bf16_weight, trained_momentum, {}});
     all_within(bf16_weights, bf16_weight, c.step("bf16.weight", s), 1e-6 + step * bf16_error);
   }
 }

@@ -113,14 +113,13 @@ Routed route(const RouterConfig& config, const std::vector<float>& logits, const
   RouterActivations<float> a;
   a.plan(arena, part, static_cast<int>(experts), config.top_k);
   arena.commit();
-  router_forward<float>(config, part, {{gate.data(), experts, experts}, {logits.data(), tokens, experts}, bias.data()},
-                        a);
+  router_forward<float>(config, part, {{gate.data(), experts, experts}, {logits.data(), tokens, experts}, bias}, a);
   return {a.ids,
           {a.tokens_per_expert.begin(), a.tokens_per_expert.end()},
           {a.scores.data, a.scores.data + a.scores.size()},
           {a.mix.data, a.mix.data + a.mix.size()},
-          {a.cutoff, a.cutoff + tokens},
-          {a.margin, a.margin + tokens}};
+          {a.cutoff.begin(), a.cutoff.end()},
+          {a.margin.begin(), a.margin.end()}};
 }
 
 // Returns choice and gates for stored scores.
@@ -134,8 +133,10 @@ Routed route_scores(const RouterConfig& config, const std::vector<float>& scores
   std::vector<float> choice(experts);
   for (std::size_t t = 0; t < tokens; ++t) {
     for (std::size_t e = 0; e < experts; ++e) choice[e] = scores[t * experts + e] + bias[e];
-    choose_experts<float>(config, choice, r.ids.data() + t * top_k, {}, &r.cutoff[t]);
-    mixing_weights(config, scores.data() + t * experts, r.ids.data() + t * top_k, r.gates.data() + t * top_k);
+    const auto ids = std::span(r.ids).subspan(t * top_k, top_k);
+    r.cutoff[t] = choose_experts<float>(config, choice, ids).cutoff;
+    mixing_weights<float>(config, std::span(scores).subspan(t * experts, experts), ids,
+                          std::span(r.gates).subspan(t * top_k, top_k));
     for (std::size_t k = 0; k < top_k; ++k) ++r.load[size(r.ids[t * top_k + k])];
   }
   return r;
@@ -197,7 +198,7 @@ void check_global_batch(const Case& c) {
       all_within(tally.gates, routed.gates, c.floats("gates", at, parts), 0, kGates);
       const std::vector<float> unpadded = without_padding(c, m, microbatches, scores, experts);
       const std::vector<float> cutoff = without_padding(c, m, microbatches, routed.cutoff, 1);
-      count_distances<float>(bins, {unpadded.data(), cutoff.size(), experts}, cutoff.data(), table);
+      count_distances<float>(bins, {unpadded.data(), cutoff.size(), experts}, cutoff, table);
       const std::vector<std::int32_t> counted = route_scores(config, unpadded, bias).load;
       for (std::size_t e = 0; e < experts; ++e) load[e] += counted[e];
       const Routed live = route(config, c.floats("logits", at, parts), bias);
@@ -252,8 +253,7 @@ void check_microbatches(const Case& c) {
       all_equal(tally.ids, routed.ids, c.integers("ids", at, parts));
       all_within(tally.gates, routed.gates, c.floats("gates", at, parts), 0, 1e-6);
       std::vector<float> local(experts);
-      bias_of_microbatch<float>({logits.data(), routed.cutoff.size(), experts}, routed.cutoff.data(), config.top_k,
-                                local);
+      bias_of_microbatch<float>({logits.data(), routed.cutoff.size(), experts}, routed.cutoff, config.top_k, local);
       all_same(tally.local, negated(local), c.floats("beta_local", at, parts));
       for (std::size_t e = 0; e < experts; ++e) sum[e] += local[e] / static_cast<float>(microbatches);
       for (std::size_t e = 0; e < experts; ++e) load[e] += routed.load[e];
@@ -298,7 +298,8 @@ void check_table(const Case& c, const RouterConfig& config, const std::string& t
   ExpertTable(rows, config.top_k).look_up(tokens, ids);
   std::vector<float> gates(tokens.size() * top_k);
   for (std::size_t t = 0; t < tokens.size(); ++t)
-    mixing_weights(config, scores.data() + t * experts, ids.data() + t * top_k, gates.data() + t * top_k);
+    mixing_weights<float>(config, std::span(scores).subspan(t * experts, experts),
+                          std::span(ids).subspan(t * top_k, top_k), std::span(gates).subspan(t * top_k, top_k));
   Tally id_tally(c.named("hash.") + table + ".ids"), gate_tally(c.named("hash.") + table + ".gates");
   all_equal(id_tally, ids, c.integers("hash." + table + ".ids"));
   all_within(gate_tally, gates, c.floats("hash." + table + ".gates"), 1e-37, 5e-6);
@@ -340,13 +341,13 @@ void check_drop(const Case& c) {
   std::vector<float> gates(ids.size()), dense(tokens * experts);
   const auto place = [&](std::size_t i) { return i / top_k * experts + size(ids[i]); };
   for (std::size_t i = 0; i < ids.size(); ++i) gates[i] = probs[place(i)];
-  std::vector<std::uint8_t> is_kept(ids.size());
-  drop_beyond_capacity(TokenDrop::probs, {ids.data(), tokens, top_k}, c.meta(1), capacity, gates.data(),
-                       is_kept.data());
+  std::vector<std::int32_t> kept_ids = ids;
+  drop_beyond_capacity<float>(TokenDrop::probs, c.meta(1), capacity, {kept_ids.data(), tokens, top_k},
+                              {gates.data(), tokens, top_k});
   std::vector<std::int32_t> map(tokens * experts);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     dense[place(i)] = gates[i];
-    map[place(i)] = is_kept[i];
+    map[place(i)] = kept_ids[i] >= 0;
   }
   Tally rows(c.named("capacity")), drop(c.named("drop.probs")), maps(c.named("drop.map")), padded(c.named("pad.probs"));
   rows.integer(0, capacity, c.meta(3));

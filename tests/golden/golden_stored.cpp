@@ -34,7 +34,8 @@ double as_given(float stored) {
 }
 
 // Checks that values differ by at most a BF16 unit plus `absolute`, and that a share of `share` is equal.
-void check(const std::string& what, const float* found, const Floats& want, double share, double absolute = 0) {
+void check(const std::string& what, std::span<const float> found, const Floats& want, double share,
+           double absolute = 0) {
   std::size_t equal = 0;
   {
     Tally tally(what);
@@ -68,18 +69,18 @@ void check_adamw(const SafetensorsFile& file) {
   const std::size_t count = first.size();
   if (count > parameters.size()) throw std::runtime_error("adamw.weight0: more weights than the model has");
   const std::vector<ParameterRun> slices = {{0, count}};
-  std::ranges::copy(first, parameters.weights);
+  std::ranges::copy(first, parameters.weights.begin());
   for (std::size_t step = 0; step < file.at("adamw.grad").shape.at(0); ++step) {
     const auto of_step = [&](const char* name) {
       return file.at(std::string("adamw.") + name).floats(step * count, count);
     };
-    std::ranges::copy(of_step("grad"), parameters.gradients);
+    std::ranges::copy(of_step("grad"), parameters.gradients.begin());
     adamw_update<float>(o, static_cast<std::int64_t>(step), lr, 1, slices,
                         {parameters.gradients, parameters.weights, parameters.moment1, parameters.moment2});
     round_state<float>(config, static_cast<std::int64_t>(step), slices, parameters);
     const struct {
       const char* name;
-      float* values;
+      std::span<float> values;
       double equal;  // share that is equal
     } arenas[] = {{"weight", parameters.weights, 0.99},
                   {"exp_avg", parameters.moment1, 0.98},
@@ -87,7 +88,7 @@ void check_adamw(const SafetensorsFile& file) {
     for (const auto& [name, values, equal] : arenas) {
       const Floats want = of_step(name);
       check("step " + std::to_string(step) + ", " + name, values, want, equal, 1e-6 * largest(want));
-      std::ranges::copy(want, values);  // the next step begins where the reference does
+      std::ranges::copy(want, values.begin());  // the next step begins where the reference does
     }
   }
 }
@@ -115,17 +116,17 @@ void check_linear(const SafetensorsFile& file) {
   Floats y(rows * cols);
   linear_forward<float>({x.data(), rows, inner}, {w.data(), cols, inner}, {y.data(), rows, cols}, false,
                         LayerPrecision{&step, 1}.linear_precision(Gemm::gate));
-  check("linear.y", y.data(), want, 0.98, 1e-5 * largest(want));
+  check("linear.y", y, want, 0.98, 1e-5 * largest(want));
 }
 
 void check_norm(const SafetensorsFile& file) {
   const Floats x = file.at("norm.x").floats(), gain = file.at("norm.gain").floats(), want = file.at("norm.y").floats();
   const std::size_t width = gain.size(), rows = x.size() / width;
   Floats y(x.size()), inverse(rows);
-  rms_norm_forward<float>({x.data(), rows, width}, gain.data(), as_given(file.at("norm.eps").floats().at(0)),
-                          {y.data(), rows, width}, inverse.data());
+  rms_norm_forward<float>({x.data(), rows, width}, gain, as_given(file.at("norm.eps").floats().at(0)),
+                          {y.data(), rows, width}, inverse);
   round_to_bf16(std::span(y));
-  check("norm.y", y.data(), want, 0.98, 1e-5 * largest(want));
+  check("norm.y", y, want, 0.98, 1e-5 * largest(want));
 }
 
 void check_sum(const SafetensorsFile& file) {

@@ -129,7 +129,7 @@ void together(Ranks* ranks, const std::function<void()>& action) {
     problem = error.what();
   }
   int found = problem.empty() ? 0 : 1;
-  sum_over_ranks(ranks, &found, 1);
+  sum_over_ranks(ranks, std::span(&found, 1));
   if (found > 0) throw std::runtime_error(problem);
 }
 

@@ -220,7 +220,7 @@ void TrainReport::introduce() {
 bool TrainReport::wants_step() {
   if (engine_.next_step() >= job_.end) return false;
   int stopped = stop_signal() != 0 || engine_.trouble() || !failure_.empty() ? 1 : 0;
-  sum_over_ranks(job_.ranks, &stopped, 1);
+  sum_over_ranks(job_.ranks, std::span(&stopped, 1));
   return stopped == 0;
 }
 

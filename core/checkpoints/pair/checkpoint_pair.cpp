@@ -249,9 +249,7 @@ class KeptPass : public PassWatch {
   }
 
   const std::vector<KeptRouting>& routing() const { return routing_; }
-  PredictedTokens predicted() const {
-    return {{logits_.data(), std::ssize(loss_), vocabulary_, vocabulary_}, loss_.data()};
-  }
+  PredictedTokens predicted() const { return {{logits_.data(), std::ssize(loss_), vocabulary_, vocabulary_}, loss_}; }
 
  private:
   const std::vector<std::int32_t>& ids_;

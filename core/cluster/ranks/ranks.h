@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace moescope {
@@ -75,12 +76,13 @@ class Ranks {
 // Replaces each element of `values` by its sum over all ranks, (0 + 1) + (2 + 3), with equal bits on every rank.
 // `ranks` is nullptr for a single rank, whose values do not change.
 template <class T>
-void sum_over_ranks(Ranks* ranks, T* values, std::size_t count) {
+void sum_over_ranks(Ranks* ranks, std::span<T> values) {
   if (!ranks) return;
-  std::vector<T> other(count);
+  std::vector<T> other(values.size());
   for (int distance = 1; distance < ranks->size(); distance *= 2) {
-    ranks->exchange(ranks->rank() ^ distance, values, other.data(), count * sizeof(T));
-    for (std::size_t i = 0; i < count; ++i) values[i] += other[i];  // addition commutes, so both ranks get equal sums
+    ranks->exchange(ranks->rank() ^ distance, values.data(), other.data(), values.size_bytes());
+    for (std::size_t i = 0; i < other.size(); ++i)
+      values[i] += other[i];  // addition commutes, so both ranks get equal sums
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "core/numerics/matrix.h"
@@ -33,14 +34,11 @@ inline void* zeroed_memory(std::size_t bytes) {
 template <class T>
 class Arena {
  public:
-  // Plans a piece of `count` elements, whose address is set by commit().
-  void plan(T*& piece, std::size_t count) {
-    pieces_.push_back({&piece, size_});
-    size_ += (count + kAlign - 1) / kAlign * kAlign;
-  }
+  // Plan an array of `count` elements, or a matrix without gaps. commit() lets the view refer to its memory.
+  void plan(std::span<T>& values, std::size_t count) { add({.values = &values, .count = count}); }
   void plan(Matrix<T>& matrix, Index rows, Index cols) {
     matrix = {static_cast<T*>(nullptr), rows, cols};
-    plan(matrix.data, rows * cols);
+    add({.matrix = &matrix, .count = static_cast<std::size_t>(matrix.size())});
   }
   void commit() {
     memory_.reset(static_cast<T*>(zeroed_memory(size_ * sizeof(T))));
@@ -48,17 +46,30 @@ class Arena {
   }
   // Places the pieces in the memory at `first`, which holds size() elements and begins on a cache line.
   void commit(T* first) {
-    for (const Piece& piece : pieces_) *piece.address = first + piece.offset;
+    for (const Piece& piece : pieces_) {
+      if (piece.matrix)
+        piece.matrix->data = first;
+      else
+        *piece.values = {first, piece.count};
+      first += padded(piece.count);
+    }
     pieces_.clear();
   }
   std::size_t size() const { return size_; }
 
  private:
   static constexpr std::size_t kAlign = 64 / sizeof(T);
+  // The view of a piece of memory: one of `values` and `matrix`.
   struct Piece {
-    T** address;
-    std::size_t offset;
+    std::span<T>* values = nullptr;
+    Matrix<T>* matrix = nullptr;
+    std::size_t count = 0;
   };
+  static std::size_t padded(std::size_t count) { return (count + kAlign - 1) / kAlign * kAlign; }
+  void add(const Piece& piece) {
+    pieces_.push_back(piece);
+    size_ += padded(piece.count);
+  }
   struct Free {
     void operator()(T* p) const { std::free(p); }
   };
@@ -67,11 +78,10 @@ class Arena {
   std::unique_ptr<T, Free> memory_;
 };
 
-// Returns the calling thread's memory for the activations of one half of a layer in a forward pass that does not keep
-// them. All halves of all layers share this memory. Allocating new memory each time took up to a tenth of a pass over
-// 1,500 tokens.
+// Returns the calling thread's memory for the activations of a sub-layer in a forward pass that does not keep them. All
+// sub-layers share this memory. Allocating new memory each time took up to a tenth of a pass over 1,500 tokens.
 template <class T>
-AlignedBuffer<T>& half_memory() {
+AlignedBuffer<T>& sublayer_memory() {
   thread_local AlignedBuffer<T> memory;
   return memory;
 }

@@ -46,7 +46,7 @@ void round_block(const Matrix<T>& scores) {
 // Replaces the scores of some queries by their softmax over the keys that each query sees. The first query's own token
 // is key `first_row`. Keys that a query does not see and padding get 0. `largest` is raised to the largest score.
 template <class T>
-void softmax_block(const Matrix<T>& scores, Index first_row, const HeadInputs<T>& in, T* lse, T& largest) {
+void softmax_block(const Matrix<T>& scores, Index first_row, const HeadInputs<T>& in, std::span<T> lse, T& largest) {
   const Index sinks = in.sink ? 1 : 0, width = padded(scores.cols + sinks);
   for (Index r = 0; r < scores.rows; ++r) {
     T* s = scores.row(r);
@@ -95,7 +95,7 @@ void head_forward(const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& ou
     take(in.v, rounds, value_rows);
   }
   const Matrix<const T> keys = copies ? key_rows : in.k_nope, values = copies ? value_rows : in.v;
-  *out.largest = -std::numeric_limits<T>::infinity();
+  out.largest = -std::numeric_limits<T>::infinity();
   for (Index first = 0; first < in.q.rows; first += kQueryBlock) {
     const Index rows = std::min(kQueryBlock, in.q.rows - first), last = before + first + rows;
     const Index begin = in.window > 0 ? std::max<Index>(0, before + first + 1 - in.window) : 0;
@@ -106,7 +106,7 @@ void head_forward(const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& ou
       q = all_q.row_block(0, rows);
     }
     gemm(Trans::no, Trans::yes, T{1}, q, keys.row_block(begin, scores.cols), T{0}, scores);
-    softmax_block(scores, before + first - begin, in, out.lse + first, *out.largest);
+    softmax_block(scores, before + first - begin, in, out.lse.subspan(first, rows), out.largest);
     if (rounds) round_block(scores);
     gemm(Trans::no, Trans::no, T{1}, scores, values.row_block(begin, scores.cols), T{0}, out.o.row_block(first, rows));
   }

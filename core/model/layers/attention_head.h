@@ -5,6 +5,9 @@
 // dims, dq = dn + dr. In training n = m = S.
 #pragma once
 
+#include <optional>
+#include <span>
+
 #include "core/numerics/matrix.h"
 
 namespace moescope {
@@ -17,22 +20,23 @@ struct HeadInputs {
   Matrix<const T> v;               // [m, dv]
   T scale;                         // factor of the scores
   Index window = 0;                // number of keys that a query sees, including its own token; 0: all up to it
-  const T* sink = nullptr;         // an additional score in the softmax, without a value; may be nullptr
+  std::optional<T> sink = {};      // an additional score in the softmax, without a value
 };
 
 template <class T>
 struct HeadOutputs {
-  Matrix<T> o;  // [n, dv]
-  T* lse;       // [n] log-sum-exp of each query's scores
-  T* largest;   // largest score before the softmax, `scale` included
+  Matrix<T> o;       // [n, dv]
+  std::span<T> lse;  // [n] log-sum-exp of each query's scores
+  T& largest;        // largest score before the softmax, `scale` included
 };
 
 template <class T>
 struct HeadGradients {
-  Matrix<const T> o, d_o;  // [S, dv] o of the forward pass, and its gradient
-  const T* lse;            // [S]
-  Matrix<T> dq;            // [S, dq]
-  Matrix<T> dk_nope, dk_rope, dv;
+  Matrix<const T> o, d_o;      // [S, dv] o of the forward pass, and its gradient
+  std::span<const T> lse;      // [S]
+  Matrix<T> dq;                // [S, dq]
+  Matrix<T> dk_nope, dk_rope;  // [S, dn], [S, dr]
+  Matrix<T> dv;                // [S, dv]
 };
 
 // Multiplies by sgemm or dgemm. `rounds` rounds the factors (q, k, v, p, and the gradients of o and of the scores) to

@@ -11,8 +11,9 @@ namespace moescope {
 namespace {
 
 template <class T>
-void append(std::vector<T>& values, const T* from, Index count) {
-  values.insert(values.end(), from, from + count);
+void append(std::vector<T>& values, const Matrix<const T>& rows, Index row, Index first_col, Index cols) {
+  const T* first = rows.row(row) + first_col;
+  values.insert(values.end(), first, first + cols);
 }
 
 // Adds the new keys and values to the cache, and returns all keys and values in the cache.
@@ -21,9 +22,9 @@ ProjectedRows<T> cached(const AttentionShape& shape, const ProjectedRows<T>& row
   const Index shared = rows.shared_key.cols, head_width = shape.query_dim - shared;
   for (Index t = 0; t < rows.q.rows; ++t)
     for (Index g = 0; g < shape.key_heads; ++g) {
-      append(cache.k, rows.keys.row(t) + g * rows.key_step, head_width);
-      if (shared > 0) append(cache.k, rows.shared_key.row(t), shared);
-      append(cache.v, rows.values.row(t) + g * rows.value_step, shape.value_dim);
+      append(cache.k, rows.keys, t, g * rows.key_step, head_width);
+      append(cache.k, rows.shared_key, t, 0, shared);
+      append(cache.v, rows.values, t, g * rows.value_step, shape.value_dim);
     }
   const Index key_cols = shape.key_heads * shape.query_dim, value_cols = shape.key_heads * shape.value_dim;
   const Index tokens = std::ssize(cache.k) / key_cols;
@@ -48,7 +49,7 @@ void norm_heads(const Matrix<float>& x, std::span<const float> gains, double eps
   const auto width = std::ssize(gains);
   const Matrix<float> parts(x.data, x.rows * x.cols / width, width);
   std::vector<float> inv(parts.rows);
-  rms_norm_forward<float>(parts, gains.data(), eps, parts, inv.data());
+  rms_norm_forward<float>(parts, gains, eps, parts, inv);
 }
 
 void clip_all(const Matrix<float>& x, float limit) {
@@ -86,10 +87,10 @@ void AttentionKind<T>::attend(const AttentionPass<T>& pass, const ProjectedRows<
       in = earlier.of_head(shape_, head, 0, earlier.keys.rows);
       in.q = q;
     }
-    if (sinks_) in.sink = sinks_ + head;
+    if (!sinks_.empty()) in.sink = sinks_[head];
     head_pass<T>(pass.rounding.heads, in,
                  {to.o.block(first, head * shape_.value_dim, count, shape_.value_dim),
-                  to.lse + first * heads + head * count, to.largest + task});
+                  to.lse.subspan(first * heads + head * count, count), to.largest.at(sequence, head)});
   });
   if (pass.rounding.outputs) round_all_to_bf16(to.o);
   output_->forward(to.o, y, true);
@@ -104,15 +105,15 @@ void GroupedAttention::forward(const AttentionPass<float>& pass, ConstMatrix<flo
   const AttentionShape& s = shape();
   const Index width = s.query_dim, sequences = std::ssize(pass.begins) - 1;
   Arena<float> arena;
-  Matrix<float> q, k, v, o;
-  float *lse, *largest;
+  Matrix<float> q, k, v, o, largest;
+  std::span<float> lse;
   arena.plan(q, h.rows, s.heads * width);
   arena.plan(k, h.rows, s.key_heads * width);
   arena.plan(v, h.rows, s.key_heads * s.value_dim);
   arena.plan(o, h.rows, s.heads * s.value_dim);
   arena.plan(lse, h.rows * s.heads);
-  arena.plan(largest, sequences * s.heads);
-  arena.commit(half_memory<float>().sized(arena.size()));
+  arena.plan(largest, sequences, s.heads);
+  arena.commit(sublayer_memory<float>().sized(arena.size()));
   layers_.q->forward(h, q, false);
   layers_.k->forward(h, k, false);
   layers_.v->forward(h, v, false);
@@ -121,8 +122,8 @@ void GroupedAttention::forward(const AttentionPass<float>& pass, ConstMatrix<flo
   if (grouped_.clip > 0)
     for (const Matrix<float>& x : {q, k, v}) clip_all(x, static_cast<float>(grouped_.clip));
   for_each_token(pass.positions, [&](Index t, Index position) {
-    for (Index i = 0; i < s.heads; ++i) pass.rope.apply(q.row(t) + i * width, position, false);
-    for (Index i = 0; i < s.key_heads; ++i) pass.rope.apply(k.row(t) + i * width, position, false);
+    for (Index i = 0; i < s.heads; ++i) pass.rope.apply(q.values(t).subspan(i * width), position, false);
+    for (Index i = 0; i < s.key_heads; ++i) pass.rope.apply(k.values(t).subspan(i * width), position, false);
   });
   attend(pass, {q, k, {k.data, k.rows, Index{0}, k.stride}, v, width, s.value_dim}, {o, lse, largest}, y);
 }

@@ -63,9 +63,9 @@ struct ProjectedRows {
 // Results of the heads.
 template <class T>
 struct AttendedRows {
-  Matrix<T> o;  // [T, H dv]
-  T* lse;       // log-sum-exp of each query's scores: [H, S] for each sequence of S tokens, in order
-  T* largest;   // [sequences, H] largest score before the softmax
+  Matrix<T> o;        // [T, H dv]
+  std::span<T> lse;   // [T H] log-sum-exp of each query's scores: [H, S] for each sequence of S tokens, in order
+  Matrix<T> largest;  // [sequences, H] largest score before the softmax
 };
 
 template <class T>
@@ -76,8 +76,8 @@ class AttentionKind {
   virtual void forward(const AttentionPass<T>& pass, ConstMatrix<T> h, Matrix<T> y) const = 0;
 
  protected:
-  // `sinks`, [H] additional scores in the softmax, may be nullptr. `output` [D, H dv] must outlive the object.
-  AttentionKind(const AttentionShape& shape, const LinearLayer<T>* output, const T* sinks = nullptr)
+  // `sinks_H` are additional scores in the softmax; empty: none. They and `output` [D, H dv] must outlive the object.
+  AttentionKind(const AttentionShape& shape, const LinearLayer<T>* output, std::span<const T> sinks = {})
       : shape_(shape), output_(output), sinks_(sinks) {}
   const AttentionShape& shape() const { return shape_; }
   // y_TD += output o with o = softmax(scale q k^T) v.
@@ -86,7 +86,7 @@ class AttentionKind {
  private:
   AttentionShape shape_;
   const LinearLayer<T>* output_;
-  const T* sinks_;
+  std::span<const T> sinks_;
 };
 
 // Calls body(token, its position) on all threads.
@@ -111,7 +111,7 @@ struct GroupedShape {
 struct GroupedLayers {
   const LinearLayer<float>*q, *k, *v, *output;
   std::span<const float> q_norm, k_norm;  // gains for one head or for all heads; empty if there is no norm
-  const float* sinks;                     // [H]; nullptr if there are none
+  std::span<const float> sinks;           // [H]; empty if there are none
 };
 
 class GroupedAttention final : public AttentionKind<float> {

@@ -40,9 +40,9 @@ void AttentionActivations<T>::plan(Arena<T>& arena, const LatentShape& s, Index 
   arena.plan(latent, tokens, s.kv_rank);
   arena.plan(latent_inv, tokens);
   arena.plan(kv, tokens, heads * (s.nope + s.value));
-  arena.plan(lse, tokens * heads);
-  arena.plan(largest, sequences * heads);
-  arena.plan(o, tokens, heads * s.value);
+  arena.plan(attended.lse, tokens * heads);
+  arena.plan(attended.largest, sequences, heads);
+  arena.plan(attended.o, tokens, heads * s.value);
 }
 
 template <class T>
@@ -61,17 +61,17 @@ void LatentAttention<T>::forward(const AttentionPass<T>& pass, ConstMatrix<T> h,
   if (!activations_) {
     Arena<T> arena;
     local_activations.plan(arena, latent_, this->shape().heads, h.rows, std::ssize(pass.begins) - 1);
-    arena.commit(half_memory<T>().sized(arena.size()));
+    arena.commit(sublayer_memory<T>().sized(arena.size()));
   }
   AttentionActivations<T>& a = activations_ ? *activations_ : local_activations;
   project(pass, h, a);
-  this->attend(pass, a.projected(latent_), {a.o, a.lse, a.largest}, y);
+  this->attend(pass, a.projected(latent_), a.attended, y);
 }
 
 template <class T>
 void LatentAttention<T>::project(const AttentionPass<T>& pass, ConstMatrix<T> h, AttentionActivations<T>& a) const {
   const Index rank = latent_.kv_rank, nope = latent_.nope, width = nope + latent_.rope;
-  const auto norm = [&](ConstMatrix<T> x, const T* gain, const Matrix<T>& to, T* inv) {
+  const auto norm = [&](ConstMatrix<T> x, std::span<const T> gain, const Matrix<T>& to, std::span<T> inv) {
     rms_norm_forward<T>(x, gain, latent_.norm_eps, to, inv);
     if (pass.rounding.norms) round_all_to_bf16(to);
   };
@@ -86,9 +86,9 @@ void LatentAttention<T>::project(const AttentionPass<T>& pass, ConstMatrix<T> h,
   norm(a.kva.col_block(0, rank), layers_.kv_norm, a.latent, a.latent_inv);
   layers_.kv_b->forward(a.latent, a.kv, false);
   for_each_token(pass.positions, [&](Index t, Index position) {
-    pass.rope.apply(a.kva.row(t) + rank, position, latent_.interleaved);
+    pass.rope.apply(a.kva.values(t).subspan(rank), position, latent_.interleaved);
     for (Index head = 0; head < this->shape().heads; ++head)
-      pass.rope.apply(a.q.row(t) + head * width + nope, position, latent_.interleaved);
+      pass.rope.apply(a.q.values(t).subspan(head * width + nope), position, latent_.interleaved);
   });
 }
 
@@ -107,7 +107,7 @@ void AttentionWorkspace<T>::plan(Arena<T>& arena, const ModelConfig& c, Index to
   arena.plan(dqa, tokens, c.q_lora_rank);
   arena.plan(dqa_normed, tokens, c.q_lora_rank);
   arena.plan(dk_rope, c.n_heads * tokens, c.qk_rope_head_dim);
-  arena.plan(norm_partial, rms_norm_partials(tokens) * std::max(c.q_lora_rank, c.kv_lora_rank));
+  arena.plan(norm_partial, rms_norm_partials(tokens), std::max(c.q_lora_rank, c.kv_lora_rank));
 }
 
 template <class T>
@@ -171,25 +171,24 @@ void Attention<T>::backward(const LayerView<T>& w, ConstMatrix<T> h, ConstMatrix
   const LayerView<T>& g = gradients.weights;
   AttentionWorkspace<T>& ws = gradients.workspace;
   const AttentionRounding rounding = rounding_of<T>(precision);
-  linear_backward<T>(dy, a.o, w.wo, g.wo, ws.d_o, false, precision.linear_precision(Gemm::wo));
+  linear_backward<T>(dy, a.attended.o, w.wo, g.wo, ws.d_o, false, precision.linear_precision(Gemm::wo));
   heads_backward(a, ws, rounding.heads);
   rotate_back(ws);
   if (rounding.outputs)
     for (const Matrix<T>& gradient : {ws.dq, ws.dkv}) round_all_to_bf16(gradient);
-  const auto gradient_of = [&](T* dweight, Index dim) {
-    return NormGradient<T>{dweight, {ws.norm_partial, rms_norm_partials(h.rows), dim}, precision.shard_rows};
+  const auto gradient_of = [&](std::span<T> dweight) {
+    return NormGradient<T>{dweight, ws.norm_partial.col_block(0, std::ssize(dweight)), precision.shard_rows};
   };
   linear_backward<T>(ws.dkv, a.latent, w.wkv_b, g.wkv_b, ws.dlatent, false, precision.linear_precision(Gemm::wkv_b));
   const Index latent = latent_.kv_rank;
   rms_norm_backward<T>(ws.dlatent, {a.kva.col_block(0, latent), w.kv_norm, a.latent_inv}, ws.dkva.col_block(0, latent),
-                       false, gradient_of(g.kv_norm, latent));
+                       false, gradient_of(g.kv_norm));
   if (rounding.outputs) round_all_to_bf16(ws.dkva);
   linear_backward<T>(ws.dkva, h, w.wkv_a, g.wkv_a, gradients.dh, false, precision.linear_precision(Gemm::wkv_a));
   if (latent_.q_rank > 0) {
     linear_backward<T>(ws.dq, a.qa_normed, w.wq_b, g.wq_b, ws.dqa_normed, false,
                        precision.linear_precision(Gemm::wq_b));
-    rms_norm_backward<T>(ws.dqa_normed, {a.qa, w.q_norm, a.qa_inv}, ws.dqa, false,
-                         gradient_of(g.q_norm, latent_.q_rank));
+    rms_norm_backward<T>(ws.dqa_normed, {a.qa, w.q_norm, a.qa_inv}, ws.dqa, false, gradient_of(g.q_norm));
     if (rounding.outputs) round_all_to_bf16(ws.dqa);
     linear_backward<T>(ws.dqa, h, w.wq_a, g.wq_a, gradients.dh, true, precision.linear_precision(Gemm::wq_a));
   } else {
@@ -203,12 +202,12 @@ template <class T>
 void Attention<T>::rotate_back(AttentionWorkspace<T>& ws) const {
   const Index rope_dim = latent_.rope;
   for_each_token(positions_, [&](Index t, Index position) {
-    T* shared = ws.dkva.row(t) + latent_.kv_rank;
-    std::fill_n(shared, rope_dim, T{0});
+    const std::span<T> shared = ws.dkva.values(t).subspan(latent_.kv_rank);
+    std::ranges::fill(shared, T{0});
     for (Index head = 0; head < shape_.heads; ++head) {
       const T* share = ws.dk_rope.row(head * tokens() + t);
       for (Index j = 0; j < rope_dim; ++j) shared[j] += share[j];
-      rope_.apply_back(ws.dq.row(t) + head * shape_.query_dim + latent_.nope, position);
+      rope_.apply_back(ws.dq.values(t).subspan(head * shape_.query_dim + latent_.nope), position);
     }
     rope_.apply_back(shared, position);
   });
@@ -221,9 +220,9 @@ HeadGradients<T> Attention<T>::head_gradients(Index sequence, Index head, const 
   const auto of_head = [&](const auto& all, Index first_col, Index cols) {
     return all.block(sequence * length_, first_col, length_, cols);
   };
-  return {of_head(a.o, head * value, value),
+  return {of_head(a.attended.o, head * value, value),
           of_head(ws.d_o, head * value, value),
-          a.lse + (sequence * shape_.heads + head) * length_,
+          a.attended.lse.subspan((sequence * shape_.heads + head) * length_, length_),
           of_head(ws.dq, head * width, width),
           of_head(ws.dkv, kv, nope),
           ws.dk_rope.row_block(head * tokens() + sequence * length_, length_),

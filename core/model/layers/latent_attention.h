@@ -7,6 +7,7 @@
 // Legend: T tokens, H heads, dn/dr/dv nope, rope and value head dims, dq = dn + dr, R kv_rank, Q q_rank.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "core/config/run_config.h"
@@ -28,20 +29,19 @@ template <class T>
 struct LatentLayers {
   const LinearLayer<T>*q, *q_a, *q_b;  // q for plain queries, the others for low-rank ones
   const LinearLayer<T>*kv_a, *kv_b, *output;
-  const T *q_norm, *kv_norm;  // gains [Q], [R]
+  std::span<const T> q_norm, kv_norm;  // gains [Q], [R]
 };
 
 // Values of one layer that the backward pass needs.
 template <class T>
 struct AttentionActivations {
-  Matrix<T> qa, qa_normed;  // [T, Q]; low-rank query only
-  Matrix<T> q;              // [T, H dq], rotated
-  Matrix<T> kva;            // [T, R + dr], k_r rotated
-  Matrix<T> latent;         // [T, R] normed
-  Matrix<T> kv;             // [T, H (dn + dv)]
-  Matrix<T> o;              // [T, H dv]
-  T *qa_inv, *latent_inv;   // [T]
-  T *lse, *largest;         // see AttendedRows
+  Matrix<T> qa, qa_normed;          // [T, Q]; low-rank query only
+  Matrix<T> q;                      // [T, H dq], rotated
+  Matrix<T> kva;                    // [T, R + dr], k_r rotated
+  Matrix<T> latent;                 // [T, R] normed
+  Matrix<T> kv;                     // [T, H (dn + dv)]
+  std::span<T> qa_inv, latent_inv;  // [T] see rms_norm_forward()
+  AttendedRows<T> attended;
 
   void plan(Arena<T>& arena, const LatentShape& shape, Index heads, Index tokens, Index sequences);
   ProjectedRows<T> projected(const LatentShape& shape) const;
@@ -79,7 +79,7 @@ struct AttentionWorkspace {
   Matrix<T> dlatent;          // [T, R]
   Matrix<T> dqa, dqa_normed;  // [T, Q]
   Matrix<T> dk_rope;          // [H T, dr] one part per head
-  T* norm_partial;
+  Matrix<T> norm_partial;     // [rms_norm_partials(T), max(Q, R)] see NormGradient
 
   void plan(Arena<T>& arena, const ModelConfig& config, Index tokens);
 };

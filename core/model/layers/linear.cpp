@@ -31,7 +31,7 @@ Operand<T> described(const LinearPrecision& precision, Direction direction, Oper
   operand.format = precision.formats->format(direction, role);
   operand.key = precision.key(direction, role, 0);
   operand.second_key = precision.key(direction, role, 1);
-  if (!precision.sums) return operand;
+  if (precision.sums.empty()) return operand;
   const std::size_t index = operand_index(direction, role);
   operand.sums = &precision.sums[0][index];
   if (operand.parts() == 2) operand.second_sums = &precision.sums[1][index];
@@ -53,7 +53,7 @@ template <class T>
 Operand<T> operand_again(const LinearPrecision& precision, Direction direction, OperandRole role,
                          const Matrix<const T>& matrix) {
   Operand<T> operand = operand_of(precision, direction, role, matrix);
-  if (!precision.formats || !precision.sums) return operand;
+  if (!precision.formats || precision.sums.empty()) return operand;
   const ClassPrecision& formats = *precision.formats;
   if (!quantize_alike(formats.format(Direction::forward, role), operand.format)) return operand;
   for (int i = 0; i < operand.parts(); ++i) {

@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t kLossTokens = 32;
 
 template <class T>
-void loss_rows(const Matrix<const T>& logits, const std::int32_t* target, T share, const Matrix<T>& dlogits, T* loss) {
+void loss_rows(const Matrix<const T>& logits, std::span<const std::int32_t> target, T share, const Matrix<T>& dlogits,
+               std::span<T> loss) {
   for (Index r = 0; r < logits.rows; ++r) {
     const T* z = logits.row(r);
     T* d = dlogits.row(r);
@@ -25,11 +26,12 @@ void loss_rows(const Matrix<const T>& logits, const std::int32_t* target, T shar
 
 template <class T>
 double cross_entropy(ConstMatrix<T> logits, const LossTargets& targets, const BatchPart& part, Matrix<T> dlogits,
-                     T* loss) {
+                     std::span<T> loss) {
   const T share = T{1} / static_cast<T>(targets.counted);
   parallel_slices(part.tokens(), kLossTokens, [&](Index first, Index last) {
-    loss_rows<T>(logits.row_block(first, last - first), targets.next.data() + first, share,
-                 dlogits.row_block(first, last - first), loss + first);
+    const Index count = last - first;
+    loss_rows<T>(logits.row_block(first, count), targets.next.subspan(first, count), share,
+                 dlogits.row_block(first, count), loss.subspan(first, count));
     if (targets.padding.empty()) return;
     for (Index t = first; t < last; ++t) {
       if (!targets.padding[t]) continue;
@@ -45,8 +47,9 @@ double cross_entropy(ConstMatrix<T> logits, const LossTargets& targets, const Ba
   return sum_over_batch(part, sum_of) / static_cast<double>(targets.counted);
 }
 
-template double cross_entropy<float>(ConstMatrix<float>, const LossTargets&, const BatchPart&, Matrix<float>, float*);
+template double cross_entropy<float>(ConstMatrix<float>, const LossTargets&, const BatchPart&, Matrix<float>,
+                                     std::span<float>);
 template double cross_entropy<double>(ConstMatrix<double>, const LossTargets&, const BatchPart&, Matrix<double>,
-                                      double*);
+                                      std::span<double>);
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/model/layers/batch_part.h"
 #include "core/numerics/matrix.h"
@@ -16,9 +17,9 @@ struct LossTargets {
 };
 
 // Returns the mean loss over the whole batch. logits_TV are those of this rank's tokens. Writes dlogits_TV = (softmax -
-// one-hot) / `counted`, and each token's loss to loss_T.
+// one-hot) / `counted`, and each token's loss, in nats, to loss_T.
 template <class T>
 double cross_entropy(ConstMatrix<T> logits, const LossTargets& targets, const BatchPart& part, Matrix<T> dlogits,
-                     T* loss);
+                     std::span<T> loss);
 
 }  // namespace moescope

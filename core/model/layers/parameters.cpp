@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t kAlign = 16;  // elements: a cache line of float
 
-// Lays out the tensors, in TorchTitan's order, and makes the views of an arena that begins at `base`, which is nullptr
-// if there is no memory yet.
+// Lays out the tensors, in TorchTitan's order, and makes the views of an arena, which is empty if there is no memory
+// yet.
 template <class T>
 class Layout {
  public:
-  Layout(const ModelConfig& config, T* base) : c_(config), base_(base) {
+  Layout(const ModelConfig& config, std::span<T> arena) : c_(config), arena_(arena) {
     view.embedding = add_matrix("tok_embeddings.weight", c_.vocab, c_.dim, 1.0);
     for (int layer = 0; layer < c_.n_layers; ++layer) add_layer(layer);
     view.norm = add_gains("norm.weight", c_.dim);
@@ -34,18 +34,22 @@ class Layout {
  private:
   static double std_of_inputs(int inputs) { return 1.0 / std::sqrt(static_cast<double>(inputs)); }
   static std::size_t round_up(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
-  T* at(std::size_t offset) const { return base_ ? base_ + offset : nullptr; }
+  T* at(std::size_t offset) const { return arena_.empty() ? nullptr : arena_.data() + offset; }
 
-  T* add(std::string name, std::vector<std::size_t> shape, double std) {
+  // Returns the offset.
+  std::size_t add(std::string name, std::vector<std::size_t> shape, double std) {
     ParameterTensor& tensor =
         tensors.emplace_back(ParameterTensor{std::move(name), std::move(shape), elements, 0, std});
     tensor.outer_stride = tensor.block_elements();
     elements += round_up(tensor.elements());
-    return at(tensor.offset);
+    return tensor.offset;
   }
-  T* add_gains(std::string name, int count) { return add(std::move(name), {size(count)}, 0); }
+  std::span<T> add_gains(std::string name, int count) {
+    const std::size_t offset = add(std::move(name), {size(count)}, 0);
+    return arena_.empty() ? arena_ : arena_.subspan(offset, size(count));
+  }
   Matrix<T> add_matrix(std::string name, int rows, int cols, double std) {
-    return {add(std::move(name), {size(rows), size(cols)}, std), rows, cols};
+    return {at(add(std::move(name), {size(rows), size(cols)}, std)), rows, cols};
   }
 
   void add_layer(int layer) {
@@ -116,7 +120,7 @@ class Layout {
   }
 
   const ModelConfig& c_;
-  T* base_;
+  std::span<T> arena_;
 };
 
 template <class T>
@@ -136,7 +140,7 @@ std::size_t ParameterTensor::elements() const {
 }
 
 std::vector<ParameterTensor> parameter_layout(const ModelConfig& config, std::size_t& arena_size) {
-  Layout<float> layout(config, nullptr);
+  Layout<float> layout(config, {});
   arena_size = layout.elements;
   return std::move(layout.tensors);
 }
@@ -207,11 +211,11 @@ std::vector<ParameterRun> Parameters<T>::runs() const {
 }
 
 template <class T>
-void Parameters<T>::scatter(const ParameterTensor& tensor, std::span<const T> values, T* arena) {
+void Parameters<T>::scatter(const ParameterTensor& tensor, std::span<const T> values, std::span<T> arena) {
   assert(values.size() == tensor.elements());
   const std::size_t block = tensor.block_elements();
   for (std::size_t b = 0; b < tensor.blocks(); ++b)
-    std::copy_n(values.data() + b * block, block, arena + tensor.offset + b * tensor.outer_stride);
+    std::ranges::copy(values.subspan(b * block, block), arena.begin() + tensor.offset + b * tensor.outer_stride);
 }
 
 template class Parameters<float>;

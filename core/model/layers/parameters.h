@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "core/config/run_config.h"
@@ -37,6 +38,12 @@ struct ParameterRun {
   std::size_t offset = 0, count = 0;
   int expert = -1;  // -1 if not of a routed expert
   const ParameterTensor* tensor = nullptr;
+
+  // Returns the elements in an arena.
+  template <class T>
+  std::span<T> in(std::span<T> arena) const {
+    return arena.subspan(offset, count);
+  }
 };
 
 // Returns the tensors in TorchTitan's order and the number of elements of the whole arena in `arena_size`.
@@ -44,12 +51,12 @@ std::vector<ParameterTensor> parameter_layout(const ModelConfig& config, std::si
 
 // Returns the elements of one tensor in row-major order, from an arena with the layout of parameter_layout().
 template <class T>
-std::vector<T> gather_tensor(const ParameterTensor& tensor, const T* arena) {
+std::vector<T> gather_tensor(const ParameterTensor& tensor, std::type_identity_t<std::span<const T>> arena) {
   std::vector<T> values;
   values.reserve(tensor.elements());
   for (std::size_t b = 0; b < tensor.blocks(); ++b) {
-    const T* block = arena + tensor.offset + b * tensor.outer_stride;
-    values.insert(values.end(), block, block + tensor.block_elements());
+    const auto block = arena.subspan(tensor.offset + b * tensor.outer_stride, tensor.block_elements());
+    values.insert(values.end(), block.begin(), block.end());
   }
   return values;
 }
@@ -62,9 +69,9 @@ struct FeedForwardView {
 
 template <class T>
 struct LayerView {
-  T *attention_norm = nullptr, *ffn_norm = nullptr;                 // [D]
-  T *q_norm = nullptr, *kv_norm = nullptr, *latent_norm = nullptr;  // [Q], [R], [Dl]
-  Matrix<T> wq, wq_a, wq_b;                                         // wq for a plain query, the others for low rank
+  std::span<T> attention_norm, ffn_norm;      // [D]
+  std::span<T> q_norm, kv_norm, latent_norm;  // [Q], [R], [Dl]
+  Matrix<T> wq, wq_a, wq_b;                   // wq for a plain query, the others for low rank
   Matrix<T> wkv_a, wkv_b, wo;
   Matrix<T> gate;                    // [E, D]
   Matrix<T> shared_gate;             // [1, D]
@@ -75,7 +82,7 @@ struct LayerView {
 template <class T>
 struct ModelView {
   Matrix<T> embedding, output;  // [V, D]
-  T* norm = nullptr;            // [D]
+  std::span<T> norm;            // [D]
   std::vector<LayerView<T>> layers;
 };
 
@@ -96,12 +103,14 @@ class Parameters {
   std::size_t count() const;                  // number of trained parameters
   std::vector<ParameterRun> runs() const;     // all runs, tensors in order
 
-  T *weights = nullptr, *gradients = nullptr, *moment1 = nullptr, *moment2 = nullptr;
+  std::span<T> weights, gradients, moment1, moment2;  // the arenas
   ModelView<T> weight_view, gradient_view;
 
   // Copy the elements of one tensor, in row-major order, from or to one of the four arenas.
-  std::vector<T> gather(const ParameterTensor& tensor, const T* arena) const { return gather_tensor(tensor, arena); }
-  void scatter(const ParameterTensor& tensor, std::span<const T> values, T* arena);
+  std::vector<T> gather(const ParameterTensor& tensor, std::span<const T> arena) const {
+    return gather_tensor<T>(tensor, arena);
+  }
+  void scatter(const ParameterTensor& tensor, std::span<const T> values, std::span<T> arena);
 
  private:
   std::size_t size_ = 0;

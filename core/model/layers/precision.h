@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 
 #include "core/config/run_config.h"
 #include "core/numerics/gemm_operand.h"
@@ -95,7 +96,7 @@ class OperandTap;
 struct LinearPrecision {
   const ClassPrecision* formats = nullptr;  // nullptr: no quantization
   std::uint64_t stream = 0;                 // one for each weight of the model
-  GemmSums* sums = nullptr;                 // [stacked]; nullptr: no statistics
+  std::span<GemmSums> sums = {};            // [stacked]; empty: no statistics
   int stacked = 1;
   OperandTap* tap = nullptr;  // captures an operand: x, or the part `tapped` of w or dy; may be nullptr
   int tapped = 0;

@@ -1,6 +1,7 @@
 #include "core/model/layers/rms_norm.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <type_traits>
 
@@ -29,7 +30,7 @@ HWY_INLINE void forward_row(const T* x, std::size_t dim, const T* weight, T eps,
 
 template <class T>
 HWY_INLINE void backward_row(ConstMatrix<T> dy, const RmsNorm<T>& norm, Index r, T* dx, bool accumulate, T* dweight) {
-  const T *g = dy.row(r), *x = norm.x.row(r), *weight = norm.weight, inv = norm.inv[r];
+  const T *g = dy.row(r), *x = norm.x.row(r), *weight = norm.weight.data(), inv = norm.inv[r];
   const std::size_t dim = dy.cols;
   Lanes<T> sum = zero<T>();
   for (std::size_t i = 0; i < dim; i += kLanes<T>) {
@@ -92,10 +93,12 @@ auto backward_rows() {
 }  // namespace
 
 template <class T>
-void rms_norm_forward(ConstMatrix<T> x, const T* weight, double eps, Matrix<T> y, T* inv) {
+void rms_norm_forward(ConstMatrix<T> x, std::span<const T> weight, double eps, Matrix<T> y, std::span<T> inv) {
+  assert(std::ssize(weight) == x.cols && std::ssize(inv) == x.rows);
   parallel_slices(x.rows, kSliceRows, [&](Index first, Index last) {
     const Index count = last - first;
-    forward_rows<T>()(x.row_block(first, count), weight, static_cast<T>(eps), y.row_block(first, count), inv + first);
+    forward_rows<T>()(x.row_block(first, count), weight.data(), static_cast<T>(eps), y.row_block(first, count),
+                      inv.data() + first);
   });
 }
 
@@ -112,7 +115,8 @@ void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, 
     const Index count = last - first;
     T* slice_dgain = partial.row(first / kSliceRows);
     std::fill_n(slice_dgain, dim, T{0});
-    backward_rows<T>()(dy.row_block(first, count), {norm.x.row_block(first, count), norm.weight, norm.inv + first},
+    backward_rows<T>()(dy.row_block(first, count),
+                       {norm.x.row_block(first, count), norm.weight, norm.inv.subspan(first, count)},
                        dx.row_block(first, count), accumulate, slice_dgain);
   });
   const Index shards = gradient.shard_rows > 0 ? rows / gradient.shard_rows : 1;
@@ -122,12 +126,12 @@ void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, 
     for (Index slice = 1; slice < slices; ++slice)
       for (Index i = 0; i < dim; ++i) sum[i] += partial.row(s * slices + slice)[i];
   }
-  add_pairwise(Matrix<T>(partial.data, shards, dim, slices * dim));
-  std::copy_n(partial.data, dim, gradient.dweight);
+  add_pairwise(Matrix<T>(partial.data, shards, dim, slices * partial.stride));
+  std::copy_n(partial.data, dim, gradient.dweight.begin());
 }
 
-#define INSTANTIATE(T)                                                                \
-  template void rms_norm_forward<T>(ConstMatrix<T>, const T*, double, Matrix<T>, T*); \
+#define INSTANTIATE(T)                                                                                    \
+  template void rms_norm_forward<T>(ConstMatrix<T>, std::span<const T>, double, Matrix<T>, std::span<T>); \
   template void rms_norm_backward<T>(ConstMatrix<T>, const RmsNorm<T>&, Matrix<T>, bool, const NormGradient<T>&);
 INSTANTIATE(float)
 INSTANTIATE(double)

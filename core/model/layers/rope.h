@@ -2,7 +2,9 @@
 // cos), with an angle for each position and pair.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "core/numerics/elementary.h"
@@ -32,14 +34,15 @@ class Rope {
             }};
   }
 
-  // Rotates `x`, the values of the token at `position`, in place. The dimensions of a pair are neighbours if
-  // `interleaved`, as in DeepSeek-V3, otherwise half of all dimensions apart.
-  void apply(T* x, Index position, bool interleaved = true) const { rotate(x, position, false, interleaved); }
+  // Rotates the pairs at the beginning of `x`, values of the token at `position`, in place. The dimensions of a pair
+  // are neighbours if `interleaved`, as in DeepSeek-V3, otherwise as many dimensions apart as there are pairs.
+  void apply(std::span<T> x, Index position, bool interleaved = true) const { rotate(x, position, false, interleaved); }
   // Rotates interleaved values back. This is the gradient of apply().
-  void apply_back(T* x, Index position) const { rotate(x, position, true, true); }
+  void apply_back(std::span<T> x, Index position) const { rotate(x, position, true, true); }
 
  private:
-  void rotate(T* x, Index position, bool back, bool interleaved) const {
+  void rotate(std::span<T> x, Index position, bool back, bool interleaved) const {
+    assert(std::ssize(x) >= 2 * pairs_);
     const T* cos = cos_.data() + (position - first_) * pairs_;
     const T* sin = sin_.data() + (position - first_) * pairs_;
     const Index step = interleaved ? 2 : 1, distance = interleaved ? 1 : pairs_;

@@ -154,7 +154,7 @@ struct QuerySums {
 
   QuerySums(const HeadGradients<float>& g, Index first, Index rows) {
     lse.fill(std::numeric_limits<float>::infinity());
-    std::copy_n(g.lse + first, rows, lse.begin());
+    std::copy_n(g.lse.begin() + first, rows, lse.begin());
     for (Index r = 0; r < rows; ++r) delta[r] = dot(g.o.row(first + r), g.d_o.row(first + r), g.o.cols);
   }
 };
@@ -186,7 +186,7 @@ void head_forward_on_units(const HeadInputs<float>& in, const HeadOutputs<float>
   narrow_rows(in.k_rope, w.key_rows, nope);
   transpose_to_pairs(w.key_rows, w.key_pairs_across);
   narrow_pairs(in.v, w.value_pairs);
-  *out.largest = -std::numeric_limits<float>::infinity();
+  out.largest = -std::numeric_limits<float>::infinity();
   for (Index first = 0; first < length; first += kUnitBlock) {
     const Index rows = std::min(kUnitBlock, length - first), visible = first + kUnitBlock;
     narrow_rows(in.q.row_block(first, rows), w.q_rows);
@@ -197,7 +197,7 @@ void head_forward_on_units(const HeadInputs<float>& in, const HeadOutputs<float>
       Bf16* probabilities = w.probability_rows.row(r);
       const Index count = first + r + 1;
       out.lse[first + r] = softmax_row(s, count, in.scale, s, &row_largest);
-      *out.largest = std::max(*out.largest, row_largest);
+      out.largest = std::max(out.largest, row_largest);
       narrow_natively(s, count, probabilities);
       std::fill(probabilities + count, probabilities + visible, Bf16{0});
     }

@@ -51,7 +51,7 @@ void balance_global_batch(const RouterConfig& config, const BatchPart& part, con
   std::vector<std::uint32_t> counted(expert_bias.size() * bins.count);
   const Matrix<std::uint32_t> counts(counted.data(), expert_bias.size(), bins.count);
   count_distances<T>(bins, router.judged(config), router.cutoff, counts);
-  sum_over_ranks(part.ranks, counted.data(), counted.size());
+  sum_over_ranks(part.ranks, std::span(counted));
   bias_from_counts<T>(bins, counts, config.top_k, expert_bias, killed);
 }
 
@@ -62,8 +62,8 @@ void balance_microbatches(const RouterConfig& config, const BatchPart& part, con
   std::vector<T> of_sequences(part.sequences * experts), mean(experts);
   const Matrix<T> of_sequence(of_sequences.data(), part.sequences, experts);
   parallel_for(part.sequences, [&](int s) {
-    bias_of_microbatch<T>(router.logits.row_block(s * length, length), router.cutoff + s * length, config.top_k,
-                          of_sequence.values(s), killed);
+    bias_of_microbatch<T>(router.logits.row_block(s * length, length), router.cutoff.subspan(s * length, length),
+                          config.top_k, of_sequence.values(s), killed);
   });
   for (std::size_t e = 0; e < experts; ++e) {
     const double sum = sum_over_batch(part, [&](std::size_t first, std::size_t last) {
@@ -190,7 +190,7 @@ QuantileBins<T> quantile_bins(std::span<const T> expert_bias, int count, Mask ki
 }
 
 template <class T>
-void count_distances(const QuantileBins<T>& bins, ConstMatrix<T> scores, const T* cutoff,
+void count_distances(const QuantileBins<T>& bins, ConstMatrix<T> scores, std::span<const T> cutoff,
                      Matrix<std::uint32_t> counts) {
   parallel_for(counts.rows, [&](int e) {
     for (Index t = 0; t < scores.rows; ++t) {
@@ -220,7 +220,7 @@ void bias_from_counts(const QuantileBins<T>& bins, ConstMatrix<std::uint32_t> co
 }
 
 template <class T>
-void bias_of_microbatch(ConstMatrix<T> logits, const T* cutoff, int top_k, std::span<T> bias, Mask killed) {
+void bias_of_microbatch(ConstMatrix<T> logits, std::span<const T> cutoff, int top_k, std::span<T> bias, Mask killed) {
   const Living living = living_experts(bias.size(), killed);
   const std::size_t fair = logits.rows * top_k / living.size();
   std::vector<T> above(logits.rows);
@@ -279,9 +279,9 @@ void level_sequences(const RouterConfig& config, const BatchPart& part, ConstMat
   template void update_by_smebu<T>(const RouterConfig&, std::span<const std::uint32_t>, std::span<T>, std::vector<T>&, \
                                    Mask);                                                                              \
   template QuantileBins<T> quantile_bins<T>(std::span<const T>, int, Mask);                                            \
-  template void count_distances<T>(const QuantileBins<T>&, ConstMatrix<T>, const T*, Matrix<std::uint32_t>);           \
+  template void count_distances<T>(const QuantileBins<T>&, ConstMatrix<T>, std::span<const T>, Matrix<std::uint32_t>); \
   template void bias_from_counts<T>(const QuantileBins<T>&, ConstMatrix<std::uint32_t>, int, std::span<T>, Mask);      \
-  template void bias_of_microbatch<T>(ConstMatrix<T>, const T*, int, std::span<T>, Mask);                              \
+  template void bias_of_microbatch<T>(ConstMatrix<T>, std::span<const T>, int, std::span<T>, Mask);                    \
   template void follow_bias<T>(std::span<const T>, double, std::span<T>, Mask);                                        \
   template void balance_by_quantiles<T>(const RouterConfig&, const BatchPart&, const RouterActivations<T>&,            \
                                         std::span<T>, Mask);                                                           \

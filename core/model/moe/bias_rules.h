@@ -75,7 +75,8 @@ QuantileBins<T> quantile_bins(std::span<const T> expert_bias, int count, Mask ki
 
 // Adds the r of these tokens, computed from scores_TE and cutoff_T, to the histograms counts_EB.
 template <class T>
-void count_distances(const QuantileBins<T>& bins, ConstMatrix<T> scores, const T* cutoff, Matrix<std::uint32_t> counts);
+void count_distances(const QuantileBins<T>& bins, ConstMatrix<T> scores, std::span<const T> cutoff,
+                     Matrix<std::uint32_t> counts);
 
 // Computes the biases from counts_EB, which must count all tokens of the batch, at least one, for every living expert.
 // Quantiles are interpolated within a bin.
@@ -87,7 +88,8 @@ void bias_from_counts(const QuantileBins<T>& bins, ConstMatrix<std::uint32_t> co
 // (n+1)-th largest logit - cutoff. They are not centred. logits_TE, cutoff_T -> bias_E; the biases of killed experts do
 // not change.
 template <class T>
-void bias_of_microbatch(ConstMatrix<T> logits, const T* cutoff, int top_k, std::span<T> bias, Mask killed = {});
+void bias_of_microbatch(ConstMatrix<T> logits, std::span<const T> cutoff, int top_k, std::span<T> bias,
+                        Mask killed = {});
 
 // b = ema b + (1 - ema) mean_bias, then centred.
 template <class T>

@@ -78,7 +78,7 @@ void dispatch_backward(const DispatchPlan& plan, ConstMatrix<T> dx, Matrix<T> dh
 }
 
 template <class T>
-void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, const T* mix, ConstMatrix<T> expert_y,
+void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, ConstMatrix<T> mix, ConstMatrix<T> expert_y,
                      Matrix<T> y) {
   parallel_slices(num_tokens(plan), kDispatchSlice, [&](Index first, Index last) {
     for (Index t = first; t < last; ++t) {
@@ -88,40 +88,41 @@ void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, const T*
         std::fill_n(y.row(t), y.cols, T{0});
       for (Index choice = t * plan.top_k; choice < (t + 1) * plan.top_k; ++choice)
         if (const std::int32_t slot = plan.slot_of_choice[choice]; slot >= 0)
-          add_scaled(mix[choice], expert_y.row(slot), y.cols, y.row(t));
+          add_scaled(mix.data[choice], expert_y.row(slot), y.cols, y.row(t));
     }
   });
 }
 
 template <class T>
-void combine_backward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> dy, const T* mix,
-                      ConstMatrix<T> expert_y, Matrix<T> dexpert_y, T* dmix) {
+void combine_backward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> dy, ConstMatrix<T> mix,
+                      ConstMatrix<T> expert_y, Matrix<T> dexpert_y, Matrix<T> dmix) {
   for (Index slot = range.first; slot < range.last; ++slot) {
     const std::int32_t choice = plan.choice_of_slot[slot];
     const T* in = dy.row(plan.token_of(slot));
     T* __restrict out = dexpert_y.row(slot - range.first);
-    const T weight = mix[choice];
+    const T weight = mix.data[choice];
     for (Index i = 0; i < dy.cols; ++i) out[i] = weight * in[i];
-    dmix[choice] = dot(in, expert_y.row(slot), dy.cols);
+    dmix.data[choice] = dot(in, expert_y.row(slot), dy.cols);
   }
 }
 
 template <class T>
-void combine_backward(const DispatchPlan& plan, ConstMatrix<T> dy, const T* mix, ConstMatrix<T> expert_y,
-                      Matrix<T> dexpert_y, T* dmix) {
+void combine_backward(const DispatchPlan& plan, ConstMatrix<T> dy, ConstMatrix<T> mix, ConstMatrix<T> expert_y,
+                      Matrix<T> dexpert_y, Matrix<T> dmix) {
   parallel_slices(plan.slots(), kDispatchSlice, [&](Index first, Index last) {
     combine_backward<T>(plan, {first, last}, dy, mix, expert_y, dexpert_y.row_block(first, last - first), dmix);
   });
 }
 
-#define INSTANTIATE(T)                                                                                             \
-  template void dispatch_forward<T>(const DispatchPlan&, ConstMatrix<T>, Matrix<T>);                               \
-  template void dispatch_forward<T>(const DispatchPlan&, SlotRange, ConstMatrix<T>, Matrix<T>);                    \
-  template void dispatch_backward<T>(const DispatchPlan&, ConstMatrix<T>, Matrix<T>);                              \
-  template void combine_forward<T>(const DispatchPlan&, ConstMatrix<T>, const T*, ConstMatrix<T>, Matrix<T>);      \
-  template void combine_backward<T>(const DispatchPlan&, ConstMatrix<T>, const T*, ConstMatrix<T>, Matrix<T>, T*); \
-  template void combine_backward<T>(const DispatchPlan&, SlotRange, ConstMatrix<T>, const T*, ConstMatrix<T>,      \
-                                    Matrix<T>, T*);
+#define INSTANTIATE(T)                                                                                              \
+  template void dispatch_forward<T>(const DispatchPlan&, ConstMatrix<T>, Matrix<T>);                                \
+  template void dispatch_forward<T>(const DispatchPlan&, SlotRange, ConstMatrix<T>, Matrix<T>);                     \
+  template void dispatch_backward<T>(const DispatchPlan&, ConstMatrix<T>, Matrix<T>);                               \
+  template void combine_forward<T>(const DispatchPlan&, ConstMatrix<T>, ConstMatrix<T>, ConstMatrix<T>, Matrix<T>); \
+  template void combine_backward<T>(const DispatchPlan&, ConstMatrix<T>, ConstMatrix<T>, ConstMatrix<T>, Matrix<T>, \
+                                    Matrix<T>);                                                                     \
+  template void combine_backward<T>(const DispatchPlan&, SlotRange, ConstMatrix<T>, ConstMatrix<T>, ConstMatrix<T>, \
+                                    Matrix<T>, Matrix<T>);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

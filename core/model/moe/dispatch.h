@@ -45,18 +45,19 @@ void dispatch_forward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> 
 template <class T>
 void dispatch_backward(const DispatchPlan& plan, ConstMatrix<T> dx, Matrix<T> dh);
 
-// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]. A residual without memory counts as zero.
+// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]. A residual without memory counts as zero. Here and below,
+// the rows of mix and dmix have no gaps.
 template <class T>
-void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, const T* mix, ConstMatrix<T> expert_y,
+void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, ConstMatrix<T> mix, ConstMatrix<T> expert_y,
                      Matrix<T> y);
 // dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, which is not written for dropped choices. The first function handles
 // all slots on all threads; the second one handles a range of slots on the calling thread, and its dexpert_y begins
 // with the first slot of the range.
 template <class T>
-void combine_backward(const DispatchPlan& plan, ConstMatrix<T> dy, const T* mix, ConstMatrix<T> expert_y,
-                      Matrix<T> dexpert_y, T* dmix);
+void combine_backward(const DispatchPlan& plan, ConstMatrix<T> dy, ConstMatrix<T> mix, ConstMatrix<T> expert_y,
+                      Matrix<T> dexpert_y, Matrix<T> dmix);
 template <class T>
-void combine_backward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> dy, const T* mix,
-                      ConstMatrix<T> expert_y, Matrix<T> dexpert_y, T* dmix);
+void combine_backward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> dy, ConstMatrix<T> mix,
+                      ConstMatrix<T> expert_y, Matrix<T> dexpert_y, Matrix<T> dmix);
 
 }  // namespace moescope

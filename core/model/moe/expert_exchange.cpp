@@ -35,6 +35,19 @@ void decode_bf16(const std::uint8_t* bytes, Index count, float* values) {
   }
 }
 
+// Returns rows of `row_bytes` in `memory`, which is resized.
+Matrix<std::uint8_t> sized(std::vector<std::uint8_t>& memory, Index rows, Index row_bytes) {
+  memory.resize(rows * row_bytes);
+  return {memory.data(), rows, row_bytes};
+}
+
+// Returns the bytes of rows without gaps, as they are in memory.
+template <class T>
+auto bytes_of(const Matrix<T>& rows) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::uint8_t, std::uint8_t>;
+  return Matrix<Byte>(reinterpret_cast<Byte*>(rows.data), rows.rows, rows.cols * Index{sizeof(T)});
+}
+
 }  // namespace
 
 void ExpertExchange::plan(const DispatchPlan& own_plan, const std::vector<std::int32_t>& topk_TK, Ranks& ranks) {
@@ -73,13 +86,13 @@ void ExpertExchange::plan(const DispatchPlan& own_plan, const std::vector<std::i
     }
 }
 
-void ExpertExchange::exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,
-                              const std::vector<std::uint32_t>& received_rows, std::size_t row_bytes) const {
-  const Ranks::Parts sent(sent_rows, row_bytes), received(received_rows, row_bytes);
+void ExpertExchange::exchange(ConstMatrix<std::uint8_t> send, const std::vector<std::uint32_t>& sent_rows,
+                              Matrix<std::uint8_t> receive, const std::vector<std::uint32_t>& received_rows) const {
+  const Ranks::Parts sent(sent_rows, send.cols), received(received_rows, receive.cols);
   if (ranks_->over_nodes())
-    all_to_all_over_nodes(*ranks_, send, sent, receive, received);
+    all_to_all_over_nodes(*ranks_, send.data, sent, receive.data, received);
   else
-    ranks_->all_to_all(send, sent, receive, received);
+    ranks_->all_to_all(send.data, sent, receive.data, received);
 }
 
 Index ExpertExchange::rows_here() const {
@@ -94,49 +107,45 @@ template <class T>
 void ExpertExchange::dispatch_merged(const OperandFormat& format, ConstMatrix<T> tokens, Matrix<T> at_experts) const {
   const RowCodec<T> codec(format, tokens.cols);
   if (codec.copies()) return merged_.send(tokens.data, codec.row_bytes(), at_experts.data);
-  thread_local std::vector<std::uint8_t> leaving, arrived;
-  leaving.resize(tokens.rows * codec.row_bytes());
-  arrived.resize(rows_there() * codec.row_bytes());
-  codec.encode(tokens, leaving.data());
-  merged_.send(leaving.data(), codec.row_bytes(), arrived.data());
-  codec.decode(arrived.data(), at_experts.row_block(0, rows_there()));
+  thread_local std::vector<std::uint8_t> leaving_memory, arrived_memory;
+  const Matrix<std::uint8_t> leaving = sized(leaving_memory, tokens.rows, codec.row_bytes()),
+                             arrived = sized(arrived_memory, rows_there(), codec.row_bytes());
+  codec.encode(tokens, leaving);
+  merged_.send(leaving.data, codec.row_bytes(), arrived.data);
+  codec.decode(arrived, at_experts.row_block(0, rows_there()));
 }
 
 template <class T>
 void ExpertExchange::to_experts(const OperandFormat& format, ConstMatrix<T> rows, Matrix<T> at_experts) const {
   const RowCodec<T> codec(format, rows.cols);
-  const std::size_t bytes = codec.row_bytes();
-  thread_local std::vector<std::uint8_t> leaving, arrived;
-  arrived.resize(rows_there() * bytes);
-  const void* send = rows.data;
+  thread_local std::vector<std::uint8_t> leaving_memory, arrived_memory;
+  const Matrix<std::uint8_t> arrived = sized(arrived_memory, rows_there(), codec.row_bytes());
+  Matrix<const std::uint8_t> send = bytes_of(rows);
   if (!codec.copies()) {
-    leaving.resize(rows_here() * bytes);
-    codec.encode(rows.row_block(0, rows_here()), leaving.data());
-    send = leaving.data();
+    const Matrix<std::uint8_t> leaving = sized(leaving_memory, rows_here(), codec.row_bytes());
+    codec.encode(rows.row_block(0, rows_here()), leaving);
+    send = leaving;
   }
-  exchange(send, sent_rows_, arrived.data(), received_rows_, bytes);
-  const std::uint8_t* from = arrived.data();
+  exchange(send, sent_rows_, arrived, received_rows_);
   parallel_for(static_cast<int>(runs_.size()), [&](int i) {
     const Run& run = runs_[i];
-    codec.decode(from + run.arrived * bytes, at_experts.row_block(run.at_expert, run.rows));
+    codec.decode(arrived.row_block(run.arrived, run.rows), at_experts.row_block(run.at_expert, run.rows));
   });
 }
 
 template <class T>
 void ExpertExchange::from_experts(const OperandFormat& format, ConstMatrix<T> at_experts, Matrix<T> rows) const {
   const RowCodec<T> codec(format, rows.cols);
-  const std::size_t bytes = codec.row_bytes();
-  thread_local std::vector<std::uint8_t> leaving, arrived;
-  leaving.resize(rows_there() * bytes);
-  std::uint8_t* to = leaving.data();
+  thread_local std::vector<std::uint8_t> leaving_memory, arrived_memory;
+  const Matrix<std::uint8_t> leaving = sized(leaving_memory, rows_there(), codec.row_bytes());
   parallel_for(static_cast<int>(runs_.size()), [&](int i) {
     const Run& run = runs_[i];
-    codec.encode(at_experts.row_block(run.at_expert, run.rows), to + run.arrived * bytes);
+    codec.encode(at_experts.row_block(run.at_expert, run.rows), leaving.row_block(run.arrived, run.rows));
   });
-  if (codec.copies()) return exchange(to, received_rows_, rows.data, sent_rows_, bytes);
-  arrived.resize(rows_here() * bytes);
-  exchange(to, received_rows_, arrived.data(), sent_rows_, bytes);
-  codec.decode(arrived.data(), rows.row_block(0, rows_here()));
+  if (codec.copies()) return exchange(leaving, received_rows_, bytes_of(rows), sent_rows_);
+  const Matrix<std::uint8_t> arrived = sized(arrived_memory, rows_here(), codec.row_bytes());
+  exchange(leaving, received_rows_, arrived, sent_rows_);
+  codec.decode(arrived, rows.row_block(0, rows_here()));
 }
 
 #define INSTANTIATE(T)                                                                                     \
@@ -156,15 +165,15 @@ RowCodec<T>::RowCodec(const OperandFormat& format, Index dim)
 }
 
 template <class T>
-void RowCodec<T>::encode(ConstMatrix<T> rows, std::uint8_t* bytes) const {
+void RowCodec<T>::encode(ConstMatrix<T> rows, Matrix<std::uint8_t> bytes) const {
   if (copies_) {
-    if (rows.rows > 0) std::memcpy(bytes, rows.data, rows.rows * row_bytes_);
+    if (rows.rows > 0) std::memcpy(bytes.data, rows.data, rows.rows * row_bytes_);
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
     parallel_slices(rows.rows, kCodedRows, [&](Index first, Index last) {
       for (Index r = first; r < last; ++r) {
-        std::uint8_t* to = bytes + r * row_bytes_;
+        std::uint8_t* to = bytes.row(r);
         if (format_.scheme == QuantScheme::bf16)
           encode_bf16(rows.row(r), dim_, to);
         else
@@ -175,15 +184,15 @@ void RowCodec<T>::encode(ConstMatrix<T> rows, std::uint8_t* bytes) const {
 }
 
 template <class T>
-void RowCodec<T>::decode(const std::uint8_t* bytes, Matrix<T> rows) const {
+void RowCodec<T>::decode(ConstMatrix<std::uint8_t> bytes, Matrix<T> rows) const {
   if (copies_) {
-    if (rows.rows > 0) std::memcpy(rows.data, bytes, rows.rows * row_bytes_);
+    if (rows.rows > 0) std::memcpy(rows.data, bytes.data, rows.rows * row_bytes_);
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
     parallel_slices(rows.rows, kCodedRows, [&](Index first, Index last) {
       for (Index r = first; r < last; ++r) {
-        const std::uint8_t* from = bytes + r * row_bytes_;
+        const std::uint8_t* from = bytes.row(r);
         if (format_.scheme == QuantScheme::bf16)
           decode_bf16(from, dim_, rows.row(r));
         else

@@ -41,8 +41,10 @@ class ExpertExchange {
   Index rows_here() const;   // N
   Index rows_there() const;  // M
 
-  void exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,
-                const std::vector<std::uint32_t>& received_rows, std::size_t row_bytes) const;
+  // Sends and receives coded rows, [rows, bytes of a row] without gaps: sent_rows_R to the ranks, received_rows_R from
+  // them.
+  void exchange(ConstMatrix<std::uint8_t> send, const std::vector<std::uint32_t>& sent_rows,
+                Matrix<std::uint8_t> receive, const std::vector<std::uint32_t>& received_rows) const;
 
   Ranks* ranks_ = nullptr;
   MergedDispatch merged_;  // for over_nodes
@@ -65,9 +67,9 @@ class RowCodec {
 
   Index row_bytes() const { return row_bytes_; }
   bool copies() const { return copies_; }  // true if rows are sent as they are in memory
-  // Rows must have no gaps.
-  void encode(ConstMatrix<T> rows, std::uint8_t* bytes) const;
-  void decode(const std::uint8_t* bytes, Matrix<T> rows) const;
+  // `bytes` is [rows, row_bytes()]. Neither matrix has gaps.
+  void encode(ConstMatrix<T> rows, Matrix<std::uint8_t> bytes) const;
+  void decode(ConstMatrix<std::uint8_t> bytes, Matrix<T> rows) const;
 
  private:
   OperandFormat format_;

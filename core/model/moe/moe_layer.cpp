@@ -81,13 +81,13 @@ void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, co
 template <class T>
 void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part) {
   const ModelConfig& m = config.model;
-  const Index tokens = part.tokens(), slots = tokens * config.router.top_k;
-  const Index max_rows = part.ranks ? part.all_tokens * config.router.top_k : 0;
+  const Index tokens = part.tokens(), top_k = config.router.top_k, slots = tokens * top_k;
+  const Index max_rows = part.ranks ? part.all_tokens * top_k : 0;
   arena.plan(dy, slots, m.row_dim());
   arena.plan(dx, slots, m.row_dim());
   arena.plan(rows_at_experts, max_rows, m.row_dim());
   arena.plan(drows_at_experts, max_rows, m.row_dim());
-  arena.plan(dmix, slots);
+  arena.plan(dmix, tokens, top_k);
   arena.plan(dlogits, tokens, m.n_experts);
   arena.plan(drows, tokens, m.latent_dim);
   arena.plan(dmixed, tokens, m.latent_dim);
@@ -106,8 +106,8 @@ MoeLayer<T>::MoeLayer(const RunConfig& config, const BatchPart& part)
                config.model.n_experts / part.rank_count, config.model.row_dim(), config.model.moe_inter) {}
 
 template <class T>
-void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual, const T* expert_bias,
-                          Matrix<T> y, const RoutingInputs& limits) {
+void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual,
+                          std::span<const T> expert_bias, Matrix<T> y, const RoutingInputs& limits) {
   const auto& [w, a, ws, precision, clock] = pass;
   const ModelConfig& m = config_.model;
   clock.enter(Phase::router);
@@ -119,7 +119,7 @@ void MoeLayer<T>::forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<
   if (latent) linear_forward<T>(h, w.latent_down, a.latent_rows, false, unquantized(precision));
   send_tokens(pass, h);
   experts_forward(pass, h);
-  combine_forward<T>(a.plan, latent ? Matrix<const T>() : residual, a.router.mix.data, a.y, latent ? a.mixed : y);
+  combine_forward<T>(a.plan, latent ? Matrix<const T>() : residual, a.router.mix, a.y, latent ? a.mixed : y);
   if (latent) {
     parallel_copy(residual.data, residual.size(), y.data);
     latent_up(pass, y);
@@ -254,7 +254,7 @@ void MoeLayer<T>::backward(const MoePass<T>& pass, const LayerView<T>& g, ConstM
     shared_backward(pass, g, h, dy, dh);
   }
   clock.enter(Phase::router);
-  router_backward<T>(config_.router, {w.gate, h, nullptr}, a.router, {ws.dmix, ws.dlogits, g.gate, dh, true},
+  router_backward<T>(config_.router, {w.gate, h}, a.router, {ws.dmix, ws.dlogits, g.gate, dh, true},
                      precision.linear_precision(Gemm::gate));
 }
 
@@ -265,13 +265,13 @@ SlotRows<T> MoeLayer<T>::gradient_rows(const MoePass<T>& pass, ConstMatrix<T> dy
   MoeActivations<T>& a = pass.a;
   MoeWorkspace<T>& ws = pass.ws;
   const TokenPayload payload = config_.precision.payload;
-  std::fill_n(ws.dmix, a.plan.slot_of_choice.size(), T{0});  // the gradients of dropped copies are 0
+  std::fill_n(ws.dmix.data, ws.dmix.size(), T{0});  // the gradients of dropped copies are 0
   if (!part_.ranks && payload == TokenPayload::fp32 && !captures(pass.precision, kCombineGradient))
     return [dy, &a, &ws](SlotRange range, Matrix<T> space) {
-      combine_backward<T>(a.plan, range, dy, a.router.mix.data, a.y, space, ws.dmix);
+      combine_backward<T>(a.plan, range, dy, a.router.mix, a.y, space, ws.dmix);
       return space;
     };
-  combine_backward<T>(a.plan, dy, a.router.mix.data, a.y, ws.dy, ws.dmix);
+  combine_backward<T>(a.plan, dy, a.router.mix, a.y, ws.dy, ws.dmix);
   send(payload, kCombineGradient, arrived(a.plan, ws.dy), pass.precision);
   const Matrix<T> rows = part_.ranks ? ws.rows_at_experts : ws.dy;
   if (part_.ranks) a.exchange.to_experts(transfer_format(payload, kCombineGradient), ws.dy, rows);

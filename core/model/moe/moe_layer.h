@@ -11,6 +11,7 @@
 // rank's experts receive, at most the slots of the whole batch; in a single process M = N.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "core/model/layers/arena.h"
@@ -36,7 +37,7 @@ struct MoeActivations {
   Matrix<T> y;                   // [N, R], grouped by expert
   Matrix<T> latent_rows, mixed;  // [T, Dl]; of latent experts
   Matrix<T> normed;              // [T, Dl]; of latent experts with a norm
-  T* normed_inv;                 // [T]
+  std::span<T> normed_inv;       // [T] see rms_norm_forward()
   FeedForwardActivations<T> shared;
   Matrix<T> shared_y;  // [T, D] output of the shared experts before their gate, if they have one
   Matrix<T> gate;      // [T, 1]
@@ -49,7 +50,7 @@ template <class T>
 struct MoeWorkspace {
   Matrix<T> dy, dx;                             // [N, R]
   Matrix<T> rows_at_experts, drows_at_experts;  // [M, R] rows at this rank's experts; with several ranks only
-  T* dmix;                                      // [T, K]
+  Matrix<T> dmix;                               // [T, K]
   Matrix<T> dlogits;                            // [T, E]
   Matrix<T> drows, dmixed, dnormed;             // [T, Dl]
   Matrix<T> norm_partial;                       // see NormGradient
@@ -76,9 +77,9 @@ class MoeLayer {
   // `config` is read at every step, so that its live fields may change between two steps.
   MoeLayer(const RunConfig& config, const BatchPart& part);
 
-  // y_TD = residual_TD + moe(h_TD).
-  void forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual, const T* expert_bias, Matrix<T> y,
-               const RoutingInputs& limits = {});
+  // y_TD = residual_TD + moe(h_TD), with expert_bias_E for the choice of experts.
+  void forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual, std::span<const T> expert_bias,
+               Matrix<T> y, const RoutingInputs& limits = {});
   // Computes dh_TD = dL/dh from dy_TD; the weights' gradients go to `g`.
   void backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy, Matrix<T> dh);
 

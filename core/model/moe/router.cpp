@@ -31,7 +31,7 @@ void sqrtsoftplus_row(const T* in, std::size_t n, T* out) {
 }
 
 template <class T>
-void score_rows(ScoreFunc func, ConstMatrix<T> logits, bool need_lse, Matrix<T> scores, T* lse) {
+void score_rows(ScoreFunc func, ConstMatrix<T> logits, bool need_lse, Matrix<T> scores, std::span<T> lse) {
   for (Index r = 0; r < logits.rows; ++r) {
     const T* z = logits.row(r);
     T* s = scores.row(r);
@@ -117,7 +117,7 @@ const T* aux_shares(const RouterConfig& config, const T* scores, Index experts) 
 
 // Turns a group's counts into f and returns sum_e f_e P_e.
 template <class T>
-double group_loss(const RouterConfig& config, std::size_t tokens, std::span<T> load, const double* share) {
+double group_loss(const RouterConfig& config, std::size_t tokens, std::span<T> load, std::span<const double> share) {
   double loss = 0;
   for (std::size_t e = 0; e < load.size(); ++e) {
     load[e] *= static_cast<T>(static_cast<double>(load.size()) / static_cast<double>(config.top_k * tokens));
@@ -174,7 +174,7 @@ class RouterPass {
   void score(Index first, Index last) {
     const Index count = last - first;
     score_rows<T>(config_.score_func, a_.logits.row_block(first, count), config_.z_coeff > 0,
-                  a_.scores.row_block(first, count), a_.lse + first);
+                  a_.scores.row_block(first, count), a_.lse.subspan(first, count));
   }
 
   // Returns a token's scores from its logits plus noise: the E random numbers that belong to this token of the whole
@@ -186,12 +186,12 @@ class RouterPass {
     const std::size_t first = (part_.first_token() + t) * experts_;
     for (Index e = 0; e < experts_; ++e)
       z[e] = a_.logits.row(t)[e] + static_cast<T>(config_.gate_noise * noise_.normal(first + e));
-    T lse{};
-    score_rows<T>(config_.score_func, {z.data(), 1, experts_}, false, {scores.data(), 1, experts_}, &lse);
+    T lse[1];
+    score_rows<T>(config_.score_func, {z.data(), 1, experts_}, false, {scores.data(), 1, experts_}, lse);
     return scores.data();
   }
 
-  std::int32_t* ids_of(Index t) const { return a_.ids.data() + t * config_.top_k; }
+  std::span<std::int32_t> ids_of(Index t) const { return std::span(a_.ids).subspan(t * config_.top_k, config_.top_k); }
 
   // Computes choice and mixing weights of token t.
   void route_token(Index t) {
@@ -199,14 +199,18 @@ class RouterPass {
     thread_local std::vector<T> choice;
     choice.resize(experts_);
     for (Index e = 0; e < experts_; ++e) choice[e] = judged[e] + in_.expert_bias[e];
-    a_.margin[t] = choose_experts<T>(config_, choice, ids_of(t), limits_.killed, a_.cutoff + t);
-    mixing_weights(config_, a_.scores.row(t), ids_of(t), a_.mix.row(t));
+    const auto [margin, cutoff] = choose_experts<T>(config_, choice, ids_of(t), limits_.killed);
+    a_.margin[t] = margin;
+    a_.cutoff[t] = cutoff;
+    mix_token(t);
   }
 
+  void mix_token(Index t) { mixing_weights<T>(config_, a_.scores.values(t), ids_of(t), a_.mix.values(t)); }
+
   // Gives token t the experts `chosen`, mixed by the token's own scores.
-  void take_experts(std::span<const std::int32_t> chosen, Index t) {
-    std::copy_n(chosen.data() + t * config_.top_k, config_.top_k, ids_of(t));
-    mixing_weights(config_, a_.scores.row(t), ids_of(t), a_.mix.row(t));
+  void take_experts(const Matrix<const std::int32_t>& chosen, Index t) {
+    std::ranges::copy(chosen.values(t), ids_of(t).begin());
+    mix_token(t);
   }
 
   // Gives token t its given experts, or under forced balance living experts round-robin. Margin and cutoff are NaN.
@@ -214,7 +218,7 @@ class RouterPass {
     if (limits_.given_ids.empty()) {
       for (int j = 0; j < config_.top_k; ++j)
         ids_of(t)[j] = living_[((part_.first_token() + t) * config_.top_k + j) % living_.size()];
-      mixing_weights(config_, a_.scores.row(t), ids_of(t), a_.mix.row(t));
+      mix_token(t);
     } else {
       take_experts(limits_.given_ids, t);
     }
@@ -232,21 +236,18 @@ class RouterPass {
       part_.ranks->gather_all(a_.ids.data(), own_copies * sizeof(std::int32_t), ids.data());
       part_.ranks->gather_all(a_.mix.data, own_copies * sizeof(T), mix.data());
     }
-    std::vector<std::uint8_t> kept_copies(all);
     const std::size_t tokens = part_.all_tokens / limits_.microbatches;
     for (int m = 0; m < limits_.microbatches; ++m) {
       const std::size_t first = m * tokens, first_copy = first * config_.top_k;
-      drop_beyond_capacity(
-          config_.token_drop, Matrix<const std::int32_t>(ids.data() + first_copy, tokens, config_.top_k), experts_,
+      drop_beyond_capacity<T>(
+          config_.token_drop, experts_,
           expert_capacity(real_tokens(a_.padding, first, tokens), config_.top_k, experts_, config_.capacity_factor),
-          mix.data() + first_copy, kept_copies.data() + first_copy,
+          {ids.data() + first_copy, tokens, config_.top_k}, {mix.data() + first_copy, tokens, config_.top_k},
           a_.padding.empty() ? Mask() : a_.padding.subspan(first, tokens));
     }
     const std::size_t first = part_.first_token() * config_.top_k;
     std::copy_n(mix.data() + first, own_copies, a_.mix.data);
-    a_.not_dropped = a_.ids;
-    for (std::size_t i = 0; i < own_copies; ++i)
-      if (!kept_copies[first + i]) a_.not_dropped[i] = -1;
+    a_.not_dropped.assign(ids.begin() + first, ids.begin() + first + own_copies);
   }
 
   // Counts the slots of each expert in the whole batch, [E]. router.fault_recount doubles the counts.
@@ -254,15 +255,15 @@ class RouterPass {
     std::ranges::fill(counts, 0u);
     for (std::size_t i = 0; i < ids.size(); ++i)
       if (ids[i] >= 0 && !is_set(a_.padding, i / config_.top_k)) ++counts[ids[i]];
-    sum_over_ranks(part_.ranks, counts.data(), counts.size());
+    sum_over_ranks(part_.ranks, std::span(counts));
     if (config_.fault_recount)
       for (std::uint32_t& count : counts) count *= 2;
   }
 
   // Sums over the tokens [first, last) without padding: slots of each expert in `load`, shares in `share`, both [E].
-  void add_up_group(Index first, Index last, T* load, double* share) const {
-    std::fill_n(load, experts_, T{0});
-    std::fill_n(share, experts_, 0.0);
+  void add_up_group(Index first, Index last, std::span<T> load, std::span<double> share) const {
+    std::ranges::fill(load, T{0});
+    std::ranges::fill(share, 0.0);
     const std::vector<std::int32_t>& sent = a_.sent();
     for (Index t = first; t < last; ++t) {
       if (is_set(a_.padding, t)) continue;
@@ -290,7 +291,7 @@ class RouterPass {
     share_of_group.resize(groups * experts_);
     const Matrix<double> share(share_of_group.data(), groups, experts_);
     parallel_for(groups, [&](int group) {
-      add_up_group(group * tokens, (group + 1) * tokens, a_.load.row(group), share.row(group));
+      add_up_group(group * tokens, (group + 1) * tokens, a_.load.values(group), share.values(group));
     });
     double fault = 1;
     if (config_.fault_aux_loss == AuxFault::times_microbatches) fault = limits_.microbatches;
@@ -299,7 +300,7 @@ class RouterPass {
       a_.load_weight.push_back(static_cast<T>(config_.aux_coeff / counted * fault));
     };
     const auto loss = [&](Index group, std::size_t counted) {
-      return group_loss<T>(config_, counted, a_.load.values(group), share.row(group));
+      return group_loss<T>(config_, counted, a_.load.values(group), share.values(group));
     };
     a_.load_weight.clear();
     a_.load_tokens = whole ? a_.scores.rows : tokens;
@@ -307,8 +308,8 @@ class RouterPass {
       weigh(static_cast<double>(a_.counted));
       add_pairwise(share);
       add_pairwise(a_.load.row_block(0, groups));
-      sum_over_ranks(part_.ranks, share.data, experts_);
-      sum_over_ranks(part_.ranks, a_.load.data, experts_);
+      sum_over_ranks(part_.ranks, share.values(0));
+      sum_over_ranks(part_.ranks, a_.load.values(0));
       return config_.aux_coeff * loss(0, a_.counted);
     }
     const Index all_groups = groups * part_.rank_count;
@@ -350,8 +351,10 @@ class RouterPass {
 // Computes ds_E of token t from its mixing weights.
 //     with route_norm, m_j = c s_j / (sum s + eps):  ds_j = (c dm_j - sum_i dm_i m_i) / (sum s + eps)
 template <class T>
-void mix_gradient(const RouterConfig& config, const T* scores, const std::int32_t* ids, const T* mix, const T* dmix,
-                  T* dscores) {
+void mix_gradient(const RouterConfig& config, const RouterActivations<T>& a, Index t, std::span<const T> dmix,
+                  std::span<T> dscores) {
+  const auto scores = a.scores.values(t), mix = a.mix.values(t);
+  const std::int32_t* ids = a.ids.data() + t * config.top_k;
   const T scale = static_cast<T>(config.route_scale);
   T sum = static_cast<T>(kNormFloor), pull = 0;
   for (int j = 0; j < config.top_k; ++j) {
@@ -365,7 +368,8 @@ void mix_gradient(const RouterConfig& config, const T* scores, const std::int32_
 // Adds the gradient of the auxiliary loss: `coefficient` = aux_coeff / (groups S) times f_e, through the share p_e =
 // s_e / sum s, or with the fault softmax_twice through a softmax of s.
 template <class T>
-void aux_gradient(const RouterConfig& config, const T* scores, std::span<const T> load, T coefficient, T* dscores) {
+void aux_gradient(const RouterConfig& config, const T* scores, std::span<const T> load, T coefficient,
+                  std::span<T> dscores) {
   const Index experts = std::ssize(load);
   if (config.fault_aux_loss == AuxFault::softmax_twice) {
     const T* shares = aux_shares(config, scores, experts);
@@ -420,7 +424,8 @@ std::vector<std::int32_t> living_experts(std::size_t n_experts, Mask killed) {
 }
 
 template <class T>
-void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix) {
+void mixing_weights(const RouterConfig& config, std::span<const T> scores, std::span<const std::int32_t> ids,
+                    std::span<T> mix) {
   T sum = static_cast<T>(kNormFloor);
   for (int j = 0; j < config.top_k; ++j) {
     mix[j] = scores[ids[j]];
@@ -453,7 +458,8 @@ Matrix<const T> RouterActivations<T>::judged(const RouterConfig& config) const {
 }
 
 template <class T>
-T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids, Mask killed, T* cutoff) {
+ChoiceLimits<T> choose_experts(const RouterConfig& config, std::span<const T> choice, std::span<std::int32_t> ids,
+                               Mask killed) {
   thread_local std::vector<std::uint8_t> keep;
   thread_local std::vector<std::int32_t> best;
   best.resize(config.top_k + 1);
@@ -468,7 +474,7 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
         if (!keep[e / width]) masked[e] = T{0};
       RouterConfig without_groups = config;
       without_groups.n_groups = 0;
-      return choose_experts<T>(without_groups, masked, ids, killed, cutoff);
+      return choose_experts<T>(without_groups, masked, ids, killed);
     }
     const auto allowed = [&](std::int32_t e) { return keep[e / width] != 0 && !is_set(killed, e); };
     found = best_indices(choice, config.top_k + 1, allowed, best.data());
@@ -481,11 +487,9 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
   }
   assert(found >= config.top_k);
   const T next = found > config.top_k ? choice[best[config.top_k]] : std::numeric_limits<T>::quiet_NaN();
-  const T margin = choice[best[config.top_k - 1]] - next;
-  if (cutoff) *cutoff = next;
-  std::copy_n(best.begin(), config.top_k, ids);
-  std::sort(ids, ids + config.top_k);
-  return margin;
+  std::copy_n(best.begin(), config.top_k, ids.begin());
+  std::sort(ids.begin(), ids.begin() + config.top_k);
+  return {choice[best[config.top_k - 1]] - next, next};
 }
 
 template <class T>
@@ -505,11 +509,10 @@ void router_backward(const RouterConfig& config, const RouterInputs<T>& in, cons
       const std::span<T> gradient = dlogits.values(t);
       const bool counts = !is_set(a.padding, t);
       std::ranges::fill(gradient, T{0});
-      mix_gradient(config, scores, a.ids.data() + t * config.top_k, a.mix.row(t), gradients.dmix + t * config.top_k,
-                   gradient.data());
+      mix_gradient<T>(config, a, t, gradients.dmix.values(t), gradient);
       if (config.aux_mode != AuxMode::none && counts) {
         const std::size_t row = t / a.load_tokens;
-        aux_gradient<T>(config, scores, a.load.values(row), a.load_weight[row], gradient.data());
+        aux_gradient<T>(config, scores, a.load.values(row), a.load_weight[row], gradient);
       }
       score_gradient(config.score_func, scores, gradient);
       if (config.z_coeff > 0 && counts)
@@ -526,19 +529,18 @@ int expert_capacity(std::size_t tokens, int top_k, int n_experts, double factor)
 }
 
 template <class T>
-void drop_beyond_capacity(TokenDrop policy, ConstMatrix<std::int32_t> ids_TK, int n_experts, int capacity, T* mix,
-                          std::uint8_t* is_kept, Mask padding) {
+void drop_beyond_capacity(TokenDrop policy, int n_experts, int capacity, Matrix<std::int32_t> ids, Matrix<T> mix,
+                          Mask padding) {
   std::vector<std::vector<std::size_t>> copies_of(n_experts);
-  for (Index i = 0; i < ids_TK.size(); ++i)
-    if (!is_set(padding, i / ids_TK.cols)) copies_of[ids_TK.data[i]].push_back(i);
-  std::fill_n(is_kept, ids_TK.size(), std::uint8_t{1});
+  for (Index i = 0; i < ids.size(); ++i)
+    if (!is_set(padding, i / ids.cols)) copies_of[ids.data[i]].push_back(i);
   for (std::vector<std::size_t>& of_expert : copies_of) {
     if (std::ssize(of_expert) <= capacity) continue;
     if (policy == TokenDrop::probs)
-      std::ranges::stable_sort(of_expert, [mix](std::size_t a, std::size_t b) { return mix[a] > mix[b]; });
-    for (std::size_t i = capacity; i < of_expert.size(); ++i) {
-      mix[of_expert[i]] = T{0};
-      is_kept[of_expert[i]] = 0;
+      std::ranges::stable_sort(of_expert, std::ranges::greater(), [&](std::size_t copy) { return mix.data[copy]; });
+    for (const std::size_t copy : std::span(of_expert).subspan(capacity)) {
+      mix.data[copy] = T{0};
+      ids.data[copy] = -1;
     }
   }
 }
@@ -564,15 +566,16 @@ void ExpertTable::look_up(std::span<const std::int32_t> tokens, std::vector<std:
   }
 }
 
-#define INSTANTIATE(T)                                                                                       \
-  template struct RouterActivations<T>;                                                                      \
-  template void mixing_weights<T>(const RouterConfig&, const T*, const std::int32_t*, T*);                   \
-  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, Mask, T*);            \
-  template void router_forward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,             \
-                                  RouterActivations<T>&, const LinearPrecision&, const RoutingInputs&);      \
-  template void router_backward<T>(const RouterConfig&, const RouterInputs<T>&, const RouterActivations<T>&, \
-                                   const RouterGradients<T>&, const LinearPrecision&);                       \
-  template void drop_beyond_capacity<T>(TokenDrop, ConstMatrix<std::int32_t>, int, int, T*, std::uint8_t*, Mask);
+#define INSTANTIATE(T)                                                                                                \
+  template struct RouterActivations<T>;                                                                               \
+  template void mixing_weights<T>(const RouterConfig&, std::span<const T>, std::span<const std::int32_t>,             \
+                                  std::span<T>);                                                                      \
+  template ChoiceLimits<T> choose_experts<T>(const RouterConfig&, std::span<const T>, std::span<std::int32_t>, Mask); \
+  template void router_forward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                      \
+                                  RouterActivations<T>&, const LinearPrecision&, const RoutingInputs&);               \
+  template void router_backward<T>(const RouterConfig&, const RouterInputs<T>&, const RouterActivations<T>&,          \
+                                   const RouterGradients<T>&, const LinearPrecision&);                                \
+  template void drop_beyond_capacity<T>(TokenDrop, int, int, Matrix<std::int32_t>, Matrix<T>, Mask);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -26,9 +26,8 @@ struct RouterActivations {
   Matrix<T> logits, scores;        // [T, E]
   Matrix<T> mix;                   // [T, K] mixing weights, in the order of `ids`
   Matrix<T> load;                  // [B, E] f of the auxiliary loss; in batch mode a row for each microbatch
-  T* lse;                          // [T] log-sum-exp of the logits; only with softmax or z-loss
-  T* margin;                       // [T] K-th minus (K+1)-th choice score; NaN if there is no (K+1)-th
-  T* cutoff;                       // [T] the (K+1)-th choice score; NaN if there is none
+  std::span<T> lse;                // [T] log-sum-exp of the logits; only with softmax or z-loss
+  std::span<T> margin, cutoff;     // [T] see ChoiceLimits
   std::vector<T> levelled_scores;  // [T, E] scores less moving quantiles (bias_rules.h); empty with other rules
   // [T, K] chosen experts, ascending (round-robin order with forced balance, the table's order in layers routed by a
   // table).
@@ -51,15 +50,14 @@ struct RouterActivations {
   Matrix<const T> judged(const RouterConfig& config) const;
 };
 
-// Other inputs of a layer's router. Empty spans are not given.
+// Other inputs of a layer's router. Empty ones are not given.
 struct RoutingInputs {
-  Mask killed = {};              // [E] experts that cannot be chosen; at least top_k remain
-  std::uint64_t noise_seed = 0;  // seed of router.gate_noise, another one for each layer and step
-  std::span<const std::int32_t> given_ids =
-      {};                                       // [T, K] experts of this rank's tokens, in place of the router's choice
-  std::span<const std::int32_t> replayed = {};  // [T, K] another run's experts; margins are the router's
-  Mask padding = {};                            // [T] tokens that are routed, but not counted
-  int microbatches = 1;                         // microbatches of the batch; 1 with several ranks
+  Mask killed = {};                           // [E] experts that cannot be chosen; at least top_k remain
+  std::uint64_t noise_seed = 0;               // seed of router.gate_noise, another one for each layer and step
+  Matrix<const std::int32_t> given_ids = {};  // [T, K] experts of this rank's tokens, in place of the router's choice
+  Matrix<const std::int32_t> replayed = {};   // [T, K] another run's experts; margins are the router's
+  Mask padding = {};                          // [T] tokens that are routed, but not counted
+  int microbatches = 1;                       // microbatches of the batch; 1 with several ranks
 };
 
 // Returns the experts that can be chosen, ascending.
@@ -67,9 +65,9 @@ std::vector<std::int32_t> living_experts(std::size_t n_experts, Mask killed);
 
 template <class T>
 struct RouterInputs {
-  Matrix<const T> gate;  // [E, D]
-  Matrix<const T> h;     // [T, D]
-  const T* expert_bias;  // [E]; only router_forward() reads it
+  Matrix<const T> gate;                 // [E, D]
+  Matrix<const T> h;                    // [T, D]
+  std::span<const T> expert_bias = {};  // [E]; only router_forward() reads it
 };
 // Computes all values in `a`.
 template <class T>
@@ -78,40 +76,45 @@ void router_forward(const RouterConfig& config, const BatchPart& part, const Rou
 
 template <class T>
 struct RouterGradients {
-  const T* dmix;      // [T, K] input; the other gradients are computed from it
-  Matrix<T> dlogits;  // [T, E]
-  Matrix<T> dgate;    // [E, D]
-  Matrix<T> dh;       // [T, D] gradient through the scores
-  bool adds_dh;       // true: dh is added to; false: it is overwritten
+  Matrix<const T> dmix;  // [T, K] input; the other gradients are computed from it
+  Matrix<T> dlogits;     // [T, E]
+  Matrix<T> dgate;       // [E, D]
+  Matrix<T> dh;          // [T, D] gradient through the scores
+  bool adds_dh;          // true: dh is added to; false: it is overwritten
 };
 template <class T>
 void router_backward(const RouterConfig& config, const RouterInputs<T>& in, const RouterActivations<T>& a,
                      const RouterGradients<T>& gradients, const LinearPrecision& precision = {});
 
-// Chooses the top_k largest of the E values in `choice`; of equal values, the one with the lowest index. `ids` are
-// ascending. Returns the margin. The score of a group with one living expert is the value of this expert; a group
-// without living experts is never chosen. `cutoff`, unless nullptr, receives the (K+1)-th value.
 template <class T>
-T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids, Mask killed = {},
-                 T* cutoff = nullptr);
+struct ChoiceLimits {
+  T margin;  // K-th minus (K+1)-th choice score; NaN if there is no (K+1)-th
+  T cutoff;  // the (K+1)-th choice score; NaN if there is none
+};
+// Chooses the top_k largest of the values choice_E; of equal values, the one with the lowest index. ids_K receives the
+// experts, ascending. The score of a group with one living expert is the value of this expert; a group without living
+// experts is never chosen.
+template <class T>
+ChoiceLimits<T> choose_experts(const RouterConfig& config, std::span<const T> choice, std::span<std::int32_t> ids,
+                               Mask killed = {});
 
 // Computes mix_K of the given experts ids_K from a token's scores_E: s, or s / (sum over the K + 1e-20), times
 // route_scale.
 template <class T>
-void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix);
+void mixing_weights(const RouterConfig& config, std::span<const T> scores, std::span<const std::int32_t> ids,
+                    std::span<T> mix);
 
 // Returns the number of rows that an expert takes: ceil(T K / E * factor). If it is T or more, nothing is dropped.
 int expert_capacity(std::size_t tokens, int top_k, int n_experts, double factor);
 
 // Drops the tokens of a microbatch beyond the capacity of an expert, as in Megatron-LM's apply_router_token_dropping,
 // but without padding rows. Keeps `capacity` copies of each expert: with the policy `probs` those with the largest
-// mixing weights (of equal ones, those of the first tokens), with `position` those of the first tokens. Writes 1 for
-// each kept copy and 0 for each other copy to kept_TK, and sets the weight of the others in mix_TK to 0. The remaining
-// weights of a token are not normalised again, and a token does not get another expert. Copies of padding (padding_T)
-// are kept and not counted.
+// mixing weights (of equal ones, those of the first tokens), with `position` those of the first tokens. Sets the others
+// in ids_TK to -1, and their weights in mix_TK to 0; neither has gaps. The remaining weights of a token are not
+// normalised again, and a token does not get another expert. Copies of padding (padding_T) are kept and not counted.
 template <class T>
-void drop_beyond_capacity(TokenDrop policy, ConstMatrix<std::int32_t> ids_TK, int n_experts, int capacity, T* mix,
-                          std::uint8_t* is_kept, Mask padding = {});
+void drop_beyond_capacity(TokenDrop policy, int n_experts, int capacity, Matrix<std::int32_t> ids, Matrix<T> mix,
+                          Mask padding = {});
 
 // Experts by token id, for layers routed by a table (router.n_hash_layers; DeepSeek-V4's hash layers).
 class ExpertTable {

@@ -66,7 +66,7 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, const RouterConfig& co
 std::vector<float> biases_for_shares(const RouterConfig& config, const RouterActivations<float>& router) {
   const Matrix<const float> judged = router.judged(config);
   const std::size_t experts = judged.cols, tokens = judged.rows;
-  const std::span cutoffs(router.cutoff, tokens);
+  const std::span<const float> cutoffs = router.cutoff;
   if (tokens < 2 || std::ranges::any_of(cutoffs, [](float cutoff) { return std::isnan(cutoff); })) return {};
   const auto shares = bias_shares(config.top_k, experts);
   std::vector<float> biases(experts * kBiasShares);

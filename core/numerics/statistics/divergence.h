@@ -44,8 +44,8 @@ class LogRatios {
 //
 // Legend: T tokens, V vocabulary; p the run's probabilities, q the reference's.
 struct PredictedTokens {
-  Matrix<const float> logits;  // [T, V]
-  const float* loss_T;         // -ln of the probability of the token that follows
+  Matrix<const float> logits;     // [T, V]
+  std::span<const float> loss_T;  // -ln of the probability of the token that follows
 };
 
 struct Agreement {

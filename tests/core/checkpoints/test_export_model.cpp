@@ -38,7 +38,7 @@ std::vector<float> logits_of_run(const std::string& checkpoint, const RunConfig&
   PhaseClock clock;
   clock.start(Phase::other);
   model.forward(batch, bias, false, clock);
-  return {model.logits(), model.logits() + batch.input.size() * static_cast<std::size_t>(config.model.vocab)};
+  return {model.logits().data, model.logits().data + model.logits().size()};
 }
 
 void save_trained(const RunConfig& config, const std::string& file) {

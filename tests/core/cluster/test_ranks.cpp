@@ -57,9 +57,9 @@ Outcome train(const RunConfig& config, Ranks* ranks) {
   }
   learner.gather_experts();
   const Parameters<float>& p = learner.parameters;
-  outcome.weights.assign(p.weights, p.weights + p.size());
-  outcome.moments.assign(p.moment1, p.moment1 + p.size());
-  outcome.moments.insert(outcome.moments.end(), p.moment2, p.moment2 + p.size());
+  outcome.weights.assign(p.weights.begin(), p.weights.end());
+  outcome.moments.assign(p.moment1.begin(), p.moment1.end());
+  outcome.moments.insert(outcome.moments.end(), p.moment2.begin(), p.moment2.end());
   outcome.bias = learner.expert_bias;
   for (const auto& moe : learner.model().moe())
     outcome.tokens_per_expert.insert(outcome.tokens_per_expert.end(), moe.router.tokens_per_expert.begin(),
@@ -245,8 +245,9 @@ TEST(Ranks, RowsThatWereRoundedArriveBitByBit) {
     if (!is_plain(format)) round_rows(format, sent_rows);
     const RowCodec<float> codec(format, kDim);
     std::vector<std::uint8_t> bytes(kRows * codec.row_bytes());
-    codec.encode(sent_rows, bytes.data());
-    codec.decode(bytes.data(), {arrived.data(), kRows, kDim});
+    const Matrix<std::uint8_t> coded(bytes.data(), kRows, codec.row_bytes());
+    codec.encode(sent_rows, coded);
+    codec.decode(coded, {arrived.data(), kRows, kDim});
     EXPECT_EQ(std::memcmp(sent.data(), arrived.data(), sent.size() * sizeof(float)), 0) << element_name(format);
   }
   rows[0] = std::numeric_limits<float>::infinity();
@@ -254,8 +255,9 @@ TEST(Ranks, RowsThatWereRoundedArriveBitByBit) {
     const RowCodec<float> codec(format, kDim);
     std::vector<std::uint8_t> bytes(codec.row_bytes());
     std::vector<float> arrived(kDim);
-    codec.encode({rows.data(), 1, kDim}, bytes.data());
-    codec.decode(bytes.data(), {arrived.data(), 1, kDim});
+    const Matrix<std::uint8_t> coded(bytes.data(), 1, codec.row_bytes());
+    codec.encode({rows.data(), 1, kDim}, coded);
+    codec.decode(coded, {arrived.data(), 1, kDim});
     EXPECT_FALSE(std::isfinite(arrived[0]));
   }
 }

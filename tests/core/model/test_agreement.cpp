@@ -23,7 +23,7 @@ TEST(Agreement, IsOfTheDefinitions) {
                            q = logs({0.25, 0.25, 0.5, 0.2, 0.2, 0.6, 0.2, 0.2, 0.6});
   const std::vector<float> loss_p = {-std::log(0.45f), std::log(5.0f), -std::log(0.6f)},
                            loss_q = {std::log(4.0f), std::log(5.0f), std::log(5.0f)};
-  const PredictedTokens run{{p.data(), 3, 3}, loss_p.data()}, reference{{q.data(), 3, 3}, loss_q.data()};
+  const PredictedTokens run{{p.data(), 3, 3}, loss_p}, reference{{q.data(), 3, 3}, loss_q};
   const Agreement all = agreement(run, reference);
   const double kl0 = 0.25 * (std::log(0.25 / 0.45) + std::log(0.25 / 0.275)) + 0.5 * std::log(0.5 / 0.275),
                kl2 = 0.4 * std::log(3);

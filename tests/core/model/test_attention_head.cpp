@@ -44,12 +44,12 @@ struct Results {
 
   Results(const Head& head, bool on_units)
       : o(head.v), lse(head.v.rows, 1), dq(head.q), dk_nope(head.k_nope), dk_rope(head.k_rope), dv(head.v) {
-    const HeadOutputs<float> out{o.view(), lse.v.data(), &largest};
+    const HeadOutputs<float> out{o.view(), lse.v, largest};
     if (on_units)
       head_forward_on_units(head.inputs(), out);
     else
       head_forward(head.inputs(), true, out);
-    const HeadGradients<float> gradients{o.view(),       head.d_o.view(), lse.v.data(), dq.view(),
+    const HeadGradients<float> gradients{o.view(),       head.d_o.view(), lse.v,    dq.view(),
                                          dk_nope.view(), dk_rope.view(),  dv.view()};
     if (on_units)
       head_backward_on_units(head.inputs(), gradients);
@@ -100,7 +100,7 @@ TEST(AttentionHead, OnUnitsLeavesOtherHeadsAlone) {
   const Head head({70, 12, 4, 20});
   std::vector<float> o(70 * 64, 7), lse(70);
   float largest = 0;
-  head_forward_on_units(head.inputs(), {{o.data() + 10, 70, 20, 64}, lse.data(), &largest});
+  head_forward_on_units(head.inputs(), {{o.data() + 10, 70, 20, 64}, lse, largest});
   for (std::size_t i = 0; i < o.size(); ++i)
     if (i % 64 < 10 || i % 64 >= 30) {
       ASSERT_EQ(o[i], 7) << i;
@@ -115,7 +115,7 @@ TEST(AttentionHead, WindowsSinksAndEarlierTokens) {
   const TestMatrix q = normal_matrix(kNew, 2 * kQuery, 1, 1), k = normal_matrix(kAll, 3 * kQuery, 2, 1),
                    v = normal_matrix(kAll, 2 * kValue, 3, 1);
   for (const Index window : {Index{0}, kWindow})
-    for (const float* sink : {static_cast<const float*>(nullptr), &kSink}) {
+    for (const std::optional<float> sink : {std::optional<float>(), std::optional(kSink)}) {
       TestMatrix o(kNew, kValue), lse(kNew, 1);
       float largest = 0;
       const HeadInputs<float> in{.q = q.view().col_block(kQuery, kQuery),
@@ -125,7 +125,7 @@ TEST(AttentionHead, WindowsSinksAndEarlierTokens) {
                                  .scale = kScale,
                                  .window = window,
                                  .sink = sink};
-      head_forward(in, false, {o.view(), lse.v.data(), &largest});
+      head_forward(in, false, {o.view(), lse.v, largest});
       for (Index t = 0; t < kNew; ++t) {
         const Index last = kAll - kNew + t, first = window > 0 ? std::max<Index>(0, last - window + 1) : 0;
         double sum = sink ? std::exp(double{*sink}) : 0;

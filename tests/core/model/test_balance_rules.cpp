@@ -119,7 +119,7 @@ TEST(MovingQuantile, ASequenceUsesAllExperts) {
     RouterActivations<double> a;
     a.plan(arena, part, 4, 1);
     arena.commit();
-    router_forward<double>(c, part, {{gate.data(), 4, 1}, {h.data(), 2 * kLength, 1}, bias.data()}, a);
+    router_forward<double>(c, part, {{gate.data(), 4, 1}, {h.data(), 2 * kLength, 1}, bias}, a);
     std::vector<int> load(4);
     for (int t = 0; t < kLength; ++t) ++load[static_cast<std::size_t>(a.ids[static_cast<std::size_t>(t)])];
     return *std::ranges::min_element(load);

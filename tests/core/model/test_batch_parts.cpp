@@ -37,7 +37,7 @@ class RouterParts : public testing::Test {
     arena_.commit();
   }
   RouterInputs<double> inputs() const {
-    return {{gate_.data(), kPartExperts, kPartDim}, {h_.data(), kPartTokens, kPartDim}, bias_.data()};
+    return {{gate_.data(), kPartExperts, kPartDim}, {h_.data(), kPartTokens, kPartDim}, bias_};
   }
   double loss() {
     RoutingInputs limits;
@@ -52,7 +52,7 @@ class RouterParts : public testing::Test {
     std::vector<double> dgate(gate_.size()), dh(h_.size()), dlogits(kPartTokens * kPartExperts),
         dmix(static_cast<std::size_t>(kPartTokens * config_.top_k), 0.0);
     router_backward<double>(config_, inputs(), a_,
-                            {dmix.data(),
+                            {{dmix.data(), kPartTokens, config_.top_k},
                              {dlogits.data(), kPartTokens, kPartExperts},
                              {dgate.data(), kPartExperts, kPartDim},
                              {dh.data(), kPartTokens, kPartDim},
@@ -286,14 +286,12 @@ TEST(MissingExperts, GetTokensAndGradientsAndDoNotChange) {
         const auto& tensor = learner.parameters.tensor("layers." + std::to_string(layer) + ".moe.experts." + matrix);
         for (std::size_t e = 0; e < 8; ++e) {
           const std::size_t at = tensor.offset + e * tensor.outer_stride;
-          const bool unchanged =
-              std::equal(start.parameters.weights + at, start.parameters.weights + at + tensor.block_elements(),
-                         learner.parameters.weights + at);
+          const std::size_t count = tensor.block_elements();
+          const bool unchanged = std::ranges::equal(start.parameters.weights.subspan(at, count),
+                                                    learner.parameters.weights.subspan(at, count));
           EXPECT_EQ(unchanged, layer == 1 && e == 2) << layer << ' ' << e;
-          EXPECT_GT(std::count_if(learner.parameters.gradients + at,
-                                  learner.parameters.gradients + at + tensor.block_elements(),
-                                  [](float g) { return g != 0; }),
-                    0);
+          EXPECT_TRUE(
+              std::ranges::any_of(learner.parameters.gradients.subspan(at, count), [](float g) { return g != 0; }));
         }
       }
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "core/model/layers/feed_forward.h"
@@ -40,10 +41,10 @@ double weighted_sum(const std::vector<double>& r, const double* y) {
 }
 
 // Compares `gradient` of `values` with differences of `loss`, at about `samples` evenly spaced entries.
-void expect_gradient(const char* what, double* values, const double* gradient, std::size_t count,
+void expect_gradient(const char* what, std::span<double> values, std::span<const double> gradient,
                      const std::function<double()>& loss, std::size_t samples = 40) {
-  const std::size_t stride = std::max<std::size_t>(1, count / samples);
-  for (std::size_t i = 0; i < count; i += stride) {
+  const std::size_t stride = std::max<std::size_t>(1, values.size() / samples);
+  for (std::size_t i = 0; i < values.size(); i += stride) {
     const double saved = values[i];
     values[i] = saved + kStep;
     const double above = loss();
@@ -63,14 +64,14 @@ TEST(Gradients, RmsNorm) {
   std::vector<double> partial(rms_norm_partials(kRows) * kDim);
   const Matrix<const double> in(x.data(), kRows, kDim, kStride);
   const auto loss = [&] {
-    rms_norm_forward<double>(in, w.data(), 1e-5, {y.data(), kRows, kDim}, inv.data());
+    rms_norm_forward<double>(in, w, 1e-5, {y.data(), kRows, kDim}, inv);
     return weighted_sum(r, y.data());
   };
   loss();
-  rms_norm_backward<double>({r.data(), kRows, kDim}, {in, w.data(), inv.data()}, {dx.data(), kRows, kDim, kStride},
-                            false, {dw.data(), {partial.data(), rms_norm_partials(kRows), kDim}});
-  expect_gradient("x", x.data(), dx.data(), x.size(), loss, 200);
-  expect_gradient("weight", w.data(), dw.data(), w.size(), loss);
+  rms_norm_backward<double>({r.data(), kRows, kDim}, {in, w, inv}, {dx.data(), kRows, kDim, kStride}, false,
+                            {dw, {partial.data(), rms_norm_partials(kRows), kDim}});
+  expect_gradient("x", x, dx, loss, 200);
+  expect_gradient("weight", w, dw, loss);
 }
 
 TEST(Gradients, RopeTurnsBackExactly) {
@@ -78,10 +79,10 @@ TEST(Gradients, RopeTurnsBackExactly) {
   std::vector<double> x = random_values(6, "x");
   const std::vector<double> r = random_values(6, "r");
   std::vector<double> dx = r;
-  rope.apply_back(dx.data(), 37);
-  expect_gradient("x", x.data(), dx.data(), x.size(), [&] {
+  rope.apply_back(dx, 37);
+  expect_gradient("x", x, dx, [&] {
     std::vector<double> y = x;
-    rope.apply(y.data(), 37);
+    rope.apply(y, 37);
     return weighted_sum(r, y.data());
   });
 }
@@ -143,12 +144,12 @@ TEST_P(AttentionGradients, EveryWeightAndTheInput) {
   loss();
   attention.backward(w, of_tokens(h), of_tokens(dy), activations,
                      {parameters.gradient_view.layers[0], workspace, of_tokens(dh)});
-  expect_gradient("h", h.data(), dh.data(), size, loss);
+  expect_gradient("h", h, dh, loss);
   int checked = 0;
   for (const ParameterTensor& tensor : parameters.tensors()) {
     if (tensor.name.find("attention.") == std::string::npos) continue;
-    expect_gradient(tensor.name.c_str(), parameters.weights + tensor.offset, parameters.gradients + tensor.offset,
-                    tensor.elements(), loss, 12);
+    expect_gradient(tensor.name.c_str(), parameters.weights.subspan(tensor.offset, tensor.elements()),
+                    parameters.gradients.subspan(tensor.offset, tensor.elements()), loss, 12);
     ++checked;
   }
   EXPECT_EQ(checked, m.q_lora_rank > 0 ? 7 : 5);
@@ -177,9 +178,9 @@ TEST(Gradients, FeedForward) {
   };
   loss();
   feed_forward_backward<double>(w, in, {r.data(), kTokens, kDim}, a, {g, scratch, {dh.data(), kTokens, kDim}, false});
-  expect_gradient("h", h.data(), dh.data(), h.size(), loss);
-  expect_gradient("w1, w3", w13.data(), g13.data(), w13.size(), loss);
-  expect_gradient("w2", w2.data(), g2.data(), w2.size(), loss);
+  expect_gradient("h", h, dh, loss);
+  expect_gradient("w1, w3", w13, g13, loss);
+  expect_gradient("w2", w2, g2, loss);
 }
 
 struct RouterCase {
@@ -199,7 +200,7 @@ TEST_P(RouterGradients, GateAndInput) {
   RouterActivations<double> a;
   a.plan(arena, {kSequences, kLength}, kExperts, config.top_k);
   arena.commit();
-  const RouterInputs<double> in{{gate.data(), kExperts, kDim}, {h.data(), kTokens, kDim}, bias.data()};
+  const RouterInputs<double> in{{gate.data(), kExperts, kDim}, {h.data(), kTokens, kDim}, bias};
   const auto loss = [&] {
     router_forward(config, {kSequences, kLength}, in, a);
     return weighted_sum(r, a.mix.data) + a.aux_loss + a.z_loss;
@@ -209,13 +210,13 @@ TEST_P(RouterGradients, GateAndInput) {
     if (a.sent()[i] < 0) r[i] = 0;  // combine_backward() gives copies that are not sent no gradient
   std::vector<double> dlogits(kTokens * kExperts), dgate(gate.size()), dh(h.size());
   router_backward<double>(config, in, a,
-                          {r.data(),
+                          {{r.data(), kTokens, config.top_k},
                            {dlogits.data(), kTokens, kExperts},
                            {dgate.data(), kExperts, kDim},
                            {dh.data(), kTokens, kDim},
                            false});
-  expect_gradient("gate", gate.data(), dgate.data(), gate.size(), loss);
-  expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
+  expect_gradient("gate", gate, dgate, loss);
+  expect_gradient("h", h, dh, loss, 100);
 }
 
 std::vector<RouterCase> router_cases() {
@@ -327,20 +328,21 @@ TEST_P(ExpertGradients, DispatchExpertsAndCombine) {
   const auto loss = [&] {
     dispatch_forward<double>(plan, of_tokens(h), of_slots(x));
     experts.forward(precision, w, plan, {where_they_lie(x), of_slots(h13), of_slots(a), of_slots(expert_y)});
-    combine_forward<double>(plan, {residual.data(), kTokens, kDim}, mix.data(), of_slots(expert_y), of_tokens(y));
+    combine_forward<double>(plan, {residual.data(), kTokens, kDim}, {mix.data(), kTokens, kTopK}, of_slots(expert_y),
+                            of_tokens(y));
     return weighted_sum(r, y.data());
   };
   loss();
   std::vector<double> dexpert_y(expert_y.size()), dmix(mix.size()), dx(x.size()), dh(h.size());
-  combine_backward<double>(plan, {r.data(), kTokens, kDim}, mix.data(), of_slots(expert_y), of_slots(dexpert_y),
-                           dmix.data());
+  combine_backward<double>(plan, {r.data(), kTokens, kDim}, {mix.data(), kTokens, kTopK}, of_slots(expert_y),
+                           of_slots(dexpert_y), {dmix.data(), kTokens, kTopK});
   experts.backward(precision, w, plan,
                    {g, where_they_lie(x), where_they_lie(dexpert_y), of_slots(h13), of_slots(a), of_slots(dx)});
   dispatch_backward<double>(plan, of_slots(dx), of_tokens(dh));
-  expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
-  expect_gradient("mix", mix.data(), dmix.data(), mix.size(), loss);
-  expect_gradient("w1, w3", w13.data(), g13.data(), w13.size(), loss, 150);
-  expect_gradient("w2", w2.data(), g2.data(), w2.size(), loss, 150);
+  expect_gradient("h", h, dh, loss, 100);
+  expect_gradient("mix", mix, dmix, loss);
+  expect_gradient("w1, w3", w13, g13, loss, 150);
+  expect_gradient("w2", w2, g2, loss, 150);
   for (int i = 0; i < kDim * kInter; ++i) EXPECT_EQ(g2[static_cast<std::size_t>(3 * kDim * kInter + i)], 0);
 }
 
@@ -355,10 +357,9 @@ TEST(Gradients, CrossEntropy) {
   const std::vector<std::int32_t> target = {0, 18, 3, 7, 7};
   std::vector<double> dlogits(logits.size()), scratch(logits.size()), token_loss(kTokens);
   const Matrix<const double> in(logits.data(), kTokens, kVocab);
-  cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {dlogits.data(), kTokens, kVocab}, token_loss.data());
-  expect_gradient("logits", logits.data(), dlogits.data(), logits.size(), [&] {
-    return cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {scratch.data(), kTokens, kVocab},
-                                 token_loss.data());
+  cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {dlogits.data(), kTokens, kVocab}, token_loss);
+  expect_gradient("logits", logits, dlogits, [&] {
+    return cross_entropy<double>(in, {target, kTokens}, {1, kTokens}, {scratch.data(), kTokens, kVocab}, token_loss);
   });
 }
 
@@ -406,8 +407,8 @@ TEST(Gradients, WholeModel) {
     loss();
     learner.backward(batch, clock);
     for (const ParameterTensor& tensor : learner.parameters.tensors())
-      expect_gradient(tensor.name.c_str(), learner.parameters.weights + tensor.offset,
-                      learner.parameters.gradients + tensor.offset, tensor.block_elements(), loss, 10);
+      expect_gradient(tensor.name.c_str(), learner.parameters.weights.subspan(tensor.offset, tensor.block_elements()),
+                      learner.parameters.gradients.subspan(tensor.offset, tensor.block_elements()), loss, 10);
   }
 }
 

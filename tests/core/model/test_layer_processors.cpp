@@ -41,9 +41,9 @@ Bits rms_norm_results() {
   std::vector<T> y(kSize), inv(kRows), dx(kSize), dweight(kDim);
   std::vector<T> partial(rms_norm_partials(kRows) * kDim);
   const Matrix<const T> in(x.data(), kRows, kDim);
-  rms_norm_forward<T>(in, weight.data(), 1e-5, {y.data(), kRows, kDim}, inv.data());
-  rms_norm_backward<T>({dy.data(), kRows, kDim}, {in, weight.data(), inv.data()}, {dx.data(), kRows, kDim}, false,
-                       {dweight.data(), {partial.data(), rms_norm_partials(kRows), kDim}});
+  rms_norm_forward<T>(in, weight, 1e-5, {y.data(), kRows, kDim}, inv);
+  rms_norm_backward<T>({dy.data(), kRows, kDim}, {in, weight, inv}, {dx.data(), kRows, kDim}, false,
+                       {dweight, {partial.data(), rms_norm_partials(kRows), kDim}});
   Bits bits;
   for (const auto* values : {&y, &inv, &dx, &dweight}) append(bits, *values);
   return bits;
@@ -54,8 +54,7 @@ Bits adamw_results() {
   const std::vector<T> gradients = numbers<T>(kSize, 1);
   std::vector<T> weights = numbers<T>(kSize, 2), moment1 = numbers<T>(kSize, 3), moment2(kSize, T(0.5));
   const ParameterRun all{0, kSize, -1};
-  adamw_update<T>({}, 3, 1e-3, 0.9, std::span(&all, 1),
-                  {gradients.data(), weights.data(), moment1.data(), moment2.data()});
+  adamw_update<T>({}, 3, 1e-3, 0.9, std::span(&all, 1), {gradients, weights, moment1, moment2});
   Bits bits;
   for (const auto* values : {&weights, &moment1, &moment2}) append(bits, *values);
   return bits;
@@ -69,8 +68,10 @@ Bits muon_results() {
     for (const double momentum : {0.95, 0.3}) {
       config.muon_nesterov = nesterov;
       config.muon_momentum = momentum;
+      const std::vector<T> gradient = numbers<T>(kSize, 1);
       std::vector<T> moment = numbers<T>(kSize, 2), prepared(kSize);
-      muon_prepare(MuonFactors<T>(config, 0.9), kSize, numbers<T>(kSize, 1).data(), moment.data(), prepared.data());
+      muon_prepare(MuonFactors<T>(config, 0.9), {gradient.data(), kRows, kDim}, {moment.data(), kRows, kDim},
+                   {prepared.data(), kRows, kDim});
       append(bits, moment);
       append(bits, prepared);
     }

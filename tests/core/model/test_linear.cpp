@@ -26,7 +26,7 @@ TEST(LinearBackward, CountsOperandsOfBackwardPass) {
     GemmSums sums{};
     LinearPrecision precision;
     precision.formats = &formats;
-    precision.sums = &sums;
+    precision.sums = {&sums, 1};
     for (int pass = 0; pass < 2; ++pass) {
       linear_forward(x.view(), w.view(), y.view(), false, precision);
       linear_backward(dy.view(), x.view(), w.view(), dw.view(), dx.view(), false, precision);

@@ -93,13 +93,13 @@ class MuonTraining : public testing::Test {
   std::map<std::string, float> moves(const RunConfig& config) {
     const auto data = open_dataset(config.data, config.seed);
     Learner<float> learner(config);
-    const std::vector<float> before(learner.parameters.weights, learner.parameters.weights + learner.parameters.size());
+    const std::vector<float> before(learner.parameters.weights.begin(), learner.parameters.weights.end());
     PhaseClock clock;
     clock.start(Phase::other);
     learner.step(data->batch(0), false, clock);
     std::map<std::string, float> largest;
     for (const ParameterTensor& tensor : learner.parameters.tensors()) {
-      const std::vector<float> old_values = gather_tensor(tensor, before.data()),
+      const std::vector<float> old_values = gather_tensor<float>(tensor, before),
                                is = learner.parameters.gather(tensor, learner.parameters.weights),
                                second = learner.parameters.gather(tensor, learner.parameters.moment2);
       for (std::size_t i = 0; i < old_values.size(); ++i)

@@ -61,7 +61,7 @@ TEST_P(QkClip, HeadsAboveTheLimitComeToIt) {
 TEST_P(QkClip, ScalesTheRowsOfThatHeadAlone) {
   const ModelConfig& m = config_.model;
   Parameters<double>& p = learner_->parameters;
-  std::fill_n(p.weights, p.size(), 1.0);
+  std::ranges::fill(p.weights, 1.0);
   std::vector<double> largest(static_cast<std::size_t>(m.n_layers * m.n_heads), 1.0);
   largest[1] = 4;
   clip_queries_and_keys<double>(m, largest, 2.0, p.weight_view);

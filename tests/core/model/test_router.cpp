@@ -16,7 +16,7 @@ namespace {
 
 std::vector<std::int32_t> choose(const RouterConfig& config, std::vector<float> choice, float* margin = nullptr) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(config.top_k));
-  const float m = choose_experts<float>(config, choice, ids.data());
+  const float m = choose_experts<float>(config, choice, ids).margin;
   if (margin) *margin = m;
   return ids;
 }
@@ -90,7 +90,7 @@ std::unique_ptr<Routed> route(const RouterConfig& c, std::vector<double> logits,
   routed->a.plan(routed->arena, {1, tokens}, experts, c.top_k);
   routed->arena.commit();
   const std::vector<double> h(static_cast<std::size_t>(tokens), 1.0);
-  router_forward<double>(c, {1, tokens}, {{logits.data(), experts, 1}, {h.data(), tokens, 1}, bias.data()}, routed->a);
+  router_forward<double>(c, {1, tokens}, {{logits.data(), experts, 1}, {h.data(), tokens, 1}, bias}, routed->a);
   return routed;
 }
 
@@ -155,7 +155,7 @@ TEST(RouterForward, AnEvenBatchOfUnevenSequencesIsAboveTheCoefficientBySequence)
     routed.a.plan(routed.arena, two, 2, c.top_k);
     routed.arena.commit();
     const std::vector<double> gate{2, -2}, bias{0, 0}, h{1, 1, 1, 1, -1, -1, -1, -1};
-    router_forward<double>(c, two, {{gate.data(), 2, 1}, {h.data(), 8, 1}, bias.data()}, routed.a);
+    router_forward<double>(c, two, {{gate.data(), 2, 1}, {h.data(), 8, 1}, bias}, routed.a);
     EXPECT_EQ(routed.a.tokens_per_expert, (std::vector<std::uint32_t>{4, 4}));
     return routed.a.aux_loss;
   };
@@ -243,7 +243,7 @@ TEST(RouterSums, ScoresWithoutAnUpperEndHaveBinsAboveOne) {
   std::vector<float> scores{0.5f, 3.0f, 1.0f, 40.0f}, mix{0.5f, 0.5f}, margin{2.0f};
   a.scores = {scores.data(), 1, 4};
   a.mix = {mix.data(), 1, 2};
-  a.margin = margin.data();
+  a.margin = margin;
   a.ids = {1, 3};
   RouterConfig c;
   c.top_k = 2;
@@ -279,18 +279,18 @@ TEST(RouterSums, BiasesForSharesAreTheQuantilesThatBalance) {
       scores[t * experts + e] = std::uniform_real_distribution<float>(0, e == 1 ? 1.0f : 0.8f)(rng);
       choice[e] = scores[t * experts + e] + bias[e];
     }
-    choose_experts<float>(c, choice, a.ids.data() + t * top_k, {}, &cutoff[t]);
+    cutoff[t] = choose_experts<float>(c, choice, std::span(a.ids).subspan(t * top_k, top_k)).cutoff;
     for (std::size_t j = 0; j < top_k; ++j) ++load[static_cast<std::size_t>(a.ids[t * top_k + j])];
   }
   a.scores = {scores.data(), tokens, experts};
-  a.cutoff = cutoff.data();
+  a.cutoff = cutoff;
   const std::vector<float> biases = biases_for_shares(c, a);
   ASSERT_EQ(biases.size(), experts * kBiasShares);
   std::vector<float> balanced = bias;
   const auto bins = quantile_bins<float>(bias, kQuantileBins);
   std::vector<std::uint32_t> counts(experts * kQuantileBins);
   const Matrix<std::uint32_t> table(counts.data(), experts, kQuantileBins);
-  count_distances<float>(bins, {scores.data(), tokens, experts}, cutoff.data(), table);
+  count_distances<float>(bins, {scores.data(), tokens, experts}, cutoff, table);
   bias_from_counts<float>(bins, table, top_k, balanced);
   float mean = 0;
   for (std::size_t e = 0; e < experts; ++e) mean += biases[e * kBiasShares + kFairShare] / experts;
@@ -328,7 +328,7 @@ TEST_F(QuantilesOfTwo, OfTheGlobalBatch) {
   const auto bins = quantile_bins<double>(bias_, 1000);
   std::vector<std::uint32_t> counts(2000);
   const Matrix<std::uint32_t> table(counts.data(), 2, 1000);
-  count_distances<double>(bins, {scores_.data(), 4, 2}, cutoff_.data(), table);
+  count_distances<double>(bins, {scores_.data(), 4, 2}, cutoff_, table);
   bias_from_counts<double>(bins, table, 1, bias_);
   EXPECT_EQ(bias_[0], -bias_[1]);
   EXPECT_GE(bias_[1] - bias_[0], 0.2 - bins.width);
@@ -337,7 +337,7 @@ TEST_F(QuantilesOfTwo, OfTheGlobalBatch) {
 
 TEST_F(QuantilesOfTwo, OfAMicrobatch) {
   std::vector<double> local(2);
-  bias_of_microbatch<double>({scores_.data(), 4, 2}, cutoff_.data(), 1, local);
+  bias_of_microbatch<double>({scores_.data(), 4, 2}, cutoff_, 1, local);
   // Expert 0 keeps the two tokens in which it is farthest ahead; in the next it is 0.2 ahead. Expert 1 is never ahead
   // of its own score.
   EXPECT_NEAR(local[0], -0.2, 1e-15);
@@ -351,7 +351,7 @@ TEST_F(QuantilesOfTwo, AKilledExpertKeepsItsBiasAndIsInNoMean) {
   const std::vector<double> scores = {0.5, 0.4, 9, 0.5, 0.3, 9, 0.5, 0.2, 9, 0.5, 0.1, 9};
   const std::uint8_t killed[] = {0, 0, 1};
   std::vector<double> with = {0, 0, 7}, local(3);
-  bias_of_microbatch<double>({scores.data(), 4, 3}, cutoff_.data(), 1, local, killed);
+  bias_of_microbatch<double>({scores.data(), 4, 3}, cutoff_, 1, local, killed);
   follow_bias<double>(local, 0, with, killed);
   EXPECT_EQ(with[2], 7);
   EXPECT_NEAR(with[1] - with[0], 0.2, 1e-15);
@@ -359,22 +359,23 @@ TEST_F(QuantilesOfTwo, AKilledExpertKeepsItsBiasAndIsInNoMean) {
   EXPECT_NEAR(bins.lowest, with[0] - 1, 1e-15);
   std::vector<std::uint32_t> counts(3000);
   const Matrix<std::uint32_t> table(counts.data(), 3, 1000);
-  count_distances<double>(bins, {scores.data(), 4, 3}, cutoff_.data(), table);
+  count_distances<double>(bins, {scores.data(), 4, 3}, cutoff_, table);
   bias_from_counts<double>(bins, table, 1, with, killed);
   EXPECT_EQ(with[2], 7);
   EXPECT_NEAR(with[0] + with[1], 0, 1e-12);
 }
 
 TEST(TokenDrop, TheLargestGatesOfAnExpertStay) {
-  const std::vector<std::int32_t> ids = {0, 1, 0, 1, 0, 2, 0, 2};
+  const Ids ids = {0, 1, 0, 1, 0, 2, 0, 2};
   std::vector<double> mix = {0.1, 0.9, 0.4, 0.6, 0.3, 0.7, 0.4, 0.6};
-  std::vector<std::uint8_t> is_kept(8);
   EXPECT_EQ(expert_capacity(4, 2, 3, 0.75), 2);
-  drop_beyond_capacity(TokenDrop::probs, {ids.data(), 4, 2}, 3, 2, mix.data(), is_kept.data());
-  EXPECT_EQ(is_kept, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1, 1, 1}));
+  Ids sent = ids;
+  drop_beyond_capacity<double>(TokenDrop::probs, 3, 2, {sent.data(), 4, 2}, {mix.data(), 4, 2});
+  EXPECT_EQ(sent, (Ids{-1, 1, 0, 1, -1, 2, 0, 2}));
   EXPECT_EQ(mix, (std::vector<double>{0, 0.9, 0.4, 0.6, 0, 0.7, 0.4, 0.6}));
-  drop_beyond_capacity(TokenDrop::position, {ids.data(), 4, 2}, 3, 2, mix.data(), is_kept.data());
-  EXPECT_EQ(is_kept, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 1, 0, 1}));
+  sent = ids;
+  drop_beyond_capacity<double>(TokenDrop::position, 3, 2, {sent.data(), 4, 2}, {mix.data(), 4, 2});
+  EXPECT_EQ(sent, (Ids{0, 1, 0, 1, -1, 2, -1, 2}));
 }
 
 TEST(TokenDrop, DroppedCopiesAreRoutedButNotSent) {

@@ -21,8 +21,8 @@ bool has_bf16(float value) {
   return (std::bit_cast<std::uint32_t>(value) & 0xFFFF) == 0;
 }
 
-bool all_have_bf16(const Parameters<float>& parameters, const float* arena) {
-  return std::all_of(arena, arena + parameters.size(), has_bf16);
+bool all_have_bf16(std::span<const float> arena) {
+  return std::ranges::all_of(arena, has_bf16);
 }
 
 // Returns the learner after `steps` steps.
@@ -53,20 +53,21 @@ TEST(StochasticBf16, IsTheUpperNeighbourAsOftenAsTheDistanceSays) {
 TEST(StoredState, ValuesAreRepresentableInTheFormat) {
   RunConfig config = small_run();
   const auto exact = trained(config, 3);
-  EXPECT_FALSE(all_have_bf16(exact->parameters, exact->parameters.weights));
+  EXPECT_FALSE(all_have_bf16(exact->parameters.weights));
   config.optimizer.moment1_format = StoredFormat::bf16;
   const auto first = trained(config, 3);
-  EXPECT_TRUE(all_have_bf16(first->parameters, first->parameters.moment1));
-  EXPECT_FALSE(all_have_bf16(first->parameters, first->parameters.moment2));
-  EXPECT_FALSE(all_have_bf16(first->parameters, first->parameters.weights));
+  EXPECT_TRUE(all_have_bf16(first->parameters.moment1));
+  EXPECT_FALSE(all_have_bf16(first->parameters.moment2));
+  EXPECT_FALSE(all_have_bf16(first->parameters.weights));
   config.optimizer.moment2_format = config.optimizer.master_format = StoredFormat::bf16;
   for (const bool stochastic : {false, true}) {
     config.optimizer.update_stochastic = stochastic;
     for (const OptimizerName name : {OptimizerName::adamw, OptimizerName::muon}) {
       config.optimizer.name = name;
       const auto all = trained(config, 3);
-      for (const float* arena : {all->parameters.weights, all->parameters.moment1, all->parameters.moment2})
-        EXPECT_TRUE(all_have_bf16(all->parameters, arena));
+      for (const std::span<const float> arena :
+           {all->parameters.weights, all->parameters.moment1, all->parameters.moment2})
+        EXPECT_TRUE(all_have_bf16(arena));
     }
   }
 }

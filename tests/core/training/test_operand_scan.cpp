@@ -23,7 +23,7 @@ class OperandScanTest : public testing::Test {
     clock.start(Phase::other);
     loss = learner.forward(batch(0), false, clock).ce;
     learner.backward(batch(0), clock);
-    return {learner.parameters.gradients, learner.parameters.gradients + learner.parameters.size()};
+    return {learner.parameters.gradients.begin(), learner.parameters.gradients.end()};
   }
 
   RunConfig config_ = small_run();

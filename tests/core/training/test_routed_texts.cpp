@@ -147,8 +147,8 @@ TEST_F(RoutedTextsTest, SampleEqualsByteByByteGeneration) {
     Batch batch = empty_batch(1, static_cast<int>(text.size()));
     std::ranges::transform(text, batch.input.begin(), [](char c) { return static_cast<unsigned char>(c); });
     model.forward(batch, learner.expert_bias, false, clock);
-    const float* row = model.logits() + (text.size() - 1) * 256;
-    text += static_cast<char>(std::max_element(row, row + 256) - row);
+    const auto row = model.logits().values(std::ssize(text) - 1);
+    text += static_cast<char>(std::ranges::max_element(row) - row.begin());
   }
   EXPECT_EQ(sample.text, text);
 }

@@ -298,7 +298,7 @@ TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
     clock.start(Phase::other);
     const double loss = learner.forward(batch, false, clock).ce;
     learner.backward(batch, clock);
-    gradients.assign(learner.parameters.gradients, learner.parameters.gradients + learner.parameters.size());
+    gradients.assign(learner.parameters.gradients.begin(), learner.parameters.gradients.end());
     return loss;
   };
   std::vector<float> exact, rounded;
