@@ -118,9 +118,9 @@ TEST_F(Accounts, ValuesOutsideTheirRangeAreAQuestion) {
 
 TEST_F(Accounts, AnUnknownNameOfALossIsAQuestion) {
   const auto questions = [&](const std::string& values) {
+    const OpenedRuns opened = open(write("run.jsonl", "{\"step\":1,\"lr\":0.1," + values + "}\n"));
     std::string question_texts;
-    for (const AccountRow& row :
-         open(write("run.jsonl", "{\"step\":1,\"lr\":0.1," + values + "}\n")).accounts.at(0).rows)
+    for (const AccountRow& row : opened.accounts.at(0).rows)
       if (!row.question.empty()) question_texts += row.name + ' ' + row.means + ';';
     return question_texts;
   };
