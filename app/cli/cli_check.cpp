@@ -366,10 +366,14 @@ std::vector<CheckCase> cases_of(const std::vector<CheckedRun>& runs, const FailO
   return cases;
 }
 
-// Writes --junit and the annotations of --github. `standard_output` may be taken by JSON.
-void report_cases(const CheckOptions& options, const std::vector<CheckCase>& cases) {
-  if (!options.junit.empty()) write_whole_file(options.junit, junit_xml(cases));
-  if (options.github) print_to(options.json ? stderr : stdout, "{}", github_annotations(cases));
+// Prints the report, and writes --junit and the annotations of --github. Standard output has only XML or JSON if it has
+// one of them.
+void print_report(const CheckOptions& options, const std::string& text, const std::vector<CheckCase>& cases) {
+  const bool is_xml = options.junit == "-";
+  print_to(is_xml ? stderr : stdout, "{}", text);
+  if (is_xml) print_out("{}", junit_xml(cases));
+  if (!is_xml && !options.junit.empty()) write_whole_file(options.junit, junit_xml(cases));
+  if (options.github) print_to(is_xml || options.json ? stderr : stdout, "{}", github_annotations(cases));
 }
 
 void check_against_good(const CheckOptions& options) {
@@ -402,8 +406,7 @@ void check_against_good(const CheckOptions& options) {
   if (result.report.problem != GateProblem::none && result.report.problem != GateProblem::few_steps)
     throw std::runtime_error(named_standard_input(options.file) + ": " + gate_sentence(result.report));
   result.failed = std::ranges::find(failing, result.report.verdict) != failing.end();
-  print_out("{}", options.json ? gate_json(result) : printable_lines(gate_text(result)));
-  report_cases(options, gate_cases(result));
+  print_report(options, options.json ? gate_json(result) : printable_lines(gate_text(result)), gate_cases(result));
   if (result.failed) throw ExitStatus{kFound};
 }
 
@@ -424,6 +427,8 @@ void check_options(const Command& command, const CheckOptions& options) {
     command.refuse({"--run", "--layers", "--top-k", "--experts"},
                    "cannot be used with --follow, which checks all runs as the file states them");
   if (options.junit.empty()) command.refuse({"--overwrite"}, "needs --junit");
+  if (options.junit == "-")
+    command.refuse({"--json"}, "cannot be used with --junit -: standard output has one of them");
 }
 
 void check(const Command& command, CheckOptions options) {
@@ -431,7 +436,7 @@ void check(const Command& command, CheckOptions options) {
   std::vector<std::string> inputs = options.against;
   inputs.push_back(options.file);
   std::erase(inputs, kStandardInput);
-  guard_outputs(inputs, {{"--junit", options.junit}}, options.overwrite);
+  guard_outputs(inputs, {{"--junit", options.junit == "-" ? "" : options.junit}}, options.overwrite);
   if (!options.follow) options.file = input_path(options.file);
   options.engine = input_path(options.engine);
   if (!options.engine.empty()) return compare_engines(options);
@@ -441,8 +446,8 @@ void check(const Command& command, CheckOptions options) {
   const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on, news) : read_once(options);
   if (!options.follow) news.tell(runs);
   if (newest_step(runs) < 0) throw std::runtime_error(named_standard_input(options.file) + ": has no step yet");
-  print_out("{}", options.json ? report_json(runs, fail_on) : printable_lines(report_text(runs, fail_on)));
-  report_cases(options, cases_of(runs, fail_on));
+  print_report(options, options.json ? report_json(runs, fail_on) : printable_lines(report_text(runs, fail_on)),
+               cases_of(runs, fail_on));
   if (fails(runs, fail_on)) throw ExitStatus{kFound};
 }
 
@@ -490,7 +495,7 @@ void add_check_command(CLI::App& app) {
                  "when it has ended. It gets the finding as JSON on standard input, with the keys of findings below, "
                  "\"event\": new or ended, and \"run\"; its output goes to standard error. A line that fails is "
                  "reported and ends nothing");
-  command.option("--junit", options->junit, "Write findings and checks as JUnit XML");
+  command.option("--junit", options->junit, "Write findings and checks as JUnit XML; - is standard output");
   command.option("--github", options->github,
                  "Print findings as annotations of GitHub's workflows, ::error title=...::..., on standard error with "
                  "--json");

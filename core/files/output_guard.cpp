@@ -148,6 +148,7 @@ void guard_outputs(const std::vector<std::string>& inputs, const std::vector<Out
       throw std::runtime_error(output.option + (output.option.empty() ? "" : " ") + file + ": " + reason);
     };
     const auto refuse = [&](const std::string& reason) { refuse_file(output.path, reason); };
+    if (output.path == "-") refuse("is not standard output here; give the name of a file");
     for (const std::string& file : written_files(output))
       if (const std::string problem = problem_of_inputs(inputs, folders, file); !problem.empty())
         refuse_file(file, problem);

@@ -476,6 +476,12 @@ TEST_F(CliCheck, ResultsAreWrittenForOtherTools) {
   EXPECT_NE(xml.find("<skipped message="), std::string::npos);
   EXPECT_EQ(run({"check", collapsed, "--junit", path("out.xml")}).status, 2) << "it exists";
   EXPECT_EQ(run({"check", collapsed, "--junit", path("out.xml"), "--overwrite"}).status, 1);
+  const Result piped = run({"check", collapsed, "--junit", "-"});
+  EXPECT_EQ(piped.out, xml);
+  EXPECT_FALSE(piped.err.empty());
+  EXPECT_FALSE(std::filesystem::exists("-"));
+  EXPECT_EQ(run({"check", collapsed, "--junit", "-", "--json"}).status, 2);
+  EXPECT_NE(run({"claims", "--out", "-"}).err.find("is not standard output here"), std::string::npos);
   const Result github = run({"check", collapsed, "--github"});
   EXPECT_NE(github.out.find("\n::error title="), std::string::npos) << github.out;
   write("bad&.jsonl", "{\"run_name\":\"<a>\\u0001\\n::error::b\"}\n{\"step\":0,\"loss\":NaN}\n");
