@@ -4,6 +4,7 @@
 #include <QTimer>
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
@@ -27,7 +28,7 @@ namespace moescope {
 namespace {
 
 constexpr int kPollMs = 50;
-constexpr int kMaxWaitMs = 30000;
+constexpr int kMaxWaitMs = 30000, kMaxStepWaitMs = 60000;
 constexpr int kSettleMs = 200;  // time for layouts and scroll bars to settle in the event loop
 
 // Calls `then` once no panel has the property "busy", which panels with a worker set while they compute, and the
@@ -126,9 +127,16 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   }
   if (!arguments.follow.isEmpty()) {
     const qint64 after = arguments.after_steps.value_or(1);
-    const auto ready = [window, after] {
+    const auto ready = [window, after, reached = qint64(-1), waited = 0]() mutable {
       const auto& histories = window->session()->histories();
-      return !histories.empty() && histories.front()->count() >= after;
+      const qint64 steps = histories.empty() ? 0 : histories.front()->count();
+      waited = std::exchange(reached, steps) == steps ? waited + kPollMs : 0;
+      if (waited == kMaxStepWaitMs)
+        quitWith(QString("--follow: no new step for %1 s: %2 of %3 steps; start it once the log has them")
+                     .arg(kMaxStepWaitMs / 1000)
+                     .arg(steps)
+                     .arg(after));
+      return steps >= after;
     };
     finishOnce(ready, window, path);
     return window->session()->follow(arguments.follow);
