@@ -53,21 +53,21 @@ RunCosts::RunCosts(const Context& context, SetupForm* form, CompareActions* comp
 void RunCosts::expectFirstStep() {
   std::optional<double> seconds;
   if (session_->isLive())
-    if (const auto estimate = speeds_.estimate(session_->configs())) seconds = estimate->seconds_per_step;
+    if (const auto estimate = speeds_.estimate(session_->configs()); !estimate.isModelled())
+      seconds = estimate.seconds_per_step;
   selection_->setFirstStepSeconds(seconds);
 }
 
 QStringList RunCosts::presetTexts(const QString& preset) const {
   const std::vector<RunConfig> runs = all_runs(load_preset(preset.toStdString()));
   const QString list = speeds_.listText(runs);
-  const QString time = speeds_.estimate(runs.front()) ? QString() : QString("; time known after 20 steps");
-  return {modelText(runs.front()) + ". " + list + time, modelText(runs.front()) + ". " + list, list,
-          modelText(runs.front())};
+  return {modelText(runs.front()) + ". " + list, list, modelText(runs.front())};
 }
 
 QString RunCosts::timeText(const QString& preset, std::int64_t steps) const {
   const auto estimate = speeds_.estimate(all_runs(load_preset(preset.toStdString())));
-  return estimate ? aboutDuration(estimate->seconds_per_step * static_cast<double>(steps)) : QString();
+  return aboutDuration(estimate.seconds_per_step * static_cast<double>(steps)) +
+         (estimate.isModelled() ? ", modelled" : " on this machine");
 }
 
 void RunCosts::measureAnew() {

@@ -23,7 +23,7 @@ class RunCosts : public Actions {
   void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open run
   // Returns one-line descriptions of a preset and its cost, the longest first.
   QStringList presetTexts(const QString& preset) const;
-  // Returns the time that `steps` steps of a preset take on this machine: "about 40 s"; empty if it is not known.
+  // Returns the time that `steps` steps of a preset take: "about 40 s on this machine".
   QString timeText(const QString& preset, std::int64_t steps) const;
 
  private:

@@ -6,6 +6,7 @@
 
 #include "app/session/settings.h"
 #include "core/config/config_field.h"
+#include "core/numerics/threads.h"
 #include "core/training/run_cost.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/plots/axis.h"
@@ -18,6 +19,8 @@ constexpr char kSpeedsKey[] = "speeds";
 constexpr qsizetype kKeptSpeeds = 16;
 // Distance between runs with other formats, in ln of the work: about that of twice the work.
 constexpr double kOtherFormats = 0.7;
+// Assumed until a step is measured: the speed of the preset small on one thread of a server of 2023.
+constexpr double kModelledFlopsPerThread = 5e9;
 
 // Returns all settings that decide how fast a step with a given work is: recipes of linear layers, and the optimizer.
 QString allFormats(const RunConfig& config) {
@@ -49,6 +52,10 @@ RunCost costOfAll(const std::vector<RunConfig>& runs) {
 }
 
 QString originText(const RunSpeeds::Estimate& estimate) {
+  if (estimate.isModelled())
+    return QString("modelled: %1 GFLOP/s on each of %2")
+        .arg(1e-9 * kModelledFlopsPerThread)
+        .arg(countedText(num_threads(), "thread"));
   return estimate.measured
              ? QString("measured here")
              : QString("computed from FLOPs and the step time of %1, measured here").arg(estimate.measured_run);
@@ -84,9 +91,9 @@ void RunSpeeds::note(const RunConfig& config, double seconds_per_step) {
   settings().setValue(kSpeedsKey, lines);
 }
 
-std::optional<RunSpeeds::Estimate> RunSpeeds::estimate(const RunConfig& config) const {
-  if (speeds_.isEmpty()) return std::nullopt;
+RunSpeeds::Estimate RunSpeeds::estimate(const RunConfig& config) const {
   const double flops = run_cost(config).flops_per_step;
+  if (speeds_.isEmpty()) return {flops / (kModelledFlopsPerThread * num_threads()), false, {}};
   const QString formats = allFormats(config);
   const auto distance = [&](const Speed& speed) {
     return std::abs(std::log(flops / speed.flops_per_step)) + (speed.formats == formats ? 0 : kOtherFormats);
@@ -96,13 +103,13 @@ std::optional<RunSpeeds::Estimate> RunSpeeds::estimate(const RunConfig& config) 
 }
 
 // The sum counts as measured only if all its parts were measured.
-std::optional<RunSpeeds::Estimate> RunSpeeds::estimate(const std::vector<RunConfig>& runs) const {
-  auto all = estimate(runs.front());
-  for (std::size_t i = 1; i < runs.size() && all; ++i) {
-    const auto next = estimate(runs[i]);
-    all->seconds_per_step += next->seconds_per_step;
-    if (all->measured && !next->measured) all->measured_run = next->measured_run;
-    all->measured &= next->measured;
+RunSpeeds::Estimate RunSpeeds::estimate(const std::vector<RunConfig>& runs) const {
+  Estimate all = estimate(runs.front());
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    const Estimate next = estimate(runs[i]);
+    all.seconds_per_step += next.seconds_per_step;
+    if (all.measured && !next.measured) all.measured_run = next.measured_run;
+    all.measured &= next.measured;
   }
   return all;
 }
@@ -113,18 +120,17 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   QString text = runs.size() > 1 ? QString("%1 runs, ").arg(runs.size()) : QString();
   text += QString("%1 parameters, %2, %3")
               .arg(millions(cost.parameters), megabytes(cost.bytes), countedText(steps, "step"));
-  const auto speed = estimate(runs);
-  return speed ? text + " in " + aboutDuration(steps * speed->seconds_per_step) : text;
+  const Estimate speed = estimate(runs);
+  return text + " in " + aboutDuration(steps * speed.seconds_per_step) + (speed.isModelled() ? " (modelled)" : "");
 }
 
 QString RunSpeeds::shortText(const RunConfig& run) const {
   const int steps = run.optimizer.total_steps;
   const QString text = QString("%1, %2").arg(megabytes(run_cost(run).bytes), countedText(steps, "step"));
-  const auto speed = estimate(run);
-  if (!speed) return text + "; time known after 20 steps";
+  const Estimate speed = estimate(run);
+  const QString origin = speed.isModelled() ? QString("modelled") : "estimated from " + speed.measured_run;
   return text + QString(" in %1 (%2)")
-                    .arg(aboutDuration(steps * speed->seconds_per_step),
-                         speed->measured ? "measured here" : "estimated from " + speed->measured_run);
+                    .arg(aboutDuration(steps * speed.seconds_per_step), speed.measured ? "measured here" : origin);
 }
 
 QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
@@ -135,10 +141,9 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
               "comes on top). ")
               .arg(millions(cost.parameters), millions(cost.active), megabytes(cost.bytes));
   const int steps = runs.front().optimizer.total_steps;
-  const auto speed = estimate(runs);
-  if (!speed) return text + "The time is known after some steps on this machine.";
+  const Estimate speed = estimate(runs);
   return text + QString("%1 steps: %2 (%3).")
-                    .arg(groupedText(steps), aboutDuration(steps * speed->seconds_per_step), originText(*speed));
+                    .arg(groupedText(steps), aboutDuration(steps * speed.seconds_per_step), originText(speed));
 }
 
 QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const {
@@ -146,13 +151,12 @@ QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t s
   QString text =
       (twins.size() == 1 ? QString("The twin takes") : QString("The %1 twins take together").arg(twins.size())) +
       QString(" %1 more for weights, gradients and the optimizer (counted).").arg(megabytes(cost.bytes));
-  const auto speed = estimate(twins);
-  if (!speed) return text;
+  const Estimate speed = estimate(twins);
   if (step > 0)
     text += QString(twins.size() == 1 ? " It catches up %1 steps in %2." : " They catch up %1 steps in %2.")
-                .arg(groupedText(step), aboutDuration(step * speed->seconds_per_step));
+                .arg(groupedText(step), aboutDuration(step * speed.seconds_per_step));
   return text + QString(" From then on each step of all runs takes %1 ms longer (%2).")
-                    .arg(groupedText(std::llround(1000 * speed->seconds_per_step)), originText(*speed));
+                    .arg(groupedText(std::llround(1000 * speed.seconds_per_step)), originText(speed));
 }
 
 QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t steps) const {
@@ -167,9 +171,8 @@ QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t 
                      "optimizer (counted; the batch and the runs' histories come on top).")
                      .arg(all.size())
                      .arg(groupedText(steps), megabytes(largest));
-  const auto speed = estimate(all);
-  if (!speed) return text + " The time is known after some steps on this machine.";
-  return text + QString(" Time: %1 (%2).").arg(aboutDuration(steps * speed->seconds_per_step), originText(*speed));
+  const Estimate speed = estimate(all);
+  return text + QString(" Time: %1 (%2).").arg(aboutDuration(steps * speed.seconds_per_step), originText(speed));
 }
 
 }  // namespace moescope

@@ -1,9 +1,9 @@
-// Speeds of models on this machine, measured while they train, and estimates for new runs.
+// Speeds of models on this machine, measured while they train, and estimates for new runs. Before the first measurement
+// the estimates are modelled.
 #pragma once
 
 #include <QList>
 #include <QString>
-#include <optional>
 #include <vector>
 
 #include "core/config/run_config.h"
@@ -22,12 +22,12 @@ class RunSpeeds {
   struct Estimate {
     double seconds_per_step = 0;
     bool measured = false;  // true: measured with this work and these formats; false: scaled by FLOPs from the nearest
-                            // run
-    QString measured_run;   // name of the measured run
+                            // run, or modelled
+    QString measured_run;   // name of the measured run; empty: modelled
+    bool isModelled() const { return measured_run.isEmpty(); }
   };
-  std::optional<Estimate> estimate(const RunConfig& config) const;  // nullopt: nothing was measured yet
-  std::optional<Estimate> estimate(
-      const std::vector<RunConfig>& runs) const;  // estimate of a step of all runs together
+  Estimate estimate(const RunConfig& config) const;
+  Estimate estimate(const std::vector<RunConfig>& runs) const;  // of a step of all runs together
 
   // Returns parameters, memory and the time to the end of the schedule of runs in lock-step, with the source of each
   // figure, in a sentence or two.

@@ -124,12 +124,10 @@ void StartPage::setCosts(const RunCosts* costs) {
 void StartPage::showCost() {
   if (!costs_) return;
   cost_->setTexts(costs_->presetTexts(presets_->currentText()));
-  const QString time = costs_->timeText("precisions", kVerdictStep);
-  comparison_->setText(
-      QString("BF16, MXFP8, NVFP4 and MXFP4 with forced balance, on the same batches, and a noise "
-              "twin. Verdicts on NVFP4 and MXFP4 are expected by step %1%2; MXFP8 may stay open.")
-          .arg(kVerdictStep)
-          .arg(time.isEmpty() ? QString(" (time shown after the start)") : QString(" (%1 on this machine)").arg(time)));
+  comparison_->setText(QString("BF16, MXFP8, NVFP4 and MXFP4 with forced balance, on the same batches, and a noise "
+                               "twin. Verdicts on NVFP4 and MXFP4 are expected by step %1 (%2); MXFP8 may stay open.")
+                           .arg(kVerdictStep)
+                           .arg(costs_->timeText("precisions", kVerdictStep)));
 }
 
 void StartPage::showProgress(const LessonProgress& progress) {
