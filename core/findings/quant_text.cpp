@@ -67,7 +67,7 @@ void describe(const QuantFault& fault, Finding& finding) {
   if (finding.kind == FindingKind::underflow) {
     finding.title = underflow + what + " become 0 in " + format;
     finding.observation = place + underflow + " of the non-zero values became 0; SQNR is " + sqnr +
-                          " dB, which does not show the underflow." + other_places;
+                          " dB, which does not show this." + other_places;
     finding.meaning =
         "Small values are lost. With rounding to nearest they are lost at every step, which does not average out; "
         "stochastic rounding rounds some of them up.";
@@ -79,7 +79,7 @@ void describe(const QuantFault& fault, Finding& finding) {
   } else {
     finding.title = "Low SQNR" + what + ": " + sqnr + " dB in " + format;
     finding.observation = place + sqnr + " dB, " + bell_text(worst.format) + "; " + underflow +
-                          " underflow, crest factor " + decimal(worst.crest, 2) + "." + other_places;
+                          " flushed to zero, crest factor " + decimal(worst.crest, 2) + "." + other_places;
     finding.meaning = why_noisy(worst.format);
   }
 }

@@ -350,7 +350,7 @@ inline constexpr auto kQuantFigures = std::to_array<FrameFigure<QuantFrame>>({
       "dB with an FP32 scale for each 1 x 128); NVFP4 20.4 dB; MXFP4 18.8 dB. Stochastic rounding costs 3 dB, in NVFP4 "
       "3.2 dB.",
       "Several dB below: block maxima are clipped, or a few values dominate their block. Read it together with "
-      "underflow: SQNR hides small values that become 0.",
+      "the share flushed to zero: SQNR hides small values that become 0.",
       "as torchao's compute_error"}},
     {{std::nullopt, &QuantFrame::relative_l2, "relative_l2", ""},
      {"relative_l2", "Relative error", "", "||x - q|| / ||x|| = 10^(-SQNR / 20)",
@@ -363,7 +363,7 @@ inline constexpr auto kQuantFigures = std::to_array<FrameFigure<QuantFrame>>({
       "Falls: the direction of the tensor changes. The cosine does not show a wrong overall scale.",
       "cosine of the angle between before and after"}},
     {{std::nullopt, &QuantFrame::underflow, "underflow", "share of non-zero values that became zero"},
-     {"underflow", "Underflow", "share", "#{x != 0 and q = 0} / #{x != 0}",
+     {"underflow", "Flushed to zero", "share", "#{x != 0 and q = 0} / #{x != 0}",
       "On bell-shaped data almost none in E4M3 and E5M2, 7 % in NVFP4, 11 % in MXFP4. Values that were 0 before do not "
       "count.",
       "High: small values are lost even where SQNR is good; typical of gradients.",
@@ -382,7 +382,7 @@ inline constexpr auto kQuantFigures = std::to_array<FrameFigure<QuantFrame>>({
       "values of one size, all or none.",
       "a block: the values with one scale, along the contracted dimension"}},
     {{std::nullopt, &QuantFrame::crest, "crest", "mean over blocks of amax / rms"},
-     {"crest", "Crest factor", "", "mean over blocks of amax / rms; a block: the values with one scale",
+     {"crest", "Crest factor", "", "mean over blocks of max |x| / rms; a block: the values with one scale",
       "On bell-shaped data 2.1 in blocks of 16 (NVFP4), 2.4 of 32 (MX), 2.8 of 128; more in whole rows and tensors.",
       "Near sqrt(n) in blocks of n values (4 for 16, 5.7 for 32): one value dominates its block and costs the other "
       "values their precision.",

@@ -125,7 +125,7 @@ inline constexpr MetricInfo kScalesCard = {
 
 // Figures drawn as arrays.
 inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
-    {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
+    {"utilisation", "Load of an expert", "x fair share", "u_e = n_e E / (K T)",
      "1 is the fair share. The standard deviation of chance is sqrt((1 - K/E) / n), n = T K / E the fair number of "
      "tokens: up to 0.09 at n = 128, up to 0.35 at n = 8.",
      "2 is twice the fair share, 0 means no token. With expert parallelism all ranks wait for the fullest one.",

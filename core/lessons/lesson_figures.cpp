@@ -34,7 +34,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"counts_ratio", Source::run, "",
      "counts of all experts over tokens times top_k, mean over the steps of the range"},
     {"load_correlation", Source::run, "",
-     "correlation of the experts' utilisation between step t and step t + lag, over the range: near 1 the same experts "
+     "correlation of the experts' load between step t and step t + lag, over the range: near 1 the same experts "
      "stay hot, near 0 it is noise, below 0 the load oscillates"},
     {"rank_max_over_mean", Source::run, "",
      "token copies that the fullest rank receives over the mean of the ranks, all steps of the range together"},

@@ -87,7 +87,7 @@ void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
 void MicroscopeTest::presetsShowTheirLesson() {
   BlockMicroscopePanel microscope(&selection_);
   const auto load = [&](const QString& name) { choose(&microscope, "Example block", name); };
-  load("Outlier x300");
+  load("Outlier × 300");
   QVERIFY(microscope.block().sums.underflow_share() < 0.05);
   microscope.setFormat(mx_format(ElementFormat::e2m1, ScaleRule::rceil, 32));
   QVERIFY(microscope.block().sums.underflow_share() > 0.85);

@@ -186,7 +186,7 @@ class PanelsTest : public QObject {
     const QStringList words = rowText(table, 16, 3);
     QCOMPARE(words.front(), QString("step %1, layer 2, expert 0").arg(kSteps - 1));
     const float load = utilisation(selection_->frame()->routers[1].tokens_per_expert, 0);
-    QVERIFY2(words.contains("utilisation " + formatValue(load, 3) + " fair shares"), qPrintable(words.join('|')));
+    QVERIFY2(words.contains("load " + formatValue(load, 3) + " fair shares"), qPrintable(words.join('|')));
   }
 
   // A narrow panel moves its controls into the menu. They return when the panel is wide enough again.

@@ -247,8 +247,8 @@ ValueTable LoadDifferencePanel::table() const {
   ValueTable table({{"step"},
                     {"layer"},
                     {"expert"},
-                    {"utilisation minus run A's", "fair shares", 3},
-                    {"utilisation", "fair shares", 3},
+                    {"load minus run A's", "fair shares", 3},
+                    {"load", "fair shares", 3},
                     {"in run A", "fair shares", 3}});
   for (const Row& row : rows(run))
     for (std::size_t e = 0; e < row.difference.size(); ++e)

@@ -423,14 +423,14 @@ QStringList BlockScaleMapPanel::describe(int row, int column) const {
   const BlockAnatomy block = block_anatomy(format_, source_.readBlock(slice_, along_rows, line, index, size), 0,
                                            source_.sharedAmax(slice_, format_, axis_, line, index));
   QStringList lines{(along_rows ? QString("row %1, block %2") : QString("column %1, block %2")).arg(line).arg(index),
-                    QString("amax %1").arg(formatValue(block.amax))};
+                    QString("largest value %1").arg(formatValue(block.amax))};
   if (source_.grouped()) lines.prepend(QString("expert %1").arg(source_.groupOf(first)));
   if (block.is_nan()) return lines << QString("NaN block");
   const QString value = formatValue(block.scale.value);
   if (format_.scheme == QuantScheme::fp8)
     lines << QString("scale %1").arg(value);
   else if (format_.scheme == QuantScheme::nvfp4)
-    lines << QString("scale %1 = tensor %2 x E4M3 %3")
+    lines << QString("scale %1 = tensor %2 × E4M3 %3")
                  .arg(value, formatValue(block.scale.tensor), exactText(decode(ElementFormat::e4m3, block.scale.code)));
   else
     lines << QString("scale %1, byte %2").arg(formatPowerOfTwo(block.scale.code - 127)).arg(block.scale.code);

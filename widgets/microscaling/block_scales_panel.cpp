@@ -209,7 +209,7 @@ QString BlockScalesPanel::status() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
-  return QString("%1, %2, NaN blocks %3, amax %4")
+  return QString("%1, %2, NaN blocks %3, largest value %4")
       .arg(timeStatus(frame->step, true), formatLabel(quant->format), formatCount(quant->e8m0_blocks[kNanByte]),
            formatValue(quant->amax, 3));
 }

@@ -73,8 +73,8 @@ ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "By expert", Provenance::measured_here, parent) {
   table_ = new QTableWidget(0, kColumns, this);
   makePlain(table_, title());
-  table_->setHorizontalHeaderLabels({"expert", "rows", "SQNR, dB", "underflow", "clipped", "clipped blocks", "amax",
-                                     "crest", "relative L2", "cosine"});
+  table_->setHorizontalHeaderLabels({"expert", "rows", "SQNR, dB", "flushed to zero", "clipped", "clipped blocks",
+                                     "largest value", "crest", "relative L2", "cosine"});
   followFont(table_, [this] {
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
     fitColumns();

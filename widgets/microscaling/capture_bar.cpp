@@ -17,7 +17,7 @@ namespace moescope {
 namespace {
 
 QString figures(const QuantSums& sums) {
-  return QString("SQNR %1, underflow %2, clipped %3")
+  return QString("SQNR %1, flushed to zero %2, clipped %3")
       .arg(std::isinf(sums.sqnr_db()) ? QString("exact")
                                       : withMinus(QString::number(sums.sqnr_db(), 'f', 1)) + QString(" dB"),
            formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()));
@@ -39,9 +39,10 @@ QStringList differences(const OperandFormat& format) {
     case QuantScheme::nvfp4:
       if (format.nvfp4.square)
         notes << QString(
-            "16 values at a time are shown, with a scale of their own; in the run 16 x 16 values share a scale.");
+            "16 values at a time are shown, with a scale of their own; in the run 16 × 16 values share a scale.");
       if (format.nvfp4.four_over_six != FourOverSix::off)
-        notes << QString("Blocks are shown with amax scaled to 6; in the run the amax of some blocks is scaled to 4.");
+        notes << QString(
+            "The largest value of a block is scaled to 6 here; in the run that of some blocks is scaled to 4.");
       break;
     case QuantScheme::mx:
       break;

@@ -68,7 +68,7 @@ ScaleTexts scaleTexts(const OperandFormat& format) {
           "become zeros",
           binadesText(f.max * 448.0, f.min_subnormal * 0x1p-6), "the whole tensor becomes NaN"};
     case QuantScheme::fp8:
-      return {"128 values, 128 x 128 values, a row or the tensor share an FP32 scale", "as FP32",
+      return {"128 values, 128 × 128 values, a row or the tensor share an FP32 scale", "as FP32",
               "all that shares the scale becomes NaN"};
     case QuantScheme::fp32:
     case QuantScheme::bf16:

@@ -316,7 +316,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
     if (!sample.whole)
       note = QString("sampled: %1 of %2 values, %3")
                  .arg(formatCount(sample.values.size()), formatCount(all),
-                      source.grouped() ? QString("whole experts") : QString("in tiles of 512 x 512"));
+                      source.grouped() ? QString("whole experts") : QString("in tiles of 512 × 512"));
     QMetaObject::invokeMethod(
         this,
         [this, request, rows = std::move(rows), schemes = std::move(schemes), note]() mutable {

@@ -60,7 +60,7 @@ QString blockAxisLabel(BlockAxis axis) {
 namespace {
 
 QString nvfp4Label(const Nvfp4Scaling& scaling) {
-  QString text = scaling.square ? QString("blocks of 16 x 16") : QString("blocks of 16");
+  QString text = scaling.square ? QString("blocks of 16 × 16") : QString("blocks of 16");
   if (scaling.rule == Nvfp4Rule::transformer_engine) text += QString(", TransformerEngine's scales");
   if (scaling.rule == Nvfp4Rule::torchao) text += QString(", torchao's arithmetic");
   if (scaling.rule == Nvfp4Rule::torchao_one_level) text += QString(", torchao's without a tensor scale");
@@ -72,7 +72,7 @@ QString nvfp4Label(const Nvfp4Scaling& scaling) {
 }  // namespace
 
 QString operandFormatLabel(const OperandFormat& format) {
-  constexpr const char* kScales[] = {"one scale", "a scale per row", "blocks of 1 x 128", "blocks of 128 x 128"};
+  constexpr const char* kScales[] = {"one scale", "a scale per row", "blocks of 1 × 128", "blocks of 128 × 128"};
   QString text;
   switch (format.scheme) {
     case QuantScheme::fp32:
@@ -152,7 +152,7 @@ int blockFormatIndex(const OperandFormat& format) {
 void fillScaleRules(QComboBox* box) {
   for (int i = 0; i < 4; ++i) box->addItem(scaleRuleLabel(static_cast<ScaleRule>(i)));
   box->setAccessibleName(QString("Scale rule"));
-  box->setToolTip(QString("Scale rule: how the power of two follows from amax"));
+  box->setToolTip(QString("Scale rule: how the power of two follows from the largest value of the block"));
 }
 
 BitField BitLayout::fieldOf(int bit_from_left) const {

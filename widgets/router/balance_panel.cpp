@@ -87,7 +87,7 @@ void BalancePanel::addViews(QWidget* parent) {
   addLayersMap();
   spread_ = new PercentilePlot(parent);
   spread_->setAccessibleName("Spread of the load within each layer");
-  spread_->setValueCaption("utilisation, 1 = fair");
+  spread_->setValueCaption("load, × fair share");
   spread_->refill = [this] { refillSpread(); };
   spread_->describe = [this](int layer) {
     const auto frame = selection_->frame();

@@ -458,7 +458,7 @@ ValueTable ExpertLoadPanel::tableOfLayer() const {
   std::vector<ValueColumn> columns{{"step"}, {"layer"}};
   const History* history = selection_->history();
   const int experts = history ? history->info().n_experts : 0;
-  for (int e = 0; e < experts; ++e) columns.push_back({"utilisation of expert " + std::to_string(e), kUtilisationUnit});
+  for (int e = 0; e < experts; ++e) columns.push_back({"load of expert " + std::to_string(e), kUtilisationUnit});
   ValueTable table(std::move(columns));
   if (experts == 0 || selection_->range().empty()) return table;
   const std::vector<std::int64_t> steps = history->steps_in(selection_->range());

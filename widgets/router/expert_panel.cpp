@@ -430,7 +430,7 @@ QString ExpertPanel::status() const {
 
 // Load and bias at each step of the range.
 ValueTable ExpertPanel::table() const {
-  ValueTable table({{"step"}, {"layer"}, {"expert"}, {"utilisation", kUtilisationUnit, 3}, {"bias"}});
+  ValueTable table({{"step"}, {"layer"}, {"expert"}, {"load", kUtilisationUnit, 3}, {"bias"}});
   const History* history = selection_->history();
   const int layer = selection_->layer(), expert = selection_->expert();
   const std::vector<std::int64_t> steps =

@@ -40,7 +40,7 @@ ValueTable expertTable(const Selection& selection, const TelemetryFrame* frame, 
                     {"layer"},
                     {"expert"},
                     {"tokens"},
-                    {"utilisation", kUtilisationUnit, 3},
+                    {"load", kUtilisationUnit, 3},
                     {"gate mass", "share"},
                     {"score mass", "share"},
                     {"bias"}});

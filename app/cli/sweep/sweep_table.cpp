@@ -54,7 +54,7 @@ std::string sweep_notes(const SweepResult& result) {
   if (std::ranges::any_of(result.points, [](const SweepPoint& point) { return !std::isnan(point.mean_sqnr.mean); }))
     notes +=
         " SQNR: signal-to-quantization-noise ratio of the operands whose format differs from the first row's, the "
-        "worst and the mean, as last measured.";
+        "lowest and the mean, as last measured.";
   const auto lost = std::ranges::count_if(result.points, [](const SweepPoint& point) { return point.lost > 0; });
   if (lost > 0) notes += " Runs whose loss became NaN or infinite are lost and not part of any mean.";
   return notes;

@@ -27,8 +27,8 @@ inline constexpr SweepColumn kSweepColumns[] = {
     {"loss", "loss_nats", "loss_interval", &SweepPoint::loss, ".4f"},
     {"gap to the first", "gap_to_first_nats", "gap_interval", &SweepPoint::gap, "+.4f"},
     {"validation loss", "validation_loss_nats", "validation_loss_interval", &SweepPoint::val_loss, ".4f"},
-    {"SQNR dB, worst", "sqnr_worst_db", nullptr, &SweepPoint::worst_sqnr, ".1f"},
-    {"SQNR dB, mean", "sqnr_mean_db", nullptr, &SweepPoint::mean_sqnr, ".1f"},
+    {"lowest SQNR, dB", "sqnr_worst_db", nullptr, &SweepPoint::worst_sqnr, ".1f"},
+    {"mean SQNR, dB", "sqnr_mean_db", nullptr, &SweepPoint::mean_sqnr, ".1f"},
     {"MaxVio", "max_vio", nullptr, &SweepPoint::max_vio, ".3f"},
     {"tokens/s", "tokens_per_s", nullptr, &SweepPoint::tokens_per_s, ".0f"},
 };

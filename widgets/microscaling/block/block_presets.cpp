@@ -29,17 +29,17 @@ std::vector<BlockPreset> makePresets() {
                      gaussian(1, 0, 1)});
   std::vector<float> outlier = gaussian(1, 0, 1);
   outlier[5] *= 300;
-  presets.push_back({"Outlier x300",
+  presets.push_back({"Outlier × 300",
                      "E4M3 spans 17.8 powers of two and keeps the neighbours. In E2M1 (MXFP4, NVFP4) they become 0",
                      outlier});
-  presets.push_back({"Gains near 0.93", "With E4M3 and FLOOR every value lies above 448 x scale and clips to 0.875",
+  presets.push_back({"Gains near 0.93", "With E4M3 and FLOOR every value lies above 448 × scale and clips to 0.875",
                      gaussian(2, 0.93, 0.01)});
   std::vector<float> wide = gaussian(3, 0, 1);
   for (int i = 0; i < kBlock; ++i) wide[i] *= static_cast<float>(std::exp2(-i));
   presets.push_back({"Wide range", "Gradients over 32 binades: SQNR is high although the small values become 0", wide});
   presets.push_back(
       {"Subnormal floats", "Below 2⁻¹²⁶ the smallest scale of MX, 2⁻¹²⁷, is used", gaussian(4, 0, 1e-40)});
-  presets.push_back({"All zero", "amax 0: in MX byte 0 and codes 0", std::vector<float>(kBlock, 0.0f)});
+  presets.push_back({"All zero", "The largest value is 0: in MX byte 0 and codes 0", std::vector<float>(kBlock, 0.0f)});
   std::vector<float> nan = gaussian(5, 0, 1);
   nan[7] = std::numeric_limits<float>::quiet_NaN();
   presets.push_back({"One NaN", "One NaN or infinity makes all values that share its scale NaN", nan});

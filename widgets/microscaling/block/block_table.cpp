@@ -102,7 +102,7 @@ QVariant BlockModel::data(const QModelIndex& index, int role) const {
 QString BlockModel::toolTip(const ElementAnatomy& e, int column) const {
   if (column == kValue) return QString("%1\nDouble click or F2 to edit: a number, nan, inf").arg(printed(e.value));
   return QString(
-             "value / scale = %6, decoded x scale = %7, error %8\n"
+             "value / scale = %6, decoded × scale = %7, error %8\n"
              "code 0x%1: %2\n"
              "neighbours %3 and %4; the value lies %5 of the way from the lower to the upper")
       .arg(e.fields.code, 2, 16, QLatin1Char('0'))
