@@ -43,7 +43,7 @@ class QtExplain : public QObject {
 
   void aPanelsCardHasTheValuesPutIn() {
     BalancePanel panel(&selection_);
-    choose(&panel, "Layers", "chosen layer");
+    choose(&panel, "Layers", "layer 2");
     const QString text = panel.explain();
     const RouterFrame& router = run_.history()->frame_at(29)->routers[1];
     const auto largest_count = *std::ranges::max_element(router.tokens_per_expert);

@@ -208,7 +208,7 @@ class QtFindings : public QObject {
     ShownPanel shown;
     auto& [selection, runs, watch, panel] = shown;
     shown.open();
-    choose(&panel, "Layers", "chosen layer");
+    choose(&panel, "Layers", QString("layer %1").arg(selection.layer()));
     for (const int layer : {2, 3}) {
       selection.setLayer(layer);
       QVERIFY(!rows(panel).isEmpty());

@@ -120,7 +120,7 @@ class QtHealth : public QObject {
       emit row->clicked();
       const int chosen = row->finding().layers.front();
       QCOMPARE(selection->layer(), chosen);
-      QCOMPARE(layers(), QString("chosen layer"));
+      QCOMPARE(layers(), QString("layer %1").arg(chosen));
       for (std::int64_t step = all.first; step <= all.last; step += all.size() / 7) {
         selection->setStep(step);
         QCOMPARE(balance->findChildren<ValueTile*>().front()->figure().layer, chosen);

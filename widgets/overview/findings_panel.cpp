@@ -208,7 +208,7 @@ void FindingRow::mousePressEvent(QMouseEvent* event) {
 
 FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : Panel(selection, "Findings", Provenance::measured_here, parent), watch_(watch) {
-  layers_ = makeChoice({"all layers", "chosen layer"}, "Layers");
+  layers_ = makeLayersChoice("all layers", "Layers");
   connect(layers_, &QComboBox::currentIndexChanged, this, &FindingsPanel::fill);
   connect(selection_, &Selection::focusChanged, this, [this] {
     if (layers_->currentIndex() == 1) fill();

@@ -311,6 +311,7 @@ FigureTarget VerdictTiles::target(Which tile) const {
   FigureTarget target{.key = kMetrics[tile]};
   target.layer = tile == dead ? kWholeRun : layers_[tile];
   target.step = step();
+  target.of_window = true;
   return target;
 }
 
@@ -319,14 +320,7 @@ void VerdictTiles::openCard(Which tile) {
   const QPoint at = verdict_tile->mapToGlobal(QPoint(0, verdict_tile->height()));
   auto* card = ExplainCard::open(window(), at, verdict_tile->text(), [this, tile] {
     const History* history = selection_->history();
-    if (!history) return QString();
-    const VerdictTile* shown = tiles_[tile];
-    return QString("<p>Over %1 together: <b>%2</b>, %3.</p>")
-               .arg(shown->content().steps.isEmpty() ? QString("the last %1").arg(selection_->stepCount(kWindowSteps))
-                                                     : shown->content().steps,
-                    (shown->content().value + QLatin1Char(' ') + shown->content().unit).trimmed(),
-                    shown->content().context.value(0)) +
-           figureCard(explain_figure(*history, target(tile)));
+    return history ? figureCard(explain_figure(*history, target(tile))) : QString();
   });
   connect(this, &QObject::destroyed, card, &QObject::deleteLater);
 }

@@ -16,22 +16,6 @@ enum { kMean, kChosen, kWorst };
 constexpr std::int64_t kStepsBack = 1000;    // steps back in which an earlier value is searched
 constexpr double kRoomAboveReference = 1.2;  // the value axis reaches so many times a reference
 
-// Returns a figure of the loads of the last 50 steps together, of one layer or as a mean over layers; a missing value
-// if the figure is not one of the load, or the run has no loads.
-float windowValue(const History& history, Metric metric, int layer, std::int64_t step) {
-  const auto figure = metric == Metric::cv ? &LayerWindow::cv : &LayerWindow::entropy;
-  if (metric != Metric::cv && metric != Metric::entropy_norm) return kNoValue;
-  double sum = 0;
-  int layers = 0;
-  for (const int moe_layer : layer == kWholeRun ? history.info().moe_layers : std::vector{layer}) {
-    const LayerWindow window = layer_window(history, moe_layer, step);
-    if (window.utilisation.empty()) continue;
-    sum += window.*figure;
-    ++layers;
-  }
-  return layers > 0 ? static_cast<float>(sum / layers) : kNoValue;
-}
-
 bool hasCurve(const History& run, Metric metric, int layer) {
   const PyramidBin all = run.series(metric, layer, run.steps(), 1).front();
   return all.finite > 0 || all.non_finite > 0;
@@ -41,7 +25,7 @@ bool hasCurve(const History& run, Metric metric, int layer) {
 
 FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent)
     : Panel(selection, title, metric_info(figures.at(0).at(0)).provenance, parent), figures_(std::move(figures)) {
-  layers_ = makeChoice({"mean of layers", "chosen layer"}, "Layers");
+  layers_ = makeLayersChoice("mean of layers", "Layers");
   const bool knows_worst = std::ranges::any_of(
       figures_, [](const Figure& figure) { return metric_info(figure.front()).plot.worst.has_value(); });
   if (knows_worst) layers_->addItem("worst layer");
@@ -60,6 +44,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     tile->figure = [this, i] {
       FigureTarget of_tile = target(metric_info(tileMetric(i)));
       of_tile.layer = layerOf(i);
+      of_tile.of_window = true;
       return of_tile;
     };
     tile->setToolTip(QString::fromUtf8(info.name));
@@ -205,14 +190,15 @@ QStringList FiguresPanel::placeText(int figure) const {
   if (!history || history->steps().empty()) return {place, at_short};
   const std::int64_t older = olderStep(figure);
   const Metric metric = tileMetric(figure);
-  const bool is_of_window = metric == Metric::max_vio_window || metric == Metric::dead_fraction ||
-                            !is_missing(windowValue(*history, metric, layer, selection_->step()));
+  const bool is_together = !is_missing(window_value(*history, metric, layer, selection_->step()));
+  const bool is_of_window = metric == Metric::max_vio_window || metric == Metric::dead_fraction || is_together;
+  const std::int64_t window_steps = is_together ? kWindowSteps : history->info().window;
   const QString steps = selection_->rangeText(
-      history->last_steps(is_of_window ? history->info().window : 1, older < 0 ? selection_->step() : older));
+      history->last_steps(is_of_window ? window_steps : 1, older < 0 ? selection_->step() : older));
   const QString separator = QStringLiteral(", ");
   QStringList forms{place + separator + steps, at_short + separator + steps};
   if (is_of_window) {
-    const QString window = QString("last %1").arg(history->info().window);
+    const QString window = QString("last %1").arg(window_steps);
     forms << at_short + separator + window << window;
   } else if (older >= 0) {
     forms << steps << formatCount(older);
@@ -247,7 +233,7 @@ void FiguresPanel::refill() {
     }
   }
   QString caption = series.size() > 1 ? QString::fromUtf8(info.short_name) : metricCaption(figure.front());
-  if (!is_missing(windowValue(*active, figure.front(), layer, selection_->step()))) caption += " of each batch";
+  if (!is_missing(window_value(*active, figure.front(), layer, selection_->step()))) caption += " of each batch";
   plot_->setCaption(showsWorst() && layer != kWholeRun ? QString("%1, layer %2").arg(caption).arg(layer) : caption);
   plot_->setPercent(metricIsShare(figure.front()));
   plot_->setAtLeastShown(info.plot.low, high);
@@ -269,7 +255,7 @@ QString FiguresPanel::valueText(int figure) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return QString("no data");
   const Metric metric = tileMetric(figure);
-  float value = windowValue(*history, metric, layerOf(figure), selection_->step());
+  float value = window_value(*history, metric, layerOf(figure), selection_->step());
   if (is_missing(value)) value = history->value_at(metric, layerOf(figure), selection_->step());
   if (is_missing(value)) return QStringLiteral("\u2013");
   if (metric == Metric::score_entropy) return QString("%1 nats").arg(formatValue(value, 3));

@@ -377,6 +377,14 @@ QComboBox* Panel::makeChoice(const QStringList& items, const QString& name, cons
   return choice;
 }
 
+QComboBox* Panel::makeLayersChoice(const QString& all, const QString& name) {
+  QComboBox* choice = makeChoice({all, {}}, name);
+  const auto name_layer = [this, choice] { choice->setItemText(1, QString("layer %1").arg(selection_->layer())); };
+  connect(selection_, &Selection::focusChanged, choice, name_layer);
+  name_layer();
+  return choice;
+}
+
 QToolButton* Panel::makeToggle(const QString& text, const QString& tip) {
   auto* button = new QToolButton(this);
   button->setText(text);

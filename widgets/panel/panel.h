@@ -99,6 +99,8 @@ class Panel : public QWidget {
 
   // Makes a list of choices that is named for screen readers; it is not yet in the header.
   QComboBox* makeChoice(const QStringList& items, const QString& name, const QString& tip = {});
+  QComboBox* makeLayersChoice(const QString& all,
+                              const QString& name);  // all layers, and the selected one by its number
   QToolButton* makeToggle(const QString& text, const QString& tip);
   // Makes two buttons that step to the previous item (-1) and to the next (1).
   QWidget* makeSteps(const QString& previous, const QString& next, const std::function<void(int direction)>& step);

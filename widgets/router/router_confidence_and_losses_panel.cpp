@@ -14,7 +14,7 @@ RouterConfidenceAndLossesPanel::RouterConfidenceAndLossesPanel(Selection* select
   switch_->setAccessibleName("Figures over time, or scores and margins at a step");
   connect(switch_, &ViewSwitch::changed, this, &RouterConfidenceAndLossesPanel::showView);
   addControl(switch_);
-  layers_ = makeChoice({"all layers", "chosen layer"}, "Layers of the scores");
+  layers_ = makeLayersChoice("all layers", "Layers of the scores");
   addControl(layers_);
   scores_ = new ScoresView(selection, this);
   connect(layers_, &QComboBox::currentIndexChanged, scores_, [this](int index) { scores_->setOneLayer(index == 1); });

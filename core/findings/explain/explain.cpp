@@ -7,6 +7,7 @@
 #include "core/findings/explain/explain_parts.h"
 #include "core/frame/figures.h"
 #include "core/frame/frame.h"
+#include "core/recording/history/router_window.h"
 
 namespace moescope {
 
@@ -58,6 +59,20 @@ void explain_scalar(Explanation& out, Context& at, Metric metric) {
   at.frame = at.history.frame_at(at.step);
   if (at.frame && at.frame->step == at.step) at.router = find_router(at.frame.get(), at.target.layer);
   put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "not a finite number"}, false);
+}
+
+// Explains the spread or the entropy of the loads of the window together.
+void explain_window(Explanation& out, Context& at, Metric metric) {
+  at.step = at.target.step;
+  const bool is_mean = at.target.layer == kWholeRun;
+  Parts parts = plain(at, "mean over the MoE layers");
+  if (!is_mean)
+    parts = metric == Metric::cv ? plain(at, "standard deviation of the experts' loads over their mean, 1")
+                                 : scalar_parts(at, metric);
+  put(out, at, parts, false);
+  const StepRange steps = at.history.last_steps(kWindowSteps, at.step);
+  out.place = (is_mean ? "" : "layer " + std::to_string(at.target.layer) + ", ") +
+              steps_in_words(steps.first, steps.last) + " together";
 }
 
 // Explains a gradient figure of one layer and group of tensors.
@@ -129,7 +144,9 @@ Explanation explain_figure(const History& history, const FigureTarget& requested
     at.router = find_router(at.frame.get(), target.layer);
     if (auto parts = what_if(at)) put(out, at, std::move(*parts), false);
   } else if (const auto metric = find_scalar(target.key.info().key)) {
-    explain_scalar(out, at, *metric);
+    const float of_window = target.of_window ? window_value(history, *metric, target.layer, target.step) : kNoValue;
+    at.value = of_window;
+    is_missing(of_window) ? explain_scalar(out, at, *metric) : explain_window(out, at, *metric);
   } else if (const auto member = quant_member(target.key)) {
     explain_quant(out, at, *member);
   } else {

@@ -40,6 +40,20 @@ LayerWindow layer_window(const History& history, int layer, std::int64_t step) {
   return layer_window(layer, std::move(load));
 }
 
+float window_value(const History& history, Metric metric, int layer, std::int64_t step) {
+  const auto figure = metric == Metric::cv ? &LayerWindow::cv : &LayerWindow::entropy;
+  if (metric != Metric::cv && metric != Metric::entropy_norm) return kNoValue;
+  double sum = 0;
+  int layers = 0;
+  for (const int moe_layer : layer == kWholeRun ? history.info().moe_layers : std::vector{layer}) {
+    const LayerWindow window = layer_window(history, moe_layer, step);
+    if (window.utilisation.empty()) continue;
+    sum += window.*figure;
+    ++layers;
+  }
+  return layers > 0 ? static_cast<float>(sum / layers) : kNoValue;
+}
+
 const LayerWindow* RouterWindow::find_layer(int layer) const {
   const auto found = std::ranges::find(layers, layer, &LayerWindow::layer);
   return found == layers.end() ? nullptr : &*found;

@@ -34,6 +34,9 @@ struct RouterWindow {
 RouterWindow router_window(const History& history, std::int64_t step);
 // Returns one layer of the window that ends at `step`; `utilisation` is empty if the layer has no load in the window.
 LayerWindow layer_window(const History& history, int layer, std::int64_t step);
+// Returns Metric::cv or Metric::entropy_norm over the window that ends at `step`, of one layer or as a mean over layers
+// (kWholeRun); a missing value for other figures, and if there is no load.
+float window_value(const History& history, Metric metric, int layer, std::int64_t step);
 
 // Returns the last step at which the figure was at or above `limit`; -1 if there is no such step.
 std::int64_t last_step_at_least(const History& history, Metric metric, int layer, float limit);
