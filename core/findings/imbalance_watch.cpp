@@ -101,7 +101,7 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& st
   finding.title += " stays uneven";
   const std::string share = decimal(load.fullest_share());
   finding.brief = "expert " + std::to_string(fullest) + " gets " + share + " times its fair share";
-  finding.observation = "The MaxVio of " + loads_text(load.window_loads()) + ", together is " +
+  finding.observation = "MaxVio of " + window_text(load.window_loads()) + " together is " +
                         decimal(load.fullest_share() - 1) + " and has been high " +
                         load.seen_text(load.loads_since(start)) + ". The fullest expert of these loads, expert " +
                         std::to_string(fullest) + ", gets " + share + " times its fair share.";

@@ -25,6 +25,11 @@ std::string loads_text(const LoadSpan& span) {
   return counted(span.loads, "load", "loads") + ", " + interval_text(span);
 }
 
+std::string window_text(const LoadSpan& span) {
+  const bool is_every_step = span.last - span.first == span.loads - 1;
+  return steps_in_words(span.first, span.last) + (is_every_step ? "" : " (" + loads_text(span) + ")");
+}
+
 LoadSpan logged_steps(const History& history) {
   return {history.count(), history.steps().first, history.steps().last};
 }

@@ -37,6 +37,7 @@ struct LoadSpan {
 };
 // Returns "350 steps", "12 loads, one every 50 steps", "12 loads, about one every 37 steps" or "1 load".
 std::string loads_text(const LoadSpan& span);
+std::string window_text(const LoadSpan& span);  // "steps 951 to 1,000", or with loads: "steps 1 to 600 (12 loads, ...)"
 std::string interval_text(const LoadSpan& span);  // "one every 50 steps"; for 2 loads and more
 
 // Returns all steps of a run, for figures that are not of a load; they count like loads.

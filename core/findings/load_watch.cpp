@@ -138,7 +138,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   finding.title += collapsed ? " has collapsed" : " is collapsing";
   finding.observation = "The load is as uneven as if " + experts_in_use(effective_) + " of " +
                         std::to_string(load_.living()) + " experts took all tokens (entropy of the load of " +
-                        loads_text(load_.window_loads()) + ", together)";
+                        window_text(load_.window_loads()) + " together)";
   const double by_chance = load_.chance().effective;
   if (by_chance < 0.9 * load_.living())
     finding.observation += "; with so few tokens a perfectly balanced router would use " + experts_in_use(by_chance);
