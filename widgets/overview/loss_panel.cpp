@@ -110,8 +110,8 @@ namespace {
 
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
-  const QString newest = formatValue(trend.newest_loss, 3), change = formatValue(trend.change, 2),
-                steps = formatCount(trend.span);
+  const QString newest = QString("median %1 of %2 steps").arg(formatValue(trend.newest_loss, 3)).arg(kTrendNow),
+                change = formatValue(trend.change, 2), steps = formatCount(trend.span);
   switch (trend.direction) {
     case LossTrend::too_early:
       return {QString("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps), "Too early to tell"};
@@ -123,17 +123,15 @@ QStringList answersOf(const LossTrend& trend) {
     case LossTrend::lost:
       return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
-      return {QString("Yes: median %1 now, down %2 in the last %3 steps").arg(newest, change, steps),
-              QString("Yes: median %1 now").arg(newest)};
+      return {QString("Yes: %1, down %2 in the last %3 steps").arg(newest, change, steps),
+              QString("Yes: %1").arg(newest)};
     case LossTrend::rising:
-      return {QString("No: median %1 now, up %2 in the last %3 steps").arg(newest, change, steps),
-              QString("No: median %1 now").arg(newest)};
+      return {QString("No: %1, up %2 in the last %3 steps").arg(newest, change, steps), QString("No: %1").arg(newest)};
     case LossTrend::flat:
       break;
   }
-  return {
-      QString("Not measurably: median %1 now, changed by less than %2 in the last %3 steps").arg(newest, change, steps),
-      QString("Not measurably: median %1 now").arg(newest)};
+  return {QString("Not measurably: %1, changed by less than %2 in the last %3 steps").arg(newest, change, steps),
+          QString("Not measurably: %1").arg(newest)};
 }
 
 }  // namespace

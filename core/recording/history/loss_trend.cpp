@@ -9,7 +9,6 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kTrendSpan = 200, kTrendWindow = 50;
-constexpr std::size_t kTrendNow = 10;
 constexpr std::int64_t kMaxReadSteps = 16'000;
 // The loss is no longer logged if this many steps follow the newest one, and as many times the most between two losses.
 constexpr std::int64_t kTrendLeastUnlogged = 20, kTrendUnloggedTimes = 5;

@@ -9,6 +9,7 @@
 namespace moescope {
 
 inline constexpr std::int64_t kTrendLeastSteps = 40;
+inline constexpr std::size_t kTrendNow = 10;  // newest losses whose median is the present loss
 
 struct LossTrend {
   // lost: the loss is NaN or infinite, or logged as 0 beside such a gradient; zero: it is exactly 0 otherwise, which no
@@ -18,7 +19,7 @@ struct LossTrend {
   std::int64_t steps = 0;         // losses that were read, at most 250, up to `step`
   std::int64_t newest_step = -1;  // step of the newest loss; -1: none
   std::int64_t span = 0;          // steps over which `change` was measured
-  double newest_loss = 0;         // median of the newest 10 losses
+  double newest_loss = 0;         // median of the newest kTrendNow losses
   double change = 0;              // change of the loss; flat: smallest change that would have been detected
 };
 LossTrend loss_trend(const History& history, std::int64_t step);
