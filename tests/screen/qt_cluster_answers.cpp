@@ -85,15 +85,19 @@ class ClusterAnswersTest : public QObject {
       const double forced = rows.at(0, 9);
       const double lost = 1 - rows.at(0, 6) / forced, remaining = 1 - rows.at(rows.size() - 1, 6) / forced;
       const auto parts = match(
-          "^(?:Almost nothing|(\\S+) % of the throughput) at EP (\\d+)(?:; (?:almost none|(\\S+) %) "
-          "with all three remedies)?$",
+          "^(?:Almost nothing|(\\S+) % of the throughput) at EP (\\d+)(?:; an even load (\\S+) %; "
+          "(?:almost none|(\\S+) %) with all three remedies)?$",
           sentence);
       QVERIFY2(says(parts.captured(2), 32), qPrintable(sentence));
       QCOMPARE(parts.captured(1).isEmpty(), lost < 0.01);
       if (lost < 0.01) continue;
       QVERIFY2(says(parts.captured(1), 100 * lost), qPrintable(sentence));
-      QCOMPARE(parts.captured(3).isEmpty(), remaining < 0.01);
-      if (remaining >= 0.01) QVERIFY2(says(parts.captured(3), 100 * remaining), qPrintable(sentence));
+      const auto even = live_costs(published_b200_config(true, AllToAll::deep_ep), Hypothesis::h2, {},
+                                   std::vector<LiveCase>{{.ep = 32}})
+                            .front();
+      QVERIFY2(says(parts.captured(3), 100 * even.lost()), qPrintable(sentence));
+      QCOMPARE(parts.captured(4).isEmpty(), remaining < 0.01);
+      if (remaining >= 0.01) QVERIFY2(says(parts.captured(4), 100 * remaining), qPrintable(sentence));
     }
   }
 

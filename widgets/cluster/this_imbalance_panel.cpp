@@ -90,7 +90,10 @@ void ThisImbalancePanel::renew() {
   computing_ = true;
   worker_.start([this, question](std::stop_token stopped) {
     const StepConfig config = askedConfig();
-    std::vector<LiveCost> costs = live_costs(config, Hypothesis::h2, question.load, live_cases(config));
+    const std::vector<LiveCase> cases = live_cases(config);
+    std::vector<LiveCost> costs = live_costs(config, Hypothesis::h2, question.load, cases);
+    const auto answered = std::ranges::find(cases, kAnsweredEp, &LiveCase::ep);
+    costs.push_back(live_costs(config, Hypothesis::h2, {}, {&*answered, 1}).front());
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
         this, [this, question, costs = std::move(costs)] { show(costs, question); }, Qt::QueuedConnection);
@@ -98,6 +101,8 @@ void ThisImbalancePanel::renew() {
 }
 
 void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& question) {
+  even_ = costs.back();
+  costs.pop_back();
   costs_ = std::move(costs);
   shown_ = question;
   computing_ = false;
@@ -155,17 +160,18 @@ QStringList ThisImbalancePanel::noteForms() const {
           figures};
 }
 
-// The answer is for the EP degree of the published runs, or for the first EP degree.
+// The answer is for the EP degree of the published runs. An even load has a cost, too: a router sends the copies of a
+// token to several ranks, and forced round-robin to one.
 Panel::Answer ThisImbalancePanel::answer() const {
   if (costs_.empty() || !notice_->text().isEmpty()) return {};
-  std::size_t row = 0;
-  for (std::size_t i = 0; i < costs_.size(); i += kVariants)
-    if (costs_[i].live_case.ep == kAnsweredEp) row = i;
-  const LiveCost &as_logged = costs_[row], &all = costs_[row + kVariants - 1];
+  const auto as_logged_at =
+      std::ranges::find(costs_, kAnsweredEp, [](const LiveCost& cost) { return cost.live_case.ep; });
+  const LiveCost &as_logged = *as_logged_at, &all = *(as_logged_at + kVariants - 1);
   const QString question = "What does this load cost?", at = QString(" at EP %1").arg(as_logged.live_case.ep);
   const double lost_now = lostOf(as_logged, as_logged), lost_then = lostOf(all, as_logged);
   if (lost_now < kMinNamedShare) return {question, {QString("Almost nothing") + at, "Almost nothing"}};
-  const QString lost = QString("%1 of the throughput").arg(formatPercent(lost_now)) + at;
+  const QString lost = QString("%1 of the throughput").arg(formatPercent(lost_now)) + at +
+                       QString("; an even load %1").arg(formatPercent(lostOf(even_, as_logged)));
   const QString remainder = lost_then < kMinNamedShare
                                 ? QString("almost none with all three remedies")
                                 : QString("%1 with all three remedies").arg(formatPercent(lost_then));

@@ -49,7 +49,8 @@ class ThisImbalancePanel : public Panel {
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;
   Asked question_, shown_;
-  std::vector<LiveCost> costs_;  // costs of live_cases(), a row for each EP degree
+  std::vector<LiveCost> costs_;
+  LiveCost even_;  // of a perfectly even load, for the answer  // costs of live_cases(), a row for each EP degree
   LatestWorker worker_;
 };
 
