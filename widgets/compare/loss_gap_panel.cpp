@@ -225,12 +225,12 @@ void GapPlot::paintEnds(QPainter& painter) const {
     if (std::isfinite(value)) ends.push_back({&curve, valueAxis().toPixel(value)});
   }
   std::ranges::stable_sort(ends, {}, &End::y);
-  double next = plotRect().top() + 2;
-  for (End& end : ends) next = (end.y = std::max(end.y, next)) + line;
-  double lowest = plotRect().bottom();
-  for (auto end = ends.rbegin(); end != ends.rend(); ++end) lowest = (end->y = std::min(end->y, lowest)) - line;
-  for (const auto& [curve, y] : ends) {
-    const int baseline = static_cast<int>(std::lround(y)) + metrics.ascent() / 2 - 1;
+  std::vector<double> places;
+  for (const End& end : ends) places.push_back(end.y);
+  places = spreadApart(places, line, plotRect().top() + 2, plotRect().bottom());
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const GapSeries* curve = ends[i].curve;
+    const int baseline = static_cast<int>(std::lround(places[i])) + metrics.ascent() / 2 - 1;
     painter.setFont(strong);
     painter.setPen(seriesColor(curve->color, dark()));
     painter.drawText(left_x, baseline, curve->letter);

@@ -228,6 +228,29 @@ QString formatPowerOfTwo(int exponent) {
   return QLatin1Char('2') + superscript(QString::number(exponent));
 }
 
+std::vector<double> spreadApart(const std::vector<double>& positions, double gap, double low, double high) {
+  struct Group {
+    double sum;
+    int size;
+  };
+  const auto middle = [&](const Group& group) {
+    const double half = (group.size - 1) * gap / 2;
+    return std::max(low + half, std::min(high - half, group.sum / group.size));
+  };
+  std::vector<Group> groups;
+  for (const double position : positions) {
+    Group group{position, 1};
+    for (; !groups.empty() && middle(group) - middle(groups.back()) < (group.size + groups.back().size) * gap / 2;
+         groups.pop_back())
+      group = {groups.back().sum + group.sum, groups.back().size + group.size};
+    groups.push_back(group);
+  }
+  std::vector<double> apart;
+  for (const Group& group : groups)
+    for (int i = 0; i < group.size; ++i) apart.push_back(middle(group) + (i - (group.size - 1) / 2.0) * gap);
+  return apart;
+}
+
 QString withMinus(QString number) {
   return number.replace(QLatin1Char('-'), QChar(0x2212));
 }

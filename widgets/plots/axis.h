@@ -64,6 +64,8 @@ QString formatBytes(double bytes);
 QString aboutDuration(double seconds);   // "about 40 s", "about 12 min", "about 3.5 h"
 QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
 // Returns the text of a number with minus signs in place of hyphens, also in the exponent.
+// Moves rising positions apart by `gap` or more, groups about their middle, within `low` to `high` if there is room.
+std::vector<double> spreadApart(const std::vector<double>& positions, double gap, double low, double high);
 QString withMinus(QString number);
 // Returns a text of core/, which is written for any terminal, with the signs of print: plus-minus and minus signs, and
 // superscripts as far as Unicode has them: 2^-6, 2^k, 2^(k + 1); "1.25x" becomes "1.25 ×".

@@ -77,8 +77,9 @@ QColor seriesColor(int index, bool dark) {
   const int shade = (index - kNoiseSeries) / kSeriesShade, run = (index - kNoiseSeries) % kSeriesShade + kNoiseSeries;
   const auto& series = colors(dark).series;
   const QColor color(run == kNoiseSeries ? colors(dark).noise : series[run % (series.size() - 1)]);
-  if (shade == 0) return color;
-  return dark ? color.lighter(100 + 15 * shade) : color.darker(100 + 25 * shade);
+  const double rest = std::pow(0.55, shade), end = dark ? 255 : 0;  // towards the ink
+  const auto mixed = [&](int channel) { return static_cast<int>(rest * channel + (1 - rest) * end); };
+  return {mixed(color.red()), mixed(color.green()), mixed(color.blue())};
 }
 
 Qt::PenStyle seriesLine(int index) {

@@ -285,7 +285,8 @@ std::vector<LinePlot::Named> LinePlot::named() const {
 
 QString LinePlot::Named::letter() const {
   const QString first = name.section(QLatin1Char(' '), 0, 0);
-  return first.size() == 1 ? first : QString();
+  const bool is_twin = first.size() == 2 && first[0] == u'N' && first[1].isDigit();
+  return first.size() == 1 || is_twin ? first : QString();
 }
 
 int LinePlot::Named::swatch() const {
@@ -342,11 +343,10 @@ void LinePlot::paintEnds(QPainter& painter) const {
   const std::size_t room_for = std::max(1, plot.height() / line);
   while (curves.size() > room_for && curves.back().isReference()) curves.pop_back();
   std::ranges::stable_sort(curves, {}, &Named::y);
-  double next = plot.top() + 2;
-  for (Named& curve : curves) next = (curve.y = std::max(curve.y, next)) + line;
-  double lowest = plot.bottom();
-  for (auto curve = curves.rbegin(); curve != curves.rend(); ++curve)
-    lowest = (curve->y = std::min(curve->y, lowest)) - line;
+  std::vector<double> places;
+  for (const Named& curve : curves) places.push_back(curve.y);
+  places = spreadApart(places, line, plot.top() + 2, plot.bottom());
+  for (std::size_t i = 0; i < curves.size(); ++i) curves[i].y = places[i];
   for (const Named& curve : curves) {
     painter.setFont(curve.active ? strong : usual);
     const QFontMetrics metrics(painter.font());
@@ -369,7 +369,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
       painter.setFont(curve.active ? strong : usual);
     }
     painter.setPen(curve.isReference() ? curve.color : palette().text().color());
-    painter.drawText(x, baseline, !letter.isEmpty() && x > left_x ? text.mid(1) : text);
+    painter.drawText(x, baseline, !letter.isEmpty() && x > left_x ? text.mid(letter.size()) : text);
   }
   painter.setFont(usual);
 }

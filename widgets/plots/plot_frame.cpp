@@ -118,7 +118,7 @@ bool PlotFrame::dark() const {
 
 void PlotFrame::paintEvent(QPaintEvent* event) {
   if (printed_) return paintPrinted();
-  if (std::exchange(dirty_, false) || picture_.size() != size() * devicePixelRatioF()) {
+  if (std::exchange(dirty_, false) || picture_.size() != deviceSize()) {
     paintPicture();
     if (mouse_.x() >= 0) QMetaObject::invokeMethod(this, &PlotFrame::followPicture, Qt::QueuedConnection);
   }
@@ -137,10 +137,15 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
     drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
 }
 
+// Returns the size in pixels, rounded up, so that no line of pixels is left unpainted at a scale of 1.25.
+QSize PlotFrame::deviceSize() const {
+  const double scale = devicePixelRatioF();
+  return {static_cast<int>(std::ceil(width() * scale)), static_cast<int>(std::ceil(height() * scale))};
+}
+
 // Refills the data and paints them, a second time if labels or caption need another margin than assumed.
 void PlotFrame::paintPicture() {
-  const QSize device_size = size() * devicePixelRatioF();
-  if (picture_.size() != device_size) picture_ = QPixmap(device_size);
+  if (picture_.size() != deviceSize()) picture_ = QPixmap(deviceSize());
   picture_.setDevicePixelRatio(devicePixelRatioF());
   const auto paint = [this] {
     if (refill) refill();

@@ -159,6 +159,7 @@ class PlotFrame : public QWidget {
  private:
   void takeType();
   void updateHover();
+  QSize deviceSize() const;
   void paintPicture();
   void paintContent(QPainter& painter);
   void paintPrinted();
