@@ -148,6 +148,8 @@ std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
 // if there is no other run.
 Panel::Answer RoutingFlipsPanel::answer() const {
   if (inRouter()) return {{}, router_->answers()};
+  if (isForced())
+    return {{}, {QString("Balance is forced: no token can change experts"), QString("Balance is forced")}};
   const std::vector<Rate> all = rates();
   const int active = selection_->run();
   const auto less = [this, active](const Rate& a, const Rate& b) {
@@ -159,8 +161,6 @@ Panel::Answer RoutingFlipsPanel::answer() const {
   if (highest == all.end()) return {};
   const QString letter = runLetter(*selection_, highest->run);
   const QString share = QString("%1: %2 of the tokens").arg(letter, formatPercent(highest->share));
-  if (selection_->histories()[highest->run]->settings_at_start()->holds(&RouterConfig::force_balance))
-    return {{}, {QString("Balance is forced: no token can change experts"), QString("Balance is forced")}};
   if (rounding() && highest->share > 0) return {{}, {QString("%1 change experts").arg(share), share}};
   if (rounding())
     return {{},
@@ -250,6 +250,10 @@ const History* RoutingFlipsPanel::shown() const {
   return run < 0 ? nullptr : selection_->histories()[run].get();
 }
 
+bool RoutingFlipsPanel::isForced() const {
+  return shown() && shown()->settings_at_start()->holds(&RouterConfig::force_balance);
+}
+
 std::shared_ptr<const TelemetryFrame> RoutingFlipsPanel::frameAt(std::int64_t step) const {
   if (!shown()) return nullptr;
   auto frame = rounding() ? shown()->gradient_frame_at(step) : shown()->flip_frame_at(step);
@@ -264,6 +268,11 @@ QString RoutingFlipsPanel::whyNothing() const {
   if (!selection_->history()) return noDataYetNotice(*selection_);
   if (!shown()) return nothingToCompareNotice();
   if (shown()->steps().empty()) return noDataYetNotice(*selection_);
+  if (isForced())
+    return QString(
+        "Each token gets its experts in turn, whatever its scores are (forced balance). Routing flips need a "
+        "comparison "
+        "without it");
   if (frameAt(shown()->steps().last)) return {};
   if (shown()->info().config_toml.empty())
     return notInLogNotice(shown()->info(), rounding() ? QString("a pass in FP32") : QString("routing token by token"));

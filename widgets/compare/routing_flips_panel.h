@@ -38,6 +38,7 @@ class RoutingFlipsPanel : public Panel {
   QString whyNoMargins() const;
   QString whyNothing() const;  // empty if there is something to show
   const History* shown() const;
+  bool isForced() const;  // balance is forced in the shown run
   std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;
   const std::vector<FlipFrame>& flipsOf(const TelemetryFrame& frame) const;
   Metric shownMetric() const { return rounding() ? Metric::rounding_flip_rate : Metric::flip_rate; }
