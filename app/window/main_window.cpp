@@ -364,6 +364,7 @@ void MainWindow::takeRuns() {
   const bool opened = !session_.isLive() && selection_.history();
   opened_layer_ = opened ? least_even_layer(*selection_.history(), INT64_MAX).layer : -1;
   if (opened_layer_ >= 0) selection_.showLayer(opened_layer_);
+  if (opened) workspaces_->leaveEmpty();
 }
 
 // Selects the layer of the verdict once the verdict is known, unless the user has chosen a layer. takeRuns() has

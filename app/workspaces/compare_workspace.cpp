@@ -22,6 +22,7 @@ namespace moescope {
 namespace {
 
 constexpr int kWideWorkspace = 1340;  // width from which the operand costs are shown
+constexpr int kMinRowHeight = 160;    // the table and two rows fit in a window of 1024 x 700
 
 }  // namespace
 
@@ -54,6 +55,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::fitTable);
   followFont(this, [this] { QTimer::singleShot(0, this, &CompareWorkspace::keepRows); });  // after the table's type
   setEssential({table_, gap_});
+  setLeastRow(kMinRowHeight);
   arrange();
   foldPanels();
 }
@@ -117,8 +119,8 @@ void CompareWorkspace::followOrigin() {
   if (isVisible()) applySizes();
 }
 
-// For logs that have loads but no routing of single tokens, shows the load difference; for several such logs MaxVio,
-// and whether one has regressed.
+// For logs that have loads but no routing of single tokens, shows the load difference; for several such logs also
+// MaxVio, and whether one has regressed.
 bool CompareWorkspace::useRoomOfFolded() {
   const auto has_loads = [](const HistoryPtr& run) { return loadsMissing(*run).isEmpty(); };
   if (!flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads)) return false;
@@ -127,7 +129,9 @@ bool CompareWorkspace::useRoomOfFolded() {
     return true;
   }
   loss_panel_->setMetric(Metric::max_vio);
-  for (QDockWidget* dock : {loss_, regression_}) dock->show();
+  tabifyDockWidget(regression_, load_difference_);
+  for (QDockWidget* dock : {loss_, regression_, load_difference_}) dock->show();
+  regression_->raise();
   return true;
 }
 
@@ -166,7 +170,6 @@ void CompareWorkspace::setDefaultSizes() {
     resizeDocks({gap_, flips_, gradient_}, {across / 2, across / 4, across / 4}, Qt::Horizontal);
   const QList<int> halves(2, (down - table) / 2);
   if (!loss_->isHidden()) resizeDocks({gap_, loss_}, halves, Qt::Vertical);
-  if (!regression_->isHidden()) resizeDocks({regression_, load_difference_}, halves, Qt::Vertical);
   resizeDocks({flips_, operand_costs_}, {(down - table) * 55 / 100, (down - table) * 45 / 100}, Qt::Vertical);
 }
 

@@ -20,6 +20,7 @@ class CompareWorkspace : public Workspace {
   CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
 
   void arrange() override;
+  bool hasAnswer() const override { return selection_->histories().size() > 1; }
   void setDefaultSizes() override;
   GradientErrorPanel* gradientPanel() const { return gradient_panel_; }
   VerdictStrip* strip() const { return strip_; }

@@ -45,7 +45,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   microscope_ = addDock(tensor_lab_->microscope(), "dock_micro_microscope");
   setEssential({error_, microscope_});
   arrange();
-  for (QDockWidget* dock : {error_, scales_}) foldWithout(dock, quantizationMissing);
+  for (QDockWidget* dock : {error_, scales_}) foldWithout(dock, quantizationMissing, true);
   foldWithout(costs_, [](const History& run) {
     return run_origin(run.info()) == RunOrigin::checkpoint ? QString() : quantizationMissing(run);
   });
@@ -66,12 +66,17 @@ void MicroscalingWorkspace::arrange() {
   bringUpError();
 }
 
-// When a run is opened, brings the quantization error of its operands and their scales to the front. For a checkpoint,
-// which quantizes nothing, brings the costs that formats would have. A tensor that is open stays in front.
+// When a run is opened, brings the quantization error of its operands and their scales to the front. For a run or a
+// checkpoint that quantizes nothing, brings the costs that formats would have. A tensor that is open stays in front.
 void MicroscalingWorkspace::bringUpError() {
   const History* history = selection_->history();
+  if (isFolded(error_) && selection_->quantFrame()) {  // formats were changed while the run trains
+    foldAnew();
+    shown_ = nullptr;
+  }
   if (std::exchange(shown_, history) == history || !history || !tensor_lab_->tensorName().isEmpty()) return;
-  QDockWidget* first = run_origin(history->info()) == RunOrigin::checkpoint ? costs_ : error_;
+  QDockWidget* first = error_->isHidden() ? costs_ : error_;
+  if (first->isHidden()) first = tensors_;
   for (QDockWidget* dock : {first, scales_})
     if (!dock->isHidden()) dock->raise();
 }

@@ -16,6 +16,7 @@ class MicroscalingWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
+  bool hasAnswer() const override { return !isFolded(error_) || !isFolded(costs_); }
   TensorLab* tensorLab() const { return tensor_lab_; }
   void showTensors();  // brings the list of tensors and the map of block scales to the front
   void showMicroscope() { bringIntoView(microscope_); }

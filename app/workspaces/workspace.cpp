@@ -246,8 +246,8 @@ void Workspace::setVerdictHidden(bool hidden) {
   verdict_->setVisible(!hidden);
 }
 
-void Workspace::foldWithout(QDockWidget* dock, Missing missing) {
-  foldable_ << Foldable{dock, std::move(missing)};
+void Workspace::foldWithout(QDockWidget* dock, Missing missing, bool of_own_runs) {
+  foldable_ << Foldable{dock, std::move(missing), of_own_runs};
 }
 
 void Workspace::foldEmpty() {
@@ -268,23 +268,26 @@ void Workspace::foldAnew() {
 }
 
 // Returns the shown docks without data, except for one if no other dock would be left; its panel shows why it is empty.
-QList<QDockWidget*> Workspace::emptyDocks(QStringList* missing_data) const {
+QList<QDockWidget*> Workspace::emptyDocks(QStringList* missing_data) {
   QList<QDockWidget*> empty;
+  const bool is_own = !folded_for_->info().config_toml.empty();
   for (const Foldable& foldable : foldable_) {
-    const QString missing = foldable.dock->isVisibleTo(this) ? foldable.missing(*folded_for_) : QString();
+    const bool is_looked_at = foldable.dock->isVisibleTo(this) && (!is_own || foldable.of_own_runs);
+    const QString missing = is_looked_at ? foldable.missing(*folded_for_) : QString();
     if (missing.isEmpty()) continue;
     empty << foldable.dock;
     if (!missing_data->contains(missing)) *missing_data << missing;
   }
   const bool some_left = std::ranges::any_of(
       docks_, [&](const QDockWidget* dock) { return dock->isVisibleTo(this) && !empty.contains(dock); });
-  if (!some_left && !empty.isEmpty()) empty.removeFirst();
+  all_empty_ = !some_left && !empty.isEmpty();
+  if (all_empty_) empty.removeFirst();
   return empty;
 }
 
-// Folds empty panels of logs and checkpoints only: a run of this program may have the data at its next step.
 void Workspace::fold() {
-  if (!folded_for_ || !folded_for_->info().config_toml.empty() || folded_for_->steps().empty()) return;
+  all_empty_ = false;
+  if (!folded_for_ || folded_for_->steps().empty()) return;
   QStringList missing_data, names;
   const QScopedValueRollback<bool> ours(arranging_, true);
   folded_ = emptyDocks(&missing_data);
@@ -363,6 +366,8 @@ int Workspace::rowsOfPanels() const {
 void Workspace::bringIntoView(QDockWidget* dock) {
   dock->show();
   dock->raise();
+  QTimer::singleShot(0, dock,
+                     [dock] { dock->raise(); });  // a workspace that is shown for the first time has no tabs yet
   for (QWidget* at = parentWidget(); at; at = at->parentWidget())
     if (auto* scroll = qobject_cast<QScrollArea*>(at)) return scroll->ensureWidgetVisible(dock);
 }
@@ -510,7 +515,7 @@ QList<QAction*> Workspace::panelActions(QDockWidget* dock, Panel* panel) {
   add("&Copy picture and table",
       [this, panel] { QApplication::clipboard()->setMimeData(panelMimeData(panel, *selection_)); });
   add("&Float or dock", [dock] { dock->setFloating(!dock->isFloating()); });
-  add("&Close", [dock] { dock->close(); });
+  add("C&lose", [dock] { dock->close(); });
   return actions;
 }
 

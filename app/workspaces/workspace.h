@@ -53,7 +53,8 @@ class Workspace : public QMainWindow {
   bool restore(const QVariantMap& state);
   void project();   // projector view: shows the essential docks alone until the user's layout is restored
   void foldAnew();  // call after all docks were arranged
-  void openFinding(const QString& id);  // opens the finding in the panel of findings, if there is one
+  virtual bool hasAnswer() const { return !all_empty_; }  // false if no panel has data for the open log or checkpoint
+  void openFinding(const QString& id);                    // opens the finding in the panel of findings, if there is one
   // Hides the verdict and other widgets above the panels while a lesson asks for a prediction.
   void setVerdictHidden(bool hidden);
   bool verdictShown() const { return !verdict_->isHidden(); }
@@ -84,7 +85,9 @@ class Workspace : public QMainWindow {
 
   void addOverPanels(QWidget* widget);             // adds a widget above the panels, as wide as the workspace
   HealthBanner* addVerdict(FindingsWatch* watch);  // adds the verdict above the panels
-  void foldWithout(QDockWidget* dock, Missing missing);
+  // `of_own_runs`: also for runs of this program, which else may have the data at their next step.
+  void foldWithout(QDockWidget* dock, Missing missing, bool of_own_runs = false);
+  bool isFolded(QDockWidget* dock) const { return folded_.contains(dock); }
   // Called after panels were folded; may move other docks into their room and returns true if it did. giveRoomBack()
   // undoes this before the panels are shown again.
   virtual bool useRoomOfFolded() { return false; }
@@ -112,7 +115,7 @@ class Workspace : public QMainWindow {
   void foldEmpty();  // folds empty panels if other runs are shown or the number of steps has doubled
   void fold();
   void unfold();
-  QList<QDockWidget*> emptyDocks(QStringList* missing_data) const;
+  QList<QDockWidget*> emptyDocks(QStringList* missing_data);
   void learnShares();
   QList<QSize> sizesOfDocks() const;
   QList<QDockWidget*> shownDocks() const;
@@ -127,10 +130,11 @@ class Workspace : public QMainWindow {
   struct Foldable {
     QDockWidget* dock;
     Missing missing;
+    bool of_own_runs;
   };
   QList<Foldable> foldable_;
   QList<QDockWidget*> folded_;
-  bool projected_ = false;
+  bool projected_ = false, all_empty_ = false;
   bool room_used_ = false;               // true: another dock was moved into the room of folded panels
   const History* folded_for_ = nullptr;  // run for which panels were folded; only compared, never dereferenced
   std::int64_t looked_steps_ = 0;        // number of its steps at that time

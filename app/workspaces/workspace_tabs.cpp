@@ -110,6 +110,10 @@ void WorkspaceTabs::bringUp(Workspace* workspace, moescope::Panel* panel) {
     if (dock->isAncestorOf(panel)) workspace->bringIntoView(dock);
 }
 
+void WorkspaceTabs::leaveEmpty() {
+  if (!current()->hasAnswer()) bringUp(overview_);
+}
+
 void WorkspaceTabs::openFinding(const QString& id) {
   bringUp(router_);
   router_->openFinding(id);

@@ -38,6 +38,7 @@ class WorkspaceTabs : public QStackedWidget {
   // Brings up a workspace with the panel in front of its tabs. (moescope::Panel, since QFrame::Panel hides the name.)
   void bringUp(Workspace* workspace, moescope::Panel* panel);
   void openFinding(const QString& id);  // brings up the Router workspace with the finding of this finding_id() open
+  void leaveEmpty();                    // shows the Overview if the present workspace has no data for the open run
   void bringUpFindings();               // brings up the findings, in the visible workspace if it lists them
 
   Overview* overview() const { return overview_; }
