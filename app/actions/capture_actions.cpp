@@ -1,6 +1,7 @@
 #include "app/actions/capture_actions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "app/session/kernel_question.h"
@@ -18,16 +19,27 @@
 namespace moescope {
 namespace {
 
-constexpr int kCapturePollMs = 20;
+constexpr int kCapturePollMs = 20, kMinMsBetweenCaptures = 1000;
 
-// Returns the operand with the lowest SQNR of the same layer and class of GEMMs; nullptr if there is none.
-const QuantFrame* worstBeside(const TelemetryFrame& frame, const OperandPlace& place) {
+// Returns the operand of a class of GEMMs that loses most: the largest share flushed to zero if it is marked in the
+// matrix, else the lowest SQNR; nullptr if there is none.
+const QuantFrame* worstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
+  const auto rank = [](const QuantFrame& quant) {
+    return std::pair(quant.underflow >= kToldShare ? -quant.underflow : 0, quant.sqnr_db);
+  };
   const QuantFrame* worst = nullptr;
   for (const QuantFrame& quant : frame.quants)
-    if (quant.layer == place.layer && quant.gemm_class() == place.gemm_class() &&
-        (!worst || quant.sqnr_db < worst->sqnr_db))
-      worst = &quant;
+    if (quant.gemm_class() == gemm_class && (!worst || rank(quant) < rank(*worst))) worst = &quant;
   return worst;
+}
+
+// Returns the lowest SQNR of the operands in formats with scales; infinity if there are none.
+float lowestScaledSqnr(const std::shared_ptr<const History>& run) {
+  float lowest = INFINITY;
+  if (const auto frame = run->quant_frame_at(INT64_MAX))
+    for (const QuantFrame& quant : frame->quants)
+      if (quant.format.scale != QuantScale::none) lowest = std::fmin(lowest, quant.sqnr_db);
+  return lowest;
 }
 
 // Describes a sample of a log: what the rows are, and the SQNR of the whole operand in other formats.
@@ -76,16 +88,28 @@ void CaptureActions::onOpened() {
   tensor_lab_->captureBar()->setSource(session_->isLive() ? CaptureBar::Source::live : replayed);
 }
 
-// Opens the operand of the selected layer with the lowest SQNR when Microscaling first shows the operands of a run that
-// trains, or of a log with sampled blocks; a paused run would have to compute a step for it. For a recording offers to
-// compute the selected operand.
+// Before the first operand of several runs is opened, selects the run with the lowest SQNR, unless the active run
+// quantizes, too. Returns true if it did so, or if no run has statistics yet.
+bool CaptureActions::selectQuantizedRun() {
+  const auto& runs = selection_->histories();
+  if (first_of_ || runs.size() < 2 || std::isfinite(lowestScaledSqnr(runs[selection_->run()]))) return false;
+  const auto lowest = std::ranges::min_element(runs, {}, lowestScaledSqnr);
+  if (!std::isfinite(lowestScaledSqnr(*lowest))) return session_->isLive();
+  selection_->setRun(static_cast<int>(lowest - runs.begin()));
+  return true;
+}
+
+// Opens the operand that loses most when Microscaling first shows the operands of a run that trains, or of a log with
+// sampled blocks; a paused run would have to compute a step for it. For a recording offers to compute the selected
+// operand.
 void CaptureActions::openFirst() {
   const History* history = selection_->history();
-  const auto frame = selection_->quantFrame();
   const bool is_shown = workspaces_->current() == workspaces_->microscaling();
   const bool is_open =
       std::ranges::any_of(session_->histories(), [&](const auto& run) { return run.get() == history; });
-  if (!is_shown || !is_open || !frame || recompute_ || capture_) return;
+  if (!is_shown || !is_open || recompute_ || capture_ || selectQuantizedRun()) return;
+  const auto frame = selection_->quantFrame();
+  if (!frame) return;
   if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const LiveRuns* live = session_->live();
   if (live && !live->status().running) return;
@@ -93,7 +117,7 @@ void CaptureActions::openFirst() {
   OperandPlace place = selection_->tensor();
   if (std::exchange(first_of_, history) == history) {
     if (live || place == place_) return;
-  } else if (const QuantFrame* worst = worstBeside(*frame, place)) {
+  } else if (const QuantFrame* worst = worstOf(*frame, place.gemm_class())) {
     place = *worst;
   }
   const auto has_blocks = [&](const OperandPlace& operand) {
@@ -111,20 +135,28 @@ void CaptureActions::openFirst() {
   captureAgain();
 }
 
-// While a sample of a log is shown, shows the sample of the selected operand, or says that the log has none.
+// While a captured operand is shown, captures the one that is selected, and captures it again when the matrix shows a
+// later step, unless the user looks at a part of it. For a log shows its sample, or says that the log has none.
 void CaptureActions::followSelection(std::int64_t step) {
-  const History& run = shownRun();
-  const OperandPlace& chosen = selection_->tensor();
-  const bool shows_sample = first_of_ == &run && run.info().config_toml.empty() && tensor_lab_->captured() &&
-                            tensor_lab_->tensorName().endsWith(placeName(tensor_lab_->captured()->place));
-  if (!shows_sample || (chosen == place_ && step == wanted_step_)) return;
-  place_ = chosen;
+  const History* run = &shownRun();
+  const auto captured = tensor_lab_->captured();
+  if (!captured || !tensor_lab_->tensorName().contains(placeName(captured->place))) return;
+  const LiveRuns* live = session_->live();
+  const bool is_other = selection_->tensor() != place_ || run != first_of_;
+  const bool is_newer = live ? selection_->following() && step > captured->step && tensor_lab_->showsAsCaptured() &&
+                                   since_capture_.elapsed() >= kMinMsBetweenCaptures
+                             : step != wanted_step_;
+  const bool follows = live ? live->status().running : run == first_of_ && run->info().config_toml.empty();
+  if (!follows || (!is_other && !is_newer)) return;
+  first_of_ = run;
+  place_ = selection_->tensor();
   wanted_step_ = step;
   element_.reset();
+  if (live) return captureAgain();
   if (showSample()) return;
   tensor_lab_->captureBar()->showCaptured(*tensor_lab_->captured(), -1,
                                           QString("The log has no blocks of the selected operand (%1) at step %2.")
-                                              .arg(placeName(chosen), formatCount(step)));
+                                              .arg(placeName(place_), formatCount(step)));
 }
 
 void CaptureActions::cancel() {
@@ -180,7 +212,9 @@ void CaptureActions::captureAgain() {
   } catch (const std::invalid_argument& refused) {
     return bar->showFailed(place_, QString::fromUtf8(refused.what()), -1);
   }
-  bar->showWaiting(place_, !live->status().running);
+  const auto shown = tensor_lab_->captured();
+  if (!shown || shown->place != place_ || !live->status().running) bar->showWaiting(place_, !live->status().running);
+  since_capture_.start();
   timer_.start();
 }
 
@@ -228,7 +262,8 @@ void CaptureActions::look() {
   if (capture.state() == Capture::State::failed)
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
   tensor_lab_->setCaptured(capture.operand());
-  bar->showCaptured(*capture.operand(), wanted_step_,
+  const bool is_newest = captured && selection_->following();
+  bar->showCaptured(*capture.operand(), is_newest ? -1 : wanted_step_,
                     recomputed ? QString("Recomputed by a copy of the run; the loss of the step equals the recorded "
                                          "one to the bit.")
                                : QString());

@@ -3,6 +3,7 @@
 // recomputed by a copy of the run; a log may have a sample of their blocks.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QTimer>
 #include <memory>
 #include <optional>
@@ -33,6 +34,7 @@ class CaptureActions : public Actions {
  private:
   void onOpened();
   void openFirst();
+  bool selectQuantizedRun();
   void followSelection(std::int64_t step);
   void bringUp(const OperandPlace& place, std::int64_t step);
   void captureAgain();
@@ -47,6 +49,7 @@ class CaptureActions : public Actions {
 
   TensorLab* tensor_lab_;
   QTimer timer_;
+  QElapsedTimer since_capture_;
   std::shared_ptr<const Capture> capture_;
   std::unique_ptr<Recomputation> recompute_;
   OperandPlace place_;

@@ -168,7 +168,7 @@ void BlockMicroscopePanel::makeBody() {
   both->addWidget(bars_);
   both->addWidget(right);
   for (const int side : {0, 1}) both->setStretchFactor(side, 1);
-  both->setSizes({620, 620});
+  both->setSizes({560, 680});
   addBody(bar_, 0);
   addBody(cards_, 0);
   addBody(both);
@@ -252,13 +252,14 @@ void BlockMicroscopePanel::selectElement(int element) {
   emitReadout();
 }
 
-// Hides intermediate results while there is no room for the error.
+// Hides columns for which there is no room, intermediate results first.
 void BlockMicroscopePanel::fitColumns() {
-  const QHeaderView* header = table_->horizontalHeader();
-  for (const int column : {BlockModel::kDecoded, BlockModel::kScaled}) table_->showColumn(column);
+  constexpr int kDispensable[] = {BlockModel::kDecoded, BlockModel::kScaled, BlockModel::kError,
+                                  BlockModel::kDequantized};
+  for (const int column : kDispensable) table_->showColumn(column);
   table_->resizeColumnsToContents();  // leaves hidden columns as they are
-  for (const int column : {BlockModel::kDecoded, BlockModel::kScaled})
-    table_->setColumnHidden(column, header->length() > table_->viewport()->width());
+  for (const int column : kDispensable)
+    table_->setColumnHidden(column, table_->horizontalHeader()->length() > table_->viewport()->width());
 }
 
 bool BlockMicroscopePanel::eventFilter(QObject* watched, QEvent* event) {

@@ -15,7 +15,6 @@
 namespace moescope {
 namespace {
 
-constexpr double kToldShare = 0.01;   // share of lost values above which the answer names the operand
 constexpr int kNameGap = 2;           // pixels between the names of two operands
 constexpr double kGroupGap = 4;       // pixels between the columns of two weights
 constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
@@ -29,11 +28,6 @@ QString wholeDb(double db) {
   if (std::isinf(db)) return QStringLiteral("\u221e");
   if (std::isnan(db)) return QString();
   return withMinus(QString::number(std::lround(db)));
-}
-
-OperandPlace anyLayer(OperandPlace place) {
-  place.layer = 0;
-  return place;
 }
 
 QStringList directionForms(Direction direction) {
@@ -66,7 +60,6 @@ std::vector<TableValue> operandKeys(std::int64_t step, const QuantFrame& quant) 
 QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Quantization error", Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
-  operand_ = anyLayer(selection_->tensor());
   view_->refill = [this] { refill(); };
   view_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
     const QuantFrame* quant = quantAt(row, column);
@@ -93,16 +86,11 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   connect(selection_, &Selection::timeChanged, view_, follow);
   connect(selection_, &Selection::focusChanged, view_, [this] {
     if (selection_->tensor().gemm_class() != gemm_class_) return view_->markDirty();
-    chosen_ = chosen_ || anyLayer(selection_->tensor()) != operand_;
     markCurrent();
     view_->update();
   });
-  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
-    chosen_ = true;
-    selection_->setTensor(placeAt(row, column));
-    markCurrent();
-    view_->update();
-  });
+  connect(view_, &MatrixPlot::cellChosen, this,
+          [this](int row, int column) { selection_->setTensor(placeAt(row, column)); });
   connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frame_->step);
   });
@@ -225,9 +213,7 @@ void QuantizationErrorPanel::indexCells() {
   }
 }
 
-// Frames the selected tensor once the user has selected one.
 void QuantizationErrorPanel::markCurrent() {
-  if (!chosen_) return view_->setCurrent(-1, -1);
   OperandPlace current = selection_->tensor();
   const int row = index_in(layers_, std::exchange(current.layer, 0));
   view_->setCurrent(row, index_in(tensors_, current));
@@ -240,21 +226,11 @@ bool QuantizationErrorPanel::holds(const QString& text, int lines) const {
          cell.height() >= (lines - 1) * metrics.height() + metrics.capHeight() + 4;
 }
 
-// Paints the cells, and a frame around the lowest SQNR.
 void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
-  const Summary all = summary();
   for (int row = 0; row < view_->rows(); ++row)
-    for (int column = 0; column < view_->columns(); ++column) {
-      const QuantFrame* quant = quantAt(row, column);
-      if (!quant) continue;
-      const QRectF box = view_->cellRect(row, column);
-      paintCell(painter, box, *quant, view_->cellColor(row, column));
-      if (quant != all.worst) continue;
-      painter.setPen(QPen(palette().text().color(), 1));
-      painter.setBrush(Qt::NoBrush);
-      // Leaves the gaps between groups free.
-      painter.drawRect(box.adjusted(kGroupGap / 2 + 0.5, 0.5, -kGroupGap / 2 - 1.5, -1.5));
-    }
+    for (int column = 0; column < view_->columns(); ++column)
+      if (const QuantFrame* quant = quantAt(row, column))
+        paintCell(painter, view_->cellRect(row, column), *quant, view_->cellColor(row, column));
 }
 
 // Paints the dB, with a decimal if there is room. SQNR hides small values that become zero: from kToldShare on their

@@ -7,6 +7,8 @@
 
 namespace moescope {
 
+inline constexpr double kToldShare = 0.01;  // share of lost values from which the matrix marks the operand
+
 class QuantizationErrorPanel : public Panel {
   Q_OBJECT
 
@@ -54,8 +56,6 @@ class QuantizationErrorPanel : public Panel {
   MatrixPlot* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
-  bool chosen_ = false;                   // the user has selected a tensor
-  OperandPlace operand_;                  // operand that was selected before that, without its layer
   std::vector<int> layers_;               // layers of the rows
   std::vector<OperandPlace> tensors_;     // tensors of the columns, with layer 0
   std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_; nullptr: not quantized

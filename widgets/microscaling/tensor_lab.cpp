@@ -22,7 +22,7 @@ constexpr std::size_t kRankedBlocks = 1024;  // number of blocks that are sample
 
 }  // namespace
 
-TensorLab::TensorLab(Selection* selection, QWidget* parent) : QObject(parent) {
+TensorLab::TensorLab(Selection* selection, QWidget* parent) : QObject(parent), selection_(selection) {
   browser_ = new TensorsPanel(selection, parent);
   map_ = new BlockScaleMapPanel(selection, parent);
   what_if_ = new WhatIfPanel(selection, parent);
@@ -30,7 +30,8 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QObject(parent) {
   bar_ = microscope_->captureBar();
   experts_ = new ByExpertPanel(selection, parent);
   verdict_ = new VerdictLine(parent);
-  verdict_->setExplanation("Verdict on a file", explainTensorVerdict);
+  verdict_->setExplanation("Verdict on the number formats",
+                           [this] { return browser_->showsFile() ? explainTensorVerdict() : explainOperandVerdict(); });
   connectPanels();
   showBars();
 }
@@ -40,8 +41,15 @@ void TensorLab::connectPanels() {
   connect(browser_, &TensorsPanel::typeWanted, this, &TensorLab::askForType);
   connect(browser_, &TensorsPanel::tensorChosen, this, &TensorLab::openWhole);
   connect(browser_, &TensorsPanel::figuresChanged, this, &TensorLab::judge);
+  connect(selection_, &Selection::changed, this, [this] {  // most steps have no new statistics
+    const auto frame = selection_->quantFrame();
+    if (std::exchange(judged_frame_, frame) != frame || !frame) judge();
+  });
   connect(verdict_, &VerdictLine::linkActivated, this, [this] {
-    if (const int worst = worstTensor(browser_->model(), format_); worst >= 0) browser_->select(worst);
+    const int worst = browser_->showsFile() ? worstTensor(browser_->model(), format_) : -1;
+    if (worst >= 0) browser_->select(worst);
+    if (const auto operand = worstOperand(*selection_); operand && !browser_->showsFile())
+      selection_->setTensor(*operand);
   });
   connect(bar_, &CaptureBar::rotationToggled, this, [this] {
     if (captured_) showCaptured();
@@ -63,9 +71,9 @@ void TensorLab::connectPanels() {
   connect(what_if_, &WhatIfPanel::chosen, this, &TensorLab::setFormat);
 }
 
-// Judges the tensors of a file that have been measured in the selected format.
+// Judges the tensors of a file that have been measured in the selected format; without a file the operands of the run.
 void TensorLab::judge() {
-  verdict_->setVerdict(browser_->showsFile() ? tensorVerdict(browser_->model(), format_) : VerdictLine::Judgement());
+  verdict_->setVerdict(browser_->showsFile() ? tensorVerdict(browser_->model(), format_) : operandVerdict(*selection_));
   showBars();
 }
 
@@ -100,6 +108,7 @@ void TensorLab::showCaptured() {
   if (turned) captured = std::make_shared<const CapturedOperand>(rotated(*captured));
   const OperandFormat& format = captured->format;
   setFormatOf(format, captured->axis);
+  captured_format_ = format_;
   const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place) +
                        (turned ? QString(", rotated") : QString());
   browser_->addTensor(TensorSource(name, std::move(captured)));
@@ -171,6 +180,12 @@ TensorLab::Element TensorLab::mostExtreme(Element first, Element last) const {
     }
   }
   return found;
+}
+
+bool TensorLab::showsAsCaptured() const {
+  const bool is_whole = source_.captured() && source_.rows() == whole_.rows() && format_ == captured_format_;
+  return is_whole && !ranked_.empty() && element_ == 0 && line_ == ranked_.front().line &&
+         block_ == ranked_.front().block && !microscope_->underMouse();
 }
 
 bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {

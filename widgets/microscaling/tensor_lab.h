@@ -36,6 +36,9 @@ class TensorLab : public QObject {
   void setCaptured(std::shared_ptr<const CapturedOperand> captured);
   // The captured operand shown last; nullptr if there is none.
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }
+  // True if a whole captured operand is shown in the format of its run, at the block that loses most, and the mouse is
+  // elsewhere.
+  bool showsAsCaptured() const;
   void showExpert(int expert);  // shows the rows of one expert of a captured operand; -1: all rows
   void setFormat(const OperandFormat& format, BlockAxis axis);
   // Shows blocks in the format of an operand of a run, without its rotation and its rounding; keeps the present format
@@ -53,7 +56,7 @@ class TensorLab : public QObject {
   const QString& tensorName() const { return source_.name(); }  // name of the open tensor; empty if none is open
 
   CaptureBar* captureBar() const { return bar_; }    // in the microscope
-  VerdictLine* verdict() const { return verdict_; }  // verdict on a file; hidden if there is none
+  VerdictLine* verdict() const { return verdict_; }  // on a file, else on the active run; hidden if there is neither
   TensorsPanel* browser() const { return browser_; }
   ByExpertPanel* byExpert() const { return experts_; }
   BlockScaleMapPanel* map() const { return map_; }
@@ -87,15 +90,17 @@ class TensorLab : public QObject {
   void askForFile();
   void askForType(const QString& path, std::size_t bits);
 
+  Selection* selection_;
   std::shared_ptr<const CapturedOperand> captured_;
   TensorSource whole_, source_;  // the open tensor, and the shown part of it
   std::size_t slice_ = 0, line_ = 0, block_ = 0;
   int element_ = 0;                  // element selected in the microscope
   std::vector<RankedBlock> ranked_;  // of the shown captured operand; empty for other tensors
   std::size_t rank_ = 0;             // the last opened of them
-  OperandFormat format_ = mx_format(ElementFormat::e4m3);
+  OperandFormat format_ = mx_format(ElementFormat::e4m3), captured_format_;  // shown, and that of the captured operand
   BlockAxis axis_ = BlockAxis::row;
 
+  std::shared_ptr<const TelemetryFrame> judged_frame_;
   VerdictLine* verdict_;
   CaptureBar* bar_;
   TensorsPanel* browser_;

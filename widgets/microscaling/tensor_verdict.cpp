@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <ranges>
 
+#include "core/findings/quant_watch.h"
 #include "widgets/look/counted_text.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/panel/format_text.h"
+#include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -150,6 +155,90 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
   return verdict;
 }
 
+namespace {
+
+double toZeroLimit(const QuantFormat& format) {
+  const double bell = bell_underflow(format);
+  return std::min(std::max(kMinUnderflow, kUnderflowTimes * bell), bell + kBadLimits.to_zero);
+}
+
+// Returns the loss of an operand relative to the limits: above 1 it needs attention.
+double operandExcess(const QuantFrame& quant) {
+  if (!quant.format.element || std::isnan(quant.sqnr_db)) return 0;
+  const bool clips = quant.format.scale == QuantScale::power_of_two && quant.clipped_blocks > kManyClippedBlocks &&
+                     quant.sqnr_db < bell_sqnr_db_by_rceil(quant.format) - kMinClippingCostDb;
+  return std::max({clips ? 1.01 : 0.0, (bell_sqnr_db(quant.format) - quant.sqnr_db) / kMaxSqnrLoss,
+                   quant.underflow / toZeroLimit(quant.format)});
+}
+
+// "keeps 28.1 dB and loses 11.2 % of its values to zero; bell-shaped data in MXFP8 keep 31.5 dB and lose 0.1 %"
+QStringList lossOfOperand(const QuantFrame& quant) {
+  const QString loss = QString("keeps %1 and loses %2 of its values to zero")
+                           .arg(verdictDecibels(quant.sqnr_db), formatPercent(quant.underflow));
+  const QString bell =
+      QString("; bell-shaped data in %1 keep %2 and lose %3")
+          .arg(formatLabel(quant.format).section(u' ', 0, 0), verdictDecibels(bell_sqnr_db(quant.format)),
+               formatPercent(bell_underflow(quant.format)));
+  const QString clipped = quant.clipped_blocks > kManyClippedBlocks
+                              ? QString("; %1 of its blocks are clipped").arg(formatPercent(quant.clipped_blocks))
+                              : QString();
+  return {loss + clipped + bell, loss + clipped, loss};
+}
+
+// "Lowest SQNR 28.1 dB, in layer 3, routed experts, w2 dY dgrad; at most 0.1 % flushed to zero"
+QStringList figuresOfOperands(const TelemetryFrame& frame) {
+  auto known = frame.quants | std::views::filter([](const QuantFrame& q) { return !std::isnan(q.sqnr_db); });
+  const auto worst = std::ranges::min_element(known, {}, &QuantFrame::sqnr_db);
+  if (worst == known.end()) return {};
+  const float to_zero = std::ranges::max(frame.quants, {}, &QuantFrame::underflow).underflow;
+  const QString lowest = QString("Lowest SQNR %1").arg(verdictDecibels(worst->sqnr_db));
+  const QString where = lowest + QStringLiteral(", in ") + placeName(*worst);
+  return {QString("%1; at most %2 flushed to zero").arg(where, formatPercent(to_zero)), where, lowest};
+}
+
+}  // namespace
+
+std::optional<OperandPlace> worstOperand(const Selection& selection) {
+  const auto frame = selection.quantFrame();
+  if (!frame || frame->quants.empty()) return std::nullopt;
+  const QuantFrame& worst = std::ranges::max(frame->quants, {}, operandExcess);
+  return operandExcess(worst) > 1 ? std::optional<OperandPlace>(worst) : std::nullopt;
+}
+
+VerdictLine::Judgement operandVerdict(const Selection& selection) {
+  const History* run = selection.history();
+  if (!run || run->steps().empty()) return {};
+  const auto frame = selection.quantFrame();
+  const QString about = selection.histories().size() > 1 ? runLabel(selection, selection.run()) : QString();
+  if (!frame) {
+    if (run_origin(run->info()) == RunOrigin::checkpoint) return {};
+    QString why = withSettingLabels(noQuantizationNotice(run->info(), nullptr, selection.tensor().gemm_class()));
+    why.replace(u'\n', QStringLiteral(". "));
+    return {Sign::unsure, "No number format", {}, {why, why.section(QStringLiteral(". "), 0, 0)}, {about}};
+  }
+  const auto worst = worstOperand(selection);
+  const Sign sign = worst ? Sign::attention : Sign::good;
+  return {sign,
+          verdictWordOf(sign),
+          worst ? placeName(*worst) : QString(),
+          worst ? lossOfOperand(*findTensor(frame.get(), *worst)) : figuresOfOperands(*frame),
+          {about}};
+}
+
+QString explainOperandVerdict() {
+  return QString(
+             "<p><b>Do the number formats suit the operands of this run?</b> Each operand at the cursor's step is "
+             "compared with bell-shaped data in its format, which show the error of the format alone. <b>Needs "
+             "attention</b>: the SQNR of an operand is %1 dB lower; it loses %2 more of its values to zero, or %3 "
+             "times "
+             "as many and more than %4; or most of its blocks are clipped. <b>Healthy</b>: no operand needs attention. "
+             "The loss gap in <i>Compare</i> shows whether the training suffers.</p>")
+      .arg(kMaxSqnrLoss)
+      .arg(formatPercent(kBadLimits.to_zero))
+      .arg(kUnderflowTimes)
+      .arg(formatPercent(kMinUnderflow));
+}
+
 QString explainTensorVerdict() {
   return QString(
              "<p><b>Does this format suit the tensors of the file?</b> Each tensor is quantized in the chosen format "
@@ -160,7 +249,7 @@ QString explainTensorVerdict() {
              "<b>Too early to tell</b>: not every tensor has been measured. In a file of many tensors those in view "
              "are measured: scroll through the list to measure more.</p><p>Vectors (biases, gains of norms) and scales "
              "are not judged, since no recipe quantizes them. Large tensors are sampled: a million values in tiles of "
-             "512 x 512, of the first matrix of several.</p>")
+             "512 × 512, of the first matrix of several.</p>")
       .arg(formatPercent(kAttentionLimits.to_zero))
       .arg(kAttentionLimits.db)
       .arg(formatPercent(kBadLimits.to_zero))

@@ -4,6 +4,7 @@
 
 #include "widgets/microscaling/tensor_list_model.h"
 #include "widgets/panel/verdict_line.h"
+#include "widgets/selection/selection.h"
 
 namespace moescope {
 
@@ -22,5 +23,12 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
 // Returns the tensor with which the sentence begins; -1 if it begins with none.
 int worstTensor(const TensorListModel& tensors, const OperandFormat& format);
 QString explainTensorVerdict();  // the rule of the verdict as rich text
+
+// Judges the operands of the active run at the cursor by the findings on number formats, or says that the run quantizes
+// nothing. The sentence is empty if no run is open or it has no step yet.
+VerdictLine::Judgement operandVerdict(const Selection& selection);
+// Returns the operand with which the sentence begins; nullopt if it begins with none.
+std::optional<OperandPlace> worstOperand(const Selection& selection);
+QString explainOperandVerdict();
 
 }  // namespace moescope
