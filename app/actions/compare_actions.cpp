@@ -161,7 +161,7 @@ void CompareActions::fillMenu(QMenu* menu) {
           ->addAction(valueWords(QString::fromStdString(choice)), this,
                       [this, choice] { addTwinWith(&PrecisionConfig::experts, choice); })
           ->setToolTip(QString::fromStdString(choice));
-  menu->addAction("Another value of a &setting...", this, [this] { askForTwin({}); })->setEnabled(room);
+  menu->addAction("Another &value of a setting...", this, [this] { askForTwin({}); })->setEnabled(room);
   if (!room) menu->addAction(QString("%1 runs are open, more cannot be compared").arg(kMaxRuns))->setEnabled(false);
   if (runs < 2) return;
   menu->addSeparator();

@@ -19,8 +19,8 @@ RecordingActions::RecordingActions(const Context& context) : Actions(context) {}
 
 void RecordingActions::addActionsTo(QMenu* menu) {
   QAction* go_on =
-      menu->addAction("Co&ntinue this recording from its checkpoint", this, &RecordingActions::continueTraining);
-  QAction* reproduce = menu->addAction("Repro&duce this recording...", this, &RecordingActions::askToReproduce);
+      menu->addAction("Cont&inue this recording from its checkpoint", this, &RecordingActions::continueTraining);
+  QAction* reproduce = menu->addAction("Reprod&uce this recording...", this, &RecordingActions::askToReproduce);
   reproduce->setToolTip("Train this recording again and compare every loss to the bit");
   menu->setToolTipsVisible(true);
   connect(menu, &QMenu::aboutToShow, this, [this, go_on, reproduce] {
@@ -28,8 +28,8 @@ void RecordingActions::addActionsTo(QMenu* menu) {
     const auto steps =
         recording ? checkpoint_steps(checkpoints_of(session_->path().toStdString())) : std::vector<std::int64_t>{};
     go_on->setText(steps.empty()
-                       ? QString("Co&ntinue this recording from its checkpoint")
-                       : QString("Co&ntinue this recording from step %1").arg(checkpoint_at(steps, stepsUpToCursor())));
+                       ? QString("Cont&inue this recording from its checkpoint")
+                       : QString("Cont&inue this recording from step %1").arg(checkpoint_at(steps, stepsUpToCursor())));
     go_on->setToolTip(
         steps.empty()
             ? "This recording has no checkpoints beside it"

@@ -79,7 +79,7 @@ void NotesDock::addActionsTo(QMenu* menu) {
   menu->addAction("Pin a n&ote to this step...", QKeySequence(Qt::Key_M), this, [this] { ask(selection_->step()); })
       ->setToolTip("Kept in the recording, shown on the timeline");
   QAction* dock = toggleViewAction();
-  dock->setText("N&otes panel");
+  dock->setText("No&tes panel");
   dock->setShortcut(Qt::Key_F7);
   menu->addAction(dock);
 }

@@ -46,7 +46,7 @@ void ExportActions::addActionsTo(QMenu* file) {
   QMenu* menu = file->addMenu("&Export");
   menu->addAction("&Workspace as a picture (PNG, SVG)...", this, &ExportActions::exportWorkspace);
   menu->addAction("&Report of the runs (HTML)...", this, &ExportActions::exportReport);
-  menu->addAction("Replay &page of the runs, for a browser (HTML)...", this, &ExportActions::exportReplay);
+  menu->addAction("Repl&ay page of the runs, for a browser (HTML)...", this, &ExportActions::exportReplay);
   menu->addAction("Training recip&es of the compared runs (JSON)...", this, &ExportActions::exportRecipes);
   menu->addSeparator();
   menu->addAction("All steps as &JSON lines...", this,

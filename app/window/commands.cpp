@@ -215,7 +215,7 @@ std::vector<PaletteCommand> commandsOf(MainWindow* window) {
 }
 
 void addPaletteAction(MainWindow* window, QMenu* menu) {
-  QAction* action = menu->addAction("&Command palette...", QKeySequence("Ctrl+K"), window,
+  QAction* action = menu->addAction("Command pa&lette...", QKeySequence("Ctrl+K"), window,
                                     [window] { (new CommandPalette(commandsOf(window), window))->show(); });
   action->setObjectName("command_palette_action");
   action->setWhatsThis("Command palette: find an action, panel, metric or setting");

@@ -35,6 +35,12 @@ bool MenuKey::eventFilter(QObject* watched, QEvent* event) {
     case QEvent::ShortcutOverride:  // Alt and a letter may be a shortcut, which no widget gets as a key
       if (static_cast<const QKeyEvent*>(event)->key() != Qt::Key_Alt) alt_alone_ = false;
       break;
+    case QEvent::ToolTip: {  // a tool tip of the window must not cover an open menu
+      const QWidget* popup = QApplication::activePopupWidget();
+      const auto* widget = qobject_cast<QWidget*>(watched);
+      if (popup && widget && widget->window() == window_) return true;
+      break;
+    }
     case QEvent::MouseButtonPress:
     case QEvent::Wheel:
     case QEvent::WindowDeactivate:

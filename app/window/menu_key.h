@@ -1,4 +1,4 @@
-// Opens the menu by Alt alone, when it is released, or by F10.
+// Opens the menu by Alt alone, when it is released, or by F10. Keeps tool tips of the window off open menus.
 #pragma once
 
 #include <QObject>

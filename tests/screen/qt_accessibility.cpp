@@ -6,6 +6,7 @@
 #include <QComboBox>
 #include <QDockWidget>
 #include <QLineEdit>
+#include <QMenu>
 #include <QRegularExpression>
 #include <QSlider>
 #include <QStatusBar>
@@ -176,6 +177,22 @@ class AccessibilityTest : public QObject {
       QVERIFY2(missed.isEmpty(), qPrintable(missed.join("\n") + "\nreached:\n" + order.join("\n")));
       QVERIFY2(reached.size() > (drawer ? 40 : 15), qPrintable(QString::number(reached.size())));
     }
+  }
+
+  void mnemonicsOfAMenuDiffer() {
+    OpenWindow w;
+    QStringList doubled;
+    for (QMenu* menu : w.window.findChildren<QMenu*>()) {
+      emit menu->aboutToShow();
+      QMap<QString, QString> texts;
+      for (const QAction* action : menu->actions()) {
+        const QString key = QKeySequence::mnemonic(action->text()).toString();
+        if (key.isEmpty() || !action->isVisible()) continue;
+        if (texts.contains(key)) doubled << texts[key] + " | " + action->text();
+        texts[key] = action->text();
+      }
+    }
+    QVERIFY2(doubled.isEmpty(), qPrintable(doubled.join('\n')));
   }
 
   void everyDockHasANameOfItsOwn() {
