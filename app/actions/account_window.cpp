@@ -30,8 +30,11 @@ namespace {
 constexpr int kAccountWidth = 1240, kAccountHeight = 640, kEditorWidth = 300;
 
 QString foundText(const FoundNumber& number) {
+  bool is_count = false;
   const QString value = number.value.empty() ? QString("not known") : QString::fromStdString(number.value);
-  return value + (number.source.empty() ? QString() : ", " + QString::fromStdString(number.source)) +
+  const qlonglong count = value.toLongLong(&is_count);
+  return (is_count ? groupedText(count) : value) +
+         (number.source.empty() ? QString() : ", " + QString::fromStdString(number.source)) +
          (number.question.empty()
               ? QString()
               : ". Is this right? " + QString::fromStdString(number.question) + " State it above, then apply.");
@@ -41,7 +44,7 @@ QString summaryText(const ImportAccount& account) {
   if (!account.refusal.empty()) return "No run: " + QString::fromStdString(account.refusal);
   const auto shown = std::ranges::count(account.rows, true, &AccountRow::is_shown);
   const auto assumed = std::ranges::count_if(account.rows, &AccountRow::is_assumed);
-  return QString("Patterns of names: %1 read, of which %2 by the shape of their values; %3 left out")
+  return QString("Groups of names: %1 read, of which %2 by the shape of their values; %3 left out")
       .arg(shown)
       .arg(assumed)
       .arg(static_cast<qint64>(account.rows.size()) - shown);
@@ -66,6 +69,7 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   setWindowTitle("What was read");
   logs_->setObjectName("account_logs");
   logs_->setAccessibleName("Log");
+  logs_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   summary_->setObjectName("account_summary");
   confirm_->setObjectName("confirm_assumed");
   kept_file_->setObjectName("account_kept");
@@ -84,6 +88,7 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   split->addWidget(left_side);
   split->addWidget(makeEditor());
   split->setStretchFactor(0, 1);
+  split->setSizes({withType(kAccountWidth - kEditorWidth, fontMetrics()), withType(kEditorWidth, fontMetrics())});
   column->addWidget(split, 1);
   connect(logs_, &QComboBox::currentIndexChanged, this, &AccountWindow::showAccount);
   connect(table_, &AccountTable::chosen, editor_, &MeaningEditor::edit);

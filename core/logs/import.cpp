@@ -411,7 +411,7 @@ ImportAccount ImportedRun::found(const RunInfo& stated) const {
   };
   ImportAccount account;
   account.path = run.source;
-  account.steps = {steps_in_words(steps.first, steps.last) + ", of which " + std::to_string(history_->count()) +
+  account.steps = {steps_in_words(steps.first, steps.last) + ", of which " + grouped(history_->count()) +
                        (history_->count() == 1 ? " is logged" : " are logged"),
                    {}};
   const RoutedShape& shape = options_->routed;

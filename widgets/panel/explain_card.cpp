@@ -326,12 +326,12 @@ void ExplainCard::copy() {
   QApplication::clipboard()->setText(text());
 }
 
-// Closes an unpinned card on a press elsewhere.
+// Closes an unpinned card on a press elsewhere, and on a key that may show something else.
 bool ExplainCard::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::MouseButtonPress && !isPinned() && watched->isWidgetType()) {
-    const auto* widget = static_cast<const QWidget*>(watched);
-    if (widget != this && !isAncestorOf(widget)) deleteLater();
-  }
+  const auto* widget = qobject_cast<const QWidget*>(watched);
+  const bool is_elsewhere =
+      event->type() == QEvent::MouseButtonPress && widget && widget != this && !isAncestorOf(widget);
+  if (!isPinned() && (is_elsewhere || event->type() == QEvent::Shortcut)) deleteLater();
   return QFrame::eventFilter(watched, event);
 }
 
