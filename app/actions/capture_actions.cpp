@@ -262,7 +262,7 @@ void CaptureActions::look() {
   if (capture.state() == Capture::State::failed)
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
   tensor_lab_->setCaptured(capture.operand());
-  const bool is_newest = captured && selection_->following();
+  const bool is_newest = captured && selection_->following() && session_->live()->status().running;
   bar->showCaptured(*capture.operand(), is_newest ? -1 : wanted_step_,
                     recomputed ? QString("Recomputed by a copy of the run; the loss of the step equals the recorded "
                                          "one to the bit.")

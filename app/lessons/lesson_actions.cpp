@@ -94,7 +94,7 @@ void LessonActions::makeDock() {
 }
 
 void LessonActions::addMenuTo(QMenuBar* bar) {
-  QMenu* menu = bar->addMenu("L&essons");
+  QMenu* menu = bar->addMenu("Le&ssons");
   menu->addAction("&All lessons", QKeySequence("Alt+L"), this, &LessonActions::pageRequested)
       ->setWhatsThis("All lessons, with their subjects, and which are done");
   menu->addAction("&Published claims", this, [this] { showClaims(window_); });

@@ -512,7 +512,7 @@ QList<QAction*> Workspace::panelActions(QDockWidget* dock, Panel* panel) {
   };
   add("Save &picture (PNG, SVG)...", [this, panel] { askAndSavePicture(panel); });
   add("Save &table (CSV)...", [this, panel] { askAndSaveTable(panel); });
-  add("&Copy picture and table",
+  add("Cop&y picture and table",
       [this, panel] { QApplication::clipboard()->setMimeData(panelMimeData(panel, *selection_)); });
   add("&Float or dock", [dock] { dock->setFloating(!dock->isFloating()); });
   add("C&lose", [dock] { dock->close(); });

@@ -77,9 +77,8 @@ QColor seriesColor(int index, bool dark) {
   const int shade = (index - kNoiseSeries) / kSeriesShade, run = (index - kNoiseSeries) % kSeriesShade + kNoiseSeries;
   const auto& series = colors(dark).series;
   const QColor color(run == kNoiseSeries ? colors(dark).noise : series[run % (series.size() - 1)]);
-  const double rest = std::pow(0.55, shade), end = dark ? 255 : 0;  // towards the ink
-  const auto mixed = [&](int channel) { return static_cast<int>(rest * channel + (1 - rest) * end); };
-  return {mixed(color.red()), mixed(color.green()), mixed(color.blue())};
+  if (shade == 0) return color;
+  return dark ? color.lighter(100 + 20 * shade) : color.darker(100 + 45 * shade);
 }
 
 Qt::PenStyle seriesLine(int index) {
