@@ -192,8 +192,8 @@ QStringList figuresOfOperands(const TelemetryFrame& frame) {
   if (worst == known.end()) return {};
   const float to_zero = std::ranges::max(frame.quants, {}, &QuantFrame::underflow).underflow;
   const QString lowest = QString("Lowest SQNR %1").arg(verdictDecibels(worst->sqnr_db));
-  const QString where = lowest + QStringLiteral(", in ") + placeName(*worst);
-  return {QString("%1; at most %2 flushed to zero").arg(where, formatPercent(to_zero)), where, lowest};
+  const QString placed = lowest + QStringLiteral(", in ") + placeName(*worst);
+  return {QString("%1; at most %2 flushed to zero").arg(placed, formatPercent(to_zero)), placed, lowest};
 }
 
 }  // namespace
@@ -212,9 +212,9 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
   const QString about = selection.histories().size() > 1 ? runLabel(selection, selection.run()) : QString();
   if (!frame) {
     if (run_origin(run->info()) == RunOrigin::checkpoint) return {};
-    QString why = withSettingLabels(noQuantizationNotice(run->info(), nullptr, selection.tensor().gemm_class()));
-    why.replace(u'\n', QStringLiteral(". "));
-    return {Sign::unsure, "No number format", {}, {why, why.section(QStringLiteral(". "), 0, 0)}, {about}};
+    QString reason = withSettingLabels(noQuantizationNotice(run->info(), nullptr, selection.tensor().gemm_class()));
+    reason.replace(u'\n', QStringLiteral(". "));
+    return {Sign::unsure, "No number format", {}, {reason, reason.section(QStringLiteral(". "), 0, 0)}, {about}};
   }
   const auto worst = worstOperand(selection);
   const Sign sign = worst ? Sign::attention : Sign::good;

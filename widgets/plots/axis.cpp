@@ -234,8 +234,8 @@ std::vector<double> spreadApart(const std::vector<double>& positions, double gap
     int size;
   };
   const auto middle = [&](const Group& group) {
-    const double half = (group.size - 1) * gap / 2;
-    return std::max(low + half, std::min(high - half, group.sum / group.size));
+    const double half_height = (group.size - 1) * gap / 2;
+    return std::max(low + half_height, std::min(high - half_height, group.sum / group.size));
   };
   std::vector<Group> groups;
   for (const double position : positions) {
@@ -245,10 +245,10 @@ std::vector<double> spreadApart(const std::vector<double>& positions, double gap
       group = {groups.back().sum + group.sum, groups.back().size + group.size};
     groups.push_back(group);
   }
-  std::vector<double> apart;
+  std::vector<double> moved;
   for (const Group& group : groups)
-    for (int i = 0; i < group.size; ++i) apart.push_back(middle(group) + (i - (group.size - 1) / 2.0) * gap);
-  return apart;
+    for (int i = 0; i < group.size; ++i) moved.push_back(middle(group) + (i - (group.size - 1) / 2.0) * gap);
+  return moved;
 }
 
 QString withMinus(QString number) {
