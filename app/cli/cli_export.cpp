@@ -266,7 +266,9 @@ void add_export_command(CLI::App& app) {
   command.option("--overwrite", options->overwrite, "Replace an existing file");
   command.option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
   command.option("--workspace", options->workspace, "Workspace: overview (default), router, compare, ...");
-  command.option("--size", options->size, "Size of the panel or the window in pixels, for example 900x500");
+  command.option(
+      "--size", options->size,
+      "Size of the panel or the window on a screen, for example 900x500; a png has three times as many pixels");
   command.option("--step", options->step, "Step to show, or step of the checkpoint (default: the newest)")
       .range(std::int64_t{0}, INT64_MAX);
   command.option("--with", options->with, "Second recording or log for --to replay or recipe");

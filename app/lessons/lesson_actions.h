@@ -21,7 +21,7 @@ class WindowLayout;
 struct LessonProgress {
   QStringList finished;  // names
   QString open_lesson;   // name; empty: none
-  QString place;         // in the open lesson: "step 2 of 3"
+  QString place;         // in the open lesson: "step 2 of 3"; empty: at its end
 
   bool isDone(const Lesson& lesson) const;
 };

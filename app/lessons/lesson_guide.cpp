@@ -26,6 +26,18 @@ QString q(const std::string& name) {
   return QString::fromStdString(name);
 }
 
+// Returns a number that a person typed with the unit of the figure.
+QString withUnit(const QString& number, const LessonFigure& figure) {
+  const QString unit = q(find_lesson_figure(figure.key)->unit);
+  return unit.isEmpty() || unit == "x" ? number : number + ' ' + unit;
+}
+
+// Returns the largest difference that counts as right: "5 percentage points", "15 steps", "0.2".
+QString toleranceText(const LessonPrediction& prediction) {
+  const QString number = QString::number(prediction.within);
+  return is_share(*prediction.number) ? number + " percentage points" : withUnit(number, *prediction.number);
+}
+
 }  // namespace
 
 LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
@@ -107,7 +119,10 @@ void LessonGuide::openTensors() {
     opened_tensors_ << q(tensor.name);
   }
   const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
-  const LessonTask* first = firstShown();
+  const LessonTask* first = nullptr;
+  for (const LessonStep& step : lesson_.steps)
+    for (const LessonTask& task : step.tasks)
+      if (!first && task.kind == LessonTask::Kind::show) first = &task;
   const bool is_answer = first && first->format == usual;
   tensor_lab_->showTensor(first ? q(first->tensor) : opened_tensors_.front(), usual,
                           first && !is_answer ? static_cast<std::size_t>(first->row) : 0,
@@ -119,13 +134,6 @@ void LessonGuide::describeTensor() {
   const auto shown = std::ranges::find(lesson_.tensors, tensor_lab_->tensorName().toStdString(), &LessonTensor::name);
   if (active_ && shown != lesson_.tensors.end())
     tensor_lab_->captureBar()->showSample(q(shown->name) + ": " + printedText(shown->about));
-}
-
-const LessonTask* LessonGuide::firstShown() const {
-  for (const LessonStep& step : lesson_.steps)
-    for (const LessonTask& task : step.tasks)
-      if (task.kind == LessonTask::Kind::show) return &task;
-  return nullptr;
 }
 
 void LessonGuide::leave() {
@@ -203,20 +211,28 @@ bool LessonGuide::passStep() {
   return false;
 }
 
+LessonPane::Page LessonGuide::newPage() const {
+  LessonPane::Page page;
+  page.lesson = printedText(lesson_.title);
+  if (number_ >= 0) page.place = QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
+  page.steps = lesson_.steps.size();
+  return page;
+}
+
 void LessonGuide::showStep() {
   if (at_end_) return;
   const LessonStep& step = lessonStep();
-  LessonPane::Page page;
-  page.lesson = printedText(lesson_.title);
-  page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
+  LessonPane::Page page = newPage();
   page.title = printedText(step.title);
   page.text = printedText(step.text);
   page.step = step_;
-  page.steps = lesson_.steps.size();
   if (step.prediction) {
     page.question.question = printedText(step.prediction->question);
     for (const std::string& choice : step.prediction->choices) page.question.choices << printedText(choice);
-    if (step.prediction->number) page.question.unit = q(find_lesson_figure(step.prediction->number->key)->unit);
+    if (step.prediction->number) {
+      page.question.unit = q(find_lesson_figure(step.prediction->number->key)->unit);
+      page.question.question += QString(" Within %1 counts as right.").arg(toleranceText(*step.prediction));
+    }
   }
   page.hint = printedText(step.hint);
   pane_->showPage(page);
@@ -229,7 +245,7 @@ void LessonGuide::showStep() {
 }
 
 QString LessonGuide::place() const {
-  return QString("step %1 of %2").arg(step_ + 1).arg(lesson_.steps.size());
+  return at_end_ ? QString() : QString("step %1 of %2").arg(step_ + 1).arg(lesson_.steps.size());
 }
 
 // Returns links to the exhibits that the lesson explains.
@@ -246,23 +262,16 @@ void LessonGuide::showEnd() {
   at_end_ = true;
   const int right = std::ranges::count(states_, std::optional(true), &StepState::right);
   const int questions = std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); });
-  LessonPane::Page page;
-  page.lesson = printedText(lesson_.title);
-  page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
-  page.title = "What this lesson shows";
+  LessonPane::Page page = newPage();
+  page.title = number_ < 0 ? "What this shows" : "What this lesson shows";
   page.text = printedText(lesson_.teaches);
-  if (questions > 0)
-    page.text +=
-        QString("\n\nCorrect predictions: **%1 of %2**. Look again at the steps whose result you did not expect.")
-            .arg(right)
-            .arg(questions);
-  if (questions > 0 && right == questions) page.text = page.text.section(" Look again", 0, 0);
+  if (questions > 0) page.text += QString("\n\nCorrect predictions: **%1 of %2**.").arg(right).arg(questions);
+  if (right < questions) page.text += " Look again at the steps whose result you did not expect.";
   page.text +=
       faultLinks() +
       "\n\nYou can go on with these runs: every change can be undone. **Leave** restores your own arrangement of "
       "panels.";
-  page.step = static_cast<int>(lesson_.steps.size()) - 1;
-  page.steps = page.step + 1;
+  page.step = page.steps - 1;
   page.end = true;
   pane_->showPage(page);
   pane_->setNext(true, number_ >= 0 && number_ + 1 < lessons_ ? QString("Next lesson") : QString("All lessons"));
@@ -349,7 +358,7 @@ QList<LessonFigureRow> LessonGuide::figures() {
     LessonFigureRow& row = rows.emplace_back(figureRow(check));
     const bool was_predicted = prediction && prediction->number == check.figure && !state().number.isEmpty();
     if (was_predicted)
-      row.note = "you predicted " + state().number + (row.note.isEmpty() ? QString() : "; " + row.note);
+      row.note = QStringList{"you predicted " + withUnit(state().number, check.figure), row.note}.join("; ");
   }
   return rows;
 }
@@ -449,10 +458,10 @@ void LessonGuide::judgePrediction() {
     return;
   }
   const auto measured = reader_.read(*prediction->number);
-  const bool share = std::string_view(find_lesson_figure(prediction->number->key)->unit) == "%";
-  const double prediction_value = share ? s.value / 100 : s.value;
-  if (measured && !s.number.isEmpty())
-    s.right = prediction_value > 0 && std::fabs(std::log(prediction_value / *measured)) <= std::log(prediction->within);
+  if (!measured || s.number.isEmpty()) return;
+  const double distance = std::fabs(s.value - (is_share(*prediction->number) ? 100 : 1) * *measured);
+  s.right = distance <= prediction->within;
+  s.close = distance <= 2 * prediction->within;
 }
 
 // Keeps the figures and the explanation as they are now: later steps change the runs and their settings.
@@ -477,7 +486,7 @@ QString LessonGuide::verdict(const StepState& s) const {
   if (!prediction) return {};
   QString word;
   if (s.right == true) word = "**Correct.** ";
-  if (s.right == false) word = "**Not as predicted.** ";
+  if (s.right == false) word = s.close ? "**Close, but not right.** " : "**Not as predicted.** ";
   if (!prediction->number) {
     const QString right = printedText(prediction->choices[prediction->right]);
     return word + QString("Result: **%1**").arg(right);
@@ -485,9 +494,7 @@ QString LessonGuide::verdict(const StepState& s) const {
   const auto measured = reader_.read(*prediction->number);
   const QString value = measured ? printedText(figure_text(*prediction->number, *measured)) : QString("not yet");
   if (s.number.isEmpty()) return QString("Measured: **%1**").arg(value);
-  const QString unit = q(find_lesson_figure(prediction->number->key)->unit);
-  const QString predicted = unit.isEmpty() || unit == "x" ? s.number : s.number + ' ' + unit;
-  return word + QString("You predicted %1; measured: **%2**").arg(predicted, value);
+  return word + QString("You predicted %1; measured: **%2**").arg(withUnit(s.number, *prediction->number), value);
 }
 
 }  // namespace moescope

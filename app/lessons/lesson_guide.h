@@ -35,7 +35,7 @@ class LessonGuide : public QObject {
   void leave();
   bool active() const { return active_; }
   const Lesson& lesson() const { return lesson_; }
-  QString place() const;  // "step 2 of 3"
+  QString place() const;  // "step 2 of 3"; empty at the end
   // Whether the open runs belong to a lesson, so that another lesson may replace them without asking.
   bool runsAreOurs() const { return tasks_.runsAreOurs(); }
   // Performs the next action of the present step without a prediction, for pictures. Returns true once all tasks of the
@@ -64,6 +64,7 @@ class LessonGuide : public QObject {
     QList<LessonFigureRow> figures;
     QString verdict, explanation;
     std::optional<bool> right;
+    bool close = false;                    // at most twice as far away as what counts as right
     std::optional<std::int64_t> began_at;  // step of the runs when the page was first opened; its checkpoint is kept
     bool predicted() const { return choice || !number.isEmpty(); }
   };
@@ -72,6 +73,7 @@ class LessonGuide : public QObject {
   StepState& state() { return states_[step_]; }
   const StepState& state() const { return states_[step_]; }
   void begin();
+  LessonPane::Page newPage() const;  // with the head of the lesson
   void showStep();
   void showEnd();
   QString faultLinks() const;
@@ -81,7 +83,6 @@ class LessonGuide : public QObject {
   bool coversPanels() const;
   void openTensors();
   void describeTensor();
-  const LessonTask* firstShown() const;  // the first task that shows a tensor; nullptr: none does
   // Number of the newest step at or before `step` that starts runs; kLessonsRuns: the runs with which the lesson began.
   // A step is about these runs.
   int startOf(int step) const;

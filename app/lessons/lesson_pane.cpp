@@ -43,12 +43,6 @@ QString spaced(QString markdown) {
   return markdown.trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
 }
 
-// Returns a title for the place after a colon: "Blocks of 32" becomes "blocks of 32", "E5M2" stays.
-QString afterColon(QString title) {
-  if (title.size() > 1 && !title[1].isUpper() && !title[1].isDigit()) title[0] = title[0].toLower();
-  return title;
-}
-
 }  // namespace
 
 LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
@@ -195,9 +189,8 @@ void LessonPane::showPage(const Page& page) {
   place_->setText(page.place);
   title_->setText(page.lesson);
   segments_->show(page.step, page.steps);
-  step_title_->setText(
-      page.end ? page.title
-               : QString("Step %1 of %2: %3").arg(page.step + 1).arg(page.steps).arg(afterColon(page.title)));
+  step_title_->setText(page.end ? page.title
+                                : QString("Step %1 of %2: %3").arg(page.step + 1).arg(page.steps).arg(page.title));
   text_->setText(spaced(page.text));
   predict_card_->setVisible(!page.question.question.isEmpty());
   question_->ask(page.question);

@@ -202,8 +202,9 @@ void LessonPanels::leave() {
   showVerdicts(true);
 }
 
-// Stacks the panels, because tabs and narrow columns would hide what the text names. The microscaling workspace has no
-// such tabs among the panels of a lesson, and its microscope needs the whole width.
+// Stacks the panels, because tabs and narrow columns would hide what the text names; plots of every run, and plots
+// above the list of findings, get twice the height of the others. The microscaling workspace has no such tabs among the
+// panels of a lesson, and its microscope needs the whole width.
 void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
   QList<QDockWidget*> shown_docks;
   for (const std::string& name : view.panels) shown_docks << workspace->dock(QString::fromStdString(name));
@@ -211,7 +212,7 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
   if (is_microscaling)
     workspace->arrangeAnew();
   else
-    workspace->stack(shown_docks, view.each_run ? 2 : 1);
+    workspace->stack(shown_docks, view.each_run || view.panels.back() == "dock_router_findings" ? 2 : 1);
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
     dock->setVisible(shown_docks.contains(dock));

@@ -12,7 +12,6 @@
 #include "app/look/keep_keys.h"
 #include "core/files/text/words.h"
 #include "core/lessons/assignment.h"
-#include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -78,21 +77,20 @@ class LessonRow : public QAbstractButton {
     is_open_ = progress.open_lesson == QString::fromStdString(lesson_->name);
     mark_ = progress.isDone(*lesson_) ? LessonMark::done : LessonMark::waiting;
     note_ = number_ > 0 ? QString("%1 min").arg(lesson_->minutes) : QString("fault");
-    if (is_open_) {
+    if (is_open_ && !progress.place.isEmpty()) {
       mark_ = LessonMark::running;
       note_ = progress.place;
     }
     const QString name = number_ > 0 ? QString("Lesson %1: %2").arg(number_).arg(text()) : "Fault: " + text();
     setAccessibleName(QString("%1, %2, %3").arg(name, note_, mark_ == LessonMark::done ? "done" : "not done"));
+    updateGeometry();
     update();
   }
 
   QSize sizeHint() const override { return {0, heightForWidth(width())}; }
   int heightForWidth(int width) const override {
-    const int line = titleMetrics().height() + (number_ > 0 ? kSpace8 : kSpace4);
-    if (about_.isEmpty()) return line;
-    const QRect room(0, 0, std::max(1, width - indent() - kSpace8), 1000);
-    return line + aboutMetrics().boundingRect(room, Qt::TextWordWrap, about_).height();
+    const int lines = titleHeight(width) + (number_ > 0 ? kSpace8 : kSpace4);
+    return about_.isEmpty() ? lines : lines + wrappedHeight(about_, aboutMetrics(), width - indent() - kSpace8);
   }
 
  protected:
@@ -109,18 +107,26 @@ class LessonRow : public QAbstractButton {
     painter.setPen(QColor(c.ink2));
     painter.setFont(typeFont(font(), Type::secondary));
     painter.drawText(room, Qt::AlignRight | Qt::AlignVCenter, note_);
-    painter.drawText(QRect(room.left(), room.bottom() + 1, room.width(), height()), Qt::TextWordWrap, about_);
-    room.setRight(room.right() - aboutMetrics().horizontalAdvance(note_) - kSpace8);
+    const int title_height = titleHeight(width());
+    painter.drawText(QRect(room.left(), room.top() + title_height, room.width(), height()), Qt::TextWordWrap, about_);
     painter.setFont(font());
     if (number_ > 0) painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, QString::number(number_));
-    if (number_ > 0) room.setLeft(room.left() + fontMetrics().horizontalAdvance("12") + kSpace8);
     painter.setPen(QColor(c.ink));
     painter.setFont(titleFont());
-    painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, elidedWords(text(), titleMetrics(), room.width()));
+    const QRect title(room.left() + numberWidth(), room.top(), titleWidth(width()), title_height);
+    painter.drawText(title, Qt::TextWordWrap, text());
   }
 
  private:
   int indent() const { return (number_ > 0 ? 1 : 2) * (withType(kMarkSize, fontMetrics()) + kSpace8) + kSpace8; }
+  int numberWidth() const { return number_ > 0 ? fontMetrics().horizontalAdvance("12") + kSpace8 : 0; }
+  int titleWidth(int width) const {
+    return width - indent() - numberWidth() - 2 * kSpace8 - aboutMetrics().horizontalAdvance(note_);
+  }
+  int titleHeight(int width) const { return wrappedHeight(text(), titleMetrics(), titleWidth(width)); }
+  static int wrappedHeight(const QString& text, const QFontMetrics& metrics, int width) {
+    return metrics.boundingRect(QRect(0, 0, std::max(1, width), 1000), Qt::TextWordWrap, text).height();
+  }
   QFont titleFont() const { return number_ > 0 ? semibold(font()) : typeFont(font(), Type::secondary); }
   QFontMetrics titleMetrics() const { return QFontMetrics(titleFont()); }
   QFontMetrics aboutMetrics() const { return QFontMetrics(typeFont(font(), Type::secondary)); }
@@ -134,9 +140,10 @@ class LessonRow : public QAbstractButton {
 
 NextLesson nextLesson(const LessonProgress& progress) {
   const std::vector<Lesson>& all = lessons();
+  const auto is_left = [&](const Lesson& lesson) { return !progress.isDone(lesson); };
   auto next = std::ranges::find(all, progress.open_lesson.toStdString(), &Lesson::name);
-  if (next == all.end())
-    next = std::ranges::find_if(all, [&](const Lesson& lesson) { return !progress.isDone(lesson); });
+  if (progress.place.isEmpty()) next = std::find_if(next, all.end(), is_left);
+  if (next == all.end()) next = std::ranges::find_if(all, is_left);
   if (next == all.end()) next = all.begin();
   const auto number = next - all.begin() + 1;
   return {QString::fromStdString(next->name),

@@ -58,7 +58,7 @@ std::optional<Finding> AuxiliaryWatch::make(const Condition& condition, double l
 }
 
 void AuxiliaryWatch::findings(std::vector<Finding>& out, std::optional<double> even_aux) const {
-  if (auto aux = make(aux_, mean(&Means::aux), factors_.balance, "load-balance loss")) {
+  if (auto aux = make(aux_, mean(&Means::aux), factors_.balance, "auxiliary loss")) {
     aux->knobs = {&RouterConfig::aux_coeff, &RouterConfig::aux_mode};
     if (even_aux)
       aux->observation +=

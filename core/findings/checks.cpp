@@ -133,7 +133,7 @@ class Checking {
     if ((has_balance && !factors.balance) || (has_z && !factors.z))
       needs("auxiliary losses",
             std::string("the coefficient of the ") +
-                (has_balance && !factors.balance ? "load-balance loss (" + settings.name_of(&RouterConfig::aux_coeff)
+                (has_balance && !factors.balance ? "auxiliary loss (" + settings.name_of(&RouterConfig::aux_coeff)
                                                  : "z-loss (" + settings.name_of(&RouterConfig::z_coeff)) +
                 "), because programs log the loss before it");
     else

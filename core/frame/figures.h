@@ -149,8 +149,8 @@ inline constexpr auto kFrameFigures = std::to_array<FrameFigure<TelemetryFrame>>
       "Rises or jumps: the learning rate is too high, or the number format loses the gradient. NaN: the run has "
       "diverged.",
       "cross-entropy in nats; divide by ln 2 for bits per token"}},
-    {{Metric::aux_loss, &TelemetryFrame::aux_loss, "aux_loss", "load-balance loss, with its coefficient"},
-     {"aux_loss", "Load-balance loss", "",
+    {{Metric::aux_loss, &TelemetryFrame::aux_loss, "aux_loss", "auxiliary loss, with its coefficient"},
+     {"aux_loss", "Auxiliary loss", "",
       "sum over MoE layers of the layer's auxiliary loss, coefficient included; in the log of another program as that "
       "program counts it (Megatron-LM: mean of the layers, without the coefficient)",
       "Small beside the cross-entropy. Mode batch: an even load gives the coefficient times the number of MoE layers. "
@@ -275,7 +275,7 @@ inline constexpr auto kRouterFigures = std::to_array<FrameFigure<RouterFrame>>({
       "Near 0: choices are nearly ties, which rounding or one bias update changes.", "K-th minus (K+1)-th biased score",
       Provenance::measured_here, "Margin"}},
     {{Metric::router_aux_loss, &RouterFrame::aux_loss, "aux_loss", ""},
-     {"router_aux_loss", "Load-balance loss of the layer", "",
+     {"router_aux_loss", "Auxiliary loss of the layer", "",
       "a E sum_e f_e P_e, f_e = n_e / (T K), P_e mean normalised score, a the coefficient; in mode sequence the mean "
       "of this value over the sequences",
       "Near the coefficient. Mode batch: an even load gives exactly the coefficient. Mode sequence: only if every "

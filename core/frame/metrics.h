@@ -141,7 +141,7 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "Grows for a few experts: the gate prefers them more and more. Loads differ more than the mass even without a "
      "bias, because top-k sharpens small differences of the scores; a load far from the mass does not show that the "
      "bias decides.",
-     "P_e of the load-balance loss"},
+     "P_e of the auxiliary loss"},
     {"gate_mass", "Gate mass", "share", "sum of the mixing weights of expert e / sum of all mixing weights",
      "Follows the load.", "Much less than the load: the expert computes, but its result has almost no weight.",
      "share of the combined output's weights"},

@@ -98,11 +98,6 @@ GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int ind
   return {"Prediction: " + step.title, made ? 1.0 : 0.0, 1, made ? "made" : "not made"};
 }
 
-bool is_share(const LessonFigure& figure) {
-  const LessonFigureInfo* info = find_lesson_figure(figure.key);
-  return info && std::string_view(info->unit) == "%";
-}
-
 GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, const GradedRuns& runs) {
   GradeMark mark{number.question, 0, static_cast<double>(number.marks), ""};
   const auto answer = hand_in.answers.find(number.value);

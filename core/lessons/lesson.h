@@ -130,7 +130,7 @@ struct LessonPrediction {
   std::vector<std::string> choices;  // empty: asks for a number
   int right = 0;                     // index of the choice that the checks confirm
   std::optional<LessonFigure> number;
-  double within = 2;  // a number is right within this factor
+  double within = 0;  // largest difference that counts as right, in the shown unit
 };
 
 // What the window shows during this step; empty members change nothing.

@@ -29,7 +29,6 @@ using Source = LessonFigureInfo::Source;
 constexpr LessonFigureInfo kOwnFigures[] = {
     {"utilisation", Source::run, "", "tokens of an expert over its fair share, all steps of the range together"},
     {"expert_share", Source::run, "%", "share of all chosen slots that goes to an expert"},
-    {"expert_bias", Source::run, "", "expert_bias of an expert at the end of the range"},
     {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the range"},
     {"counts_ratio", Source::run, "",
      "counts of all experts over tokens times top_k, mean over the steps of the range"},
@@ -41,7 +40,6 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"batch_rank_max_over_mean", Source::run, "",
      "token copies that the fullest rank receives over the mean of the ranks in a single batch, mean over the steps of "
      "the range"},
-    {"copies_per_token", Source::run, "", "token copies of the standard all-to-all per token"},
     {"placed_max_over_mean", Source::run, "",
      "rank_max_over_mean if a balancer had placed the experts by the load of the 50 steps before, `slots_per_rank` (0: "
      "no replicas)"},
@@ -173,16 +171,23 @@ const LessonFigureInfo* find_lesson_figure(std::string_view key) {
   return nullptr;
 }
 
+bool is_share(const LessonFigure& figure) {
+  return std::string_view(find_lesson_figure(figure.key)->unit) == "%";
+}
+
 std::string figure_text(const LessonFigure& figure, double value) {
   const LessonFigureInfo* info = find_lesson_figure(figure.key);
   assert(info);
   const std::string_view unit = info->unit;
   if (figure.key == "finding") return value > 0 ? "found" : "not found";
-  if (unit == "%") return formatted(std::fabs(value) < 0.001 && value != 0 ? "%.2f %%" : "%.1f %%", 100 * value);
+  const double size = std::fabs(value);
+  const int share_places = size == 0 ? 0 : 1 + int{size < 0.1} + int{size < 0.001};
+  if (is_share(figure)) return formatted("%.*f %%", share_places, 100 * value);
   if (unit == "dB") return formatted("%.1f dB", value);
   if (unit == "x") return formatted("%.2fx", value);
   if (unit == "steps") return formatted("%.0f steps", value);
-  const std::string number = formatted(std::fabs(value) >= 100 ? "%.0f" : "%.3g", value);
+  if (figure.key.starts_with("loss_gap")) return formatted(figure.key == "loss_gap" ? "%+.4f" : "%.4f", value);
+  const std::string number = decimal(std::stod(formatted("%.*f", decimal_places(value, 3), value)), 6);
   return unit.empty() || unit == "nats/token" ? number : number + " " + info->unit;
 }
 
@@ -432,19 +437,17 @@ double load_correlation(Frames frames, int layer, std::size_t lag) {
   return ab / std::sqrt(aa * bb);
 }
 
-double volume_figure(std::string_view key, Frames frames, int layer, double tokens_per_step) {
-  double tokens = 0, copies = 0;
+double rank_max_over_mean(Frames frames, int layer) {
+  double copies = 0;
   std::vector<double> received;
   for (const auto& frame : frames) {
     const RouterFrame* router = find_router(frame.get(), layer);
     if (!router || router->volume.ranks == 0) continue;
     const VolumeFrame& volume = router->volume;
-    tokens += tokens_per_step;
     copies += std::accumulate(volume.copies_RR.begin(), volume.copies_RR.end(), 0.0);
     received.resize(volume.ranks);
     for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) received[i % received.size()] += volume.copies_RR[i];
   }
-  if (key == "copies_per_token") return copies / tokens;
   if (received.empty()) return NAN;
   return *std::max_element(received.begin(), received.end()) * received.size() / copies;
 }
@@ -558,7 +561,6 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
   if (key == "placed_max_over_mean")
     return placed_max_over_mean(history, stretch(figure, history), frames, layer, figure.slots_per_rank);
   if (key == "domain_bits") return domain_bits(frames, layer, history.info().domains.size());
-  if (key == "expert_bias") return fold(expert, figure.expert.index, biases(frames, layer));
   if (key == "bias_spread") {
     const std::vector<double> all = biases(frames, layer);
     return fold(Of::max, 0, all) - fold(Of::min, 0, all);
@@ -569,14 +571,12 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
     return std::accumulate(counts.begin(), counts.end(), 0.0) / (slots * frames.size());
   }
   if (key == "load_correlation") return load_correlation(frames, layer, figure.lag);
-  const double tokens = history.info().tokens_per_step;
   if (key == "batch_rank_max_over_mean") {
     std::vector<double> steps;
-    for (std::size_t t = 0; t < frames.size(); ++t)
-      steps.push_back(volume_figure("rank_max_over_mean", frames.subspan(t, 1), layer, tokens));
+    for (std::size_t t = 0; t < frames.size(); ++t) steps.push_back(rank_max_over_mean(frames.subspan(t, 1), layer));
     return fold(Of::mean, 0, steps);
   }
-  return volume_figure(key, frames, layer, tokens);
+  return rank_max_over_mean(frames, layer);
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ std::span<const LessonFigureInfo> lesson_figures();
 // Returns a figure by its key; nullptr if there is no such key.
 const LessonFigureInfo* find_lesson_figure(std::string_view key);
 
-// Returns the text on the screen: "31.5 dB", "9.6 %", "0.143".
+bool is_share(const LessonFigure& figure);  // shown in %
+// Returns the text on the screen, rounded as in panels: "31.5 dB", "9.62 %", "0.143".
 std::string figure_text(const LessonFigure& figure, double value);
 
 struct LessonJudgement {

@@ -151,8 +151,7 @@ class LessonParser {
     if (figure.to && !figure.from) section.problem("to", "is allowed only with from");
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
     figure.over_layers = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
-    if (key == "utilisation" || key == "expert_share" || key == "expert_bias")
-      figure.expert = read_pick(section, "expert", figure.expert);
+    if (key == "utilisation" || key == "expert_share") figure.expert = read_pick(section, "expert", figure.expert);
     if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
     if (key == "placed_max_over_mean") figure.slots_per_rank = section.integer("slots_per_rank", 0, 0, 1024);
     if (key.starts_with("modelled_")) figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
@@ -291,7 +290,8 @@ class LessonParser {
     prediction.question = section.required_text("question");
     prediction.choices = section.texts("choices");
     if (section.inside("number", [&](TomlSection& figure) { prediction.number = read_figure(figure); })) {
-      prediction.within = section.number("within", 2, 1, 1000);
+      if (!section.has("within")) section.problem("within", "is missing: the largest difference that counts as right");
+      prediction.within = section.number("within", 0, 0, 1e9);
       if (!prediction.choices.empty()) section.problem("number", "a prediction has choices or a number, not both");
     } else if (prediction.choices.size() < 2) {
       section.problem("choices", "a prediction needs at least two choices, or a number");

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Executes the lines of Python that the exhibits (assets/exhibits) give as a check for one's own training, on the tiny
-models of faulty_trainings.py: each must fail in the wrong run and pass in the right one. `moescope-cli check` must find
-the fault of the exhibits that say so; test faulty_logs covers those that have a log there. Usage:
+models of faulty_trainings.py: each must fail in the wrong run and pass in the right one. So must the command
+`moescope-cli check` of the exhibits that have one; test faulty_logs covers those that have a log there. Usage:
 check_exhibit_lines.py MOESCOPE_CLI. Exit status 77: PyTorch is missing."""
 
 import dataclasses
@@ -54,28 +54,27 @@ class Training:
 def one_expert(setup):
     run = Training(setup)
     run.backward()
-    yield dict(layer=SimpleNamespace(mlp=run.block))
+    return dict(layer=SimpleNamespace(mlp=run.block))
 
 
 def stale_bias(setup):
     run = Training(setup)
-    yield dict(layer=run.block.gate)
-    run.train(50)
+    return dict(layer=run.block.gate, train=run.train)
 
 
 def stored(setup):
     run = Training(setup)
     run.backward()
-    yield dict(layer=SimpleNamespace(expert_bias=run.block.gate.expert_bias, gate=lambda x: run.block.gate(x)[0],
-                                     tokens_per_expert=run.block.counts_of_step()),
-               x=run.x, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
+    return dict(layer=SimpleNamespace(expert_bias=run.block.gate.expert_bias, gate=lambda x: run.block.gate(x)[0],
+                                      tokens_per_expert=run.block.counts_of_step()),
+                x=run.x, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
 
 
 def auxiliary(setup):
     run = Training(setup)
     run.train(1)
-    yield dict(n=torch.bincount(run.ids.flatten(), minlength=tiny.EXPERTS).float(), p=run.logits.softmax(-1).mean(0),
-               aux=run.aux, coef=setup.aux_coeff)
+    return dict(n=torch.bincount(run.ids.flatten(), minlength=tiny.EXPERTS).float(), logits=run.logits, aux=run.aux,
+                coef=setup.aux_coeff)
 
 
 def microbatches(setup):
@@ -86,24 +85,24 @@ def microbatches(setup):
         run.backward(sequences)
         return run.block.gate.weight.grad
 
-    yield dict(gate_gradient=gate_gradient)
+    return dict(gate_gradient=gate_gradient)
 
 
 def padding(setup):
     run = Training(setup)
     run.backward()
-    yield dict(layer=run.block, attention_mask=run.batch[1][:, :-1], top_k=setup.top_k)
+    return dict(layer=run.block, attention_mask=run.batch[1][:, :-1], top_k=setup.top_k)
 
 
 def groups(setup):
     run = Training(setup)
     run.backward()
-    yield dict(ids=run.ids, experts_per_group=tiny.EXPERTS // setup.groups, topk_group=setup.groups // 2)
+    return dict(ids=run.ids, experts_per_group=tiny.EXPERTS // setup.groups, topk_group=setup.groups // 2)
 
 
 def optimizer(setup):
     run = Training(setup)
-    yield dict(groups=run.optimizer.param_groups, weights=run.model.parameters())
+    return dict(groups=run.optimizer.param_groups, weights=run.model.parameters())
 
 
 def gradients(setup):
@@ -113,13 +112,13 @@ def gradients(setup):
         return run, run.block.experts.w1.grad.norm()
 
     run, norm_of_1 = norm(1)
-    yield dict(experts=[run.block.experts.w1], printed_with_1=norm_of_1, printed_with_8=norm(8)[1])
+    return dict(experts=[run.block.experts.w1], printed_with_1=norm_of_1, printed_with_8=norm(8)[1])
 
 
 def recomputed(setup):
     run = Training(setup)
     run.backward()
-    yield dict(layer=run.block, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
+    return dict(layer=run.block, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
 
 
 # Name of an exhibit: names of its lines, settings of both runs, settings of each wrong run.
@@ -141,13 +140,11 @@ EXHIBITS = {
 
 
 def passes(lines, names):
-    """Executes the lines on a run. The names come once, then the generator makes the steps before the last line."""
-    scope = {"torch": torch, "F": F, **next(names)}
-    for line in lines[:-1]:
-        exec(line, scope)
-    next(names, None)
+    """Executes the lines on a run."""
+    scope = {"torch": torch, "F": F, **names}
     try:
-        exec(lines[-1], scope)
+        for line in lines:
+            exec(line, scope)
     except AssertionError:
         return False
     return True
@@ -171,21 +168,20 @@ def settings(values, prefix=""):
             yield "--set=%s%s=%s" % (prefix, key, str(value).lower() if isinstance(value, bool) else value)
 
 
-def found(cli, exhibit, twin, folder):
-    """Returns the kinds of findings of `moescope-cli check` on the log of a run of an exhibit."""
+def status(cli, exhibit, twin, options, folder):
+    """Returns the exit status of `moescope-cli check` on the log of a run of an exhibit."""
     runs, log = exhibit["runs"], os.path.join(folder, "log.jsonl")
     steps = exhibit["step"][0]["do"][-1]["run_until"]
     subprocess.run([cli, "train", "--preset", runs["preset"], "--steps", str(steps), "--jsonl", log, "--overwrite",
                     *settings(runs["set"]), *settings(twin)], check=True, stdout=subprocess.DEVNULL)
-    checked = subprocess.run([cli, "check", log, "--json"], capture_output=True, text=True)
-    return {finding["kind"] for finding in json.loads(checked.stdout)["runs"][0]["findings"]}
+    return subprocess.run([cli, "check", log, *options], stdout=subprocess.DEVNULL).returncode
 
 
 def main():
     torch.set_num_threads(1)
     cli, failed, seen = sys.argv[1], 0, set()
     with open(os.path.join(HERE, "..", "data", "faulty_trainings", "expected.json")) as file:
-        in_logs = {name for name, expected in json.load(file).items() if "finding" in expected}
+        in_logs = {name: expected["finding"] for name, expected in json.load(file).items() if "finding" in expected}
     for path in sorted(glob.glob(os.path.join(HERE, "..", "..", "assets", "exhibits", "*.toml"))):
         with open(path, "rb") as file:
             exhibit = tomllib.load(file)
@@ -199,11 +195,15 @@ def main():
         ok = bool(checks) and all(right) and not any(map(all, wrong)) and not any(map(all, zip(*wrong)))
         print("%s %s: right run %s, wrong runs %s" % ("ok  " if ok else "FAIL", name, right, wrong))
         failed += not ok
-        if "`moescope-cli check` finds" in exhibit["step"][0]["reveal"] and name not in in_logs:
+        for options in re.findall(r"^`moescope-cli check LOG (.+)`$", exhibit["step"][0]["reveal"], re.M):
+            if name in in_logs:
+                failed += options != "--fail-on " + in_logs[name]
+                continue
             with tempfile.TemporaryDirectory() as folder:
-                kinds = [found(cli, exhibit, twin, folder) for twin in ({}, exhibit["runs"]["run"][0]["set"])]
-            failed += kinds[0] != set() or not kinds[1]
-            print("     moescope-cli check: right run %s, wrong run %s" % tuple(map(sorted, kinds)))
+                ends = [status(cli, exhibit, twin, options.split(), folder)
+                        for twin in ({}, exhibit["runs"]["run"][0]["set"])]
+            failed += ends != [0, 1]
+            print("     moescope-cli check: status %d of the right run, %d of the wrong run" % tuple(ends))
     if seen != set(EXHIBITS):
         sys.exit("no exhibit: %s" % ", ".join(set(EXHIBITS) - seen))
     sys.exit(1 if failed else 0)

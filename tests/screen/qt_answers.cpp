@@ -170,22 +170,19 @@ class AnswersTest : public QObject {
   void answerOfLoadOverTimeEqualsItsTable() {
     checkRuns<ExpertLoadPanel>(
         [this](const Rows&, const std::vector<Told>& numbers) {
-          const auto frame = selection_->frame();
-          const RouterFrame* router = find_router(frame.get(), selection_->layer());
-          const auto& counts = router->tokens_per_expert;
-          const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
-          const double fair = total / static_cast<double>(counts.size());
-          double much = 0, taken_tokens = 0;
-          for (const std::uint32_t n : counts)
-            if (n >= 4 * fair) {
+          const RouterWindow window = router_window(*selection_->history(), selection_->step());
+          const LayerWindow& load = *window.find_layer(selection_->layer());
+          const auto experts = static_cast<double>(load.utilisation.size());
+          double much = 0, taken = 0;
+          for (const double times : load.utilisation)
+            if (times >= 4) {
               ++much;
-              taken_tokens += n;
+              taken += times;
             }
-          std::vector<double> exact{numbers[0].value, std::ranges::max(counts) / fair};
-          if (much > 1) exact = {much, 100 * taken_tokens / total};
-          if (const auto none = std::ranges::count(counts, 0u); none > 0)
-            exact.insert(exact.end(), {static_cast<double>(none), static_cast<double>(counts.size()),
-                                       static_cast<double>(frame->step)});
+          std::vector<double> exact{numbers[0].value, load.max_vio + 1};
+          if (much > 1) exact = {much, 100 * taken / experts};
+          if (load.silent > 0) exact.insert(exact.end(), {static_cast<double>(load.silent), experts});
+          exact.insert(exact.end(), {static_cast<double>(window.steps.first), static_cast<double>(window.steps.last)});
           return exact;
         },
         [](Selection* selection) {

@@ -126,6 +126,7 @@ class AxisTest : public QObject {
     QCOMPARE(inPrint("1.25x, 1.06x to 1.14x, blocks of 16 x 16, 35 % of x"),
              QString::fromUtf8("1.25 \u00d7, 1.06 \u00d7 to 1.14 \u00d7, blocks of 16 \u00d7 16, 35 % of x"));
     QCOMPARE(inPrint("2^(k+1), x2^3, 2^8.2"), QString("2ᵏ⁺¹, x2^3, 2^8.2"));
+    QCOMPARE(inPrint("`s(-1)` is -1"), QString("`s(-1)` is \u22121"));
     QCOMPARE(inPrint("+ 2^(9 - 7) x (1 + 3/8), (-1)^s x 2^(1 - bias) x m / 2^M"),
              QString("+ 2⁹⁻⁷ x (1 + 3/8), (−1)ˢ x 2¹⁻ᵇⁱᵃˢ x m / 2ᴹ"));
     QCOMPARE(inPrint("position / base^(2j/d), 10^(-SQNR / 20)"), QString("position / base^(2j/d), 10^(-SQNR / 20)"));

@@ -288,10 +288,14 @@ class FirstStartTest : public QObject {
     auto* next = w.lessonsPage()->findChild<QPushButton*>("lessons_next");
     QCOMPARE(next->text(), QString("Continue with lesson 8"));
     QCOMPARE(w.window.lessons()->progress().place, QString("step 1 of 3"));
+    for (const auto* row : w.lessonsPage()->findChildren<QAbstractButton*>("lesson_row"))
+      QTRY_VERIFY2(row->height() >= row->heightForWidth(row->width()), qPrintable(row->text()));
     next->click();  // the open lesson is shown again as it is
     QVERIFY(w.lessonsPage()->isHidden() && w.window.lessons()->active());
     LessonProgress progress{{"why-experts", "stale-bias", "mx-block"}, {}, {}};
     QCOMPARE(nextLesson(progress).button, QString("Continue with lesson 2"));
+    progress.open_lesson = "mx-block";  // at its end
+    QCOMPARE(nextLesson(progress).button, QString("Continue with lesson 9"));
     QCOMPARE(progressText(progress), QString("2 of 12 done, 1 of 10 faults seen; 84 of 95 minutes left"));
     for (const std::string& name : lesson_names()) progress.finished << QString::fromStdString(name);
     QCOMPARE(nextLesson(progress).button, QString("Start lesson 1"));

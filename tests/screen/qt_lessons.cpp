@@ -1,4 +1,5 @@
 // Lessons in the window, completed with keys and clicks while a model trains.
+#include <QClipboard>
 #include <QDockWidget>
 #include <QLabel>
 #include <QLineEdit>
@@ -33,6 +34,7 @@
 #include "widgets/overview/loss_panel.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/view_switch.h"
+#include "widgets/plots/line_plot.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 
@@ -64,7 +66,7 @@ QString lessonOfTwoStarts(const QTemporaryDir& folder) {
                                 trainTo(4) + kStep + "[[step.do]]\nrun_until = 6\n");
 }
 
-constexpr int kMinDockHeight = 150;
+constexpr int kMinDockHeight = 150, kMinCurveHeight = 120;
 
 QString q(const std::string& text) {
   return QString::fromStdString(text);
@@ -259,6 +261,9 @@ class LessonTest : public QObject {
             const QString place = QString("%1, %2, %3").arg(q(name), q(step.title), q(panel));
             QVERIFY2(dock->isVisible() && !dock->visibleRegion().isEmpty(), qPrintable(place));
             if (dock->height() < kMinDockHeight) all << place + ": " + QString::number(dock->height());
+            for (const auto* curves : dock->findChildren<LinePlot*>())
+              if (curves->isVisible() && curves->height() < kMinCurveHeight)
+                all << QString("%1, %2: %3").arg(place, curves->accessibleName()).arg(curves->height());
             QVERIFY2(dock->accented(), qPrintable(place));
             if (const auto* verdicts = dock->findChild<VerdictsPanel*>())
               QTRY_COMPARE(verdicts->maximumHeight(), verdicts->heightWanted());  // of all runs
@@ -310,7 +315,45 @@ class LessonTest : public QObject {
     line->setText("50");
     QTest::keyClick(line, Qt::Key_Return);
     for (const LessonFigureRow& row : open.figures())
-      QCOMPARE(row.note.contains("you predicted 50"), row.name == "Neighbours that become 0, E2M1");
+      QCOMPARE(row.note.contains("you predicted 50 %"), row.name == "Neighbours that become 0, E2M1");
+  }
+
+  // 95 to 98 % become 0; the page says what counts as right before the prediction.
+  void aNumberIsRightWithinWhatThePageSays() {
+    LessonWindow open;
+    open.open("outlier-channel");
+    open.guide()->next();
+    QVERIFY2(open.pageText().contains("Within 5 percentage points counts as right."), qPrintable(open.pageText()));
+    const std::pair<const char*, const char*> words[] = {
+        {"93", "**Correct.** "}, {"88", "**Close, but not right.** "}, {"80", "**Not as predicted.** "}};
+    for (const auto& [number, word] : words) {
+      auto* line = open.pane()->findChild<QLineEdit*>();
+      line->setText(number);
+      QTest::keyClick(line, Qt::Key_Return);
+      if (!open.tasks()[0]->done()) open.goOn();
+      QTRY_VERIFY(open.reveal()->isVisible());
+      open.goOn();
+      QTRY_VERIFY2(open.pageText().contains(QString("%1You predicted %2 %").arg(word, number)),
+                   qPrintable(open.pageText()));
+      open.guide()->resetStep();
+    }
+  }
+
+  void selectedTextOfALessonIsCopied() {
+    QTemporaryDir folder;
+    LessonWindow open;
+    open.open(qPrintable(lessonFile(folder, kNano + "[[step]]\ntitle = \"x\"\ntext = \"at 20 dB\"\n")));
+    QLabel* text = nullptr;
+    for (QLabel* label : open.pane()->findChildren<QLabel*>())
+      if (label->text().startsWith("at 20")) text = label;
+    QVERIFY(text);
+    text->setFocus(Qt::MouseFocusReason);
+    QTest::mousePress(text, Qt::LeftButton, {}, QPoint(0, text->height() / 2));
+    QTest::mouseMove(text, QPoint(text->width() - 1, text->height() / 2));
+    QTest::mouseRelease(text, Qt::LeftButton, {}, QPoint(text->width() - 1, text->height() / 2));
+    QVERIFY(text->hasSelectedText());
+    QTest::keyClick(text, Qt::Key_C, Qt::ControlModifier);
+    QCOMPARE(QApplication::clipboard()->text(), QString("at 20 dB"));  // with a usual space
   }
 
   void theShownTensorAloneIsDescribed() {

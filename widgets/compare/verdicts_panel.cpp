@@ -65,8 +65,8 @@ int placesFor(float matters) {
 }
 
 QString signedFixed(float value, int places) {
-  const QString digits = QString::number(value, 'f', places);
-  if (digits.toDouble() == 0) return QStringLiteral("0");
+  QString digits = QString::number(value, 'f', places);
+  if (digits.toDouble() == 0) digits = QString::number(value, 'g', 1);  // as of a tiny interval
   return (value > 0 ? QStringLiteral("+") : QString()) + withMinus(digits);
 }
 

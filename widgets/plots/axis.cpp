@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/files/text/words.h"
+
 namespace moescope {
 namespace {
 
@@ -178,8 +180,7 @@ QString formatValue(double value, int digits) {
   const double size = std::abs(value);
   if (size == 0) return QStringLiteral("0");
   if (size >= 1e6 || size < 1e-4) return withMinus(QString::number(value, 'e', std::max(0, digits - 2)));
-  const int whole = size >= 1 ? static_cast<int>(std::log10(size)) + 1 : 0;
-  return withMinus(QString::number(value, 'f', std::clamp(digits - whole, 0, 6)));
+  return withMinus(QString::number(value, 'f', decimal_places(value, digits)));
 }
 
 QString formatPercent(double share) {
@@ -256,6 +257,11 @@ QString withMinus(QString number) {
 }
 
 QString inPrint(const QString& text) {
+  if (text.contains('`')) {  // code is printed as it can be typed
+    QStringList parts = text.split('`');
+    for (qsizetype i = 0; i < parts.size(); i += 2) parts[i] = inPrint(parts[i]);
+    return parts.join('`');
+  }
   static const QRegularExpression kPower(
       QStringLiteral(R"((?:(?<=(?<![\w.])2)\^(-?\d+)(?!\d|\.\d))|\^(?:([A-Za-z])\b|\(([^()<>]+)\)))"));
   // Matches a hyphen that is a minus sign, not one in a range.

@@ -19,6 +19,7 @@ class ValueTile : public QAbstractButton {
   std::function<FigureTarget()> figure;  // figure of the number, for the explain card; empty: not a single figure
   // The place of the number, from long to short: {"layer 37", "L37"}.
   void setPlace(std::function<QStringList()> place);
+  bool isEmpty() const { return value_().isEmpty(); }
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return sizeHint(); }
 

@@ -415,36 +415,29 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
 }
 
 // "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.
+// Speaks of the same steps as MaxVio beside the map.
 Panel::Answer ExpertLoadPanel::answerOfLayer() const {
-  const auto frame = selection_->frame();
-  const RouterFrame* router = find_router(frame.get(), selection_->layer());
-  if (!router || router->tokens_per_expert.empty()) return {};
-  const auto& counts = router->tokens_per_expert;
-  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
-  if (total <= 0) return {};
-  const double fair = total / counts.size();
-  int hot_experts = 0;
-  double hot_tokens = 0;
-  for (const std::uint32_t tokens : counts) {
-    if (tokens < kHotLoad * fair) continue;
-    ++hot_experts;
-    hot_tokens += tokens;
-  }
-  const auto idle = std::ranges::count(counts, 0u);
-  const QString at_step = selection_->rangeText({frame->step, frame->step});
-  const QString sentence(idle == 1 ? "%1 of %2 gets none at %3" : "%1 of %2 get none at %3");
-  const QString none = idle == 0 ? QString() : sentence.arg(idle).arg(counts.size()).arg(at_step);
-  const auto fullest = std::ranges::max_element(counts);
-  const QString question = QString("Who gets the tokens of layer %1?").arg(router->layer);
-  if (*fullest == fair) return {question, {evenText()}};
-  QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(*fullest / fair, 3));
-  QString first = QString("Expert %1 gets the most, %2").arg(fullest - counts.begin()).arg(sharesText(*fullest / fair));
+  const LayerWindow* load = window().find_layer(selection_->layer());
+  if (!load) return {};
+  const QString question = QString("Who gets the tokens of layer %1?").arg(load->layer);
+  if (load->max_vio <= 0) return {question, {evenText()}};
+  const auto is_hot = [](float times) { return times >= kHotLoad; };
+  const auto hot_experts = std::ranges::count_if(load->utilisation, is_hot);
+  QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));
+  QString first = QString("Expert %1 gets the most, %2").arg(load->fullest).arg(sharesText(load->max_vio + 1));
   if (hot_experts > 1) {
-    short_load = QString("%1 experts take %2").arg(hot_experts).arg(formatPercent(hot_tokens / total));
+    double hot_times = 0;
+    for (const float times : load->utilisation) hot_times += is_hot(times) ? times : 0;
+    short_load =
+        QString("%1 experts take %2").arg(hot_experts).arg(formatPercent(hot_times / load->utilisation.size()));
     first = short_load + QStringLiteral(" of the assignments");
   }
-  if (none.isEmpty()) return {question, {first, short_load}};
-  return {question, {first + QStringLiteral(", ") + none, first, none, short_load}};
+  if (load->silent > 0)
+    first += QString(load->silent == 1 ? ", %1 of %2 gets none" : ", %1 of %2 get none")
+                 .arg(load->silent)
+                 .arg(load->utilisation.size());
+  const QString steps = QString(", over %1").arg(selection_->rangeText(window().steps));
+  return {question, {first + steps, first, short_load + steps, short_load}};
 }
 
 ValueTable ExpertLoadPanel::table() const {

@@ -21,13 +21,9 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kContextBytes = 40;
-// Heights of the panel from which these parts are shown.
-constexpr int kRoomForLoad = 200, kRoomForBias = 330, kRoomForTexts = 460, kRoomForFairShare = 600;
+// Heights from which curves, bars and texts can be read.
+constexpr int kCurveHeight = 140, kBarsHeight = 80, kTextsHeight = 100;
 constexpr std::array kKinds = {TextKind::probe, TextKind::sample, TextKind::batch};
-
-QString notChosenNotice() {
-  return QString("Choose an expert: click one in any panel, or set its number above");
-}
 
 }  // namespace
 
@@ -105,70 +101,72 @@ void ExpertPanel::resizeEvent(QResizeEvent* event) {
   hidePartsWithoutData();
 }
 
-// Hides what has no data, and plots for which a low panel has no room beside the figures.
+// Hides what has no data, and plots for which there is no room below the figures, the first ones last.
 void ExpertPanel::hidePartsWithoutData() {
   if (!isVisible()) return;
   const History* history = selection_->history();
   const bool any = history && !history->steps().empty() && selection_->expert() >= 0;
-  for (const Tile& figure_tile : tiles_) figure_tile.tile->setVisible(any && !figure_tile.text().isEmpty());
+  for (auto* tile : figures_->findChildren<ValueTile*>()) tile->setVisible(any && !tile->isEmpty());
   const RouterFrame* at = any ? router() : nullptr;
-  const bool high = height() >= withType(kRoomForBias, fontMetrics()),
-             higher = height() >= withType(kRoomForTexts, fontMetrics());
-  load_->setVisible(!any || height() >= withType(kRoomForLoad, fontMetrics()));
-  bias_->setVisible(any && high && (!at || !arrayAt(last_bias_)->values.empty()));
-  fair_share_->setVisible(any && height() >= withType(kRoomForFairShare, fontMetrics()) &&
-                          !fair_share_->fairBiasText().isEmpty());
-  costs_->setVisible(any && higher && atCursor(measured_, *selection_) && measured_->by_step.size() > 1);
-  domains_->setVisible(any && higher && history->specialisation_of(selection_->layer(), selection_->step()) &&
-                       !history->info().domains.empty());
+  int room =
+      bodyRect().height() - figures_->sizeHint().height() - actions_->isVisibleTo(this) * actions_->sizeHint().height();
+  const auto show = [&](QWidget* part, int height, bool has_data) {
+    const bool fits = has_data && room >= withType(height, fontMetrics());
+    if (fits) room -= withType(height, fontMetrics());
+    part->setVisible(fits);
+  };
+  show(load_, any ? kCurveHeight : 0, true);
+  show(bias_, kCurveHeight, any && (!at || !arrayAt(last_bias_)->values.empty()));
+  show(costs_, kCurveHeight, any && atCursor(measured_, *selection_) && measured_->by_step.size() > 1);
+  show(domains_, kBarsHeight, any && specialisation() && !history->info().domains.empty());
   const auto has_text = [&](TextKind kind) {
     std::int64_t step = selection_->step();
     return history->text_at(kind, step) != nullptr;
   };
-  tokens_->setVisible(any && higher && std::ranges::any_of(kKinds, has_text));
+  show(tokens_, kTextsHeight, any && std::ranges::any_of(kKinds, has_text));
+  show(fair_share_, kCurveHeight, any && !fair_share_->fairBiasText().isEmpty());
 }
 
 void ExpertPanel::addTiles() {
-  auto* body = new QWidget(this);
-  auto* grid = new QGridLayout(body);
+  figures_ = new QWidget(this);
+  auto* grid = new QGridLayout(figures_);
   grid->setContentsMargins(0, 0, 0, 0);
   grid->setSpacing(0);
   struct Figure {
     QString name;
-    std::function<QString()> text;  // empty: nothing to show
-    LastArray* array = nullptr;     // array with the shown element
+    std::function<QString()> text;         // empty: nothing to show
+    std::function<QStringList()> place{};  // below the text
   };
   const std::vector<Figure> figures = {
       {"Load now", [this] { return loadText(); }},
       {"Tokens of this step", [this] { return tokensText(); }},
       {"Place", [this] { return placeText(); }},
-      {"Bias", [this] { return figure(last_bias_, false); }, &last_bias_},
+      {"Bias", [this] { return figure(last_bias_, false); }, [this] { return stepOf(last_bias_); }},
       {"Bias of the fair share", [this] { return fair_share_->fairBiasText(); }},
-      {"Gate mass", [this] { return figure(last_gate_, true); }, &last_gate_},
-      {"Score mass", [this] { return figure(last_score_, true); }, &last_score_},
+      {"Gate mass", [this] { return figure(last_gate_, true); }, [this] { return stepOf(last_gate_); }},
+      {"Score mass", [this] { return figure(last_score_, true); }, [this] { return stepOf(last_score_); }},
       {"Rank, node", [this] { return rankText(); }},
-      {"Weights", [this] { return weightsText(); }},
+      {"Weights", [this] { return weightsText(); }, [this] { return changeTexts(); }},
       {"Loss without it, nats", [this] { return cost() ? lossChangeText(cost()->loss_change) : QString(); }},
       {"Saliency", [this] { return cost() ? formatValue(static_cast<float>(cost()->saliency), 3) : QString(); }},
       {"Most similar expert", [this] { return mostSimilarText(); }},
   };
   for (const Figure& figure : figures) {
-    const int i = tiles_.size();
-    auto* tile = new ValueTile(selection_, figure.name, figure.text, body);
-    if (figure.array) tile->setPlace([this, array = figure.array] { return stepOf(*array); });
+    const int i = grid->count();
+    auto* tile = new ValueTile(selection_, figure.name, figure.text, figures_);
+    if (figure.place) tile->setPlace(figure.place);
     tile->setFocusPolicy(Qt::NoFocus);
     grid->addWidget(tile, i / 3, i % 3);
-    tiles_.push_back({tile, figure.text});
   }
-  addBody(body, 0);
+  addBody(figures_, 0);
 }
 
 void ExpertPanel::addActions() {
-  auto* body = new QWidget(this);
-  auto* row = new QHBoxLayout(body);
+  actions_ = new QWidget(this);
+  auto* row = new QHBoxLayout(actions_);
   row->setContentsMargins(4, 0, 4, 0);
-  kill_ = new QPushButton("Kill", body);
-  pin_ = new QPushButton("Pin bias", body);
+  kill_ = new QPushButton("Kill", actions_);
+  pin_ = new QPushButton("Pin bias", actions_);
   row->addWidget(kill_);
   row->addWidget(pin_);
   row->addStretch(1);
@@ -187,8 +185,7 @@ void ExpertPanel::addActions() {
     if (intervention.pinned_bias || bias) emit pinRequested(selection_->layer(), selection_->expert(), bias);
     refreshActions();
   });
-  actions_ = body;
-  addBody(body, 0);
+  addBody(actions_, 0);
 }
 
 void ExpertPanel::refreshActions() {
@@ -219,7 +216,7 @@ const RouterFrame* ExpertPanel::router() const {
 QString ExpertPanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
-  return selection_->expert() < 0 ? notChosenNotice() : QString();
+  return QString(selection_->expert() < 0 ? "Choose an expert: click one in any panel, or set its number above" : "");
 }
 
 const LastArray::Found* ExpertPanel::arrayAt(LastArray& array) const {
@@ -279,16 +276,30 @@ QString ExpertPanel::rankText() const {
   return QString("%1 of %2, node %3").arg(rank).arg(info.ranks).arg(rank / std::max(1, info.ranks_per_node));
 }
 
-QString ExpertPanel::weightsText() const {
+std::optional<SpecialisationFrame> ExpertPanel::specialisation() const {
   const History* history = selection_->history();
-  const std::size_t e = selection_->expert();
   if (!history || selection_->expert() < 0) return {};
-  const auto specialisation = history->specialisation_of(selection_->layer(), selection_->step());
-  if (!specialisation || e >= specialisation->weight_norm_E.size()) return {};
-  const QString norm = QString("norm %1").arg(formatValue(specialisation->weight_norm_E[e]));
-  const float sqnr = e < specialisation->weight_sqnr_E.size() ? specialisation->weight_sqnr_E[e] : kNoValue;
+  return history->specialisation_of(selection_->layer(), selection_->step());
+}
+
+// Returns the norms of the gradient of the expert's weights and of their change in the last step.
+QStringList ExpertPanel::changeTexts() const {
+  const auto measured = specialisation();
+  const std::size_t e = selection_->expert();
+  if (!measured || e >= measured->update_norm_E.size()) return {};
+  const QString update = QString("update %1").arg(formatValue(measured->update_norm_E[e], 3));
+  if (e >= measured->gradient_norm_E.size()) return {update};
+  return {QString("gradient %1, %2").arg(formatValue(measured->gradient_norm_E[e], 3), update), update};
+}
+
+QString ExpertPanel::weightsText() const {
+  const auto measured = specialisation();
+  const std::size_t e = selection_->expert();
+  if (!measured || e >= measured->weight_norm_E.size()) return {};
+  const QString norm = QString("norm %1").arg(formatValue(measured->weight_norm_E[e]));
+  const float sqnr = e < measured->weight_sqnr_E.size() ? measured->weight_sqnr_E[e] : kNoValue;
   if (is_missing(sqnr)) return norm;
-  if (run_origin(history->info()) == RunOrigin::checkpoint)
+  if (run_origin(selection_->history()->info()) == RunOrigin::checkpoint)
     return QString("%1, %2 from A").arg(norm, formatPercent(std::pow(10.0, -static_cast<double>(sqnr) / 20)));
   return QString("%1, %2 dB").arg(norm).arg(static_cast<double>(sqnr), 0, 'f', 1);
 }
@@ -381,10 +392,10 @@ void ExpertPanel::refillDomains() {
   domains_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
   if (!domains_->notice().isEmpty()) return;
   const History* history = selection_->history();
-  const auto specialisation = history->specialisation_of(selection_->layer(), selection_->step());
+  const auto measured = specialisation();
   const auto& names = history->info().domains;
-  if (!specialisation || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), "domains"));
-  const auto found = domains_of_expert(*specialisation, selection_->expert());
+  if (!measured || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), "domains"));
+  const auto found = domains_of_expert(*measured, selection_->expert());
   std::vector<ShareBars::Bar> bars;
   for (const TokensOfExpert& domain : found) {
     if (static_cast<int>(bars.size()) == ShareBars::kMaxBars || domain.kind >= names.size()) break;

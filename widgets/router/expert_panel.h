@@ -68,7 +68,9 @@ class ExpertPanel : public Panel {
   QString tokensText() const;
   QString placeText() const;
   QString rankText() const;
+  std::optional<SpecialisationFrame> specialisation() const;  // of the layer at the cursor
   QString weightsText() const;
+  QStringList changeTexts() const;
   const ExpertCost* cost() const;  // cost of the chosen expert at the cursor; nullptr: not measured
   QString mostSimilarText() const;
 
@@ -78,12 +80,7 @@ class ExpertPanel : public Panel {
   ShareBars* domains_;
   TokenContexts* tokens_;
   QPushButton *kill_, *pin_;
-  QWidget* actions_;
-  struct Tile {
-    ValueTile* tile;
-    std::function<QString()> text;
-  };
-  std::vector<Tile> tiles_;
+  QWidget *figures_, *actions_;
   std::shared_ptr<const MeasuredExperts> measured_;
   std::shared_ptr<const MeasuredSimilarity> similarity_;
   mutable std::shared_ptr<const TelemetryFrame> frame_;

@@ -1,5 +1,5 @@
 // Confidence of the router, and its losses. Over time: entropy of a token's scores, dependence of the choice on the
-// token, margin, load-balance and z loss. At a step: histograms of scores and margins.
+// token, margin, auxiliary and z loss. At a step: histograms of scores and margins.
 #pragma once
 
 #include "widgets/panel/figures_panel.h"

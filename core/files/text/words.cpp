@@ -1,5 +1,6 @@
 #include "core/files/text/words.h"
 
+#include <algorithm>
 #include <clocale>
 #include <cmath>
 #include <cstdlib>
@@ -20,6 +21,13 @@ std::string decimal(double value, int significant) {
   char text[40];
   std::snprintf(text, sizeof text, "%.*g", significant, value);
   return text;
+}
+
+int decimal_places(double value, int digits) {
+  const double size = std::fabs(value);
+  if (size >= 1) return std::max(0, digits - static_cast<int>(std::log10(size)) - 1);
+  const int significant = std::min(2, digits - 1);
+  return size > 0 ? std::max(digits, significant - 1 - static_cast<int>(std::floor(std::log10(size)))) : 0;
 }
 
 std::string shortest(double value) {

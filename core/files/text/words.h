@@ -22,9 +22,11 @@ std::string formatted(const char* format, Values... values) {
   return text;
 }
 std::string decimal(double value, int significant = 3);  // "8.9", "0.0012", "1.2e-06"; "NaN", "infinite"
-std::string shortest(double value);                      // the fewest digits that give it back: "4", "0.001", "1e-09"
-std::string percent(double share);                       // "12 %", "0.83 %"
-std::string grouped(std::int64_t value);                 // "12,345"
+// Decimal places of a figure on the screen. With 3 digits: "12.3", "1.26", "0.047", and "0.0037" with two digits.
+int decimal_places(double value, int digits);
+std::string shortest(double value);       // the fewest digits that give it back: "4", "0.001", "1e-09"
+std::string percent(double share);        // "12 %", "0.83 %"
+std::string grouped(std::int64_t value);  // "12,345"
 // Names at most `max_named` numbers: "3", "3 and 7", "3, 7, 9 and 12 more"; more numbers as ranges, if there are at
 // most `max_named`: "100 to 139", "1 to 6, 9 and 12 to 17".
 std::string listed(std::span<const int> numbers, std::size_t max_named = 6);

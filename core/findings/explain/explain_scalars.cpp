@@ -308,7 +308,7 @@ struct ScalarParts {
 };
 constexpr ScalarParts kScalarParts[] = {
     {Metric::ce_loss, ce_loss},
-    {Metric::aux_loss, [](auto& at) { return sum_of_layers(at, Metric::router_aux_loss, "the load-balance losses"); }},
+    {Metric::aux_loss, [](auto& at) { return sum_of_layers(at, Metric::router_aux_loss, "the auxiliary losses"); }},
     {Metric::z_loss, [](auto& at) { return sum_of_layers(at, Metric::router_z_loss, "the z-losses"); }},
     {Metric::grad_norm, grad_norm},
     {Metric::lr, learning_rate},
