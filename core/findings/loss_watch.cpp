@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "core/files/text/no_value.h"
-#include "core/files/text/words.h"
 #include "core/findings/recent_load.h"
 
 namespace moescope {
@@ -16,14 +14,10 @@ constexpr double kMemory = 0.95;           // factor of the moving mean, about 2
 constexpr std::int64_t kFirstJudged = 50;  // steps before spikes are judged
 constexpr std::int64_t kSameSpike = 20;    // steps without a spike that end a spike
 constexpr std::size_t kNamedSpikes = 5;    // the newest spikes have a finding each
-constexpr std::size_t kMeanOf = 10;        // blocks, 100 steps
-constexpr std::int64_t kMedianOf = 20;     // losses
 constexpr std::size_t kRecent = 60;        // losses in which the beginning of a rise is searched
 constexpr std::size_t kFallBlocks = kFallSteps / FindingsScan::kBlock;
-constexpr double kFallenShare = 0.9;        // of the first loss
 constexpr double kMinGradientGrowth = 1.1;  // relative to the mean of 200 steps before
 
-constexpr std::size_t kNormsOfMedian = 20;
 constexpr double kLow = 2;  // times the lowest median: before a growth
 
 bool is_lost(float value) {
@@ -208,120 +202,30 @@ void LossWatch::judge_fall() {
   plateau_ = before;
 }
 
-Finding LossWatch::make(FindingKind kind, StepRange steps, bool ongoing) const {
-  Finding finding = finding_of(kind, run_, steps);
-  finding.ongoing = ongoing;
-  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &PrecisionConfig::experts};
-  return finding;
-}
-
 void LossWatch::findings(std::vector<Finding>& out) const {
+  const auto add = [&](FindingKind kind, StepRange steps, bool ongoing, Setting third) -> Finding& {
+    Finding& finding = out.emplace_back(finding_of(kind, run_, steps));
+    finding.ongoing = ongoing;
+    finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, third};
+    return finding;
+  };
+  const Setting precision = &PrecisionConfig::experts, warmup = &OptimizerConfig::warmup_steps;
   for (const Lost& lost : lost_)
-    if (!has_no_gradients(lost)) out.push_back(describe(lost));
-  add_spikes(out);
-  add_stuck(out);
-  add_risen(out);
-  add_unlogged(out);
-}
-
-Finding LossWatch::describe(const Lost& lost) const {
-  const bool ongoing = lost.exact && goes_on(lost);
-  Finding finding = make(FindingKind::loss_not_finite, lost.steps, ongoing);
-  const std::string what = lost.by == LostBy::gradient ? "gradient" : "loss", when = axis_->words(lost.steps);
-  const std::string lost_since = " has been NaN or infinite since step " + axis_->name(lost.steps.first);
-  finding.brief = "The " + what + lost_since;
-  finding.title = ongoing ? "The " + what + " is NaN or infinite" : "The " + what + " was NaN or infinite at " + when;
-  finding.observation = "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
-  if (lost.exact) finding.observation = "It was NaN or infinite at " + when;
-  if (ongoing && lost.steps.size() > 1) finding.observation = "It" + lost_since;
-  if (ongoing && lost.steps.size() == 1) finding.observation += ", the newest step";
-  const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
-                                          [&](const Spike& spike) { return spike.steps.first < lost.steps.first; });
-  if (spike != spikes_.rend()) finding.observation += "; it had spiked at step " + axis_->name(spike->steps.first);
-  finding.observation += ".";
-  if (lost.by == LostBy::zero)
-    finding.observation +=
-        " It is logged as 0 beside a gradient that is NaN or infinite: transformers' Trainer writes 0 for such a loss "
-        "(logging_nan_inf_filter).";
-  if (lost.weights) {
-    finding.observation += " The gradient was NaN or infinite, too, and the weights were updated with it.";
-    finding.meaning = "The weights contain NaN, so that further training is useless. Go back to an earlier checkpoint.";
-  } else if (ongoing) {
-    finding.meaning =
-        "This history does not show the weights. If a step was taken with such a gradient, or with the gradient of "
-        "such "
-        "a loss, they contain NaN, and further training is useless; if every such step is skipped, nothing is learnt.";
-  } else {
-    finding.meaning =
-        "It became finite again: the step was skipped, or the run continued from other weights. The cause may come "
-        "back.";
+    if (!has_no_gradients(lost))
+      describe(lost, add(FindingKind::loss_not_finite, lost.steps, lost.exact && goes_on(lost), precision));
+  for (std::size_t i = spikes_.size() - std::min(spikes_.size(), kNamedSpikes); i < spikes_.size(); ++i) {
+    const StepRange steps = spikes_[i].steps;
+    describe(spikes_[i], add(FindingKind::loss_spike, steps, last_step_ - steps.last <= kSameSpike, precision));
   }
-  return finding;
-}
-
-void LossWatch::add_spikes(std::vector<Finding>& out) const {
-  const std::size_t from = spikes_.size() - std::min(spikes_.size(), kNamedSpikes);
-  for (std::size_t i = from; i < spikes_.size(); ++i) {
-    const Spike& spike = spikes_[i];
-    Finding& found =
-        out.emplace_back(make(FindingKind::loss_spike, spike.steps, last_step_ - spike.steps.last <= kSameSpike));
-    found.title = "The loss jumped at step " + axis_->name(spike.steps.first);
-    found.observation =
-        "From about " + decimal(spike.before, 3) + " to " + decimal(spike.highest, 3) + " nats/token" +
-        (is_missing(spike.grad_norm) ? std::string() : ", gradient norm " + decimal(spike.grad_norm, 3)) +
-        (spike.steps.size() > 1 ? ", over " + axis_->words(spike.steps) : "") + ".";
-    found.meaning =
-        "A bad batch, a learning rate that is almost too high, or a change of data or settings can cause it. A single "
-        "spike from which the loss recovers costs some steps; if spikes repeat, the run may diverge.";
+  if (flat_since_ >= 0 && !is_lost_now())
+    describe_stuck(add(FindingKind::loss_stuck, {flat_since_, last_step_}, true, warmup));
+  if (const LossRise* rise = lasting_rise(); rise && !is_lost_now()) {
+    Finding& finding = add(FindingKind::loss_stuck, {rises_.back().step, last_step_}, true, precision);
+    if (rise == &kLossRises.front()) finding.severity = Severity::severe;
+    describe_risen(finding);
   }
-}
-
-void LossWatch::add_stuck(std::vector<Finding>& out) const {
-  if (flat_since_ < 0 || is_lost_now()) return;
-  Finding& finding = out.emplace_back(make(FindingKind::loss_stuck, {flat_since_, last_step_}, true));
-  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
-  finding.title = "The loss does not fall";
-  // A plateau after a fall is not part of the verdict: the model may have learned what the text allows.
-  if (plateau_ > kFallenShare * start_) finding.brief = finding.title;
-  finding.observation = "Its mean of the last 100 steps is " +
-                        decimal(mean(blocks_.size() - kMeanOf, blocks_.size()), 3) +
-                        " nats/token; over the 100 steps from step " + axis_->name(flat_since_) + " on it was " +
-                        decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
-  finding.meaning =
-      "A learning rate that is far too high or near 0 causes this, and so does a text from which nothing more can be "
-      "learnt. A twin with a tenth of optimizer.lr shows whether the learning rate is the cause.";
-}
-
-void LossWatch::add_risen(std::vector<Finding>& out) const {
-  const LossRise* rise = lasting_rise();
-  if (!rise || is_lost_now()) return;
-  const std::int64_t first_step = rises_.back().step;
-  Finding& finding = out.emplace_back(make(FindingKind::loss_stuck, {first_step, last_step_}, true));
-  const bool diverged = rise == &kLossRises.front();
-  if (diverged) finding.severity = Severity::severe;
-  const std::string at = " at step " + axis_->name(first_step);
-  finding.title = diverged ? "The loss diverged" + at : "The loss rose" + at + " and stays up";
-  finding.brief = finding.title;
-  finding.observation = "The median of its newest " + grouped(kMedianOf) + " values is " + decimal(median_, 3) +
-                        " nats/token; the lowest such median, up to step " + axis_->name(lowest_step_) + ", was " +
-                        decimal(lowest_, 3) + ". The run began at " + decimal(start_, 3) + ".";
-  finding.meaning =
-      "Either the text has changed, so that the two values cannot be compared, or the model has lost what it had "
-      "learnt: a learning rate that is too high causes this without a NaN.";
-}
-
-void LossWatch::add_unlogged(std::vector<Finding>& out) const {
-  if (loss_count_ < kUnloggedSteps || unlogged_ < kUnloggedSteps || unlogged_ < kUnloggedTimes * most_unlogged_) return;
-  Finding& finding = out.emplace_back(make(FindingKind::loss_unlogged, {last_step_, last_logged_}, true));
-  finding.brief = "The loss has not been logged since step " + axis_->name(last_step_);
-  finding.title = "The loss is no longer logged";
-  finding.observation = "Step " + axis_->name(last_step_) + " has the newest loss. " +
-                        counted(unlogged_, "later step has", "later steps have") +
-                        " other values, but no loss; between two losses there were at most " +
-                        counted(most_unlogged_, "such step", "such steps") + " before.";
-  finding.meaning =
-      "Some programs write no value for a loss that is NaN. Then the training is lost; the newest checkpoint shows "
-      "whether its weights contain NaN.";
+  if (loss_count_ >= kUnloggedSteps && unlogged_ >= std::max(kUnloggedSteps, kUnloggedTimes * most_unlogged_))
+    describe_unlogged(add(FindingKind::loss_unlogged, {last_step_, last_logged_}, true, precision));
 }
 
 void GradientWatch::block(std::int64_t first, std::span<const float> norms) {
@@ -354,49 +258,19 @@ void GradientWatch::add(Norm newest) {
     grows_since_ = newest.step;
 }
 
-void GradientWatch::add_grown(std::vector<Finding>& out) const {
-  if (grows_since_ < 0) return;
-  Finding& finding = out.emplace_back(finding_of(FindingKind::gradient_norm, run_, {low_until_, last_step_}));
-  if (grown() >= kLostGradient) finding.severity = Severity::severe;
-  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
-  finding.title = "The gradient norm grew " + grouped(static_cast<std::int64_t>(grown())) + "-fold";
-  finding.brief = finding.title + " since step " + axis_->name(low_until_);
-  finding.observation = "The median of its newest " + std::to_string(kNormsOfMedian) + " values is " +
-                        decimal(median_, 3) + "; over as many values up to step " + axis_->name(lowest_step_) +
-                        " it was " + decimal(lowest_, 3) + ", the lowest of the run. It has been more than " +
-                        grouped(static_cast<std::int64_t>(kGrownGradient)) + " times this value since step " +
-                        axis_->name(grows_since_) + ".";
-  finding.meaning =
-      "Weights or activations grow without limit: a learning rate that is too high, layers without normalization or "
-      "number formats that clip can cause it. Clipping keeps the update small, but its direction is then decided by "
-      "few tokens, and a NaN often follows.";
-}
-
-void GradientWatch::add_spikes(std::vector<Finding>& out) const {
-  if (std::ssize(spikes_) < kGradientSpikes || grows_since_ >= 0) return;
-  Finding& finding = out.emplace_back(finding_of(FindingKind::gradient_norm, run_, {spikes_.front().step, last_step_}));
-  finding.severity = Severity::note;
-  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip};
-  finding.title = "The gradient norm has spikes";
-  finding.observation =
-      counted(std::ssize(spikes_), "value", "values") + " of the newest " + grouped(std::min(read_, kSpikesAmong)) +
-      " " + (spikes_.size() == 1 ? "is" : "are") + " above " + decimal(kGradientSpike) + " times the median of the " +
-      std::to_string(kNormsOfMedian) + " values before, the last at step " + axis_->name(spikes_.back().step) + ".";
-  finding.meaning =
-      "Clipping limits the effect of a spike, but the moments of the optimizer keep it for many steps. Repeated spikes "
-      "often come before a spike of the loss.";
-}
-
-void add_origin(const History& history, Finding& finding) {
-  if (finding.kind != FindingKind::loss_not_finite) return;
-  for (const Marker& marker : history.markers()) {
-    if (marker.step != finding.steps.first || !marker.text.starts_with(kFirstNonFinite)) continue;
-    const auto place = non_finite_in(std::string_view(marker.text).substr(kFirstNonFinite.size()));
-    if (!place) continue;
-    finding.observation += " In the order of computation the first such value is: " + place->text() + ".";
-    if (const RunConfig* config = history.settings_at(marker.step)->config())
-      finding.operands = operands_at(*place, config->model);
-    return;
+void GradientWatch::findings(std::vector<Finding>& out) const {
+  const auto add = [&](std::int64_t first_step, Severity severity) -> Finding& {
+    Finding& finding = out.emplace_back(finding_of(FindingKind::gradient_norm, run_, {first_step, last_step_}));
+    finding.severity = severity;
+    finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip};
+    return finding;
+  };
+  if (grows_since_ >= 0) {
+    Finding& finding = add(low_until_, grown() >= kLostGradient ? Severity::severe : Severity::warning);
+    finding.knobs.push_back(&OptimizerConfig::warmup_steps);
+    describe_grown(finding);
+  } else if (std::ssize(spikes_) >= kGradientSpikes) {
+    describe_spikes(add(spikes_.front().step, Severity::note));
   }
 }
 

@@ -24,6 +24,8 @@ inline constexpr double kSpikeDeviations = 12, kSpikeShare = 0.15;
 // runs that are known from their start are checked.
 inline constexpr double kFallingRatio = 0.99, kPlateauRatio = 0.45, kFallenAgainRatio = 0.97;
 inline constexpr std::int64_t kFallSteps = 300, kJudgedFall = 1000;
+inline constexpr double kFallenShare = 0.9;  // of the first loss
+inline constexpr std::size_t kMeanOf = 10;   // blocks, 100 steps
 // The loss has risen if the median of its newest 20 values is 25 % and three mean deviations above the lowest such
 // median. It is reported if it has given back a share of its fall from the first value for a number of losses: a model
 // that is worse than before its training has diverged, while another kind of text may raise the loss by less. Losses
@@ -32,6 +34,7 @@ struct LossRise {
   double given_back;
   std::int64_t losses;
 };
+inline constexpr std::int64_t kMedianOf = 20;  // losses
 inline constexpr std::array<LossRise, 3> kLossRises = {{{1, 20}, {0.5, 100}, {0.05, 300}}};
 inline constexpr double kMinLossRise = 0.25, kMinLossRiseDeviations = 3, kMinFirstLoss = 0.1;
 // A gradient of another program that is NaN or infinite in 5 logged values in a row, over 20 steps, is lost. Fewer are
@@ -48,6 +51,7 @@ inline constexpr double kGrownGradient = 1000, kLostGradient = 10'000;
 // Spikes: 5 of the newest 200 norms are above ten times the median of the 20 norms before. One of them is ordinary, and
 // clipping limits its effect; loss spikes are reported on their own.
 inline constexpr double kGradientSpike = 10;
+inline constexpr std::size_t kNormsOfMedian = 20;
 inline constexpr std::int64_t kGradientSpikes = 5, kSpikesAmong = 200;
 
 // Values of successive steps, all of one length; kNoValue: not in the source.
@@ -106,12 +110,12 @@ class LossWatch {
   const LossRise* lasting_rise() const;
   double mean(std::size_t begin, std::size_t end) const;
   bool is_lost_now() const { return !lost_.empty() && goes_on(lost_.back()); }
-  Finding make(FindingKind kind, StepRange steps, bool ongoing) const;
-  Finding describe(const Lost& lost) const;
-  void add_spikes(std::vector<Finding>& out) const;
-  void add_stuck(std::vector<Finding>& out) const;
-  void add_risen(std::vector<Finding>& out) const;
-  void add_unlogged(std::vector<Finding>& out) const;
+  // Write title, brief, observation and meaning (loss_text.cpp).
+  void describe(const Lost& lost, Finding& finding) const;
+  void describe(const Spike& spike, Finding& finding) const;
+  void describe_stuck(Finding& finding) const;
+  void describe_risen(Finding& finding) const;
+  void describe_unlogged(Finding& finding) const;
 
   const StepAxis* axis_;
   int run_;
@@ -141,10 +145,7 @@ class GradientWatch {
  public:
   GradientWatch(int run, const StepAxis& axis) : axis_(&axis), run_(run) {}
   void block(std::int64_t first, std::span<const float> norms);  // of successive steps; kNoValue: not in the source
-  void findings(std::vector<Finding>& out) const {
-    add_grown(out);
-    add_spikes(out);
-  }
+  void findings(std::vector<Finding>& out) const;
 
  private:
   struct Norm {
@@ -156,8 +157,8 @@ class GradientWatch {
   };
   void add(Norm newest);
   double grown() const { return lowest_ > 0 ? median_ / lowest_ : 1; }
-  void add_grown(std::vector<Finding>& out) const;
-  void add_spikes(std::vector<Finding>& out) const;
+  void describe_grown(Finding& finding) const;  // loss_text.cpp
+  void describe_spikes(Finding& finding) const;
 
   const StepAxis* axis_;
   int run_;
