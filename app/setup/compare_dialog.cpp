@@ -34,7 +34,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kUsualSteps = 300, kMaxSteps = 1'000'000, kRowsShown = 6;
+constexpr int kUsualSteps = 300, kRowsShown = 6;
 
 constexpr int kDialogWidth = 480;  // width with the usual font
 
@@ -60,7 +60,7 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
   steps_ = new QSpinBox;
   steps_->setObjectName("group_steps");
   steps_->setAccessibleName("Steps of each group");
-  steps_->setRange(1, kMaxSteps);
+  steps_->setRange(1, kMaxGroupSteps);
   steps_->setValue(std::min(first.optimizer.total_steps, kUsualSteps));
   steps_->setGroupSeparatorShown(true);
   steps_->setToolTip(QString("Steps of every run, from step 0; the schedule of the learning rate has %1. Comparisons "

@@ -9,6 +9,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/whole_file.h"
 #include "core/training/engine/lock_step.h"
+#include "core/training/engine/run_groups.h"
 
 namespace moescope {
 namespace {
@@ -19,7 +20,6 @@ constexpr int kQueueFormat = 1;
 constexpr std::uint64_t kMaxQueueBytes = std::uint64_t{4} << 20;  // a config with its comments takes 20 kB
 constexpr const char *kFormatKey = "moescope_queue", *kStepsKey = "steps", *kFinishedKey = "finished_groups",
                      *kRunsKey = "runs";
-constexpr std::int64_t kMaxQueueSteps = 1'000'000'000'000;
 
 [[noreturn]] void refuse_queue(const std::string& reason) {
   throw std::runtime_error("is not a queue of candidates that can be continued: " + reason);
@@ -87,11 +87,11 @@ QueueState parse_queue(std::string_view json) {
     refuse_queue(problem.what());
   }
   if (!file.is_object()) refuse_queue("it is no JSON object");
-  if (const auto format = whole_number(file, kFormatKey, 0, kMaxQueueSteps); format != kQueueFormat)
+  if (const auto format = whole_number(file, kFormatKey, 0, kMaxGroupSteps); format != kQueueFormat)
     refuse_queue("it is of format " + std::to_string(format) + ", and this program reads format " +
                  std::to_string(kQueueFormat));
   QueueState state;
-  state.steps = whole_number(file, kStepsKey, 1, kMaxQueueSteps);
+  state.steps = whole_number(file, kStepsKey, 1, kMaxGroupSteps);
   state.finished = whole_number(file, kFinishedKey, 0, kMaxCandidates);
   const nlohmann::json& runs = entry_of(file, kRunsKey);
   if (!runs.is_array()) refuse_queue("its runs are not a list");

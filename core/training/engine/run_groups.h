@@ -18,6 +18,8 @@
 
 namespace moescope {
 
+inline constexpr int kMaxGroupSteps = 1'000'000'000;  // as many as the longest schedule
+
 struct RunGroup {
   std::vector<RunConfig> runs;  // configs with different names
   std::string recording = {};   // path; empty: in memory only
