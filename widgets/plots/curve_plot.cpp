@@ -37,7 +37,11 @@ void CurvePlot::paintStatic(QPainter& painter) {
 }
 
 void CurvePlot::paintData(QPainter& painter) {
-  paintCurveLegend(painter);
+  std::vector<int> named;
+  for (const Curve& curve : curves_)
+    if (!curve.label.isEmpty()) named.push_back(curve.color);
+  paintKey(painter, shownCaption(), legendLabels(), kCurveSwatch,
+           [&](std::size_t i, const QRect& place) { paintSwatch(painter, place, named[i], dark()); });
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
   for (const Curve& curve : curves_) {
     std::vector<QPointF> line;
@@ -67,18 +71,6 @@ QString CurvePlot::shownCaption() const {
 QMargins CurvePlot::margins() const {
   const int head = keyBeside(shownCaption(), legendLabels(), kCurveSwatch).height;
   return {axisLabelWidth(), std::max<int>(kSpace8, head), 12, axisLabelHeight()};
-}
-
-void CurvePlot::paintCurveLegend(QPainter& painter) const {
-  const std::vector<KeyEntry> entries = keyBeside(shownCaption(), legendLabels(), kCurveSwatch).entries;
-  auto entry = entries.begin();
-  for (const Curve& curve : curves_) {
-    if (curve.label.isEmpty()) continue;
-    paintSwatch(painter, entry->swatch, curve.color, dark());
-    painter.setPen(palette().text().color());
-    painter.drawText(entry->text, Qt::AlignLeft | Qt::AlignVCenter, curve.label);
-    ++entry;
-  }
 }
 
 QPoint CurvePlot::cursorPosition() const {

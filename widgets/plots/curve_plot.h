@@ -44,8 +44,7 @@ class CurvePlot : public PlotFrame {
   Axis valueAxis() const { return axisUp(0, top_); }
   QStringList legendLabels() const;
   bool isLow() const;
-  QString shownCaption() const;                    // caption; empty in a low plot
-  void paintCurveLegend(QPainter& painter) const;  // paints the legend above the plot
+  QString shownCaption() const;  // caption; empty in a low plot
 
   std::vector<Curve> curves_;
   QString x_caption_, value_caption_;

@@ -51,20 +51,13 @@ void LaneChart::paintStatic(QPainter& painter) {
     painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,
                      elidedWords(names_[lane], metrics, plot.left() - 8));
   }
-  paintKey(painter);
-}
-
-void LaneChart::paintKey(QPainter& painter) const {
   const std::vector<Activity> those = keyed();
-  const std::vector<KeyEntry> entries = keyBeside({}, labelsOf(keyed(), &Activity::name), kLaneSwatch).entries;
-  for (std::size_t i = 0; i < those.size(); ++i) {
+  paintKey(painter, {}, labelsOf(those, &Activity::name), kLaneSwatch, [&](std::size_t i, const QRect& place) {
     const QColor color = seriesColor(those[i].color, dark());
-    painter.fillRect(entries[i].swatch, QBrush(color, those[i].fill));
+    painter.fillRect(place, QBrush(color, those[i].fill));
     painter.setPen(color);
-    painter.drawRect(entries[i].swatch.adjusted(0, 0, -1, -1));
-    painter.setPen(palette().text().color());
-    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, those[i].name);
-  }
+    painter.drawRect(place.adjusted(0, 0, -1, -1));
+  });
 }
 
 void LaneChart::paintData(QPainter& painter) {

@@ -37,7 +37,6 @@ class LaneChart : public PlotFrame {
   Axis axis() const { return axisAcross(0, end_); }
   double laneHeight() const;
   std::vector<Activity> keyed() const;  // activities that occur
-  void paintKey(QPainter& painter) const;
 
   std::vector<Activity> activities_;
   QStringList names_;

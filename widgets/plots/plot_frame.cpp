@@ -529,6 +529,16 @@ PlotFrame::Key PlotFrame::keyBeside(const QString& caption, const QStringList& l
   return key;
 }
 
+void PlotFrame::paintKey(QPainter& painter, const QString& caption, const QStringList& labels, int swatch,
+                         const std::function<void(std::size_t entry, const QRect& place)>& paint_swatch) const {
+  const std::vector<KeyEntry> entries = keyBeside(caption, labels, swatch).entries;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    paint_swatch(i, entries[i].swatch);
+    painter.setPen(palette().text().color());
+    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, labels[static_cast<int>(i)]);
+  }
+}
+
 PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all) const {
   if (all.isEmpty()) return {};
   const QFontMetrics metrics = fontMetrics();

@@ -121,6 +121,9 @@ class PlotFrame : public QWidget {
     int height = 0;                 // height of key and caption with the space below them
   };
   Key keyBeside(const QString& caption, const QStringList& labels, int swatch) const;
+  // `paint_swatch` paints the swatch of an entry, given its index.
+  void paintKey(QPainter& painter, const QString& caption, const QStringList& labels, int swatch,
+                const std::function<void(std::size_t entry, const QRect& place)>& paint_swatch) const;
   template <class Item>
   static QStringList labelsOf(const std::vector<Item>& items, QString Item::*label) {
     QStringList labels;

@@ -51,28 +51,21 @@ void XyPlot::paintStatic(QPainter& painter) {
     painter.drawText(QRect(plot.left(), y - metrics.height() - 1, plot.width() - 4, metrics.height()), Qt::AlignRight,
                      elidedWords(reference_label_, metrics, plot.width() - 4));
   }
-  paintKey(painter);
+  painter.setRenderHint(QPainter::Antialiasing);
+  paintKey(painter, y_caption_, labelsOf(series_, &Series::label), kLineSwatch,
+           [&](std::size_t i, const QRectF& place) {
+             const Series& s = series_[i];
+             if (s.line != Qt::NoPen) {
+               painter.setPen(QPen(seriesColor(s.color, dark()), lineWidth(), s.line));
+               painter.drawLine(QLineF(place.left(), place.center().y(), place.right(), place.center().y()));
+             }
+             paintMark(painter, place.center(), s);
+           });
+  painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
 double XyPlot::lineWidth() const {
   return kCurveWidth * typeScale(fontMetrics());
-}
-
-void XyPlot::paintKey(QPainter& painter) const {
-  painter.setRenderHint(QPainter::Antialiasing);
-  const std::vector<KeyEntry> entries = keyBeside(y_caption_, labelsOf(series_, &Series::label), kLineSwatch).entries;
-  for (std::size_t i = 0; i < series_.size(); ++i) {
-    const Series& s = series_[i];
-    const QRectF swatch = entries[i].swatch;
-    if (s.line != Qt::NoPen) {
-      painter.setPen(QPen(seriesColor(s.color, dark()), lineWidth(), s.line));
-      painter.drawLine(QLineF(swatch.left(), swatch.center().y(), swatch.right(), swatch.center().y()));
-    }
-    paintMark(painter, swatch.center(), s);
-    painter.setPen(palette().text().color());
-    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, s.label);
-  }
-  painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
 void XyPlot::paintMark(QPainter& painter, const QPointF& at, const Series& series) const {

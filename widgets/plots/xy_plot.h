@@ -49,7 +49,6 @@ class XyPlot : public PlotFrame {
   Axis yAxis() const { return axisUp(y_.low, y_.high); }
   QPointF place(const QPointF& point) const { return {xAxis().toPixel(point.x()), yAxis().toPixel(point.y())}; }
   double lineWidth() const;
-  void paintKey(QPainter& painter) const;
   void paintMark(QPainter& painter, const QPointF& at, const Series& series) const;
 
   std::vector<Series> series_;
