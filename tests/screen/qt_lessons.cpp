@@ -171,7 +171,6 @@ class LessonTest : public QObject {
   void tasksWaitForThePredictionAndOneAnother() {
     LessonWindow open;
     open.open("precision-routing");
-    open.takeStep();
     open.guide()->next();
     for (QPushButton* task : open.tasks()) QVERIFY(!task->isEnabled());
     open.pane()->findChild<QLineEdit*>()->setText("3");
