@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "strings.txt"
 SOURCES = ["widgets/**/*.cpp", "widgets/**/*.h", "app/**/*.cpp", "app/**/*.h", "core/frame/*.h",
            "core/frame/*.cpp", "core/files/text/words.cpp", "core/numerics/number_format.cpp", "core/numerics/processor.cpp",
-           "core/findings/*.cpp", "core/findings/explain/*.cpp", "core/findings/comparison/*.cpp",
-           "core/config/*_fields.cpp", "core/lessons/*.cpp"]
+           "core/findings/*.cpp", "core/findings/texts/*.cpp", "core/findings/health/*.cpp", "core/findings/explain/*.cpp",
+           "core/findings/comparison/*.cpp", "core/config/*_fields.cpp", "core/lessons/*.cpp"]
 ASSETS = ["assets/panels/*.html", "assets/lessons/*.toml", "assets/exhibits/*.toml", "assets/claims/[0-9]*.toml",
           "assets/presets/**/*.toml", "assets/recipes/*.toml"]
 NOT_SHOWN = ["app/cli/"]  # not on the screen; tests of the command line check these texts
