@@ -19,8 +19,9 @@ constexpr char kSpeedsKey[] = "speeds";
 constexpr qsizetype kKeptSpeeds = 16;
 // Distance between runs with other formats, in ln of the work: about that of twice the work.
 constexpr double kOtherFormats = 0.7;
-// Assumed until a step is measured: about the speed of a thread in FP32 (docs/performance.md, two threads of a Xeon).
-constexpr double kModelledFlopsPerThread = 5e10;
+// Assumed until a step is measured: a third of the speed of a thread of a Xeon in FP32 (docs/performance.md), since
+// statistics and emulated formats take time, too.
+constexpr double kModelledFlopsPerThread = 2e10;
 
 // Returns all settings that decide how fast a step with a given work is: recipes of linear layers, and the optimizer.
 QString allFormats(const RunConfig& config) {
