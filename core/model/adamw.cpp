@@ -14,18 +14,6 @@
 #include "core/numerics/kernels/lanes.h"
 #include "core/numerics/threads.h"
 
-#ifndef MOESCOPE_ADAMW_FACTORS
-#define MOESCOPE_ADAMW_FACTORS
-namespace moescope {
-
-template <class T>
-struct AdamWFactors {
-  T decay, keep1, take1, keep2, take2, step_size, inv_correction2, eps, gradient_scale;
-};
-
-}  // namespace moescope
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace moescope {
 namespace HWY_NAMESPACE {
@@ -82,18 +70,10 @@ HWY_AFTER_NAMESPACE();
 namespace moescope {
 namespace {
 
-HWY_EXPORT(update_float);
-HWY_EXPORT(update_double);
+MOESCOPE_EXPORT_KERNEL(update);
 HWY_EXPORT(squares_float);
 
 constexpr std::size_t kSlice = 1 << 15;
-
-void update_slice(const AdamWFactors<float>& k, std::size_t count, const float* g, float* p, float* m, float* v) {
-  HWY_DYNAMIC_DISPATCH(update_float)(k, count, g, p, m, v);
-}
-void update_slice(const AdamWFactors<double>& k, std::size_t count, const double* g, double* p, double* m, double* v) {
-  HWY_DYNAMIC_DISPATCH(update_double)(k, count, g, p, m, v);
-}
 
 double squares(const float* g, std::size_t count) {
   return HWY_DYNAMIC_DISPATCH(squares_float)(g, count);
@@ -157,10 +137,11 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
       .eps = static_cast<T>(config.eps),
       .gradient_scale = static_cast<T>(gradient_scale),
   };
+  const auto update = MOESCOPE_KERNEL(update, T);
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
     const ParameterRun& slice = slices[i];
-    update_slice(factors, slice.count, slice.in(arenas.gradients).data(), slice.in(arenas.weights).data(),
-                 slice.in(arenas.moment1).data(), slice.in(arenas.moment2).data());
+    update(factors, slice.count, slice.in(arenas.gradients).data(), slice.in(arenas.weights).data(),
+           slice.in(arenas.moment1).data(), slice.in(arenas.moment2).data());
   });
 }
 

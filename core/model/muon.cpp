@@ -52,8 +52,7 @@ HWY_AFTER_NAMESPACE();
 namespace moescope {
 namespace {
 
-HWY_EXPORT(prepare_float);
-HWY_EXPORT(prepare_double);
+MOESCOPE_EXPORT_KERNEL(prepare);
 
 constexpr int kIterations = 5;
 constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kMinNorm = 1e-7;
@@ -170,11 +169,9 @@ double muon_ratio(MuonScale scale, int rows, int cols) {
   return 1;
 }
 
-void muon_prepare(const MuonFactors<float>& factors, ConstMatrix<float> g, Matrix<float> m, Matrix<float> u) {
-  HWY_DYNAMIC_DISPATCH(prepare_float)(factors, g.size(), g.data, m.data, u.data);
-}
-void muon_prepare(const MuonFactors<double>& factors, ConstMatrix<double> g, Matrix<double> m, Matrix<double> u) {
-  HWY_DYNAMIC_DISPATCH(prepare_double)(factors, g.size(), g.data, m.data, u.data);
+template <class T>
+void muon_prepare(const MuonFactors<T>& factors, ConstMatrix<T> g, Matrix<T> m, Matrix<T> u) {
+  MOESCOPE_KERNEL(prepare, T)(factors, g.size(), g.data, m.data, u.data);
 }
 
 template <class T>
@@ -193,7 +190,7 @@ void muon_update(const OptimizerConfig& config, double lr, double gradient_scale
     const Index count = w.size();
     const Matrix<T> prepared(thread_scratch<T>(2 * count + steps_scratch(w)), m.rows, m.cols);
     const Matrix<T> direction(prepared.data + count, m.rows, m.cols);
-    muon_prepare(factors, m.in(arenas.gradients), m.in(arenas.moment1), prepared);
+    muon_prepare<T>(factors, m.in(arenas.gradients), m.in(arenas.moment1), prepared);
     orthogonalise_in<T>(config.muon_bf16, prepared, direction, direction.data + count);
     const T step = static_cast<T>(lr * muon_ratio(config.muon_scale, m.rows, m.cols));
     for (Index k = 0; k < count; ++k) w.data[k] = w.data[k] * decay - step * direction.data[k];
@@ -201,6 +198,7 @@ void muon_update(const OptimizerConfig& config, double lr, double gradient_scale
 }
 
 #define INSTANTIATE(T)                                                                              \
+  template void muon_prepare<T>(const MuonFactors<T>&, ConstMatrix<T>, Matrix<T>, Matrix<T>);       \
   template void orthogonalise<T>(bool, ConstMatrix<T>, Matrix<T>);                                  \
   template void muon_update<T>(const OptimizerConfig&, double, double, std::span<const MuonMatrix>, \
                                const OptimizerArenas<T>&);

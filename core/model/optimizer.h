@@ -40,6 +40,10 @@ struct OptimizerArenas {
   std::span<const T> gradients;
   std::span<T> weights, moment1, moment2;
 };
+template <class T>
+struct AdamWFactors {
+  T decay, keep1, take1, keep2, take2, step_size, inv_correction2, eps, gradient_scale;
+};
 // Updates weights p and moments m and v with g = gradient * gradient_scale and n = step + 1:
 //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 //   p = (1 - lr wd) p - lr / (1 - b1^n) m / (sqrt(v / (1 - b2^n)) + eps)
@@ -94,10 +98,8 @@ struct MuonFactors {
   bool nesterov;
 };
 // Updates the momentum M from the gradient G; `prepared` receives U. All are [m, n] without gaps.
-void muon_prepare(const MuonFactors<float>& factors, ConstMatrix<float> gradient, Matrix<float> momentum,
-                  Matrix<float> prepared);
-void muon_prepare(const MuonFactors<double>& factors, ConstMatrix<double> gradient, Matrix<double> momentum,
-                  Matrix<double> prepared);
+template <class T>
+void muon_prepare(const MuonFactors<T>& factors, ConstMatrix<T> gradient, Matrix<T> momentum, Matrix<T> prepared);
 
 // Runs the five iterations from `prepared` into `direction`, both [m, n] without gaps, which must not overlap. With
 // `in_bf16`, X, A and B are rounded to BF16 after each product, as on a GPU.

@@ -176,8 +176,8 @@ void check_case(const Case& c) {
     const Floats gradient = c.step("grad", s), before = momentum, weight_before = weight;
     Floats prepared(momentum.size());
     const std::size_t rows = c.stacked * c.rows;
-    muon_prepare(MuonFactors<float>(c.config, 1), {gradient.data(), rows, c.cols}, {momentum.data(), rows, c.cols},
-                 {prepared.data(), rows, c.cols});
+    muon_prepare<float>(MuonFactors<float>(c.config, 1), {gradient.data(), rows, c.cols},
+                        {momentum.data(), rows, c.cols}, {prepared.data(), rows, c.cols});
     all_within(momenta, momentum, c.step("momentum", s), 0, 1e-6);
     all_within(prepared_tally, prepared, c.step("prepared", s), 0, 1e-6);
     const Floats f32 = directions<float>(c, false, prepared), bf16 = directions<float>(c, true, prepared);

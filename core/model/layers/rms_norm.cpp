@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/model/layers/rms_norm.cpp"
@@ -68,37 +67,21 @@ HWY_AFTER_NAMESPACE();
 namespace moescope {
 namespace {
 
-HWY_EXPORT(forward_rows_float);
-HWY_EXPORT(forward_rows_double);
-HWY_EXPORT(backward_rows_float);
-HWY_EXPORT(backward_rows_double);
+MOESCOPE_EXPORT_KERNEL(forward_rows);
+MOESCOPE_EXPORT_KERNEL(backward_rows);
 
 constexpr Index kSliceRows = kShardRows;
-
-template <class T>
-auto forward_rows() {
-  if constexpr (std::is_same_v<T, float>)
-    return HWY_DYNAMIC_DISPATCH(forward_rows_float);
-  else
-    return HWY_DYNAMIC_DISPATCH(forward_rows_double);
-}
-template <class T>
-auto backward_rows() {
-  if constexpr (std::is_same_v<T, float>)
-    return HWY_DYNAMIC_DISPATCH(backward_rows_float);
-  else
-    return HWY_DYNAMIC_DISPATCH(backward_rows_double);
-}
 
 }  // namespace
 
 template <class T>
 void rms_norm_forward(ConstMatrix<T> x, std::span<const T> weight, double eps, Matrix<T> y, std::span<T> inv) {
   assert(std::ssize(weight) == x.cols && std::ssize(inv) == x.rows);
+  const auto forward = MOESCOPE_KERNEL(forward_rows, T);
   parallel_slices(x.rows, kSliceRows, [&](Index first, Index last) {
     const Index count = last - first;
-    forward_rows<T>()(x.row_block(first, count), weight.data(), static_cast<T>(eps), y.row_block(first, count),
-                      inv.data() + first);
+    forward(x.row_block(first, count), weight.data(), static_cast<T>(eps), y.row_block(first, count),
+            inv.data() + first);
   });
 }
 
@@ -111,13 +94,13 @@ void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, 
                        const NormGradient<T>& gradient) {
   const Index dim = norm.x.cols, rows = norm.x.rows;
   const Matrix<T>& partial = gradient.partial;
+  const auto backward = MOESCOPE_KERNEL(backward_rows, T);
   parallel_slices(rows, kSliceRows, [&](Index first, Index last) {
     const Index count = last - first;
     T* slice_dgain = partial.row(first / kSliceRows);
     std::fill_n(slice_dgain, dim, T{0});
-    backward_rows<T>()(dy.row_block(first, count),
-                       {norm.x.row_block(first, count), norm.weight, norm.inv.subspan(first, count)},
-                       dx.row_block(first, count), accumulate, slice_dgain);
+    backward(dy.row_block(first, count), {norm.x.row_block(first, count), norm.weight, norm.inv.subspan(first, count)},
+             dx.row_block(first, count), accumulate, slice_dgain);
   });
   const Index shards = gradient.shard_rows > 0 ? rows / gradient.shard_rows : 1;
   const Index slices = rms_norm_partials(rows) / shards;

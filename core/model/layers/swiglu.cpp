@@ -56,10 +56,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace moescope {
 
-HWY_EXPORT(forward_float);
-HWY_EXPORT(forward_double);
-HWY_EXPORT(backward_float);
-HWY_EXPORT(backward_double);
+MOESCOPE_EXPORT_KERNEL(forward);
+MOESCOPE_EXPORT_KERNEL(backward);
 
 void swiglu_forward(ConstMatrix<float> h13, Matrix<float> a) {
   HWY_DYNAMIC_DISPATCH(forward_float)(h13, a);

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/numerics/matrix.h"
 
@@ -31,6 +32,20 @@
 #else
 #define MOESCOPE_ON_LANES HWY_INLINE
 #endif
+
+// Exports the kernels NAME_float and NAME_double, and chooses the one of the scalar type T for this processor.
+#undef MOESCOPE_EXPORT_KERNEL
+#undef MOESCOPE_KERNEL
+#define MOESCOPE_EXPORT_KERNEL(name) \
+  HWY_EXPORT(name##_float);          \
+  HWY_EXPORT(name##_double)
+#define MOESCOPE_KERNEL(name, T)                  \
+  [] {                                            \
+    if constexpr (std::is_same_v<T, float>)       \
+      return HWY_DYNAMIC_DISPATCH(name##_float);  \
+    else                                          \
+      return HWY_DYNAMIC_DISPATCH(name##_double); \
+  }()
 
 HWY_BEFORE_NAMESPACE();
 namespace moescope {

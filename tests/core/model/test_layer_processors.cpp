@@ -70,8 +70,8 @@ Bits muon_results() {
       config.muon_momentum = momentum;
       const std::vector<T> gradient = numbers<T>(kSize, 1);
       std::vector<T> moment = numbers<T>(kSize, 2), prepared(kSize);
-      muon_prepare(MuonFactors<T>(config, 0.9), {gradient.data(), kRows, kDim}, {moment.data(), kRows, kDim},
-                   {prepared.data(), kRows, kDim});
+      muon_prepare<T>(MuonFactors<T>(config, 0.9), {gradient.data(), kRows, kDim}, {moment.data(), kRows, kDim},
+                      {prepared.data(), kRows, kDim});
       append(bits, moment);
       append(bits, prepared);
     }
