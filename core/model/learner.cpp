@@ -139,9 +139,7 @@ void Learner<T>::update_weights(double lr, double gradient_scale) {
 
 template <class T>
 Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock& clock, OperandTap* tap) {
-  const bool fits = model_ && model_->sequences() == batch.sequences && model_->length() == batch.length &&
-                    model_->top_k() == config.router.top_k;
-  if (!fits) {
+  if (!model_ || !model_->fits(batch)) {
     model_.reset();  // freed first, so that two models never exist at the same time
     model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length, ranks_);
   }
@@ -221,7 +219,7 @@ void Learner<T>::gather_experts() {
   if (!ranks_) return;
   const int own_experts = config.model.n_experts / ranks_->size();
   for (const ParameterTensor& tensor : parameters.tensors()) {
-    if (tensor.shape.size() != 3) continue;
+    if (!tensor.is_of_experts()) continue;
     const std::size_t block = tensor.block_elements(), share = own_experts * block;
     for (const std::span<T> arena : {parameters.weights, parameters.moment1, parameters.moment2}) {
       std::vector<T> all = parameters.gather(tensor, arena);

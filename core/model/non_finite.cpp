@@ -48,10 +48,11 @@ Found in_gradients(const Parameters<float>& parameters) {
   for (const ParameterTensor& tensor : parameters.tensors() | std::views::reverse) {
     const Index cols = tensor.shape.back();
     for (std::size_t b = 0; b < tensor.blocks(); ++b) {
-      const Matrix<float> block(parameters.gradients.data() + tensor.offset + b * tensor.outer_stride,
-                                static_cast<Index>(tensor.block_elements()) / cols, cols);
-      const int expert = tensor.shape.size() == 3 ? static_cast<int>(b) : -1;
-      if (Found found = in_rows(block, "gradient of " + tensor.name, -1, expert)) return found;
+      const std::span<float> block = tensor.block_in(parameters.gradients, b);
+      const int expert = tensor.is_of_experts() ? static_cast<int>(b) : -1;
+      if (Found found =
+              in_rows({block.data(), std::ssize(block) / cols, cols}, "gradient of " + tensor.name, -1, expert))
+        return found;
     }
   }
   return std::nullopt;

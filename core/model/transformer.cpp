@@ -132,7 +132,7 @@ class Transformer<T>::Pass final : public Decoder<T> {
 template <class T>
 Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias,
                                bool quant_statistics, PhaseClock& clock, std::int64_t step) {
-  assert(batch.sequences == sequences() && batch.length == length() && config_.router.top_k == top_k_);
+  assert(fits(batch));
   quant_statistics_ = quant_statistics;
   step_ = step;
   padding_ = batch.padding.empty() ? Mask() : Mask(batch.padding).subspan(part_.first_token(), part_.tokens());

@@ -49,6 +49,10 @@ class Transformer {
   // probe texts.
   int microbatches() const { return sequences() % config_.data.microbatches == 0 ? config_.data.microbatches : 1; }
   int top_k() const { return top_k_; }
+  // True if the batch has the model's shape, and top_k has not changed.
+  bool fits(const Batch& batch) const {
+    return batch.sequences == sequences() && batch.length == length() && config_.router.top_k == top_k_;
+  }
 
   // `batch` is the whole batch; a rank uses its part. `expert_bias` is [MoE layer][E]. With `quant_statistics` all
   // quantizers collect statistics. `step` gives every step its own random bits (for stochastic rounding and gate

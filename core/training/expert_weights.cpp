@@ -40,10 +40,6 @@ float sqnr_of(const ExpertMatrices& weights, const OperandFormat& format) {
   return static_cast<float>(sums.sqnr_db());
 }
 
-bool is_of_experts(const ParameterTensor& tensor) {
-  return tensor.shape.size() == 3;
-}
-
 // Returns 3 for "layers.3.moe.experts.w1".
 int layer_of(const ParameterTensor& tensor) {
   return std::stoi(tensor.name.substr(tensor.name.find('.') + 1));
@@ -63,7 +59,7 @@ double squares_of(std::span<const float> values, std::span<const float> less) {
 ExpertSteps::ExpertSteps(const Learner<float>& learner, bool enabled) {
   if (!enabled || learner.ranks()) return;
   for (const ParameterTensor& tensor : learner.parameters.tensors())
-    if (is_of_experts(tensor)) before_.push_back(learner.parameters.gather(tensor, learner.parameters.weights));
+    if (tensor.is_of_experts()) before_.push_back(learner.parameters.gather(tensor, learner.parameters.weights));
 }
 
 void ExpertSteps::add(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) const {
@@ -74,14 +70,13 @@ void ExpertSteps::add(const Learner<float>& learner, std::vector<SpecialisationF
     std::vector<double> gradients(experts), updates(experts);
     std::size_t weight_index = 0;
     for (const ParameterTensor& tensor : p.tensors()) {
-      if (!is_of_experts(tensor)) continue;
+      if (!tensor.is_of_experts()) continue;
       const std::vector<float>& before = before_[weight_index++];
       if (layer_of(tensor) != layer.layer) continue;
       const std::size_t block = tensor.block_elements();
       parallel_for(learner.config.model.n_experts, [&](int e) {
-        const std::size_t at = tensor.offset + e * tensor.outer_stride;
-        gradients[e] += squares_of(p.gradients.subspan(at, block));
-        updates[e] += squares_of(p.weights.subspan(at, block), std::span(before).subspan(e * block, block));
+        gradients[e] += squares_of(tensor.block_in(p.gradients, e));
+        updates[e] += squares_of(tensor.block_in(p.weights, e), std::span(before).subspan(e * block, block));
       });
     }
     for (std::size_t e = 0; e < experts; ++e) {

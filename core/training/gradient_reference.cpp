@@ -84,10 +84,8 @@ std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_
   GroupSums whole;
   for (const ParameterTensor& tensor : parameters.tensors()) {
     Sums sums;
-    for (std::size_t b = 0; b < tensor.blocks(); ++b) {
-      const std::size_t at = tensor.offset + b * tensor.outer_stride, count = tensor.block_elements();
-      sums.add(gradients.subspan(at, count), reference.subspan(at, count));
-    }
+    for (std::size_t b = 0; b < tensor.blocks(); ++b)
+      sums.add(tensor.block_in(gradients, b), tensor.block_in(reference, b));
     const Place place = place_of(tensor.name);
     GroupSums& group_sums = place.layer < 0 ? whole : layers[place.layer];
     if (place.group != GradientGroup::all) group_sums[static_cast<std::size_t>(place.group)].add(sums);
@@ -151,20 +149,9 @@ struct RoundedChoice {
   }
 };
 
-void count_changes(const SingleRouter& router, const RouterActivations<float>& exact,
-                   const RouterActivations<float>& rounded, RouterRoundingFrame& row) {
-  const std::size_t tokens = router.part.tokens(), top_k = size(router.config.router.top_k);
-  std::size_t changed = 0;
-  for (std::size_t t = 0; t < tokens; ++t) {
-    const std::int32_t* ids = exact.ids.data() + t * top_k;
-    const bool flip = !std::equal(ids, ids + top_k, rounded.ids.data() + t * top_k);
-    changed += flip;
-    if (std::isnan(exact.margin[t])) continue;
-    const std::size_t bin = size(half_octave_bin(exact.margin[t]));
-    ++row.margin_tokens[bin];
-    row.margin_flipped[bin] += flip;
-  }
-  row.changed = static_cast<float>(changed / static_cast<double>(tokens));
+std::vector<KeptRouting> routing_of(const SingleRouter& router, const RouterActivations<float>& routed) {
+  const ModelConfig& model = router.config.model;
+  return keep_routing({{router.layer, model.n_experts, router.config.router.top_k, routed.ids, routed.margin}});
 }
 
 bool counts_decide(const RouterConfig& config) {
@@ -201,8 +188,7 @@ RunConfig in_fp32(RunConfig config) {
 
 void GradientReference::compare(Learner<float>& learner, const Batch& batch, TelemetryFrame& frame) {
   config_ = in_fp32(learner.config);
-  if (!model_ || model_->sequences() != batch.sequences || model_->length() != batch.length ||
-      model_->top_k() != config_.router.top_k) {
+  if (!model_ || !model_->fits(batch)) {
     model_.reset();  // first, so that two models never exist at once
     model_ = std::make_unique<Transformer<float>>(config_, learner.parameters, batch.sequences, batch.length);
   }
@@ -235,7 +221,6 @@ void GradientReference::compare(Learner<float>& learner, const Batch& batch, Tel
 
 void GradientReference::run(Learner<float>& learner, const Batch& batch, ReplayedExperts experts) {
   PhaseClock clock;  // not read: the caller counts these passes as telemetry
-  clock.start(Phase::other);
   model_->set_replayed(experts);
   model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
   model_->backward(batch, clock);
@@ -243,6 +228,7 @@ void GradientReference::run(Learner<float>& learner, const Batch& batch, Replaye
 
 std::vector<RouterRoundingFrame> router_roundings(const SingleRouter& router) {
   const RoundedChoice exact(router, RouterRounding::none);
+  const std::vector<KeptRouting> exact_routing = routing_of(router, exact.routed);
   std::vector<RouterRoundingFrame> rows;
   for (const RouterRounding rounding :
        {RouterRounding::none, RouterRounding::operands, RouterRounding::gate_output, RouterRounding::bias}) {
@@ -252,7 +238,10 @@ std::vector<RouterRoundingFrame> router_roundings(const SingleRouter& router) {
     row.rounding = rounding;
     row.max_vio = max_vio(rounded.routed.tokens_per_expert);
     row.bias_values = static_cast<float>(std::set<float>(rounded.bias.begin(), rounded.bias.end()).size());
-    count_changes(router, exact.routed, rounded.routed, row);
+    const FlipFrame flips = routing_flips(exact_routing, routing_of(router, rounded.routed)).front();
+    row.changed = flips.flip_rate;
+    row.margin_tokens = flips.margin_tokens;
+    row.margin_flipped = flips.margin_flipped;
   }
   return rows;
 }

@@ -63,7 +63,6 @@ class Passes {
   double loss(const std::vector<OperandRecipe>& rounded) {
     config_ = rounding_only(learner_.config, rounded);
     PhaseClock clock;
-    clock.start(Phase::other);
     const double ce = model_.forward(batch_, learner_.expert_bias, false, clock, learner_.steps_taken).ce;
     model_.backward(batch_, clock);
     return ce;

@@ -46,10 +46,6 @@ std::int32_t draw(std::span<const float> logits, double temperature, double u) {
   return std::min<std::ptrdiff_t>(at - sums.begin(), std::ssize(logits) - 1);
 }
 
-std::span<const float> logits_row(const Transformer<float>& model, std::size_t row) {
-  return model.logits().values(static_cast<Index>(row));
-}
-
 // Returns the routing of tokens [first, first + count) of a model's last pass.
 RoutedTokens routed_tokens(const Transformer<float>& model, const RouterActivations<float>& router, std::size_t first,
                            std::size_t count) {
@@ -73,7 +69,7 @@ RoutedTokens routed_tokens(const Transformer<float>& model, const RouterActivati
 void add_routing(RoutedPassage& passage, const Learner<float>& learner, const Transformer<float>& model,
                  std::span<const std::int32_t> ids, std::size_t first, std::size_t length) {
   for (std::size_t t = 0; t < passage.tokens(); ++t)
-    if (t % length != 0) passage.set_loss(t, loss_of(logits_row(model, first + t - 1), ids[t]));
+    if (t % length != 0) passage.set_loss(t, loss_of(model.logits().values(first + t - 1), ids[t]));
   const bool by_scores = !by_quantiles(learner.config.router.balance_rule);
   for (std::size_t i = 0; i < model.moe().size(); ++i)
     passage.add_layer(learner.config.model.n_dense_layers + static_cast<int>(i),
@@ -81,10 +77,14 @@ void add_routing(RoutedPassage& passage, const Learner<float>& learner, const Tr
                       !by_scores);
 }
 
+std::size_t count_of_domains(const Batch& batch) {
+  if (batch.domain_names) return batch.domain_names->size();
+  return static_cast<std::size_t>(*std::ranges::max_element(batch.domain)) + 1;
+}
+
 // Returns a sequence of the domain whose turn it is, or of the next domain that has a sequence on this rank.
 int sequence_in_turn(const Batch& batch, const BatchPart& part, std::int64_t turn) {
-  const auto domains = batch.domain_names ? std::ssize(*batch.domain_names)
-                                          : *std::ranges::max_element(batch.domain) + std::ptrdiff_t{1};
+  const auto domains = static_cast<std::ptrdiff_t>(count_of_domains(batch));
   const auto distance = [&](std::int32_t domain) { return (domain - turn % domains + domains) % domains; };
   const auto first = batch.domain.begin() + part.first_sequence;
   return std::ranges::min_element(first, first + part.sequences, {}, distance) - batch.domain.begin();
@@ -100,11 +100,6 @@ TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int 
   if (batch.domain_names && batch.token_domain.empty())
     passage.set_domain((*batch.domain_names)[size(batch.domain[size(sequence)])]);
   return passage.take();
-}
-
-std::size_t count_of_domains(const Batch& batch) {
-  if (batch.domain_names) return batch.domain_names->size();
-  return static_cast<std::size_t>(*std::ranges::max_element(batch.domain)) + 1;
 }
 
 // Adds the tokens on this rank to the counts of a layer. `ids_TK`: experts of these tokens.
@@ -151,16 +146,13 @@ const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>
   reader.config.router.aux_mode = AuxMode::none;
   reader.config.router.z_coeff = 0;
   reader.config.router.gate_noise = 0;  // choice of experts without noise
-  const bool fits = reader.model && reader.model->sequences() == sequences && reader.model->length() == length &&
-                    reader.model->top_k() == reader.config.router.top_k;
-  if (!fits) {
+  Batch batch = empty_batch(sequences, length);
+  std::ranges::copy(ids, batch.input.begin());
+  if (!reader.model || !reader.model->fits(batch)) {
     reader.model.reset();
     reader.model = std::make_unique<Transformer<float>>(reader.config, learner.parameters, sequences, length);
   }
-  Batch batch = empty_batch(sequences, length);
-  std::ranges::copy(ids, batch.input.begin());
   PhaseClock clock;  // not read: the caller counts this pass as telemetry
-  clock.start(Phase::other);
   reader.model->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
   return *reader.model;
 }
@@ -194,7 +186,7 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, const Tokenizer* t
     std::size_t next = ids.size();
     for (std::size_t t = ids.size(); t-- > settled;) {
       const auto number = static_cast<std::uint64_t>(step) << 16 | t;
-      const std::int32_t drawn = draw(logits_row(*model, t - 1), config.sample_temperature, dice.uniform(number));
+      const std::int32_t drawn = draw(model->logits().values(t - 1), config.sample_temperature, dice.uniform(number));
       if (drawn == ids[t]) continue;
       ids[t] = drawn;
       next = t;

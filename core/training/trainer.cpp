@@ -250,7 +250,6 @@ void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
   state_->require_replayed();
   const PortableProducts products(config().portable);
   PhaseClock clock;
-  clock.start(Phase::other);
   with_team([&] {
     state_->learner.forward(batch, false, clock, &tap);
     state_->learner.backward(batch, clock);
@@ -262,7 +261,6 @@ float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   const PortableProducts products(config().portable);
   const double noise = std::exchange(learner.config.router.gate_noise, 0.0);
   PhaseClock clock;  // not read: the caller counts these passes as telemetry
-  clock.start(Phase::other);
   double sum = 0;
   with_team([&] {
     for (const Batch& batch : held_out) sum += learner.forward(batch, false, clock).ce;

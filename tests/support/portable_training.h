@@ -67,7 +67,6 @@ inline std::vector<float> portable_losses(const RunConfig& config) {
   Learner<float> learner(config);
   const std::unique_ptr<Dataset> data = open_dataset(config.data, config.seed);
   PhaseClock clock;
-  clock.start(Phase::other);
   std::vector<float> losses;
   for (int step = 0; step < 30; ++step)
     losses.push_back(static_cast<float>(learner.step(data->batch(step), false, clock).losses.ce));

@@ -202,10 +202,9 @@ template <class T>
 std::vector<ParameterRun> Parameters<T>::runs() const {
   std::vector<ParameterRun> runs;
   for (const ParameterTensor& tensor : tensors_) {
-    const bool of_experts = tensor.shape.size() == 3;
     for (std::size_t b = 0; b < tensor.blocks(); ++b)
       runs.push_back({tensor.offset + b * tensor.outer_stride, tensor.block_elements(),
-                      of_experts ? static_cast<int>(b) : -1, &tensor});
+                      tensor.is_of_experts() ? static_cast<int>(b) : -1, &tensor});
   }
   return runs;
 }
@@ -215,7 +214,7 @@ void Parameters<T>::scatter(const ParameterTensor& tensor, std::span<const T> va
   assert(values.size() == tensor.elements());
   const std::size_t block = tensor.block_elements();
   for (std::size_t b = 0; b < tensor.blocks(); ++b)
-    std::ranges::copy(values.subspan(b * block, block), arena.begin() + tensor.offset + b * tensor.outer_stride);
+    std::ranges::copy(values.subspan(b * block, block), tensor.block_in(arena, b).begin());
 }
 
 template class Parameters<float>;

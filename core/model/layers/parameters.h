@@ -28,8 +28,14 @@ struct ParameterTensor {
   double init_cut = 0;             // draw again beyond +-init_cut standard deviations; 0: no limit
 
   std::size_t elements() const;
-  std::size_t blocks() const { return shape.size() == 3 ? shape[0] : 1; }  // number of contiguous runs of elements
+  bool is_of_experts() const { return shape.size() == 3; }
+  std::size_t blocks() const { return is_of_experts() ? shape[0] : 1; }  // number of contiguous runs of elements
   std::size_t block_elements() const { return elements() / blocks(); }
+  // Returns the elements of a block in an arena.
+  template <class T>
+  std::span<T> block_in(std::span<T> arena, std::size_t block) const {
+    return arena.subspan(offset + block * outer_stride, block_elements());
+  }
   bool is_gate() const { return name.ends_with(".router.gate.weight"); }
 };
 
@@ -55,7 +61,7 @@ std::vector<T> gather_tensor(const ParameterTensor& tensor, std::type_identity_t
   std::vector<T> values;
   values.reserve(tensor.elements());
   for (std::size_t b = 0; b < tensor.blocks(); ++b) {
-    const auto block = arena.subspan(tensor.offset + b * tensor.outer_stride, tensor.block_elements());
+    const auto block = tensor.block_in(arena, b);
     values.insert(values.end(), block.begin(), block.end());
   }
   return values;

@@ -10,6 +10,7 @@ namespace moescope {
 
 class PhaseClock {
  public:
+  // A new clock has started, with Phase::other.
   void start(Phase phase) {
     spent_.fill({});
     phase_ = phase;

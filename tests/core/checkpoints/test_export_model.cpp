@@ -36,7 +36,6 @@ std::vector<float> logits_of_run(const std::string& checkpoint, const RunConfig&
     bias.push_back(file.at("layers." + std::to_string(layer) + ".moe.expert_bias").floats());
   Transformer<float> model(config, parameters, batch.sequences, batch.length);
   PhaseClock clock;
-  clock.start(Phase::other);
   model.forward(batch, bias, false, clock);
   return {model.logits().data, model.logits().data + model.logits().size()};
 }

@@ -48,7 +48,6 @@ Outcome train(const RunConfig& config, Ranks* ranks) {
   Outcome outcome;
   PhaseClock clock;
   for (int step = 0; step < kSteps; ++step) {
-    clock.start(Phase::other);
     const StepResult result = learner.step(data->batch(step), true, clock);
     outcome.ce.push_back(result.losses.ce);
     outcome.aux.push_back(result.losses.aux);
@@ -186,7 +185,6 @@ void expect_counted_bytes(TokenPayload payload, const RowBytes& row, bool over_n
   run_local_ranks(4, 2, over_nodes, [&](Ranks& ranks) {
     Learner<float> learner(config, Weights::initialised, &ranks);
     PhaseClock clock;
-    clock.start(Phase::other);
     learner.step(data->batch(0), false, clock);
     const WireFrame moved = gather_wire(&ranks);
     for (const auto& moe : learner.model().moe()) {

@@ -22,14 +22,12 @@ class QkClip : public testing::TestWithParam<int> {  // q_lora_rank
   }
   std::vector<double> forward() {
     PhaseClock clock;
-    clock.start(Phase::other);
     losses_ = learner_->forward(batch_, false, clock);
     learner_->backward(batch_, clock);
     return largest_scores_of_heads(learner_->model());
   }
   StepResult update() {
     PhaseClock clock;
-    clock.start(Phase::other);
     return learner_->update(losses_, clock);
   }
 

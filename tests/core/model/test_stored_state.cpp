@@ -30,7 +30,6 @@ std::unique_ptr<Learner<float>> trained(const RunConfig& config, int steps) {
   const auto data = open_dataset(config.data, config.seed);
   auto learner = std::make_unique<Learner<float>>(config);
   PhaseClock clock;
-  clock.start(Phase::other);
   for (int i = 0; i < steps; ++i) learner->step(data->batch(i), false, clock);
   return learner;
 }

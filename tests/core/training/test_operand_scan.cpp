@@ -20,7 +20,6 @@ class OperandScanTest : public testing::Test {
     config.precision.operands = operands;
     Learner<float> learner(config);
     PhaseClock clock;
-    clock.start(Phase::other);
     loss = learner.forward(batch(0), false, clock).ce;
     learner.backward(batch(0), clock);
     return {learner.parameters.gradients.begin(), learner.parameters.gradients.end()};

@@ -31,7 +31,6 @@ class StoredActivations : public TrainerTest {
   // Returns the model after the forward pass of the first step.
   const Transformer<float>& after_forward() {
     learner_ = std::make_unique<Learner<float>>(config_);
-    clock_.start(Phase::other);
     learner_->forward(data_->batch(0), false, clock_);
     return learner_->model();
   }

@@ -165,7 +165,6 @@ TEST_F(TrainerTest, GradientSnrEqualsSeparateModels) {
   exact.precision.experts = Recipe::fp32;
   Learner<float> coarse(config_), fine(exact);
   PhaseClock clock;
-  clock.start(Phase::other);
   for (Learner<float>* learner : {&coarse, &fine}) {
     learner->forward(data_->batch(0), false, clock);
     learner->backward(data_->batch(0), clock);

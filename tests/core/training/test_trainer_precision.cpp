@@ -295,7 +295,6 @@ TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
     EXPECT_TRUE(validate(config).empty()) << operands;
     Learner<float> learner(config);
     PhaseClock clock;
-    clock.start(Phase::other);
     const double loss = learner.forward(batch, false, clock).ce;
     learner.backward(batch, clock);
     gradients.assign(learner.parameters.gradients.begin(), learner.parameters.gradients.end());
@@ -397,7 +396,6 @@ std::vector<float> first_gradient(const RunConfig& config, const char* weight) {
   const auto data = open_dataset(config.data, config.seed);
   Learner<float> learner(config);
   PhaseClock clock;
-  clock.start(Phase::other);
   learner.forward(data->batch(0), false, clock);
   learner.backward(data->batch(0), clock);
   return learner.parameters.gather(learner.parameters.tensor(weight), learner.parameters.gradients);
