@@ -173,14 +173,14 @@ class AnswersTest : public QObject {
           const RouterWindow window = router_window(*selection_->history(), selection_->step());
           const LayerWindow& load = *window.find_layer(selection_->layer());
           const auto experts = static_cast<double>(load.utilisation.size());
-          double much = 0, taken = 0;
+          double busy_experts = 0, busy_load = 0;
           for (const double times : load.utilisation)
             if (times >= 4) {
-              ++much;
-              taken += times;
+              ++busy_experts;
+              busy_load += times;
             }
           std::vector<double> exact{numbers[0].value, load.max_vio + 1};
-          if (much > 1) exact = {much, 100 * taken / experts};
+          if (busy_experts > 1) exact = {busy_experts, 100 * busy_load / experts};
           if (load.silent > 0) exact.insert(exact.end(), {static_cast<double>(load.silent), experts});
           exact.insert(exact.end(), {static_cast<double>(window.steps.first), static_cast<double>(window.steps.last)});
           return exact;
