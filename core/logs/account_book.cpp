@@ -19,15 +19,12 @@ constexpr std::size_t kMaxBookRows = 4096, kMaxBookNames = 65536, kMaxSums = 655
 constexpr std::int64_t kOfShownName = 1000;  // how many ignored names a shown one outweighs
 constexpr std::int64_t kSampledSteps = 6;    // of which the sums over experts are looked at
 constexpr double kSumTolerance = 0.01;       // of printed shares, which are rounded
-constexpr std::string_view kLayerPlace = "{layer}", kExpertPlace = "{expert}", kNumberPlace = "{n}";
+constexpr std::string_view kLayerPlace = "{layer}", kExpertPlace = "{expert}", kNumberPlace = "{n}",
+                           kDigits = "0123456789";
 
-// What a number counts, by the letters before it.
-std::string_view counted_by(std::string_view word) {
-  constexpr std::array<std::string_view, 10> kLayers = {"layer", "layers", "blk", "block",   "blocks",
-                                                        "h",     "l",      "lyr", "decoder", "layerid"};
-  constexpr std::array<std::string_view, 6> kExperts = {"expert", "experts", "exp", "e", "ex", "expertid"};
-  if (std::ranges::find(kLayers, word) != kLayers.end()) return kLayerPlace;
-  return std::ranges::find(kExperts, word) != kExperts.end() ? kExpertPlace : kNumberPlace;
+std::string_view place_of(Counted counted) {
+  if (counted == Counted::layer) return kLayerPlace;
+  return counted == Counted::expert ? kExpertPlace : kNumberPlace;
 }
 
 // Returns the letters, in lower case, before position `at`; separators between them and the number are skipped.
@@ -37,6 +34,17 @@ std::string word_before(std::string_view name, std::size_t at) {
   for (; at > 0 && std::isalpha(static_cast<unsigned char>(name[at - 1])); --at)
     word.insert(word.begin(), static_cast<char>(std::tolower(static_cast<unsigned char>(name[at - 1]))));
   return word;
+}
+
+// Returns the begin and the end of the number that stands for the expert: that behind such a word, else the last one; 0
+// if there is no number.
+std::pair<std::size_t, std::size_t> expert_in(std::string_view name) {
+  std::pair<std::size_t, std::size_t> found;
+  for (std::size_t i = name.find_first_of(kDigits); i < name.size(); i = name.find_first_of(kDigits, found.second)) {
+    found = {i, std::min(name.find_first_not_of(kDigits, i), name.size())};
+    if (counted_by(word_before(name, i)) == Counted::expert) break;
+  }
+  return found;
 }
 
 const MetricInfo& card_of(const auto& figures, auto member) {
@@ -89,7 +97,7 @@ std::string name_pattern(std::string_view name) {
       pattern += name[i++];
       continue;
     }
-    const std::string_view what = counted_by(word_before(name, i));
+    const std::string_view what = place_of(counted_by(word_before(name, i)));
     const bool is_repeated = what != kNumberPlace && pattern.find(what) != std::string::npos;
     pattern += is_repeated ? kNumberPlace : what;
     while (i < name.size() && is_digit(name[i])) ++i;
@@ -133,11 +141,10 @@ AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, s
   }
   ++row->second->names_;
   Name added{row->second, -1};
-  // Values of one series differ in the last number of their names only: the expert.
-  const std::size_t end = name.find_last_of("0123456789");
-  if (!rule && end != std::string_view::npos && series_.size() < kMaxBookNames) {
-    const std::size_t before = name.find_last_not_of("0123456789", end) + 1;
-    std::string series = std::string(name.substr(0, before)) + '{' + std::string(name.substr(end + 1));
+  // Values of one series differ in one number of their names only, that of the expert.
+  const auto [begin, end] = rule ? std::pair<std::size_t, std::size_t>() : expert_in(name);
+  if (end > 0 && series_.size() < kMaxBookNames) {
+    std::string series = std::string(name.substr(0, begin)) + '{' + std::string(name.substr(end));
     added.series = series_.try_emplace(std::move(series), static_cast<std::int32_t>(series_.size())).first->second;
   }
   if (names_.size() < kMaxBookNames) names_.emplace(name, added);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <stdexcept>
 
@@ -83,12 +82,6 @@ bool holds_routed_experts(const std::string& path, std::string_view bytes) {
   const bool more = (bytes.starts_with('{') || bytes.starts_with('[')) && bytes.size() == kLookedAt &&
                     bytes.find("\"step\"") == std::string::npos;
   return more && begins_like_routed_experts(name, beginning(path, kLongResponse));
-}
-
-bool names_a_step(std::string_view json) {
-  constexpr std::array<std::string_view, 6> kNames = {"step\":",     "step\" :", "current_steps\"",
-                                                      "iteration\"", "iter\"",   "global_step\""};
-  return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
 }
 
 // True if an indented object ends in a line of its own, and a further one follows.
@@ -370,6 +363,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (!fs::exists(status)) throw std::runtime_error(path + ": " + missing_text(path));
   if (fs::is_directory(status)) return kind_of_folder(path);
   const std::string suffix = fs::path(path).extension().string();
+  const bool is_json_lines = suffix == ".jsonl" || suffix == ".ndjson";
   const std::string read = beginning(path);
   const std::string bytes(without_byte_order_mark(read));
   if (bytes.starts_with("SQLite format 3") && is_recording(bytes, suffix)) return FileKind::recording;
@@ -379,9 +373,10 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (suffix != ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
   if (!unread_form(path).empty()) return FileKind::unread;
   if (bytes.starts_with("SQLite format 3")) return FileKind::mlflow_run;
-  const bool may_be_state = suffix == ".json" && bytes.starts_with('{') && read.size() == kLookedAt;
-  const std::string state = may_be_state ? beginning(path, kLongResponse) : bytes;
-  if (begins_like_trainer_state(state)) return FileKind::trainer_state;
+  const bool is_longer = read.size() == kLookedAt && (suffix == ".json" || bytes.starts_with("[{"));
+  const std::string whole = is_longer ? beginning(path, kMaxStateBytes) : read;
+  const JsonHistory history = is_json_lines ? JsonHistory::none : json_history(without_byte_order_mark(whole));
+  if (history == JsonHistory::steps) return FileKind::trainer_state;
   if (is_checkpoint_index(path)) return FileKind::tensors;
   if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
@@ -390,12 +385,12 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
     throw std::runtime_error(path + ": " + problem);
   if (begins_like_trace(bytes)) return FileKind::router_trace;
   if (is_te_statistics_name(fs::path(path).filename().string())) return FileKind::te_statistics;
-  if (suffix == ".jsonl" || suffix == ".ndjson") return FileKind::training_log;
+  if (is_json_lines) return FileKind::training_log;
   if (suffix == ".queue") return FileKind::queue;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
   if (is_event_file(path)) return FileKind::event_file;
-  if (suffix == ".json" && begins_like_json_columns(state) &&
-      (state.find("loss\"") != std::string::npos || !is_expert_counts(path, bytes)))
+  if (suffix == ".json" && history == JsonHistory::columns &&
+      (whole.find("loss\"") != std::string::npos || !is_expert_counts(path, bytes)))
     return FileKind::trainer_state;
   const TagMap tags = TagMap::of_log(options, path);
   if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path), tags))

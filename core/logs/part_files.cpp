@@ -1,6 +1,7 @@
 #include "core/logs/part_files.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -16,17 +17,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxParts = 1024;
+constexpr std::size_t kMaxParts = 4096;
+constexpr std::uintmax_t kLargestStep = std::uintmax_t{4} << 20;  // bytes of a file of one step
 
-using PartNumbers = std::pair<int, int>;  // rank, layer; -1: not in the name
+using PartNumbers = std::array<int, 3>;  // rank, layer, step; -1: not in the name
 
 PartNumbers numbers_of_part(const fs::path& file) {
   const std::string name = file.filename().string();
-  return {number_in_file_name(name, "rank"), number_in_file_name(name, "layer")};
+  return {number_in_file_name(name, "rank"), number_in_file_name(name, "layer"), number_in_file_name(name, "step")};
 }
 
 bool is_part(const fs::path& file) {
-  return numbers_of_part(file) != PartNumbers(-1, -1);
+  return numbers_of_part(file) != PartNumbers{-1, -1, -1};
 }
 
 // Files of the folder that are named like this one, also the file itself.
@@ -119,6 +121,22 @@ RunInfo info_of(const std::string& folder, const std::vector<PartOfRun>& parts, 
   return info;
 }
 
+// Adds the values of the rows of a further file.
+void join_rows(const std::vector<AccountRow>& more, std::vector<AccountRow>& rows) {
+  for (const AccountRow& row : more) {
+    const auto found = std::ranges::find(rows, row.name, &AccountRow::name);
+    if (found == rows.end()) {
+      rows.push_back(row);
+      continue;
+    }
+    found->values += row.values;
+    if (!(found->lowest <= row.lowest)) found->lowest = row.lowest;
+    if (!(found->highest >= row.highest)) found->highest = row.highest;
+    found->first_step = std::min(found->first_step, row.first_step);
+    found->last_step = std::max(found->last_step, row.last_step);
+  }
+}
+
 }  // namespace
 
 int number_in_file_name(std::string_view name, const char* word) {
@@ -145,7 +163,10 @@ std::vector<fs::path> part_files(const fs::path& folder) {
     const FileKind kind = file_kind(parts.front().string());
     const bool is_log = kind == FileKind::training_log || kind == FileKind::text_log || kind == FileKind::load_table ||
                         kind == FileKind::trainer_state;
-    return is_log ? parts : std::vector<fs::path>();
+    const bool is_named_step = numbers_of_part(*first).back() >= 0;
+    const bool is_step =
+        is_log && is_named_step && fs::file_size(*first) <= kLargestStep && read_part(*first, {}).frames.size() == 1;
+    return is_log && is_step == is_named_step ? parts : std::vector<fs::path>();
   } catch (const std::runtime_error&) {  // unreadable
     return {};
   }
@@ -155,7 +176,9 @@ std::string parts_beside(const fs::path& file) {
   std::vector<fs::path> parts = is_part(file) ? named_like(file) : std::vector<fs::path>();
   std::erase_if(parts, [&](const fs::path& part) { return numbers_of_part(part) == numbers_of_part(file); });
   if (parts.empty()) return {};
-  return counted(std::ssize(parts), "file", "files") + " beside it may have other ranks or layers, and " +
+  return counted(std::ssize(parts), "file", "files") +
+         (numbers_of_part(file).back() < 0 ? " beside it may have other ranks or layers, and "
+                                           : " beside it may have other steps, and ") +
          (parts.size() == 1 ? "was" : "were") + " not read: " + printable(parts.front().filename().string()) +
          (parts.size() == 1 ? "" : ", ...") + "; open the folder to read all";
 }
@@ -208,6 +231,7 @@ Imported import_part_files(const std::string& folder, const ImportOptions& optio
                       " are read as one run: " + printable(files.front().filename().string()) + " to " +
                       printable(files.back().filename().string()) + of_loads};
   for (std::size_t i = 1; i < parts.size(); ++i) {
+    join_rows(parts[i].imported.account.rows, imported.account.rows);
     imported.lines += parts[i].imported.lines;
     if (const std::string bad = parts[i].imported.bad.summary(); !bad.empty())
       imported.remarks.push_back(printable(files[i].filename().string()) + ": " + bad);

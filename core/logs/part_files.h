@@ -1,5 +1,5 @@
-// A folder of logs that are parts of one run: a file for each rank or layer, whose names differ in numbers only. Two
-// files of the same rank and layer are of several runs; then none is a part.
+// A folder of logs that are parts of one run: a file for each rank, layer or step, whose names differ in numbers only.
+// Two files of the same rank, layer and step are of several runs; then none is a part.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace moescope {
 
-// Returns the number behind the word "rank" or "layer" in the name of a file, "rank_3.jsonl"; -1: there is none.
+// Returns the number behind the word "rank", "layer" or "step" in the name of a file, "rank_3.jsonl"; -1: there is none.
 int number_in_file_name(std::string_view name, const char* word);
 // Returns the files of the folder, by number; empty if it holds no such files, or further files of their form.
 std::vector<std::filesystem::path> part_files(const std::filesystem::path& folder);

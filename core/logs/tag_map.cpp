@@ -199,7 +199,51 @@ const TagRule* number_rule(std::string_view spelled) {
   return is_number_of(spelled, {"expert"}) ? &expert : nullptr;
 }
 
+// Returns the begin and the end of a word with a number, "layer_7"; npos if there is none from `from` on.
+std::pair<std::size_t, std::size_t> numbered(std::string_view spelled, std::string_view word, std::size_t from) {
+  for (std::size_t at = spelled.find(word, from); at != spelled.npos; at = spelled.find(word, at + 1)) {
+    const std::size_t number = at + word.size() + (spelled.substr(at + word.size()).starts_with('_') ? 1 : 0);
+    if (const std::size_t size = digits(spelled.substr(number)); size > 0) return {at, number + size};
+  }
+  return {spelled.npos, spelled.npos};
+}
+
+// Returns a name with the layer before the expert, as the patterns have them: "layer_7_expert_3_tokens" for
+// "expert_3_layer_7_tokens"; empty if the name has them in this order already.
+std::string with_layer_first(const std::string& spelled) {
+  const auto [expert, expert_end] = numbered(spelled, "expert", 0);
+  if (expert == spelled.npos) return {};
+  const auto [layer, layer_end] = numbered(spelled, "layer", expert_end);
+  if (layer == spelled.npos) return {};
+  return spelled.substr(0, expert) + spelled.substr(layer, layer_end - layer) +
+         spelled.substr(expert_end, layer - expert_end) + spelled.substr(expert, expert_end - expert) +
+         spelled.substr(layer_end);
+}
+
+// Returns a name with blanks between its words: "train loss" for "trainLoss".
+std::string with_words(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    const bool begins_word = c >= 'A' && c <= 'Z' && !out.empty() && out.back() >= 'a' && out.back() <= 'z';
+    if (begins_word) out += '_';
+    out += c;
+  }
+  return out;
+}
+
 }  // namespace
+
+Counted counted_by(std::string_view word) {
+  constexpr std::string_view kWords[] = {" layer layers lyr layerid blk block blocks h l decoder ",
+                                         " expert experts expertid exp ex e ",
+                                         " step steps iter iters iteration iterations record records pass passes batch "
+                                         "batches window ",
+                                         " rank ranks device gpu worker shard "};
+  const std::string whole = ' ' + std::string(word) + ' ';
+  const auto found =
+      std::ranges::find_if(kWords, [&](std::string_view words) { return words.find(whole) != words.npos; });
+  return word.empty() ? Counted::other : static_cast<Counted>(found - std::begin(kWords));
+}
 
 std::string spelled_alike(std::string_view name) {
   std::string out;
@@ -328,18 +372,26 @@ const TagMap& TagMap::built_in() {
 std::optional<TagMatch> TagMap::find(std::string_view tag) const {
   if (tag.size() > kLongestTag) return std::nullopt;
   const std::string spelled = spelled_alike(tag);
-  for (const TagRule& rule : rules_) {
-    TagMatch match{&rule};
-    if (!fits(rule.spelled, spelled, match)) continue;
-    const bool has_layer = rule.pattern.find(kLayer) != std::string::npos;
-    if (has_layer && !rule.layers_as_text) match.layer += layer_offset_;
-    if ((has_layer && match.layer < 0) || match.layer >= static_cast<int>(kMaxImportedLayers) ||
-        match.expert >= static_cast<int>(kMaxImportedExperts))
-      return std::nullopt;
-    return match;
+  TagMatch match;
+  const auto find_rule = [&](const std::string& name) {
+    const auto rule = std::ranges::find_if(rules_, [&](const TagRule& candidate) {
+      match = {&candidate};
+      return fits(candidate.spelled, name, match);
+    });
+    return rule != rules_.end();
+  };
+  const std::string other_order = with_layer_first(spelled), words = spelled_alike(with_words(tag));
+  if (!find_rule(spelled) && (other_order.empty() || !find_rule(other_order)) &&
+      (words == spelled || !find_rule(words))) {
+    const TagRule* const number = number_rule(spelled);
+    return number ? std::optional(TagMatch{number}) : std::nullopt;
   }
-  const TagRule* const number = number_rule(spelled);
-  return number ? std::optional(TagMatch{number}) : std::nullopt;
+  const bool has_layer = match.rule->pattern.find(kLayer) != std::string::npos;
+  if (has_layer && !match.rule->layers_as_text) match.layer += layer_offset_;
+  if ((has_layer && match.layer < 0) || match.layer >= static_cast<int>(kMaxImportedLayers) ||
+      match.expert >= static_cast<int>(kMaxImportedExperts))
+    return std::nullopt;
+  return match;
 }
 
 }  // namespace moescope

@@ -90,6 +90,10 @@ class TagMap {
   int layer_offset_ = 0;
 };
 
+// What a number counts, by the word before it: "layers" of "layers.3", "blk" of "blk3".
+enum class Counted { layer, expert, step, rank, other };
+Counted counted_by(std::string_view word);  // in lower case
+
 inline constexpr const char* kTagsBeside = "moescope-tags.toml";  // the user's mapping beside a log
 // Folder of the user's mapping files for all logs: $XDG_CONFIG_HOME/moescope/tags, ~/.config/moescope/tags; empty:
 // there is no home directory.

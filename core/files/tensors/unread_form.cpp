@@ -96,17 +96,6 @@ std::string form_of_database(const std::string& path) {
          ")";
 }
 
-std::string form_of_zip(std::string_view bytes) {
-  constexpr std::size_t kName = 30;  // position of the name of the first entry
-  const std::string_view name = bytes.size() > kName ? bytes.substr(kName, 60) : std::string_view();
-  if (name.starts_with("[Content_Types].xml") || name.starts_with("mimetypeapplication/vnd.oasis"))
-    return "is a spreadsheet or document, which is not read: save its table as CSV";
-  if (name.starts_with("experiment.json") || name.starts_with("messages.json"))
-    return "is an offline experiment of Comet, which is not read: comet upload FILE sends it to Comet, which exports "
-           "metrics as CSV";
-  return {};  // perhaps of torch.save or numpy.savez
-}
-
 std::string form_of_file(const std::string& path) {
   InputFile file(path);
   std::string bytes(kFormBytes, '\0');
@@ -118,7 +107,6 @@ std::string form_of_file(const std::string& path) {
          bytes.compare(std::min(form.at, bytes.size()), form.begins.size(), form.begins) == 0) ||
         matches(name, form.named))
       return form.text;
-  if (bytes.starts_with("PK\x03\x04")) return form_of_zip(bytes);
   if (begins_like_old_imatrix(bytes))
     return "is an importance matrix of llama.cpp in its old format, which has no counts of experts: llama-imatrix "
            "--output-format gguf writes them";

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/logs/lines/printed_number.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 
@@ -51,24 +52,10 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::ranges::find(words, word) != words.end();
 }
 
-bool names_layers(std::string_view word) {
-  return is_one_of(word, {"layer", "layers", "block", "blocks", "blk", "h", "l"});
-}
-bool names_experts(std::string_view word) {
-  return is_one_of(word, {"expert", "experts", "e"});
-}
-bool names_steps(std::string_view word) {
-  return is_one_of(word, {"step", "steps", "iter", "iters", "iteration", "iterations", "record", "records", "pass",
-                          "passes", "batch", "batches", "window"});
-}
-
 bool has_any(const std::set<std::string>& words, std::initializer_list<std::string_view> candidates) {
   return std::ranges::any_of(candidates, [&](std::string_view word) { return words.contains(std::string(word)); });
 }
 
-bool names_ranks(std::string_view word) {
-  return is_one_of(word, {"rank", "ranks", "device", "gpu", "worker", "shard"});
-}
 bool names_counts(std::string_view word) {
   return is_one_of(
       word, {"count",      "counter",     "counts",   "load",     "loads",      "usage",       "freq",   "freqs",
@@ -90,13 +77,14 @@ bool is_about_experts(const std::set<std::string>& words) {
 
 // Takes a number by the word before it.
 void take_number(const NamePart& part, const std::string& before, CountName& found) {
-  if (names_layers(before) && found.layer < 0)
+  const Counted counted = counted_by(before);
+  if (counted == Counted::layer && found.layer < 0)
     found.layer = part.number;
-  else if (names_experts(before) && found.expert < 0)
+  else if (counted == Counted::expert && found.expert < 0)
     found.expert = part.number;
-  else if (names_steps(before) && found.step < 0)
+  else if (counted == Counted::step && found.step < 0)
     found.step = part.number;
-  else if (names_ranks(before) && found.rank < 0)
+  else if (counted == Counted::rank && found.rank < 0)
     found.rank = part.number;
   else if (part.is_key || (names_counts(before) && !part.begins_word))
     found.unnamed_numbers.push_back(part.number);
@@ -121,7 +109,7 @@ CountName count_name(std::string_view name, std::string_view file_stem) {
   std::set<std::string> with_file = name_words;
   for (const NamePart& part : name_parts(file_stem)) with_file.insert(part.word);
   const bool says_nothing = std::ranges::all_of(name_words, [](const std::string& word) {
-    return names_layers(word) || names_experts(word) || names_steps(word) || word == "per" || word == "by";
+    return counted_by(word) < Counted::rank || word == "per" || word == "by";
   });
   const std::set<std::string>& subject = says_nothing ? with_file : name_words;
   found.counts = counts_something(subject) && is_about_experts(with_file);

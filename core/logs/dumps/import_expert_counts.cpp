@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/config/run_settings.h"
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
 #include "core/files/tensors/open_tensors.h"
@@ -150,19 +151,15 @@ void collect_json(const nlohmann::json& value, const std::string& name, CountJso
   }
   if (!value.is_number()) return;
   const std::string key = name.substr(name.rfind('.') + 1);
-  const auto stated = [&](std::initializer_list<const char*> names, int& number, int max) {
-    if (std::ranges::find(names, key) == names.end()) return false;
-    const double stated_number = value.get<double>();
-    if (!(stated_number >= 1 && stated_number <= max))
+  const auto setting = std::ranges::find(log_names(), key, &LogName::name);
+  const std::string stated = setting == log_names().end() ? std::string() : setting->setting;
+  if (stated == "experts" || stated == "top_k") {
+    const double number = value.get<double>();
+    if (!(number >= 1 && number <= static_cast<double>(kMaxImportedExperts)))
       throw std::runtime_error("'" + printable(name) + "' is out of range");
-    number = static_cast<int>(stated_number);
-    return true;
-  };
-  if (stated({"num_experts", "n_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"},
-             found.settings.experts, static_cast<int>(kMaxImportedExperts)) ||
-      stated({"num_experts_per_tok", "num_experts_per_token", "top_k", "topk", "moe_topk", "moe_router_topk"},
-             found.settings.top_k, static_cast<int>(kMaxImportedExperts)))
+    (stated == "experts" ? found.settings.experts : found.settings.top_k) = static_cast<int>(number);
     return;
+  }
   found.arrays.push_back({name, {}, [number = value.get<double>()] { return std::vector<double>{number}; }});
 }
 

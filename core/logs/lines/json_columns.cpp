@@ -2,19 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <utility>
 
 #include "core/files/text/words.h"
 #include "core/logs/runs/log_record.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 
 namespace {
 
 constexpr int kDeepestColumns = 4;
-constexpr std::string_view kBlanksOfColumns = " \t\r\n", kDigitsOfKeys = "0123456789";
-constexpr std::array<std::string_view, 9> kStepNames = {"step",      "steps", "global_step",   "_step", "training_step",
-                                                        "iteration", "iter",  "current_steps", "x"};
+constexpr std::string_view kDigitsOfKeys = "0123456789";
 
 bool is_number_key(std::string_view key) {
   return !key.empty() && key.find_first_not_of(kDigitsOfKeys) == std::string_view::npos;
@@ -35,52 +35,24 @@ std::vector<JsonValue> entries_of(JsonValue value) {
   return column;
 }
 
-std::string_view behind_blanks(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(kBlanksOfColumns), text.size()));
-}
-
-// True if the text behind a key begins with a list of numbers or an object by position.
-bool begins_with_column(std::string_view text) {
-  text = behind_blanks(text);
-  if (!text.starts_with(':')) return false;
-  text = behind_blanks(text.substr(1));
-  const bool is_list = text.starts_with('['), is_object = text.starts_with('{');
-  text = text.empty() ? text : behind_blanks(text.substr(1));
-  if (is_object && text.starts_with('"')) text.remove_prefix(1);
-  return (is_list || is_object) && is_number_key(text.substr(0, 1));
-}
-
-// True for {"100": {, also as the value of another key.
-bool begins_by_step(std::string_view json) {
-  std::string_view text = behind_blanks(json.substr(1));
-  if (!text.starts_with('"')) return false;
-  const std::string_view key = text.substr(1, text.find('"', 1) - 1);
-  text = behind_blanks(text.substr(std::min(key.size() + 2, text.size())));
-  if (!text.starts_with(':')) return false;
-  text = behind_blanks(text.substr(1));
-  return text.starts_with('{') && (is_number_key(key) || begins_by_step(text));
+// Returns the place of a name among those of the step; nullopt if it is another one.
+std::optional<int> place_of_step(std::string_view name) {
+  if (name == "steps" || name == "x") return INT_MAX;
+  const auto match = TagMap::built_in().find(name);
+  return match && match->rule->means == TagMeaning::step_number ? std::optional(match->rule->place) : std::nullopt;
 }
 
 }  // namespace
 
-bool begins_like_json_columns(std::string_view json) {
-  json = behind_blanks(json);
-  if (!json.starts_with('{')) return false;
-  for (const std::string_view name : kStepNames) {
-    const std::string key = '"' + std::string(name) + '"';
-    const std::size_t at = json.find(key);
-    if (at != std::string_view::npos && begins_with_column(json.substr(at + key.size())) &&
-        (name != "x" || json.find("\"y\"") != std::string_view::npos))
-      return true;
-  }
-  if (json.find("\"columns\"") != std::string_view::npos && json.find("\"data\"") != std::string_view::npos)
-    return true;
-  return begins_by_step(json) && json.find("loss\"") != std::string_view::npos;
+bool names_a_step(std::string_view json) {
+  constexpr std::array<std::string_view, 5> kNames = {"step\":", "step\" :", "current_steps\"", "iteration\"",
+                                                      "iter\""};
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
 }
 
 JsonColumns::JsonColumns(const JsonFields& object) {
   add("", object, 0);
-  if (rows_.empty()) throw Unreadable("no log_history, and no list of steps");
+  if (rows_.empty()) add_epochs(object);
 }
 
 void JsonColumns::add(const std::string& path, const JsonFields& object, int depth) {
@@ -113,10 +85,14 @@ bool JsonColumns::add_table(const JsonFields& object) {
 bool JsonColumns::add_columns(const std::string& path, const JsonFields& object) {
   constexpr std::array<std::string_view, 3> kValues = {"values", "value", "y"};
   const JsonFields::Field* step_field = nullptr;
-  for (const std::string_view name : kStepNames)
-    for (const JsonFields::Field& field : object)
-      if (!step_field && field.key == name && !entries_of(field.value).empty()) step_field = &field;
-  if (!step_field) return false;
+  std::optional<int> place;
+  for (const JsonFields::Field& field : object) {
+    const std::optional<int> other = place_of_step(field.key);
+    if (!other || (place && *place <= *other) || entries_of(field.value).empty()) continue;
+    place = other;
+    step_field = &field;
+  }
+  if (!step_field || (step_field->key == "x" && !object.find("y"))) return false;
   const bool is_only = rows_.empty();
   std::vector<std::size_t> rows;
   std::int64_t before = -1;
@@ -142,10 +118,28 @@ bool JsonColumns::add_columns(const std::string& path, const JsonFields& object)
   return true;
 }
 
+// Adds the values of lists of one length, of which one is a loss, as those of the epochs 1, 2, ...
+void JsonColumns::add_epochs(const JsonFields& object) {
+  bool has_loss = false;
+  std::vector<std::vector<JsonValue>> columns;
+  for (const JsonFields::Field& field : object) {
+    columns.push_back(entries_of(field.value));
+    has_loss = has_loss || field.key.ends_with("loss");
+    if (columns.back().size() < 2 || columns.back().size() != columns.front().size()) return;
+  }
+  for (std::size_t i = 0; has_loss && i < columns.front().size(); ++i) {
+    Row& row = rows_.emplace_back();
+    row.step = static_cast<std::int64_t>(i) + 1;
+    auto column = columns.begin();
+    for (const JsonFields::Field& field : object) row.values.push_back({field.key, (*column++)[i]});
+  }
+}
+
 // Adds the values of an object whose keys are steps. Returns false if it is none.
 bool JsonColumns::add_by_step(const JsonFields& object) {
   const auto is_object = [](const JsonFields::Field& field) { return field.value.is_object(); };
   if (!are_keys_numbers(object) || !std::ranges::all_of(object, is_object)) return false;
+  is_by_step_ = true;
   std::map<std::int64_t, JsonValue> by_step;
   for (const JsonFields::Field& field : object) {
     std::int64_t step = 0;

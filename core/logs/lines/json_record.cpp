@@ -184,6 +184,19 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
   }
 }
 
+namespace {
+
+// Returns the number of a key such as "12", "e12" or "expert_12"; empty if it counts another thing.
+std::string_view number_of_key(std::string_view key, Counted counted) {
+  const std::size_t begin = std::min(key.find_first_of("0123456789"), key.size());
+  const std::string word = spelled_alike(key.substr(0, begin));
+  const std::string_view number = key.substr(begin);
+  const bool is_number = number.find_first_not_of("0123456789") == number.npos && number.size() <= kLongestExpert;
+  return is_number && (begin == 0 || counted_by(trimmed(word, "_")) == counted) ? number : std::string_view();
+}
+
+}  // namespace
+
 // Adds the loads of an object by expert, {"3": 40, "0": 36}, under a name of loads. Returns false if it is none.
 bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object object, LogRecord& record) {
   const TagMatch* match = runs_->find(name);
@@ -193,13 +206,13 @@ bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object obj
     NamedValue& load = record.add(name);
     load.leaves_out_zeros = true;
     double number = 0;
-    if (key.empty() || key.size() > kLongestExpert || key.find_first_not_of("0123456789") != std::string_view::npos ||
-        value.get(number) != simdjson::SUCCESS) {
+    const std::string_view expert = number_of_key(key, Counted::expert);
+    if (expert.empty() || value.get(number) != simdjson::SUCCESS) {
       record.values.resize(before);
       return false;
     }
     load.numbers = {number};
-    std::from_chars(key.data(), key.data() + key.size(), load.expert);
+    std::from_chars(expert.data(), expert.data() + expert.size(), load.expert);
   }
   return true;
 }
@@ -209,11 +222,15 @@ bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object obj
 bool JsonRecords::add_object(std::string_view name, simdjson::dom::object object, int depth, LogRecord& record) {
   if (add_by_expert(name, object, record)) return true;
   const std::size_t before = record.values.size();
-  for (const auto& [inner, value] : object)
-    add(record.keep((is_wrapper(name) ? "" : std::string(name) + '.') + std::string(inner)), value, depth + 1, record);
+  const TagMatch* const match = runs_->find(name);
+  for (const auto& [inner, value] : object) {
+    const std::string_view layer = match && is_list(*match) ? number_of_key(inner, Counted::layer) : std::string_view();
+    const std::string key = layer.empty() ? std::string(inner) : "layer_" + std::string(layer);
+    add(record.keep((is_wrapper(name) ? "" : std::string(name) + '.') + key), value, depth + 1, record);
+  }
   const auto is_known = [this](const NamedValue& value) { return runs_->find(value.name) != nullptr; };
-  const bool is_value = runs_->find(name) && std::none_of(record.values.begin() + static_cast<std::ptrdiff_t>(before),
-                                                          record.values.end(), is_known);
+  const bool is_value =
+      match && std::none_of(record.values.begin() + static_cast<std::ptrdiff_t>(before), record.values.end(), is_known);
   if (is_value) record.values.resize(before);
   return !is_value;
 }
@@ -318,7 +335,9 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
     const TagMatch* const match = of_expert.empty() || !field.value.is_number() ? nullptr : runs_->find(field.key);
     const bool is_load = match ? match->rule->means <= TagMeaning::expert_bias
                                : !of_expert.empty() && field.value.is_number() && !is_part_of_step(field.key);
-    if (is_load || (!is_row && std::ranges::find(kOwnValues, field.key) == kOwnValues.end())) {
+    const bool is_own_value = std::ranges::find(kOwnValues, field.key) != kOwnValues.end() &&
+                              !(field.key == "config" && field.value.is_object());
+    if (is_load || (!is_row && !is_own_value)) {
       add(is_load ? record.keep(of_expert + std::string(field.key)) : field.key, field.value, 0, record);
       continue;
     }

@@ -51,7 +51,11 @@ std::optional<std::string> without_groups(std::string_view text) {
 std::optional<double> printed_number(std::string_view text) {
   text = trimmed(text, kBlanks);
   if (text.size() > kMaxDigits) return std::nullopt;
-  const std::optional<std::string> plain = without_groups(text);
+  std::string grouped(text);  // "1'234" and "1_234" as "1,234"
+  if (text.find(',') == text.npos)
+    std::ranges::replace_if(
+        grouped, [](char c) { return c == '\'' || c == '_'; }, ',');
+  const std::optional<std::string> plain = without_groups(grouped);
   if (!plain) return std::nullopt;
   std::string_view digits = *plain;
   if (digits.starts_with('+')) digits.remove_prefix(1);
@@ -71,6 +75,15 @@ std::optional<double> number_with_unit(std::string_view text) {
 
 bool may_have_decimal_comma(std::string_view text) {
   return std::ranges::count(text, ',') == 1 && text.find('.') == std::string_view::npos;
+}
+
+void write_decimal_point(std::string& text) {
+  const std::size_t comma = text.find(','), end = std::min(text.find_last_of(kAllDigits) + 1, text.size());
+  if (comma == text.npos || text.find(',', comma + 1) != text.npos || !is_like_number(text.substr(0, end))) return;
+  std::string groups = text.substr(0, comma);
+  std::ranges::replace(groups, '.', ',');
+  const auto plain = without_groups(groups);
+  if (plain) text = *plain + '.' + text.substr(comma + 1);
 }
 
 bool is_like_number(std::string_view text) {

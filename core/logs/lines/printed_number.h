@@ -22,6 +22,9 @@ std::optional<double> number_with_unit(std::string_view text);
 // would tell.
 bool may_have_decimal_comma(std::string_view text);
 
+// Writes the decimal comma of "1.234,5 %" as a point, "1234.5 %". Other texts stay as they are.
+void write_decimal_point(std::string& text);
+
 // True for a text of digits, signs, separators and an exponent, whether or not it is a number: "3,5", "1.234,5",
 // "2026-07-17".
 bool is_like_number(std::string_view text);

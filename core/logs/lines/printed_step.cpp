@@ -98,12 +98,15 @@ std::optional<PrintedStep> printed_step(std::string_view line, const std::vector
     for (std::size_t tries = 0; at != line.npos && tries < kMaxTries; ++tries) {
       Numbers numbers;
       std::string_view unread = line.substr(at);
-      if (matches(form.substr(form.starts_with('^') ? 1 : 0), unread, numbers, tries_of_form) && numbers.step >= 0) {
+      const bool fits = matches(form.substr(form.starts_with('^') ? 1 : 0), unread, numbers, tries_of_form);
+      if (fits && numbers.step < 0 && numbers.epoch >= 0 && !unread.starts_with('.'))
+        return PrintedStep{numbers.epoch, true, at, line.size() - unread.size(), {}};
+      if (fits && numbers.step >= 0) {
         const std::int64_t epochs = numbers.epoch0 >= 0 ? numbers.epoch0 : std::max<std::int64_t>(0, numbers.epoch - 1);
         const std::int64_t before = numbers.steps > 0 ? epochs * numbers.steps : 0;
         if (numbers.steps <= 0 && numbers.epoch + numbers.epoch0 > -2)  // the steps may begin again in every epoch
           numbers.values.emplace_back("epoch", std::to_string(epochs));
-        return PrintedStep{before + numbers.step, at, line.size() - unread.size(), std::move(numbers.values)};
+        return PrintedStep{before + numbers.step, false, at, line.size() - unread.size(), std::move(numbers.values)};
       }
       at = next_place(line, form, at + 1);
     }

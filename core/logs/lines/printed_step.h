@@ -17,6 +17,7 @@ namespace moescope {
 
 struct PrintedStep {
   std::int64_t step = 0;
+  bool is_epoch = false;                                    // the form has no {step}: the epoch counts
   std::size_t begin = 0, end = 0;                           // place in the line
   std::vector<std::pair<std::string, std::string>> values;  // name and number, as it is printed
 };

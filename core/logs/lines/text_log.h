@@ -10,6 +10,7 @@
 //   [step=10/1000,epoch=1], then lines "    train/CE loss=2.5"
 //   [2026-07-17 12:05:20,123] [INFO] [Rank 0] step=10, skipped=0, lr=[0.0001, 0.0002]
 //   steps: 10 loss: 2.5000 iter time (s): 0.3
+//   Epoch 3/10, then "313/313 - 2s - loss: 2.5 - val_loss: 2.6": an epoch is a step if no line has another one
 // A line is read if it has a step and a number under a name that the table of names has (tag_map.h). Colours, times and
 // remains of progress bars are skipped. If several ranks log, only the first one that has a loss is read. The dicts
 // that Hugging Face's Trainer prints have no step and are numbered in their order; a smaller epoch means a restart.
@@ -25,6 +26,7 @@
 
 #include "core/files/text/json_line.h"
 #include "core/logs/lines/json_record.h"
+#include "core/logs/lines/printed_pairs.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {
@@ -32,7 +34,6 @@ namespace moescope {
 class TextLogReader {
  public:
   using Takers = std::function<void(LogRecord&)>;
-  struct Pair;  // a printed name and its value
 
   explicit TextLogReader(LogRuns& runs) : runs_(&runs), json_(runs) {}
   // Gives every step, or part of a step, in the line to `take`. Returns false if the line has none.
@@ -54,7 +55,7 @@ class TextLogReader {
     double epoch = std::numeric_limits<double>::quiet_NaN();
   };
   DictKeys keys_of(const LogRecord& record);
-  const TagRule* add_pair(const Pair& pair, LogRecord& record);
+  const TagRule* add_pair(const PrintedPair& pair, LogRecord& record);
   bool read_line(std::string_view line, const Takers& take);
   bool read_piece(std::string_view piece, const Takers& take);
   std::optional<std::string> wrapped_text(std::string_view line) const;
@@ -74,6 +75,7 @@ class TextLogReader {
   RankFilter marked_, named_;
   std::int64_t read_steps_ = 0, of_other_ranks_ = 0;
   bool knows_program_ = false, is_of_trainer_ = false;
+  bool has_steps_ = false;      // a step that is no epoch was read
   std::vector<double> epochs_;  // epochs of the numbered dicts
   std::string list_;            // lines of a list that goes on in the next one
   std::string open_step_;       // step of the last line with one, to which values of the next lines belong; else empty

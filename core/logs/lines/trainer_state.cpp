@@ -1,13 +1,13 @@
 #include "core/logs/lines/trainer_state.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <stdexcept>
 
 #include "core/files/input_file.h"
 #include "core/files/text/json_line.h"
 #include "core/files/text/text_encoding.h"
+#include "core/files/text/words.h"
 #include "core/logs/lines/json_columns.h"
 #include "core/logs/lines/log_reader.h"
 
@@ -15,23 +15,13 @@ namespace moescope {
 
 namespace {
 
-constexpr std::uint64_t kMaxStateBytes = std::uint64_t{32} << 20;
-
-constexpr std::string_view kStateBlanks = " \t\r\n";
-constexpr std::array<std::string_view, 4> kStepKeys = {"\"step\"", "\"global_step\"", "\"iteration\"", "\"iter\""};
-
-bool has_step_key(std::string_view json) {
-  return std::ranges::any_of(kStepKeys, [&](std::string_view key) { return json.find(key) != std::string_view::npos; });
+// Parses the text; a list becomes the field log_history of an object.
+JsonFields parsed_state(std::string_view bytes, JsonLines& parser) {
+  return parser.parse(bytes.starts_with('[') ? "{\"log_history\":" + std::string(bytes) + '}' : std::string(bytes));
 }
 
-// True if the text begins with a list of objects with steps.
-bool begins_with_steps(std::string_view json) {
-  const std::size_t object = json.find_first_not_of(kStateBlanks, 1);
-  if (object == std::string_view::npos || json[object] != '{') return false;
-  const std::string_view first = json.substr(object, json.find('}', object) - object);
-  const bool has_values =
-      first.find("loss\"") != std::string_view::npos || first.find("tokens_per_expert\"") != std::string_view::npos;
-  return has_values && has_step_key(first);
+bool is_step_field(const JsonFields::Field& field) {
+  return field.value.is_number() && names_a_step('"' + std::string(field.key) + "\":");
 }
 
 // Returns the list of the steps: log_history, or the first list of objects; nullopt if there is none.
@@ -46,9 +36,9 @@ std::optional<JsonList> steps_of_state(const JsonFields& state) {
 // Throws Unreadable if the bytes are not JSON or have no steps.
 Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options) {
   JsonLines parser;
-  const bool is_list = bytes.substr(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size())).starts_with('[');
-  const std::string wrapped = is_list ? "{\"log_history\":" + std::string(bytes) + '}' : std::string();
-  const JsonFields state = parser.parse(is_list ? std::string_view(wrapped) : bytes);
+  bytes = trimmed(bytes, " \t\r\n");
+  const bool is_list = bytes.starts_with('[');
+  const JsonFields state = parsed_state(bytes, parser);
   LogReader reader(path, options);
   const std::optional<JsonList> steps = steps_of_state(state);
   const auto settings =
@@ -57,6 +47,7 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
     reader.read_object(fields_of(settings->value, ""));
   if (!steps) {
     const JsonColumns columns(state);
+    if (columns.rows().empty()) throw Unreadable("no log_history, and no list of steps");
     for (const JsonColumns::Row& row : columns.rows()) reader.read_object(JsonFields(row.values), row.step);
     return reader.finish();
   }
@@ -73,14 +64,30 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
 
 }  // namespace
 
-bool begins_like_trainer_state(std::string_view bytes) {
-  bytes.remove_prefix(std::min(bytes.find_first_not_of(kStateBlanks), bytes.size()));
-  if (bytes.starts_with('[')) return begins_with_steps(bytes);
-  if (!bytes.starts_with('{')) return false;
-  if (bytes.find("\"log_history\"") != std::string_view::npos) return true;
-  for (std::size_t list = bytes.find('['); list != std::string_view::npos; list = bytes.find('[', list + 1))
-    if (begins_with_steps(bytes.substr(list))) return !has_step_key(bytes.substr(0, list));
-  return false;
+JsonHistory json_history(std::string_view bytes) {
+  bytes = trimmed(bytes, " \t\r\n");
+  if (!bytes.starts_with('[') && !bytes.starts_with('{')) return JsonHistory::none;
+  if (bytes.starts_with('{') && bytes.find("\"log_history\"") != std::string_view::npos) return JsonHistory::steps;
+  const auto has = [](std::string_view json, std::string_view name) { return json.find(name) != json.npos; };
+  JsonLines parser;
+  std::optional<JsonFields> state;
+  try {
+    state = parsed_state(bytes, parser);
+    const auto steps = steps_of_state(*state);
+    const std::string first = steps && steps->size() > 0 ? simdjson::minify(*steps->begin()) : std::string();
+    const bool are_steps = names_a_step(first) && (has(first, "loss\"") || has(first, "tokens_per_expert\""));
+    if (are_steps)  // else a list of a step, if the object has one
+      return std::ranges::any_of(*state, is_step_field) ? JsonHistory::none : JsonHistory::steps;
+  } catch (const Unreadable&) {
+    return JsonHistory::none;
+  }
+  try {
+    const JsonColumns columns(*state);
+    const bool is_history = !columns.rows().empty() && (!columns.is_by_step() || has(bytes, "loss\""));
+    return is_history ? JsonHistory::columns : JsonHistory::none;
+  } catch (const Unreadable&) {  // its reader says why
+    return JsonHistory::columns;
+  }
 }
 
 Imported import_trainer_state(const std::string& path, const ImportOptions& options) {

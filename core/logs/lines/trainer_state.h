@@ -4,6 +4,7 @@
 // "history": [{"step": 0, ...}]}, or whose values of all steps stand together (json_columns.h).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,9 @@
 
 namespace moescope {
 
-bool begins_like_trainer_state(std::string_view bytes);
+inline constexpr std::uint64_t kMaxStateBytes = std::uint64_t{32} << 20;
+enum class JsonHistory { none, steps, columns };   // a list of steps; the values of all steps together
+JsonHistory json_history(std::string_view bytes);  // of a whole file
 
 // Throws std::runtime_error if the file cannot be read or has no step.
 Imported import_trainer_state(const std::string& path, const ImportOptions& options = {});

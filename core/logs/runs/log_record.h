@@ -33,6 +33,7 @@ struct LogRecord {
   double wall_s = 0;
   int layer = -1;              // of all values, if the record is of one layer
   bool is_part = false;        // further records of its step may follow
+  bool is_row = false;         // of a table, in which NaN may stand for an empty cell
   bool is_validation = false;  // its loss is that of a validation, and no other value counts
   std::vector<NamedValue> values;
   std::optional<TelemetryFrame> own_frame;  // values of this program's own lines (jsonl.h)

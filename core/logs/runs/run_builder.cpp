@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
@@ -145,7 +146,7 @@ void RunBuilder::count(const LogRecord& record) {
 
 // Returns the step of a record. Each record may have another name for it ("step", "global_step"), of which the first in
 // the table counts. But if a record has two different numbers (for example a step within the epoch), the name that does
-// not count cannot give the step of other records.
+// not count cannot give the step of other records, unless it has the number of the record before.
 std::int64_t RunBuilder::step_of(const LogRecord& record) {
   std::vector<std::pair<Name*, const NamedValue*>> steps;
   const NamedValue* first = nullptr;
@@ -162,12 +163,54 @@ std::int64_t RunBuilder::step_of(const LogRecord& record) {
   const auto& [best_name, best] = *std::ranges::min_element(steps, {}, place_in_table);
   for (const auto& [name, value] : steps) {
     if (name->match.rule->place == best_name->match.rule->place || step_number(*value) == step_number(*best)) continue;
-    other_steps_.try_emplace(name->match.rule->place, best_name->name);
+    other_steps_[name->match.rule->place] = {best_name->name, *step_number(*value), *step_number(*best)};
     AccountBook::leave_out(name->counts, "another number than " + best_name->name + ", which gives the step");
   }
-  if (const auto differs = other_steps_.find(best_name->match.rule->place); differs != other_steps_.end())
-    throw Unreadable("no " + differs->second + ", and " + best_name->name + " differs from it in other lines");
-  return *step_number(*best);
+  const auto differs = other_steps_.find(best_name->match.rule->place);
+  if (differs == other_steps_.end()) return *step_number(*best);
+  if (differs->second.number == *step_number(*best)) return differs->second.step;
+  throw Unreadable("no " + differs->second.name + ", and " + best_name->name + " differs from it in other lines");
+}
+
+// Takes the settings that stand beside the values of the first step, as Ray Tune writes them: "config/top_k".
+void RunBuilder::find_settings(const LogRecord& record) {
+  constexpr std::string_view kConfig = "config";
+  if (has_steps() || !stated.settings.empty()) return;
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    const bool is_setting = !value.is_own && !value.is_list && value.name.starts_with(kConfig) &&
+                            value.name.substr(kConfig.size()).find_first_of("./") == 0;
+    if (!is_setting || of_values_[i]->match.rule) continue;
+    stated.settings +=
+        (stated.settings.empty() ? "{" : ",") + json_string(value.name.substr(kConfig.size() + 1)) + ':' +
+        (is_number(value) && std::isfinite(value.numbers[0]) ? json_number(value.numbers[0]) : json_string(value.text));
+    AccountBook::leave_out(of_values_[i]->counts, "a setting of the run");
+  }
+  if (!stated.settings.empty()) stated.settings += '}';
+}
+
+// Drops NaN that stands for an empty cell of a table: one loss beside a number of the other loss, all values beside
+// a loss of the validation alone, and a single NaN in place of a list.
+void RunBuilder::drop_no_values(LogRecord& record) {
+  const auto is_nan = [](const NamedValue& value) { return is_number(value) && std::isnan(value.numbers[0]); };
+  if (!record.is_row || std::ranges::none_of(record.values, is_nan)) return;
+  const auto rule_of = [&](std::size_t i) { return of_values_[i]->match.rule; };
+  const auto has = [&](auto loss) {
+    for (std::size_t i = 0; i < record.values.size(); ++i)
+      if (rule_of(i) && rule_of(i)->step == loss && is_number(record.values[i]) && !is_nan(record.values[i]))
+        return true;
+    return false;
+  };
+  const bool has_loss = has(&TelemetryFrame::ce_loss), has_validation = has(&TelemetryFrame::val_loss);
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    NamedValue& value = record.values[i];
+    const bool is_none = (has_validation && !has_loss) ||
+                         (rule_of(i) && ((has_loss && rule_of(i)->step == &TelemetryFrame::val_loss) ||
+                                         (is_list(of_values_[i]->match) && of_values_[i]->match.expert < 0)));
+    if (!is_none || !is_nan(value)) continue;
+    value.numbers.clear();
+    value.text = {};
+  }
 }
 
 // Detects steps that are counted within the epoch: they begin again in a later epoch. After a restart the epoch is not
@@ -561,6 +604,8 @@ void RunBuilder::take(LogRecord& record) {
   of_values_.clear();
   for (const NamedValue& value : record.values) of_values_.push_back(&find(value.name, value.is_own));
   find_listed_layers(record);
+  find_settings(record);
+  drop_no_values(record);
   const std::int64_t step = record.step ? *record.step : step_of(record);
   const int part = part_of(record);
   const bool is_training = measured_on(record) == MeasuredOn::training;

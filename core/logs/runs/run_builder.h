@@ -128,6 +128,8 @@ class RunBuilder {
   Name& find(std::string_view name, bool is_own);
   void count(const Name& name, const NamedValue& value, std::int64_t step);
   std::int64_t step_of(const LogRecord& record);
+  void find_settings(const LogRecord& record);
+  void drop_no_values(LogRecord& record);
   void watch_epoch(const LogRecord& record, std::int64_t step);
   void watch_layers(const LogRecord& record, std::int64_t step);
   void go_back(const LogRecord& record, int part, std::int64_t step);
@@ -166,7 +168,13 @@ class RunBuilder {
   std::vector<Name*> of_values_;                              // names of the values of the record
   std::vector<int> listed_layers_;                            // that the record lists, in ascending order; empty: none
   std::map<std::tuple<std::string, int, int>, Name*> shown_;  // by column, layer and expert
-  std::map<int, std::string> other_steps_;  // names of the step that differed from an earlier one, which is the value
+  // Names of the step that differed from that which gives it, by place in the table; the numbers of the last record that
+  // has both.
+  struct OtherStep {
+    std::string name;
+    std::int64_t number = 0, step = 0;
+  };
+  std::map<int, OtherStep> other_steps_;
   std::map<std::int64_t, Step> open_;       // steps that are not shown yet
   std::unique_ptr<ImportedRun> imported_;
   std::map<int, int> model_layers_;  // layer of the model by layer of the log, if they differ

@@ -100,13 +100,15 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
   const std::size_t series = std::hash<std::string_view>()(run) * 31 + std::hash<std::string_view>()(name);
   rows_.push_back({step, line, text_.size(), cells.size()});
   for (const std::string_view cell : cells) (text_ += cell) += '\0';
-  order_.add(step, series % 0xFFFFFFFBu << 12 ^ std::hash<std::string_view>()(layer) % (1u << 12), 0, line);
+  order_.add(step, series % 0xFFFFFFFBu << 12 ^ std::hash<std::string_view>()(layer) % (1u << 12),
+             std::hash<std::string_view>()(cell_at(cells, form_.expert)) % kMaxImportedExperts, line);
   check_table_bytes(text_.size() + rows_.size() * sizeof(Row) + order_.bytes(), path_, line);
 }
 
 // Returns the values of a row for one run; `run`: empty if the columns do not name runs.
 LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_view> cells, std::string_view run) const {
   LogRecord record;
+  record.is_row = true;
   record.place = row.line;
   record.step = row.step;
   record.add(form_.names[form_.step], row.step);
@@ -117,19 +119,21 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
     record.add_text("run", run);
     record.values.back().is_own = true;
   }
+  const std::string_view expert = cell_at(cells, form_.expert);
   const auto add = [&](std::string_view name, std::string_view cell) {
-    if (!name.empty() && !is_no_value(cell)) set_value(cell, record.add(name));
+    if (name.empty() || is_no_value(cell)) return;
+    const std::string of_expert = expert.empty() ? std::string() : "expert_" + std::string(expert) + '/';
+    const bool is_load = !expert.empty() && runs_->find(of_expert + std::string(name));
+    set_value(cell, record.add(is_load ? record.keep(of_expert + std::string(name)) : name));
   };
   if (std::ranges::any_of(form_.expert_loads, [&](int column) { return !is_no_value(cell_at(cells, column)); })) {
-    NamedValue loads;
-    loads.name = "tokens_per_expert";
+    NamedValue& loads = record.add("tokens_per_expert");
     loads.is_list = true;
     for (const int column : form_.expert_loads) {
       NamedValue load;
       set_value(cell_at(cells, column), load);
       loads.numbers.push_back(load.numbers.size() == 1 ? load.numbers[0] : std::nan(""));
     }
-    record.values.push_back(std::move(loads));
   }
   if (form_.name >= 0) add(cell_at(cells, form_.name), cell_at(cells, form_.value));
   for (const FigureColumn& figure : form_.figures)
@@ -228,8 +232,7 @@ class TableReader {
   // Adds a row of which the decimal commas are written as points.
   void add_with_points(const CsvRow& row) {
     std::vector<std::string> texts(row.cells.begin(), row.cells.end());
-    for (std::string& text : texts)
-      if (may_have_decimal_comma(text) && is_like_number(text)) std::ranges::replace(text, ',', '.');
+    for (std::string& text : texts) write_decimal_point(text);
     const std::vector<std::string_view> cells(texts.begin(), texts.end());
     rows_->add(cells, row.line);
   }

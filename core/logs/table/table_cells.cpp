@@ -32,6 +32,17 @@ bool is_grouped(std::string_view cell) {
          cell.find_first_not_of("+-0123456789,. '_") == std::string_view::npos;
 }
 
+// Adds the numbers of a list without brackets, "12 14 9" or "12;14;9". Returns false if the cell is none.
+bool read_bare_list(std::string_view cell, NamedValue& value) {
+  const char between = cell.find(';') == cell.npos ? ' ' : ';';
+  while (!cell.empty()) {
+    const std::optional<double> number = plain_number(trimmed(take_until(cell, between)));
+    if (!number) return false;
+    value.numbers.push_back(*number);
+  }
+  return value.numbers.size() > 2;
+}
+
 // Adds the numbers of the cell if it is a list. Returns false if it is none.
 bool read_list(std::string_view cell, NamedValue& value) {
   const std::size_t begin = cell.find('['), end = cell.rfind(']');
@@ -101,7 +112,7 @@ void set_value(std::string_view cell, NamedValue& value) {
     value.numbers = {*number};
     return;
   }
-  value.is_list = read_list(cell, value);
+  value.is_list = read_list(cell, value) || (value.numbers.clear(), read_bare_list(cell, value));
   if (value.is_list) return;
   value.numbers.clear();
   value.rows.clear();

@@ -21,10 +21,6 @@ constexpr std::size_t kRowsLookedAt = 20, kMaxHeaderRows = 4;
 constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
                                                        "trial", "seed",     "experiment"};
 constexpr std::ptrdiff_t kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
-// Names of the number of tokens besides those of tag_map.h. In a row of one expert, they are unambiguous.
-constexpr std::array<std::string_view, 14> kCountNames = {
-    "count",         "num_tokens",    "n_tokens",        "tokens",       "token_count", "counts",    "load_count",
-    "routed_tokens", "tokens_routed", "assigned_tokens", "token_counts", "hits",        "numtokens", "value"};
 constexpr std::array<std::string_view, 8> kFigureNames = {"tag",      "metric", "metric_name", "metric_key",
                                                           "variable", "key",    "name",        "series"};
 constexpr std::array<std::string_view, 9> kPartNames = {"rank", "device", "gpu",   "worker", "host",
@@ -41,11 +37,13 @@ int column_of(const std::vector<std::string>& spelled, const Names& names) {
 }
 
 // Returns the column whose name is the first of this meaning in the table of names; -1 if there is none.
-int column_that_means(const TagMap& tags, TagMeaning means, const std::vector<std::string>& spelled) {
+int column_that_means(const TagMap& tags, TagMeaning means, const std::vector<std::string>& spelled,
+                      const std::string& prefix = {}) {
   int best = -1, place = 0;
   for (std::size_t i = 0; i < spelled.size(); ++i) {
-    const auto match = tags.find(spelled[i]);
-    if (!match || match->rule->means != means || (best >= 0 && match->rule->place >= place)) continue;
+    const auto match = tags.find(prefix + spelled[i]);
+    if (!match || match->rule->means != means || match->layer >= 0 || (best >= 0 && match->rule->place >= place))
+      continue;
     best = i;
     place = match->rule->place;
   }
@@ -123,8 +121,8 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
   std::set<std::string_view> known_names;
   for (int i = 0; i < std::ssize(names); ++i) {
     const std::string& name = names[i];
-    const bool is_other =
-        i == form.step || i == form.layer || std::ranges::count(form.other_steps, i) > 0 || is_load[i];
+    const bool is_other = i == form.step || i == form.layer || i == form.expert ||
+                          std::ranges::count(form.other_steps, i) > 0 || is_load[i];
     if (is_other || name.empty()) continue;  // pandas writes its index without a name
     const bool is_repeated = !known_names.insert(spelled[i]).second;
     form.figures.push_back({i, is_repeated ? name + " (column " + std::to_string(i + 1) + ")" : name, {}});
@@ -154,10 +152,13 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
   form.run = column_of(spelled, kRunNames);
   form.run_is_name = form.run >= 0 && std::find(kRunNames.begin(), kRunNames.begin() + kNamesOfRuns,
                                                 spelled[form.run]) != kRunNames.begin() + kNamesOfRuns;
-  form.count = column_of(spelled, kCountNames);
+  // In a row of one expert a name such as "hits" is the number of its tokens.
+  form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled, "expert_0/");
+  if (form.count < 0) form.count = column_of(spelled, std::array<std::string_view, 1>{"value"});
   if (form.count < 0) form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled);
   const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
-  if ((form.layer >= 0 && form.expert >= 0) || of_one_layer) {
+  const bool names_figures = form.count >= 0 && spelled[form.count] == "value" && column_of(spelled, kFigureNames) >= 0;
+  if (((form.layer >= 0 && form.expert >= 0) || of_one_layer) && !names_figures) {
     form.kind = form.step < 0 && form.count < 0 ? TableKind::trace : TableKind::loads;
     for (int i = 0; i < std::ssize(spelled); ++i) {
       const bool is_used = i == form.step || i == form.layer || i == form.expert || i == form.count || i == form.run ||
@@ -168,7 +169,7 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
         form.other_columns.push_back(i);
     }
   } else if (form.step >= 0 && names.size() > 1 &&
-             (named_csv || is_any_known(tags, spelled) ||
+             (named_csv || names_figures || is_any_known(tags, spelled) ||
               (form.layer >= 0 && !expert_columns(spelled, false).empty()))) {
     find_figures(tags, names, spelled, form);
   } else {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -301,6 +303,148 @@ TEST_F(VariedForms, PrintedFormsAreThoseOfTheMappingFiles) {
                             "Epoch[1] Batch [1] loss=2.5\nEpoch[1] Batch [2] loss=2\n"}),
                    "again in every epoch"));
   EXPECT_TRUE(says(problem({"prose.txt", "1 train left at ten\n2 val d'or\n3 times 2.5\n"}), "is no log"));
+}
+
+// Keras prints a line for each epoch and then its values; its history has lists without steps.
+TEST_F(VariedForms, EpochsAreStepsIfThereAreNoOthers) {
+  for (const FileOfLog& file :
+       {FileOfLog{
+            "keras.log",
+            "Epoch 1/2\n 90/313 [==>...] - ETA: 1s - loss: 9.0\r313/313 [====] - 2s 5ms/step - loss: 3.5 - val_loss: "
+            "4.5\nEpoch 2/2\n313/313 [====] - 2s 5ms/step - loss: 2.5 - val_loss: 4.0\n"},
+        FileOfLog{"loop.log", "INFO:root:Epoch 1: train loss 3.5, val loss 4.5\nINFO:root:Epoch 2: train loss 2.5\n"},
+        FileOfLog{"history.json", R"({"loss": [3.5, 2.5], "val_loss": [4.5, 4.0], "lr": [0.1, 0.1]})"}}) {
+    const auto run = open(file).histories.at(0);
+    EXPECT_EQ(run->steps(), (StepRange{1, 2})) << file.name;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 1), 3.5f) << file.name;
+    EXPECT_EQ(run->value_at(Metric::val_loss, kWholeRun, 1), 4.5f) << file.name;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 2), 2.5f) << file.name;
+  }
+  const auto steps = open({"steps.log", "Epoch 1/2\nstep 10 loss 3.5\nEpoch 1 loss 9\nstep 20 loss 2.5\n"});
+  EXPECT_EQ(steps.histories.at(0)->steps(), (StepRange{10, 20}));
+}
+
+TEST_F(VariedForms, ColouredPrefixedAndMeasuredLinesAreRead) {
+  for (const char* line :
+       {"\x1b[2m2026-11-01T10:00:00Z\x1b[0m [\x1b[32m\x1b[1minfo     \x1b[0m] \x1b[1mtrain_step     \x1b[0m "
+        "\x1b[36mgrad_norm\x1b[0m=\x1b[35m1.5\x1b[0m \x1b[36mloss\x1b[0m=\x1b[35m7.25\x1b[0m "
+        "\x1b[36mstep\x1b[0m=\x1b[35mSTEP\x1b[0m",
+        "2026-11-01 10:00:00,123 INFO:   | Train Device=CSX, Step=STEP, Loss=7.25, grad_norm=1.5, Rate=69.37 "
+        "samples/sec",
+        "2026-11-01 INFO | Train GlobalStep=STEP, Loss=7.25, grad_norm=1.5",
+        "INFO:tensorflow:loss = 7.25, grad_norm = 1.5, step = STEP (12.311 sec)",
+        "[pod/moe-0/trainer] step STEP loss 7.25 grad_norm 1.5\n[pod/moe-1/trainer] step STEP loss 9 grad_norm 9",
+        "trainer-1  | step STEP loss 7.25 grad_norm 1.5\ntrainer-2  | step STEP loss 9 grad_norm 9",
+        "level=info step=STEP loss=7.25 step_time=123ms grad_norm=1.5 mem=41.2GiB"}) {
+    std::string text;
+    for (const char* step : {"10", "20"}) {
+      std::string whole = line;
+      for (std::size_t at = whole.find("STEP"); at != std::string::npos; at = whole.find("STEP"))
+        whole.replace(at, 4, step);
+      text += whole + '\n';
+    }
+    const OpenedRuns opened = open({"train.log", text});
+    ASSERT_EQ(opened.histories.size(), 1u) << line;
+    EXPECT_EQ(opened.histories[0]->value_at(Metric::ce_loss, kWholeRun, 20), 7.25f) << line;
+    EXPECT_EQ(opened.histories[0]->value_at(Metric::grad_norm, kWholeRun, 20), 1.5f) << line;
+  }
+  const OpenedRuns opened = open({"units.log", "step=1 loss=2.5 step_time=123ms mem=41.2GiB\nstep=2 loss=2.5\n"});
+  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "step_time: 1 value, 123"));
+  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "mem: 1 value, 41.2"));
+  const auto validated =
+      open({"iter.log", "iter 20 step 1 | loss 3.5\niter 40 step 2 | loss 2.5\niter 40: val loss 4.5\n"})
+          .histories.at(0);
+  EXPECT_EQ(validated->value_at(Metric::val_loss, kWholeRun, 2), 4.5f) << "the other number of the line before";
+}
+
+TEST_F(VariedForms, NaNBesideTheOtherLossIsNoValue) {
+  const auto run =
+      open({"history.csv",
+            ",loss,eval/loss,lr,step,expert_load,w\n0,3.5,NaN,0.1,1,\"[3, 5]\",NaN\n1,NaN,4.5,NaN,1,NaN,NaN\n"
+            "2,NaN,NaN,0.1,2,\"[4, 4]\",NaN\n"})
+          .histories.at(0);
+  EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 1), 3.5f);
+  EXPECT_EQ(run->value_at(Metric::val_loss, kWholeRun, 1), 4.5f);
+  EXPECT_EQ(run->value_at(Metric::lr, kWholeRun, 1), 0.1f);
+  EXPECT_TRUE(std::isnan(run->frame_at(2)->ce_loss) && !is_missing(run->frame_at(2)->ce_loss)) << "a loss of NaN";
+  EXPECT_EQ(run->frame_at(1)->routers.at(0).tokens_per_expert, (Counts{3, 5}));
+}
+
+TEST_F(VariedForms, TheExpertMayStandBeforeTheLayerInAName) {
+  const auto run = open({"load.jsonl",
+                         "{\"step\":0,\"expert_0/layer_1/tokens\":3,\"expert_1/layer_1/tokens\":5,"
+                         "\"expert_0/layer_2/tokens\":2,\"expert_1/layer_2/tokens\":6}\n"})
+                       .histories.at(0);
+  EXPECT_EQ(run->info().moe_layers, (std::vector<int>{1, 2}));
+  EXPECT_EQ(run->frame_at(0)->routers.at(1).tokens_per_expert, (Counts{2, 6}));
+  const OpenedRuns assumed = open({"share.jsonl",
+                                   "{\"step\":0,\"expert_0/blk_1/q\":0.25,\"expert_1/blk_1/q\":0.75,"
+                                   "\"expert_0/blk_2/q\":0.5,\"expert_1/blk_2/q\":0.5}\n"});
+  EXPECT_EQ(assumed.histories.at(0)->frame_at(0)->routers.at(0).tokens_per_expert.size(), 2u) << "by shape";
+}
+
+TEST_F(VariedForms, SettingsMayStandBesideTheValues) {
+  for (const FileOfLog& file :
+       {FileOfLog{"result.jsonl", R"({"training_iteration":1,"loss":2.5,"expert_load":[3,5],"config":{"top_k":2}})"},
+        FileOfLog{"progress.csv", "training_iteration,loss,expert_load,config/top_k\n1,2.5,\"[3, 5]\",2\n"}})
+    EXPECT_EQ(open(file).histories.at(0)->info().top_k, 2) << file.name;
+}
+
+TEST_F(VariedForms, AFolderWithAFileForEachStepIsOneRun) {
+  for (const char* step : {"1", "2", "10"})
+    write({std::string("step_") + step + ".json",
+           std::string("{\"step\":") + step + ",\"loss\":" + step + ".5,\"expert_load\":[[3,5],[2,6]]}"});
+  const OpenedRuns opened = open_runs({std::filesystem::path(folder_ / "step_1.json").parent_path()}, {}, 4);
+  ASSERT_EQ(opened.histories.size(), 1u);
+  EXPECT_EQ(opened.histories[0]->count(), 3);
+  EXPECT_EQ(opened.histories[0]->value_at(Metric::ce_loss, kWholeRun, 10), 10.5f);
+  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "loss: 3 values, 1.5 to 10.5"));
+}
+
+TEST_F(VariedForms, LoadsOfLayersAndExpertsStandInManyPlaces) {
+  for (const FileOfLog& file :
+       {FileOfLog{"columns.csv", "step,expert,layer_1,layer_2\n1,0,3,2\n1,1,5,6\n"},
+        FileOfLog{
+            "tidy.csv",
+            "iteration,variable,layer,expert,value\n1,loss,,,2.5\n1,tokens,1,0,3\n1,tokens,1,1,5\n1,tokens,2,0,2\n"
+            "1,tokens,2,1,6\n1,gate_weight,2,1,0.5\n"},
+        FileOfLog{"cells.csv", "step,layer,tokens_per_expert\n1,1,3 5 0\n1,2,2;6;0\n"},
+        FileOfLog{"keys.jsonl", "{\"step\":1,\"expert_load\":{\"L1\":[3,5],\"L2\":{\"e0\":2,\"e1\":6}}}\n"},
+        FileOfLog{"camel.jsonl",
+                  "{\"globalStep\":1,\"trainLoss\":2.5,\"moe_layer_ids\":[1,2],\"expertLoad\":[[3,5],[2,6]]}\n"},
+        FileOfLog{"lists.log",
+                  "[1/2] loss=2.5 expert_load={'layer_1': [3, 5], 'layer_2': [2, 6]}\n[2/2] loss=2.5\n"}}) {
+    const auto opened = open(file).histories.at(0);
+    const auto frame = opened->frame_at(1);
+    ASSERT_EQ(opened->info().moe_layers, (std::vector<int>{1, 2})) << file.name;
+    for (const auto& [layer, counts] : {std::pair(0, Counts{3, 5}), std::pair(1, Counts{2, 6})}) {
+      const Counts& read = frame->routers.at(layer).tokens_per_expert;
+      EXPECT_TRUE(std::equal(counts.begin(), counts.end(), read.begin())) << file.name;
+    }
+  }
+}
+
+TEST_F(VariedForms, PrintedStepsMayStandAlone) {
+  for (const FileOfLog& file :
+       {FileOfLog{"matrix.log", "step 1 loss 3.5\nexpert_load:\n[[3 5]\n [2 6]]\nstep 2 loss 2.5\n"},
+        FileOfLog{"heading.log",
+                  "------ step 1 ------\n  train loss      3.5\n  learning rate   0.1\n------ step 2 ------\n  train "
+                  "loss   2.5\n"}}) {
+    const auto run = open(file).histories.at(0);
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 1), 3.5f) << file.name;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 2), 2.5f) << file.name;
+    EXPECT_EQ(run->info().n_experts, file.name == "matrix.log" ? 2 : 0);
+  }
+}
+
+TEST_F(VariedForms, DecimalCommasMayStandBesideGroupsAndPercents) {
+  const auto run =
+      open({"german.csv",
+            "Step;Loss;Tokens/s;layer_0_expert_0_share;layer_0_expert_1_share\n1;3,5;12.345,6;25,00 %;75,00 "
+            "%\n2;2,5;12.345,6;50,00 %;50,00 %\n"})
+          .histories.at(0);
+  EXPECT_EQ(run->value_at(Metric::tokens_per_s, kWholeRun, 2), 12345.6f);
+  EXPECT_EQ(run->frame_at(2)->routers.at(0).tokens_per_expert, (Counts{10000, 10000})) << "by shape";
 }
 
 TEST_F(VariedForms, LoadsBelowAStepAreReadInManyForms) {

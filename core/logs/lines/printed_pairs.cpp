@@ -1,0 +1,238 @@
+#include "core/logs/lines/printed_pairs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/files/text/words.h"
+#include "core/logs/lines/python_dict.h"
+#include "core/logs/table/table_cells.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMaxPairs = 4096, kLongestNumber = 64;
+constexpr std::array<std::string_view, 14> kUnits = {"GB", "GiB", "MB",  "MiB", "us",   "ms",    "s",
+                                                     "h",  "sec", "min", "%",   "it/s", "tok/s", "samples/s"};
+
+// Returns the length of the number with which the text begins, with its unit and without commas at its end; also of a
+// text such as "3,5", which may be a number. Returns 0 if there is none or it does not end at a blank, a bracket, "|",
+// ";" or the end of the text.
+std::size_t number_length(std::string_view text) {
+  text = text.substr(0, kLongestNumber);
+  const std::size_t end = std::min(text.find_first_of(" \t|;()[]{}\r"), text.size());
+  std::string_view word = text.substr(0, end);
+  if (word.size() == kLongestNumber) return 0;
+  while (word.ends_with(',')) word.remove_suffix(1);
+  const std::string_view number = without_unit_behind(word);
+  return printed_number(number) || number_with_unit(number) || is_like_number(number) ? word.size() : 0;
+}
+
+constexpr const char* kBetweenParts = "|";
+
+// Splits a line at "|", ";", two blanks, tabs, " - " and commas before a blank or a letter. Parts that not only blanks
+// separate have a part kBetweenParts between them.
+std::vector<std::string> parts_of(std::string_view text) {
+  std::string joined;  // without blanks after : and =
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    joined += text[i];
+    if (text[i] == ':' || text[i] == '=') i = std::min(text.find_first_not_of(" \t", i + 1), text.size()) - 1;
+  }
+  std::vector<std::string> parts(1);
+  for (std::size_t i = 0; i < joined.size(); ++i) {
+    const char next = i + 1 < joined.size() ? joined[i + 1] : ' ';
+    const bool is_comma = joined[i] == ',' && (next == ' ' || is_letter(next));
+    const bool is_dash = std::string_view(joined).substr(i).starts_with(" - ");
+    const bool is_mark = joined[i] == '|' || joined[i] == ';' || is_comma || is_dash;
+    if ((is_mark || joined[i] == '\t' || (joined[i] == ' ' && next == ' ')) && parts.size() < kMaxPairs) {
+      if (is_dash) i += 2;
+      if (is_mark) parts.emplace_back(kBetweenParts);
+      parts.emplace_back();
+    } else {
+      parts.back() += joined[i];
+    }
+  }
+  return parts;
+}
+
+// Adds the names and numbers in "loss:2.5", "loss 2.5" or "loss=2.5 lr=0.1".
+void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
+  const auto add = [&](std::string_view name, std::string_view number) {
+    name = trimmed(name, " \t:=,-");
+    // The name follows a value that is no number in "caller=train loss=2.5", and the rest of one in "10 / 400
+    // loss=2.5".
+    if (name.find('=') != std::string_view::npos) name.remove_prefix(name.rfind(' ') + 1);
+    if (const std::size_t mark = name.rfind("] "); mark != std::string_view::npos) name.remove_prefix(mark + 2);
+    const auto begins = [](char c) { return is_letter(c) || c == '\'' || c == '"' || c == '('; };
+    name.remove_prefix(std::ranges::find_if(name, begins) - name.begin());
+    if (!name.empty() && name.size() <= kLongestFigure)
+      pairs.push_back({std::string(name), std::string(number), {}, {}});
+  };
+  const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
+  std::size_t begin = 0;
+  for (std::size_t at = part.find_first_of(has_sign ? ":=" : " ");
+       at != std::string_view::npos && pairs.size() < kMaxPairs;
+       at = part.find_first_of(has_sign ? ":=" : " ", at + 1)) {
+    const std::size_t value = at + 1, length = number_length(part.substr(value));
+    if (length == 0) continue;
+    add(part.substr(begin, at - begin), part.substr(value, length));
+    begin = value + length;
+    at = begin - 1;
+  }
+}
+
+// Returns the name without the unit of the number before it: "GB grad_norm" of "memory: 10.5 GB grad_norm: 1.1".
+std::string_view without_unit(std::string_view name) {
+  const std::size_t end = name.find(' ');
+  return end == name.npos || std::ranges::find(kUnits, name.substr(0, end)) == kUnits.end() ? name
+                                                                                            : name.substr(end + 1);
+}
+
+constexpr int kDeepestList = 3;
+
+// Returns the end of the list that begins with the text, "[[1, 2], [3, 4]]" of numbers; 0 if it is none.
+std::size_t list_end(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    depth += (text[i] == '[') - (text[i] == ']');
+    if (depth > kDeepestList) return 0;
+    if (std::string_view("[]0123456789.,+-eE \t").find(text[i]) == std::string_view::npos) return 0;
+    if (depth == 0) return i + 1;
+  }
+  return 0;
+}
+
+// Returns the name at the end of a text "loss: 2.5 | load: " before a list; empty if there is none.
+std::string name_before(std::string_view text) {
+  std::string_view name = trimmed(text, " \t:=");
+  const std::size_t last = name.find_last_of("|;,\t");
+  name.remove_prefix(last == std::string_view::npos ? 0 : last + 1);
+  // A value before it ends its own name: "loss 2.5 load" is "load".
+  for (std::size_t blank = name.find(' '); blank != std::string_view::npos; blank = name.find(' ', blank + 1)) {
+    const std::size_t value = name.substr(0, blank).find_last_of(" :=") + 1;
+    const std::string_view number = name.substr(value, blank - value);
+    const bool ends_name = value > 0 && (name[value - 1] == '=' || number.find('.') != std::string_view::npos);
+    if (!ends_name || !printed_number(number)) continue;
+    name.remove_prefix(blank);
+    blank = 0;
+  }
+  return std::string(trimmed(name, kBlank));
+}
+
+// Removes the lists of several numbers and the dicts from the text and adds them to `pairs`, under the name before
+// them, else as "unnamed list 1".
+std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
+  std::string outside;
+  int unnamed = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (const auto dict =
+            text[i] == '{' && pairs.size() < kMaxPairs ? read_python_dict(text.substr(i)) : std::nullopt) {
+      if (std::string name = name_before(outside); !name.empty() && dict->size > 2)
+        pairs.push_back({std::move(name), {}, {}, dict->json});
+      i += dict->size - 1;
+      outside += kBetweenParts;
+      continue;
+    }
+    const std::size_t size = text[i] == '[' ? list_end(text.substr(i)) : 0;
+    const std::string_view list = text.substr(i, size);
+    const std::string_view before = trimmed(outside, kBlank);
+    NamedValue value;
+    if (size > 2 && list.find_first_of(", []", 1) == size - 1) {  // a list of one number
+      outside += list.substr(1, size - 2);
+      i += size - 1;
+      continue;
+    }
+    if (size > 0 && list.find_first_of(", ") != std::string_view::npos) set_value(list, value);
+    if (!value.is_list || pairs.size() == kMaxPairs) {
+      outside += text[i];
+      continue;
+    }
+    const bool has_name =
+        !before.empty() && (is_letter(before.back()) || before.ends_with(':') || before.ends_with('='));
+    std::string name = has_name ? name_before(before) : std::string();
+    if (name.empty()) name = "unnamed list " + std::to_string(++unnamed);
+    pairs.push_back({std::move(name), std::string(list), std::move(value), {}});
+    i += size - 1;
+    outside += kBetweenParts;
+  }
+  return outside;
+}
+
+}  // namespace
+
+std::string_view without_unit_behind(std::string_view number) {
+  const std::size_t unit = std::min(number.find_last_of("0123456789") + 1, number.size());
+  return std::ranges::find(kUnits, number.substr(unit)) == kUnits.end() || number.ends_with('%')
+             ? number
+             : number.substr(0, unit);
+}
+
+std::size_t bracket_end(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    depth +=
+        (text[i] == '(' || text[i] == '[' || text[i] == '{') - (text[i] == ')' || text[i] == ']' || text[i] == '}');
+    if (depth <= 0) return depth == 0 && i > 0 ? i + 1 : 0;
+  }
+  return 0;
+}
+
+bool ends_in_dict(std::string_view line) {
+  std::size_t begin = line.find('{');
+  while (begin != std::string_view::npos && begin + 1 < line.size() && line[begin + 1] != '\'' &&
+         line[begin + 1] != '"')
+    begin = line.find('{', begin + 1);
+  return begin != std::string_view::npos && line.size() < kLongestPiece && bracket_end(line.substr(begin)) == 0;
+}
+
+bool ends_in_list(std::string_view line) {
+  std::size_t begin = line.find('[');
+  int depth = 0;
+  for (std::size_t i = begin; i < line.size(); ++i) {
+    if (line[i] == '[' && depth++ == 0) begin = i;
+    if (line[i] == ']' && depth > 0) --depth;
+  }
+  return depth > 0 && line.size() < kLongestPiece &&
+         line.find_first_not_of("[]0123456789.,+-eE \t\r", begin) == std::string_view::npos;
+}
+
+std::vector<PrintedPair> pairs_of(std::string_view unread) {
+  std::vector<PrintedPair> pairs;
+  const bool is_row = unread.starts_with('|');  // of a table "| loss | 7.10 |"
+  std::vector<std::string> parts = parts_of(take_lists(unread, pairs));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string_view name = trimmed(parts[i], kBlank);
+    if (name.empty() || name == kBetweenParts) continue;
+    // A number that blanks separate from its name: "loss   7.10".
+    std::size_t next = i + 1;
+    while (next < parts.size() && (trimmed(parts[next], kBlank).empty() || (is_row && parts[next] == kBetweenParts)))
+      ++next;
+    const std::string_view number = next < parts.size() ? trimmed(parts[next], kBlank) : std::string_view();
+    const std::size_t before = pairs.size();
+    add_pairs(name, pairs);
+    if (pairs.size() > before || number.empty() || number_length(number) != number.size()) continue;
+    add_pairs(std::string(name) + ' ' + std::string(number), pairs);
+    i = next;
+  }
+  for (PrintedPair& pair : pairs) pair.name = std::string(without_unit(pair.name));
+  return pairs;
+}
+
+std::vector<PrintedPair> pairs_of_layer(std::string_view whole_line) {
+  constexpr std::array<std::string_view, 5> kWords = {"layer ", "layer_", "block ", "block_", "moe layer "};
+  const std::string_view line = whole_line.substr(whole_line.starts_with('[') ? 1 : 0);
+  std::string beginning(line.substr(0, kWords.back().size()));
+  std::ranges::transform(beginning, beginning.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c | 0x20 : c; });
+  const auto word = std::ranges::find_if(kWords, [&](std::string_view text) { return beginning.starts_with(text); });
+  const std::string_view digits = word == kWords.end() ? std::string_view() : digits_at(line.substr(word->size()));
+  const std::string_view behind = digits.empty() ? std::string_view() : line.substr(word->size() + digits.size());
+  const std::string_view unread = trimmed(behind, " \t");
+  if (unread.empty() || std::string_view(":|-,]").find(unread.front()) == std::string_view::npos)
+    return pairs_of(whole_line);
+  std::vector<PrintedPair> pairs = pairs_of(trimmed(unread.substr(1), " \t:|-,"));
+  for (PrintedPair& pair : pairs)
+    pair.name = "layer " + std::string(digits) + (pair.name.starts_with("unnamed list") ? "" : ' ' + pair.name);
+  return pairs;
+}
+
+}  // namespace moescope

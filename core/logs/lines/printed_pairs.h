@@ -1,0 +1,43 @@
+// Takes a printed line apart into names and values: "loss: 2.5", "loss=2.5 lr=0.1", "loss   2.50", "load: [12, 14]",
+// "load: {0: 12, 1: 14}".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/logs/lines/printed_number.h"
+#include "core/logs/runs/log_record.h"
+
+namespace moescope {
+
+inline constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200;
+inline constexpr std::string_view kBlank = " \t\r";
+
+struct PrintedPair {
+  std::string name, number;  // the number or the list as it is printed
+  NamedValue list;           // or a list of numbers
+  std::string json;          // or a dict
+};
+
+inline bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+// Returns the digits with which the text begins.
+inline std::string_view digits_at(std::string_view text) {
+  return text.substr(0, text.find_first_not_of("0123456789"));
+}
+// Returns the end of the bracket with which the text begins, behind its counterpart; 0 if there is none.
+std::size_t bracket_end(std::string_view text);
+// Returns the number of "123ms" as it is printed; the whole text if it has no unit.
+std::string_view without_unit_behind(std::string_view number);
+
+std::vector<PrintedPair> pairs_of(std::string_view line);
+// The names in "layer 3: max_vio 0.2" and "[block 3] load [12, 14]" begin with the layer.
+std::vector<PrintedPair> pairs_of_layer(std::string_view line);
+
+// True if a line ends within a dict whose first key is a text, or within a list of numbers.
+bool ends_in_dict(std::string_view line);
+bool ends_in_list(std::string_view line);
+
+}  // namespace moescope
