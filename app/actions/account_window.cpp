@@ -180,7 +180,7 @@ void AccountWindow::showAccount() {
   confirm_->setVisible(!shown->confirming_rules().empty());
   preview_->setVisible(selection_->history() && selection_->history()->info().n_experts > 0);
   table_->showAccount(*shown);
-  table_->chooseFirstQuestion();
+  if (!table_->chooseFirstQuestion()) editor_->clear();
   const auto numbers = shown->numbers();
   for (std::size_t i = 0; i < found_.size(); ++i) found_[i]->setText(foundText(*numbers[i].second));
 }
@@ -280,14 +280,14 @@ void AccountTable::showAccount(const ImportAccount& account) {
   }
 }
 
-void AccountTable::chooseFirstQuestion() {
+bool AccountTable::chooseFirstQuestion() {
   const auto choose_first = [this](auto holds) {
     const auto row = std::ranges::find_if(rows_, holds);
     if (row != rows_.end()) setCurrentItem(topLevelItem(static_cast<int>(row - rows_.begin())));
     return row != rows_.end();
   };
-  if (choose_first([](const AccountRow& row) { return row.is_to_confirm(); })) return;
-  choose_first([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
+  return choose_first([](const AccountRow& row) { return row.is_to_confirm(); }) ||
+         choose_first([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
 }
 
 namespace {
@@ -368,7 +368,14 @@ MeaningEditor::MeaningEditor(QWidget* parent)
   column->addStretch(1);
   connect(means_, &QComboBox::currentIndexChanged, this, &MeaningEditor::showUnits);
   connect(means_, &QComboBox::activated, this, [this] { is_edited_ = true; });
+  clear();
+}
+
+void MeaningEditor::clear() {
+  name_.clear();
   title_->setText("Choose a row to state what its names mean");
+  evidence_->clear();
+  showNumbers();
   setEnabled(false);
 }
 

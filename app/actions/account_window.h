@@ -69,7 +69,8 @@ class AccountTable : public QTreeWidget {
  public:
   explicit AccountTable(QWidget* parent = nullptr);
   void showAccount(const ImportAccount& account);
-  void chooseFirstQuestion();  // selects the first row that is assumed, cannot be right or is unknown
+  // Selects the first row that is assumed, cannot be right or is unknown. Returns false if there is none.
+  bool chooseFirstQuestion();
 
  signals:
   void chosen(const AccountRow& row);
@@ -87,6 +88,7 @@ class MeaningEditor : public QWidget {
  public:
   explicit MeaningEditor(QWidget* parent = nullptr);
   void edit(const AccountRow& row);
+  void clear();  // of no row
   bool isEmpty() const { return name_.empty(); }  // no row was chosen
   bool isEdited() const { return is_edited_; }    // the user changed what the row's names mean
   std::string rule() const;                       // a [[tag]]

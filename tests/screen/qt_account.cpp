@@ -100,6 +100,7 @@ class AccountTest : public QObject {
     const auto& history = *w.window.session()->histories().front();
     QVERIFY(std::abs(history.value_at(Metric::ce_loss, -1, 0) - 3.0F * 0.693147F) < 1e-4F);
     QCOMPARE(history.info().n_experts, 4);
+    QTRY_VERIFY(account->findChild<QLabel*>("meaning_name")->text() != "nll_bits");  // the question is answered
 
     click(account, "keep_beside");
     QVERIFY(std::filesystem::exists(tag_file_beside(path.toStdString())));
