@@ -366,8 +366,11 @@ int Workspace::rowsOfPanels() const {
 void Workspace::bringIntoView(QDockWidget* dock) {
   dock->show();
   dock->raise();
-  QTimer::singleShot(0, dock,
-                     [dock] { dock->raise(); });  // a workspace that is shown for the first time has no tabs yet
+  // A workspace that is shown for the first time has no tabs yet. raise() does nothing for a dock that is the top one.
+  QTimer::singleShot(0, dock, [dock] {
+    dock->lower();
+    dock->raise();
+  });
   for (QWidget* at = parentWidget(); at; at = at->parentWidget())
     if (auto* scroll = qobject_cast<QScrollArea*>(at)) return scroll->ensureWidgetVisible(dock);
 }
