@@ -10,6 +10,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
+#include "core/frame/describe.h"
 #include "core/frame/figures.h"
 #include "core/logs/standard_input.h"
 #include "core/recording/history/step_axis.h"
@@ -41,6 +42,18 @@ void join_rows(std::vector<Row>& rows, std::vector<Row>&& more) {
   std::move(more.begin(), more.end(), std::back_inserter(rows));
 }
 
+// The arrays of a router in the order of its description.
+struct RouterArrays {
+  std::vector<std::vector<float>*> floats;
+  std::vector<std::vector<std::uint32_t>*> counts;
+  void array(std::vector<float>& values, const Column&, const Extent&) { floats.push_back(&values); }
+  void array(std::vector<std::uint32_t>& values, const Column&, const Extent&) { counts.push_back(&values); }
+  void bins(std::vector<std::uint32_t>& values, const Column&) { counts.push_back(&values); }
+  void layer(int&, const LayerColumn&) {}
+  void figures(RouterFrame&, const auto&) {}
+  void nested(VolumeFrame&, const char*) {}
+};
+
 // Adds the loads of a router to those of the other, whose derived figures are then to be computed again.
 void add_loads(const RouterFrame& router, RouterFrame& more) {
   if (router.tokens_per_expert.size() != more.tokens_per_expert.size()) return;
@@ -55,11 +68,13 @@ void join_routers(RouterFrame& router, RouterFrame&& more, bool is_part) {
   }
   for (const auto& figure : kRouterFigures)
     if (!is_missing(more.*figure.member)) router.*figure.member = more.*figure.member;
-  join_list(router.tokens_per_expert, std::move(more.tokens_per_expert));
-  for (auto list : {&RouterFrame::expert_bias, &RouterFrame::score_mass, &RouterFrame::gate_mass})
-    join_list(router.*list, std::move(more.*list));
-  for (auto list : {&RouterFrame::score_chosen, &RouterFrame::score_rejected, &RouterFrame::margin_tokens})
-    join_list(router.*list, std::move(more.*list));
+  RouterArrays arrays, more_arrays;
+  describe(router, arrays);
+  describe(more, more_arrays);
+  for (std::size_t i = 0; i < arrays.floats.size(); ++i)
+    join_list(*arrays.floats[i], std::move(*more_arrays.floats[i]));
+  for (std::size_t i = 0; i < arrays.counts.size(); ++i)
+    join_list(*arrays.counts[i], std::move(*more_arrays.counts[i]));
   if (more.volume.ranks > 0) router.volume = std::move(more.volume);
 }
 
