@@ -88,7 +88,7 @@ class MeaningEditor : public QWidget {
  public:
   explicit MeaningEditor(QWidget* parent = nullptr);
   void edit(const AccountRow& row);
-  void clear();  // of no row
+  void clear();                                   // of no row
   bool isEmpty() const { return name_.empty(); }  // no row was chosen
   bool isEdited() const { return is_edited_; }    // the user changed what the row's names mean
   std::string rule() const;                       // a [[tag]]

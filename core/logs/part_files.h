@@ -11,7 +11,8 @@
 
 namespace moescope {
 
-// Returns the number behind the word "rank", "layer" or "step" in the name of a file, "rank_3.jsonl"; -1: there is none.
+// Returns the number behind the word "rank", "layer" or "step" in the name of a file, "rank_3.jsonl"; -1: there is
+// none.
 int number_in_file_name(std::string_view name, const char* word);
 // Returns the files of the folder, by number; empty if it holds no such files, or further files of their form.
 std::vector<std::filesystem::path> part_files(const std::filesystem::path& folder);

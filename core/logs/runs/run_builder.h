@@ -168,14 +168,14 @@ class RunBuilder {
   std::vector<Name*> of_values_;                              // names of the values of the record
   std::vector<int> listed_layers_;                            // that the record lists, in ascending order; empty: none
   std::map<std::tuple<std::string, int, int>, Name*> shown_;  // by column, layer and expert
-  // Names of the step that differed from that which gives it, by place in the table; the numbers of the last record that
-  // has both.
+  // Names of the step that differed from that which gives it, by place in the table; the numbers of the last record
+  // that has both.
   struct OtherStep {
     std::string name;
     std::int64_t number = 0, step = 0;
   };
   std::map<int, OtherStep> other_steps_;
-  std::map<std::int64_t, Step> open_;       // steps that are not shown yet
+  std::map<std::int64_t, Step> open_;  // steps that are not shown yet
   std::unique_ptr<ImportedRun> imported_;
   std::map<int, int> model_layers_;  // layer of the model by layer of the log, if they differ
   RestartRule restarts_;
