@@ -27,20 +27,20 @@ namespace {
 using Source = LessonFigureInfo::Source;
 
 constexpr LessonFigureInfo kOwnFigures[] = {
-    {"utilisation", Source::run, "", "tokens of an expert over its fair share, all steps of the range together"},
+    {"utilisation", Source::run, "x", "tokens of an expert over its fair share, all steps of the range together"},
     {"expert_share", Source::run, "%", "share of all chosen slots that goes to an expert"},
     {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the range"},
-    {"counts_ratio", Source::run, "",
+    {"counts_ratio", Source::run, "x",
      "counts of all experts over tokens times top_k, mean over the steps of the range"},
     {"load_correlation", Source::run, "",
      "correlation of the experts' load between step t and step t + lag, over the range: near 1 the same experts "
      "stay hot, near 0 it is noise, below 0 the load oscillates"},
-    {"rank_max_over_mean", Source::run, "",
+    {"rank_max_over_mean", Source::run, "x",
      "token copies that the fullest rank receives over the mean of the ranks, all steps of the range together"},
-    {"batch_rank_max_over_mean", Source::run, "",
+    {"batch_rank_max_over_mean", Source::run, "x",
      "token copies that the fullest rank receives over the mean of the ranks in a single batch, mean over the steps of "
      "the range"},
-    {"placed_max_over_mean", Source::run, "",
+    {"placed_max_over_mean", Source::run, "x",
      "rank_max_over_mean if a balancer had placed the experts by the load of the 50 steps before, `slots_per_rank` (0: "
      "no replicas)"},
     {"domain_bits", Source::run, "bits",
@@ -50,7 +50,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
      "modelled: layer time with the standard all-to-all over that with DeepEP, if `model`'s layer on 8 H200s had this "
      "router's load"},
     {"modelled_deep_ep_ms", Source::run, "ms", "modelled: time of this layer with DeepEP"},
-    {"flip_margin_ratio", Source::run, "",
+    {"flip_margin_ratio", Source::run, "x",
      "median margin of the tokens that flipped over the median margin of all tokens"},
     {"steps_until", Source::run, "steps",
      "steps from the run's newest live change, or its start, until the mean of `of` over 10 steps is below `limit`"},
@@ -73,7 +73,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
      "measured layer time with the standard all-to-all over that under forced round-robin"},
     {"measured_deep_ep_slowdown", Source::cluster, "x", "the same quotient with DeepEP"},
     {"measured_copies", Source::cluster, "", "copies per token that DeepEP sent in the measurement"},
-    {"measured_rank_max_over_mean", Source::cluster, "", "load of the fullest rank over the mean in the measurement"},
+    {"measured_rank_max_over_mean", Source::cluster, "x", "load of the fullest rank over the mean in the measurement"},
 };
 
 double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonColumns columns,
@@ -130,7 +130,7 @@ std::string range_text(const LessonFigure& figure, std::optional<double> above, 
 std::string comparison_text(const LessonFigure& figure, double value, double reference) {
   const std::string direction = value > reference ? " more" : " less";
   if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")
-    return figure_text(figure, std::fabs(value - reference)) + direction;
+    return figure_text(figure, std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10) + direction;
   const double ratio = reference > 0 ? value / reference : NAN;
   if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
   if (ratio >= 2) return formatted("%.2g times as much", ratio);
@@ -186,9 +186,10 @@ std::string figure_text(const LessonFigure& figure, double value) {
   if (unit == "dB") return formatted("%.1f dB", value);
   if (unit == "x") return formatted("%.2fx", value);
   if (unit == "steps") return formatted("%.0f steps", value);
-  if (figure.key.starts_with("loss_gap")) return formatted(figure.key == "loss_gap" ? "%+.4f" : "%.4f", value);
+  if (figure.key.starts_with("loss_gap"))
+    return formatted(figure.key == "loss_gap" ? "%+.4f %s" : "%.4f %s", value, info->unit);
   const std::string number = decimal(std::stod(formatted("%.*f", decimal_places(value, 3), value)), 6);
-  return unit.empty() || unit == "nats/token" ? number : number + " " + info->unit;
+  return unit.empty() ? number : number + " " + info->unit;
 }
 
 std::optional<double> LessonReader::read(const LessonFigure& figure) const {
@@ -252,7 +253,7 @@ LessonReader::Limits LessonReader::limits_of(const LessonCheck& check) const {
     if (!bound) return;
     limit = bound->figure ? read(*bound->figure) : bound->number;
     limits.known &= limit.has_value();
-    if (!bound->figure) return;
+    if (!bound->figure || bound->figure->key != check.figure.key) return;
     LessonFigure once = *bound->figure;
     once.times = check.figure.times;
     limits.reference = read(once);
@@ -277,7 +278,8 @@ LessonJudgement LessonReader::judge(const LessonCheck& check) const {
   if (!holds)
     result.note += "not as expected: " + expected;
   else
-    result.note += reference ? comparison_text(check.figure, *result.value, *reference) : "expected: " + expected;
+    result.note +=
+        reference ? "here " + comparison_text(check.figure, *result.value, *reference) : "expected: " + expected;
   return result;
 }
 

@@ -328,11 +328,11 @@ TEST(LessonFigures, ANoteComparesInWords) {
   check.above = LessonCheck::Bound{0, figure("max_vio", 1)};
   check.above->figure->times = 0.5;
   of_run(*check.above->figure).run = 1;
-  EXPECT_EQ(reader.judge(check).note, "run B: 0.5; the same");
+  EXPECT_EQ(reader.judge(check).note, "run B: 0.5; here the same");
   of_run(*check.above->figure).run = 0;
   of_run(*check.above->figure).from = 0;
   of_run(*check.above->figure).to = 3;
-  EXPECT_EQ(reader.judge(check).note, "steps 0 to 3: 0.5; the same");
+  EXPECT_EQ(reader.judge(check).note, "steps 0 to 3: 0.5; here the same");
 }
 
 TEST(LessonFigures, ChecksArePendingHoldOrFail) {
