@@ -57,6 +57,9 @@ bool take_piece(std::string_view& pattern, std::string_view& tag, TagMatch& matc
   return true;
 }
 
+// Characters at which a piece of a pattern begins that matches other characters, too.
+constexpr std::string_view kOpenBeginnings = "*{_";
+
 // True if the tag matches the pattern. It is enough to try the earliest match of the text after each *, because a later
 // * can match everything that an earlier * could.
 bool fits(std::string_view pattern, std::string_view tag, TagMatch& match) {
@@ -74,6 +77,11 @@ bool fits(std::string_view pattern, std::string_view tag, TagMatch& match) {
     if (!behind_star || tag_at_star.empty()) return false;
     tag_at_star.remove_prefix(1);
     pattern = *behind_star;
+    if (!pattern.empty() && kOpenBeginnings.find(pattern.front()) == kOpenBeginnings.npos) {
+      const std::size_t place = tag_at_star.find(pattern.front());
+      if (place == tag_at_star.npos) return false;
+      tag_at_star.remove_prefix(place);
+    }
     tag = tag_at_star;
   }
 }
