@@ -3,6 +3,7 @@
 #include <QPainter>
 #include <QPainterPath>
 
+#include "widgets/look/sign.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -64,6 +65,9 @@ void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, co
       break;
     case LessonMark::locked:
       paintLock(painter, place, QColor(c.ink2));
+      break;
+    case LessonMark::fault:
+      paintSign(painter, diskIn(place), Sign::bad, isDark(palette));
       break;
   }
   painter.restore();

@@ -7,7 +7,7 @@ class QPainter;
 
 namespace moescope {
 
-enum class LessonMark { waiting, running, done, locked };
+enum class LessonMark { waiting, running, done, locked, fault };
 
 void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette);
 

@@ -34,12 +34,10 @@ FullPage::FullPage(const char* name, const QString& title, QWidget* parent)
   row->addWidget(page, 1000);
   row->addStretch(1);
   column_ = plainColumn(page, kSpace8);
-  auto* texts = plainColumn(kSpace4);
-  texts->addWidget(heading_);
-  texts->addWidget(about_);
-  head_->addLayout(texts, 1);
-  head_->addWidget(back_, 0, Qt::AlignBottom);
+  head_->addWidget(heading_, 1);
+  head_->addWidget(back_);
   column_->addLayout(head_);
+  column_->addWidget(about_);
   connect(back_, &QToolButton::clicked, this, &FullPage::backRequested);
   setWidget(centred);
   centred->setAutoFillBackground(false);

@@ -75,7 +75,8 @@ class LessonRow : public QAbstractButton {
 
   void showProgress(const LessonProgress& progress) {
     is_open_ = progress.open_lesson == QString::fromStdString(lesson_->name);
-    mark_ = progress.isDone(*lesson_) ? LessonMark::done : LessonMark::waiting;
+    mark_ = number_ > 0 ? LessonMark::waiting : LessonMark::fault;
+    if (progress.isDone(*lesson_)) mark_ = LessonMark::done;
     note_ = number_ > 0 ? QString("%1 min").arg(lesson_->minutes) : QString("fault");
     if (is_open_ && !progress.place.isEmpty()) {
       mark_ = LessonMark::running;
@@ -146,9 +147,12 @@ NextLesson nextLesson(const LessonProgress& progress) {
   if (next == all.end()) next = std::ranges::find_if(all, is_left);
   if (next == all.end()) next = all.begin();
   const auto number = next - all.begin() + 1;
+  const bool has_begun = !progress.place.isEmpty() && next->name == progress.open_lesson.toStdString();
   return {QString::fromStdString(next->name),
-          QString(next != all.begin() ? "Continue with lesson %1" : "Start lesson %1").arg(number),
-          QString("lesson %1, %2, %3 minutes").arg(number).arg(printedText(next->title)).arg(next->minutes)};
+          QString(has_begun || next != all.begin() ? "Continue with lesson %1" : "Start lesson %1").arg(number),
+          QString("lesson %1, %2, %3")
+              .arg(number)
+              .arg(printedText(next->title), has_begun ? progress.place : QString("%1 minutes").arg(next->minutes))};
 }
 
 QString progressText(const LessonProgress& progress) {
@@ -188,7 +192,8 @@ LessonList::LessonList(Form form, QWidget* parent) : QWidget(parent), form_(form
         if (form == Form::whole && exhibit.explained_by == lesson.name) addRow(card->inside(), exhibit, 0);
     }
     if (form == Form::whole && name == shortest) addProblemSets(column);
-    column->addStretch(1);
+    card->inside()->addStretch(1);
+    column->setStretchFactor(card, 1);  // cards of equal heights
   }
 }
 

@@ -16,8 +16,7 @@ LessonsPage::LessonsPage(QWidget* parent)
   claims->setToolTip("Claims of papers and threads about MoE training, tested on small models");
   QPushButton* file = pageButton("Open a lesson file...", "lessons_file");
   next_ = pageButton({}, "lessons_next", true);
-  for (QWidget* button : std::initializer_list<QWidget*>{start, claims, file, next_})
-    headRow()->addWidget(button, 0, Qt::AlignBottom);
+  for (QWidget* button : std::initializer_list<QWidget*>{start, claims, file, next_}) headRow()->addWidget(button);
   column()->addWidget(list_);
   column()->addStretch(1);
   connect(list_, &LessonList::chosen, this, &LessonsPage::chosen);

@@ -109,7 +109,7 @@ void StartPage::addFiles() {
       "Open a log...", "start_log", &StartPage::logRequested);
   last_ = pageButton({}, "start_last");
   connect(last_, &QPushButton::clicked, this, [this] { emit lastRequested(last_files_); });
-  headRow()->insertWidget(1, last_, 0, Qt::AlignBottom);
+  headRow()->insertWidget(1, last_);
   add("Recording", "Every step of a run that was trained here (.moescope)", "Open a recording...", "start_recording",
       &StartPage::recordingRequested);
   add("Checkpoint", "Folder of a model of Hugging Face's transformers; your texts are run through the model",
@@ -135,7 +135,7 @@ void StartPage::showProgress(const LessonProgress& progress) {
   const NextLesson next = nextLesson(progress);
   next_->setText(next.button);
   next_lesson_ = next.name;
-  next_about_->setText(progress.finished.isEmpty()
+  next_about_->setText(progress.finished.isEmpty() && progress.place.isEmpty()
                            ? "Predict a result, do the experiment, see the figure. First: " + next.about
                            : progressText(progress) + ". Next: " + next.about);
 }

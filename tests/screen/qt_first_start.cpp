@@ -300,6 +300,9 @@ class FirstStartTest : public QObject {
     for (const std::string& name : lesson_names()) progress.finished << QString::fromStdString(name);
     QCOMPARE(nextLesson(progress).button, QString("Start lesson 1"));
     QCOMPARE(nextLesson({}).about, QString("lesson 1, Why experts?, 5 minutes"));
+    const NextLesson begun = nextLesson({{}, "why-experts", "step 2 of 3"});
+    QCOMPARE(begun.button, QString("Continue with lesson 1"));
+    QCOMPARE(begun.about, QString("lesson 1, Why experts?, step 2 of 3"));
   }
 };
 
