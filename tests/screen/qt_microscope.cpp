@@ -272,6 +272,8 @@ void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
   format.block = 32;
   format.element = ElementFormat::int8;
   QCOMPARE(operandFormatLabel(format), QStringLiteral("MXINT8, RCEIL, blocks of 32"));
+  format = {.scheme = QuantScheme::fp8, .granularity = ScaleGranularity::block_1x128};
+  QCOMPARE(operandFormatLabel(format), QStringLiteral("FP8 E4M3, blocks of 1 × 128"));
   QSet<QString> labels;
   for (const NamedFormat& named : named_formats()) {
     if (!is_scaled(named.format)) continue;

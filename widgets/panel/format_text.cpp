@@ -43,6 +43,16 @@ QString mxName(const OperandFormat& format) {
   return QStringLiteral("MXFP%1 %2").arg(traits(format.element).bits).arg(element);
 }
 
+QString nvfp4Label(const Nvfp4Scaling& scaling) {
+  QString text = scaling.square ? QString("blocks of 16 × 16") : QString("blocks of 16");
+  if (scaling.rule == Nvfp4Rule::transformer_engine) text += QString(", TransformerEngine's scales");
+  if (scaling.rule == Nvfp4Rule::torchao) text += QString(", torchao's arithmetic");
+  if (scaling.rule == Nvfp4Rule::torchao_one_level) text += QString(", torchao's without a tensor scale");
+  if (scaling.four_over_six == FourOverSix::mae) text += QString(", 4over6 by absolute error");
+  if (scaling.four_over_six == FourOverSix::mse) text += QString(", 4over6 by squared error");
+  return text;
+}
+
 }  // namespace
 
 QString elementFormatLabel(ElementFormat format) {
@@ -57,20 +67,6 @@ QString blockAxisLabel(BlockAxis axis) {
   return axis == BlockAxis::row ? QString("along rows") : QString("down columns");
 }
 
-namespace {
-
-QString nvfp4Label(const Nvfp4Scaling& scaling) {
-  QString text = scaling.square ? QString("blocks of 16 × 16") : QString("blocks of 16");
-  if (scaling.rule == Nvfp4Rule::transformer_engine) text += QString(", TransformerEngine's scales");
-  if (scaling.rule == Nvfp4Rule::torchao) text += QString(", torchao's arithmetic");
-  if (scaling.rule == Nvfp4Rule::torchao_one_level) text += QString(", torchao's without a tensor scale");
-  if (scaling.four_over_six == FourOverSix::mae) text += QString(", 4over6 by absolute error");
-  if (scaling.four_over_six == FourOverSix::mse) text += QString(", 4over6 by squared error");
-  return text;
-}
-
-}  // namespace
-
 QString operandFormatLabel(const OperandFormat& format) {
   constexpr const char* kScales[] = {"one scale", "a scale per row", "blocks of 1 × 128", "blocks of 128 × 128"};
   QString text;
@@ -82,7 +78,8 @@ QString operandFormatLabel(const OperandFormat& format) {
       break;
     case QuantScheme::fp8:
       text = QStringLiteral("FP8 %1, %2")
-                 .arg(elementFormatLabel(format.element), QLatin1String(kScales[static_cast<int>(format.granularity)]));
+                 .arg(elementFormatLabel(format.element),
+                      QString::fromUtf8(kScales[static_cast<int>(format.granularity)]));
       if (format.power_of_two_scale) text += QString(", a power of two");
       break;
     case QuantScheme::mx:
