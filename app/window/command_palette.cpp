@@ -97,6 +97,17 @@ int placeOfPart(const QString& part, const QString& text) {
   return place;
 }
 
+// True if many of the matched letters neither begin a word nor follow the matched letter before.
+bool isScattered(const QString& text, const std::vector<int>& matched) {
+  std::size_t loose = 0;
+  for (std::size_t i = 0; i < matched.size(); ++i) {
+    const int at = matched[i];
+    const bool begins = at == 0 || !text[at - 1].isLetterOrNumber();
+    if (!begins && (i == 0 || at != matched[i - 1] + 1)) ++loose;
+  }
+  return kMinLettersPerLoose * loose > matched.size();
+}
+
 }  // namespace
 
 std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched) {
@@ -125,21 +136,6 @@ std::optional<int> fuzzyScore(const QString& query, const QString& text, std::ve
   }
   return score * 8 - static_cast<int>(text.size()) / 4;
 }
-
-namespace {
-
-// True if many of the matched letters neither begin a word nor follow the matched letter before.
-bool isScattered(const QString& text, const std::vector<int>& matched) {
-  std::size_t loose = 0;
-  for (std::size_t i = 0; i < matched.size(); ++i) {
-    const int at = matched[i];
-    const bool begins = at == 0 || !text[at - 1].isLetterOrNumber();
-    if (!begins && (i == 0 || at != matched[i - 1] + 1)) ++loose;
-  }
-  return kMinLettersPerLoose * loose > matched.size();
-}
-
-}  // namespace
 
 QStringList synonymsOf(const QString& query) {
   static const QString kAll = QString::fromStdString(std::string(asset("palette/synonyms.txt")));
@@ -222,6 +218,9 @@ void CommandList::listSimilar(const QString& query) {
     const bool is_similar = distance <= max_distance && distance < typed.size();
     if (is_similar || has_word) shown_.push_back({i, -static_cast<int>(distance), {}});
   }
+  has_similar_ = !shown_.empty();
+  for (std::size_t i = 0; i < known_ && !has_similar_; ++i)
+    if (commands_[i].group == QStringLiteral("Help")) shown_.push_back({i, 0, {}});
 }
 
 int CommandList::rowCount(const QModelIndex& parent) const {
@@ -291,9 +290,9 @@ CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* wi
 void CommandPalette::search(const QString& text) {
   commands_->setQuery(text);
   nothing_found_->setVisible(!commands_->hasMatch());
-  nothing_found_->setText(QString(commands_->rowCount() > 0 ? "Nothing is called \"%1\". Similar names:"
-                                                            : "Nothing is called \"%1\", and no name is similar")
-                              .arg(text.simplified()));
+  nothing_found_->setText(
+      QString(commands_->hasSimilar() ? "Nothing is called \"%1\". Similar names:" : "Nothing is called \"%1\". Help:")
+          .arg(text.simplified()));
   // Return must not start a command that only has a similar name.
   list_->setCurrentIndex(commands_->hasMatch() ? commands_->index(0) : QModelIndex());
   list_->scrollToTop();

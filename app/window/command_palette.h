@@ -40,6 +40,7 @@ class CommandList : public QAbstractListModel {
   // commands in their order.
   void setQuery(const QString& query);
   bool hasMatch() const { return has_match_; }
+  bool hasSimilar() const { return has_similar_; }  // without one, the commands of the menu Help are listed
   const PaletteCommand& at(int row) const { return commands_[shown_[row].command]; }
   int rowCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
@@ -56,7 +57,7 @@ class CommandList : public QAbstractListModel {
   std::vector<PaletteCommand> commands_;
   std::size_t known_;  // number of commands; those behind them are for the number in the search
   std::vector<Shown> shown_;
-  bool has_match_ = true;
+  bool has_match_ = true, has_similar_ = true;
 };
 
 class CommandPalette : public QDialog {

@@ -175,10 +175,10 @@ class Collector {
   void takePlaces() {
     if (!window_->selection()->history()) return;
     const auto add_place = [&](const QString& name, const QString& group, auto has,
-                               std::function<void(std::int64_t)> show) {
+                               std::function<void(std::int64_t)> show, const QString& also = {}) {
       commands_.emplace_back().of_number = [=](std::int64_t number) -> std::optional<PaletteCommand> {
         if (!has(number)) return std::nullopt;
-        return PaletteCommand{name + QLatin1Char(' ') + formatCount(number), group, {}, [=] { show(number); }, {}};
+        return PaletteCommand{name + QLatin1Char(' ') + formatCount(number), group, {}, [=] { show(number); }, also};
       };
     };
     Selection* selection = window_->selection();
@@ -200,7 +200,8 @@ class Collector {
           selection->setExpert(static_cast<int>(expert));
           RouterWorkspace* router = window->workspaces()->router();
           goTo(window, router, router->findChild<ExpertPanel*>());
-        });
+        },
+        QString("of layer %1").arg(selection->layer()));
   }
 
   MainWindow* window_;
