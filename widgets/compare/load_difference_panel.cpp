@@ -27,12 +27,10 @@ float weightDifference(float sqnr_db) {
   return is_missing(sqnr_db) ? kNoValue : std::pow(10.0f, -sqnr_db / 20);
 }
 
-constexpr double kLimit = 1;  // ends of the colour scale: one fair share more or less
-
-LegendScale differenceLegend(bool dark) {
+LegendScale differenceLegend(bool dark, double limit) {
   return {.lut = utilisationLut(dark),
-          .low = QStringLiteral("\u2264 \u22121"),
-          .high = QStringLiteral("\u2265 +1"),
+          .low = QStringLiteral("\u2212%1").arg(limit),
+          .high = QStringLiteral("+%1").arg(limit),
           .caption = QStringLiteral("\u00d7 fair share"),
           .first_code = 2};
 }
@@ -196,9 +194,13 @@ void LoadDifferencePanel::refill() {
   view_->setNotice({});
   const int columns =
       std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size();
-  const auto code_of = [this](float value) {
+  double limit = 1;  // the colours end at the power of two that reaches the largest difference
+  for (const Row& row : rows_)
+    for (const float value : row.difference)
+      while (std::fabs(value) > limit) limit *= 2;
+  const auto code_of = [&](float value) {
     if (showsWeights()) return scaleCode(logPosition(value, kMinWeightDifference));
-    return divergingCode((value / kLimit + 1) / 2);
+    return divergingCode((value / limit + 1) / 2);
   };
   std::vector<std::uint8_t> codes;
   std::vector<int> layers;
@@ -210,7 +212,7 @@ void LoadDifferencePanel::refill() {
   view_->setCells(rows_.size(), columns, std::move(codes));
   view_->setWeights(showsWeights() ? sequentialWeights() : utilisationWeights());
   const bool dark = isDark(palette());
-  view_->setLegend(showsWeights() ? weightLegend(dark) : differenceLegend(dark));
+  view_->setLegend(showsWeights() ? weightLegend(dark) : differenceLegend(dark, limit));
   view_->setRowAxis(ticksOf(layers), QString(showsWeights() ? "layer, %1 against A" : "layer, %1 minus A")
                                          .arg(runLetter(*selection_, comparedRun(*selection_))));
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), "expert");
