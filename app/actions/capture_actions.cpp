@@ -13,6 +13,7 @@
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensor_verdict.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -20,18 +21,6 @@ namespace moescope {
 namespace {
 
 constexpr int kCapturePollMs = 20, kMinMsBetweenCaptures = 1000;
-
-// Returns the operand of a class of GEMMs that loses most: the largest share flushed to zero if it is marked in the
-// matrix, else the lowest SQNR; nullptr if there is none.
-const QuantFrame* worstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
-  const auto rank = [](const QuantFrame& quant) {
-    return std::pair(quant.underflow >= kToldShare ? -quant.underflow : 0, quant.sqnr_db);
-  };
-  const QuantFrame* worst = nullptr;
-  for (const QuantFrame& quant : frame.quants)
-    if (quant.gemm_class() == gemm_class && (!worst || rank(quant) < rank(*worst))) worst = &quant;
-  return worst;
-}
 
 // Returns the lowest SQNR of the operands in formats with scales; infinity if there are none.
 float lowestScaledSqnr(const std::shared_ptr<const History>& run) {
@@ -99,7 +88,7 @@ bool CaptureActions::selectQuantizedRun() {
   return true;
 }
 
-// Opens the operand that loses most when Microscaling first shows the operands of a run that trains, or of a log with
+// Opens the operand of the verdict when Microscaling first shows the operands of a run that trains, or of a log with
 // sampled blocks; a paused run would have to compute a step for it. For a recording offers to compute the selected
 // operand.
 void CaptureActions::openFirst() {
@@ -117,8 +106,8 @@ void CaptureActions::openFirst() {
   OperandPlace place = selection_->tensor();
   if (std::exchange(first_of_, history) == history) {
     if (live || place == place_) return;
-  } else if (const QuantFrame* worst = worstOf(*frame, place.gemm_class())) {
-    place = *worst;
+  } else if (const auto judged = operandOfVerdict(*selection_)) {
+    place = *judged;
   }
   const auto has_blocks = [&](const OperandPlace& operand) {
     return sampled_blocks(history->markers(), history->info(), operand, frame->step).has_value();

@@ -48,7 +48,7 @@ void TensorLab::connectPanels() {
   connect(verdict_, &VerdictLine::linkActivated, this, [this] {
     const int worst = browser_->showsFile() ? worstTensor(browser_->model(), format_) : -1;
     if (worst >= 0) browser_->select(worst);
-    if (const auto operand = worstOperand(*selection_); operand && !browser_->showsFile())
+    if (const auto operand = operandOfVerdict(*selection_); operand && !browser_->showsFile())
       selection_->setTensor(*operand);
   });
   connect(bar_, &CaptureBar::rotationToggled, this, [this] {

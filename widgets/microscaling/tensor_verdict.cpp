@@ -157,6 +157,8 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
 
 namespace {
 
+constexpr double kNearlyWorst = 0.9;  // share of the largest loss from which the selected operand is the answer
+
 double toZeroLimit(const QuantFormat& format) {
   const double bell = bell_underflow(format);
   return std::min(std::max(kMinUnderflow, kUnderflowTimes * bell), bell + kBadLimits.to_zero);
@@ -185,24 +187,40 @@ QStringList lossOfOperand(const QuantFrame& quant) {
   return {loss + clipped + bell, loss + clipped, loss};
 }
 
+const QuantFrame* lowestSqnr(const TelemetryFrame& frame) {
+  const QuantFrame* lowest = nullptr;
+  for (const QuantFrame& quant : frame.quants)
+    if (!std::isnan(quant.sqnr_db) && (!lowest || quant.sqnr_db < lowest->sqnr_db)) lowest = &quant;
+  return lowest;
+}
+
 // "Lowest SQNR 28.1 dB, in layer 3, routed experts, w2 dY dgrad; at most 0.1 % flushed to zero"
 QStringList figuresOfOperands(const TelemetryFrame& frame) {
-  auto known = frame.quants | std::views::filter([](const QuantFrame& q) { return !std::isnan(q.sqnr_db); });
-  const auto worst = std::ranges::min_element(known, {}, &QuantFrame::sqnr_db);
-  if (worst == known.end()) return {};
+  const QuantFrame* worst = lowestSqnr(frame);
+  if (!worst) return {};
   const float to_zero = std::ranges::max(frame.quants, {}, &QuantFrame::underflow).underflow;
   const QString lowest = QString("Lowest SQNR %1").arg(verdictDecibels(worst->sqnr_db));
   const QString placed = lowest + QStringLiteral(", in ") + placeName(*worst);
   return {QString("%1; at most %2 flushed to zero").arg(placed, formatPercent(to_zero)), placed, lowest};
 }
 
+// Returns the operand that needs attention most; nullptr if none does. The selected operand stays the answer while it
+// loses nearly as much, so that the answer does not change with every step of a training.
+const QuantFrame* worstOf(const TelemetryFrame& frame, const Selection& selection) {
+  const QuantFrame& worst = *std::ranges::max_element(frame.quants, {}, operandExcess);
+  if (operandExcess(worst) <= 1) return nullptr;
+  const QuantFrame* selected = findTensor(&frame, selection.tensor());
+  return selected && operandExcess(*selected) > std::max(1.0, kNearlyWorst * operandExcess(worst)) ? selected : &worst;
+}
+
 }  // namespace
 
-std::optional<OperandPlace> worstOperand(const Selection& selection) {
+std::optional<OperandPlace> operandOfVerdict(const Selection& selection) {
   const auto frame = selection.quantFrame();
   if (!frame || frame->quants.empty()) return std::nullopt;
-  const QuantFrame& worst = std::ranges::max(frame->quants, {}, operandExcess);
-  return operandExcess(worst) > 1 ? std::optional<OperandPlace>(worst) : std::nullopt;
+  const QuantFrame* worst = worstOf(*frame, selection);
+  if (!worst) worst = lowestSqnr(*frame);
+  return worst ? std::optional<OperandPlace>(*worst) : std::nullopt;
 }
 
 VerdictLine::Judgement operandVerdict(const Selection& selection) {
@@ -216,12 +234,12 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
     reason.replace(u'\n', QStringLiteral(". "));
     return {Sign::unsure, "No number format", {}, {reason, reason.section(QStringLiteral(". "), 0, 0)}, {about}};
   }
-  const auto worst = worstOperand(selection);
+  const QuantFrame* worst = frame->quants.empty() ? nullptr : worstOf(*frame, selection);
   const Sign sign = worst ? Sign::attention : Sign::good;
   return {sign,
           verdictWordOf(sign),
           worst ? placeName(*worst) : QString(),
-          worst ? lossOfOperand(*findTensor(frame.get(), *worst)) : figuresOfOperands(*frame),
+          worst ? lossOfOperand(*worst) : figuresOfOperands(*frame),
           {about}};
 }
 

@@ -27,8 +27,8 @@ QString explainTensorVerdict();  // the rule of the verdict as rich text
 // Judges the operands of the active run at the cursor by the findings on number formats, or says that the run quantizes
 // nothing. The sentence is empty if no run is open or it has no step yet.
 VerdictLine::Judgement operandVerdict(const Selection& selection);
-// Returns the operand with which the sentence begins; nullopt if it begins with none.
-std::optional<OperandPlace> worstOperand(const Selection& selection);
+// Returns the operand that the sentence names; nullopt if the run has no statistics.
+std::optional<OperandPlace> operandOfVerdict(const Selection& selection);
 QString explainOperandVerdict();
 
 }  // namespace moescope
