@@ -448,7 +448,10 @@ void MainWindow::onTick() {
     source_status_->showStatus(status);
   }
   source_status_->showProgress();
-  if (selection_.history()) status_->showRecording(session_.path(), session_.isLive(), *selection_.history());
+  if (!selection_.history()) return;
+  const bool has_own_file = session_.paths().size() == static_cast<qsizetype>(selection_.histories().size());
+  const QString path = has_own_file ? session_.paths()[selection_.run()] : session_.path();
+  status_->showRecording(path, session_.isLive(), *selection_.history());
 }
 
 void MainWindow::showTimelineMenu(QPoint global, qint64 step) {

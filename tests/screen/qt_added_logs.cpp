@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "app/actions/file_actions.h"
+#include "app/bars/status_line.h"
 #include "app/session/open_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -145,6 +146,11 @@ class AddedLogsTest : public QObject {
     w.window.selection()->setRun(1);
     QTRY_VERIFY2_WITH_TIMEOUT(strip_begins("Better: B good.jsonl since step "), qPrintable(compare->strip()->text()),
                               kWaitMs);
+    const auto names_file = [&](const char* file) {  // the status line has the file of the selected run
+      return std::ranges::any_of(w.window.findChild<StatusLine*>()->findChildren<QToolButton*>(),
+                                 [&](const QToolButton* item) { return item->text().startsWith(file); });
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(names_file("good.jsonl") && !names_file("worse.jsonl"), kWaitMs);
   }
 
   // So it has if all other logs are noise twins, of which the loss gap judges none.
