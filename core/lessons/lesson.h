@@ -22,16 +22,13 @@
 
 namespace moescope {
 
-// A generated tensor for lessons about number formats. Every value is  (mean + sigma z) * f,  with z drawn from
-//   gaussian     the standard normal distribution
-//   heavy_tails  Student's t with `freedom` degrees of freedom
-// and f = 2^-(spread u1) * 2^-(patch_spread u2), times `outlier_factor` in the outlier column `outlier_column`. u1 of
-// the element and u2 of its patch (32 columns of one row) are uniform in [0, 1).
+// A generated tensor for lessons about number formats. Every value is  (mean + sigma z) * f,  with z drawn from the
+// standard normal distribution and f = 2^-(spread u1) * 2^-(patch_spread u2), times `outlier_factor` in the outlier
+// column `outlier_column`. u1 of the element and u2 of its patch (32 columns of one row) are uniform in [0, 1).
 struct LessonTensor {
   std::string name, about;
-  enum class Recipe { gaussian, heavy_tails } recipe = Recipe::gaussian;
   int rows = 256, cols = 256;
-  double mean = 0, sigma = 1, freedom = 3;
+  double mean = 0, sigma = 1;
   double spread = 0, patch_spread = 0;  // octaves
   int outlier_column = -1;              // -1: no outlier column
   double outlier_factor = 1;
@@ -61,7 +58,6 @@ struct RunFigure {
   std::int64_t last = 1;                 // number of last steps; used if `from` is not given
   std::optional<std::int64_t> from, to;  // inclusive
   bool since_change = false;             // `from` and `to` count from the run's newest live change
-  LessonPick::Of over_layers = LessonPick::Of::mean;
   // Parameters of certain figures.
   std::int64_t lag = 1;    // load_correlation
   std::string argument;    // steps_until: a metric; finding: a kind

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 #include <tuple>
 
 #include "core/cluster/calibration.h"
@@ -29,6 +30,8 @@ using Source = LessonFigureInfo::Source;
 constexpr LessonFigureInfo kOwnFigures[] = {
     {"utilisation", Source::run, "x", "tokens of an expert over its fair share, all steps of the range together"},
     {"expert_share", Source::run, "%", "share of all chosen slots that goes to an expert"},
+    {"expert_gradient", Source::run, "", "norm of the gradient of an expert's weights before clipping, last measured"},
+    {"expert_update", Source::run, "", "norm of the change of an expert's weights in a step, last measured"},
     {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the range"},
     {"counts_ratio", Source::run, "x",
      "counts of all experts over tokens times top_k, mean over the steps of the range"},
@@ -298,18 +301,7 @@ std::string LessonReader::fill_in(const std::string& text,
 
 namespace {
 
-// Normal numbers that are reserved for one element of heavy_tails, which takes 1 + `freedom` of them.
-constexpr std::uint64_t kDraws = 64;
 constexpr int kPatch = 32;
-
-double student_t(const RandomStream& stream, std::uint64_t first, double freedom) {
-  double chi2 = 0;
-  for (std::uint64_t i = 1; i <= static_cast<std::uint64_t>(freedom); ++i) {
-    const double z = stream.normal(first + i);
-    chi2 += z * z;
-  }
-  return stream.normal(first) / std::sqrt(chi2 / freedom);
-}
 
 }  // namespace
 
@@ -322,12 +314,10 @@ std::vector<float> make_tensor(const LessonTensor& tensor) {
   for (int r = 0; r < tensor.rows; ++r) {
     for (int c = 0; c < tensor.cols; ++c) {
       const std::uint64_t n = out.size();
-      const double z = tensor.recipe == LessonTensor::Recipe::gaussian ? values.normal(n)
-                                                                       : student_t(values, n * kDraws, tensor.freedom);
       const std::uint64_t patch = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c / kPatch);
       double factor = std::exp2(-tensor.spread * spreads.uniform(n) - tensor.patch_spread * patches.uniform(patch));
       if (c == tensor.outlier_column) factor *= tensor.outlier_factor;
-      out.push_back(static_cast<float>((tensor.mean + tensor.sigma * z) * factor));
+      out.push_back(static_cast<float>((tensor.mean + tensor.sigma * values.normal(n)) * factor));
     }
   }
   return out;
@@ -439,6 +429,14 @@ double load_correlation(Frames frames, int layer, std::size_t lag) {
   return ab / std::sqrt(aa * bb);
 }
 
+// Returns a norm of each expert in the newest frame that has it.
+std::vector<double> norms(Frames frames, int layer, std::vector<float> SpecialisationFrame::*norm) {
+  for (const auto& frame : std::views::reverse(frames))
+    for (const SpecialisationFrame& measured : frame->specialisation)
+      if (measured.layer == layer) return {(measured.*norm).begin(), (measured.*norm).end()};
+  return {};
+}
+
 double rank_max_over_mean(Frames frames, int layer) {
   double copies = 0;
   std::vector<double> received;
@@ -500,7 +498,7 @@ double metric_figure(const RunFigure& figure, Metric metric, const History& hist
   if (is_of_layers(metric) && figure.layer.rule != Of::mean) layers = layers_of(figure, history);
   for (const int layer : layers) {
     const std::vector<float> values = history.values_in(metric, layer, range);
-    over_layers.push_back(fold(figure.over_layers, 0, {values.begin(), values.end()}));
+    over_layers.push_back(fold(Of::mean, 0, {values.begin(), values.end()}));
   }
   return fold(figure.layer.rule == Of::one ? Of::mean : figure.layer.rule, 0, over_layers);
 }
@@ -560,6 +558,10 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
     for (double& share : shares) share /= shares.size();
     return fold(expert, figure.expert.index, shares);
   }
+  if (key == "expert_gradient")
+    return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::gradient_norm_E));
+  if (key == "expert_update")
+    return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::update_norm_E));
   if (key == "placed_max_over_mean")
     return placed_max_over_mean(history, stretch(figure, history), frames, layer, figure.slots_per_rank);
   if (key == "domain_bits") return domain_bits(frames, layer, history.info().domains.size());

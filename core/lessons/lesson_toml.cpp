@@ -31,7 +31,6 @@ LessonPick read_pick(TomlSection& section, std::string_view key, LessonPick othe
   return otherwise;
 }
 
-// `block` "tensor" means FP8 with one scale for the whole tensor.
 MatrixFormat read_format(TomlSection& section) {
   ElementFormat element = ElementFormat::e4m3;
   const std::string name = section.required_text("format");
@@ -41,14 +40,7 @@ MatrixFormat read_format(TomlSection& section) {
     section.problem("format", "is \"" + name + "\"; allowed: " + element_names());
   const auto rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
   MatrixFormat chosen;
-  const toml::node* block = section.node("block");
-  if (block && block->is_string() && **block->as_string() == "tensor") {
-    chosen.format = fp8_format(ScaleGranularity::tensor, element);
-    if (element != ElementFormat::e4m3 && element != ElementFormat::e5m2)
-      section.problem("block", "one scale for the tensor needs format e4m3 or e5m2");
-  } else {
-    chosen.format = mx_format(element, rule, section.integer("block", 32, 1, 4096));
-  }
+  chosen.format = mx_format(element, rule, section.integer("block", 32, 1, 4096));
   chosen.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
   return chosen;
 }
@@ -89,12 +81,10 @@ class LessonParser {
     LessonTensor tensor;
     tensor.name = section.required_text("name");
     tensor.about = section.text("about");
-    tensor.recipe = static_cast<LessonTensor::Recipe>(section.choice("recipe", {"gaussian", "heavy_tails"}, 0));
     tensor.rows = section.integer("rows", tensor.rows, 1, kMaxTensorSide);
     tensor.cols = section.integer("cols", tensor.cols, 1, kMaxTensorSide);
     tensor.mean = section.number("mean", tensor.mean, -1e6, 1e6);
     tensor.sigma = section.number("sigma", tensor.sigma, 0, 1e6);
-    tensor.freedom = section.integer("freedom", 3, 1, 30);
     tensor.spread = section.number("spread", 0, 0, 40);
     tensor.patch_spread = section.number("patch_spread", 0, 0, 40);
     tensor.outlier_column = section.integer("outlier_column", -1, 0, tensor.cols - 1);
@@ -150,8 +140,7 @@ class LessonParser {
     figure.to = section.optional_integer("to", figure.from.value_or(0), kMaxSteps);
     if (figure.to && !figure.from) section.problem("to", "is allowed only with from");
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
-    figure.over_layers = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
-    if (key == "utilisation" || key == "expert_share") figure.expert = read_pick(section, "expert", figure.expert);
+    if (key == "utilisation" || key.starts_with("expert_")) figure.expert = read_pick(section, "expert", figure.expert);
     if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
     if (key == "placed_max_over_mean") figure.slots_per_rank = section.integer("slots_per_rank", 0, 0, 1024);
     if (key.starts_with("modelled_")) figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
@@ -257,8 +246,6 @@ class LessonParser {
           task.tensor = show.required_text("tensor");
           check_tensor(show, task.tensor);
           task.format = read_format(show);
-          if (has_tensor_scale(task.format.format))
-            show.problem("block", "the screen shows blocks only: give their length, a number");
           task.row = show.integer("row", 0, 0, kMaxTensorSide - 1);
           task.column = show.integer("column", 0, 0, kMaxTensorSide - 1);
         });

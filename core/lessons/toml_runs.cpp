@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <utility>
 
 #include "core/config/config_field.h"
@@ -15,19 +14,20 @@ namespace moescope {
 namespace {
 
 void add_settings(const toml::table& table, const std::string& prefix, const std::string& path, bool live,
-                  std::vector<LessonSetting>& settings, TomlProblems& problems) {
+                  std::vector<LessonSetting>& settings, SettingLines* lines, TomlProblems& problems) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
     const int line = key.source().begin.line;
     const ConfigField* field = find_field(name);
     if (!field && node.is_table()) {
-      add_settings(*node.as_table(), name, path, live, settings, problems);
+      add_settings(*node.as_table(), name, path, live, settings, lines, problems);
     } else if (!field) {
       problems.add(line, path + "." + name, "no such setting, did you mean " + nearest_key(name) + "?");
     } else if (live && !field->live) {
       problems.add(line, path + "." + name, kNotLive);
     } else {
       ConfigValue value;
+      if (lines) (*lines)[*field] = line;
       if (const std::string message = read_value(node, *field, value); !message.empty())
         problems.add(line, path + "." + name, message);
       else
@@ -36,23 +36,8 @@ void add_settings(const toml::table& table, const std::string& prefix, const std
   }
 }
 
-// Notes the line of each setting in a table of settings.
-void add_lines(const toml::table& table, const std::string& prefix, std::map<Setting, int>& lines) {
-  for (const auto& [key, node] : table) {
-    const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
-    if (const ConfigField* field = find_field(name))
-      lines[*field] = key.source().begin.line;
-    else if (node.is_table())
-      add_lines(*node.as_table(), name, lines);
-  }
-}
-
-void add_lines_of_set(TomlSection& section, std::map<Setting, int>& lines) {
-  if (const toml::table* table = section.table("set")) add_lines(*table, "", lines);
-}
-
 // Reports the problems of a run at the lines of its settings, or else at that of its preset.
-void check_run(const RunConfig& config, const std::map<Setting, int>& lines, TomlSection& section) {
+void check_run(const RunConfig& config, const SettingLines& lines, TomlSection& section) {
   for (const ConfigProblem& problem : validate(config, lines)) {
     const std::string what = "run " + config.name + ": " + problem.message;
     if (problem.line > 0)
@@ -62,8 +47,8 @@ void check_run(const RunConfig& config, const std::map<Setting, int>& lines, Tom
   }
 }
 
-void apply_settings(RunConfig& config, const std::vector<LessonSetting>& settings) {
-  for (const auto& [setting, value] : settings) setting.field().set(config, value);
+void apply_settings(TomlSection& section, RunConfig& config, SettingLines& lines) {
+  for (const auto& [setting, value] : settings_of(section, false, "set", &lines)) setting.field().set(config, value);
 }
 
 }  // namespace
@@ -83,10 +68,10 @@ std::string name_without_number(std::string_view file) {
   return name;
 }
 
-std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view key) {
+std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view key, SettingLines* lines) {
   std::vector<LessonSetting> settings;
   if (const toml::table* table = section.table(key))
-    add_settings(*table, "", section.path(key), live, settings, section.problems());
+    add_settings(*table, "", section.path(key), live, settings, lines, section.problems());
   return settings;
 }
 
@@ -99,17 +84,15 @@ std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_
   RunConfig first = parsed.config;
   first.portable = true;  // everyone has the same losses; a step of nano takes at most 1.2 times as long
   if (section.node("name")) first.name = section.text("name");
-  apply_settings(first, settings_of(section, false));
+  std::vector<SettingLines> lines(1);
+  apply_settings(section, first, lines.front());
   const std::int64_t shift = seed ? *seed - first.seed : 0;
   runs.push_back(first);
-  std::vector<std::map<Setting, int>> lines(1);
-  add_lines_of_set(section, lines.front());
   section.for_each_section("run", [&](TomlSection& run) {
     RunConfig config = first;
     config.name = run.required_text("name");
-    apply_settings(config, settings_of(run, false));
+    apply_settings(run, config, lines.emplace_back(lines.front()));
     runs.push_back(config);
-    add_lines_of_set(run, lines.emplace_back(lines.front()));
   });
   for (std::size_t i = 0; i < runs.size(); ++i) {
     runs[i].seed += shift;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +14,10 @@
 namespace moescope {
 
 // Reads a table of keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }. `live`:
-// settings that cannot change while a run trains are problems.
-std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view table = "set");
+// settings that cannot change while a run trains are problems. `lines`: gets the line of each setting.
+using SettingLines = std::map<Setting, int>;
+std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view table = "set",
+                                       SettingLines* lines = nullptr);
 
 // Returns the sorted names of the built-in files whose names begin with `folder`.
 std::vector<std::string_view> assets_in(std::string_view folder);
