@@ -35,16 +35,6 @@ void paintHalfDisk(QPainter& painter, const QRectF& place, const QColor& color) 
   painter.fillPath(half_disk, color);
 }
 
-void paintLock(QPainter& painter, const QRectF& place, const QColor& color) {
-  painter.setPen(QPen(color, kMarkLine * 0.75));
-  const QRectF body(place.left() + place.width() * 0.2, place.top() + place.height() * 0.45, place.width() * 0.6,
-                    place.height() * 0.42);
-  painter.drawRoundedRect(body, 1, 1);
-  const QRectF shackle(place.left() + place.width() * 0.32, place.top() + place.height() * 0.14, place.width() * 0.36,
-                       place.height() * 0.6);
-  painter.drawArc(shackle, 0, 180 * 16);
-}
-
 }  // namespace
 
 void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette) {
@@ -62,9 +52,6 @@ void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, co
       break;
     case LessonMark::done:
       paintTick(painter, place, QColor(c.good));
-      break;
-    case LessonMark::locked:
-      paintLock(painter, place, QColor(c.ink2));
       break;
     case LessonMark::fault:
       paintSign(painter, diskIn(place), Sign::bad, isDark(palette));

@@ -1,4 +1,4 @@
-// Marks of the lesson page for done, running, waiting and locked tasks. They differ in shape as well as in color.
+// Marks of the lesson page for done, running and waiting tasks. They differ in shape as well as in color.
 #pragma once
 
 #include <QWidget>
@@ -7,7 +7,7 @@ class QPainter;
 
 namespace moescope {
 
-enum class LessonMark { waiting, running, done, locked, fault };
+enum class LessonMark { waiting, running, done, fault };
 
 void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette);
 

@@ -3,12 +3,12 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
-#include <QRegularExpression>
 #include <QScrollArea>
 #include <QScrollBar>
 #include <QTimer>
 #include <QToolButton>
 #include <algorithm>
+#include <utility>
 
 #include "app/lessons/lesson_marks.h"
 #include "app/lessons/lesson_text.h"
@@ -34,13 +34,6 @@ QToolButton* flatButton(const QString& text, const QString& tip) {
   button->setFocusPolicy(Qt::StrongFocus);
   keepKeys(button);
   return button;
-}
-
-// Adds room between paragraphs of Markdown, which QLabel omits, and keeps a number and its unit on one line.
-QString spaced(QString markdown) {
-  static const QRegularExpression space_before_unit(QStringLiteral("(?<=\\d) (?=%|dB)"));
-  markdown.replace(space_before_unit, QStringLiteral("\u00a0"));
-  return markdown.trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
 }
 
 }  // namespace
@@ -127,8 +120,11 @@ void LessonPane::makePage(QBoxLayout* column) {
   figure_card_->inside()->addWidget(figures_);
   reveal_card_ = new LessonCard("What happened", inside);
   verdict_ = addLessonText(reveal_card_->inside());
-  reveal_text_ = addLessonText(reveal_card_->inside());
-  makeReveal(inside);
+  explanation_ = plainColumn(kSpace8);
+  reveal_card_->inside()->addLayout(explanation_);
+  locked_ = quietText();
+  locked_->setMargin(kSpace8);
+  inside->addWidget(locked_);
   inside->addStretch(1);
   scroll_ = scrollOf(page);
   scroll_->setObjectName("lesson_page");
@@ -144,17 +140,6 @@ void LessonPane::follow(const QString& link) {
   const MetricInfo& info = metric_info(*metric);
   ExplainCard* card = ExplainCard::open(window(), QCursor::pos(), info.name, [&info] { return metricCard(info); });
   connect(card, &ExplainCard::lessonRequested, this, &LessonPane::lessonRequested);
-}
-
-void LessonPane::makeReveal(QBoxLayout* column) {
-  locked_ = new QWidget;
-  locked_->setObjectName("lesson_locked");
-  auto* row = new QHBoxLayout(locked_);
-  row->setContentsMargins(kSpace12, 0, kSpace12, 0);
-  row->addWidget(new LessonMarkView(LessonMark::locked));
-  locked_words_ = quietText();
-  row->addWidget(locked_words_, 1);
-  column->addWidget(locked_);
 }
 
 // Makes the foot of the page, which does not scroll.
@@ -191,7 +176,8 @@ void LessonPane::showPage(const Page& page) {
   segments_->show(page.step, page.steps);
   step_title_->setText(page.end ? page.title
                                 : QString("Step %1 of %2: %3").arg(page.step + 1).arg(page.steps).arg(page.title));
-  text_->setText(spaced(page.text));
+  step_title_->setVisible(page.end || page.steps > 1);  // an exhibit has one step, with its own title
+  text_->setText(spacedText(page.text));
   predict_card_->setVisible(!page.question.question.isEmpty());
   question_->ask(page.question);
   hint_->setVisible(!page.hint.isEmpty());
@@ -252,12 +238,12 @@ void LessonPane::showReveal(const QString& verdict, const QString& text) {
   reveal_card_->setVisible(!verdict.isEmpty() || !text.isEmpty());
   verdict_->setVisible(!verdict.isEmpty());
   verdict_->setText(verdict);
-  reveal_text_->setText(spaced(text));
+  if (text != std::exchange(revealed_, text)) showTextAndCode(explanation_, text);
 }
 
 void LessonPane::setReveal(Reveal reveal, const QString& opens_when) {
   locked_->setVisible(reveal == Reveal::locked);
-  locked_words_->setText("What happened: opens " + opens_when);
+  locked_->setText("What happened: opens " + opens_when);
   reveal_->setVisible(reveal == Reveal::open);
   next_->setVisible(reveal != Reveal::open);
 }

@@ -69,7 +69,6 @@ class LessonPane : public QWidget {
   void follow(const QString& link);
   void makeHead(QBoxLayout* column);
   void makePage(QBoxLayout* column);
-  void makeReveal(QBoxLayout* column);
   void makeFoot(QBoxLayout* column);
   void markActive();
 
@@ -81,8 +80,9 @@ class LessonPane : public QWidget {
   LessonTaskList* tasks_;
   LessonFigureList* figures_;
   LessonQuestion* question_;
-  QLabel *verdict_, *reveal_text_, *hint_text_, *missing_, *locked_words_;
-  QWidget* locked_;
+  QLabel *verdict_, *hint_text_, *missing_, *locked_;
+  QBoxLayout* explanation_;
+  QString revealed_;  // text of explanation_
   QToolButton* hint_;
   QPushButton *reveal_, *next_, *back_, *reset_;
 };

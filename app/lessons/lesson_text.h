@@ -10,6 +10,10 @@
 namespace moescope {
 
 QLabel* addLessonText(QBoxLayout* column);  // adds a label for Markdown, with wrapped lines
+// Adds room between paragraphs of Markdown, which QLabel omits, and keeps a number and its unit on one line.
+QString spacedText(QString markdown);
+// Replaces the contents of `column` by Markdown. Blocks of code, between lines of ```, have a button that copies them.
+void showTextAndCode(QBoxLayout* column, const QString& markdown);
 
 // A card with a heading. The card of the next action has its border and heading in the accent color.
 class LessonCard : public CardFrame {

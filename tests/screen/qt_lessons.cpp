@@ -355,6 +355,23 @@ class LessonTest : public QObject {
     QCOMPARE(QApplication::clipboard()->text(), QString("at 20 dB"));  // with a usual space
   }
 
+  // Blocks of code have a button that copies them with their own line breaks.
+  void linesOfCodeAreCopied() {
+    QTemporaryDir folder;
+    LessonWindow open;
+    open.open(qPrintable(
+        lessonFile(folder, kNano + "[[step]]\ntitle = \"x\"\ntext = \"x\"\nreveal = \"\"\"\nbefore\n\n```python\n"
+                                   "x = 1\nassert x == 1\n```\n\nafter\n\"\"\"\n")));
+    open.takeStep();
+    const QString code = "x = 1\nassert x == 1";
+    const QList<QLabel*> blocks = open.pane()->findChildren<QLabel*>("lesson_code");
+    QCOMPARE(blocks.size(), 1);
+    QCOMPARE(blocks[0]->text(), code);
+    QVERIFY(!open.pageText().contains("```"));
+    blocks[0]->parentWidget()->findChild<QToolButton*>()->click();
+    QCOMPARE(QApplication::clipboard()->text(), code + '\n');
+  }
+
   void theShownTensorAloneIsDescribed() {
     LessonWindow open;
     open.open("outlier-channel");
