@@ -33,10 +33,8 @@ void print_list() {
     print_out("{}  {:<22} {}\n   {}\n", ++number, name, printable(lesson.title), printable(lesson.subject));
   }
   print_out("\nFaults of real trainings:\n");
-  for (const std::string& name : exhibit_names()) {
-    const Lesson exhibit = find_lesson(name).lesson;
-    print_out("   {:<22} {}\n   {}\n", name, printable(exhibit.title), printable(exhibit.teaches));
-  }
+  for (const std::string& name : exhibit_names())
+    print_out("   {:<22} {}\n", name, printable(find_lesson(name).lesson.title));
   print_out("\nProblem sets:\n");
   for (const std::string& name : assignment_names())
     print_out("   {:<22} {}\n", name, printable(find_assignment(name, 1).assignment.lesson.title));

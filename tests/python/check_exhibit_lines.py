@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Executes the lines of Python that the exhibits (assets/exhibits) give as a check for one's own training, on the tiny
+"""Executes the blocks of Python that the exhibits (assets/exhibits) give as a check for one's own training, on the tiny
 models of faulty_trainings.py: each must fail in the wrong run and pass in the right one. So must the command
 `moescope-cli check` of the exhibits that have one; test faulty_logs covers those that have a log there. Usage:
 check_exhibit_lines.py MOESCOPE_CLI. Exit status 77: PyTorch is missing."""
@@ -78,14 +78,12 @@ def auxiliary(setup):
 
 
 def microbatches(setup):
-    sequences = [part.repeat(8, 1) for part in next(tiny.batches(1, 0.0))]  # a microbatch has the loss of the batch
+    def norm(microbatches):
+        run = Training(dataclasses.replace(setup, microbatches=microbatches, aux_coeff=100.0))
+        run.backward()
+        return torch.cat([p.grad.flatten() for p in run.model.parameters()]).norm()
 
-    def gate_gradient(microbatches):
-        run = Training(dataclasses.replace(setup, microbatches=microbatches))
-        run.backward(sequences)
-        return run.block.gate.weight.grad
-
-    return dict(gate_gradient=gate_gradient)
+    return dict(norm_with_1=norm(1), norm_with_8=norm(8))
 
 
 def padding(setup):
@@ -102,7 +100,8 @@ def groups(setup):
 
 def optimizer(setup):
     run = Training(setup)
-    return dict(groups=run.optimizer.param_groups, weights=run.model.parameters())
+    return dict(optimizer=run.optimizer, model=run.model, train=run.train,
+                expert=SimpleNamespace(weight=run.block.experts.w1))
 
 
 def gradients(setup):
@@ -112,7 +111,7 @@ def gradients(setup):
         return run, run.block.experts.w1.grad.norm()
 
     run, norm_of_1 = norm(1)
-    return dict(experts=[run.block.experts.w1], printed_with_1=norm_of_1, printed_with_8=norm(8)[1])
+    return dict(expert=SimpleNamespace(weight=run.block.experts.w1), printed_with_1=norm_of_1, printed_with_8=norm(8)[1])
 
 
 def recomputed(setup):
@@ -139,25 +138,18 @@ EXHIBITS = {
 }
 
 
-def passes(lines, names):
-    """Executes the lines on a run."""
+def passes(block, names):
+    """Executes a block on a run."""
     scope = {"torch": torch, "F": F, **names}
     try:
-        for line in lines:
-            exec(line, scope)
+        exec(block, scope)
     except AssertionError:
         return False
     return True
 
 
-def checks_of(lines):
-    """Splits the lines into checks, each of which ends with an assertion."""
-    checks = [[]]
-    for line in lines:
-        checks[-1].append(line)
-        if line.startswith("assert "):
-            checks.append([])
-    return checks[:-1]
+def blocks_of(text, language):
+    return re.findall(r"^```%s\n(.*?)^```$" % language, text, re.M | re.S)
 
 
 def settings(values, prefix=""):
@@ -188,14 +180,16 @@ def main():
         name = os.path.basename(path)[3:-5]
         names, both, wrongs = EXHIBITS[name]
         seen.add(name)
-        checks = checks_of(re.findall(r"^`(.+)`$", exhibit["step"][0]["reveal"], re.M))
+        reveal = exhibit["step"][0]["reveal"]
+        checks = [block for block in blocks_of(reveal, "python") if "assert " in block]
         right = [passes(check, names(tiny.Setup(**both))) for check in checks]
         wrong = [[passes(check, names(tiny.Setup(**{**both, **fault}))) for check in checks] for fault in wrongs]
         # Each wrong run fails a check, and each check fails in a wrong run.
         ok = bool(checks) and all(right) and not any(map(all, wrong)) and not any(map(all, zip(*wrong)))
         print("%s %s: right run %s, wrong runs %s" % ("ok  " if ok else "FAIL", name, right, wrong))
         failed += not ok
-        for options in re.findall(r"^`moescope-cli check LOG (.+)`$", exhibit["step"][0]["reveal"], re.M):
+        commands = [block.replace("\\\n", "").split() for block in blocks_of(reveal, "sh")]
+        for options in (" ".join(words[3:]) for words in commands if words[:3] == ["moescope-cli", "check", "LOG"]):
             if name in in_logs:
                 failed += options != "--fail-on " + in_logs[name]
                 continue

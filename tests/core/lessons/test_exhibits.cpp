@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -68,9 +70,10 @@ bool tells_apart(const LessonCheck& wrong, const std::vector<LessonCheck>& check
 
 }  // namespace
 
-// An exhibit has a right run and wrong ones that differ in the fault alone. It names the thread that it comes from. Its
-// check for one's own training is a line of code that fails in the wrong run, as a figure shows, and names the switches
-// of other programs or the command that finds the fault in a log.
+// An exhibit has a right run and wrong ones that differ in the fault alone. It asks for a prediction, and its text
+// gives no result and no thread away, which the explanation names. Its check for one's own training is a block of code
+// that fails in the wrong run, as a figure shows, and names the switches of other programs or the command that finds
+// the fault in a log.
 TEST(ExhibitList, EachHasASourceAndACheckOfOnesOwnThatFailsInTheWrongRun) {
   EXPECT_EQ(exhibit_names().size(), 10u);
   const std::vector<std::string> lessons = lesson_names();
@@ -85,18 +88,40 @@ TEST(ExhibitList, EachHasASourceAndACheckOfOnesOwnThatFailsInTheWrongRun) {
     EXPECT_TRUE(unclear_comparisons(exhibit).empty());
     ASSERT_EQ(exhibit.steps.size(), 1u);
     const LessonStep& step = exhibit.steps.front();
-    const bool has_thread = step.text.find("issue") != std::string::npos ||
-                            step.text.find("pull") != std::string::npos ||
-                            step.text.find("prime-rl") != std::string::npos;
-    EXPECT_TRUE(has_thread) << "names the thread that it comes from";
-    const std::string advice =
-        step.reveal.substr(std::min(step.reveal.size(), step.reveal.find("**In your own training:**")));
-    EXPECT_NE(advice.find("\n`assert "), std::string::npos);
+    EXPECT_TRUE(step.prediction);
+    const std::size_t source = step.reveal.find("**Where it happened:**");
+    const std::size_t own_training = step.reveal.find("**In your own training,**");
+    ASSERT_LT(source, own_training);
+    ASSERT_NE(own_training, std::string::npos);
+    for (const char* word : {"issue ", "pull request "}) EXPECT_EQ(step.text.find(word), std::string::npos) << word;
+    EXPECT_NE(step.reveal.substr(source, own_training - source).find_first_of("0123456789"), std::string::npos)
+        << "names the thread that it comes from";
+    const std::string advice = step.reveal.substr(own_training);
+    EXPECT_NE(advice.find("\nassert "), std::string::npos);
     EXPECT_TRUE(advice.find("Megatron-LM") != std::string::npos ||
                 advice.find("moescope-cli check") != std::string::npos);
     EXPECT_TRUE(
         std::ranges::any_of(step.checks, [&](const LessonCheck& check) { return tells_apart(check, step.checks); }));
     EXPECT_FALSE(step.view.panels.empty());
+  }
+}
+
+// A line of code is not wrapped at 1280 x 800, and a name in a sentence has no hyphen at which it could be.
+TEST(ExhibitList, LinesOfCodeFitThePage) {
+  constexpr std::size_t kCharacters = 44;
+  for (const std::string& name : exhibit_names()) {
+    const LessonStep step = find_lesson(name).lesson.steps.front();
+    std::istringstream lines(step.text + "\n" + step.reveal);
+    bool is_code = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("```"))
+        is_code = !is_code;
+      else if (is_code)
+        EXPECT_LE(line.size(), kCharacters) << name << ": " << line;
+      else
+        EXPECT_FALSE(std::regex_search(line, std::regex("^([^`]*`[^`]*`)*[^`]*`[^`]*-[^`]*`"))) << name << ": " << line;
+    }
+    EXPECT_FALSE(is_code) << name;
   }
 }
 
