@@ -295,6 +295,7 @@ class LessonTest : public QObject {
                                "[[step.do]]\nset = { router.bias_update_rate = 0.25 }\n" + trainTo(9))));
     open.takeStep();
     const QList<LessonFigureRow> figures = open.figures();
+    QTRY_VERIFY(open.pageText().contains("The loss was "));
     const QString explanation = open.pageText().section("The loss was ", 1).section('\n', 0, 0);
     QVERIFY(!explanation.isEmpty());
     open.guide()->next();
