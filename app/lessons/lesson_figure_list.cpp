@@ -79,11 +79,9 @@ void LessonFigureList::fill() {
     note->setText(rows_[i].note);
     note->setVisible(!rows_[i].note.isEmpty());
     tint(value, rows_[i]);
-    if (rows_[i].kind == LessonFigureRow::Kind::unexpected) {
-      note->setForegroundRole(QPalette::WindowText);
-      tint(note, rows_[i]);
-    } else
-      note->setForegroundRole(QPalette::PlaceholderText);
+    const bool unexpected = rows_[i].kind == LessonFigureRow::Kind::unexpected;
+    note->setForegroundRole(unexpected ? QPalette::WindowText : QPalette::PlaceholderText);
+    if (unexpected) tint(note, rows_[i]);
   }
 }
 

@@ -282,12 +282,14 @@ void LessonGuide::arrange() {
   panels_.show(lessonStep().view, coversPanels());
 }
 
-// A step that trains nothing asks about what is there already, so that any panel may give the answer away.
+// A step that trains nothing asks about what is there already, so that any panel may give the answer away. A step that
+// starts runs asks about these, and the panels show others.
 bool LessonGuide::coversPanels() const {
   const auto trains = [](const LessonTask& task) {
     return task.kind != LessonTask::Kind::set && task.kind != LessonTask::Kind::show;
   };
-  return !predicted() && (lessonStep().view.after_prediction || std::ranges::none_of(lessonStep().tasks, trains));
+  return !predicted() &&
+         (lessonStep().view.after_prediction || startsRuns(step_) || std::ranges::none_of(lessonStep().tasks, trains));
 }
 
 void LessonGuide::perform(int index) {
@@ -412,10 +414,9 @@ void LessonGuide::showWhatIsMissing() {
   const int start = startOf(step_);
   const bool waits = entering_ || session_->opening();
   if (start == kNoRuns || start == step_ || waits || runsAreOpen()) return pane_->showMissing({});
-  pane_->showMissing(
-      start == kLessonsRuns
-          ? QString("The runs of this step are not open. **Lessons > Restart this lesson** starts new ones.")
-          : QString("The runs of this step are not open. Step %1 starts them.").arg(start + 1));
+  const QString starter =
+      start == kLessonsRuns ? "**Lessons > Restart this lesson**" : QString("Step %1").arg(start + 1);
+  pane_->showMissing(QString("The runs of this step are not open. %1 starts new ones.").arg(starter));
 }
 
 LessonTaskState LessonGuide::taskState(int index, bool before) {
@@ -424,6 +425,7 @@ LessonTaskState LessonGuide::taskState(int index, bool before) {
   const bool possible = open || task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::show;
   LessonTaskState shown{printedText(task.text), state().done[index]};
   const LiveStatus status = open ? session_->live()->status() : LiveStatus{};
+  shown.steps_per_s = status.steps_per_s;
   if (task.kind == LessonTask::Kind::run_until && open) {
     shown.step = status.step;
     shown.until = task.until;

@@ -1,11 +1,11 @@
 #include "app/lessons/lesson_pane.h"
 
+#include <QCoreApplication>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
-#include <QTimer>
 #include <QToolButton>
 #include <algorithm>
 #include <utility>
@@ -25,7 +25,6 @@ namespace moescope {
 namespace {
 
 constexpr int kLessonPaneWidth = 400, kMinPaneWidth = 330, kPaneHeight = 640;
-constexpr int kUntilLaidOutMs = 50;  // delay after which the layout knows the heights of new texts
 
 QToolButton* flatButton(const QString& text, const QString& tip) {
   auto* button = new QToolButton;
@@ -230,8 +229,16 @@ void LessonPane::showFigures(const QList<LessonFigureRow>& figures) {
   };
   const bool first = judged(figures) && !figures_->rows().isEmpty() && !judged(figures_->rows());
   figures_->show(figures);
-  if (first)
-    QTimer::singleShot(kUntilLaidOutMs, this, [this] { scroll_->ensureWidgetVisible(figure_card_, 0, kSpace8); });
+  if (!first) return;
+  layOut(figures_);
+  scroll_->ensureWidgetVisible(figure_card_, 0, kSpace8);
+}
+
+// Lays the page out now, so that the heights of new texts in `changed` are known.
+void LessonPane::layOut(QWidget* changed) const {
+  for (QWidget* outer = changed; outer != scroll_->viewport(); outer = outer->parentWidget())
+    if (outer->layout()) outer->layout()->activate();
+  QCoreApplication::sendPostedEvents(scroll_->widget(), QEvent::LayoutRequest);
 }
 
 void LessonPane::showReveal(const QString& verdict, const QString& text) {
@@ -257,11 +264,10 @@ void LessonPane::setNext(bool ready, const QString& text) {
 
 // Scrolls until the end of the explanation is visible, or its beginning if both do not fit.
 void LessonPane::scrollToReveal() {
-  QTimer::singleShot(kUntilLaidOutMs, this, [this] {
-    const int top = reveal_card_->y(), bottom = top + reveal_card_->height();
-    QScrollBar* bar = scroll_->verticalScrollBar();
-    bar->setValue(std::min(top, bottom - scroll_->viewport()->height() + kSpace8));
-  });
+  layOut(reveal_card_);
+  const int top = reveal_card_->y(), bottom = top + reveal_card_->height();
+  QScrollBar* bar = scroll_->verticalScrollBar();
+  bar->setValue(std::min(top, bottom - scroll_->viewport()->height() + kSpace8));
 }
 
 void LessonPane::goOn() {

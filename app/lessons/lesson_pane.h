@@ -71,6 +71,7 @@ class LessonPane : public QWidget {
   void makePage(QBoxLayout* column);
   void makeFoot(QBoxLayout* column);
   void markActive();
+  void layOut(QWidget* changed) const;
 
   QLabel *place_, *title_, *step_title_, *text_;
   LessonSegments* segments_;

@@ -20,10 +20,6 @@
 namespace moescope {
 namespace {
 
-Metric shownMetric(const LessonView& view) {
-  return view.metric.value_or(Metric::ce_loss);
-}
-
 // Returns a panel of the same kind with this selection; nullptr: lessons show such a panel once.
 Panel* sameKind(const Panel* panel, Selection* selection, QWidget* parent) {
   if (qobject_cast<const ExpertLoadPanel*>(panel))
@@ -170,7 +166,8 @@ void LessonPanels::show(const LessonView& view, bool covered) {
     workspaces_->bringUp(workspace);
     QString wanted_view = workspace->name();
     for (const std::string& panel : view.panels) wanted_view += " " + QString::fromStdString(panel);
-    wanted_view += " " + QString::fromStdString(metric_info(shownMetric(view)).key) + (view.each_run ? " each" : "");
+    wanted_view += " " + QString::fromStdString(metric_info(view.metric.value_or(Metric::ce_loss)).key) +
+                   (view.each_run ? " each" : "");
     if (wanted_view != arranged_ && !view.panels.empty()) arrange(workspace, view);
     arranged_ = wanted_view;
   }
@@ -214,7 +211,7 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
   else
     workspace->stack(shown_docks, view.each_run || view.panels.back() == "dock_router_findings" ? 2 : 1);
   for (QDockWidget* dock : workspace->docks()) {
-    if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
+    if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(view.metric.value_or(Metric::ce_loss));
     dock->setVisible(shown_docks.contains(dock));
   }
   shown_docks.front()->raise();

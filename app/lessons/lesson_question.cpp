@@ -12,11 +12,7 @@
 
 namespace moescope {
 
-namespace {
-
 constexpr int kSkipped = -2;  // not -1, for which QButtonGroup assigns an id
-
-}  // namespace
 
 LessonQuestion::LessonQuestion(QWidget* parent)
     : QWidget(parent),

@@ -13,6 +13,7 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
 
@@ -124,7 +125,9 @@ void LessonTaskList::showProgress(const LessonTaskState* running) {
   bar_->setRange(0, running->until);
   const qint64 step = std::min(running->step, running->until);
   bar_->setValue(step);
-  amount_->setText(QString("%1 of %2").arg(groupedText(step), groupedText(running->until)));
+  const double rest_s = static_cast<double>(running->until - step) / running->steps_per_s;
+  amount_->setText(QString("%1 of %2").arg(groupedText(step), groupedText(running->until)) +
+                   (running->steps_per_s > 0 ? ", " + aboutDuration(rest_s) + " left" : QString()));
 }
 
 }  // namespace moescope

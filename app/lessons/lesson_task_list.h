@@ -17,6 +17,7 @@ struct LessonTaskState {
   QString text;
   bool done = false, enabled = false, running = false;
   qint64 step = 0, until = 0;  // progress of a training; until 0: the task is no training
+  double steps_per_s = 0;      // 0: not known yet
   bool operator==(const LessonTaskState&) const = default;
 };
 

@@ -167,7 +167,7 @@ void BlockMicroscopePanel::makeBody() {
   both->setHandleWidth(kSpace16);
   both->addWidget(bars_);
   both->addWidget(right);
-  for (const int side : {0, 1}) both->setStretchFactor(side, 1);
+  for (const int side : {0, 1}) both->setStretchFactor(side, 2 + side);
   both->setSizes({560, 680});
   addBody(bar_, 0);
   addBody(cards_, 0);
@@ -252,14 +252,18 @@ void BlockMicroscopePanel::selectElement(int element) {
   emitReadout();
 }
 
-// Hides columns for which there is no room, intermediate results first.
+// Hides columns for which there is no room, intermediate results first. The last column is as wide as what remains.
 void BlockMicroscopePanel::fitColumns() {
   constexpr int kDispensable[] = {BlockModel::kDecoded, BlockModel::kScaled, BlockModel::kError,
                                   BlockModel::kDequantized};
   for (const int column : kDispensable) table_->showColumn(column);
   table_->resizeColumnsToContents();  // leaves hidden columns as they are
-  for (const int column : kDispensable)
-    table_->setColumnHidden(column, table_->horizontalHeader()->length() > table_->viewport()->width());
+  const QHeaderView* header = table_->horizontalHeader();
+  const int note = QFontMetrics(semibold(table_->font())).horizontalAdvance("flushed to 0") + kSpace16;
+  for (const int column : kDispensable) {
+    const int others = header->length() - header->sectionSize(BlockModel::kNote);
+    table_->setColumnHidden(column, others + note > table_->viewport()->width());
+  }
 }
 
 bool BlockMicroscopePanel::eventFilter(QObject* watched, QEvent* event) {

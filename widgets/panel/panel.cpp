@@ -540,11 +540,9 @@ void Panel::addBody(QWidget* body, int stretch) {
       const bool is_log = history && run_origin(history->info()) == RunOrigin::log;
       return is_log && notice.startsWith(kNotIn) ? QString("What was read") : QString();
     };
+    if (plot->accessibleName().isEmpty()) plot->setAccessibleName(title_);
   }
-  if (auto* plot = qobject_cast<PlotFrame*>(body)) {
-    giveFocusTo(plot);
-    plot->setAccessibleName(title_);
-  }
+  if (auto* plot = qobject_cast<PlotFrame*>(body)) giveFocusTo(plot);
   // The header is painted last, since plots determine its texts while painting.
   header_->raise();
   if (answer_line_) answer_line_->raise();

@@ -49,7 +49,6 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
   });
   showAnswers([this] { return utilisationLegend(isDark(palette()), limit()); });
   addBody(views_);
-  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{matrix_, stack_}) plot->setAccessibleName(title());
   keepState(
       "view", [this] { return switch_->current(); },
       [this](const QVariant& state) { switch_->setCurrent(state.toInt()); });

@@ -59,6 +59,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   bias_->setCaption("bias");
   bias_->refill = [this] { refillBias(); };
   costs_ = new LinePlot(selection, this);
+  costs_->setAccessibleName("Loss without the expert over time");
   costs_->setCaption("loss without it, nats/token");
   costs_->refill = [this] { refillCosts(); };
   domains_ = new ShareBars(this);
@@ -70,11 +71,8 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{domains_, tokens_}) followSelection(plot);
   addBody(load_, 3);
   addBody(bias_, 3);
-  const QString of_fair_share = fair_share_->accessibleName();
   addBody(fair_share_, 3);
-  fair_share_->setAccessibleName(of_fair_share);  // addBody() sets the panel's name
   addBody(costs_, 3);
-  costs_->setAccessibleName("Loss without the expert over time");  // replaces the panel's name, which addBody() sets
   addBody(domains_, 2);
   addBody(tokens_, 4);
   addActions();
