@@ -1,11 +1,11 @@
 #include "app/lessons/lesson_pane.h"
 
-#include <QCoreApplication>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
+#include <QTimer>
 #include <QToolButton>
 #include <algorithm>
 #include <utility>
@@ -25,6 +25,7 @@ namespace moescope {
 namespace {
 
 constexpr int kLessonPaneWidth = 400, kMinPaneWidth = 330, kPaneHeight = 640;
+constexpr int kUntilLaidOutMs = 50;  // delay after which the layout knows the heights of new texts
 
 QToolButton* flatButton(const QString& text, const QString& tip) {
   auto* button = new QToolButton;
@@ -127,6 +128,9 @@ void LessonPane::makePage(QBoxLayout* column) {
   inside->addStretch(1);
   scroll_ = scrollOf(page);
   scroll_->setObjectName("lesson_page");
+  connect(scroll_->verticalScrollBar(), &QScrollBar::rangeChanged, this, [this] {  // the texts are laid out
+    if (scrolls_to_reveal_) scrollToReveal();
+  });
   scroll_->viewport()->setAutoFillBackground(false);
   page->setAutoFillBackground(false);
   column->addWidget(scroll_, 1);
@@ -186,6 +190,7 @@ void LessonPane::showPage(const Page& page) {
   showTasks({});
   showFigures({});
   showReveal({}, {});
+  scrolls_to_reveal_ = false;
   showMissing({});
   setReveal(Reveal::none);
   showPredicted(false);
@@ -229,16 +234,8 @@ void LessonPane::showFigures(const QList<LessonFigureRow>& figures) {
   };
   const bool first = judged(figures) && !figures_->rows().isEmpty() && !judged(figures_->rows());
   figures_->show(figures);
-  if (!first) return;
-  layOut(figures_);
-  scroll_->ensureWidgetVisible(figure_card_, 0, kSpace8);
-}
-
-// Lays the page out now, so that the heights of new texts in `changed` are known.
-void LessonPane::layOut(QWidget* changed) const {
-  for (QWidget* outer = changed; outer != scroll_->viewport(); outer = outer->parentWidget())
-    if (outer->layout()) outer->layout()->activate();
-  QCoreApplication::sendPostedEvents(scroll_->widget(), QEvent::LayoutRequest);
+  if (first)
+    QTimer::singleShot(kUntilLaidOutMs, this, [this] { scroll_->ensureWidgetVisible(figure_card_, 0, kSpace8); });
 }
 
 void LessonPane::showReveal(const QString& verdict, const QString& text) {
@@ -264,10 +261,9 @@ void LessonPane::setNext(bool ready, const QString& text) {
 
 // Scrolls until the end of the explanation is visible, or its beginning if both do not fit.
 void LessonPane::scrollToReveal() {
-  layOut(reveal_card_);
+  scrolls_to_reveal_ = true;
   const int top = reveal_card_->y(), bottom = top + reveal_card_->height();
-  QScrollBar* bar = scroll_->verticalScrollBar();
-  bar->setValue(std::min(top, bottom - scroll_->viewport()->height() + kSpace8));
+  scroll_->verticalScrollBar()->setValue(std::min(top, bottom - scroll_->viewport()->height() + kSpace8));
 }
 
 void LessonPane::goOn() {

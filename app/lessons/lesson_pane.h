@@ -71,11 +71,11 @@ class LessonPane : public QWidget {
   void makePage(QBoxLayout* column);
   void makeFoot(QBoxLayout* column);
   void markActive();
-  void layOut(QWidget* changed) const;
 
   QLabel *place_, *title_, *step_title_, *text_;
   LessonSegments* segments_;
   QScrollArea* scroll_;
+  bool scrolls_to_reveal_ = false;
   LessonCard *predict_card_, *do_card_, *figure_card_, *reveal_card_;
   QWidget* predicted_mark_;
   LessonTaskList* tasks_;
