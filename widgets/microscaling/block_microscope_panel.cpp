@@ -167,8 +167,7 @@ void BlockMicroscopePanel::makeBody() {
   both->setHandleWidth(kSpace16);
   both->addWidget(bars_);
   both->addWidget(right);
-  for (const int side : {0, 1}) both->setStretchFactor(side, 2 + side);
-  both->setSizes({560, 680});
+  both->setSizes({450, 750});
   addBody(bar_, 0);
   addBody(cards_, 0);
   addBody(both);
