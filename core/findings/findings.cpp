@@ -471,8 +471,9 @@ struct VerdictText {
   Severity severity = Severity::note;
 };
 constexpr const char* kBeyondNoise =
-    "The runs differ by more than the noise of equal runs, most likely because of their settings. About 1 in 20 "
-    "comparisons of equal runs reports this; with a single noise twin, up to 1 in 12.";
+    "The runs differ by more than the noise of equal runs and by more than is too small to matter, most likely because "
+    "of their settings. At most about 1 in 20 comparisons of equal runs reports this; with a single noise twin, 1 in "
+    "12.";
 constexpr VerdictText kVerdictTexts[] = {
     {Verdict::lost, ": one loss is NaN or infinite", "The runs cannot be compared from that step on.",
      Severity::severe},
@@ -480,8 +481,9 @@ constexpr VerdictText kVerdictTexts[] = {
      "The settings in which the runs differ have not changed any bit of the loss."},
     {Verdict::equal, ": no difference that matters", "A loss gap that matters would exceed the noise of equal runs."},
     {Verdict::unclear, ": not told apart",
-     "Equal runs differ by as much (noise), and this noise is larger than a gap that matters. More noise twins or more "
-     "steps make the interval narrower."},
+     "The interval contains gaps that matter and gaps that are too small to matter. More noise twins or more steps "
+     "make "
+     "it narrower."},
     {Verdict::worse, ": worse", kBeyondNoise, Severity::warning},
     {Verdict::better, ": better", kBeyondNoise}};
 

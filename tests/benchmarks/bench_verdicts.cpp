@@ -7,7 +7,7 @@
 // steps of nano take 7 seconds per seed. --means prints the rows of tests/data/equal_runs_*.csv instead: the flip rate
 // of each run in the last half of the steps, and the means of its losses minus those of run A over four batches of
 // these steps. --simulated prints how many of the made-up equal runs of made_up_losses.h are called different, and how
-// many are found worse if they have a gap of four and of eight standard deviations of one run's mean; --seeds is the
+// many are found above 0 if they have a gap of four and of eight standard deviations of one run's mean; --seeds is the
 // number of comparisons.
 #include <algorithm>
 #include <cmath>
@@ -50,8 +50,9 @@ std::vector<HistoryPtr> train(const RunConfig& config, int twins) {
   return {engine.histories().begin(), engine.histories().end()};
 }
 
+// True if the interval excludes 0. A verdict also depends on what matters.
 bool is_different(const Conclusion& c) {
-  return c.verdict == Verdict::worse || c.verdict == Verdict::better;
+  return std::fabs(c.gap) > c.half_width;
 }
 
 struct Count {
@@ -156,9 +157,10 @@ void simulate(const Asked& request) {
       std::vector<PairedRun> twins;
       for (int twin = 0; twin < request.twins; ++twin) twins.push_back({lucky_run(luck, steps, random)});
       const auto with_gap = [&](double gap) { return conclude(a, {lucky_run(luck, steps, random, gap)}, twins); };
+      const auto is_above = [](const Conclusion& c) { return c.gap > c.half_width; };
       different += is_different(with_gap(0));
-      found_4 += with_gap(4 * deviation).verdict == Verdict::worse;
-      found_8 += with_gap(8 * deviation).verdict == Verdict::worse;
+      found_4 += is_above(with_gap(4 * deviation));
+      found_8 += is_above(with_gap(8 * deviation));
     }
     const double percent = 100.0 / request.seeds;
     std::printf("%-26s %9.1f %9.1f %9.1f\n", luck.name, percent * different, percent * found_4, percent * found_8);

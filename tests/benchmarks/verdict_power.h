@@ -2,9 +2,9 @@
 //
 // Each seed trains run A, three noise twins and a candidate in each recipe, and judges every candidate after several
 // numbers of steps beside one, two and three twins. A difference counts as found in a seed if half the interval is
-// smaller. The table has the steps from which on this holds, or a verdict is reached, in 80 % of the seeds; the mean
-// and the standard deviation of the gap over the seeds, and the median of half the interval, in per cent of the loss
-// after the last step; and how often each verdict was reached there beside one twin.
+// smaller. The table has the steps from which on this holds, or the interval excludes 0 or is inside the band, in 80 %
+// of the seeds; the mean and the standard deviation of the gap over the seeds, and the median of half the interval, in
+// per cent of the loss after the last step; and where the interval is there beside one twin.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +62,7 @@ struct PowerPlace {
 
 struct PowerOutcome {
   double gap, half_width;  // shares of the loss; NaN: no interval
-  bool settled;            // a verdict other than "not told apart"
+  bool settled;            // the interval excludes 0 or is inside the band
 };
 using PowerOutcomes = std::map<PowerPlace, std::vector<PowerOutcome>>;
 
@@ -119,8 +119,8 @@ class VerdictPower {
                 request_.experts_only ? "recipe in the routed experts" : "recipe in all linear layers except the head",
                 static_cast<long long>(request_.steps.back()));
     std::printf(
-        "| routing, twins | recipe | gap: mean, deviation | interval | 0.1 %% | 0.25 %% | 1 %% | verdict | "
-        "worse / better / good enough |\n|---|---|---|---|---|---|---|---|---|\n");
+        "| routing, twins | recipe | gap: mean, deviation | interval | 0.1 %% | 0.25 %% | 1 %% | settled | "
+        "above 0 / below 0 / inside the band |\n|---|---|---|---|---|---|---|---|---|\n");
     for (const PowerKind kind : request_.kinds)
       for (const Recipe recipe : request_.recipes) print_row(kind, recipe);
     if (request_.rows) print_rows();
@@ -186,7 +186,7 @@ class VerdictPower {
       const Conclusion c =
           conclude(runs[0], {runs[candidate.run]}, judging_twins, {.candidates = request_.candidates}, Metric::ce_loss);
       const double loss = static_cast<double>(c.matters) / kRelevantGap;
-      const bool settled = c.verdict == Verdict::equal || c.verdict == Verdict::worse || c.verdict == Verdict::better;
+      const bool settled = c.verdict == Verdict::equal || std::fabs(c.gap) > c.half_width;
       const std::lock_guard guard(lock_);
       outcomes_[{candidate.kind, candidate.recipe, steps, static_cast<int>(judging_twins.size())}].push_back(
           {static_cast<double>(c.gap) / loss, static_cast<double>(c.half_width) / loss, settled});

@@ -62,6 +62,11 @@ class JudgedRuns : public QObject {
   void setLive(bool live) {
     if (std::exchange(live_, live) != live) emit changed();
   }
+  // Whether more steps will come, so that a verdict is one so far.
+  bool goesOn() const { return goes_on_; }
+  void setGoesOn(bool goes_on) {
+    if (std::exchange(goes_on_, goes_on) != goes_on) emit changed();
+  }
   // Present seconds of a step of all open runs; kNoValue if they do not train, or not in lock-step.
   float secondsPerStep() const { return seconds_per_step_; }
   void setSecondsPerStep(float seconds) { seconds_per_step_ = seconds; }
@@ -82,7 +87,7 @@ class JudgedRuns : public QObject {
   RunGaps training_, validation_{Metric::val_loss};
   double share_ = kRelevantGap;
   Loss loss_ = Loss::deciding;
-  bool room_ = false, live_ = false, can_force_ = false;
+  bool room_ = false, live_ = false, can_force_ = false, goes_on_ = false;
   int baseline_ = 0;
   float seconds_per_step_ = kNoValue;
 };

@@ -29,11 +29,13 @@ std::string allowance(const SweepResult& result) {
       compared);
 }
 
-// Returns what the interval of a gap says.
-VerdictWord word_of(const SeedMean& gap) {
-  if (std::isnan(gap.half_width)) return VerdictWord::not_judged;
-  if (gap.mean > gap.half_width) return VerdictWord::worse;
-  return gap.mean < -gap.half_width ? VerdictWord::better : VerdictWord::not_told_apart;
+// Returns what the interval of the gap to the first point says.
+VerdictWord word_of(const SweepPoint& first, const SweepPoint& point) {
+  if (std::isnan(point.gap.half_width)) return VerdictWord::not_judged;
+  const SeedMean& loss = point.by_validation ? first.val_loss : first.loss;
+  Conclusion c;
+  c.verdict = verdict_of_interval(point.gap.mean, point.gap.half_width, kRelevantGap * loss.mean);
+  return verdict_word(c);
 }
 
 }  // namespace
@@ -117,7 +119,7 @@ std::string sweep_recipes(const SweepResult& result, std::span<const RunGroup> r
                           {"steps", result.steps},
                           {"seeds", point.ended},
                           {"lost", point.lost}};
-    if (i > 0) recipe["evidence"]["verdict"] = to_text(word_of(point.gap));
+    if (i > 0) recipe["evidence"]["verdict"] = to_text(word_of(result.points.front(), point));
   }
   return nlohmann::json{{"baseline", "the first recipe"}, {"recipes", std::move(recipes)}}.dump(2) + '\n';
 }

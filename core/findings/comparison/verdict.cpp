@@ -1,9 +1,11 @@
 #include "core/findings/comparison/verdict.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "core/frame/frame.h"
 #include "core/numerics/statistics/student_t.h"
@@ -102,27 +104,20 @@ std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>&
   return twins.empty() ? 0 : std::max<std::int64_t>(0, kMinSteps - most_steps);
 }
 
-// Returns the last half of the steps that the run has in common with twins that have enough steps.
-StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& twins) {
+// Returns the last half of those of these steps that the run has in common with twins that have enough steps.
+StepRange judged_steps(const GapTrack& run, StepRange steps, const std::vector<const GapTrack*>& twins) {
   std::int64_t last = -1;
   for (const GapTrack* twin : twins) {
-    const StepRange both = common_steps(run.steps(), *twin);
+    const StepRange both = common_steps(steps, *twin);
     if (twin->count(both) >= kMinSteps) last = std::max(last, both.last);
   }
-  StepRange steps = run.steps();
   if (last >= 0) steps.last = last;
   return run.last_steps(std::max(kMinSteps, run.count(steps) / 2), steps.last);
 }
 
-Verdict verdict_of_interval(const Conclusion& c) {
-  if (c.gap - c.half_width > 0) return Verdict::worse;
-  if (c.gap + c.half_width < 0) return Verdict::better;
-  return std::fabs(c.gap) + c.half_width < c.matters ? Verdict::equal : Verdict::unclear;
-}
-
 Verdict verdict_of(const Conclusion& c) {
   if (c.twins == 0) return Verdict::no_twin;
-  return is_missing(c.half_width) ? Verdict::twins_near : verdict_of_interval(c);
+  return is_missing(c.half_width) ? Verdict::twins_near : verdict_of_interval(c.gap, c.half_width, c.matters);
 }
 
 // Judges two checkpoints by the gaps of their batches of text, each of which is a sample.
@@ -147,7 +142,7 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   c.gap = static_cast<float>(sum / n);
   c.half_width = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
   c.matters = static_cast<float>(judging.matters * loss / n);
-  c.verdict = run.identical() ? Verdict::identical : verdict_of_interval(c);
+  c.verdict = run.identical() ? Verdict::identical : verdict_of_interval(c.gap, c.half_width, c.matters);
 }
 
 // Returns the mean drift over the steps at which flips were counted, and over the runs.
@@ -241,13 +236,14 @@ bool holds(const HistoryPtr& run, bool RouterConfig::*setting) {
   return run->settings_at_start()->holds(setting);
 }
 
+// Judges the run over its steps up to c.steps.last.
 void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
   bool same_start = run.same_start;
   auto fitting = twins_for(run, twins, same_start);
   // Twins of another start differ by more than chaos, but are better than no twins.
   if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
   const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
-  c.steps = judged_steps(run.track, fitting);
+  c.steps = judged_steps(run.track, c.steps, fitting);
   const HistoryPtr& a = run.track.a();
   std::vector<HistoryPtr> twin_runs;
   for (const GapTrack* twin : fitting) twin_runs.push_back(twin->b());
@@ -274,6 +270,31 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
     c.missing_steps = steps_until_apart(run.track, c, drift_of(twin_runs, {slice_begin(c.steps, 2, 1), c.steps.last}));
 }
 
+// Takes the verdict back unless it is also that of the intervals that end in the last kHeldShare of the steps. They are
+// looked at after each multiple of a power of two, so that one more step leaves most of them as they are.
+void hold(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
+  constexpr std::int64_t kMinLooks = 16;
+  const StepRange all{run.track.steps().first, c.steps.last};
+  const auto held = static_cast<std::int64_t>(kHeldShare * static_cast<double>(run.track.count(all)));
+  const std::int64_t first = run.track.last_steps(held, all.last).first;
+  const auto stride = static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, (all.last - first) / kMinLooks))));
+  for (std::int64_t last = (all.last - 1) / stride * stride; last >= first; last -= stride) {
+    Conclusion earlier;
+    earlier.loss = c.loss;
+    earlier.steps = {all.first, last};
+    if (run.track.count(earlier.steps) < kMinSteps) return;
+    judge(run, twins, judging, earlier);
+    if (is_missing(earlier.half_width)) return;
+    if (earlier.verdict == c.verdict) continue;
+    c.held_back = std::exchange(c.verdict, Verdict::unclear);
+    c.held_from = std::min(last + stride, all.last);
+    const double until = static_cast<double>(run.track.count({all.first, c.held_from})) / (1 - kHeldShare);
+    c.missing_steps = std::max<std::int64_t>(1, std::llround(until) - run.track.count(all));
+    return;
+  }
+}
+
 // True if the run measures its validation loss from the start and chooses experts there as in training. It must then
 // have such losses as soon as it has steps, because a text without a held-out part gives none. The log of another
 // program must contain such losses.
@@ -288,6 +309,12 @@ bool validates(const History& history) {
 }
 
 }  // namespace
+
+Verdict verdict_of_interval(double gap, double half_width, double matters) {
+  if (gap - half_width > matters) return Verdict::worse;
+  if (gap + half_width < -matters) return Verdict::better;
+  return std::fabs(gap) + half_width < matters ? Verdict::equal : Verdict::unclear;
+}
 
 bool on_the_same_texts(const History& a, const History& b) {
   if (run_origin(a.info()) != RunOrigin::checkpoint || run_origin(b.info()) != RunOrigin::checkpoint) return false;
@@ -329,6 +356,8 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
     c.gap = c.half_width = 0;
   } else if (run.count() >= kMinSteps) {
     judge(paired, twins, judging, c);
+    if (judging.goes_on && c.verdict >= Verdict::equal && c.verdict != Verdict::unclear)
+      hold(paired, twins, judging, c);
   } else {
     c.missing_steps = kMinSteps - run.count();
   }

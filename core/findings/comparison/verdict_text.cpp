@@ -26,11 +26,9 @@ std::string steps_text(StepRange range) {
 }
 
 std::string against_what_matters(const Conclusion& c) {
-  const float size = std::fabs(c.gap);
   const std::string matters = "the " + two_digits(c.matters) + " that matter";
-  if (size + c.half_width < c.matters) return ", less than " + matters;
-  if (size - c.half_width > c.matters) return ", more than " + matters;
-  return "; the gap may be less or more than " + matters;
+  if (c.verdict == Verdict::unclear) return ", more than chance, may be less or more than " + matters;
+  return (c.verdict == Verdict::equal ? ", less than " : ", more than ") + matters;
 }
 
 // Returns "4.2 % of the tokens".
@@ -110,14 +108,19 @@ std::string of_steps(const Conclusion& c) {
       return run_name + (c.missing_steps > 0 ? "too early to tell: " : "not judged: ") + gap_alone + stretch + "; " +
              near_text(c);
     case Verdict::equal:
-      return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
+      return run_name + "good enough: " + gap + against_what_matters(c) + allowing;
     case Verdict::unclear:
+      if (c.held_back != Verdict::unclear)
+        return run_name + "not told apart: " + gap + ", " + held_text(c) + "; verdict in " +
+               counted(c.missing_steps, "step", "steps") + " if it stays there" + allowing;
+      if (std::fabs(c.gap) > c.half_width)
+        return run_name + "not told apart: " + gap + against_what_matters(c) + allowing;
       return run_name + "not told apart: " + gap_alone + stretch + "; noise +-" + two_digits(c.half_width) +
              ", target " + two_digits(c.matters) + allowing + "; train longer or add a noise twin";
     case Verdict::worse:
       return run_name + "worse: " + gap + against_what_matters(c) + "; " + chance_text;
     case Verdict::better:
-      return run_name + "better: " + gap + "; " + chance_text;
+      return run_name + "better: " + gap + against_what_matters(c) + "; " + chance_text;
   }
   return {};
 }
@@ -132,8 +135,7 @@ std::string of_texts(const Conclusion& c) {
   const std::string gap =
       "loss gap " + signed_gap(c.gap, c.half_width) + " +-" + two_digits(c.half_width) + " nats/token over " + batches;
   const std::string allowing = candidates_text(c);
-  if (c.verdict == Verdict::equal)
-    return run_name + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
+  if (c.verdict == Verdict::equal) return run_name + "good enough: " + gap + against_what_matters(c) + allowing;
   if (c.verdict == Verdict::unclear)
     return run_name + "not told apart: " + gap + ", target " + two_digits(c.matters) + allowing +
            "; more text makes the interval narrower";

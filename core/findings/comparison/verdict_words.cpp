@@ -17,9 +17,6 @@ constexpr double kMaxLengthRatio = 20;
 std::string times_what_matters(double ratio) {
   static constexpr std::array<const char*, 13> kNumbers = {"",      "",      "",     "three", "four",   "five",  "six",
                                                            "seven", "eight", "nine", "ten",   "eleven", "twelve"};
-  if (!std::isfinite(ratio)) return "more than chance";
-  if (ratio < 0.95) return "more than chance, less than what matters";
-  if (ratio < 1.05) return "as much as matters";
   if (ratio < 1.95) return formatted("%.1f times what matters", ratio);
   const double whole = std::round(ratio);
   if (whole < 2.5) return "twice what matters";
@@ -27,26 +24,20 @@ std::string times_what_matters(double ratio) {
   return formatted("%.0f times what matters", whole);
 }
 
-// Says on which side of 0 or of the band the whole interval is, and how large the gap is.
+// Says on which side of the band the whole interval is, and how large the gap is.
 Reasons sizes(const Conclusion& c) {
   const std::string size = times_what_matters(std::fabs(c.gap) / c.matters);
-  const bool is_outside_band = std::fabs(c.gap) - c.half_width > c.matters;
-  const std::string side = c.verdict == Verdict::worse ? "above " : "below ";
-  return {side + (is_outside_band ? "the band, " : "0, ") + size, size};
+  return {(c.verdict == Verdict::worse ? "above the band, " : "below the band, ") + size, size};
 }
 
 // True if an interval of `half_width` around the gap would settle the verdict.
 bool decides(const Conclusion& c, float half_width) {
-  const float size = std::fabs(c.gap);
-  return size - half_width > 0 || size + half_width < c.matters;
+  return verdict_of_interval(c.gap, half_width, c.matters) != Verdict::unclear;
 }
 
-// Returns the step at which the interval will be narrow enough to exclude 0 or to exclude a gap that matters, whichever
-// comes first.
+// Returns the step at which the interval will be narrow enough to be inside or outside the band.
 double steps_to_decide(const Conclusion& c) {
-  const double size = std::fabs(static_cast<double>(c.gap));
-  const double wanted_half_width = std::max(size, c.matters - size);
-  const double times = c.half_width / wanted_half_width;
+  const double times = c.half_width / std::fabs(std::fabs(c.gap) - c.matters);
   return times * times * (c.steps.last + 1);
 }
 
@@ -102,6 +93,12 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
 
 }  // namespace
 
+std::string held_text(const Conclusion& c) {
+  std::string place = "inside";
+  if (c.held_back != Verdict::equal) place = c.held_back == Verdict::worse ? "above" : "below";
+  return place + " the band since step " + std::to_string(c.held_from);
+}
+
 VerdictWord verdict_word(const Conclusion& c) {
   switch (c.verdict) {
     case Verdict::too_short:
@@ -151,6 +148,9 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
     case Verdict::equal:
       return {"inside the band", "less than what matters"};
     case Verdict::unclear: {
+      if (c.held_back != Verdict::unclear)
+        return {held_text(c) + ", verdict in " + missing_steps + " if it stays", held_text(c)};
+      if (std::fabs(c.gap) > c.half_width) return {"more than chance, may be too small to matter", "may not matter"};
       const std::string half_width = formatted("%.2g", static_cast<double>(c.half_width));
       return {"gaps below " + half_width + " may be chance", "chance below " + half_width};
     }

@@ -17,7 +17,7 @@ enum class VerdictWord {
   good_enough,
   worse,
   better,
-  not_told_apart,  // the interval contains 0
+  not_told_apart,  // the interval is across an edge of the band
   not_judged,      // no interval, and more steps give none: there is no noise twin, or it does not drift
   too_early        // no interval yet
 };
@@ -27,6 +27,9 @@ const char* to_text(VerdictWord word);  // "Good enough"
 // Returns the reason in one or several lengths, the longest first: "above the band, nine times what matters", "gaps
 // below 0.0031 may be chance".
 std::vector<std::string> verdict_reasons(const Conclusion& c);
+
+// Says how long a verdict has held that has not held long enough: "above the band since step 162".
+std::string held_text(const Conclusion& c);
 
 // What would settle the open verdicts: another noise twin, or more steps.
 struct Settlement {

@@ -42,13 +42,14 @@ class Fp4 : public testing::Test {
   std::map<std::string, HistoryPtr> runs_ = gpu_losses("fp4.csv");
 };
 
-TEST_F(Fp4, InFpropWgradAndEverywhereIsWorse) {
+// FP4 in fprop alone costs more than chance, but not certainly more than 0.25 % of the loss.
+TEST_F(Fp4, InWgradAndEverywhereIsWorse) {
   // Means of the columns of the last half of the steps, minus that of bf16.
   const std::pair<const char*, double> known[] = {
       {"fp4_fprop", 0.00302}, {"fp4_wgrad", 0.00536}, {"fp4_everywhere", 0.01118}};
   for (const auto& [name, gap] : known) {
     const Conclusion c = conclusion_of(name);
-    EXPECT_EQ(c.verdict, Verdict::worse) << verdict_sentence(c);
+    EXPECT_EQ(c.verdict, gap < 0.005 ? Verdict::unclear : Verdict::worse) << verdict_sentence(c);
     EXPECT_EQ(c.twins, 2);
     EXPECT_NEAR(c.gap, gap, 0.00001) << verdict_sentence(c);
     EXPECT_GT(c.gap, c.half_width) << verdict_sentence(c);
@@ -91,7 +92,7 @@ TEST(Mxfp8OnAGpu, IsJudgedByTwinsOfItsOwnStart) {
 }
 
 bool says_different(const Conclusion& c) {
-  return c.verdict == Verdict::worse || c.verdict == Verdict::better;
+  return std::fabs(c.gap) > c.half_width;
 }
 
 // Mean losses of steps 150 to 299 in four batches, as differences from run A's, and the share of flips.
@@ -218,7 +219,7 @@ TEST(Verdict, RarelyCallsEqualRunsDifferent) {
       const auto run = [&](unsigned place) { return made_up("run", 400, noise(4 * trial + place, 0.05, memory)); };
       const PairedRun twins[] = {{run(1)}};
       const Conclusion c = conclude(run(0), {run(2)}, twins);
-      different += c.verdict == Verdict::worse || c.verdict == Verdict::better;
+      different += says_different(c);
     }
     EXPECT_LE(different, 0.1 * kTrials) << "a memory of " << memory << " steps";
   }
@@ -256,7 +257,8 @@ TEST(Verdict, FindsGapsThatAreLargeComparedWithChance) {
     const double gap = 8 * 0.01 / std::sqrt(150.0);
     const HistoryPtr a = lucky_run(white, 300, random), run = lucky_run(white, 300, random, gap);
     const PairedRun twin_runs[] = {{lucky_run(white, 300, random)}, {lucky_run(white, 300, random)}};
-    found += conclude(a, {run}, twin_runs).verdict == Verdict::worse;
+    const Conclusion c = conclude(a, {run}, twin_runs);
+    found += c.gap > c.half_width;
   }
   EXPECT_GE(found, 0.8 * kTrials);
 }
@@ -331,7 +333,7 @@ TEST(Verdict, SaysWhetherAGapThatIsThereMatters) {
   };
   EXPECT_NE(with_gap(0.002).find(", less than the 0.005"), std::string::npos) << with_gap(0.002);
   EXPECT_NE(with_gap(0.02).find(", more than the 0.005"), std::string::npos) << with_gap(0.02);
-  EXPECT_NE(with_gap(0.0051).find("; the gap may be less or more than the 0.00"), std::string::npos)
+  EXPECT_NE(with_gap(0.0051).find(", more than chance, may be less or more than the 0.00"), std::string::npos)
       << with_gap(0.0051);
 }
 
@@ -395,12 +397,12 @@ TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
   const auto judged = [&](float twins_share) {
     const PairedRun twins[] = {{drifted("N", always(twins_share), noise(2, 0.002))},
                                {drifted("M", always(twins_share), noise(4, 0.002))}};
-    return conclude(a, {drifted("B", always(0.9f), noise(3, 0.002, 0, -0.001))}, twins);
+    return conclude(a, {drifted("B", always(0.9f), noise(3, 0.002, 0, -0.006))}, twins);
   };
   const Conclusion as_far = judged(0.9f), near = judged(0.4f);
   EXPECT_EQ(as_far.verdict, Verdict::better) << verdict_sentence(as_far);
   EXPECT_EQ(verdict_sentence(as_far).find("drifted"), std::string::npos) << verdict_sentence(as_far);
-  EXPECT_EQ(near.verdict, Verdict::equal) << verdict_sentence(near);
+  EXPECT_EQ(near.verdict, Verdict::unclear) << verdict_sentence(near);
   EXPECT_NEAR(near.half_width / judged(0.6f).half_width, 0.36 / 0.16, 1e-3) << "the square of the drifts' ratio";
   EXPECT_NEAR(near.drift_of_twins, 0.4f, 1e-6);
   EXPECT_NE(verdict_sentence(near).find("differs from run A's for 40 % of the tokens, this run's for 90 %"),
@@ -453,7 +455,7 @@ TEST(Verdict, AsksTheNoiseTwinsWhetherAReplayTwinHasAnInterval) {
   const std::string replays = "[router]\nreplay = true\n", forced = "[router]\nforce_balance = true\n";
   const auto judged = [&](const std::string& settings, float share_of_twin) {
     const PairedRun twins[] = {{paired_run("N", settings, share_of_twin, 0, 2)}};
-    return conclude(paired_run("A", settings, 0, 0, 1), {paired_run("B", settings + replays, 0, -0.001, 3)}, twins);
+    return conclude(paired_run("A", settings, 0, 0, 1), {paired_run("B", settings + replays, 0, -0.01, 3)}, twins);
   };
   for (const float share : {0.0f, 0.09f}) {
     const Conclusion near = judged("", share);
@@ -653,6 +655,28 @@ TEST(Verdict, SaysHowManyStepsAreMissing) {
   const PairedRun enough[] = {{made_up("N", 50, noise(2, 0.05))}};
   EXPECT_EQ(conclude(a, {b}, enough).missing_steps, 0);
   EXPECT_EQ(conclude(a, {b}, enough).twins, 1);
+}
+
+// While the runs go on, a verdict waits until it has held for a fifth of the steps.
+TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
+  const auto judged = [](std::size_t steps, bool goes_on) {
+    const PairedRun twins[] = {{made_up("N", steps, noise(2, 0.001))}};
+    const auto late_gap = [deviation = noise(3, 0.001)](std::size_t step) {
+      return deviation(step) + (step < 300 ? 0 : 0.02);
+    };
+    return conclude(made_up("A", steps, noise(1, 0.001)), {made_up("B", steps, late_gap)}, twins, {.goes_on = goes_on});
+  };
+  std::size_t steps = 400;
+  while (judged(steps, false).verdict != Verdict::worse) ASSERT_LT(++steps, 700u);
+  const Conclusion held = judged(steps, true);
+  EXPECT_EQ(held.verdict, Verdict::unclear);
+  EXPECT_EQ(held.held_back, Verdict::worse);
+  const auto missing_steps = static_cast<std::size_t>(held.missing_steps);
+  EXPECT_EQ(verdict_reasons(held).front(), "above the band since step " + std::to_string(steps - 1) + ", verdict in " +
+                                               std::to_string(missing_steps) + " steps if it stays");
+  EXPECT_NEAR(held.missing_steps, 0.25 * static_cast<double>(steps), 4);
+  EXPECT_EQ(judged(steps + missing_steps - 10, true).verdict, Verdict::unclear);
+  EXPECT_EQ(judged(steps + missing_steps + 10, true).verdict, Verdict::worse);
 }
 
 TEST(Verdict, JudgesOnlyStepsThatATwinHas) {
