@@ -7,6 +7,8 @@
 #include "app/actions/account_window.h"
 #include "app/bars/status_line.h"
 #include "app/session/run_session.h"
+#include "widgets/plots/axis.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -45,12 +47,19 @@ void AccountActions::onOpened() {
 
 void AccountActions::showStatus() {
   qsizetype to_confirm = 0, left_out = 0;
-  for (const ImportAccount& account : session_->accounts()) {
-    to_confirm += account.to_confirm();
-    for (const AccountRow& row : account.rows)
-      if (!row.is_shown && row.certainty == Certainty::unknown) left_out += row.names;
+  const std::vector<ImportAccount> accounts = session_->accounts();
+  const bool one_for_each_run = accounts.size() > 1 && accounts.size() == session_->histories().size();
+  QStringList by_run;
+  for (std::size_t i = 0; i < accounts.size(); ++i) {
+    to_confirm += accounts[i].to_confirm();
+    qsizetype of_log = 0;
+    for (const AccountRow& row : accounts[i].rows)
+      if (!row.is_shown && row.certainty == Certainty::unknown) of_log += row.names;
+    left_out += of_log;
+    if (one_for_each_run && of_log > 0)
+      by_run << QString("%1 %2").arg(runLetter(*selection_, static_cast<int>(i)), formatCount(of_log));
   }
-  status_->showAccount(to_confirm, left_out, !session_->accounts().empty());
+  status_->showAccount(to_confirm, left_out, !accounts.empty(), by_run.join(", "));
 }
 
 void AccountActions::show(std::vector<ImportAccount> accounts) {

@@ -100,7 +100,7 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
 CompareActions::CompareActions(const Context& context, ComparedRuns* compared, RunChips* chips)
     : Actions(context), compared_(compared), chips_(chips) {
   connect(chips_, &RunChips::activated, selection_, &Selection::setRun);
-  connect(chips_, &RunChips::menuWanted, this, &CompareActions::fillMenu);
+  connect(chips_, &RunChips::menuWanted, this, [this](QMenu* menu) { fillMenu(menu); });
   connect(chips_, &RunChips::chipMenuWanted, this, &CompareActions::openChipMenu);
   connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
@@ -135,7 +135,7 @@ void CompareActions::addActionsTo(QMenu* menu) {
   updateRunLetters();
 }
 
-void CompareActions::fillMenu(QMenu* menu) {
+void CompareActions::fillMenu(QMenu* menu, std::optional<int> chip) {
   menu->clear();
   const int runs = session_->histories().size();
   const bool room = runs < kMaxRuns;
@@ -163,9 +163,9 @@ void CompareActions::fillMenu(QMenu* menu) {
           ->setToolTip(QString::fromStdString(choice));
   menu->addAction("Another &value of a setting...", this, [this] { askForTwin({}); })->setEnabled(room);
   if (!room) menu->addAction(QString("%1 runs are open, more cannot be compared").arg(kMaxRuns))->setEnabled(false);
-  if (runs < 2) return;
+  if (runs < 2 || chip == 0) return;
   menu->addSeparator();
-  for (int run = 1; run < runs; ++run)
+  for (int run = chip.value_or(1); run < chip.value_or(runs - 1) + 1; ++run)
     menu->addAction(QString("Remove run %1, %2").arg(runLetter(*selection_, run), runName(*selection_, run)), this,
                     [this, run] { removeRun(run); });
 }
@@ -173,7 +173,7 @@ void CompareActions::fillMenu(QMenu* menu) {
 void CompareActions::openChipMenu(int run, QPoint at) {
   auto* menu = new QMenu(chips_);
   menu->setAttribute(Qt::WA_DeleteOnClose);
-  if (session_->isLive()) fillMenu(menu);
+  if (session_->isLive()) fillMenu(menu, run);
   auto* against = new QAction(QString("Compare the others with &%1").arg(runLetter(*selection_, run)), menu);
   connect(against, &QAction::triggered, this, [this, run] {
     workspaces_->compare()->judged()->setBaseline(run);
@@ -276,6 +276,7 @@ void CompareActions::showDifferences() {
   compared_->set(std::move(compared), preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
   workspaces_->compare()->judged()->setLive(session_->isLive());
+  if (!session_->isLive()) workspaces_->compare()->judged()->setGoesOn(session_->isFollowing());
   workspaces_->compare()->judged()->setCanForce(session_->isLive() && canForceBalance(configs));
   workspaces_->compare()->judged()->setRoom(session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
@@ -283,7 +284,9 @@ void CompareActions::showDifferences() {
 }
 
 void CompareActions::showStatus(const LiveStatus& status) {
-  workspaces_->compare()->judged()->setSecondsPerStep(secondsPerStep(status));
+  JudgedRuns* judged = workspaces_->compare()->judged();
+  judged->setSecondsPerStep(secondsPerStep(status));
+  judged->setGoesOn(status.running || status.step < session_->config().optimizer.total_steps);
   showChips();
 }
 

@@ -51,7 +51,7 @@ class CompareActions : public Actions {
   // Adds `count` noise twins of run A, each the `next` one of which no equal run is open.
   void addTwins(int count, RunConfig (*next)(const RunConfig&));
   void addDenseTwin(DenseSize size);
-  void fillMenu(QMenu* menu);  // fills the menu of the chips
+  void fillMenu(QMenu* menu, std::optional<int> run = {});  // menu of all chips, or of one run's chip
   void openChipMenu(int run, QPoint at);
   void updateRunLetters();  // updates the letters of the runs in the entries that choose the active run
   void removeRun(int place);

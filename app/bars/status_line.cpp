@@ -207,7 +207,12 @@ void StatusLine::showRecording(const QString& path, bool training, const History
   fit();
 }
 
-void StatusLine::showFindings(int severe, int warnings, bool ready) {
+// "21 names not read (A 18, B 3)", and without the part by run.
+static QStringList formsByRun(const QString& text, const QString& by_run) {
+  return by_run.isEmpty() ? QStringList{text} : QStringList{text + QStringLiteral(" (%1)").arg(by_run), text};
+}
+
+void StatusLine::showFindings(int severe, int warnings, bool ready, const QString& by_run) {
   QStringList parts;
   if (severe) parts << QString("%1 severe").arg(severe);
   if (warnings) parts << countedText(warnings, "warning");
@@ -215,17 +220,17 @@ void StatusLine::showFindings(int severe, int warnings, bool ready) {
   std::optional<QRgb> dot;
   if (severe || warnings) dot = severe ? c.bad : c.attention;
   if (parts.isEmpty()) parts << "No findings";
-  findings_->setForms(ready ? QStringList{parts.join(", ")} : QStringList(), dot);
+  findings_->setForms(ready ? formsByRun(parts.join(", "), by_run) : QStringList(), dot);
   findings_->setFocusPolicy(ready ? Qt::TabFocus : Qt::NoFocus);
   fit();
 }
 
-void StatusLine::showAccount(int to_confirm, int left_out, bool is_log) {
+void StatusLine::showAccount(int to_confirm, int left_out, bool is_log, const QString& by_run) {
   QStringList forms;
   if (to_confirm > 0)
     forms << countedText(to_confirm, "pattern") + " to confirm";
   else if (left_out > 0)
-    forms << countedText(left_out, "name") + " not read";
+    forms = formsByRun(countedText(left_out, "name") + " not read", by_run);
   else if (is_log)
     forms << "All names read";
   const Colors& c = colors(palette());

@@ -22,9 +22,9 @@ class StatusLine : public QStatusBar {
   void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened run
   // `path`: path of the recording or log; empty if there is none.
   void showRecording(const QString& path, bool training, const History& history);
-  void showFindings(int severe, int warnings, bool ready);
+  void showFindings(int severe, int warnings, bool ready, const QString& by_run = {});
   // Shows how many patterns of names of the opened logs are to be confirmed, or were left out as unknown.
-  void showAccount(int to_confirm, int left_out, bool is_log);
+  void showAccount(int to_confirm, int left_out, bool is_log, const QString& by_run = {});
 
  signals:
   void findingsClicked();

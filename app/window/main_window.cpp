@@ -421,8 +421,13 @@ void MainWindow::showSettings() {
 // give answers away.
 void MainWindow::showFindings() {
   const bool are_shown = !lessons_->active();
+  QStringList by_run;
+  const int runs = static_cast<int>(selection_.histories().size());
+  for (int run = 0; runs > 1 && run < runs; ++run)
+    if (const int count = findings_.count(Severity::severe, run) + findings_.count(Severity::warning, run))
+      by_run << QString("%1 %2").arg(runLetter(selection_, run)).arg(count);
   status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning),
-                        findings_.ready() && are_shown);
+                        findings_.ready() && are_shown, by_run.join(", "));
   showLayerOfVerdict();
   std::vector<Finding> shown;
   for (const Finding& finding : findings_.findings())

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kWideWorkspace = 1340;  // width from which the operand costs are shown
 constexpr int kMinRowHeight = 160;    // the table and two rows fit in a window of 1024 x 700
+constexpr int kMinPlotRoom = 240;     // height for each plot below the table in which it is at least 120 high
 
 }  // namespace
 
@@ -45,11 +46,12 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
   load_difference_ = addDock(new LoadDifferencePanel(selection_), "dock_compare_load_difference");
-  auto* regression = new RegressionPanel(selection_);
+  auto* regression = new RegressionPanel(selection_, judged_);
   connect(regression, &RegressionPanel::judged, strip_, &VerdictStrip::setRegression);
   regression_ = addDock(regression, "dock_compare_regression");
   operand_costs_ =
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
+  for (QDockWidget* dock : docks()) dock->widget()->setProperty("shows_all_runs", dock != operand_costs_);
   connect(operand_costs_->toggleViewAction(), &QAction::triggered, this, [this] { costs_chosen_ = true; });
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::followOrigin);
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::fitTable);
@@ -132,10 +134,13 @@ bool CompareWorkspace::useRoomOfFolded() {
   tabifyDockWidget(regression_, load_difference_);
   for (QDockWidget* dock : {loss_, regression_, load_difference_}) dock->show();
   regression_->raise();
+  room_is_used_ = true;
   return true;
 }
 
 void CompareWorkspace::giveRoomBack() {
+  room_is_used_ = false;
+  placeLoss(0);
   for (QDockWidget* dock : {loss_, regression_}) dock->hide();
   if (!of_checkpoints_) load_difference_->hide();
 }
@@ -155,6 +160,17 @@ int CompareWorkspace::keepRows() {
   return table;
 }
 
+// Losses are a tab at the right if two plots at the left would be too low.
+void CompareWorkspace::placeLoss(int room) {
+  const bool is_tab = room_is_used_ && room < 2 * withType(kMinPlotRoom, fontMetrics());
+  if (std::exchange(loss_is_tab_, is_tab) == is_tab) return;
+  if (is_tab)
+    tabifyDockWidget(load_difference_, loss_);
+  else
+    splitDockWidget(gap_, loss_, Qt::Vertical);
+  regression_->raise();
+}
+
 void CompareWorkspace::setDefaultSizes() {
   const int across = width(), down = height();
   const bool wide = across >= withType(kWideWorkspace, fontMetrics());
@@ -168,8 +184,9 @@ void CompareWorkspace::setDefaultSizes() {
     resizeDocks({gap_, right}, QList<int>(2, across / 2), Qt::Horizontal);
   else
     resizeDocks({gap_, flips_, gradient_}, {across / 2, across / 4, across / 4}, Qt::Horizontal);
+  placeLoss(down - table);
   const QList<int> halves(2, (down - table) / 2);
-  if (!loss_->isHidden()) resizeDocks({gap_, loss_}, halves, Qt::Vertical);
+  if (!loss_->isHidden() && !loss_is_tab_) resizeDocks({gap_, loss_}, halves, Qt::Vertical);
   resizeDocks({flips_, operand_costs_}, {(down - table) * 55 / 100, (down - table) * 45 / 100}, Qt::Vertical);
 }
 

@@ -22,6 +22,7 @@ class CompareWorkspace : public Workspace {
   void arrange() override;
   bool hasAnswer() const override { return selection_->histories().size() > 1; }
   void setDefaultSizes() override;
+  void placeLoss(int room);  // `room`: height of the panels below the table
   GradientErrorPanel* gradientPanel() const { return gradient_panel_; }
   VerdictStrip* strip() const { return strip_; }
   VerdictsPanel* verdicts() const { return verdicts_; }
@@ -39,6 +40,7 @@ class CompareWorkspace : public Workspace {
   JudgedRuns* judged_;
   VerdictStrip* strip_;
   VerdictsPanel* verdicts_;
+  bool room_is_used_ = false, loss_is_tab_ = false;
   QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *operand_costs_, *regression_;
   GradientErrorPanel* gradient_panel_;
   LossPanel* loss_panel_;

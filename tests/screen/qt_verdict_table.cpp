@@ -8,6 +8,7 @@
 #include "tests/support/synthetic_run.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_table.h"
+#include "widgets/look/tokens.h"
 #include "widgets/selection/compared_runs.h"
 
 using namespace moescope;
@@ -154,12 +155,16 @@ class VerdictTableTest : public QObject {
     QTest::keyClick(&table, Qt::Key_Return);
     QCOMPARE(baseline.size(), 2);
     QCOMPARE(baseline[1][0].toInt(), 3);
-    // With one candidate there is nothing to choose.
-    std::vector<VerdictRow> two = fiveRows();
-    two.resize(2);
-    table.setRows(two, 0.0019f, "0.25 %");
-    QTest::mouseClick(&table, Qt::LeftButton, {}, QPoint(10, table.height() - 2 * line));
-    QCOMPARE(baseline.size(), 2);
+    // A single run has no circle.
+    const QPoint first_circle(10, table.heightFor(0) - (table.heightFor(0) - 2 * kSpace8) / 3 + line / 2 - kSpace8);
+    for (const std::size_t count : {2u, 1u}) {
+      std::vector<VerdictRow> rows = fiveRows();
+      rows.resize(count);
+      table.setRows(rows, 0.0019f, "0.25 %");
+      table.resize(1264, table.heightFor(static_cast<int>(count)));
+      QTest::mouseClick(&table, Qt::LeftButton, {}, first_circle);
+      QCOMPARE(baseline.size(), 3);
+    }
   }
 
   // Two candidates are compared with each other; the places of the others stay.

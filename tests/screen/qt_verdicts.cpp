@@ -106,7 +106,7 @@ class VerdictsTest : public QObject {
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
     w.panel<VerdictsPanel>()->restoreState({{"matters", 0.5}});
-    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Good enough: B MXFP8, scales rounded down"));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Good enough so far: B MXFP8, scales rounded down"));
     QCOMPARE(w.reason(1), QStringLiteral("inside the band"));
     QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Gap that matters")->currentText(),
              QStringLiteral("50 % matters"));

@@ -199,7 +199,9 @@ void GapPlot::paintOverlay(QPainter& painter) {
 }
 
 QRegion GapPlot::hoverRegion() const {
-  return TimeAxisPlot::hoverRegion() | QRect(QPoint(plotRect().right() + 2, 0), rect().bottomRight());
+  int left_x = plotRect().right() + 2;
+  for (const GapSeries& curve : series_) left_x = std::min(left_x, endOf(curve));
+  return TimeAxisPlot::hoverRegion() | QRect(QPoint(left_x, 0), rect().bottomRight());
 }
 
 // Returns the value at the bin of `step`, or the newest value before it, since a run may be a step behind.
@@ -209,12 +211,23 @@ float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) con
   return kNoValue;
 }
 
+// Left edge of the name of a curve: beside the plot, or behind a curve that ends before.
+int GapPlot::endOf(const GapSeries& curve) const {
+  const int right_of_plot = plotRect().right() + kSpace8;
+  const auto last =
+      std::find_if(curve.values.rbegin(), curve.values.rend(), [](float gap) { return std::isfinite(gap); });
+  if (last == curve.values.rend()) return right_of_plot;
+  const auto bin = static_cast<std::size_t>(curve.values.rend() - last) - 1;
+  const int behind = static_cast<int>(xOf(centreOf(bin, curve.values.size()))) + kSpace8;
+  return behind + fontMetrics().horizontalAdvance("A +0.0000") < plotRect().right() ? behind : right_of_plot;
+}
+
 // Paints names and values at the ends of the curves, moved apart if the ends are close to each other.
 void GapPlot::paintEnds(QPainter& painter) const {
   if (!ends_ || series_.empty() || range().empty()) return;
   const QFont usual = painter.font(), strong = semibold(usual);
   const QFontMetrics metrics(strong);
-  const int line = metrics.height() - 2, left_x = plotRect().right() + kSpace8;
+  const int line = metrics.height() - 2;
   struct End {
     const GapSeries* curve;
     double y;
@@ -230,7 +243,7 @@ void GapPlot::paintEnds(QPainter& painter) const {
   places = spreadApart(places, line, plotRect().top() + 2, plotRect().bottom());
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const GapSeries* curve = ends[i].curve;
-    const int baseline = static_cast<int>(std::lround(places[i])) + metrics.ascent() / 2 - 1;
+    const int baseline = static_cast<int>(std::lround(places[i])) + metrics.ascent() / 2 - 1, left_x = endOf(*curve);
     painter.setFont(strong);
     painter.setPen(seriesColor(curve->color, dark()));
     painter.drawText(left_x, baseline, curve->letter);
@@ -285,7 +298,7 @@ void LossGapPanel::refill() {
   // Batches of text have no order, so they are not smoothed.
   plot_->setCaption(onTheSameTexts(*selection_)
                         ? QString("nats/token, by batch of text")
-                        : QString("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
+                        : QString("smoothed gap (over %1 steps), nats/token").arg(std::lround(1 / (1 - kGapFactor))));
   shown_->setItemText(0, QString("minus %1").arg(judged_->baselineLetter()));
   std::vector<GapSeries> series;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)

@@ -58,6 +58,7 @@ class GapPlot : public TimeAxisPlot {
   void paintGround(QPainter& painter) const;
   void paintCurve(QPainter& painter, const GapSeries& curve) const;
   void paintEnds(QPainter& painter) const;
+  int endOf(const GapSeries& curve) const;
 
   std::vector<GapSeries> series_;
   Ground ground_;

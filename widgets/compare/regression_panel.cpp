@@ -5,8 +5,11 @@
 
 #include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/explain_card.h"
+#include "widgets/panel/whole_rows.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/selection/compared_runs.h"
@@ -21,24 +24,39 @@ QString zText(float z) {
   return std::isfinite(z) ? withMinus(QString::number(z, 'f', 1)) : QString("no spread");
 }
 
+// The same number of decimal places in all rows, so that the digits are aligned.
+QString alignedText(float value) {
+  const float size = std::fabs(value);
+  return size == 0 || (size >= 1e-3f && size < 1e3f) ? withMinus(QString::number(value, 'f', 3))
+                                                     : formatValue(value, 2);
+}
+
 QString bandText(float mean, float half_width) {
-  return formatValue(mean, 3) + QStringLiteral(" \u00b1 ") + inPrint(QString::number(half_width, 'g', 2));
+  return alignedText(mean) + QStringLiteral(" \u00b1 ") + alignedText(half_width);
 }
 
 }  // namespace
 
-RegressionPanel::RegressionPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, "Regression", Provenance::measured_here, parent) {
+RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, QWidget* parent)
+    : Panel(selection, "Regression", Provenance::measured_here, parent), runs_(runs) {
   showAnswers();
   addMap();
-  figures_ = new FigureTable({"Figure", "since step", "value", "other runs", "z"}, this);
+  figures_ = new FigureTable({"Figure", "since step", "value", "other runs", "±", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
   figures_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Fixed);
   figures_->horizontalHeaderItem(0)->setTextAlignment(Qt::AlignLeft | Qt::AlignBottom);
   settings_ = new FittedLabel(this);
   settings_->setObjectName("settings_that_differ");
-  addBody(figures_);
-  addBody(settings_, 0);
+  list_ = makeToggle("List", "Lists the settings that differ, with their values");
+  list_->setCheckable(false);
+  connect(list_, &QToolButton::clicked, this, &RegressionPanel::listSettings);
+  auto* below = new QWidget(this);
+  auto* row = plainRow(below, kSpace8);
+  row->addWidget(settings_, 1);
+  row->addWidget(list_);
+  addBody(new WholeRows(figures_));
+  addBody(below, 0);
+  connect(runs_, &JudgedRuns::changed, this, &RegressionPanel::judge);
   for (auto signal : {&Selection::dataChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &RegressionPanel::judge);
 }
@@ -113,12 +131,14 @@ void RegressionPanel::refillMap() {
   }
   const QString figure = rows_.empty() ? QString() : QString::fromUtf8(row(0).figure.info->name);
   const QString end = formatValue(z_at_end_, 2);
+  const bool has_rest = !report_.block_steps.empty() && report_.block_steps.back() <= selection_->range().last;
+  const QString grey_note = has_rest ? QString("; grey: steps without a value in one of the runs") : QString();
   map_->setLegend({.lut = utilisationLut(isDark(palette())),
                    .low = QStringLiteral("\u2264 \u2212") + end,
                    .high = QStringLiteral("\u2265 +") + end,
                    .caption = QStringLiteral("z"),
                    .first_code = 2});
-  map_->setRowAxis(std::move(ticks), QString("%1, layer (first step outside)").arg(figure), false);
+  map_->setRowAxis(std::move(ticks), QString("%1, layer (first step outside)").arg(figure) + grey_note, false);
   map_->setSource(QString::number(shown_reports_), static_cast<int>(rows_.size()));
   map_->setCurrentRow(
       index_in(rows_, selection_->layer(), [this](std::size_t i) { return report_.series[i].figure.layer; }));
@@ -136,29 +156,43 @@ QStringList RegressionPanel::describe(int place, std::int64_t step) const {
           QString("z %1, limit \u00b1%2").arg(zText(series.z[*block]), formatValue(series.limit, 2))};
 }
 
+// The baseline is what the others are compared with, so that it is judged only if there is no candidate.
+int RegressionPanel::judgedRun() const {
+  const int active = selection_->run(), baseline = runs_->baseline();
+  if (active != baseline) return active;
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run)
+    if (run != baseline && !selection_->isNoiseTwin(run)) return run;
+  return active;
+}
+
 std::vector<HistoryPtr> RegressionPanel::otherRuns() const {
   std::vector<HistoryPtr> runs = selection_->histories();
-  if (!runs.empty()) runs.erase(runs.begin() + selection_->run());
+  if (!runs.empty()) runs.erase(runs.begin() + judgedRun());
   return runs;
+}
+
+QString RegressionPanel::othersText(const QString& several) const {
+  return selection_->histories().size() == 2 ? runLetter(*selection_, 1 - judgedRun()) : several;
 }
 
 void RegressionPanel::judge() {
   const auto& histories = selection_->histories();
   std::uint64_t sequence = 0;
   for (const HistoryPtr& run : histories) sequence += run->sequence();
-  const bool is_same_run = judged_ == selection_->history();
+  const History* run_to_judge = histories.empty() ? nullptr : histories[judgedRun()].get();
+  const bool is_same_run = judged_ == run_to_judge;
   if (is_same_run && judged_sequence_ == sequence) return;
   if (!is_same_run || !isVisible()) {
     judged_ = nullptr;
     map_->hide();
-    if (std::exchange(is_judged_, false)) emit judged({}, Sign::unsure, {});
+    if (std::exchange(is_judged_, false)) emit judged(judgedRun(), {}, Sign::unsure, {});
   }
   const bool is_judging = isVisible() && histories.size() >= 2;
   setProperty("busy", is_judging);
   if (!is_judging) return;
-  judged_ = selection_->history();
+  judged_ = run_to_judge;
   judged_sequence_ = sequence;
-  worker_.start([this, run = histories[selection_->run()], good = otherRuns()](const std::stop_token& stop) {
+  worker_.start([this, run = histories[judgedRun()], good = otherRuns()](const std::stop_token& stop) {
     GateReport report = judge_gate(run, good);
     if (!stop.stop_requested())
       QMetaObject::invokeMethod(
@@ -174,6 +208,8 @@ void RegressionPanel::show(GateReport report) {
   chooseRows();
   map_->markDirty();
   fitMap();
+  figures_->horizontalHeaderItem(2)->setText(runLetter(*selection_, judgedRun()));
+  figures_->horizontalHeaderItem(3)->setText(othersText("other runs"));
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
   int figure_width = 0;
   for (int row = 0; row < figures_->rowCount(); ++row) {
@@ -184,9 +220,10 @@ void RegressionPanel::show(GateReport report) {
     figures_->setFigure(row, 0, {figure}, tip, row == 0);
     figures_->item(row, 0)->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
     figures_->setFigure(row, 1, {formatCount(exit.first_step())}, tip);
-    figures_->setFigure(row, 2, {formatValue(exit.value, 3)}, tip);
-    figures_->setFigure(row, 3, {bandText(exit.good, exit.half_width), formatValue(exit.good, 3)}, tip);
-    figures_->setFigure(row, 4, {zText(exit.z)}, tip);
+    figures_->setFigure(row, 2, {alignedText(exit.value)}, tip);
+    figures_->setFigure(row, 3, {alignedText(exit.good)}, tip);
+    figures_->setFigure(row, 4, {alignedText(exit.half_width)}, tip);
+    figures_->setFigure(row, 5, {zText(exit.z)}, tip);
   }
   figures_->setColumnWidth(0, figure_width + 2 * kSpace8);
   QStringList settings, names;
@@ -199,9 +236,18 @@ void RegressionPanel::show(GateReport report) {
   settings_->setTexts({head + (settings.isEmpty() ? "" : ": ") + settings.join(QStringLiteral("; ")),
                        head + ": " + names.join(QStringLiteral(", ")), head});
   settings_->setToolTip(settings.join('\n'));
+  list_->setVisible(!settings.isEmpty());
   const Sign sign = report_.verdict == GateVerdict::regressed ? Sign::bad : Sign::good;
-  emit judged(report_.verdict == GateVerdict::too_early ? QString() : word(), sign, placeText());
+  emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign, placeText());
   update();
+}
+
+void RegressionPanel::listSettings() {
+  QString rows;
+  for (const GateSetting& setting : report_.settings)
+    rows += QString("<li>%1</li>").arg(QString::fromStdString(setting_text(setting)).toHtmlEscaped());
+  ExplainCard::open(window(), list_->mapToGlobal(QPoint(0, list_->height())), "Settings that differ",
+                    [rows] { return QString("<ul>%1</ul>").arg(rows); });
 }
 
 QString RegressionPanel::word() const {
@@ -224,8 +270,8 @@ QString RegressionPanel::figureName(const GateExit& exit) const {
 
 QString RegressionPanel::status() const {
   if (!is_judged_ || selection_->histories().size() < 2 || report_.verdict == GateVerdict::too_early) return {};
-  return QString("%1 against the other runs, %2, %3")
-      .arg(runLetter(*selection_, selection_->run()), selection_->rangeText(report_.steps),
+  return QString("%1 against %2, %3, %4")
+      .arg(runLetter(*selection_, judgedRun()), othersText("the other runs"), selection_->rangeText(report_.steps),
            countedText(static_cast<int>(report_.series.size()), "figure"));
 }
 
@@ -234,7 +280,7 @@ Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
   const QString sentence = printedText(gate_sentence(report_));
-  return {QString("Is %1 as good as the others?").arg(runLetter(*selection_, selection_->run())),
+  return {QString("Is %1 as good as %2?").arg(runLetter(*selection_, judgedRun()), othersText("the others")),
           {word() + QStringLiteral(": ") + sentence, word() + QLatin1Char(' ') + placeText(), word()},
           report_.verdict == GateVerdict::regressed};
 }
@@ -243,7 +289,7 @@ Panel::Answer RegressionPanel::answer() const {
 ValueTable RegressionPanel::table() const {
   const std::vector<HistoryPtr> good = otherRuns();
   GateReport report = report_;
-  if (!is_judged_ && !good.empty()) report = judge_gate(selection_->histories()[selection_->run()], good);
+  if (!is_judged_ && !good.empty()) report = judge_gate(selection_->histories()[judgedRun()], good);
   ValueTable table({{"figure"},
                     {"first step outside"},
                     {"last step outside"},

@@ -1,11 +1,12 @@
-// Whether the active run is as good as the other open runs: a map of the distance from these runs by layer and step,
-// the figures that left the noise band of these runs, in the order in which they left it, and the settings that differ
-// (core/findings/comparison/regression_gate.h).
+// Whether the active run, or the first candidate if the baseline is active, is as good as the other open runs: a map of
+// the distance from these runs by layer and step, the figures that left the noise band of these runs, in the order in
+// which they left it, and the settings that differ (core/findings/comparison/regression_gate.h).
 #pragma once
 
 #include <memory>
 
 #include "core/findings/comparison/regression_gate.h"
+#include "widgets/compare/judged_runs.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/sign.h"
 #include "widgets/panel/figure_table.h"
@@ -19,13 +20,13 @@ class RegressionPanel : public Panel {
   Q_OBJECT
 
  public:
-  explicit RegressionPanel(Selection* selection, QWidget* parent = nullptr);
+  RegressionPanel(Selection* selection, const JudgedRuns* runs, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override { return explanation(); }
 
  signals:
   // The verdict in a word ("Regressed"; empty without a verdict) and the first exit: "since step 8: MaxVio, layer 7".
-  void judged(const QString& word, Sign sign, const QString& place);
+  void judged(int run, const QString& word, Sign sign, const QString& place);
 
  protected:
   QString status() const override;
@@ -42,13 +43,17 @@ class RegressionPanel : public Panel {
   // Index of the block of a step; nullopt: the step is not judged.
   std::optional<std::size_t> blockOf(std::int64_t step) const;
   QStringList describe(int place, std::int64_t step) const;
+  int judgedRun() const;
   std::vector<HistoryPtr> otherRuns() const;
+  QString othersText(const QString& several) const;  // letter of the only other run, else `several`
+  void listSettings();
   QString word() const;       // "Regressed"
   QString placeText() const;  // "since step 8: MaxVio (batch), layer 7", or that all figures are in the band
   QString figureName(const GateExit& exit) const;
   void judge();  // judges new steps, or another run, in the background
   void show(GateReport report);
 
+  const JudgedRuns* runs_;
   GateReport report_;
   std::vector<std::size_t> rows_;  // series of the layers in the map: those of one figure
   double z_at_end_ = 1;            // |z| at the ends of the map's colours
@@ -59,6 +64,7 @@ class RegressionPanel : public Panel {
   TimeHeatMap* map_;
   FigureTable* figures_;
   FittedLabel* settings_;
+  QToolButton* list_;
   LatestWorker worker_;
 };
 

@@ -44,7 +44,8 @@ QSize VerdictStrip::sizeHint() const {
   return {600, withType(kVerdictHeight, fontMetrics())};
 }
 
-void VerdictStrip::setRegression(const QString& word, Sign sign, const QString& place) {
+void VerdictStrip::setRegression(int run, const QString& word, Sign sign, const QString& place) {
+  regression_run_ = run;
   regression_word_ = word;
   regression_sign_ = sign;
   regression_place_ = place;
@@ -68,15 +69,17 @@ void VerdictStrip::fill() {
   if (judged_->update().isEmpty()) {
     for (const int place : judged_->candidates()) {
       const VerdictWord verdict = verdict_word(judged_->conclusion(place));
-      const QString word = QLatin1String(to_text(verdict));
+      const bool may_change = judged_->goesOn() && !is_missing(judged_->conclusion(place).half_width);
+      const QString word = QLatin1String(to_text(verdict)) + (may_change ? " so far" : "");
       items.push_back({word, signOf(verdict), items.empty() || items.back().word != word, runLetter(*selection_, place),
                        runName(*selection_, place), runColor(*selection_, place)});
     }
-    const int active = selection_->run();
+    const int judged = regression_run_;
     const auto is_open = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::not_judged)); };
-    if (!regression_word_.isEmpty() && std::ranges::all_of(items, is_open))
-      items = {{regression_word_, regression_sign_, true, runLetter(*selection_, active),
-                runName(*selection_, active) + QLatin1Char(' ') + regression_place_, runColor(*selection_, active)}};
+    if (!regression_word_.isEmpty() && std::ranges::all_of(items, is_open) &&
+        judged < std::ssize(selection_->histories()))
+      items = {{regression_word_, regression_sign_, true, runLetter(*selection_, judged),
+                runName(*selection_, judged) + QLatin1Char(' ') + regression_place_, runColor(*selection_, judged)}};
     if (items.empty())
       instead_ = {"Only noise twins of run A are open: there is no candidate to judge", "No candidate"};
   } else if (selection_->histories().size() < 2) {

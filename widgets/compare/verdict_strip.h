@@ -19,8 +19,8 @@ class VerdictStrip : public QWidget {
  public:
   VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* parent = nullptr);
 
-  // The answer of the regression gate on the active run, without its letter: "since step 8: MaxVio, layer 7".
-  void setRegression(const QString& word, Sign sign, const QString& place);
+  // The answer of the regression gate on a run, without its letter: "since step 8: MaxVio, layer 7".
+  void setRegression(int run, const QString& word, Sign sign, const QString& place);
   QString text() const;  // "Good enough: B mxfp8_rceil. Worse: D mxfp4"
   QString settlementText() const { return settle_->text(); }
   QSize sizeHint() const override;
@@ -61,6 +61,7 @@ class VerdictStrip : public QWidget {
   JudgedRuns* judged_;
   QString regression_word_, regression_place_;  // no word: the gate has no answer
   Sign regression_sign_ = Sign::unsure;
+  int regression_run_ = 0;
   std::vector<Item> items_;
   QStringList instead_;                // why there is no verdict, from long to short
   std::int64_t step_ = 0;              // step to which the button trains; 0: the button adds a twin

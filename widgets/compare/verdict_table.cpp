@@ -26,7 +26,7 @@ constexpr char kBaseline[] = "Baseline";
 struct ColumnHead {
   const char *first, *second;
 };
-constexpr std::array<ColumnHead, VerdictRow::kColumns> kHeads = {{{"Gap", "±95 %"},
+constexpr std::array<ColumnHead, VerdictRow::kColumns> kHeads = {{{"Mean gap", "±95 %"},
                                                                   {"Lowest SQNR", "dB"},
                                                                   {"Flushed", "to zero"},
                                                                   {"Flips by", "rounding"},
@@ -48,6 +48,7 @@ QColor colorOf(const VerdictRow& row, bool dark) {
 
 Sign signOf(VerdictWord word) {
   if (word == VerdictWord::good_enough || word == VerdictWord::better) return Sign::good;
+  if (word == VerdictWord::not_judged) return Sign::open;
   return word == VerdictWord::worse ? Sign::bad : Sign::unsure;
 }
 
@@ -235,7 +236,7 @@ QString VerdictTable::baselineLetter() const {
 }
 
 bool VerdictTable::choosesBaseline() const {
-  return std::ranges::count(rows_, false, &VerdictRow::noise) > 2 || (!rows_.empty() && !rows_.front().baseline);
+  return std::ranges::count(rows_, false, &VerdictRow::noise) > 1 || (!rows_.empty() && !rows_.front().baseline);
 }
 
 void VerdictTable::chooseBaseline(int row) {
@@ -274,7 +275,7 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   painter.setPen(QColor(c.ink2));
   if (at.chip > kEdge) painter.drawText(QRect(kEdge, 0, at.chip - kEdge, line), Qt::AlignLeft, kBaseline);
   painter.drawText(QRect(at.chip, 0, at.mark - at.chip, line), Qt::AlignLeft, "Run");
-  painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, "Verdict");
+  painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, verdict_head_);
   for (const int column : at.columns) {
     const ColumnHead& head = kHeads[column];
     const int right = at.right[column];
@@ -283,7 +284,8 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   }
   if (at.plot_width == 0) return;
   const QString title = fittingText(
-      {QString("Loss gap to %1, nats/token").arg(baselineLetter()), "Gap, nats/token", "Gap"}, metrics, at.plot_width);
+      {QString("Mean loss gap to %1, nats/token").arg(baselineLetter()), "Mean gap, nats/token", "Mean gap"}, metrics,
+      at.plot_width);
   painter.drawText(QRect(at.plot, 0, at.plot_width, line), Qt::AlignLeft, title);
   const int swatch = metrics.ascent();
   const int used = metrics.horizontalAdvance(title) + kSpace16;
@@ -371,8 +373,9 @@ void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) con
   paintVerdict(painter, at, line, row);
   for (const int column : at.columns) {
     const VerdictFigure& figure = row.figures[column];
-    painter.setFont(figure.bad || (column == VerdictRow::kGap && row.word) ? typeFont(Type::body, true)
-                                                                           : typeFont(Type::body));
+    painter.setFont(figure.bad || (column == VerdictRow::kGap && std::isfinite(row.half_width))
+                        ? typeFont(Type::body, true)
+                        : typeFont(Type::body));
     painter.setPen(QColor(figure.bad ? c.bad : c.ink));
     paintLines(painter, QRect(0, line.top(), at.right[column], line.height()), figure.text,
                at.two_lines ? figure.below : QString(), Qt::AlignRight);
@@ -410,7 +413,8 @@ void VerdictTable::paintInterval(QPainter& painter, const Layout& at, int number
     for (const double x : {low, high}) painter.drawLine(QPointF(x, y - kCap), QPointF(x, y + kCap));
   }
   painter.setPen(QPen(color, kCurveWidth));
-  painter.setBrush(row.noise ? QColor(colors(palette()).surface) : color);
+  const bool is_hollow = row.noise || (row.word && !std::isfinite(row.half_width));
+  painter.setBrush(is_hollow ? QColor(colors(palette()).surface) : color);
   painter.drawEllipse(QPointF(axis.toPixel(gap), y), kDot, kDot);
   painter.restore();
 }

@@ -1,9 +1,6 @@
 #include "widgets/compare/verdicts_panel.h"
 
-#include <QApplication>
-#include <QClipboard>
 #include <QLayout>
-#include <QPushButton>
 #include <algorithm>
 #include <cmath>
 
@@ -93,9 +90,10 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   connect(loss_, &QComboBox::activated, this, [this](int index) {
     judged_->setLoss(index == 1 ? JudgedRuns::Loss::validation : JudgedRuns::Loss::training);
   });
-  matters_ = makeChoice({}, "Gap that matters",
-                        "A gap of this share of run A's loss matters. 0.25 % is the relative error of FP8 against "
-                        "BF16 that DeepSeek-V3 calls within training randomness");
+  matters_ =
+      makeChoice({}, "Gap that matters",
+                 "A gap of this share of the baseline's loss matters. 0.25 % is the relative error of FP8 against "
+                 "BF16 that DeepSeek-V3 calls within training randomness");
   for (const double share : kShares) matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
   matters_->setCurrentIndex(1);
   connect(matters_, &QComboBox::currentIndexChanged, this,
@@ -103,10 +101,6 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   row->addWidget(loss_);
   row->addWidget(matters_);
   addControl(choices);
-  auto* copy_button = new QPushButton("Copy table", this);
-  copy_button->setToolTip("Copies the table, tab-separated");
-  connect(copy_button, &QPushButton::clicked, this, &VerdictsPanel::copy);
-  addControl(copy_button);
   stack_ = new QStackedWidget(this);
   stack_->addWidget(table_);
   addBody(stack_);
@@ -148,6 +142,7 @@ void VerdictsPanel::refill() {
   sqnr_ = operand_sqnr(selection_->histories(), window_.last);
   showLoss();
   table_->setRows(rows(), judged_->matters(), shareText(judged_->share()));
+  table_->setSoFar(judged_->goesOn());
   table_->setActive(selection_->run());
 }
 
@@ -209,6 +204,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   }
   const int places = placesFor(judged_->matters());
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();
+  if (row.word && std::isfinite(c.gap) && is_missing(c.half_width)) gap.below = "unknown";
   if (std::isfinite(c.half_width) && c.half_width > 0) {
     const bool tiny = c.half_width < 0.5 * std::pow(10.0, -places);
     gap.below = QStringLiteral("±") +
@@ -310,21 +306,6 @@ QString VerdictsPanel::status() const {
                formatCount(steps.last));
   }
   return {};
-}
-
-void VerdictsPanel::copy() {
-  if (!showsRuns()) return QApplication::clipboard()->setText(csv());
-  table_->refill();
-  QStringList lines{QStringList{"Run", "Name", "Difference from A", "Verdict", "Reason"}.join('\t') + '\t' +
-                    VerdictTable::columnNames().join('\t')};
-  for (const VerdictRow& row : table_->rows()) {
-    QStringList cells{row.letter, row.name, row.note, row.word ? QLatin1String(to_text(*row.word)) : QString(),
-                      row.reasons.value(0)};
-    for (const VerdictFigure& figure : row.figures)
-      cells << figure.text + (figure.below.isEmpty() ? QString() : QLatin1Char(' ') + figure.below);
-    lines << cells.join('\t');
-  }
-  QApplication::clipboard()->setText(lines.join('\n') + '\n');
 }
 
 ValueTable VerdictsPanel::table() const {

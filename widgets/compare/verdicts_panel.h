@@ -47,7 +47,6 @@ class VerdictsPanel : public Panel {
   QStringList reasons(const Conclusion& c) const;
   void chooseMatters(double share);
   void showLoss();
-  void copy();
   bool showsRuns() const { return stack_->currentIndex() == 0; }
   ValueTable tableOfRuns() const;
 

@@ -60,6 +60,8 @@ void paintSign(QPainter& painter, const QRectF& place, Sign sign, bool dark) {
       break;
     case Sign::unsure:
       painter.drawChord(QRectF(2, 2, 12, 12), 90 * 16, 180 * 16);
+      [[fallthrough]];
+    case Sign::open:
       painter.setBrush(Qt::NoBrush);
       painter.setPen(QPen(color, 1.5));
       painter.drawEllipse(QRectF(2, 2, 12, 12));

@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-enum class Sign { good, attention, bad, unsure, note, over };
+enum class Sign { good, attention, bad, unsure, open, note, over };
 
 QColor signColor(Sign sign, bool dark);
 QColor signGround(Sign sign, bool dark);  // soft ground colour of a line with this sign

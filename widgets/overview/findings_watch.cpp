@@ -136,9 +136,10 @@ int FindingsWatch::mutedCount() const {
   return std::ranges::count_if(findings(), [this](const Finding& f) { return isMuted(f); });
 }
 
-int FindingsWatch::count(Severity severity) const {
-  return std::ranges::count_if(findings(),
-                               [&](const Finding& f) { return counts(f) && f.severity == severity && !isMuted(f); });
+int FindingsWatch::count(Severity severity, int place) const {
+  return std::ranges::count_if(findings(), [&](const Finding& f) {
+    return counts(f) && f.severity == severity && !isMuted(f) && (place < 0 || placeOf(f) == place);
+  });
 }
 
 int FindingsWatch::pastCount() const {

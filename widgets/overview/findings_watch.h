@@ -40,9 +40,9 @@ class FindingsWatch : public QObject {
   void setMuted(const Finding& finding, bool muted);
   bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }
   int mutedCount() const;
-  int count(Severity severity) const;  // number of counted findings that are not muted
-  int pastCount() const;               // number of other findings that are not muted
-  QString text() const;                // text of the findings that are not muted, for export
+  int count(Severity severity, int place = -1) const;  // counted findings that are not muted, of one run or of all
+  int pastCount() const;                               // number of other findings that are not muted
+  QString text() const;                                // text of the findings that are not muted, for export
 
  signals:
   void changed();

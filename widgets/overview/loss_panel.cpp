@@ -50,6 +50,7 @@ bool hasAny(const History& run, Metric metric) {
 
 LossPanel::LossPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Loss", Provenance::measured_here, parent) {
+  setProperty("shows_all_runs", true);
   plot_ = new LinePlot(selection, this);
   plot_->refill = [this] { refill(); };
 

@@ -61,6 +61,8 @@ void VerdictTile::setContent(TileContent content) {
   QString whole = (content_.value + QLatin1Char(' ') + content_.unit).trimmed();
   if (!content_.steps.isEmpty()) whole += QStringLiteral(", ") + content_.steps;
   whole += QStringLiteral(", ") + content_.context.value(0);
+  for (const TileContent::Beside& run : content_.other_runs)
+    whole += QStringLiteral("; %1 %2 %3").arg(run.letter, run.value, content_.unit).trimmed();
   setAccessibleDescription(whole);
   setToolTip(text() + QStringLiteral(": ") + whole);
   update();
@@ -120,12 +122,35 @@ void VerdictTile::paintTexts(QPainter& painter, int room) const {
   painter.drawText(QPoint(unit, y + large.ascent()), content_.unit);
   const int steps =
       unit + (content_.unit.isEmpty() ? 0 : QFontMetrics(body).horizontalAdvance(content_.unit) + kSpace4);
+  if (!content_.other_runs.empty()) {
+    paintBeside(painter, QPoint(steps + kSpace4, y + large.ascent()), kSpace12 + room);
+    painter.setFont(caption);
+    painter.setPen(QColor(c.ink2));
+  }
   painter.setFont(caption);
   QStringList step_forms{content_.steps};
   if (content_.steps.contains(QLatin1String(" to "))) step_forms << content_.steps.section(QLatin1Char(' '), 1);
-  painter.drawText(QPoint(steps, y + large.ascent()), fittingText(step_forms, small, kSpace12 + room - steps));
+  if (content_.other_runs.empty())
+    painter.drawText(QPoint(steps, y + large.ascent()), fittingText(step_forms, small, kSpace12 + room - steps));
   y += large.ascent() + large.descent() / 2;
   painter.drawText(QPoint(kSpace12, y + small.ascent()), fittingText(content_.context, small, room));
+}
+
+// Paints the letters and values of as many other runs as have room.
+void VerdictTile::paintBeside(QPainter& painter, QPoint at, int right) const {
+  const QFont strong = typeFont(Type::body, true), plain = typeFont(Type::body);
+  for (const TileContent::Beside& run : content_.other_runs) {
+    const int letter = QFontMetrics(strong).horizontalAdvance(run.letter) + kSpace4,
+              value = QFontMetrics(plain).horizontalAdvance(run.value);
+    if (at.x() + letter + value > right) return;
+    painter.setFont(strong);
+    painter.setPen(seriesColor(run.color, isDark(palette())));
+    painter.drawText(at, run.letter);
+    painter.setFont(plain);
+    painter.setPen(QColor(colors(palette()).ink));
+    painter.drawText(at + QPoint(letter, 0), run.value);
+    at.rx() += letter + value + kSpace8;
+  }
 }
 
 void VerdictTile::paintCurve(QPainter& painter, const QRectF& place) const {
@@ -211,9 +236,29 @@ void VerdictTiles::fill() {
         content.steps = selection_->rangeText(window.steps);
         content.color = runColor(*selection_, selection_->run());
       }
+    if (!window.layers.empty()) addOthers(contents);
   }
   for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i]->setContent(std::move(contents[i]));
   place();
+}
+
+// Adds the figures of the other open runs at the paired step.
+void VerdictTiles::addOthers(std::array<TileContent, 4>& contents) const {
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
+    const History& history = *selection_->histories()[run];
+    if (run == selection_->run() || history.steps().empty()) continue;
+    const RouterWindow window =
+        router_window(history, std::min(selection_->stepOf(history, step()), history.steps().last));
+    if (window.layers.empty()) continue;
+    int silent = 0;
+    for (const LayerWindow& layer : window.layers) silent += layer.silent;
+    const double lowest = std::ranges::min_element(window.layers, {}, &LayerWindow::entropy)->entropy;
+    const std::array values{formatValue(window.worst(&LayerWindow::max_vio)->max_vio, 3),
+                            formatValue(window.worst(&LayerWindow::cv)->cv, 3), QString::number(100 * lowest, 'f', 1),
+                            formatCount(silent)};
+    for (std::size_t tile = 0; tile < contents.size(); ++tile)
+      contents[tile].other_runs.push_back({runLetter(*selection_, run), values[tile], runColor(*selection_, run)});
+  }
 }
 
 std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure) {

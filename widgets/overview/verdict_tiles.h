@@ -22,6 +22,11 @@ struct TileContent {
   std::vector<double> curve = {};  // values of the curve; NaN: no value
   int color = 0;                   // colour of the curve: that of the run, an index of seriesColor
   double chance = kNoValue;        // value of chance, a dashed line; NaN: none
+  struct Beside {
+    QString letter, value;
+    int color;
+  };
+  std::vector<Beside> other_runs = {};  // the same figure of the other open runs; in place of the steps
 };
 
 class VerdictTile : public QAbstractButton {
@@ -40,6 +45,7 @@ class VerdictTile : public QAbstractButton {
 
  private:
   void paintTexts(QPainter& painter, int room) const;
+  void paintBeside(QPainter& painter, QPoint at, int right) const;
   void paintCurve(QPainter& painter, const QRectF& place) const;
   int curveWidth() const;  // width of the curve; 0: no room
 
@@ -64,6 +70,7 @@ class VerdictTiles : public QWidget {
   enum Which { overload, spread, entropy, dead };
   void markDirty();
   void fill();
+  void addOthers(std::array<TileContent, 4>& contents) const;
   void place();
   TileContent worstContent(Which tile, const RouterWindow& window, const History& history);  // overload or spread
   TileContent entropyContent(const RouterWindow& window, const History& history);

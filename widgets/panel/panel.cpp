@@ -18,6 +18,7 @@
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/table_text.h"
 #include "widgets/plots/value_tile.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -50,7 +51,7 @@ class Panel::StatusLine : public QWidget {
     const QFontMetrics metrics(font);
     painter.setFont(font);
     QStringList parts = panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts);
-    if (const auto kind = panel_->kind()) parts.prepend(kindText(*kind));
+    if (const auto kind = panel_->kind()) parts.prepend(*kind == Provenance::from_log ? logText() : kindText(*kind));
     QStringList forms;  // long to short; one word for the kind is added as the last form
     while (!parts.isEmpty()) {
       forms << parts.join(QStringLiteral(", "));
@@ -64,6 +65,13 @@ class Panel::StatusLine : public QWidget {
 
  private:
   static QString kindText(Provenance kind) { return QString(provenance_name(kind)); }
+  // Which log: "from log B", or "from the logs" if the panel shows all runs.
+  QString logText() const {
+    const Selection& selection = *panel_->selection_;
+    if (selection.histories().size() < 2) return kindText(Provenance::from_log);
+    return panel_->property("shows_all_runs").toBool() ? QString("from the logs")
+                                                       : "from log " + runLetter(selection, selection.run());
+  }
   static QString briefKind(Provenance kind) {
     return kind == Provenance::from_log ? QString("log") : kindText(kind).section(QLatin1Char(' '), 0, 0);
   }

@@ -242,8 +242,9 @@ void LinePlot::paintOverlay(QPainter& painter) {
 
 QRect LinePlot::figuresRect() const {
   if (!ends_) return bandAbove();
-  const int left_x = plotRect().right() + 2;
-  return {left_x, 0, width() - left_x, height()};
+  double left_x = plotRect().right() + 2;
+  for (const Named& curve : named()) left_x = std::min(left_x, curve.x - 2);
+  return QRect(QPoint(static_cast<int>(left_x), 0), rect().bottomRight());
 }
 
 bool LinePlot::isActive(std::size_t series) const {
@@ -268,18 +269,25 @@ std::vector<LinePlot::Named> LinePlot::named() const {
                 .value = percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3),
                 .color = seriesColor(line_series.color, dark()),
                 .active = isActive(i),
-                .y = exact_at_infinity_ && std::isinf(value) ? plotRect().top() + 0.0 : plotRect().bottom() + 0.0};
+                .y = exact_at_infinity_ && std::isinf(value) ? plotRect().top() + 0.0 : plotRect().bottom() + 0.0,
+                .x = plotRect().right() + 0.0 + kSpace8};
     if (i < columns_.size()) {
       const auto last = std::find_if(columns_[i].rbegin(), columns_[i].rend(),
                                      [](const Column& column) { return column.bin.finite > 0; });
-      if (last != columns_[i].rend())
+      if (last != columns_[i].rend()) {
+        const double behind = xOf(last->step) + kSpace8;
+        if (!curve.letter().isEmpty() && behind + 2 * fontMetrics().height() < plotRect().right()) curve.x = behind;
         curve.y = valueAxis().toPixel(std::isfinite(last->smooth) ? double(last->smooth) : double(last->bin.mean()));
+      }
     }
     curves.push_back(std::move(curve));
   }
   for (const ReferenceLine& line : references_)
     if (ends_ && line.value >= values_.low && line.value <= values_.high)
-      curves.push_back({.value = line.label, .color = mutedText(palette()), .y = valueAxis().toPixel(line.value)});
+      curves.push_back({.value = line.label,
+                        .color = mutedText(palette()),
+                        .y = valueAxis().toPixel(line.value),
+                        .x = plotRect().right() + 0.0 + kSpace8});
   return curves;
 }
 
@@ -338,7 +346,7 @@ void LinePlot::chooseEnds() {
 void LinePlot::paintEnds(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFont usual = painter.font(), strong = semibold(usual);
-  const int line = QFontMetrics(strong).height() - 2, left_x = plot.right() + kSpace8, room = width() - left_x;
+  const int line = QFontMetrics(strong).height() - 2;
   std::vector<Named> curves = named();
   const std::size_t room_for = std::max(1, plot.height() / line);
   while (curves.size() > room_for && curves.back().isReference()) curves.pop_back();
@@ -350,6 +358,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
   for (const Named& curve : curves) {
     painter.setFont(curve.active ? strong : usual);
     const QFontMetrics metrics(painter.font());
+    const int left_x = static_cast<int>(curve.x), room = (left_x < plot.right() ? plot.right() : width()) - left_x;
     const QString text = fittingText(endForms(curve), metrics, room - curve.swatch()), letter = curve.letter();
     const int baseline = static_cast<int>(std::lround(curve.y)) + metrics.ascent() / 2 - 1;
     int x = left_x;

@@ -85,6 +85,7 @@ class LinePlot : public TimeAxisPlot {
     QColor color;
     bool active = false;  // whether the curve is of the active run
     double y = 0;         // y of the end of the curve
+    double x = 0;         // left edge of the name: beside the plot, or behind a curve that ends before
     bool isReference() const { return series < 0; }
     QString letter() const;  // letter of the run if `name` is the name of a run, else empty
     int swatch() const;      // width of the piece of the curve before a name that is not the name of a run

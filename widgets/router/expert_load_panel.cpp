@@ -171,13 +171,15 @@ bool ExpertLoadPanel::hasLoads() {
   return any;
 }
 
-// Returns the end of the colour scale, which reaches every load that has lasted, in any layer at any step of the run,
-// and in the view of a step all its loads.
+// Returns the end of the colour scale, which reaches every load that has lasted, in any layer at any step of any open
+// run, so that all runs have one scale, and in the view of a step all its loads.
 int ExpertLoadPanel::limit() const {
-  const History* history = selection_->history();
-  if (!history || history->steps().empty()) return loadLimit(0);
-  const PyramidBin all = history->series(Metric::max_vio_window_max, kWholeRun, history->steps(), 1).front();
-  float largest = all.finite > 0 ? all.max : 0;
+  float largest = 0;
+  for (const HistoryPtr& run : selection_->histories()) {
+    if (run->steps().empty()) continue;
+    const PyramidBin all = run->series(Metric::max_vio_window_max, kWholeRun, run->steps(), 1).front();
+    if (all.finite > 0) largest = std::max(largest, all.max);
+  }
   if (const auto frame = view() == at_a_step ? selection_->frame() : nullptr)
     for (const RouterFrame& router : frame->routers)
       largest = std::max(largest, max_vio(std::span<const std::uint32_t>(router.tokens_per_expert)));
