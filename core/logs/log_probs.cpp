@@ -243,25 +243,11 @@ const std::vector<LogProbSequence>& side_of(const LogProbs& found, Sequences sid
 LogProbs log_probs_in(std::string_view json) {
   LogProbs found;
   JsonReader reader(found);
-  JsonLines lines;
-  const std::size_t begin = json.find_first_not_of(" \t\r\n");
-  if (begin != std::string_view::npos && json[begin] == '[') {
-    reader.take(lines.parse("{\"responses\":" + std::string(json) + "}"), 0);
-  } else {
-    std::size_t number = 0;
-    for (std::string_view unread = json; !unread.empty();) {
-      const std::string_view line = take_until(unread, '\n');
-      ++number;
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      try {
-        reader.take(lines.parse(line), 0);
-      } catch (const Unreadable& problem) {
-        if (number > 1) throw Unreadable("line " + std::to_string(number) + ": " + problem.what());
-        reader.take(lines.parse(json), 0);  // one object over several lines
-        break;
-      }
-    }
-  }
+  read_objects(
+      json, [&](const JsonFields& response) { reader.take(response, 0); },
+      [](std::int64_t line, const std::string& reason) {
+        throw Unreadable((line > 1 ? "line " + std::to_string(line) + ": " : std::string()) + reason);
+      });
   settle_names(found);
   check_values(found);
   return found;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/files/text/json_line.h"
 #include "core/logs/lines/import_jsonl.h"
-#include "core/logs/lines/python_dict.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/lines/trainer_state.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   reader.finish_step();
   require_orderly(reader.histories());
   for (const BadLine& bad : reader.bad().first()) require(!bad.reason.empty(), "what is bad has a reason");
-  if (const auto dict = read_python_dict(text)) require(dict->size <= size && dict->json.starts_with('{'), "a dict");
+  if (const auto dict = python_dict(text)) require(dict->size <= size && dict->json.starts_with('{'), "a dict");
   try {
     require_orderly(import_trainer_state(as_file(data, size)).runs);
   } catch (const std::runtime_error& refused) {

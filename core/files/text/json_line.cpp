@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
+#include <cctype>
+#include <cmath>
 #include <cstdint>
-#include <system_error>
+#include <utility>
 
+#include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
+#include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 
 namespace moescope {
@@ -15,93 +18,110 @@ namespace {
 constexpr std::size_t kMinCapacity = std::size_t{64} << 10;
 constexpr std::size_t kLargestKept = std::size_t{8} << 20;  // bytes of a line; the parser takes about 14 times as much
 
-bool holds_non_numbers(std::string_view line) {
-  return line.find("NaN") != std::string_view::npos || line.find("Infinity") != std::string_view::npos;
-}
-
-// Returns the position behind the string that `text` begins with.
-std::size_t string_end(std::string_view text) {
-  for (std::size_t at = 1; (at = text.find_first_of("\"\\", at)) != std::string_view::npos; at += 2)
-    if (text[at] == '"') return at + 1;
-  return text.size();
-}
-
-// Returns the line with the text outside of strings replaced: replace(out, text) appends the replacement.
-template <class Replace>
-std::string outside_of_strings(std::string_view line, Replace replace) {
-  std::string out;
-  out.reserve(line.size() + 64);
-  while (!line.empty()) {
-    const std::string_view text = line.substr(0, line.find('"'));
-    replace(out, text);
-    line.remove_prefix(text.size());
-    const std::string_view string = line.substr(0, line.empty() ? 0 : string_end(line));
-    out += string;
-    line.remove_prefix(string.size());
+// Writes JSON while it reads values as Python prints them, or JSON with NaN and Infinity. Each function returns false
+// if the text does not match.
+class LooseReader {
+ public:
+  LooseReader(std::string_view text, bool is_python) : text_(text), is_python_(is_python) {}
+  bool read_value(int depth = 0) {
+    const char c = next();
+    if (depth > kMaxNesting) return false;
+    if (c == '{') return read_list('}', [&] { return read_key() && take(':') && add(":") && read_value(depth + 1); });
+    if (c == '[' || (c == '(' && is_python_))
+      return read_list(c == '[' ? ']' : ')', [&] { return read_value(depth + 1); });
+    return read_string() || read_word(depth);
   }
-  return out;
-}
+  LooseJson json() && { return {std::move(json_), at_}; }
 
-void quote_non_numbers(std::string& out, std::string_view text) {
-  std::size_t done = 0, nan = text.find("NaN"), infinity = text.find("Infinity");
-  for (std::size_t at; (at = std::min(nan, infinity)) != std::string_view::npos;) {
-    const std::size_t begin = at - (at == infinity && at > done && text[at - 1] == '-' ? 1 : 0);
-    const std::size_t end = at + (at == nan ? 3 : 8);
-    out.append(text, done, begin - done).append("\"").append(text, begin, end - begin).append("\"");
-    done = end;
-    (at == nan ? nan : infinity) = text.find(at == nan ? "NaN" : "Infinity", done);
+ private:
+  bool add(std::string_view text) {
+    json_ += text;
+    return true;
   }
-  out += text.substr(done);
-}
-
-bool is_beyond_64_bits(std::string_view whole) {
-  std::uint64_t positive = 0;
-  std::int64_t any = 0;
-  const char* end = whole.data() + whole.size();
-  const auto read =
-      whole.front() == '-' ? std::from_chars(whole.data(), end, any) : std::from_chars(whole.data(), end, positive);
-  return read.ec == std::errc::result_out_of_range && read.ptr == end;
-}
-
-void widen_large_numbers(std::string& out, std::string_view text) {
-  constexpr std::string_view kNumberCharacters = "+-.0123456789Ee";
-  while (!text.empty()) {
-    const std::size_t begin = std::min(text.find_first_of("-0123456789"), text.size());
-    out += text.substr(0, begin);
-    text.remove_prefix(begin);
-    const std::string_view number = text.substr(0, text.find_first_not_of(kNumberCharacters));
-    out += number;
-    if (!number.empty() && is_beyond_64_bits(number)) out += ".0";
-    text.remove_prefix(number.size());
+  // Reads the entries of a list or an object.
+  template <class Read>
+  bool read_list(char close, Read read) {
+    ++at_;
+    add(close == '}' ? "{" : "[");
+    for (bool is_first = true; !take(close); is_first = false) {
+      if (!is_first && !take(',')) return false;
+      if (!is_first && is_python_ && take(close)) break;
+      if ((!is_first && !add(",")) || !read()) return false;
+    }
+    return add(close == '}' ? "}" : "]");
   }
-}
-
-// Returns the first literal outside of strings that other languages use for a value but JSON does not have.
-std::string_view non_json_literal(std::string_view line) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  bool in_string = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (in_string && line[i] == '\\')
-      ++i;
-    else if (line[i] == '"')
-      in_string = !in_string;
-    if (in_string || i >= line.size() || !is_letter(line[i])) continue;
-    std::size_t end = i;
-    while (end < line.size() && is_letter(line[end])) ++end;
-    for (const std::string_view word : {"nan", "NAN", "inf", "Inf", "INF", "infinity", "None", "True", "False"})
-      if (line.substr(i, end - i) == word) return word;
-    i = end - 1;
+  bool read_key() {
+    if (read_string()) return true;
+    const std::string_view digits = text_.substr(at_, text_.find_first_not_of("0123456789", at_) - at_);
+    at_ += digits.size();
+    return is_python_ && !digits.empty() && add(json_string(digits));
   }
-  return {};
-}
+  bool read_string() {
+    const char quote = next();
+    if (quote != '"' && !(quote == '\'' && is_python_)) return false;
+    add("\"");
+    for (++at_; at_ < text_.size() && text_[at_] != quote; ++at_) {
+      const bool is_escaped = text_[at_] == '\\';
+      if (is_escaped && ++at_ == text_.size()) return false;
+      const bool is_escape = is_escaped && std::string_view("\\/bfnrtu").find(text_[at_]) != std::string_view::npos;
+      if (is_escape || text_[at_] == '"') json_ += '\\';
+      json_ += text_[at_];
+    }
+    add("\"");
+    return take(quote);
+  }
+  // Reads a number, None, True, False, nan, or for Python another word, or a number in a type's name: np.float64(2.5).
+  bool read_word(int depth) {
+    constexpr std::pair<std::string_view, std::string_view> kLiterals[] = {
+        {"None", "null"}, {"null", "null"}, {"True", "true"}, {"true", "true"}, {"False", "false"}, {"false", "false"}};
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || is_in_word(text_[at_])))
+      ++at_;
+    std::string_view word = text_.substr(begin, at_ - begin);
+    if (is_python_ && !word.empty() && take('(')) {
+      if (!read_value(depth + 1)) return false;
+      at_ = std::min(text_.find(')', at_), text_.size());
+      return take(')');
+    }
+    const auto literal = std::ranges::find(kLiterals, word, &std::pair<std::string_view, std::string_view>::first);
+    if (literal != std::end(kLiterals)) return add(literal->second);
+    const std::string_view digits = word.substr(word.starts_with('-') ? 1 : 0);
+    if (!is_python_ && digits.starts_with('0') && digits.size() > 1 &&
+        std::isdigit(static_cast<unsigned char>(digits[1])))
+      return false;
+    if (word.starts_with('+')) word.remove_prefix(1);
+    std::int64_t whole = 0;
+    if (read_number(word, whole)) return add(std::to_string(whole));
+    double number = 0;
+    const bool is_plain = word.find_first_not_of("+-.0123456789eE") == word.npos;  // 1e-400 is 0
+    if (!read_number(word, number) && is_plain && !is_python_) return add(word);
+    if (!read_number(word, number)) return is_python_ && !word.empty() && add(json_string(word));
+    const std::string text = json_number(number);
+    if (!std::isfinite(number)) return add('"' + text + '"');
+    return add(text) && (text.find_first_of(".e") != text.npos || add(".0"));  // whole, but beyond 64 bits
+  }
+  static bool is_in_word(char c) { return c == '_' || c == '.' || c == '-' || c == '+'; }
+  char next() {
+    at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(char c) {
+    if (next() != c || at_ == text_.size()) return false;
+    ++at_;
+    return true;
+  }
+
+  std::string_view text_;
+  bool is_python_;
+  std::size_t at_ = 0;
+  std::string json_;
+};
 
 std::string why_not_json(std::string_view line, simdjson::error_code error) {
   if (error == simdjson::DEPTH_ERROR) return kNestingMessage;
   if (const std::string problem = encoding_problem(line); !problem.empty()) return problem;
   if (const std::size_t at = not_utf8_at(line); at != std::string_view::npos)
     return "not UTF-8 from byte " + std::to_string(at + 1) + " on (Latin-1?), which JSON must be";
-  if (const std::string_view word = non_json_literal(line); !word.empty())
-    return "not JSON: " + std::string(word) + " is not a JSON value; NaN, Infinity, null, true and false are allowed";
   const std::size_t first = line.find_first_not_of(" \t{[");
   if (first != std::string_view::npos && line[first] == '\'')
     return "not JSON: names are in single quotes, as Python prints them; json.dumps() writes JSON";
@@ -124,18 +144,48 @@ simdjson::error_code JsonLines::parse_as_it_is(std::string_view text, JsonValue&
 }
 
 JsonFields JsonLines::parse(std::string_view line) {
-  const bool non_numbers = holds_non_numbers(line);
-  const std::string quoted = non_numbers ? outside_of_strings(line, quote_non_numbers) : std::string();
-  const std::string_view text = non_numbers ? quoted : line;
   JsonValue value;
-  auto error = parse_as_it_is(text, value);
-  if (error == simdjson::NUMBER_ERROR) error = parse_as_it_is(outside_of_strings(text, widen_large_numbers), value);
+  auto error = parse_as_it_is(line, value);
+  if (error && error != simdjson::DEPTH_ERROR)
+    if (LooseReader reader(line, false); reader.read_value()) {
+      const LooseJson loose = std::move(reader).json();
+      if (trimmed(line.substr(loose.size), " \t\r\n").empty()) error = parse_as_it_is(loose.json, value);
+    }
   if (error) throw Unreadable(why_not_json(line, error));
-  if (value.is_string() && non_numbers)
-    throw Unreadable("contains only " + std::string(value.get_string().value_unsafe()) + ", and no step");
   simdjson::dom::object object;
   if (value.get(object)) throw Unreadable("not an object");
   return JsonFields(object);
+}
+
+std::int64_t read_objects(std::string_view text, const std::function<void(const JsonFields&)>& take,
+                          const std::function<void(std::int64_t line, const std::string& reason)>& refuse) {
+  JsonLines lines;
+  const auto problem_of = [&](std::string_view object) -> std::string {
+    try {
+      take(lines.parse(object));
+      return {};
+    } catch (const Unreadable& unreadable) {
+      return unreadable.what();
+    }
+  };
+  const bool is_list = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size())).starts_with('[');
+  std::int64_t number = 0;
+  for (std::string_view unread = text; !unread.empty();) {
+    ++number;
+    const std::string_view line = is_list ? std::exchange(unread, {}) : take_until(unread, '\n');
+    if (trimmed(line).empty()) continue;
+    const std::string problem = problem_of(is_list ? "{\"responses\":" + std::string(line) + '}' : std::string(line));
+    if (problem.empty()) continue;
+    if (number == 1 && !is_list && problem_of(text).empty()) break;
+    refuse(number, problem);
+  }
+  return number;
+}
+
+std::optional<LooseJson> python_dict(std::string_view text) {
+  constexpr std::size_t kLongestDict = std::size_t{1} << 20;
+  LooseReader reader(text.substr(0, kLongestDict), true);
+  return text.starts_with('{') && reader.read_value() ? std::optional(std::move(reader).json()) : std::nullopt;
 }
 
 }  // namespace moescope

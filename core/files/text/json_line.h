@@ -3,6 +3,9 @@
 
 #include <simdjson.h>
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,9 +16,9 @@ namespace moescope {
 // Parses lines one after the other and reuses the memory.
 class JsonLines {
  public:
-  // Parses one line. NaN, Infinity and -Infinity, which Python writes although JSON lacks them, become strings of that
-  // name; whole numbers that do not fit into 64 bits become floating-point numbers. The result is valid until the next
-  // call. Throws Unreadable, also if the nesting is deeper than kMaxNesting.
+  // Parses one line. What Python writes although JSON lacks it is read, too: NaN and infinities become strings of that
+  // name, None is null; whole numbers that do not fit into 64 bits become floating-point numbers. The result is valid
+  // until the next call. Throws Unreadable, also if the nesting is deeper than kMaxNesting.
   JsonFields parse(std::string_view line);
 
  private:
@@ -23,5 +26,19 @@ class JsonLines {
   simdjson::dom::parser parser_;
   std::string padded_;  // the text and the padding that the parser may read behind it
 };
+
+// Calls `take`, which may throw Unreadable, with each object of a text: one per line, a single one over several lines,
+// or the object {"responses": [...]} for a list. Calls `refuse` with the line and the reason for others. Returns the
+// number of lines.
+std::int64_t read_objects(std::string_view text, const std::function<void(const JsonFields&)>& take,
+                          const std::function<void(std::int64_t line, const std::string& reason)>& refuse);
+
+struct LooseJson {
+  std::string json;
+  std::size_t size = 0;  // bytes of the text that were read
+};
+// Returns the dict of Python with which a text begins as JSON: {'loss': 2.31, 'grad_norm': nan, 'note': None}. nullopt:
+// it begins with none.
+std::optional<LooseJson> python_dict(std::string_view text);
 
 }  // namespace moescope

@@ -174,7 +174,8 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
   } else if (std::string_view text; value.get(text) == simdjson::SUCCESS) {
     added.text = record.keep(std::string(text));
     added.is_text = true;
-    if (const auto number = to_number(value)) added.numbers = {*number};
+    if (const auto number = may_have_decimal_comma(text) ? std::nullopt : printed_number(text))
+      added.numbers = {*number};
   } else if (double number = 0; value.get(number) == simdjson::SUCCESS) {
     added.numbers = {number};
     if (std::abs(number) >= kExactBelow && (value.is_int64() || value.is_uint64()))

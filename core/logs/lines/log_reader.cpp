@@ -7,7 +7,6 @@
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/json_record.h"
-#include "core/logs/lines/saved_checkpoint.h"
 #include "core/logs/lines/text_log.h"
 
 namespace moescope {

@@ -1,7 +1,8 @@
 #include "core/logs/lines/printed_number.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
+#include <utility>
 
 #include "core/files/text/words.h"
 
@@ -11,6 +12,10 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n", kAllDigits = "0123456789";
 constexpr std::size_t kMaxDigits = 64, kDigitsOfGroup = 3;
+constexpr std::pair<std::string_view, double> kUnits[] = {
+    {"%", 0.01}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6},  {"G", 1e9},   {"B", 1e9},      {"T", 1e12},
+    {"GB", 1},   {"GiB", 1}, {"MB", 1},  {"MiB", 1},  {"us", 1},    {"ms", 1},       {"s", 1},
+    {"h", 1},    {"sec", 1}, {"min", 1}, {"it/s", 1}, {"tok/s", 1}, {"samples/s", 1}};
 
 bool has_digit_at(std::string_view text, std::size_t at) {
   return at < text.size() && kAllDigits.find(text[at]) != std::string_view::npos;
@@ -48,9 +53,17 @@ std::optional<std::string> without_groups(std::string_view text) {
 
 }  // namespace
 
+bool is_unit(std::string_view text) {
+  return std::ranges::find(kUnits, text, &std::pair<std::string_view, double>::first) != std::end(kUnits);
+}
+
 std::optional<double> printed_number(std::string_view text) {
   text = trimmed(text, kBlanks);
   if (text.size() > kMaxDigits) return std::nullopt;
+  const std::size_t digits_end = text.find_last_of(kAllDigits) + 1;  // 0: "nan"
+  const auto unit =
+      std::ranges::find(kUnits, trimmed(text.substr(digits_end), " "), &std::pair<std::string_view, double>::first);
+  if (digits_end > 0 && unit != std::end(kUnits)) text = text.substr(0, digits_end);
   std::string grouped(text);  // "1'234" and "1_234" as "1,234"
   if (text.find(',') == text.npos)
     std::ranges::replace_if(
@@ -60,17 +73,16 @@ std::optional<double> printed_number(std::string_view text) {
   std::string_view digits = *plain;
   if (digits.starts_with('+')) digits.remove_prefix(1);
   double value = 0;
-  return read_number(digits, value) ? std::optional(value) : std::nullopt;
+  if (!read_number(digits, value)) return std::nullopt;
+  return digits_end > 0 && unit != std::end(kUnits) ? value * unit->second : value;
 }
 
-std::optional<double> number_with_unit(std::string_view text) {
-  constexpr std::string_view kUnits = "kKMGBT%";
-  constexpr std::array<double, 7> kValues = {1e3, 1e3, 1e6, 1e9, 1e9, 1e12, 0.01};
-  const std::size_t unit = text.empty() ? std::string_view::npos : kUnits.find(text.back());
-  double number = 0;
-  if (unit == std::string_view::npos || !read_number(trimmed(text.substr(0, text.size() - 1), " "), number))
-    return std::nullopt;
-  return number * kValues[unit];
+std::size_t number_length(std::string_view text) {
+  std::string_view word = text.substr(0, kMaxDigits);
+  word = word.substr(0, word.find_first_of(" \t|;()[]{}\r"));
+  if (word.size() == kMaxDigits) return 0;
+  while (word.ends_with(',')) word.remove_suffix(1);
+  return printed_number(word) || is_like_number(word) ? word.size() : 0;
 }
 
 bool may_have_decimal_comma(std::string_view text) {

@@ -11,12 +11,16 @@ inline bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Returns the number of a text: "+2.5", "1e-05", "nan", "-Infinity". Commas are dropped only between groups of three
-// digits: "72,914" is 72914. Returns nullopt for any other text, such as "3,5".
+// Returns the number of a text: "+2.5", "1e-05", "nan", "-Infinity", "123ms", "32.8K", "12.5%", which is 0.125. Commas
+// are dropped only between groups of three digits: "72,914" is 72914. Returns nullopt for any other text, such as
+// "3,5".
 std::optional<double> printed_number(std::string_view text);
+bool is_unit(std::string_view text);  // "ms", "%"
 
-// Returns the number of "32.8K", "2.1M" or "12.5%", which is 0.125; nullopt for other texts.
-std::optional<double> number_with_unit(std::string_view text);
+// Returns the length of the number with which the text begins, with its unit and without commas at its end; also of a
+// text such as "3,5", which may be a number. Returns 0 if there is none or it does not end at a blank, a bracket, "|",
+// ";" or the end of the text.
+std::size_t number_length(std::string_view text);
 
 // True for "2,345", which is 2345 in groups of digits and 2.345 with a decimal comma. A second group or a decimal point
 // would tell.

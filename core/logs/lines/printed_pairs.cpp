@@ -3,30 +3,16 @@
 #include <algorithm>
 #include <array>
 
+#include "core/files/text/json_line.h"
 #include "core/files/text/words.h"
-#include "core/logs/lines/python_dict.h"
 #include "core/logs/table/table_cells.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMaxPairs = 4096, kLongestNumber = 64;
-constexpr std::array<std::string_view, 14> kUnits = {"GB", "GiB", "MB",  "MiB", "us",   "ms",    "s",
-                                                     "h",  "sec", "min", "%",   "it/s", "tok/s", "samples/s"};
-
-// Returns the length of the number with which the text begins, with its unit and without commas at its end; also of a
-// text such as "3,5", which may be a number. Returns 0 if there is none or it does not end at a blank, a bracket, "|",
-// ";" or the end of the text.
-std::size_t number_length(std::string_view text) {
-  text = text.substr(0, kLongestNumber);
-  const std::size_t end = std::min(text.find_first_of(" \t|;()[]{}\r"), text.size());
-  std::string_view word = text.substr(0, end);
-  if (word.size() == kLongestNumber) return 0;
-  while (word.ends_with(',')) word.remove_suffix(1);
-  const std::string_view number = without_unit_behind(word);
-  return printed_number(number) || number_with_unit(number) || is_like_number(number) ? word.size() : 0;
-}
+constexpr std::size_t kMaxPairs = 4096;
 
 constexpr const char* kBetweenParts = "|";
 
@@ -84,8 +70,7 @@ void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
 // Returns the name without the unit of the number before it: "GB grad_norm" of "memory: 10.5 GB grad_norm: 1.1".
 std::string_view without_unit(std::string_view name) {
   const std::size_t end = name.find(' ');
-  return end == name.npos || std::ranges::find(kUnits, name.substr(0, end)) == kUnits.end() ? name
-                                                                                            : name.substr(end + 1);
+  return end != name.npos && is_unit(name.substr(0, end)) ? name.substr(end + 1) : name;
 }
 
 constexpr int kDeepestList = 3;
@@ -119,30 +104,63 @@ std::string name_before(std::string_view text) {
   return std::string(trimmed(name, kBlank));
 }
 
+// Reads values that are numbered from 0 on: "0:12.5% 1:11.3% 2:9%", "e0=12 e1=11 e2=9", "[0] 12 [1] 11 [2] 9". Returns
+// the length of the text; 0: there are not three of them.
+std::size_t take_numbered(std::string_view text, NamedValue& value) {
+  constexpr std::size_t kLongestLabel = 12;
+  std::size_t at = 0, end = 0;
+  for (std::size_t index = 0;; ++index) {
+    const std::string_view label = text.substr(at, kLongestLabel);
+    const std::string_view word = label.substr(0, label.find_first_of("0123456789"));
+    const std::size_t digit = at + word.size();
+    const std::string_view number = digits_at(text.substr(digit));
+    if (number != std::to_string(index) || (word.ends_with(' ') && is_letter(word.front()))) break;
+    const std::string_view name = trimmed(word, " [(#_");
+    if (!name.empty() && counted_by(spelled_alike(name)) != Counted::expert) break;
+    const std::size_t sign = digit + number.size(), begin = text.find_first_not_of("])=: ", sign);
+    if (begin == text.npos || text.substr(sign, begin - sign).find_first_not_of(' ') == text.npos) break;
+    const std::string_view token = text.substr(begin, text.find_first_of(" \t,|;)", begin) - begin);
+    const std::optional<double> entry = printed_number(token);
+    if (!entry) break;
+    value.numbers.push_back(*entry);
+    value.in_percent = token.ends_with('%');
+    end = begin + token.size();
+    at = std::min(text.find_first_not_of(" \t,|;)", end), text.size());
+  }
+  value.is_list = value.numbers.size() > 2;
+  return value.is_list ? end : 0;
+}
+
 // Removes the lists of several numbers and the dicts from the text and adds them to `pairs`, under the name before
 // them, else as "unnamed list 1".
 std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
   std::string outside;
   int unnamed = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (const auto dict =
-            text[i] == '{' && pairs.size() < kMaxPairs ? read_python_dict(text.substr(i)) : std::nullopt) {
+    if (const auto dict = text[i] == '{' && pairs.size() < kMaxPairs ? python_dict(text.substr(i)) : std::nullopt) {
       if (std::string name = name_before(outside); !name.empty() && dict->size > 2)
         pairs.push_back({std::move(name), {}, {}, dict->json});
       i += dict->size - 1;
       outside += kBetweenParts;
       continue;
     }
-    const std::size_t size = text[i] == '[' ? list_end(text.substr(i)) : 0;
+    const bool may_begin = i == 0 || std::string_view(" \t:=|,(").find(text[i - 1]) != std::string_view::npos;
+    if (!may_begin && text[i] != '[') {
+      outside += text[i];
+      continue;
+    }
+    NamedValue value;
+    const std::size_t numbered = may_begin ? take_numbered(text.substr(i), value) : 0;
+    const std::size_t size = numbered == 0 && text[i] == '[' ? list_end(text.substr(i)) : numbered;
     const std::string_view list = text.substr(i, size);
     const std::string_view before = trimmed(outside, kBlank);
-    NamedValue value;
-    if (size > 2 && list.find_first_of(", []", 1) == size - 1) {  // a list of one number
+    if (numbered == 0) value = {};
+    if (numbered == 0 && size > 2 && list.find_first_of(", []", 1) == size - 1) {  // a list of one number
       outside += list.substr(1, size - 2);
       i += size - 1;
       continue;
     }
-    if (size > 0 && list.find_first_of(", ") != std::string_view::npos) set_value(list, value);
+    if (numbered == 0 && size > 0 && list.find_first_of(", ") != std::string_view::npos) set_value(list, value);
     if (!value.is_list || pairs.size() == kMaxPairs) {
       outside += text[i];
       continue;
@@ -151,7 +169,7 @@ std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
         !before.empty() && (is_letter(before.back()) || before.ends_with(':') || before.ends_with('='));
     std::string name = has_name ? name_before(before) : std::string();
     if (name.empty()) name = "unnamed list " + std::to_string(++unnamed);
-    pairs.push_back({std::move(name), std::string(list), std::move(value), {}});
+    pairs.push_back({std::move(name), std::string(list), std::move(value), {}, numbered > 0});
     i += size - 1;
     outside += kBetweenParts;
   }
@@ -159,13 +177,6 @@ std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
 }
 
 }  // namespace
-
-std::string_view without_unit_behind(std::string_view number) {
-  const std::size_t unit = std::min(number.find_last_of("0123456789") + 1, number.size());
-  return std::ranges::find(kUnits, number.substr(unit)) == kUnits.end() || number.ends_with('%')
-             ? number
-             : number.substr(0, unit);
-}
 
 std::size_t bracket_end(std::string_view text) {
   int depth = 0;

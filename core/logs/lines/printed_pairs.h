@@ -18,6 +18,7 @@ struct PrintedPair {
   std::string name, number;  // the number or the list as it is printed
   NamedValue list;           // or a list of numbers
   std::string json;          // or a dict
+  bool is_numbered = false;  // the list is printed as "0:12.5% 1:11.3% ..."
 };
 
 inline bool is_letter(char c) {
@@ -29,9 +30,6 @@ inline std::string_view digits_at(std::string_view text) {
 }
 // Returns the end of the bracket with which the text begins, behind its counterpart; 0 if there is none.
 std::size_t bracket_end(std::string_view text);
-// Returns the number of "123ms" as it is printed; the whole text if it has no unit.
-std::string_view without_unit_behind(std::string_view number);
-
 std::vector<PrintedPair> pairs_of(std::string_view line);
 // The names in "layer 3: max_vio 0.2" and "[block 3] load [12, 14]" begin with the layer.
 std::vector<PrintedPair> pairs_of_layer(std::string_view line);

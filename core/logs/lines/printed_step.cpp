@@ -57,9 +57,8 @@ bool matches(std::string_view form, std::string_view& text, Numbers& numbers, st
       return false;
     } else if (form.front() == '{') {
       skip_blanks(text);
-      std::string_view number = text.substr(0, text.find_first_of(" \t|;()[]{}\r"));
-      while (number.ends_with(',')) number.remove_suffix(1);
-      if (!printed_number(number)) return false;
+      const std::string_view number = text.substr(0, number_length(text));
+      if (number.empty()) return false;
       const std::string_view name = form.substr(1, form.find('}') - 1);
       numbers.values.emplace_back(name, number);
       form.remove_prefix(std::min(name.size() + 2, form.size()));

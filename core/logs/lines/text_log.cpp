@@ -9,7 +9,6 @@
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/lines/printed_pairs.h"
 #include "core/logs/lines/printed_step.h"
-#include "core/logs/lines/python_dict.h"
 
 namespace moescope {
 
@@ -59,7 +58,9 @@ std::string_view rank_word(std::string_view text) {
 std::string_view container_of(std::string_view text) {
   const std::string_view name = text.substr(0, text.find_first_of(" \t"));
   const std::size_t bar = text.find_first_not_of(" \t", name.size());
-  const bool is_name = !name.empty() && is_letter(name.front()) && is_digit(name.back());
+  const std::string word = spelled_alike(name.substr(0, name.rfind('-')));
+  const bool counts_steps = counted_by(word) == Counted::step || word == "epoch";  // "epoch-3 | loss 2.5"
+  const bool is_name = !name.empty() && is_letter(name.front()) && is_digit(name.back()) && !counts_steps;
   return is_name && name.find('-') != name.npos && bar != text.npos && text[bar] == '|' ? text.substr(0, bar + 1)
                                                                                         : std::string_view();
 }
@@ -171,10 +172,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
 // Sets a printed number, which stays a text if it is no number or its comma may be a decimal point: "2,345" is 2345 if
 // it is a count, but no program prints a loss so.
 void set_printed(std::string_view number, bool is_count, NamedValue& value, LogRecord& record) {
-  number = without_unit_behind(number);
-  auto read = is_count || !may_have_decimal_comma(number) ? printed_number(number) : std::nullopt;
-  if (!read) read = number_with_unit(number);
-  if (read) {
+  if (const auto read = is_count || !may_have_decimal_comma(number) ? printed_number(number) : std::nullopt) {
     value.numbers = {*read};
     return;
   }
@@ -275,7 +273,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   below_ = is_in_bracket || is_bare_ ? Below::any : Below::known;
   if (is_bar && text != MeasuredOn::training) return false;  // its steps are those of the validation
   LogRecord record;
-  record.is_validation = text == MeasuredOn::validation;
+  record.text = text;
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
   std::string of_expert;  // of "layer=3 expert=7 tokens=40": what its loads begin with
@@ -289,7 +287,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     const bool is_loss = rule && (rule->column == "ce_loss" || rule->column == "val_loss");
     const bool is_figure = rule && is_shown(rule->means);
     if (text != MeasuredOn::training && !is_loss) return record.values.resize(values);
-    known = known || is_figure;
+    known = known || is_figure || pair.is_numbered;
     knows_program_ = knows_program_ || (is_figure && rule->certainty == Certainty::known_program);
     has_loss = has_loss || (is_loss && printed_number(pair.number) != -1);  // -1: this rank has none
   };
@@ -301,7 +299,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     add(std::move(pair));
   }
   if (printed)
-    for (auto& [name, number] : printed->values) add({std::move(name), std::move(number), {}, {}});
+    for (auto& [name, number] : printed->values) add({std::move(name), std::move(number), {}, {}, false});
   // Megatron-LM prints a loss only if it is above 0, which NaN is not.
   if (nan_iterations && !has_loss) {
     record.add("lm loss", std::nan(""));
@@ -313,10 +311,18 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     open_step_.clear();
     return true;
   }
-  ++read_steps_;
-  has_steps_ = has_steps_ || !printed || !printed->is_epoch;
+  const bool is_epoch = printed && printed->is_epoch;
+  read_steps_ += !is_epoch || follows(printed->step);
+  has_steps_ = has_steps_ || !is_epoch;
   take(record);
   return true;
+}
+
+// True if an epoch follows the one before. Those in a text that is no log do not.
+bool TextLogReader::follows(std::int64_t epoch) {
+  const std::int64_t before = std::exchange(epoch_, epoch);
+  if (before < 0 || epoch == before) return before < 0 && epoch <= 1;
+  return epoch - before == std::exchange(epochs_between_, epoch - before);
 }
 
 // Returns the step for a dict without one: dicts with a training loss are numbered 1, 2, ..., and any other dict gets
@@ -351,7 +357,7 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
   for (std::size_t at = piece.find('{'); at != std::string_view::npos && tried < kMaxBraces;
        at = piece.find('{', at + 1)) {
     ++tried;
-    const auto dict = read_python_dict(piece.substr(at));
+    const auto dict = python_dict(piece.substr(at));
     if (!dict) continue;
     try {
       LogRecord record = json_.record_of(parser_.parse(dict->json), 0, dict->json.size());
@@ -391,7 +397,7 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
   for (const PrintedPair& pair : pairs_of_layer(unread)) {
     const std::size_t before = record.values.size();
     const TagRule* rule = add_pair(pair, record);
-    const bool is_of_expert = rule && rule->means <= TagMeaning::expert_bias;
+    const bool is_of_expert = rule ? rule->means <= TagMeaning::expert_bias : pair.is_numbered;
     has_loads = has_loads || is_of_expert;
     has_figures = has_figures || (rule && is_shown(rule->means));
     if (below_ == Below::loads && !is_of_expert) record.values.resize(before);
@@ -421,7 +427,8 @@ bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   const bool has_columns = is_bare_ && has(piece, "  ") && piece.find_first_of("0123456789") != std::string_view::npos;
   const bool has_pairs = has_columns || piece.find_first_of("=:[|") != std::string_view::npos;
   const bool is_indented = std::string_view(" \t-*|").find(piece.front()) != std::string_view::npos;
-  if (has_pairs && (below_ == Below::loads ? has(piece, "[") : is_indented || is_bare_))
+  const bool may_be_loads = has(piece, "[") || has(piece, "0:") || has(piece, "0=");
+  if (has_pairs && (below_ == Below::loads ? may_be_loads : is_indented || is_bare_))
     return read_value_of_step(piece, is_indented, take);
   const bool is_end = below_ != Below::loads && has_values_below_ && !is_indented;
   const bool is_of_other_text = has(piece, "val") || has(piece, "Val") || has(piece, "test") || has(piece, "Test");
@@ -473,6 +480,27 @@ bool TextLogReader::read_line(std::string_view line, const Takers& take) {
   while (!line.empty())  // a progress bar returns to the beginning of its line
     found = read_piece(take_until(line, '\r'), take) || found;
   return found;
+}
+
+std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line) {
+  // Words of the line, and those before the step in the name of the checkpoint.
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"saving checkpoint at iteration", "iteration "},
+                                                                      {"saved checkpoint from iteration", "iteration "},
+                                                                      {"Saving the checkpoint (or staging", ""},
+                                                                      {"Saving model checkpoint to ", "checkpoint-"}};
+  if (line.size() > kLongestPiece || !has(line, "checkpoint")) return std::nullopt;
+  for (const auto& [words, name] : kWords) {
+    const std::size_t at = line.rfind(words);
+    if (at == line.npos || line.substr(0, at).ends_with("not ")) continue;
+    std::string_view behind = line.substr(at + words.size());
+    if (const std::size_t in_path = behind.rfind(name); words.ends_with(' '))
+      behind = in_path == behind.npos ? std::string_view() : behind.substr(in_path + name.size());
+    std::int64_t step = 0;
+    if (!name.empty() && read_number(digits_at(trimmed(behind)), step) && step <= kLastStep)
+      return SavedCheckpoint{std::string(name) + std::to_string(step), step};
+    if (!name.starts_with("iteration")) return SavedCheckpoint{};
+  }
+  return std::nullopt;
 }
 
 bool holds_printed_steps(std::string_view text, const TagMap& tags) {

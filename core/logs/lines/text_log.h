@@ -62,6 +62,7 @@ class TextLogReader {
   bool read_value_of_step(std::string_view piece, bool is_indented, const Takers& take);
   bool read_step(std::string_view piece, std::string_view rank, const Takers& take);
   bool read_dict(std::string_view piece, std::string_view rank, const Takers& take);
+  bool follows(std::int64_t epoch);
   bool is_wanted_rank(std::string_view rank, bool has_loss);
   std::int64_t number_of(bool trains, double epoch);
 
@@ -75,14 +76,25 @@ class TextLogReader {
   RankFilter marked_, named_;
   std::int64_t read_steps_ = 0, of_other_ranks_ = 0;
   bool knows_program_ = false, is_of_trainer_ = false;
-  bool has_steps_ = false;      // a step that is no epoch was read
-  std::vector<double> epochs_;  // epochs of the numbered dicts
-  std::string list_;            // lines of a list that goes on in the next one
-  std::string open_step_;       // step of the last line with one, to which values of the next lines belong; else empty
+  bool has_steps_ = false;                        // a step that is no epoch was read
+  std::int64_t epoch_ = -1, epochs_between_ = 1;  // the last epoch that is a step, and its distance from the one before
+  std::vector<double> epochs_;                    // epochs of the numbered dicts
+  std::string list_;                              // lines of a list that goes on in the next one
+  std::string open_step_;  // step of the last line with one, to which values of the next lines belong; else empty
   bool has_values_below_ = false;  // such a line was read
   bool is_bare_ = false;           // the line of the step has nothing else, so that lines below need no indent
   enum class Below { any, known, loads } below_ = Below::any;  // names that are read in these lines
 };
+
+// A line by which a trainer says that it saves a checkpoint:
+//   saving checkpoint at iteration     500 to /kept in torch_dist format        Megatron-LM
+//   Saving the checkpoint (or staging if async is enabled).                     TorchTitan: that of the newest step
+//   Saving model checkpoint to out/checkpoint-500                               transformers
+struct SavedCheckpoint {
+  std::string name;                  // "iteration 500", "checkpoint-500"; empty: none
+  std::optional<std::int64_t> step;  // nullopt: not stated
+};
+std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line);
 
 // True if a text has lines of a log (TextLogReader::is_log()).
 bool holds_printed_steps(std::string_view text, const TagMap& tags = TagMap::built_in());

@@ -6,17 +6,24 @@
 
 #include "core/files/input_file.h"
 #include "core/files/text/json_line.h"
+#include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/json_columns.h"
 #include "core/logs/lines/log_reader.h"
+#include "core/logs/table/import_table.h"
 
 namespace moescope {
 
 namespace {
 
-// Parses the text; a list becomes the field log_history of an object.
-JsonFields parsed_state(std::string_view bytes, JsonLines& parser) {
+// Parses the text; a list becomes the field log_history of an object, a download of TensorBoard, [[time, step, value],
+// ...], a table. `tag`: name of the values of a download.
+JsonFields parsed_state(std::string_view bytes, JsonLines& parser, const std::string& tag = "value") {
+  constexpr std::size_t kDigitsOfTime = 10;
+  if (bytes.starts_with("[[") && bytes.find_first_not_of("0123456789", 2) == 2 + kDigitsOfTime)
+    return parser.parse("{\"columns\":[\"wall_s\",\"step\"," + json_string(tag) + "],\"data\":" + std::string(bytes) +
+                        '}');
   return parser.parse(bytes.starts_with('[') ? "{\"log_history\":" + std::string(bytes) + '}' : std::string(bytes));
 }
 
@@ -38,7 +45,7 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
   JsonLines parser;
   bytes = trimmed(bytes, " \t\r\n");
   const bool is_list = bytes.starts_with('[');
-  const JsonFields state = parsed_state(bytes, parser);
+  const JsonFields state = parsed_state(bytes, parser, tag_of_file(path));
   LogReader reader(path, options);
   const std::optional<JsonList> steps = steps_of_state(state);
   const auto settings =

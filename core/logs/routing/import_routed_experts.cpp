@@ -283,35 +283,6 @@ std::string Responses::padding_text() const {
          "token must leave these out";
 }
 
-// Reads a text with one response per line, or a text that is one response or a list of responses.
-void take_text(std::string_view text, Responses& responses, Imported& imported) {
-  JsonLines lines;
-  const auto take = [&](std::string_view response) {
-    try {
-      responses.take_response(lines.parse(response));
-      return std::string();
-    } catch (const Unreadable& unreadable) {
-      return std::string(unreadable.what());
-    }
-  };
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin != std::string_view::npos && text[begin] == '[') {  // a list of responses
-    ++imported.lines;
-    const std::string problem = take("{\"responses\":" + std::string(text) + "}");
-    if (!problem.empty()) imported.bad.add(1, problem);
-    return;
-  }
-  for (std::string_view unread = text; !unread.empty();) {
-    const std::string_view line = take_until(unread, '\n');
-    ++imported.lines;
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-      const std::string problem = take(line);
-      if (!problem.empty() && imported.lines == 1 && take(text).empty()) return;
-      if (!problem.empty()) imported.bad.add(imported.lines, problem);
-    }
-  }
-}
-
 // Brings the experts of a tensor of another name into the order [tokens, layers, K]; `layers` is the stated number.
 // Throws AmbiguousRouting if it is needed.
 void order_axes(const std::string& path, const TensorView& tensor, std::size_t layers, std::vector<std::size_t>& shape,
@@ -372,7 +343,10 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
   InputFile file(path);
   char first = 0;
   if (file.read(&first, 1) == 1 && (first == '{' || first == '[' || first == ' ' || first == '\n')) {
-    take_text(read_file(path, kLargestResponses, "file of responses"), responses, imported);
+    imported.lines = read_objects(
+        read_file(path, kLargestResponses, "file of responses"),
+        [&](const JsonFields& response) { responses.take_response(response); },
+        [&](std::int64_t line, const std::string& reason) { imported.bad.add(line, reason); });
   } else {
     imported.bad = BadLines("tensor");
     take_tensors(path, options, responses, imported);

@@ -58,7 +58,7 @@ MeasuredOn measured_on(const LogRecord& record) {
   constexpr std::array<std::string_view, 7> kKeys = {"split", "phase", "mode", "stage", "type", "event", "kind"};
   constexpr std::array<std::string_view, 7> kValidation = {"val",        "valid",      "validation", "eval",
                                                            "evaluation", "validating", "dev"};
-  if (record.is_validation) return MeasuredOn::validation;
+  if (record.text != MeasuredOn::training) return record.text;
   for (const NamedValue& value : record.values) {
     if (!value.is_text || std::ranges::find(kKeys, value.name) == kKeys.end()) continue;
     const std::string word = spelled_alike(value.text);

@@ -23,18 +23,23 @@ struct NamedValue {
   bool is_text = false;           // the value is a text, which may contain a number
   int layer = -1, expert = -1;    // if they stand beside the name; -1: they do not
   bool leaves_out_zeros = false;  // experts without a value have no tokens
+  bool in_percent = false;        // a list of loads that are shares, whatever its name says
   std::string_view problem;       // why the value could not be taken apart; empty: it could
+  bool is_load = false;           // the form of the file says that it has the tokens of each expert
   bool is_own = false;            // a value of this program's own lines, which is in LogRecord::own
 };
+
+// Of a text that is not for training, only the loss of a validation counts.
+enum class MeasuredOn { training, validation, test };
 
 struct LogRecord {
   std::int64_t place = 0;            // line or record, counted from 1
   std::optional<std::int64_t> step;  // if the form gives it; else one of the values is the step
   double wall_s = 0;
-  int layer = -1;              // of all values, if the record is of one layer
-  bool is_part = false;        // further records of its step may follow
-  bool is_row = false;         // of a table, in which NaN may stand for an empty cell
-  bool is_validation = false;  // its loss is that of a validation, and no other value counts
+  int layer = -1;                          // of all values, if the record is of one layer
+  bool is_part = false;                    // further records of its step may follow
+  bool is_row = false;                     // of a table, in which NaN may stand for an empty cell
+  MeasuredOn text = MeasuredOn::training;  // if the form tells; else one of the values does
   std::vector<NamedValue> values;
   std::optional<TelemetryFrame> own_frame;  // values of this program's own lines (jsonl.h)
   std::size_t own_bytes = 0;                // length of its line
@@ -78,7 +83,6 @@ int part_of(const LogRecord& record);  // number of the rank or microbatch; -1: 
 bool is_closing(const LogRecord& record);
 
 // Kind of text on which the values of a record were measured: validation for {"split": "val", "step": 7, "loss": 2.5}.
-enum class MeasuredOn { training, validation, test };
 MeasuredOn measured_on(const LogRecord& record);
 
 }  // namespace moescope

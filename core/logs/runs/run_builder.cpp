@@ -66,10 +66,10 @@ std::vector<double>& values_of(const TagRule& rule, auto& experts) {
 }
 
 // Returns the load of an expert as the rule converts it. Throws Unreadable if it is none.
-double load_of(const TagRule& rule, double number) {
+double load_of(const TagRule& rule, double number, bool in_percent = false) {
   const double load = rule.figure_of(number);
   if (rule.means == TagMeaning::expert_bias) return load;
-  const bool is_count = rule.means == TagMeaning::tokens_per_expert;
+  const bool is_count = rule.means == TagMeaning::tokens_per_expert && !in_percent;
   if (is_count && load > kMaxExpertTokens)
     refuse_value(rule.column, shortest(number) + " is more than " + shortest(kMaxExpertTokens));
   if (is_count && rule.is_as_logged() && !(load >= 0 && load == std::floor(load)))
@@ -106,11 +106,11 @@ std::string RunBuilder::shown_name() const {
   return number == 0 ? stem : stem + " run " + std::to_string(number);
 }
 
-RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own) {
+RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own, bool is_load) {
   if (const auto known = names_.find(name); known != names_.end()) return known->second;
   Name found;
   found.name = name;
-  if (!is_own) found.match = tags_->find(name).value_or(TagMatch{});
+  if (!is_own) found.match = tags_->find(is_load ? "tokens_per_expert" : name).value_or(TagMatch{});
   const TagRule* const rule = found.match.rule;
   found.is_shown = rule && moescope::is_shown(rule->means);
   const char* note = is_own ? "Values of MoEScope's own lines" : "";
@@ -130,7 +130,7 @@ void RunBuilder::count(const Name& name, const NamedValue& value, std::int64_t s
     return;
   }
   if (!value.is_list) return AccountBook::take(name.counts, step, value.numbers[0]);
-  if (name.is_shown && name.match.rule->means == TagMeaning::tokens_per_expert) return;
+  if (name.is_shown && name.match.rule->means == TagMeaning::tokens_per_expert && !value.in_percent) return;
   std::span<const double> unread(value.numbers);
   for (const std::size_t size : value.rows) {
     AccountBook::take(name.counts, step, unread.first(size));
@@ -190,10 +190,11 @@ void RunBuilder::find_settings(const LogRecord& record) {
 }
 
 // Drops NaN that stands for an empty cell of a table: one loss beside a number of the other loss, all values beside
-// a loss of the validation alone, and a single NaN in place of a list.
+// a loss of the validation alone, and a single NaN in place of a list. If a row has both losses, NaN is a training
+// loss, and if two rows in succession have both, it is a validation loss, too.
 void RunBuilder::drop_no_values(LogRecord& record) {
   const auto is_nan = [](const NamedValue& value) { return is_number(value) && std::isnan(value.numbers[0]); };
-  if (!record.is_row || std::ranges::none_of(record.values, is_nan)) return;
+  if (!record.is_row) return;
   const auto rule_of = [&](std::size_t i) { return of_values_[i]->match.rule; };
   const auto has = [&](auto loss) {
     for (std::size_t i = 0; i < record.values.size(); ++i)
@@ -202,11 +203,14 @@ void RunBuilder::drop_no_values(LogRecord& record) {
     return false;
   };
   const bool has_loss = has(&TelemetryFrame::ce_loss), has_validation = has(&TelemetryFrame::val_loss);
+  const bool had_both = std::exchange(last_has_both_, has_loss && has_validation);
+  if (last_has_both_) rows_with_both_ = had_both ? 2 : std::max(rows_with_both_, 1);
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     NamedValue& value = record.values[i];
-    const bool is_none = (has_validation && !has_loss) ||
-                         (rule_of(i) && ((has_loss && rule_of(i)->step == &TelemetryFrame::val_loss) ||
-                                         (is_list(of_values_[i]->match) && of_values_[i]->match.expert < 0)));
+    const bool is_none =
+        (has_validation && !has_loss && rows_with_both_ == 0) ||
+        (rule_of(i) && ((has_loss && rule_of(i)->step == &TelemetryFrame::val_loss && rows_with_both_ < 2) ||
+                        (is_list(of_values_[i]->match) && of_values_[i]->match.expert < 0)));
     if (!is_none || !is_nan(value)) continue;
     value.numbers.clear();
     value.text = {};
@@ -254,12 +258,16 @@ void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
 void RunBuilder::go_back(const LogRecord& record, int part, std::int64_t step) {
   std::optional<Restart> restart;
   std::string key;
+  const bool is_validation = measured_on(record) != MeasuredOn::training;
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const NamedValue& value = record.values[i];
     const Name& name = *of_values_[i];
     const bool has_figure = name.is_shown && (value.is_list || !value.numbers.empty());
     if (!(value.is_own ? value.is_list || is_own_row(value.name) : has_figure)) continue;
-    key.assign(part < 0 ? "" : std::to_string(part) + ' ').append(value.name);
+    if (is_validation && !(name.match.rule && is_loss(*name.match.rule))) continue;
+    key.assign(part < 0 ? "" : std::to_string(part) + ' ')
+        .append(value.name)
+        .append(is_validation ? " of a validation" : "");
     for (const auto& [of_what, index] :
          {std::pair(" of layer ", std::max(record.layer, value.layer)), std::pair(" of expert ", value.expert)})
       if (index >= 0) key.append(of_what).append(std::to_string(index));
@@ -544,6 +552,19 @@ bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int 
   return true;
 }
 
+// Returns the loads of a layer, in which an expert without a value has no tokens.
+std::vector<double> RunBuilder::without_gaps(std::vector<double> loads, std::int64_t step, int layer) {
+  for (std::size_t expert = 0; expert < loads.size(); ++expert) {
+    has_zero_ = has_zero_ || loads[expert] == 0;
+    if (!std::isnan(loads[expert])) continue;
+    if (no_expert_.count++ == 0)
+      no_expert_.first =
+          place_text(step, layer) + ": no row of expert " + std::to_string(expert) + ", which is read as 0 tokens";
+    loads[expert] = 0;
+  }
+  return loads;
+}
+
 // Adds a list by expert, or a list of such lists by layer.
 bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::int64_t step) {
   const TagRule& rule = *name.match.rule;
@@ -556,14 +577,19 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
   const std::vector<int> layers = layer >= 0 ? std::vector{layer} : layers_of(rows.size(), rule.column);
   if (layer >= 0) check_layer(layer);
   for (const std::size_t size : rows) check_experts(size, rule.column);
-  const bool are_counts = rule.means == TagMeaning::tokens_per_expert;
+  const bool are_counts = rule.means == TagMeaning::tokens_per_expert && !value.in_percent;
   std::vector<std::uint32_t> counts;
   std::vector<double> loads;
-  if (are_counts)
+  for (const double number : value.leaves_out_zeros ? value.numbers : std::vector<double>())
+    if (!std::isnan(number)) name.counts.counts->take(step, number);
+  if (value.leaves_out_zeros)
+    counts = counts_of(rule, without_gaps(value.numbers, step, layer));
+  else if (are_counts)
     counts = counts_of(rule, value.numbers);
   else
-    for (const double number : value.numbers) loads.push_back(load_of(rule, number));
+    for (const double number : value.numbers) loads.push_back(load_of(rule, number, value.in_percent));
   if (!choose(name)) return false;
+  if (value.in_percent) AccountBook::leave_out(name.counts, "in percent: read as shares of the step");
   Step& target = step_at(step);
   std::size_t first = 0;
   for (std::size_t i = 0; i < rows.size(); first += rows[i++]) {
@@ -572,7 +598,7 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
       continue;
     }
     const std::span<const std::uint32_t> row = std::span(counts).subspan(first, rows[i]);
-    name.counts.counts->take_list(step, row);
+    if (!value.leaves_out_zeros) name.counts.counts->take_list(step, row);
     set_counts(router_at(target.frame.routers, layers[i]), row);
   }
   return true;
@@ -602,7 +628,7 @@ void RunBuilder::take(LogRecord& record) {
   place_ = record.place;
   overflow_.clear();
   of_values_.clear();
-  for (const NamedValue& value : record.values) of_values_.push_back(&find(value.name, value.is_own));
+  for (const NamedValue& value : record.values) of_values_.push_back(&find(value.name, value.is_own, value.is_load));
   find_listed_layers(record);
   find_settings(record);
   drop_no_values(record);

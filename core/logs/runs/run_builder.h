@@ -55,6 +55,15 @@ struct StatedRun {
   std::string settings;  // a JSON object; empty: there are none
 };
 
+// Places of one kind of gap in the loads of a run, of which the first is told.
+struct Gaps {
+  std::int64_t count = 0;
+  std::string first;
+  void add(std::int64_t step, int layer, const std::string& reason);
+  std::string text() const;  // "step 7, layer 1: no row of expert 1 (and 2 more such places)"
+};
+std::string place_text(std::int64_t step, int layer);  // "step 7, layer 1"
+
 class RunBuilder {
  public:
   RunBuilder(LogContext& log, const TagMap& tags, std::string name);
@@ -125,7 +134,7 @@ class RunBuilder {
     using is_transparent = void;
   };
 
-  Name& find(std::string_view name, bool is_own);
+  Name& find(std::string_view name, bool is_own, bool is_load = false);
   void count(const Name& name, const NamedValue& value, std::int64_t step);
   std::int64_t step_of(const LogRecord& record);
   void find_settings(const LogRecord& record);
@@ -142,6 +151,7 @@ class RunBuilder {
   bool add_figure(Name& name, const NamedValue& value, const LogRecord& record, int layer, std::int64_t step);
   bool add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step);
   bool add_list(Name& name, const NamedValue& value, int layer, std::int64_t step);
+  std::vector<double> without_gaps(std::vector<double> loads, std::int64_t step, int layer);
   void set_counts(RouterFrame& router, std::span<const std::uint32_t> counts);
   void set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step);
   Step& step_at(std::int64_t step);
@@ -189,11 +199,13 @@ class RunBuilder {
   std::string layer_like_;
   std::size_t layer_like_again_ = 0;
   bool begins_anew_ = false, has_values_ = false, is_added_ = false;
+  bool last_has_both_ = false;  // the last row of a table has both losses
+  int rows_with_both_ = 0;      // at most 2: of these in succession
   bool layers_as_text_ = false, layers_as_numbers_ = false;
   std::size_t list_size_ = 0;    // number of experts in the lists
   int highest_expert_ = -1;      // of loads that leave out experts without tokens
-  std::int64_t incomplete_ = 0;  // pairs of step and layer with loads of only some experts
-  std::string first_incomplete_;
+  Gaps incomplete_, no_expert_;  // layers with loads of only some experts; rows that are missing
+  bool has_zero_ = false;        // an expert without tokens has a row
   std::vector<std::string> remarks_;
   std::vector<Marker> markers_;  // of the run, until it is opened
   std::int64_t more_notes_ = 0;

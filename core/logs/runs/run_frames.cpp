@@ -20,6 +20,18 @@ bool is_complete(const std::vector<double>& values, std::size_t experts) {
 
 }  // namespace
 
+std::string place_text(std::int64_t step, int layer) {
+  return "step " + std::to_string(step) + ", layer " + std::to_string(layer);
+}
+
+void Gaps::add(std::int64_t step, int layer, const std::string& reason) {
+  if (count++ == 0) first = place_text(step, layer) + ": " + reason;
+}
+
+std::string Gaps::text() const {
+  return count > 1 ? first + " (and " + std::to_string(count - 1) + " more such places)" : first;
+}
+
 RunInfo RunBuilder::info() const {
   RunInfo info = imported_ ? imported_->info() : stated.info;
   if (imported_) info.n_experts = imported_->listed_experts();
@@ -132,10 +144,10 @@ bool RunBuilder::add_experts(Experts& experts, RouterFrame& router) const {
 void RunBuilder::tell_incomplete(std::int64_t step, int layer, std::int64_t place) {
   if (!log_->is_collected)
     log_->bad.add(place, "tokens_per_expert: does not have a value for each expert", true);
-  else if (incomplete_++ == 0)
-    first_incomplete_ = "step " + std::to_string(step) + ", layer " + std::to_string(layer) +
-                        ": loads without values for all " + std::to_string(imported_->listed_experts()) +
-                        " experts are not shown";
+  else
+    incomplete_.add(
+        step, layer,
+        "loads without values for all " + std::to_string(imported_->listed_experts()) + " experts are not shown");
 }
 
 namespace {
@@ -217,8 +229,7 @@ void RunBuilder::show_steps() {
 void RunBuilder::finish() {
   show_steps();
   if (!log_->is_collected || !imported_) return;
-  const std::string more = incomplete_ > 1 ? " (and " + std::to_string(incomplete_ - 1) + " more such places)" : "";
-  if (incomplete_ > 0) note(first_incomplete_ + more);
+  if (incomplete_.count > 0) note(incomplete_.text());
   if (std::string repeats = restarts_.again_text(); !repeats.empty()) note(std::move(repeats));
   for (std::string& remark : imported_->remarks()) note(std::move(remark));
   if (more_notes_ > 0) remarks_.back() += ", and " + std::to_string(more_notes_) + " more notes";
@@ -233,7 +244,10 @@ std::vector<std::string> RunBuilder::remarks() const {
   std::vector<std::string> remarks = remarks_;
   if (log_->is_collected) return remarks;
   if (imported_) std::ranges::copy(imported_->remarks(), std::back_inserter(remarks));
-  if (highest_expert_ >= 0 && stated.info.n_experts == 0) remarks.push_back(unknown_experts_text(highest_expert_ + 1));
+  if (no_expert_.count > 0) remarks.push_back(no_expert_.text());
+  const bool leaves_out_zeros = highest_expert_ >= 0 || (no_expert_.count > 0 && !has_zero_);
+  if (leaves_out_zeros && stated.info.n_experts == 0 && log_->options.routed.experts == 0)
+    remarks.push_back(unknown_experts_text(imported_ ? imported_->info().n_experts : highest_expert_ + 1));
   if (std::string repeats = restarts_.again_text(); !repeats.empty()) remarks.push_back(std::move(repeats));
   return remarks;
 }

@@ -30,15 +30,6 @@ constexpr std::size_t kTablePiece = std::size_t{256} << 10;
 
 constexpr std::size_t kLinesBetweenReports = 1024;
 
-// Returns the name of the values in a download of TensorBoard, which is part of the file's name: "train_loss" for
-// "run-a-tag-train_loss (1).csv".
-std::string tag_of_file(const std::string& path) {
-  std::string stem = std::filesystem::path(named_standard_input(path)).stem().string();
-  if (const std::size_t copy = stem.rfind(" ("); copy != std::string::npos && stem.ends_with(')')) stem.resize(copy);
-  const std::size_t tag = stem.rfind("-tag-");
-  return tag == std::string::npos ? stem : stem.substr(tag + 5);
-}
-
 // Keeps the rows of a table of figures until all are read, because their order is known only then.
 class TableFigures : public TableRows {
  public:
@@ -193,12 +184,7 @@ class TableReader {
       rows_ = std::make_unique<TableLoads>(runs, form_);
   }
 
-  void add(std::string_view piece) {
-    if (form_.delimiter == ' ')
-      csv_.add(blanks_.joined(piece), take_);
-    else
-      csv_.add(piece, take_);
-  }
+  void add(std::string_view piece) { csv_.add(piece, take_); }
   void finish() {
     if (csv_.holds_part()) ++unended_;
     csv_.finish(take_);
@@ -216,7 +202,7 @@ class TableReader {
     const std::span names = std::span(form_.names).subspan(form_.names.size() > row.cells.size() ? 1 : 0);
     if (form_.has_header && std::ranges::equal(row.cells, names)) return;  // also repeated in joined files
     if (row.too_long) return runs_->count_bad(row.line, Unreadable("too long"));
-    if (is_table_remark(row.cells.front())) return;
+    if (is_table_remark(row.cells)) return;
     if (form_.header_rows > 1 && rows_of_header_++ < form_.header_rows) return;
     check_run(row);
     try {
@@ -256,9 +242,13 @@ class TableReader {
   std::optional<std::string> run_;
   std::size_t rows_of_header_ = 0;  // that were read
   CsvRows csv_;
-  SingleBlanks blanks_;
   std::int64_t unended_ = 0;
-  TakeCsvRow take_ = [this](const CsvRow& row) { take(row); };
+  TakeCsvRow take_ = [this](const CsvRow& row) {
+    if (form_.delimiter != ' ') return take(row);
+    std::vector<std::string_view> cells(row.cells.begin(), row.cells.end());
+    std::erase(cells, "");
+    if (!cells.empty()) take({cells, row.line, row.too_long});
+  };
 };
 
 // Returns the first bytes of the file with its whole header, which is long if it has a name for each expert of each
@@ -295,6 +285,13 @@ bool read_table(InputFile& file, std::string piece, TableReader& reader, const I
 }
 
 }  // namespace
+
+std::string tag_of_file(const std::string& path) {
+  std::string stem = std::filesystem::path(named_standard_input(path)).stem().string();
+  if (const std::size_t copy = stem.rfind(" ("); copy != std::string::npos && stem.ends_with(')')) stem.resize(copy);
+  const std::size_t tag = stem.rfind("-tag-");
+  return tag == std::string::npos ? stem : stem.substr(tag + 5);
+}
 
 std::string table_header(const std::string& path) {
   InputFile file(path);

@@ -22,9 +22,7 @@ std::string quoted(std::string_view cell) {
 }
 
 std::optional<double> plain_number(std::string_view cell) {
-  if (cell.starts_with('+')) cell.remove_prefix(1);
-  double value = 0;
-  return read_number(cell, value) ? std::optional(value) : number_with_unit(cell);
+  return cell.find_first_of(",'_") == cell.npos ? printed_number(cell) : std::nullopt;
 }
 
 bool is_grouped(std::string_view cell) {

@@ -201,13 +201,14 @@ using CellRows = std::vector<std::vector<std::string>>;
 CellRows first_rows(std::string_view beginning, char delimiter) {
   CellRows first;
   const auto take = [&](const CsvRow& row) {
-    if (first.size() < kRowsLookedAt && !row.too_long && !is_table_remark(row.cells.front()))
-      first.emplace_back(row.cells.begin(), row.cells.end());
+    if (first.size() == kRowsLookedAt || row.too_long || is_table_remark(row.cells)) return;
+    first.emplace_back(row.cells.begin(), row.cells.end());
+    if (delimiter == ' ') std::erase(first.back(), "");  // any number of blanks separates cells
+    if (first.back().empty()) first.pop_back();
   };
-  const std::string single_blanks = delimiter == ' ' ? SingleBlanks().joined(beginning) : std::string();
   try {
     CsvRows rows(delimiter);
-    rows.add(delimiter == ' ' ? single_blanks : beginning, take);
+    rows.add(beginning, take);
     if (first.empty()) rows.finish(take);
   } catch (const Unreadable&) {  // reported when the whole file is read
   }
@@ -308,24 +309,11 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
   return best;
 }
 
-std::string SingleBlanks::joined(std::string_view piece) {
-  std::string out;
-  for (const char c : piece) {
-    const bool ends_line = c == '\n' || c == '\r';
-    if (c == ' ' || c == '\t') {
-      is_pending_ = true;
-      continue;
-    }
-    if (is_pending_ && !begins_line_ && !ends_line) out += ' ';
-    out += c;
-    is_pending_ = false;
-    begins_line_ = ends_line;
-  }
-  return out;
-}
-
-bool is_table_remark(std::string_view first_cell) {
-  return first_cell.starts_with('#') || first_cell.starts_with("sep=");
+bool is_table_remark(std::span<const std::string_view> cells) {
+  const auto is_rule = [](std::string_view cell) { return cell.find_first_not_of("-+=:") == cell.npos; };
+  const bool is_line = std::ranges::all_of(cells, is_rule) &&
+                       std::ranges::any_of(cells, [](std::string_view cell) { return cell.find('-') != cell.npos; });
+  return is_line || cells.front().starts_with('#') || cells.front().starts_with("sep=");
 }
 
 bool is_named_csv(std::string_view path) {

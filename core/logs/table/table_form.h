@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,16 +47,8 @@ struct TableForm {
 // the name of a table. Then rows of numbers need no header, and the names of figures need not be known.
 std::optional<TableForm> table_form(std::string_view beginning, bool named_csv,
                                     const TagMap& tags = TagMap::built_in());
-// The text with one blank between cells that any number of blanks separates, of which pieces follow each other.
-class SingleBlanks {
- public:
-  std::string joined(std::string_view piece);
-
- private:
-  bool is_pending_ = false, begins_line_ = true;
-};
-// True for the first cell of a comment, or of Excel's line that gives the delimiter.
-bool is_table_remark(std::string_view first_cell);
+// True for a comment, for Excel's line that gives the delimiter, and for a line drawn between rows: "|---|---|".
+bool is_table_remark(std::span<const std::string_view> cells);
 bool is_named_csv(std::string_view path);  // .csv, .tsv
 
 }  // namespace moescope

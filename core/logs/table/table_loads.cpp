@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -25,10 +26,6 @@ constexpr std::int64_t kMaxCount = std::numeric_limits<std::uint32_t>::max();
 const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
   if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");
   return cells[column];
-}
-
-std::string place_of(std::int64_t step, int layer) {
-  return "step " + std::to_string(step) + ", layer " + std::to_string(layer);
 }
 
 }  // namespace
@@ -78,15 +75,6 @@ std::string TableOrder::repeated() const {
 
 std::size_t TableOrder::bytes() const {
   return (last_.size() + groups_.size()) * kBytesOfASeries;
-}
-
-void TableLoads::Gaps::add(std::int64_t step, int layer, const std::string& reason) {
-  if (count++ == 0) first = place_of(step, layer) + ": " + reason;
-}
-
-void TableLoads::Gaps::tell(const char* effect, std::vector<std::string>& remarks) const {
-  const std::string more = count > 1 ? " (and " + std::to_string(count - 1) + " more such places)" : std::string();
-  if (count > 0) remarks.push_back(first + effect + more);
 }
 
 TableLoads::TableLoads(LogRuns& runs, TableForm form)
@@ -167,11 +155,9 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
   if (!is_trace) order_.add(step, part << 12 ^ static_cast<std::uint64_t>(layer), expert, line);
   layer_.take(layer, line);
   expert_.take(expert, line);
-  has_zero_ = has_zero_ || count == 0;
   for (const auto& [name, value] :
        {std::pair(step_name_, step), std::pair(layer_name_, layer), std::pair(expert_name_, expert)})
     if (name.counts) name.counts->take(step, value);
-  if (form_.count >= 0) count_name_.counts->take(step, count);
   take_others(cells, step);
   Stretch& stretch = stretch_of(step);
   loads_.push_back(
@@ -276,52 +262,43 @@ void TableLoads::check_layers() const {
   }
 }
 
-// Returns the loads of a step. Parts of a load are summed; else the later row counts. A layer with an unreadable row
-// has no loads, unless the expert of this row has another one.
-TelemetryFrame TableLoads::frame_of(std::span<const Stretch> step, const RunInfo& info) {
-  struct LayerLoads {
-    std::vector<std::uint32_t> counts;
-    std::vector<bool> has_row;
-  };
-  const auto experts = static_cast<std::size_t>(info.n_experts);
-  TelemetryFrame frame;
-  frame.step = step.front().step;
-  frame.aux_loss = frame.z_loss = kNoValue;
-  std::map<int, LayerLoads> layers;
+// Returns the loads of a step by layer; NaN: the expert has no row. Parts of a load are summed; else the later row
+// counts. A layer with an unreadable row has no loads, unless the expert of this row has another one.
+LogRecord TableLoads::record_of(std::span<const Stretch> step, const RunInfo& info) {
+  LogRecord record;
+  record.step = step.front().step;
+  std::map<int, std::vector<double>> layers;
   for (const Stretch& stretch : step)
     for (std::size_t i = stretch.first; i < stretch.end; ++i) {
-      LayerLoads& layer = layers[loads_[i].layer];
-      layer.counts.resize(experts);
-      layer.has_row.resize(experts);
-      std::uint32_t& count = layer.counts[loads_[i].expert];
-      const std::int64_t sum = std::int64_t{loads_[i].count} + (adds_up() ? count : 0);
-      if (sum > kMaxCount)
-        throw std::runtime_error(path_ + ": " + place_of(frame.step, loads_[i].layer) + ", expert " +
+      std::vector<double>& counts = layers[loads_[i].layer];
+      counts.resize(static_cast<std::size_t>(info.n_experts), form_.count < 0 ? 0 : std::nan(""));
+      double& count = counts[loads_[i].expert];
+      count = loads_[i].count + (adds_up() && !std::isnan(count) ? count : 0);
+      if (count > kMaxCount)
+        throw std::runtime_error(path_ + ": " + place_text(*record.step, loads_[i].layer) + ", expert " +
                                  std::to_string(loads_[i].expert) + ": its parts are more than " +
                                  std::to_string(kMaxCount) + " tokens together");
-      count = static_cast<std::uint32_t>(sum);
-      layer.has_row[loads_[i].expert] = true;
     }
   for (const Stretch& stretch : step)
     for (const auto& [layer, expert] : stretch.unreadable) {
       const auto found = layers.find(layer);
-      if (found == layers.end() || found->second.counts.empty()) continue;
-      const bool is_known = expert >= 0 && expert < info.n_experts && found->second.has_row[expert];
+      if (found == layers.end() || found->second.empty()) continue;
+      const bool is_known = expert >= 0 && expert < info.n_experts && !std::isnan(found->second[expert]);
       if (is_known && !adds_up()) continue;
-      found->second.counts.clear();
-      unreadable_.add(frame.step, layer, "a row could not be read");
+      found->second.clear();
+      unreadable_.add(*record.step, layer, "a row could not be read, so that the layer has no loads there");
     }
   for (const int layer : info.moe_layers) {
     const auto found = layers.find(layer);
-    if (found == layers.end()) no_layer_.add(frame.step, layer, "no row");
-    if (found == layers.end() || found->second.counts.empty()) continue;
-    for (std::size_t e = 0; form_.count >= 0 && e < experts; ++e)
-      if (!found->second.has_row[e]) no_expert_.add(frame.step, layer, "no row of expert " + std::to_string(e));
-    RouterFrame& router = frame.routers.emplace_back();
-    router.layer = layer;
-    router.tokens_per_expert = std::move(found->second.counts);
+    if (found == layers.end()) no_layer_.add(*record.step, layer, "no row, so that the layer has no loads there");
+    if (found == layers.end() || found->second.empty()) continue;
+    NamedValue& loads =
+        record.add(form_.count < 0 ? "tokens_per_expert" : std::string_view(count_name_.counts->name()));
+    loads.is_list = loads.is_load = loads.leaves_out_zeros = true;
+    loads.layer = layer;
+    loads.numbers = std::move(found->second);
   }
-  return frame;
+  return record;
 }
 
 Imported TableLoads::build() {
@@ -344,31 +321,19 @@ Imported TableLoads::build() {
     const std::span<const Stretch> rows(stretch, next);
     stretch = next;
     if (std::ranges::all_of(rows, [](const Stretch& s) { return s.first == s.end; })) continue;  // none can be read
-    LogRecord record;
-    record.step = rows.front().step;
-    record.own_frame = frame_of(rows, info);
+    LogRecord record = record_of(rows, info);
     if (options.progress && run.steps() % 64 == 0 &&
         !options.progress(0.5 + 0.5 * (stretch - stretches_.begin()) / stretches_.size()))
       return {};
-    record.has_own_rows = true;
-    for (const RouterFrame& router :
-         record.own_frame->routers) {  // so that a layer that is logged again tells of a restart
-      NamedValue& rows = record.add(count_name_.counts->name());
-      rows.is_own = rows.is_list = true;
-      rows.layer = router.layer;
-    }
     runs_->take(record);
   }
   run.show_steps();
   run.stated.info = {};  // so that the account says where the numbers come from
   Imported imported = runs_->finish(loads_.size());
   imported.remarks.insert(imported.remarks.begin(), remarks.begin(), remarks.end());
-  no_expert_.tell(", which is read as 0 tokens", imported.remarks);
-  no_layer_.tell(", so that the layer has no loads there", imported.remarks);
-  unreadable_.tell(", so that the layer has no loads there", imported.remarks);
+  for (const Gaps* gaps : {&no_layer_, &unreadable_})
+    if (gaps->count > 0) imported.remarks.push_back(gaps->text());
   if (options.routed.experts == 0) imported.account.experts.source = "highest number of an expert, and one";
-  if (options.routed.experts == 0 && !has_zero_ && no_expert_.count > 0)
-    imported.remarks.push_back(unknown_experts_text(info.n_experts));
   if (form_.kind == TableKind::loads && form_.count < 0)
     imported.remarks.push_back("has no column of counts: each row is read as one token");
   return imported;

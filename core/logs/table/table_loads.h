@@ -97,13 +97,6 @@ class TableLoads : public TableRows {
     std::int64_t first = -1;
     bool differs = false;
   };
-  // Places of one kind of gap, of which the first is told.
-  struct Gaps {
-    std::int64_t count = 0;
-    std::string first;
-    void add(std::int64_t step, int layer, const std::string& reason);
-    void tell(const char* effect, std::vector<std::string>& remarks) const;
-  };
   std::int64_t step_of(std::span<const std::string_view> cells, std::int64_t layer);
   Stretch& stretch_of(std::int64_t step);
   bool adds_up() const { return form_.count < 0 || !form_.parts.empty(); }
@@ -114,7 +107,7 @@ class TableLoads : public TableRows {
   void check_filling() const;
   void check_layers() const;
   std::int64_t smallest_batch() const;
-  TelemetryFrame frame_of(std::span<const Stretch> step, const RunInfo& info);
+  LogRecord record_of(std::span<const Stretch> step, const RunInfo& info);
 
   LogRuns* runs_;
   const std::string& path_;
@@ -123,8 +116,7 @@ class TableLoads : public TableRows {
   std::vector<Load> loads_;
   std::vector<Stretch> stretches_;
   Largest layer_, expert_;
-  Gaps no_expert_, no_layer_, unreadable_;
-  bool has_zero_ = false;  // a row of an expert without tokens: then such rows are not left out
+  Gaps no_layer_, unreadable_;
   AccountBook::Name step_name_, layer_name_, expert_name_, count_name_;
   std::vector<OtherColumn> other_columns_;
   std::int64_t last_layer_ = 0, trace_step_ = 0;  // for a trace

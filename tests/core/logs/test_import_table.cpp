@@ -225,9 +225,9 @@ TEST(ImportTable, RowsThatAreMissingAreToldWithTheirPlace) {
   EXPECT_EQ(table.remarks,
             (std::vector<std::string>{
                 "step 7, layer 1: no row of expert 1, which is read as 0 tokens (and 2 more such places)",
-                "step 8, layer 2: no row, so that the layer has no loads there",
                 "experts without tokens are left out, so that the number of experts is not known: it is read as 3, the "
-                "highest that occurs and one; --experts states it"}));
+                "highest that occurs and one; --experts states it",
+                "step 8, layer 2: no row, so that the layer has no loads there"}));
   EXPECT_EQ(loads(table, 7), (std::vector<std::uint32_t>{4, 0, 8}));
   EXPECT_EQ(table.runs[0]->frame_at(8)->routers.size(), 1u);
   EXPECT_EQ(read("step,layer,expert\n0,0,1\n0,0,1\n0,0,2\n").remarks,

@@ -9,11 +9,10 @@
 #include <optional>
 #include <thread>
 
+#include "core/files/text/json_line.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/lines/import_jsonl.h"
-#include "core/logs/lines/python_dict.h"
-#include "core/logs/lines/saved_checkpoint.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"
@@ -306,13 +305,13 @@ TEST(TextLog, HostileLinesTakeNoTime) {
 
 TEST(PythonDict, ValuesOfEveryKindAreRead) {
   const auto dict =
-      read_python_dict(R"({'a': 1, "b": (1, [2.5, -inf]), 'c': {'d': True, 'e': None}, 'f': 'x"\'', 'g': '1e3'} rest)");
+      python_dict(R"({'a': 1, "b": (1, [2.5, -inf]), 'c': {'d': True, 'e': None}, 'f': 'x"\'', 'g': '1e3'} rest)");
   ASSERT_TRUE(dict);
-  EXPECT_EQ(dict->json, R"({"a":1,"b":[1,[2.5,-Infinity]],"c":{"d":true,"e":null},"f":"x\"'","g":1000})");
-  EXPECT_EQ(read_python_dict("{1: 2, 30: [3]}")->json, R"({"1":2,"30":[3]})");
+  EXPECT_EQ(dict->json, R"({"a":1,"b":[1,[2.5,"-Infinity"]],"c":{"d":true,"e":null},"f":"x\"'","g":"1e3"})");
+  EXPECT_EQ(python_dict("{1: 2, 30: [3]}")->json, R"({"1":2,"30":[3]})");
   for (const char* text : {"{", "{'a'", "{'a': }", "{a: 1}", "{'a': 1", "[1]", ""})
-    EXPECT_FALSE(read_python_dict(text)) << text;
-  EXPECT_FALSE(read_python_dict("{'a': " + std::string(100000, '[')));
+    EXPECT_FALSE(python_dict(text)) << text;
+  EXPECT_FALSE(python_dict("{'a': " + std::string(100000, '[')));
 }
 
 TEST(TextLog, ALineOfSeveralObjectsIsOneBadLine) {

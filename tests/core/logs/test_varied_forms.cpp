@@ -479,6 +479,92 @@ TEST_F(VariedForms, UnknownNamesBeforeTheStepHaveRows) {
   EXPECT_FALSE(temperature->is_shown);
 }
 
+// Loads that are numbered instead of listed are read, or a question asks for them.
+TEST_F(VariedForms, NumberedLoadsArePrinted) {
+  for (const char* loads :
+       {"0:25.0% 1:62.5% 2:12.5%", "e0=25% e1=62.5% e2=12.5%", "[0] 25% [1] 62.5% [2] 12.5%", "0:25%,1:62.5%,2:12.5%"})
+    for (const char* name : {"expert load ", "tokens_per_expert: "}) {
+      std::string text;
+      for (const char* step : {"1", "2"})
+        text += std::string("step ") + step + " | loss 2.5\n  layer 1 " + name + loads + "\n  layer 2 " + name + loads +
+                '\n';
+      const OpenedRuns opened = open({"train.log", text});
+      const auto frame = opened.histories.at(0)->frame_at(2);
+      ASSERT_EQ(frame->routers.size(), 2u) << text;
+      EXPECT_EQ(frame->routers[1].tokens_per_expert, (Counts{7500, 18750, 3750})) << text;
+      EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "in percent: read as shares of the step"));
+    }
+  const std::string unknown =
+      "step 1 loss 2.5 expert mix 0:25% 1:62.5% 2:12.5%\nstep 2 loss 2.25 expert mix 0:50% 1:40% 2:10%\n";
+  EXPECT_TRUE(says(account_text(open({"mix.log", unknown}).accounts.at(0)), "by shape: confirm"));
+}
+
+TEST_F(VariedForms, EpochsInProseAreNoLog) {
+  for (const char* text :
+       {"In epoch 3 we saw (loss: 2.0).\nLater, epoch 5, loss: 1.5, it was better.\nEpoch 9, loss: 1.0.\n",
+        "Epoch 4, loss: 2.0 was bad.\nEpoch 2, loss: 2.5 was worse.\n"})
+    EXPECT_TRUE(says(problem({"prose.txt", text}), "is no log")) << text;
+  const auto tens = open({"tens.log", "Epoch 10 loss: 3\nEpoch 20 loss: 2.5\nEpoch 30 loss: 2\nEpoch 40 loss: 1.5\n"});
+  EXPECT_EQ(tens.histories.at(0)->steps(), (StepRange{10, 40}));
+  const auto bars = open({"bars.log", "step-1 | step 1 loss 3\nstep-2 | step 2 loss 2\n"});
+  EXPECT_EQ(bars.histories.at(0)->steps(), (StepRange{1, 2})) << "no names of containers";
+}
+
+TEST_F(VariedForms, NaNIsALossInATableWithBothLosses) {
+  const auto run = open({"both.csv", "epoch,loss,val_loss\n1,3.5,3.6\n2,3,3.2\n3,nan,3.3\n4,2,nan\n"}).histories.at(0);
+  const auto loss = [](const auto& history, Metric metric, std::int64_t step) {
+    return history->values(metric, kWholeRun, {step, step}).front();
+  };
+  for (const float value : {loss(run, Metric::ce_loss, 3), loss(run, Metric::val_loss, 4)})
+    EXPECT_TRUE(std::isnan(value) && !is_missing(value));
+  const auto merged =
+      open({"merged.csv", "step,loss,val_loss\n1,3.5,3.6\n2,3,nan\n3,2.5,3.2\n4,2,nan\n"}).histories.at(0);
+  EXPECT_TRUE(is_missing(loss(merged, Metric::val_loss, 4))) << "a validation every other step";
+}
+
+TEST_F(VariedForms, FurtherProgramsAreRead) {
+  for (const FileOfLog& file :
+       {FileOfLog{"run-a-tag-train_loss.json", "[[1762000000.5, 1, 3.5], [1762000001.5, 2, 2.5]]"},
+        FileOfLog{
+            "marian.log",
+            "[2026-11-01 10:00:01] Ep. 1 : Up. 1 : Sen. 12,345 : Cost 3.5 * 12,345 after 1,234,567 : Time 12.34s : "
+            "1234.56 words/s : gNorm 1.5 : L.r. 3.0000e-04\n[2026-11-01 10:00:01] Ep. 1 : Up. 2 : Sen. 12,345 : "
+            "Cost 2.5 * 12,345 after 1,234,567 : Time 12.34s : 1234.56 words/s\n"},
+        FileOfLog{"dl4j.log",
+                  "INFO o.d.o.l.ScoreIterationListener - Score at iteration 1 is 3.5\nINFO "
+                  "o.d.o.l.ScoreIterationListener - Score at iteration 2 is 2.5\n"},
+        FileOfLog{"loss.tsv", "timestamp\tstep\tloss\n1762000000\t1\t3.5\n1762000001\t2\t2.5\n"},
+        FileOfLog{"table.md",
+                  "| Training Loss | Epoch | Step |\n|:---:|:---:|:---:|\n| 3.5 | 1.0 | 1 |\n| 2.5 | 2.0 | 2 |\n"},
+        FileOfLog{"psql.txt", " step | loss \n------+------\n    1 |  3.5\n    2 |  2.5\n"},
+        FileOfLog{
+            "ascii.txt",
+            "+------+------+\n| step | loss |\n+------+------+\n|    1 |  3.5 |\n|    2 |  2.5 |\n+------+------+\n"},
+        FileOfLog{"determined.jsonl",
+                  "{\"group\":\"training\",\"total_batches\":1,\"metrics\":{\"avg_metrics\":{\"loss\":3.5}}}\n"
+                  "{\"group\":\"training\",\"total_batches\":2,\"metrics\":{\"avg_metrics\":{\"loss\":2.5}}}\n"},
+        FileOfLog{"espnet.log",
+                  "(trainer:673) INFO: 1epoch:train:1-1batch: iter_time=1.2e-04, loss_att=9, loss=3.5\n"
+                  "(trainer:673) INFO: 1epoch:train:2-2batch: iter_time=1.2e-04, loss_att=9, loss=2.5\n"}}) {
+    const OpenedRuns opened = open(file);
+    EXPECT_EQ(opened.histories.at(0)->steps(), (StepRange{1, 2})) << file.name;
+    EXPECT_EQ(opened.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 2), 2.5f) << file.name;
+    EXPECT_TRUE(opened.skipped.empty()) << file.name;
+  }
+  EXPECT_TRUE(says(problem({"README.md", "---\nlibrary_name: transformers\n---\n| Step |\n"}), "is a model card"));
+  EXPECT_TRUE(says(problem({"rich.txt", "\xe2\x94\x8f\xe2\x94\x81\n"}), "is a table printed by rich"));
+}
+
+TEST_F(VariedForms, AValidationIsNoRepeatedTraining) {
+  const OpenedRuns opened =
+      open({"val.jsonl",
+            "{\"step\":1,\"loss\":3.5,\"lr\":0.1}\n{\"step\":1,\"split\":\"val\",\"loss\":3.6,\"lr\":0.1}\n"
+            "{\"step\":2,\"loss\":2.5,\"lr\":0.1}\n"});
+  EXPECT_EQ(opened.remarks.size(), 1u);
+  EXPECT_TRUE(says(opened.remarks.at(0), "not shown: split")) << "and no value that was logged again";
+  EXPECT_EQ(opened.histories.at(0)->value_at(Metric::val_loss, kWholeRun, 1), 3.6f);
+}
+
 TEST_F(VariedForms, TheProgramIsThatWhoseLinesAreRecognised) {
   EXPECT_EQ(open({"titan.log",
                   "step: 1  loss: 8.5  memory: 1.0GiB(1%)  tps: 10\nstep: 2  loss: 8  memory: 1.0GiB(1%)  tps: 10\n"})
