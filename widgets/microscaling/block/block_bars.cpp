@@ -20,7 +20,7 @@ constexpr int kLowBars = 100;                     // height below which the widg
 constexpr int kMarkHeight = 16;                   // of "0" and "!" above a bar
 constexpr int kLevelRoom = 5;                     // least distance of the lines of two numbers
 constexpr int kOctavesBelow = 4;                  // octaves of the axis below the smallest number
-constexpr int kWideBars = 320, kLimitLabel = 84;  // width from which the limits are named, and the width of their names
+constexpr int kWideBars = 300, kLimitLabel = 84;  // width from which the limits are named, and the width of their names
 
 }  // namespace
 
