@@ -21,6 +21,7 @@ void addCode(QBoxLayout* column, const QString& code) {
   auto* copy = new QToolButton;
   copy->setText("Copy");
   copy->setToolTip("Copies these lines");
+  copy->setFocusPolicy(Qt::StrongFocus);
   keepKeys(copy);
   QObject::connect(copy, &QToolButton::clicked, copy, [copy, code] {
     QApplication::clipboard()->setText(code + '\n');
