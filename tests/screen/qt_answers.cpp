@@ -96,7 +96,8 @@ class AnswersTest : public QObject {
   void initTestCase() { useTestLook(); }
 
   void numbersAreReadBackAsTheyAreWritten() {
-    const std::vector<Told> numbers = numbersIn(QStringLiteral("expert 3, 1,234 of \u22120.05 or 1.20e\u221205 %"));
+    const std::vector<Told> numbers =
+        numbersIn(QStringLiteral("expert 3, 1,234 of \u22120.05 or 1.20 \u00d7 10\u207b\u2075 %"));
     QCOMPARE(numbers.size(), std::size_t{4});
     QVERIFY(numbers[0].is(3) && numbers[1].is(1234) && numbers[2].is(-0.05) && numbers[3].is(1.2e-5));
     QVERIFY(!numbers[2].is(-0.056) && numbers[2].is(-0.054) && !numbers[3].is(1.21e-5));

@@ -22,13 +22,17 @@ struct Told {
 };
 
 inline std::vector<Told> numbersIn(const QString& sentence) {
-  static const QRegularExpression kNumber(
-      QStringLiteral("([\u2212+]?)(\\d[\\d,]*)(?:\\.(\\d+))?(?:e([\u2212+-]?\\d+))?"));
+  static const QRegularExpression kNumber(QStringLiteral(
+      "([\u2212+]?)(\\d[\\d,]*)(?:\\.(\\d+))?(?: \u00d7 10([\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+))?"));
+  static const QString kRaised = QStringLiteral("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079");
   std::vector<Told> numbers;
   for (auto found = kNumber.globalMatch(sentence); found.hasNext();) {
     const auto match = found.next();
     const QString whole = QString(match.captured(2)).remove(',');
-    const int exponent = QString(match.captured(4)).replace(QChar(0x2212), '-').toInt();
+    int exponent = 0;
+    for (const QChar digit : match.captured(4))
+      if (const auto value = kRaised.indexOf(digit); value >= 0) exponent = 10 * exponent + static_cast<int>(value);
+    if (match.captured(4).startsWith(QChar(0x207b))) exponent = -exponent;
     const double size = QString("%1.%2").arg(whole, match.captured(3) + '0').toDouble() * std::pow(10.0, exponent);
     const double sign = match.captured(1) == QString(QChar(0x2212)) ? -1 : 1;
     numbers.push_back({sign * size, 0.5 * std::pow(10.0, exponent - match.captured(3).size())});

@@ -253,7 +253,7 @@ QString FiguresPanel::status() const {
 
 QString FiguresPanel::valueText(int figure) const {
   const History* history = selection_->history();
-  if (!history || history->steps().empty()) return QString("no data");
+  if (!history || history->steps().empty()) return QStringLiteral("\u2013");
   const Metric metric = tileMetric(figure);
   float value = window_value(*history, metric, layerOf(figure), selection_->step());
   if (is_missing(value)) value = history->value_at(metric, layerOf(figure), selection_->step());

@@ -13,6 +13,7 @@ namespace moescope {
 namespace {
 
 constexpr std::array<int, 3> kMantissas = {1, 2, 5};
+constexpr int kFewestTicks = 3;  // fewer numbers are no scale
 
 // The smallest of 1, 2, 5 x 10^n that is at least `min_step`.
 double roundStep(double min_step) {
@@ -71,10 +72,9 @@ std::vector<Tick> linearTicks(double low, double high, int max_ticks) {
   if (high == low) return {{low, formatValue(low)}};
   const double step = roundStep((high - low) / max_ticks);
   std::vector<Tick> ticks = ticksEvery(step, low, high, false);
-  if (ticks.size() >= 2 || max_ticks < 3 || step < 1e-300) return ticks;
-  // One number is no scale.
+  if (std::ssize(ticks) >= kFewestTicks || max_ticks < 2 || step < 1e-300) return ticks;
   std::vector<Tick> finer = ticksEvery(roundStep(step / 2.6), low, high, false);
-  return std::ssize(finer) <= max_ticks ? finer : ticks;
+  return std::ssize(finer) <= std::max(max_ticks, kFewestTicks + 1) ? finer : ticks;
 }
 
 std::vector<Tick> integerTicks(double low, double high, int max_ticks) {
@@ -82,7 +82,12 @@ std::vector<Tick> integerTicks(double low, double high, int max_ticks) {
   // Above 2^53 neighbouring numbers are more than 1 apart.
   const double spacing = std::nextafter(high, std::numeric_limits<double>::infinity()) - high;
   const double step = std::max({1.0, spacing, high == low ? 1.0 : roundStep((high - low) / max_ticks)});
-  return ticksEvery(step, low, high, true);
+  std::vector<Tick> ticks = ticksEvery(step, low, high, true);
+  const double last = std::floor(high);
+  if (last < low || (!ticks.empty() && ticks.back().value >= last)) return ticks;
+  if (!ticks.empty() && last - ticks.back().value < step / 2) ticks.pop_back();
+  ticks.push_back({last, formatCount(last)});
+  return ticks;
 }
 
 std::vector<Tick> logTicks(double low, double high, int max_ticks) {
@@ -253,6 +258,13 @@ std::vector<double> spreadApart(const std::vector<double>& positions, double gap
 }
 
 QString withMinus(QString number) {
+  const qsizetype e = number.indexOf(QLatin1Char('e'));
+  bool is_power = false;
+  const int exponent = e > 0 ? QStringView(number).mid(e + 1).toInt(&is_power) : 0;
+  if (is_power) number.truncate(e);
+  const auto is_nonzero = [](QChar c) { return c.isLetter() || (c.isDigit() && c != QLatin1Char('0')); };
+  if (std::ranges::none_of(number, is_nonzero)) number.remove(QLatin1Char('-'));
+  if (is_power) number += QStringLiteral(" \u00d7 10") + superscript(QString::number(exponent));
   return number.replace(QLatin1Char('-'), QChar(0x2212));
 }
 
@@ -262,10 +274,15 @@ QString inPrint(const QString& text) {
     for (qsizetype i = 0; i < parts.size(); i += 2) parts[i] = inPrint(parts[i]);
     return parts.join('`');
   }
+  bool is_number = false;
+  text.toDouble(&is_number);
+  if (is_number) return withMinus(text);
   static const QRegularExpression kPower(
       QStringLiteral(R"((?:(?<=(?<![\w.])2)\^(-?\d+)(?!\d|\.\d))|\^(?:([A-Za-z])\b|\(([^()<>]+)\)))"));
   // Matches a hyphen that is a minus sign, not one in a range.
   static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(*])-(?=\d))"));
+  // Matches the exponent of "1.2e-05".
+  static const QRegularExpression kExponent(QStringLiteral(R"((?<=\d)e([+-]\d{2,3})\b)"));
   // Matches "1.25x" and "16 x 16", not the operand of "35 % of x" or "w1 x".
   static const QRegularExpression kBetween(QStringLiteral(R"((?<=\d) x (?=\d))")),
       kTimes(QStringLiteral(R"((?<=\d)x\b)"));
@@ -279,6 +296,9 @@ QString inPrint(const QString& text) {
     done = power.capturedEnd();
   }
   printed.append(QStringView(text).mid(done));
+  for (auto found = kExponent.match(printed); found.hasMatch(); found = kExponent.match(printed))
+    printed.replace(found.capturedStart(), found.capturedLength(),
+                    QStringLiteral(" \u00d7 10") + superscript(QString::number(found.captured(1).toInt())));
   printed.replace(kBetween, QStringLiteral(" \u00d7 ")).replace(kTimes, QStringLiteral(" \u00d7"));
   return printed.replace(QStringLiteral("+-"), QChar(0xb1)).replace(kMinus, QChar(0x2212));
 }

@@ -24,9 +24,10 @@ struct Axis {
 };
 inline constexpr Axis kPixels{};  // for ticks whose values are pixels
 
-// Ticks at multiples of 1, 2 or 5 times a power of ten, at most `max_ticks` steps inside [low, high].
+// Ticks at multiples of 1, 2 or 5 times a power of ten, at most `max_ticks` steps inside [low, high], but three ticks
+// if the range has them.
 std::vector<Tick> linearTicks(double low, double high, int max_ticks);
-// Ticks of linearTicks() at whole numbers only: for steps, layers and experts.
+// Ticks of linearTicks() at whole numbers only, with the last number: for steps, layers and experts.
 std::vector<Tick> integerTicks(double low, double high, int max_ticks);
 // Ticks at powers of ten; at 2 and 5 times them too if there is room; linearTicks() if the range is within one decade.
 std::vector<Tick> logTicks(double low, double high, int max_ticks);
@@ -50,7 +51,7 @@ struct ValueRange {
 };
 ValueRange niceRange(double low, double high, bool log);
 
-// Numbers are written as in print: with a minus sign (U+2212), and powers with superscripts.
+// Numbers are written as in print: with a minus sign (U+2212) unless they are 0, and powers with superscripts.
 //
 // 1234 -> "1,234"; from 100,000 on with SI prefixes: "123k", "1.23M".
 QString formatCount(double value);
@@ -63,12 +64,12 @@ QString formatPercent(double share);
 QString formatBytes(double bytes);
 QString aboutDuration(double seconds);   // "about 40 s", "about 12 min", "about 3.5 h"
 QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
-// Returns the text of a number with minus signs in place of hyphens, also in the exponent.
 // Moves rising positions apart by `gap` or more, groups about their middle, within `low` to `high` if there is room.
 std::vector<double> spreadApart(const std::vector<double>& positions, double gap, double low, double high);
+// Returns the text of a number as in print: "-1.2e-05" with a minus sign and a power of ten, "-0.0" as "0.0".
 QString withMinus(QString number);
 // Returns a text of core/, which is written for any terminal, with the signs of print: plus-minus and minus signs, and
-// superscripts as far as Unicode has them: 2^-6, 2^k, 2^(k + 1); "1.25x" becomes "1.25 ×".
+// superscripts as far as Unicode has them: 2^-6, 2^k, 2^(k + 1); "1.25x" becomes "1.25 ×", "2e-05" a power of ten.
 QString inPrint(const QString& text);
 inline QString printedText(const std::string& text) {
   return inPrint(QString::fromStdString(text));

@@ -98,8 +98,9 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) painter.setFont(scaledFont(usual, kSmallLabels));
   const int stride = strideOf(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
   std::vector<Tick> labels;
-  for (std::size_t i = 0; i < column_ticks_.size(); i += stride)
-    labels.push_back({cellRect(0, static_cast<int>(column_ticks_[i].value)).center().x(), column_ticks_[i].label});
+  for (std::size_t i = 0; i < column_ticks_.size(); ++i)
+    if (i % stride == 0 || i + 1 == column_ticks_.size())
+      labels.push_back({cellRect(0, static_cast<int>(column_ticks_[i].value)).center().x(), column_ticks_[i].label});
   paintBottomAxis(painter, kPixels, labels, captionForms(column_caption_),
                   cells.bottom() - plotRect().bottom() + extra_.bottom());
   painter.setFont(usual);

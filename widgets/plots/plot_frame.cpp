@@ -374,25 +374,25 @@ std::vector<PlacedLabel> separateLabels(std::vector<PlacedLabel> labels) {
   return separate;
 }
 
-// Returns where a caption covers no label: after the last label, else between two labels, else before the first; -1:
-// nowhere. `end`: the end of the caption if it is after the last label.
+// Returns the place of a caption: before the first label, else after the last one, else before the last one, where it
+// covers other labels; -1: nowhere. `end`: the end of the caption if it is after the last label.
 int captionPlace(const std::vector<PlacedLabel>& labels, int width, int end) {
   constexpr int kGap = kSpace8;
-  if (labels.empty() || labels.back().end() + kGap + width <= end) return end - width;
-  for (std::size_t i = labels.size() - 1; i > 0; --i)
-    if (const int from = labels[i - 1].end() + kGap; from + width + kGap <= labels[i].begin)
-      return from + (labels[i].begin - kGap - from - width) / 2;
-  return width + kGap <= labels.front().begin ? labels.front().begin - kGap - width : -1;
+  if (labels.empty()) return end - width;
+  const PlacedLabel &first = labels.front(), &last = labels.back();
+  if (width + kGap <= first.begin) return first.begin - kGap - width;
+  if (last.end() + kGap + width <= end) return end - width;
+  const int before_last = last.begin - kGap - width;
+  return before_last >= first.end() + kGap ? before_last : -1;
 }
 
 }  // namespace
 
-// Without a place for the caption, leaves out every second label until there is one.
 void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks,
                                 const QStringList& captions, int below) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  const int top = plot.bottom() + 1 + below, right = width();
+  const int top = plot.bottom() + 1 + below, right = std::min(width(), plot.right() + 1 + kSpace8);
   const auto paintText = [&, row = top + kSpace4](int x, int wide, const QString& text) {
     painter.drawText(QRect(x, row, wide + 1, metrics.height()), Qt::AlignCenter, text);
   };
@@ -407,17 +407,17 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
   }
   labels = separateLabels(std::move(labels));
   painter.setPen(mutedText(palette()));
-  for (bool placed = captions.isEmpty(); !placed;) {
-    for (auto form = captions.begin(); form != captions.end() && !placed; ++form) {
-      const int wide = metrics.horizontalAdvance(*form);
-      const int caption_x = captionPlace(labels, wide, std::min(plot.right() + 1, right - 1));
-      placed = caption_x >= 0;
-      if (placed) paintText(caption_x, wide, *form);
-    }
-    if (placed || labels.size() < 2) break;
-    std::vector<PlacedLabel> fewer;
-    for (std::size_t i = (labels.size() - 1) % 2; i < labels.size(); i += 2) fewer.push_back(labels[i]);
-    labels = std::move(fewer);
+  for (const QString& form : captions) {
+    const int wide = metrics.horizontalAdvance(form), caption_x = captionPlace(labels, wide, plot.right() + 1);
+    std::vector<PlacedLabel> free = labels;
+    std::erase_if(free, [&](const PlacedLabel& label) {
+      return label.begin < caption_x + wide + kSpace8 && label.end() + kSpace8 > caption_x;
+    });
+    const bool leaves_scale = free.size() >= 3 || free.size() == labels.size();
+    if (caption_x < 0 || !(leaves_scale || form == captions.back())) continue;
+    paintText(caption_x, wide, form);
+    labels = std::move(free);
+    break;
   }
   for (const PlacedLabel& label : labels) paintText(label.begin, label.width, label.text);
 }
@@ -460,20 +460,24 @@ void PlotFrame::paintPointer(QPainter& painter, QPointF tip, bool up) const {
 int PlotFrame::paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks, int right) const {
   const QFontMetrics metrics(painter.font());
   const QRect plot = plotRect();
+  const int least_distance = metrics.ascent();
   int widest = 0;
   row_labels_.clear();
   painter.setPen(mutedText(palette()));
   const auto paintLabel = [&](const Tick& tick) {
     const int y = std::lround(tick.value);
-    const bool covers = std::ranges::any_of(row_labels_, [&](int row) { return std::abs(y - row) < metrics.ascent(); });
+    const bool covers = std::ranges::any_of(row_labels_, [&](int row) { return std::abs(y - row) < least_distance; });
     if (y < plot.top() || y > plot.bottom() || covers) return;
     row_labels_.push_back(y);
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
     painter.drawText(QRect(0, y - metrics.height() / 2, right, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,
                      tick.label);
   };
-  if (!ticks.empty()) paintLabel(ticks.back());
-  for (const Tick& tick : ticks) paintLabel(tick);
+  if (ticks.empty()) return 0;
+  paintLabel(ticks.back());
+  const int stride = labelStride(least_distance, std::abs(ticks.back().value - ticks.front().value) / ticks.size(),
+                                 static_cast<int>(ticks.size()));
+  for (std::size_t i = 0; i < ticks.size(); i += stride) paintLabel(ticks[i]);
   return widest;
 }
 

@@ -5,8 +5,8 @@
 // (crosshair, cursor, hover, focus) is painted over that picture, at most sixty times a second. While the mouse moves,
 // only the parts of the overlay that follow it are repainted.
 //
-// All plots look alike. The title of the value axis is above that axis, the title of the other axis at the right end of
-// its labels. The selected item has a frame in ink with a halo, which is visible on every map.
+// All plots look alike. The title of the value axis is above that axis, the title of the other axis before the
+// first of its labels. The selected item has a frame in ink with a halo, which is visible on every map.
 #pragma once
 
 #include <QMargins>
@@ -94,7 +94,7 @@ class PlotFrame : public QWidget {
   // Paints the caption of a plot that paints the labels of its rows itself; `widest_label`: their greatest width.
   void paintLeftCaption(QPainter& painter, int widest_label, const QString& caption) const;
   // Paints a row under the plot: labels, always with the last one, and the longest of the captions (long to short) that
-  // has room at the right end, between two labels or before them.
+  // has room before the labels, behind them or before the last one.
   void paintBottomAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QStringList& captions,
                        int below = 0) const;
   void paintVerticalGrid(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks) const;

@@ -86,11 +86,17 @@ void LayerStackMap::paintStatic(QPainter& painter) {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     painter.setPen(mutedText(palette()));
     const bool by_number = l >= orders_.size() || orders_[l].empty();
-    for (int expert = 0; by_number && expert < experts_; expert += step) {
-      const double y = yOf(static_cast<double>(l) * block() + expert + 0.5);
+    const auto paintExpert = [&](int expert) {
+      // A label stays above the labels of the steps.
+      const double y = std::min(yOf(static_cast<double>(l) * block() + expert + 0.5), plot.bottom() + 2 - line / 2.0);
       painter.drawText(QRectF(0, y - line / 2.0, plot.left() - kSpace8, line), Qt::AlignRight | Qt::AlignVCenter,
                        QString::number(expert));
-    }
+    };
+    // The last expert has a label, too, unless the first one of the next layer is close to it.
+    const bool labels_last = layers_.size() == 1 || topOf(1) - bottomOf(0) >= line;
+    const int end = labels_last ? experts_ - 1 - 3 * step / 4 : experts_;
+    for (int expert = 0; by_number && expert < end; expert += step) paintExpert(expert);
+    if (by_number && labels_last) paintExpert(experts_ - 1);
     const QFont usual = painter.font();
     painter.setFont(semibold(usual));
     painter.setPen(palette().text().color());

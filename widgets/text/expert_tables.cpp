@@ -29,7 +29,7 @@ LegendScale ExpertGrid::legend(bool dark) const {
   LegendScale legend{.lut = utilisationLut(dark), .low = {}, .high = {}, .caption = unit, .first_code = 2};
   if (scale_end <= 0) return legend;
   legend.low = inPrint(QString::number(-scale_end, 'g', 2));
-  legend.high = QStringLiteral("+") + QString::number(scale_end, 'g', 2);
+  legend.high = QStringLiteral("+") + withMinus(QString::number(scale_end, 'g', 2));
   return legend;
 }
 

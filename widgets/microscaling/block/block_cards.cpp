@@ -13,12 +13,8 @@
 namespace moescope {
 namespace {
 
-// Returns a number as "0.0052", or with a power of ten in superscript.
 QString inDigits(double value, int digits) {
-  const QString text = QString::number(value, 'g', digits);
-  if (!text.contains(QLatin1Char('e'))) return withMinus(text);
-  const QString power = formatPowerOfTwo(text.section(QLatin1Char('e'), 1).toInt()).mid(1);
-  return QStringLiteral("%1 \u00d7 10").arg(withMinus(text.section(QLatin1Char('e'), 0, 0))) + power;
+  return withMinus(QString::number(value, 'g', digits));
 }
 
 QString fourDigits(double value) {

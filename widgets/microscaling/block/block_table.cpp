@@ -47,10 +47,10 @@ void BlockModel::setBlock(const BlockAnatomy* block) {
   endResetModel();
 }
 
-// Shows six digits; tool tip and editor have the exact value.
+// Shows four digits; tool tip and editor have the exact value.
 QString BlockModel::text(int element, int column) const {
   const ElementAnatomy& e = block_->elements[element];
-  const auto digits = [](float v) { return std::isfinite(v) ? withMinus(QString::number(v, 'g', 6)) : printed(v); };
+  const auto digits = [](float v) { return std::isfinite(v) ? withMinus(QString::number(v, 'g', 4)) : printed(v); };
   switch (column) {
     case kElement:
       return QString::number(element);
@@ -63,7 +63,7 @@ QString BlockModel::text(int element, int column) const {
     case kDequantized:
       return digits(e.dequantized);
     case kError:
-      return std::isnan(e.error) ? QStringLiteral("NaN") : withMinus(QString::number(e.error, 'g', 4));
+      return std::isnan(e.error) ? QStringLiteral("NaN") : withMinus(QString::number(e.error, 'g', 3));
     case kNote:
       if (std::isnan(e.dequantized)) return QString("NaN block");
       if (e.underflow) return QString("flushed to 0");
