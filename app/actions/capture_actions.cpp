@@ -50,7 +50,7 @@ CaptureActions::CaptureActions(const Context& context)
   timer_.setInterval(kCapturePollMs);
   connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
   connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
-  for (auto signal : {&Selection::dataChanged, &Selection::focusChanged})
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &CaptureActions::openFirst);
   connect(workspaces_, &QStackedWidget::currentChanged, this, &CaptureActions::openFirst);
   connect(tensor_lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::captureAgain);
@@ -89,8 +89,7 @@ bool CaptureActions::selectQuantizedRun() {
 }
 
 // Opens the operand of the verdict when Microscaling first shows the operands of a run that trains, or of a log with
-// sampled blocks; a paused run would have to compute a step for it. For a recording offers to compute the selected
-// operand.
+// sampled blocks. For a recording, a paused run and a step of the past offers to compute the selected operand.
 void CaptureActions::openFirst() {
   const History* history = selection_->history();
   const bool is_shown = workspaces_->current() == workspaces_->microscaling();
@@ -100,12 +99,11 @@ void CaptureActions::openFirst() {
   const auto frame = selection_->quantFrame();
   if (!frame) return;
   if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
-  const LiveRuns* live = session_->live();
-  if (live && !live->status().running) return;
+  const bool captures = capturesNewest();
   const bool is_log = history->info().config_toml.empty();
   OperandPlace place = selection_->tensor();
   if (std::exchange(first_of_, history) == history) {
-    if (live || place == place_) return;
+    if (captures || (place == place_ && (is_log || frame->step == wanted_step_))) return;
   } else if (const auto judged = operandOfVerdict(*selection_)) {
     place = *judged;
   }
@@ -121,27 +119,39 @@ void CaptureActions::openFirst() {
   element_.reset();
   wanted_step_ = frame->step;
   selection_->setTensor(place_);
+  if (session_->isLive() && !captures) return offerStep();
   captureAgain();
 }
 
+// True if the step that the panels show is the newest one of a run that trains, so that an operand need not be computed
+// again.
+bool CaptureActions::capturesNewest() const {
+  const LiveRuns* live = session_->live();
+  return live && live->status().running && selection_->following();
+}
+
 // While a captured operand is shown, captures the one that is selected, and captures it again when the matrix shows a
-// later step, unless the user looks at a part of it. For a log shows its sample, or says that the log has none.
+// later step, unless the user looks at a part of it. For a step of the past offers to compute it. For a log shows its
+// sample, or says that the log has none.
 void CaptureActions::followSelection(std::int64_t step) {
   const History* run = &shownRun();
   const auto captured = tensor_lab_->captured();
   if (!captured || !tensor_lab_->tensorName().contains(placeName(captured->place))) return;
   const LiveRuns* live = session_->live();
   const bool is_other = selection_->tensor() != place_ || run != first_of_;
-  const bool is_newer = live ? selection_->following() && step > captured->step && tensor_lab_->showsAsCaptured() &&
-                                   since_capture_.elapsed() >= kMinMsBetweenCaptures
-                             : step != wanted_step_;
-  const bool follows = live ? live->status().running : run == first_of_ && run->info().config_toml.empty();
+  const bool captures = capturesNewest(), is_log = run->info().config_toml.empty();
+  const bool is_newer =
+      captures
+          ? step > captured->step && tensor_lab_->showsAsCaptured() && since_capture_.elapsed() >= kMinMsBetweenCaptures
+          : step != wanted_step_ && (!live || !selection_->following() || step == captured->step);
+  const bool follows = live || !is_log || run == first_of_;
   if (!follows || (!is_other && !is_newer)) return;
   first_of_ = run;
   place_ = selection_->tensor();
   wanted_step_ = step;
   element_.reset();
-  if (live) return captureAgain();
+  if (captures) return captureAgain();
+  if (!is_log) return offerStep();
   if (showSample()) return;
   tensor_lab_->captureBar()->showCaptured(*tensor_lab_->captured(), -1,
                                           QString("The log has no blocks of the selected operand (%1) at step %2.")
@@ -182,20 +192,7 @@ void CaptureActions::captureAgain() {
   LiveRuns* live = session_->live();
   recompute_.reset();
   if (!live && showSample()) return;
-  if (!live) {
-    showExampleFormat();
-    const QString statistics = "Recordings and logs keep statistics, not tensors. ";
-    try {
-      session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if the step cannot be recomputed
-    } catch (const std::exception& refused) {
-      return bar->showFailed(place_, statistics + QString::fromUtf8(refused.what()), -1);
-    }
-    const QString kernels = kernelsNote(shownRun().info().kernels);
-    return bar->showFailed(place_,
-                           statistics + QString("A copy of the run can train up to this step and keep the tensor.") +
-                               (kernels.isEmpty() ? "" : " " + kernels),
-                           wanted_step_);
-  }
+  if (!live) return offerStep();
   try {
     capture_ = live->capture(session_->runAt(selection_->run()), place_);
   } catch (const std::invalid_argument& refused) {
@@ -205,6 +202,27 @@ void CaptureActions::captureAgain() {
   if (!shown || shown->place != place_ || !live->status().running) bar->showWaiting(place_, !live->status().running);
   since_capture_.start();
   timer_.start();
+}
+
+// Offers to compute the operand at the wanted step. Until then shows the operand of another step, or the example.
+void CaptureActions::offerStep() {
+  CaptureBar* bar = tensor_lab_->captureBar();
+  const auto captured = tensor_lab_->captured();
+  if (captured && captured->place == place_ && captured->run_name == shownRun().info().name)
+    return bar->showCaptured(*captured, wanted_step_);
+  tensor_lab_->closeCaptured();
+  showExampleFormat();
+  const QString statistics = "Recordings and logs keep statistics, not tensors. ";
+  try {
+    session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if the step cannot be recomputed
+  } catch (const std::exception& refused) {
+    return bar->showFailed(place_, statistics + QString::fromUtf8(refused.what()), -1);
+  }
+  const QString kernels = kernelsNote(shownRun().info().kernels);
+  bar->showFailed(place_,
+                  statistics + QString("A copy of the run can train up to this step and keep the tensor.") +
+                      (kernels.isEmpty() ? "" : " " + kernels),
+                  wanted_step_);
 }
 
 bool CaptureActions::showSample() {

@@ -37,7 +37,9 @@ class CaptureActions : public Actions {
   bool selectQuantizedRun();
   void followSelection(std::int64_t step);
   void bringUp(const OperandPlace& place, std::int64_t step);
+  bool capturesNewest() const;
   void captureAgain();
+  void offerStep();
   void showExampleFormat();
   bool showSample();  // shows the blocks of the operand that a log has; false: it has none
   void cancel();

@@ -39,7 +39,9 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   costs_ = addDock(new OperandCostsPanel(selection_), "dock_micro_operand_costs");
   tensors_ = addDock(tensor_lab_->browser(), "dock_micro_tensors");
   what_if_ = addDock(tensor_lab_->whatIf(), "dock_micro_what_if");
-  scales_ = addDock(new BlockScalesPanel(selection_), "dock_micro_scales");
+  auto* scales = new BlockScalesPanel(selection_);
+  connect(tensor_lab_, &TensorLab::blockShown, scales, [this, scales] { scales->setLosses(tensor_lab_->losses()); });
+  scales_ = addDock(scales, "dock_micro_scales");
   map_ = addDock(tensor_lab_->map(), "dock_micro_map");
   experts_ = addDock(tensor_lab_->byExpert(), "dock_micro_experts");
   microscope_ = addDock(tensor_lab_->microscope(), "dock_micro_microscope");

@@ -1,5 +1,6 @@
 #include "widgets/microscaling/block_microscope_panel.h"
 
+#include <QApplication>
 #include <QEvent>
 #include <QHeaderView>
 #include <QPushButton>
@@ -52,7 +53,8 @@ BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent
   makeControls();
   makeBody();
   makeActions();
-  setBlock({}, blockPresets().front().values, mx_format(ElementFormat::e4m3), BlockAxis::row);
+  state_.format = mx_format(ElementFormat::e4m3);
+  showExample();
   keepState(
       "rounding", [this] { return rounding_->currentIndex(); },
       [this](const QVariant& state) { setRounding(static_cast<Rounding>(std::clamp(state.toInt(), 0, 1))); });
@@ -195,6 +197,10 @@ void BlockMicroscopePanel::setBlock(const BlockOrigin& origin, std::vector<float
   apply(original_);
 }
 
+void BlockMicroscopePanel::showExample() {
+  setBlock({}, blockPresets().front().values, state_.format, BlockAxis::row);
+}
+
 void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   State next = state_;
   next.format = format;
@@ -273,10 +279,10 @@ bool BlockMicroscopePanel::eventFilter(QObject* watched, QEvent* event) {
   return Panel::eventFilter(watched, event);
 }
 
-// Emits the readout of the selected element.
+// Emits the readout of the selected element while the user is at the panel.
 void BlockMicroscopePanel::emitReadout() {
   const int element = table_->currentIndex().row();
-  if (!isVisible() || element < 0) return;
+  if (!isVisible() || element < 0 || !(underMouse() || isAncestorOf(QApplication::focusWidget()))) return;
   emit readoutChanged(elementReadout(block_, element).join(QStringLiteral("   ")));
 }
 
@@ -329,7 +335,7 @@ QString BlockMicroscopePanel::status() const {
   if (kind() == Provenance::from_log) parts.prepend("rounded here");
   if (undo_.canUndo() && state_.values != original_.values) parts << QString("edited");
   parts << figures();
-  if (!origin_.tensor.isEmpty()) parts << origin_.tensor;
+  if (!origin_.tensor.isEmpty() && bar_->isHidden()) parts << origin_.tensor;  // else the bar names it
   return parts.join(QStringLiteral(", "));
 }
 

@@ -35,6 +35,7 @@ class BlockMicroscopePanel : public Panel {
   // tensor scale of NVFP4.
   void setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
                 float tensor_amax = 0);
+  void showExample();  // in the format of the shown block
   // Sets the format and keeps the values, unlike setBlock(). The change can be undone.
   void setFormat(const OperandFormat& format);
   void editValue(int element, float value);

@@ -69,9 +69,21 @@ BlockScalesPanel::BlockScalesPanel(Selection* selection, QWidget* parent)
   connect(selection, &Selection::changed, bars_, &PlotFrame::markDirty);
   addControl(new OperandCombo(selection, this));
   addControl(new OperandLayerCombo(selection, this));
-  showAnswers();
+  showAnswers([this] { return legend(); });
   addBody(plots);
   giveFocusTo(waterfall_);
+}
+
+void BlockScalesPanel::setLosses(const BlockLosses& losses) {
+  losses_ = losses;
+  bars_->markDirty();
+  update();
+}
+
+LegendScale BlockScalesPanel::legend() const {
+  LegendScale legend;
+  if (hasLosses()) legend.swatches = {{QColor(colors(palette()).strong_bar), "1/8 or more lost"}};
+  return legend;
 }
 
 // Names the first open run in which the operand has scales: ". Run B has them"; empty without such a run.
@@ -167,11 +179,17 @@ void BlockScalesPanel::refillBars() {
   std::vector<double> shares(last_byte_ - first_byte_ + 1, 0);
   const double all = quant ? total(quant->e8m0_blocks) : 0;
   for (std::size_t i = 0; i < shares.size() && all > 0; ++i) shares[i] = quant->e8m0_blocks[first_byte_ + i] / all;
+  std::vector<double> losing(shares.size(), 0);
+  for (std::size_t i = 0; i < losing.size() && hasLosses(); ++i) {
+    const std::size_t byte = first_byte_ + i;
+    if (losses_.blocks[byte] > 0) losing[i] = shares[i] * losses_.losing[byte] / losses_.blocks[byte];
+  }
   bars_->setBars(first_byte_, std::move(shares));
+  bars_->setStrong(std::move(losing), hasLosses() ? losses_.shown : -1);
   auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, bars_->height() / 24));
   for (Tick& tick : ticks) tick.value += kBias;
   bars_->setCategoryTicks(std::move(ticks));
-  bars_->setShareCaption("% now");
+  bars_->setShareCaption("% of blocks");
 }
 
 QStringList BlockScalesPanel::describe(int byte, std::int64_t step) const {
@@ -179,8 +197,14 @@ QStringList BlockScalesPanel::describe(int byte, std::int64_t step) const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {"not measured at this step"};
   const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
-  return {QString("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
-          QString("%1, %2").arg(countedText(std::llround(blocks), "block"), formatPercent(all > 0 ? blocks / all : 0))};
+  QStringList lines{
+      QString("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
+      QString("%1, %2").arg(countedText(std::llround(blocks), "block"), formatPercent(all > 0 ? blocks / all : 0))};
+  if (hasLosses() && losses_.blocks[byte] > 0)
+    lines << QString("%1 of %2 lose 1/8 of their values or more")
+                 .arg(losses_.losing[byte])
+                 .arg(countedText(losses_.blocks[byte], "sampled block"));
+  return lines;
 }
 
 // Leaves out zero and NaN.
@@ -202,7 +226,14 @@ Panel::Answer BlockScalesPanel::answer() const {
   if (low == high) return {question, {QString("All have the scale %1").arg(usual)}};
   const QString range =
       QString("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
-  return {question, {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)}};
+  QStringList forms{QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)};
+  const int losing = std::accumulate(losses_.losing.begin(), losses_.losing.end(), 0);
+  if (hasLosses() && losing > 0) {
+    const QString lost = formatPercent(static_cast<double>(losing) / losses_.sampled);
+    forms = {QString("%1 lose 1/8 of their values or more; %2").arg(lost, range),
+             QString("%1 lose 1/8 of their values or more").arg(lost), QString("%1 lose 1/8 or more").arg(lost)};
+  }
+  return {question, forms};
 }
 
 QString BlockScalesPanel::status() const {

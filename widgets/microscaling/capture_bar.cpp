@@ -186,7 +186,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   rotated_->setVisible(captured.format.hadamard > 0);
   const QString step = formatCount(captured.step);
   QStringList details{
-      QString("run %1").arg(QString::fromStdString(captured.run_name)), QString("step %1").arg(step),
+      QString("run %1").arg(withFormatLabels(QString::fromStdString(captured.run_name))), QString("step %1").arg(step),
       QString("%1 \u00d7 %2 values").arg(captured.rows).arg(captured.cols),
       captured.format.scheme == QuantScheme::fp32
           ? QString("not quantized (FP32)")

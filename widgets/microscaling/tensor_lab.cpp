@@ -217,14 +217,39 @@ std::vector<TensorLab::RankedBlock> TensorLab::rankedBlocks() const {
     const BlockAnatomy anatomy = block_anatomy(format_, source_.readBlock(slice_, along_rows, line, block, size), 0,
                                                source_.sharedAmax(slice_, format_, axis_, line, block));
     if (anatomy.is_nan())
-      ranked.push_back({line, block, size, -HUGE_VAL});
+      ranked.push_back({line, block, size, -HUGE_VAL, anatomy.scale.exponent});
     else
-      ranked.push_back({line, block, anatomy.sums.underflow + anatomy.sums.clipped, anatomy.sums.sqnr_db()});
+      ranked.push_back(
+          {line, block, anatomy.sums.underflow + anatomy.sums.clipped, anatomy.sums.sqnr_db(), anatomy.scale.exponent});
   }
   std::ranges::stable_sort(ranked, [](const RankedBlock& a, const RankedBlock& b) {
     return a.lost != b.lost ? a.lost > b.lost : a.sqnr_db < b.sqnr_db;
   });
   return ranked;
+}
+
+BlockLosses TensorLab::losses() const {
+  BlockLosses losses;
+  if (!source_.captured()) return losses;
+  losses.operand = source_.captured()->place;
+  losses.sampled = static_cast<int>(ranked_.size());
+  losses.shown = microscope_->block().scale.exponent;
+  for (const RankedBlock& block : ranked_) {
+    ++losses.blocks[block.scale];
+    losses.losing[block.scale] += block.lost >= BlockLosses::kLosingShare * block_size(format_);
+  }
+  return losses;
+}
+
+void TensorLab::closeCaptured() {
+  if (!source_.captured()) return;
+  captured_.reset();
+  whole_ = source_ = {};
+  ranked_.clear();
+  microscope_->setSteppable(false);
+  microscope_->showExample();
+  bar_->showSample({});
+  emit blockShown();
 }
 
 void TensorLab::openRanked(std::size_t rank) {
@@ -248,6 +273,7 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
                         source_.readBlock(slice_, along_rows, line, block, block_size(format_)), format_, axis_,
                         source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
+  emit blockShown();
   if (const QString loss = source_.lost(); !loss.isEmpty())
     bar_->showSample(QString("%1. Missing values are read as NaN.").arg(loss));
 }

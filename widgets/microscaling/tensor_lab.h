@@ -8,6 +8,7 @@
 
 #include "core/model/non_finite.h"
 #include "core/numerics/quantize.h"
+#include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/tensor_source.h"
 
 namespace moescope {
@@ -36,6 +37,8 @@ class TensorLab : public QObject {
   void setCaptured(std::shared_ptr<const CapturedOperand> captured);
   // The captured operand shown last; nullptr if there is none.
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }
+  BlockLosses losses() const;  // of the sampled blocks of the shown captured operand
+  void closeCaptured();        // shows an example in place of a captured operand
   // True if a whole captured operand is shown in the format of its run, at the block that loses most, and the mouse is
   // elsewhere.
   bool showsAsCaptured() const;
@@ -65,6 +68,7 @@ class TensorLab : public QObject {
 
  signals:
   void readoutChanged(const QString& text);
+  void blockShown();  // another block is in the microscope
 
  private:
   void connectPanels();
@@ -80,6 +84,7 @@ class TensorLab : public QObject {
     std::size_t line, block;
     std::uint64_t lost;  // values that become zero or are clipped
     double sqnr_db;
+    std::uint8_t scale;  // index in QuantSums::e8m0_blocks
   };
   std::vector<RankedBlock> rankedBlocks() const;  // a sample, those that lose most first
   void openRanked(std::size_t rank);

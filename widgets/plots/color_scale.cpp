@@ -121,7 +121,7 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
   int width = swatches + ends + bar + caption;
   const bool with_caption = width <= area.width();
   if (!with_caption) width -= caption;
-  const bool with_scale = width <= area.width();
+  const bool with_scale = !scale.high.isEmpty() && width <= area.width();
   if (!with_scale) width = swatches - kSpace12;
   if (width <= 0 || width > area.width()) return 0;
   int x = area.right() + 1 - width;

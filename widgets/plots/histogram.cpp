@@ -38,14 +38,14 @@ void Histogram::paintStatic(QPainter& painter) {
   std::vector<Tick> shares = linearTicks(0, top_share_, std::max(2, plot.width() / withType(40)));
   for (Tick& tick : shares) tick.label = QString::number(tick.value * 100, 'g', 3);
   paintVerticalGrid(painter, shareAxis(), shares);
-  paintBottomAxis(painter, shareAxis(), shares, captionForms(share_caption_));
+  paintBottomAxis(painter, shareAxis(), shares, {});
   std::vector<Tick> centred = ticks_;
   for (Tick& tick : centred) tick.value += 0.5;
   const Axis categories{.low = static_cast<double>(first_),
                         .high = static_cast<double>(first_ + shares_.size()),
                         .at_low = plot.bottom() + 1.0,
                         .at_high = plot.top() + 0.0};
-  paintLeftAxis(painter, categories, centred, {});
+  paintLeftAxis(painter, categories, centred, share_caption_);
 }
 
 void Histogram::paintData(QPainter& painter) {
@@ -58,6 +58,12 @@ void Histogram::paintData(QPainter& painter) {
     // Even small shares are visible.
     const double length = std::max(1.0, shareAxis().toPixel(shares_[i]) - plot.left());
     painter.fillRect(QRectF(plot.left(), top + gap / 2, length, bottom - top - gap), color);
+    if (i < strong_.size() && strong_[i] > 0)
+      painter.fillRect(
+          QRectF(plot.left(), top + gap / 2, std::max(1.0, length * strong_[i] / shares_[i]), bottom - top - gap),
+          QColor(colors(palette()).strong_bar));
+    if (marked_ == first_ + static_cast<int>(i))
+      paintPointer(painter, QPointF(plot.left() - 2, (top + bottom) / 2), false);
   }
 }
 

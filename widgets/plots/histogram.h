@@ -16,6 +16,11 @@ class Histogram : public PlotFrame {
   void setBars(int first_category, std::vector<double> shares);  // 0..1 each
   void setCategoryTicks(std::vector<Tick> ticks);  // Tick::value is the category; only the plot beside it has labels
   void setShareCaption(const QString& caption) { share_caption_ = caption; }
+  // Sets the parts of the bars that are painted strong, and the category with a pointer; -1: none.
+  void setStrong(std::vector<double> shares, int marked) {
+    strong_ = std::move(shares);
+    marked_ = marked;
+  }
   std::function<QStringList(int category)> describe;
   int categoryAt(int y) const;
   QSize minimumSizeHint() const override { return {80, 80}; }
@@ -32,7 +37,8 @@ class Histogram : public PlotFrame {
   Axis shareAxis() const { return axisAcross(0, top_share_); }
 
   int first_ = 0;
-  std::vector<double> shares_;
+  std::vector<double> shares_, strong_;
+  int marked_ = -1;
   double top_share_ = 1;
   std::vector<Tick> ticks_;
   QString share_caption_;
