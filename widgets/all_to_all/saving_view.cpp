@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::int64_t kMaxModelledTokens = 4096;
 constexpr int kModelledTopK[] = {1, 2, 4, 6, 8, 12, 16};
-constexpr int kThisRunsColor = 2;
 constexpr const char* kModelled = "uniform, modelled";  // a routing of the table
 
 BandBars::Row bar(const QString& name, double value, const QString& figure, int color) {
@@ -146,7 +145,7 @@ void SavingView::fillModelled() {
     const bool is_this_run = saving.top_k == saving_.top_k;
     rows.push_back(bar(QString("K = %1").arg(saving.top_k), saving.saved,
                        formatPercent(saving.saved) + QLatin1Char('\t') + (is_this_run ? "this run's K" : ""),
-                       is_this_run ? kThisRunsColor : BandBars::kPlain));
+                       is_this_run ? BandBars::kStrong : BandBars::kPlain));
     if (!is_this_run) continue;
     rows.back().low = saving_.saved;
     rows.back().high = saving_.saved;

@@ -7,6 +7,7 @@
 #include <QPainterPath>
 #include <algorithm>
 
+#include "core/config/config_field.h"
 #include "core/findings/health.h"
 #include "core/frame/frame.h"
 #include "widgets/look/setting_labels.h"
@@ -333,10 +334,19 @@ void HealthBanner::changeEvent(QEvent* event) {
 }
 
 QString HealthBanner::advice() const {
-  QString html =
-      QStringLiteral("<p>%1</p>").arg(withSettingLabels(QString::fromStdString(health_.help)).toHtmlEscaped());
+  std::string help = health_.help;
+  if (shown_->settings_at_start()->config())  // the advice has names without sections
+    for (const ConfigField& field : config_fields())
+      if (const auto at = help.find(' ' + std::string(field.name()) + ' '); at != std::string::npos)
+        help.replace(at + 1, field.name().size(), field.key);
+  QString html = QStringLiteral("<p>%1</p>").arg(withSettingLabels(QString::fromStdString(help)).toHtmlEscaped());
   if (!health_.balance.empty())
     html += QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.balance.front()).toHtmlEscaped());
+  for (const Finding& finding : watch_->findings())
+    if (finding.run == shown_->info().run && finding_id(finding) == health_.finding)
+      html += QStringLiteral("<p><b>%1.</b> %2</p>")
+                  .arg(printedText(finding.title).toHtmlEscaped(),
+                       withSettingLabels(printedText(finding.meaning)).toHtmlEscaped());
   return html;
 }
 

@@ -12,6 +12,7 @@
 #include <limits>
 #include <utility>
 
+#include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -325,7 +326,7 @@ QStringList TimelineTrack::marksAt(int x) const {
   QStringList lines;
   for (const Mark& mark : marks_) {
     if (std::abs(xOf(mark.step) - x) > kHitDistance) continue;
-    const QString title = QString::fromStdString(mark.title), text = QString::fromStdString(mark.text);
+    const QString title = QString::fromStdString(mark.title), text = withSettingLabels(printedText(mark.text));
     lines << QString("%1 %2: %3")
                  .arg(selection_->stepWord(), formatCount(mark.step),
                       title == text ? text : QString("%1 (%2)").arg(title, text));

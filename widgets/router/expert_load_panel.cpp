@@ -25,8 +25,10 @@ QString sharesText(double times) {
   return QString("%1 times its fair share").arg(formatValue(times, 3));
 }
 
-QString evenText() {
-  return QString("All experts get their fair share");
+QString evenText(const History& run) {
+  return run.settings_at_start()->holds(&RouterConfig::force_balance)
+             ? QString("Balance is forced: every expert gets its fair share")
+             : QString("All experts get their fair share");
 }
 
 }  // namespace
@@ -298,7 +300,7 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
   const QRect cells = matrix_->cellsRect();
   const int room = matrix_->width() - cells.right() - kSpace12;
   if (room < withType(kBarsWidth, fontMetrics()) - kSpace12) return;
-  MarginBars bars{.caption = "MaxVio by layer"};
+  MarginBars bars{.caption = QString("MaxVio, %1 %2").arg(selection_->stepWord(), formatCount(frame_->step))};
   double largest = 0;
   for (int row = 0; row < matrix_->rows(); ++row) {
     const QRectF cell = matrix_->cellRect(row, 0);
@@ -355,7 +357,7 @@ Panel::Answer ExpertLoadPanel::answer() const {
 Panel::Answer ExpertLoadPanel::answerOverTime() const {
   const History& history = *selection_->history();
   const LayerWindow& worst = *window().worst(&LayerWindow::max_vio);
-  if (worst.max_vio <= 0) return {"Who gets the tokens?", {evenText()}};
+  if (worst.max_vio <= 0) return {"Who gets the tokens?", {evenText(*selection_->history())}};
   const QString expert_text = QString("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
   const QString share = sharesText(worst.max_vio + 1);
   const auto uneven = std::ranges::count_if(
@@ -399,7 +401,7 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
     }
   }
   if (layer < 0) return {};
-  if (largest <= 0) return {"Who gets the tokens?", {evenText()}};
+  if (largest <= 0) return {"Who gets the tokens?", {evenText(*selection_->history())}};
   const QString expert_text =
       QString("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(largest + 1));
   const QString none =
@@ -421,7 +423,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const LayerWindow* load = window().find_layer(selection_->layer());
   if (!load) return {};
   const QString question = QString("Who gets the tokens of layer %1?").arg(load->layer);
-  if (load->max_vio <= 0) return {question, {evenText()}};
+  if (load->max_vio <= 0) return {question, {evenText(*selection_->history())}};
   const auto is_hot = [](float times) { return times >= kHotLoad; };
   const auto hot_experts = std::ranges::count_if(load->utilisation, is_hot);
   QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));

@@ -1,5 +1,9 @@
 #include "widgets/router/router_confidence_and_losses_panel.h"
 
+#include <cmath>
+
+#include "widgets/plots/axis.h"
+
 namespace moescope {
 
 RouterConfidenceAndLossesPanel::RouterConfidenceAndLossesPanel(Selection* selection, QWidget* parent)
@@ -41,8 +45,19 @@ QString RouterConfidenceAndLossesPanel::status() const {
   return frame ? timeStatus(frame->step, true) : QString();
 }
 
+// Without margins of single tokens, tells the mean entropy of the scores.
 Panel::Answer RouterConfidenceAndLossesPanel::answer() const {
-  return answerTo("How sure is the router?", scores_->answers());
+  QStringList answers = scores_->answers();
+  const History* history = selection_->history();
+  const double even = history ? std::log(history->info().n_experts) : 0;
+  const double entropy =
+      even > 0 ? history->value_at(Metric::score_entropy, kWholeRun, selection_->step()) : double{kNoValue};
+  if (answers.isEmpty() && std::isfinite(entropy)) {
+    const QString share = formatPercent(entropy / even);
+    answers << QString("Entropy of the scores %1 of that of equal scores").arg(share)
+            << QString("Entropy %1 of equal scores").arg(share);
+  }
+  return answerTo("How sure is the router?", answers);
 }
 
 }  // namespace moescope
