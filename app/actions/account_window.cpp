@@ -18,6 +18,7 @@
 #include "core/logs/tag_file.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
+#include "widgets/look/row_delegate.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -62,6 +63,8 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
       preview_(new ExpertLoadPanel(selection, ExpertLoadPanel::one_layer)),
       selection_(selection),
       confirm_(new QPushButton("Confirm what is assumed")),
+      apply_(new QPushButton("Apply")),
+      leave_out_(new QPushButton("Leave out")),
       layers_(shapeField("stated_layers", kMaxImportedLayers, "from the log")),
       experts_(shapeField("stated_experts", kMaxImportedExperts, "from the log")),
       top_k_(shapeField("stated_top_k", 1024, "from the log")) {
@@ -78,6 +81,10 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   head->addWidget(logs_);
   head->addWidget(summary_, 1);
   head->addWidget(confirm_);
+  auto* close_button = new QPushButton("Close");
+  close_button->setAutoDefault(false);
+  connect(close_button, &QPushButton::clicked, this, &QDialog::reject);
+  head->addWidget(close_button);
   column->addLayout(head);
   auto* left_side = new QWidget;
   auto* left_column = plainColumn(left_side, kSpace12);
@@ -91,7 +98,12 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   split->setSizes({withType(kAccountWidth - kEditorWidth, fontMetrics()), withType(kEditorWidth, fontMetrics())});
   column->addWidget(split, 1);
   connect(logs_, &QComboBox::currentIndexChanged, this, &AccountWindow::showAccount);
-  connect(table_, &AccountTable::chosen, editor_, &MeaningEditor::edit);
+  connect(table_, &AccountTable::chosen, this, [this](const AccountRow& row) {
+    editor_->edit(row);
+    enableButtons();
+  });
+  for (QSpinBox* field : {layers_, experts_, top_k_})
+    connect(field, &QSpinBox::valueChanged, this, &AccountWindow::enableButtons);
   connect(confirm_, &QPushButton::clicked, this, [this] {
     if (const ImportAccount* shown = account()) state(shown->confirming_rules());
   });
@@ -118,14 +130,12 @@ QWidget* AccountWindow::makeShape() {
 QWidget* AccountWindow::makeEditor() {
   auto* box = new QWidget;
   box->setMinimumWidth(withType(kEditorWidth, fontMetrics()));
-  auto* apply_button = new QPushButton("Apply");
-  auto* leave_out = new QPushButton("Leave out");
   auto* keep_button = new QPushButton("Keep for this log");
   auto* for_all = new QPushButton("Keep for all logs");
-  apply_button->setObjectName("apply_meaning");
-  apply_button->setProperty(kPrimaryProperty, true);
-  apply_button->setDefault(true);
-  leave_out->setObjectName("leave_out");
+  apply_->setObjectName("apply_meaning");
+  apply_->setProperty(kPrimaryProperty, true);
+  apply_->setDefault(true);
+  leave_out_->setObjectName("leave_out");
   keep_button->setObjectName("keep_beside");
   for_all->setObjectName("keep_for_all");
   keep_button->setToolTip("Writes moescope-tags.toml into the folder of the log");
@@ -135,15 +145,13 @@ QWidget* AccountWindow::makeEditor() {
   column->addWidget(preview_, 1);
   column->addWidget(kept_file_);
   auto* buttons = new QGridLayout;
-  buttons->addWidget(leave_out, 0, 0);
-  buttons->addWidget(apply_button, 0, 1);
+  buttons->addWidget(leave_out_, 0, 0);
+  buttons->addWidget(apply_, 0, 1);
   buttons->addWidget(keep_button, 1, 0);
   buttons->addWidget(for_all, 1, 1);
   column->addLayout(buttons);
-  connect(apply_button, &QPushButton::clicked, this, &AccountWindow::apply);
-  connect(leave_out, &QPushButton::clicked, this, [this] {
-    if (!editor_->isEmpty()) state(editor_->ruleToLeaveOut());
-  });
+  connect(apply_, &QPushButton::clicked, this, &AccountWindow::apply);
+  connect(leave_out_, &QPushButton::clicked, this, [this] { state(editor_->ruleToLeaveOut()); });
   connect(keep_button, &QPushButton::clicked, this, [this] { keep(false); });
   connect(for_all, &QPushButton::clicked, this, [this] { keep(true); });
   return box;
@@ -163,7 +171,8 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {
     shape_ = {};
   }
   accounts_ = std::move(accounts);
-  const int chosen = unchanged ? logs_->currentIndex() : 0;
+  int chosen = unchanged ? logs_->currentIndex() : 0;
+  if (!unchanged && accounts_.size() == selection_->histories().size()) chosen = selection_->run();
   const QSignalBlocker quiet(logs_);
   logs_->clear();
   for (const ImportAccount& of_log : accounts_)
@@ -176,6 +185,7 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {
 void AccountWindow::showAccount() {
   const ImportAccount* shown = account();
   if (!shown) return;
+  if (accounts_.size() == selection_->histories().size()) selection_->setRun(logs_->currentIndex());
   summary_->setText(summaryText(*shown));
   confirm_->setVisible(!shown->confirming_rules().empty());
   preview_->setVisible(selection_->history() && selection_->history()->info().n_experts > 0);
@@ -183,13 +193,21 @@ void AccountWindow::showAccount() {
   if (!table_->chooseFirstQuestion()) editor_->clear();
   const auto numbers = shown->numbers();
   for (std::size_t i = 0; i < found_.size(); ++i) found_[i]->setText(foundText(*numbers[i].second));
+  enableButtons();
+}
+
+bool AccountWindow::hasNewNumber() const {
+  return shape_.layers != layers_->value() || shape_.top_k != top_k_->value() || shape_.experts != experts_->value();
+}
+
+void AccountWindow::enableButtons() {
+  apply_->setEnabled(!editor_->isEmpty() || hasNewNumber());
+  leave_out_->setEnabled(!editor_->isEmpty());
 }
 
 // If only a number of the run was changed, the row that happens to be chosen is not stated.
 void AccountWindow::apply() {
-  const bool has_new_number =
-      shape_.layers != layers_->value() || shape_.top_k != top_k_->value() || shape_.experts != experts_->value();
-  const bool is_row_meant = !editor_->isEmpty() && (editor_->isEdited() || !has_new_number);
+  const bool is_row_meant = !editor_->isEmpty() && (editor_->isEdited() || !hasNewNumber());
   state(is_row_meant ? editor_->rule() : "");
 }
 
@@ -232,9 +250,12 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   setAccessibleName("Names in the log, what they were taken for, and why");
   setRootIsDecorated(false);
   setUniformRowHeights(true);
+  setItemDelegate(new RowDelegate(this));
   setColumnCount(kAccountColumns);
   setHeaderLabels({"name", "names", "values", "range", "last", "taken for", "unit", "because"});
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  for (const int column : {int{kNames}, int{kValues}, int{kLast}})
+    headerItem()->setTextAlignment(column, Qt::AlignRight);
   // The two columns of long texts share what the others leave, so that none is cut off.
   setTextElideMode(Qt::ElideMiddle);
   for (const int column : {int{kNameColumn}, int{kBecause}})

@@ -42,6 +42,8 @@ class AccountWindow : public QDialog {
   QWidget* makeShape();
   QWidget* makeEditor();
   void showAccount();
+  bool hasNewNumber() const;
+  void enableButtons();
   void apply();
   void state(const std::string& rule);
   void keep(bool for_all_logs);
@@ -56,7 +58,7 @@ class AccountWindow : public QDialog {
   MeaningEditor* editor_;
   ExpertLoadPanel* preview_;  // of the loads as they are read
   Selection* selection_;
-  QPushButton* confirm_;
+  QPushButton *confirm_, *apply_, *leave_out_;
   QSpinBox *layers_, *experts_, *top_k_;
   std::vector<QLabel*> found_;  // values and sources of steps, layers, experts, top_k, tokens of a step
 };

@@ -28,7 +28,9 @@ void RowDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelInde
 
 void RowDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const {
   paintRow(*painter, option, index);
-  QStyledItemDelegate::paint(painter, option, index);
+  QStyleOptionViewItem spaced = option;  // columns do not touch
+  spaced.rect.adjust(kSpace4, 0, -kSpace4, 0);
+  QStyledItemDelegate::paint(painter, spaced, index);
 }
 
 QSize RowDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {

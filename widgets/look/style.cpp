@@ -15,6 +15,8 @@
 namespace moescope {
 namespace {
 
+constexpr int kHeaderInset = 5;  // aligns headers with the cells of RowDelegate
+
 bool has(const QWidget* widget, const char* property) {
   return widget && widget->property(property).toBool();
 }
@@ -270,6 +272,13 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
         return drawTab(*painter, shown, c, widget ? widget->font() : painter->font());
       }
       break;
+    case CE_HeaderLabel:
+      if (const auto* header = qstyleoption_cast<const QStyleOptionHeader*>(option)) {
+        QStyleOptionHeader label = *header;
+        label.rect.adjust(kHeaderInset, 0, -kHeaderInset, 0);
+        return QProxyStyle::drawControl(element, &label, painter, widget);
+      }
+      break;
     case CE_HeaderSection:
     case CE_HeaderEmptyArea:
       return drawHeaderSection(*painter, *option, c);
@@ -414,7 +423,9 @@ QSize WindowStyle::sizeFromContents(ContentsType type, const QStyleOption* optio
       return {contents_size.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
     case CT_ComboBox:
       if (has(widget, kFlatProperty)) return {size.width() + typed(18) + 3 * kSpace4, typed(kFlatHeight)};
-      return {contents_size.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
+      return {contents_size.width() + kSpace8, std::max(size.height() + kSpace4, typed(kFieldHeight))};
+    case CT_HeaderSection:
+      return {contents_size.width() + 2 * kHeaderInset, contents_size.height()};
     case CT_SpinBox:  // the size already contains the frame of a line edit
       return {contents_size.width(), typed(kFieldHeight)};
     case CT_TabBarTab:
