@@ -124,7 +124,7 @@ void SourceStatus::beat() {
     if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();
     if (const LiveStatus status = session_->live()->status(); !status.running) {
       timer_.stop();
-      return status_->showTraining(status, session_->histories().size());
+      return status_->showTraining(status, session_->histories().size(), session_->isFinished());
     }
   }
   showBeat();
@@ -133,7 +133,7 @@ void SourceStatus::beat() {
 void SourceStatus::showStatus(const LiveStatus& status) {
   if (timer_.isActive()) return;
   if (status.running && !firstStepIsTaken()) return begin("First step");
-  status_->showTraining(status, session_->histories().size());
+  status_->showTraining(status, session_->histories().size(), session_->isFinished());
 }
 
 // Shows once after opening, and on demand, which lines of the logs could not be read, with their numbers.

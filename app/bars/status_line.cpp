@@ -156,10 +156,10 @@ void StatusLine::fit() {
   for (std::size_t i = 0; i < order.size(); ++i) order[i]->setForm(forms[i]);
 }
 
-void StatusLine::showTraining(const LiveStatus& status, int runs) {
+void StatusLine::showTraining(const LiveStatus& status, int runs, bool is_finished) {
   const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
-  if (!status.running) state = "Paused at step " + groupedText(status.step);
+  if (!status.running) state = (is_finished ? "Finished at step " : "Paused at step ") + groupedText(status.step);
   if (!status.error.empty()) state = "Stopped at step " + groupedText(status.step) + ": " + printedText(status.error);
   const QString warning = printedText(status.warning);
   QStringList forms{state};

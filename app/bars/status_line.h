@@ -18,7 +18,7 @@ class StatusLine : public QStatusBar {
   explicit StatusLine(QWidget* parent = nullptr);
 
   enum class Dot { quiet, good };
-  void showTraining(const LiveStatus& status, int runs);
+  void showTraining(const LiveStatus& status, int runs, bool is_finished);
   void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened run
   // `path`: path of the recording or log; empty if there is none.
   void showRecording(const QString& path, bool training, const History& history);

@@ -516,6 +516,12 @@ std::optional<RecordedRun> RunSession::recordedRun(int place) const {
   return std::nullopt;
 }
 
+bool RunSession::isFinished() const {
+  if (!open_.live) return false;
+  const LiveStatus status = open_.live->status();
+  return !status.running && status.step >= config().optimizer.total_steps;
+}
+
 RecomputePlan RunSession::planOfStep(const History& run, const OperandPlace& place, std::int64_t step) const {
   if (open_.live)
     return plan_recompute(run, *open_.histories.front(), place, step,

@@ -70,6 +70,7 @@ class RunSession : public QObject {
   bool canGrow() const { return can_grow_; }
   // True if new steps do arrive: the runs train, are followed, or have grown since they were opened.
   bool showsNewSteps() const { return open_.live || !followers_.empty() || shows_new_; }
+  bool isFinished() const;  // true if the runs trained here have paused at the end of their schedule
   // Share of a large recording that was read, 0 to 1; meanwhile a sample of it is shown. -1: nothing is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
   bool readsStandardInput() const { return open_.reads_standard_input; }  // its copy cannot be opened again later

@@ -17,7 +17,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kRowNameWidth = 104;
+constexpr int kRowNameWidth = 104, kButtonWidth = 152;
 // By this step most seeds have verdicts on the two formats (docs/comparing-runs.md, assets/presets/compare).
 constexpr int kVerdictStep = 100;
 
@@ -45,7 +45,7 @@ void StartPage::setBack(const QString& workspace) {
              "dropped on the window.");
 }
 
-// Adds a row to the page. Returns its layout, for a second button.
+// Adds a row to the page. Returns its layout, for a second button before the first.
 QBoxLayout* StartPage::addRow(const QString& name, QWidget* content, QPushButton* button) {
   auto* card = new CardFrame;
   card->setAccessibleName(name);
@@ -56,6 +56,7 @@ QBoxLayout* StartPage::addRow(const QString& name, QWidget* content, QPushButton
   row->addWidget(head);
   row->addWidget(content, 1);
   row->addWidget(button);
+  followFont(button, [button] { button->setFixedWidth(withType(kButtonWidth, button->fontMetrics())); });
   column()->addWidget(card);
   return row;
 }
@@ -67,7 +68,7 @@ void StartPage::addLesson() {
   QToolButton* all = flatButton("All lessons", "start_lessons");
   all->setToolTip("The subject of each lesson, and the faults of real trainings (Alt+L)");
   connect(all, &QToolButton::clicked, this, &StartPage::lessonsRequested);
-  addRow("Lesson", next_about_, next_)->addWidget(all);
+  addRow("Lesson", next_about_, next_)->insertWidget(2, all);
 }
 
 void StartPage::addPreset() {
@@ -90,7 +91,7 @@ void StartPage::addPreset() {
   QToolButton* setup = flatButton("All settings", "start_setup");
   setup->setToolTip("Settings for a new run (F2)");
   connect(setup, &QToolButton::clicked, this, &StartPage::setupRequested);
-  addRow("Preset", content, train)->addWidget(setup);
+  addRow("Preset", content, train)->insertWidget(2, setup);
 }
 
 void StartPage::addFiles() {

@@ -190,8 +190,11 @@ void CommandList::setQuery(const QString& query) {
   for (std::size_t i = 0; i < commands_.size(); ++i) {
     if (commands_[i].of_number) continue;
     std::optional<Shown> best;
-    for (const QString& candidate : queries)
+    for (const QString& candidate : queries) {
+      // Letters of a synonym that are apart mean nothing.
+      if (candidate != typed && !commands_[i].title.contains(candidate, Qt::CaseInsensitive)) continue;
       if (auto shown = match(i, candidate); shown && (!best || shown->score > best->score)) best = std::move(shown);
+    }
     if (!best) continue;
     if (commands_[i].title.contains(typed, Qt::CaseInsensitive)) best->score += kAsTyped;
     shown_.push_back(std::move(*best));

@@ -6,6 +6,7 @@
 #include <QFileInfo>
 #include <QMenuBar>
 #include <QMimeData>
+#include <QProgressBar>
 #include <QProgressDialog>
 #include <QTimer>
 #include <QWindow>
@@ -62,10 +63,14 @@ namespace {
 constexpr int kOpeningSteps = 1000, kShowOpeningAfterMs = 700;
 
 // Shows the progress of opening a run in a bar with a button to cancel.
-void showOpenings(RunSession* session, QWidget* window) {
-  QObject::connect(session, &RunSession::openingStarted, window, [session, window](const QString& what) {
+void showOpenings(RunSession* session, Selection* selection, QWidget* window) {
+  QObject::connect(session, &RunSession::opened, selection, [selection] { selection->setOpening({}); });
+  QObject::connect(session, &RunSession::failed, selection, [selection] { selection->setOpening({}); });
+  QObject::connect(session, &RunSession::openingStarted, window, [session, selection, window](const QString& what) {
+    selection->setOpening(what);
     auto* bar = new QProgressDialog(what, "Cancel", 0, kOpeningSteps, window);
     bar->setMinimumDuration(kShowOpeningAfterMs);
+    bar->findChild<QProgressBar*>()->setFormat("%p %");
     bar->setAutoReset(false);
     bar->setAutoClose(false);
     QObject::connect(bar, &QProgressDialog::canceled, session, &RunSession::cancelOpening);
@@ -276,7 +281,7 @@ void MainWindow::buildActionsMenu() {
 }
 
 void MainWindow::connectSession() {
-  showOpenings(&session_, this);
+  showOpenings(&session_, &selection_, this);
   connect(&session_, &RunSession::opened, this, &MainWindow::showOpened);
   connect(&session_, &RunSession::failed, messages_, [this](const QString& message) {
     if (!message.isEmpty()) messages_->warn(message);
@@ -388,7 +393,7 @@ void MainWindow::showOpened() {
 // Growing sources make the clock tick without events.
 void MainWindow::showGrowth() {
   clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
-  selection_.setGrowing(session_.showsNewSteps());
+  selection_.setGrowing(session_.showsNewSteps() && !session_.isFinished());
 }
 
 // Keeps the visible range and the selection, even if a file is read again and its histories are new objects.
@@ -451,6 +456,7 @@ void MainWindow::onTick() {
     checkpoints_->showKept();
     costs_->showStatus(status);
     source_status_->showStatus(status);
+    showGrowth();
   }
   source_status_->showProgress();
   if (!selection_.history()) return;

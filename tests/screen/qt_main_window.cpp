@@ -441,7 +441,7 @@ class MainWindowTest : public QObject {
     status.tokens_per_s = 4813;
     line.resize(1280, 24);
     line.show();
-    line.showTraining(status, 2);
+    line.showTraining(status, 2, false);
     line.showRecording("/tmp/20261126-151323-small.moescope", true, *run.history());
     line.showFindings(5, 9, true);
     const auto shows = [&](const QString& part) {

@@ -566,7 +566,7 @@ QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
 }
 
 QString noDataYetNotice(const Selection& selection) {
-  if (!selection.history()) return QString("No run is open");
+  if (!selection.history()) return selection.opening().isEmpty() ? QString("No run is open") : selection.opening();
   const std::optional<double> seconds = selection.firstStepSeconds();
   return seconds ? QString("First step: %1").arg(aboutDuration(*seconds)) : QString("First step: not finished yet");
 }

@@ -21,6 +21,10 @@ class Selection : public QObject {
 
   // Data
   void setHistories(std::vector<std::shared_ptr<const History>> histories);
+  const QString& opening() const { return opening_; }  // "Reading run.moescope"; empty: nothing is being opened
+  void setOpening(const QString& what) {
+    if (std::exchange(opening_, what) != what) emit dataChanged();
+  }
   const History* history() const;  // history of the active run; nullptr: no run is open
   const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
   int run() const { return run_; }
@@ -97,6 +101,7 @@ class Selection : public QObject {
 
   std::vector<std::shared_ptr<const History>> histories_;
   std::vector<bool> noise_twins_;
+  QString opening_;
   int run_ = 0;
   std::int64_t step_ = 0;
   bool following_ = true, growing_ = false;
