@@ -149,8 +149,8 @@ TEST(Marks, TextNamesTheAction) {
   history.append(Marker{0, 0, kSettingsMarker, "{}"});
   EXPECT_EQ(titles(history),
             (std::vector<std::string>{"kill 1:5", "pin 2:2 = 1", "revive 3:1", "pin 2:2 = -0.5, 2:3 = 1",
-                                      "unpin 2:2, 2:3", "bias_update_rate = 0.01", "freeze the router",
-                                      "kill 4 experts", "experts = MXFP8, scales rounded down", "look here"}));
+                                      "unpin 2:2, 2:3", "Bias update rate = 0.01", "freeze the router",
+                                      "kill 4 experts", "Routed experts = MXFP8, scales rounded down", "look here"}));
   EXPECT_EQ(marks_of(history)[0].text, "router.killed_experts 3:1 -> 1:5, 3:1");
 }
 
