@@ -118,11 +118,7 @@ QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
     if (onTheSameTexts(*selection_)) return textForms(c);
-    if (c.verdict != Verdict::unclear) continue;
-    return {QString("No difference detected: noise ±%1, target ±%2. Train longer")
-                .arg(c.half_width, 0, 'g', 2)
-                .arg(c.matters, 0, 'g', 2),
-            "No difference detected"};
+    if (c.verdict == Verdict::unclear) return {QString::fromStdString(verdict_reasons(c).front())};
   }
   const auto forced = [this](int place) { return judged_->conclusion(place).forced_balance; };
   if (!std::ranges::any_of(judged_->candidates(), forced)) return {};
@@ -159,7 +155,9 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
     return {QString("A verdict needs %1 more and another log with the settings of A")
                 .arg(countedText(found.missing_steps, "step")),
             "Too few steps"};
-  const QString verdict = "Verdict in " + countedText(found.missing_steps, "step");
+  const bool is_for_all = found.settled.size() == judged_->candidates().size();
+  const QString verdict = (is_for_all ? QString("Verdict in ") : QString("Verdict on %1 in ").arg(runsOf(found))) +
+                          countedText(found.missing_steps, "step");
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {verdict};
   const double wait = seconds * static_cast<double>(found.missing_steps);

@@ -62,7 +62,7 @@ void VerdictTile::setContent(TileContent content) {
   if (!content_.steps.isEmpty()) whole += QStringLiteral(", ") + content_.steps;
   whole += QStringLiteral(", ") + content_.context.value(0);
   for (const TileContent::Beside& run : content_.other_runs)
-    whole += QStringLiteral("; %1 %2 %3").arg(run.letter, run.value, content_.unit).trimmed();
+    whole += QStringLiteral("; %1: %2, %3").arg(run.letter, run.value, run.steps);
   setAccessibleDescription(whole);
   setToolTip(text() + QStringLiteral(": ") + whole);
   update();
@@ -257,7 +257,8 @@ void VerdictTiles::addOthers(std::array<TileContent, 4>& contents) const {
                             formatValue(window.worst(&LayerWindow::cv)->cv, 3), QString::number(100 * lowest, 'f', 1),
                             formatCount(silent)};
     for (std::size_t tile = 0; tile < contents.size(); ++tile)
-      contents[tile].other_runs.push_back({runLetter(*selection_, run), values[tile], runColor(*selection_, run)});
+      contents[tile].other_runs.push_back(
+          {runLetter(*selection_, run), values[tile], selection_->rangeText(window.steps), runColor(*selection_, run)});
   }
 }
 

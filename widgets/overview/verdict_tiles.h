@@ -23,7 +23,7 @@ struct TileContent {
   int color = 0;                   // colour of the curve: that of the run, an index of seriesColor
   double chance = kNoValue;        // value of chance, a dashed line; NaN: none
   struct Beside {
-    QString letter, value;
+    QString letter, value, steps;
     int color;
   };
   std::vector<Beside> other_runs = {};  // the same figure of the other open runs; in place of the steps

@@ -276,8 +276,13 @@ std::vector<LinePlot::Named> LinePlot::named() const {
                                      [](const Column& column) { return column.bin.finite > 0; });
       if (last != columns_[i].rend()) {
         const double behind = xOf(last->step) + kSpace8;
-        if (!curve.letter().isEmpty() && behind + 2 * fontMetrics().height() < plotRect().right()) curve.x = behind;
+        const History& run = *line_series.history;
+        const bool has_ended = selection_->stepOf(run, range().last) > run.steps().last && !curve.letter().isEmpty();
         curve.y = valueAxis().toPixel(std::isfinite(last->smooth) ? double(last->smooth) : double(last->bin.mean()));
+        if (has_ended && behind + 2 * fontMetrics().height() < plotRect().right()) {
+          curve.x = behind;
+          curve.y -= 1.5 * fontMetrics().height();  // above other curves, which may continue close to this end
+        }
       }
     }
     curves.push_back(std::move(curve));
@@ -362,6 +367,9 @@ void LinePlot::paintEnds(QPainter& painter) const {
     const QString text = fittingText(endForms(curve), metrics, room - curve.swatch()), letter = curve.letter();
     const int baseline = static_cast<int>(std::lround(curve.y)) + metrics.ascent() / 2 - 1;
     int x = left_x;
+    if (left_x < plot.right())
+      painter.fillRect(x - 2, baseline - metrics.ascent(), metrics.horizontalAdvance(text) + 4, metrics.height(),
+                       QColor(colors(palette()).surface));
     if (curve.swatch() > 0 && series_[curve.series].points) {
       paintPoint(painter, {x + kEndSwatch / 2.0, curve.y}, curve.color);
       x += curve.swatch();
