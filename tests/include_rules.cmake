@@ -112,7 +112,7 @@ endfunction()
 # the counts and models of clusters (pure functions, whose results the cluster panels show); from config and lessons only the
 # names of settings and the lesson for a figure.
 set(SHOWN_BY_WIDGETS
-    "core/(files|frame|recording|findings|logs|cluster)/|core/config/(config_field|placement_choice|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/model/(layers/operand_tap|moe/expert_placement|non_finite)\\.h|core/numerics/(processor|block_quantize|block_anatomy|number_format|what_if|quantize|size)\\.h")
+    "core/(files|frame|recording|findings|logs|cluster)/|core/config/(config_field|placement_choice|run_config|run_settings)\\.h|core/lessons/lesson\\.h|core/model/(layers/operand_tap|moe/expert_placement|non_finite)\\.h|core/numerics/(processor|block_quantize|block_anatomy|number_format|what_if|quantize|index)\\.h")
 check_folders()
 check_class_names()
 check_floors("^$" ${CORE_FLOORS})

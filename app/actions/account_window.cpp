@@ -117,7 +117,7 @@ QWidget* AccountWindow::makeShape() {
   const ImportAccount empty;
   const auto numbers = empty.numbers();
   QSpinBox* const fields[] = {nullptr, layers_, experts_, top_k_, nullptr};
-  for (int i = 0; i < static_cast<int>(numbers.size()); ++i) {
+  for (int i = 0; i < to_int(numbers.size()); ++i) {
     grid->addWidget(new QLabel(numbers[i].first), 0, i);
     if (fields[i]) grid->addWidget(fields[i], 1, i);
     found_.push_back(quietText());
@@ -159,7 +159,7 @@ QWidget* AccountWindow::makeEditor() {
 
 const ImportAccount* AccountWindow::account() const {
   const int shown = logs_->currentIndex();
-  return shown >= 0 && shown < static_cast<int>(accounts_.size()) ? &accounts_[shown] : nullptr;
+  return shown >= 0 && shown < to_int(accounts_.size()) ? &accounts_[shown] : nullptr;
 }
 
 void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {
@@ -268,7 +268,7 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
 
 void AccountTable::addRow(const AccountRow& row) {
   auto* item = new QTreeWidgetItem(this);
-  item->setData(kNameColumn, Qt::UserRole, static_cast<int>(rows_.size()));
+  item->setData(kNameColumn, Qt::UserRole, to_int(rows_.size()));
   item->setText(kNameColumn, QString::fromStdString(row.name));
   item->setText(kNames, groupedText(row.names));
   item->setText(kValues, groupedText(row.values));
@@ -359,7 +359,7 @@ const QRegularExpression& numberInName() {
 std::pair<int, int> placeOf(const std::string& means) {
   for (std::size_t m = 0; m < meanings().size(); ++m)
     for (std::size_t u = 0; u < meanings()[m].units.size(); ++u)
-      if (means == meanings()[m].units[u].means) return {static_cast<int>(m), static_cast<int>(u)};
+      if (means == meanings()[m].units[u].means) return {to_int(m), to_int(u)};
   return {0, 0};
 }
 
@@ -423,11 +423,11 @@ void MeaningEditor::showNumbers() {
   number_means_.clear();
   for (const QRegularExpressionMatch& found : numberInName().globalMatch(QString::fromStdString(name_))) {
     auto* choice = new QComboBox;
-    const int number = static_cast<int>(number_means_.size()) + 1;
+    const int number = to_int(number_means_.size()) + 1;
     choice->setObjectName(QString("number_%1").arg(number));
     for (const char* what : {"the layer", "the expert", "any number"})
       choice->addItem(QString("Number %1 is %2").arg(number).arg(what));
-    choice->setCurrentIndex(QStringList{"layer", "expert", "n"}.indexOf(found.captured(1)));
+    choice->setCurrentIndex(to_int(QStringList{"layer", "expert", "n"}.indexOf(found.captured(1))));
     connect(choice, &QComboBox::activated, this, [this] { is_edited_ = true; });
     numbers_->addWidget(choice);
     number_means_.push_back(choice);
@@ -442,7 +442,7 @@ void MeaningEditor::showUnits() {
     auto* button = new QRadioButton(units[i].text);
     button->setObjectName(QString("unit_%1").arg(i));
     connect(button, &QRadioButton::clicked, this, [this] { is_edited_ = true; });
-    unit_->addButton(button, i);
+    unit_->addButton(button, to_int(i));
     units_->addWidget(button);
     button->setVisible(units.size() > 1);
     button->setChecked(i == 0);

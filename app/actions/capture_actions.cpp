@@ -84,7 +84,7 @@ bool CaptureActions::selectQuantizedRun() {
   if (first_of_ || runs.size() < 2 || std::isfinite(lowestScaledSqnr(runs[selection_->run()]))) return false;
   const auto lowest = std::ranges::min_element(runs, {}, lowestScaledSqnr);
   if (!std::isfinite(lowestScaledSqnr(*lowest))) return session_->isLive();
-  selection_->setRun(static_cast<int>(lowest - runs.begin()));
+  selection_->setRun(to_int(lowest - runs.begin()));
   return true;
 }
 

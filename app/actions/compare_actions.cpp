@@ -137,7 +137,7 @@ void CompareActions::addActionsTo(QMenu* menu) {
 
 void CompareActions::fillMenu(QMenu* menu, std::optional<int> chip) {
   menu->clear();
-  const int runs = session_->histories().size();
+  const int runs = to_int(session_->histories().size());
   const bool room = runs < kMaxRuns;
   const int seeds = std::clamp(kMaxRuns - runs, 1, kSeedsAtOnce);
   menu->addAction("&Noise twin: run A with its weights perturbed", this, &CompareActions::addNoiseTwin)
@@ -197,7 +197,7 @@ void CompareActions::askForTwin(std::optional<Setting> setting) {
   if (!session_->isLive()) return messages_->warn("A twin trains only beside a model in training: start a run first.");
   auto* dialog =
       new CompareDialog(session_->config(), setting.value_or(&PrecisionConfig::experts), messages_->window());
-  dialog->setRoom(kMaxRuns - static_cast<int>(session_->histories().size()));
+  dialog->setRoom(kMaxRuns - to_int(session_->histories().size()));
   dialog->setCost(cost_);
   connect(dialog, &CompareDialog::twinRequested, this, &CompareActions::addTwin);
   connect(dialog, &CompareDialog::groupsRequested, this, &CompareActions::groupsRequested);
@@ -249,14 +249,14 @@ void CompareActions::addTwins(int count, RunConfig (*next)(const RunConfig&)) {
 }
 
 void CompareActions::removeRun(int place) {
-  if (place <= 0 || place >= static_cast<int>(session_->histories().size())) return;
+  if (place <= 0 || place >= to_int(session_->histories().size())) return;
   if (const QString refused = session_->removeRun(place); !refused.isEmpty()) messages_->warn(refused);
 }
 
 // Changes the interval of all open runs, so that their gradients can be compared. The changes are not put on the undo
 // stack: undoing one click would take one undo per run.
 void CompareActions::measureGradients(int interval) {
-  for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place) {
+  for (int place = 0; place < to_int(session_->histories().size()); ++place) {
     const QString refused = session_->change(
         {.run = session_->runAt(place), .setting = &TelemetryConfig::gradient_every, .value = std::int64_t{interval}});
     if (!refused.isEmpty()) return messages_->warn(refused);
@@ -314,7 +314,7 @@ void CompareActions::showChips() {
   const auto& histories = session_->histories();
   const LiveStatus status = session_->isLive() ? session_->live()->status() : LiveStatus{};
   std::vector<RunChips::Run> runs;
-  for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
+  for (int place = 0; place < to_int(histories.size()); ++place) {
     RunChips::Run run{runLetter(*selection_, place), runColor(*selection_, place), runName(*selection_, place), {}, {}};
     if (place > 0 && session_->hasConfig())
       run.differs = settingsText(difference(session_->config(), session_->config(place)));

@@ -146,7 +146,7 @@ void FileActions::open(const QStringList& paths) {
 }
 
 void FileActions::add(const QStringList& paths) {
-  if (session_->histories().size() + static_cast<std::size_t>(paths.size()) > kMaxRuns)
+  if (session_->histories().size() + paths.size() > kMaxRuns)
     return messages_->warn(QString("At most %1 runs can be open together.").arg(kMaxRuns));
   messages_->warnOfErrors([&] {
     for (const QString& path : paths)

@@ -109,7 +109,7 @@ void LiveSettings::changeActive(Setting setting, const ConfigValue& value) {
 
 void LiveSettings::change(int place, Setting setting, const ConfigValue& value) {
   const ConfigField& field = setting.field();
-  if (!session_->isLive() || place >= static_cast<int>(session_->histories().size())) return;
+  if (!session_->isLive() || place >= to_int(session_->histories().size())) return;
   RunConfig changed = session_->config(place);
   if (field.get(changed) == value) return;
   const RunConfig previous = changed;

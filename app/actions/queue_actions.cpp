@@ -116,7 +116,7 @@ void QueueActions::offerQueueOfOpened() {
   if (queue.isEmpty() || queue == QString::fromStdString(queue_file_of(outcomes_->recording().toStdString()))) return;
   try {
     const QueueState state = load_queue(queue.toStdString());
-    const int groups = candidate_groups(state.runs).size();
+    const int groups = to_int(candidate_groups(state.runs).size());
     const bool done = state.finished >= groups;
     const QString text = QString("A group of %1, trained in turn; so far: %2 of %3.")
                              .arg(countedText(state.runs.size() - 1, "candidate"))
@@ -140,7 +140,7 @@ void QueueActions::openCandidate(const QString& recording, const QString& run) {
 void QueueActions::chooseAskedRun() {
   if (asked_run_.isEmpty() || session_->path() != asked_recording_) return;
   const auto& histories = session_->histories();
-  for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
+  for (int place = 0; place < to_int(histories.size()); ++place) {
     if (QString::fromStdString(histories[place]->info().name) != asked_run_) continue;
     selection_->setRun(place);
     workspaces_->bringUp(workspaces_->compare());

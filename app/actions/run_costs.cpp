@@ -66,8 +66,7 @@ QStringList RunCosts::presetTexts(const QString& preset) const {
 
 QString RunCosts::timeText(const QString& preset, std::int64_t steps) const {
   const auto estimate = speeds_.estimate(all_runs(load_preset(preset.toStdString())));
-  return aboutDuration(estimate.seconds_per_step * static_cast<double>(steps)) +
-         (estimate.isModelled() ? ", modelled" : " on this machine");
+  return aboutDuration(estimate.seconds_per_step * steps) + (estimate.isModelled() ? ", modelled" : " on this machine");
 }
 
 void RunCosts::measureAnew() {

@@ -64,7 +64,7 @@ std::pair<int, Marker> recorded(const std::vector<HistoryPtr>& histories, std::s
     std::optional<Marker> found;
     for (const Marker& marker : histories[run]->markers())
       if (marker.kind == kind) found = marker;
-    if (found) return {static_cast<int>(run), *found};
+    if (found) return {to_int(run), *found};
   }
   return {-1, {}};
 }
@@ -84,7 +84,7 @@ std::shared_ptr<const Measured<Figures>> ScanActions::recordedFigures(
   const int run = recorded(session_->histories(), kind).first;
   if (run < 0) return nullptr;
   Measured<Figures> measured{runLabel(*selection_, run), {}};
-  for (const Marker& marker : session_->histories()[static_cast<std::size_t>(run)]->markers()) {
+  for (const Marker& marker : session_->histories()[run]->markers()) {
     auto figures = marker.kind == kind ? read(marker.text) : std::nullopt;
     if (figures) measured.by_step[marker.step] = std::move(*figures);
   }
@@ -210,7 +210,7 @@ void ScanActions::startSimilarity(int run, std::int64_t step) {
 template <typename Figures>
 void ScanActions::startOnExperts(int run, std::vector<std::int64_t> steps, MeasureFigures<Figures> measure_figures,
                                  std::function<void(std::int64_t step, const Figures& figures)> add) {
-  const HistoryPtr history = session_->histories()[static_cast<std::size_t>(run)];
+  const HistoryPtr history = session_->histories()[run];
   const bool checkpoint = run_origin(history->info()) == RunOrigin::checkpoint;
   if (checkpoint) steps = {history->steps().last};
   const auto found = std::make_shared<std::vector<Figures>>();
@@ -295,7 +295,7 @@ void ScanActions::lookAtScan() {
 void ScanActions::lookAtCheckpoint() {
   const bool has_ended = checkpoint_->hasEnded();
   for (const int measured = checkpoint_->measured(); shown_measurements_ < measured; ++shown_measurements_)
-    found_(static_cast<std::size_t>(shown_measurements_));
+    found_(shown_measurements_);
   if (!has_ended) return showProgress(progressOfCheckpoint());
   if (!checkpoint_->error().empty())
     return stop(QString("This was not measured: %1.").arg(QString::fromStdString(checkpoint_->error())));

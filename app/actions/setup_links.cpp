@@ -82,7 +82,7 @@ void SetupLinks::showOpened() {
     return;  // while a run is being opened, this signal belongs to the previous run
   const SharedSetup setup = *std::exchange(opening_setup_, std::nullopt);
   workspaces_->bringUp(QString::fromStdString(setup.workspace));
-  if (setup.run >= 0 && setup.run < static_cast<int>(selection_->histories().size())) selection_->setRun(setup.run);
+  if (setup.run >= 0 && setup.run < to_int(selection_->histories().size())) selection_->setRun(setup.run);
   const RunInfo& info = selection_->history()->info();
   if (std::ranges::find(info.moe_layers, setup.layer) != info.moe_layers.end()) selection_->showLayer(setup.layer);
   if (setup.expert >= 0 && setup.expert < info.n_experts) selection_->setExpert(setup.expert);

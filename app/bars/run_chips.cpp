@@ -86,9 +86,9 @@ void RunChips::showRuns(const std::vector<Run>& runs, int active) {
 void RunChips::drawChips() {
   for (int run = 0; run < kMaxRuns; ++run) {
     QToolButton* chip = chips_[run];
-    chip->setVisible(run < static_cast<int>(runs_.size()));
+    chip->setVisible(run < to_int(runs_.size()));
     chip->setObjectName(QString());
-    if (run >= static_cast<int>(runs_.size())) continue;
+    if (run >= to_int(runs_.size())) continue;
     const Run& shown = runs_[run];
     chip->setIcon(
         chipPixmap(shown.letter, seriesColor(shown.color, isDark(palette())), kChipSize, devicePixelRatioF()));

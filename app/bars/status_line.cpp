@@ -62,7 +62,7 @@ class StatusItem : public QToolButton {
     if (words != text()) setText(words);
     setVisible(!words.isEmpty());
   }
-  int forms() const { return forms_.size(); }
+  int forms() const { return to_int(forms_.size()); }
   // Width of a form with the space to the next item; 0 if the form hides the item.
   int room(int form) const {
     const QString words = forms_.value(form);

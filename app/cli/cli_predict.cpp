@@ -154,8 +154,8 @@ RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllT
   request.routing = chosen.name;
   request.load = chosen.load;
   const Placement placement = placement_named(o, chosen.topk_TK, shape);
-  return routing_traffic(count_volumes(chosen.topk_TK, static_cast<int>(shape.top_k), placement, o.ranks_per_node),
-                         tokens, all_to_all);
+  return routing_traffic(count_volumes(chosen.topk_TK, to_int(shape.top_k), placement, o.ranks_per_node), tokens,
+                         all_to_all);
 }
 
 PredictRequest request_of(const PredictOptions& o) {

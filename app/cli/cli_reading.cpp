@@ -16,7 +16,7 @@ void add_routed_options(Command& command, RoutedShape& routed) {
   command
       .option("--layers", routed.layers,
               "Layers of the model, for a file that does not state them (default: the file's)")
-      .range(1, static_cast<int>(kMaxImportedLayers));
+      .range(1, to_int(kMaxImportedLayers));
   command
       .option("--top-k", routed.top_k,
               "Experts of a token in a layer, for a file that does not state them (default: the file's)")
@@ -25,7 +25,7 @@ void add_routed_options(Command& command, RoutedShape& routed) {
       .option("--experts", routed.experts,
               "Experts of a layer, for a file that does not state them; higher numbers of routed experts are slots "
               "without an expert (default: the highest)")
-      .range(1, static_cast<int>(kMaxImportedExperts));
+      .range(1, to_int(kMaxImportedExperts));
 }
 
 std::string input_path(const std::string& file) {

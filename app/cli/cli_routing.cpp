@@ -32,8 +32,8 @@ bool RoutingOptions::names_file() const {
 }
 
 ChosenExperts choose_experts(const RoutingOptions& o, const ModelShape& shape, std::int64_t tokens) {
-  const int top_k = shape.top_k, n_experts = shape.n_experts;
-  const int n_groups = shape.n_groups, limited_groups = shape.limited_groups;
+  const int top_k = to_int(shape.top_k), n_experts = to_int(shape.n_experts);
+  const int n_groups = to_int(shape.n_groups), limited_groups = to_int(shape.limited_groups);
   if (!o.names_file()) {
     RoutingPattern groups;
     if (n_groups) groups.n_groups = n_groups;
@@ -60,7 +60,7 @@ ChosenExperts choose_experts(const RoutingOptions& o, const ModelShape& shape, s
 }
 
 Placement placement_named(const RoutingOptions& o, std::span<const std::int32_t> topk_TK, const ModelShape& shape) {
-  const int n_experts = shape.n_experts;
+  const int n_experts = to_int(shape.n_experts);
   if (o.slots > 0 && o.placement != "balanced") throw std::runtime_error("--slots needs --placement balanced");
   if (o.placement == "contiguous") return place_contiguous(n_experts, o.ranks);
   if (o.placement == "random") return place_random(n_experts, o.ranks, o.seed);
@@ -69,7 +69,7 @@ Placement placement_named(const RoutingOptions& o, std::span<const std::int32_t>
   std::vector<std::uint64_t> load(n_experts);
   for (const std::int32_t expert : topk_TK)
     if (expert >= 0) ++load[expert];
-  return place_balanced(load, o.ranks, {o.slots, std::max(1, static_cast<int>(shape.n_groups)), o.ranks_per_node});
+  return place_balanced(load, o.ranks, {o.slots, std::max(1, to_int(shape.n_groups)), o.ranks_per_node});
 }
 
 }  // namespace moescope

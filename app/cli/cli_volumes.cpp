@@ -58,7 +58,7 @@ ModelShape shape_of(const VolumesOptions& options) {
 
 Placement placement_of(const VolumesOptions& options, const std::vector<std::int32_t>& topk_TK,
                        const ModelShape& shape) {
-  const int n_experts = shape.n_experts;
+  const int n_experts = to_int(shape.n_experts);
   if (options.ranks > n_experts && options.placement != "balanced")
     throw std::runtime_error(
         fmt::format("--ranks {} is more than the {} experts; allowed with --placement balanced --slots 1",
@@ -93,17 +93,17 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
   if (options.experts <= 0) shape.n_experts = metadata_number(file, "experts", shape.n_experts, 4096);
   if (!command.is_given("--ranks")) {
     const bool by_rank = tensor.shape.size() == 3 && tensor.shape[0] >= 1 && tensor.shape[0] <= 256;
-    options.ranks = metadata_number(file, "ranks", by_rank ? tensor.shape[0] : options.ranks, 256);
+    options.ranks = to_int(metadata_number(file, "ranks", by_rank ? tensor.shape[0] : options.ranks, 256));
   }
   if (!command.is_given("--ranks-per-node"))
-    options.ranks_per_node = metadata_number(file, "ranks_per_node", options.ranks_per_node, 256);
+    options.ranks_per_node = to_int(metadata_number(file, "ranks_per_node", options.ranks_per_node, 256));
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : tensor.integers()) {
     if (expert < -1 || expert >= shape.n_experts)
       throw std::runtime_error(
           fmt::format("{}holds expert {}, but there are {} (--experts); -1 is a slot without an expert", place, expert,
                       shape.n_experts));
-    topk_TK.push_back(expert);
+    topk_TK.push_back(to_int(expert));
   }
   if (topk_TK.empty()) throw std::runtime_error(place + "is empty");
   return topk_TK;
@@ -124,10 +124,10 @@ Counted count_routing(const Command& command, VolumesOptions& options) {
     topk_TK = std::move(chosen.topk_TK);
     counted.routing = chosen.name;
   }
-  counted.top_k = shape.top_k;
-  counted.n_experts = shape.n_experts;
-  counted.dim = shape.dim;
-  counted.moe_layers = shape.n_moe_layers();
+  counted.top_k = to_int(shape.top_k);
+  counted.n_experts = to_int(shape.n_experts);
+  counted.dim = to_int(shape.dim);
+  counted.moe_layers = to_int(shape.n_moe_layers());
   counted.tokens = static_cast<std::int64_t>(topk_TK.size()) / counted.top_k;
   counted.volume = count_volumes(topk_TK, counted.top_k, placement_of(options, topk_TK, shape), options.ranks_per_node);
   counted.nowhere = std::ranges::count(topk_TK, -1);
@@ -164,7 +164,7 @@ Counted count_recording(const VolumesOptions& options) {
   counted.dim = options.dim > 0 ? options.dim : info.dim;
   counted.top_k = info.top_k;
   counted.n_experts = info.n_experts;
-  counted.moe_layers = info.moe_layers.size();
+  counted.moe_layers = to_int(info.moe_layers.size());
   return counted;
 }
 

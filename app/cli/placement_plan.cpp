@@ -28,7 +28,7 @@ Loads loads_in(const History& run, int layer, StepRange steps) {
   Loads loads;
   for (const float share : run.utilisation(layer, steps, 1, Summary::mean)) {
     if (!std::isfinite(share)) return {};
-    loads.push_back(static_cast<std::uint64_t>(std::llround(kLoadUnit * static_cast<double>(share))));
+    loads.push_back(std::llround(kLoadUnit * share));
   }
   return std::ranges::any_of(loads, [](std::uint64_t load) { return load > 0; }) ? loads : Loads();
 }
@@ -36,7 +36,7 @@ Loads loads_in(const History& run, int layer, StepRange steps) {
 // Load of the fullest rank, in units of the mean.
 double overload(const Placement& placement, const Loads& loads) {
   const std::vector<double> by_rank = rank_loads(placement, loads);
-  const double mean = std::accumulate(by_rank.begin(), by_rank.end(), 0.0) / static_cast<double>(by_rank.size());
+  const double mean = std::accumulate(by_rank.begin(), by_rank.end(), 0.0) / by_rank.size();
   return *std::ranges::max_element(by_rank) / mean;
 }
 
@@ -84,7 +84,7 @@ nlohmann::json placement_json(const std::vector<std::pair<int, std::vector<int>>
     return map;
   }
   std::vector<int> in_order(rows.front().second.size());
-  for (std::size_t slot = 0; slot < in_order.size(); ++slot) in_order[slot] = static_cast<int>(slot) % n_experts;
+  for (std::size_t slot = 0; slot < in_order.size(); ++slot) in_order[slot] = to_int(slot) % n_experts;
   for (int layer = 0; layer < layers; ++layer) {
     const auto found = std::ranges::find(rows, layer, [](const auto& row) { return row.first; });
     map.push_back(found == rows.end() ? in_order : found->second);

@@ -11,7 +11,6 @@
 
 #include "core/config/config_difference.h"
 #include "core/findings/comparison/verdict_words.h"
-#include "core/numerics/size.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
@@ -107,7 +106,9 @@ class OutcomesModel : public QAbstractTableModel {
   const std::vector<Outcome>& rows() const { return rows_; }
   int rowOf(const std::string& name) const { return index_in(rows_, name, &Outcome::name); }
 
-  int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : std::ssize(rows_); }
+  int rowCount(const QModelIndex& parent = {}) const override {
+    return parent.isValid() ? 0 : to_int(std::ssize(rows_));
+  }
   int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : kOutcomeColumns; }
 
   QVariant data(const QModelIndex& index, int role) const override {

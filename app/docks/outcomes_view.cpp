@@ -95,7 +95,7 @@ void OutcomesView::addProgress() {
 }
 
 QSize OutcomesView::sizeHint() const {
-  const int rows = std::clamp(static_cast<int>(outcomes().size()), kMinRows, kMaxRows);
+  const int rows = std::clamp(to_int(outcomes().size()), kMinRows, kMaxRows);
   return {QWidget::sizeHint().width(),
           QWidget::sizeHint().height() - table_->sizeHint().height() + table_->heightFor(rows)};
 }
@@ -113,7 +113,7 @@ void OutcomesView::start(std::unique_ptr<RunQueue> queue) {
 
 void OutcomesView::showPlace() {
   const auto name = [&](std::size_t group) {
-    return QFileInfo(QString::fromStdString(path_of_group(queue_->recording(), group))).fileName();
+    return QFileInfo(QString::fromStdString(path_of_group(queue_->recording(), to_int(group)))).fileName();
   };
   place_->setText(
       table_->notMeasured() +

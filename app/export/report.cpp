@@ -44,7 +44,7 @@ details { margin: 8px 0 } summary { cursor: pointer; color: var(--accent) } pre 
 
 QString pageStyle() {
   const std::string_view look = page_look();
-  return QString::fromUtf8(look.data(), static_cast<qsizetype>(look.size())) + QString(kStyle).trimmed();
+  return QString::fromUtf8(look.data(), look.size()) + QString(kStyle).trimmed();
 }
 
 QString html(const std::string& text) {
@@ -96,7 +96,7 @@ class Report {
 
  private:
   QString name(std::size_t place) const {
-    return runLetter(*source_.selection, place) + ' ' + html(histories_[place]->info().name);
+    return runLetter(*source_.selection, to_int(place)) + ' ' + html(histories_[place]->info().name);
   }
   bool compares() const { return histories_.size() > 1; }
   const ComparedRun& compared(std::size_t i) const {
@@ -334,7 +334,7 @@ void Report::pictures() {
   out_ += "</div>\n";
   const int run = selection->run();
   for (std::size_t i = 0; i < histories_.size(); ++i) {
-    selection->setRun(i);
+    selection->setRun(to_int(i));
     if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
     out_ += "<div class=\"figures\">\n";
     for (const ReportPicture& request : source_.of_each) picture(request);

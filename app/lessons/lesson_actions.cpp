@@ -26,7 +26,6 @@
 #include "core/config/config_check.h"
 #include "core/files/whole_file.h"
 #include "core/lessons/grading.h"
-#include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -210,7 +209,7 @@ void LessonActions::begin(const QString& name_or_path) {
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
   layout_->lendToLesson();
   emit started();
-  guide_->start(parsed.lesson, numberOf(parsed.lesson.name), lesson_names().size());
+  guide_->start(parsed.lesson, numberOf(parsed.lesson.name), to_int(lesson_names().size()));
   showPane();
 }
 
@@ -244,7 +243,7 @@ void LessonActions::giveWindowBack() {
 
 void LessonActions::startNext() {
   const int next = numberOf(guide_->lesson().name) + 1;
-  if (next <= 0 || next >= static_cast<int>(lesson_names().size())) return emit pageRequested();
+  if (next <= 0 || next >= to_int(lesson_names().size())) return emit pageRequested();
   start(QString::number(next + 1));
 }
 

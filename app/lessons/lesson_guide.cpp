@@ -148,7 +148,7 @@ void LessonGuide::leave() {
 void LessonGuide::next() {
   if (!active_) return;
   if (at_end_) return emit nextLessonRequested();
-  if (step_ + 1 == static_cast<int>(lesson_.steps.size())) return showEnd();
+  if (step_ + 1 == to_int(lesson_.steps.size())) return showEnd();
   ++step_;
   showStep();
 }
@@ -215,7 +215,7 @@ LessonPane::Page LessonGuide::newPage() const {
   LessonPane::Page page;
   page.lesson = printedText(lesson_.title);
   if (number_ >= 0) page.place = QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
-  page.steps = lesson_.steps.size();
+  page.steps = to_int(lesson_.steps.size());
   return page;
 }
 
@@ -260,8 +260,8 @@ QString LessonGuide::faultLinks() const {
 
 void LessonGuide::showEnd() {
   at_end_ = true;
-  const int right = std::ranges::count(states_, std::optional(true), &StepState::right);
-  const int questions = std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); });
+  const int right = to_int(std::ranges::count(states_, std::optional(true), &StepState::right));
+  const int questions = to_int(std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); }));
   LessonPane::Page page = newPage();
   page.title = number_ < 0 ? "What this shows" : "What this lesson shows";
   page.text = printedText(lesson_.teaches);
@@ -293,7 +293,7 @@ bool LessonGuide::coversPanels() const {
 }
 
 void LessonGuide::perform(int index) {
-  if (!active_ || at_end_ || index >= static_cast<int>(lessonStep().tasks.size())) return;
+  if (!active_ || at_end_ || index >= to_int(lessonStep().tasks.size())) return;
   const LessonTask& task = lessonStep().tasks[index];
   if (task.kind == LessonTask::Kind::start) opening_start_ = step_;
   tasks_.perform(task);
@@ -340,7 +340,7 @@ void LessonGuide::look() {
   // Checks the tasks in order and stops at the first that is not done, so that a later task is not marked before its
   // turn.
   for (std::size_t i = 0; i < step.tasks.size() && predicted() && !state().revealed; ++i) {
-    lookAtTask(i);
+    lookAtTask(to_int(i));
     if (!state().done[i]) break;
   }
   pane_->showPredicted(step.prediction && state().predicted());
@@ -444,7 +444,7 @@ LessonTaskState LessonGuide::taskState(int index, bool before) {
 void LessonGuide::showTasks() {
   QList<LessonTaskState> tasks;
   bool before = predicted();
-  for (int i = 0; i < static_cast<int>(lessonStep().tasks.size()); ++i) {
+  for (int i = 0; i < to_int(lessonStep().tasks.size()); ++i) {
     tasks << taskState(i, before);
     before = before && tasks.back().done;
   }

@@ -72,7 +72,7 @@ void SelectionOfRun::takeFocus() {
 }
 
 void RunMultiples::show(QDockWidget* dock) {
-  const int runs = selection_->histories().size();
+  const int runs = to_int(selection_->histories().size());
   if (!qobject_cast<Panel*>(dock->widget()) && dock == dock_ && shown_ == runs) return;
   end();
   auto* one = qobject_cast<Panel*>(dock->widget());

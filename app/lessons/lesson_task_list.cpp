@@ -9,6 +9,7 @@
 
 #include "app/lessons/lesson_text.h"
 #include "app/look/keep_keys.h"
+#include "core/numerics/index.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -107,7 +108,7 @@ void LessonTaskList::make(int count) {
 
 void LessonTaskList::show(const QList<LessonTaskState>& tasks) {
   if (tasks == tasks_ && buttons_.size() == tasks.size()) return;
-  if (buttons_.size() != tasks.size()) make(tasks.size());
+  if (buttons_.size() != tasks.size()) make(to_int(tasks.size()));
   tasks_ = tasks;
   const LessonTaskState* running = nullptr;
   for (int i = 0; i < tasks.size(); ++i) {
@@ -121,8 +122,8 @@ void LessonTaskList::showProgress(const LessonTaskState* running) {
   progress_->setVisible(running != nullptr);
   if (!running) return;
   column_->removeWidget(progress_);
-  column_->insertWidget(static_cast<int>(running - tasks_.constData()) + 1, progress_);
-  bar_->setRange(0, running->until);
+  column_->insertWidget(to_int(running - tasks_.constData()) + 1, progress_);
+  bar_->setRange(0, to_int(running->until));
   const qint64 step = std::min(running->step, running->until);
   bar_->setValue(step);
   const double rest_s = static_cast<double>(running->until - step) / running->steps_per_s;

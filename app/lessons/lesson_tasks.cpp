@@ -106,7 +106,7 @@ std::vector<int> LessonTasks::places(const LessonTask& task) const {
 }
 
 bool LessonTasks::done(const LessonTask& task) const {
-  const int runs = session_->histories().size();
+  const int runs = to_int(session_->histories().size());
   switch (task.kind) {
     case LessonTask::Kind::start:
       return false;

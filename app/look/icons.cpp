@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/files/assets.h"
+#include "core/numerics/index.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
@@ -151,7 +152,7 @@ void followPalette(QWidget* widget, std::function<void()> draw) {
 
 QIcon applicationIcon() {
   const std::string_view svg = asset("moescope.svg");
-  QSvgRenderer renderer(QByteArray(svg.data(), static_cast<qsizetype>(svg.size())));
+  QSvgRenderer renderer(QByteArray(svg.data(), svg.size()));
   QIcon icon;
   for (const int size : {16, 32, 48, 128}) {
     QPixmap pixmap(size, size);
@@ -164,7 +165,7 @@ QIcon applicationIcon() {
 }
 
 QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal ratio) {
-  QPixmap pixmap(std::lround(height * ratio), std::lround(height * ratio));
+  QPixmap pixmap(to_int(std::lround(height * ratio)), to_int(std::lround(height * ratio)));
   pixmap.setDevicePixelRatio(ratio);
   pixmap.fill(Qt::transparent);
   QPainter painter(&pixmap);

@@ -98,7 +98,7 @@ QWidget* sheetOf(const QList<ShortcutGroup>& groups) {
   for (const ShortcutGroup& group : groups) {
     const auto shortest = std::min_element(heights.begin(), heights.end()) - heights.begin();
     columns[shortest]->addWidget(groupView(group));
-    heights[shortest] += static_cast<int>(group.entries.size()) + 2;
+    heights[shortest] += to_int(group.entries.size()) + 2;
   }
   for (QVBoxLayout* column : columns) column->addStretch(1);
   return sheet;

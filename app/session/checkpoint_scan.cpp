@@ -102,7 +102,7 @@ void CheckpointScan::measureRun(const RecomputePlan& plan, const std::vector<std
 
 void CheckpointScan::measure(CheckpointModel& model, const std::vector<LabelledText>& texts, Index length,
                              const std::stop_token& stop) {
-  const int pieces = std::clamp(static_cast<int>(texts.size()), kMinPieces, kMaxPieces);
+  const int pieces = std::clamp(to_int(texts.size()), kMinPieces, kMaxPieces);
   measure_(model, texts, {.length = length, .pieces = pieces}, [&](int done, int total) {
     done_ = done;
     passes_ = total;

@@ -183,7 +183,7 @@ void RunSession::add(const QStringList& paths) {
     return openFiles(result);
   }
   for (const QString& path : paths) {
-    followers_.push_back(followerOf(path.toStdString(), static_cast<int>(open_.histories.size())));
+    followers_.push_back(followerOf(path.toStdString(), to_int(open_.histories.size())));
     open_.paths << path;
   }
 }
@@ -225,7 +225,7 @@ void RunSession::follow(const QStringList& paths) {
   }
   std::vector<std::unique_ptr<Follower>> followers;
   try {
-    for (const QString& path : paths) followers.push_back(followerOf(path.toStdString(), followers.size()));
+    for (const QString& path : paths) followers.push_back(followerOf(path.toStdString(), to_int(followers.size())));
   } catch (const std::runtime_error& problem) {
     emit failed(QString::fromUtf8(problem.what()));
     return;
@@ -262,7 +262,7 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
 void RunSession::followOpened() {
   catching_up_.clear();
   for (const QString& path : open_.paths)
-    catching_up_.push_back(follow_file(path.toStdString(), catching_up_.size(), kMaxRuns, textsOf(open_.only)));
+    catching_up_.push_back(follow_file(path.toStdString(), to_int(catching_up_.size()), kMaxRuns, textsOf(open_.only)));
   caught_up_sequence_ = 0;
   ticks_without_news_ = 0;
   follow_timer_.start();
@@ -428,8 +428,7 @@ std::unique_ptr<LiveRuns> RunSession::take(Opened& result) {
 
 std::vector<RunConfig> RunSession::configs() const {
   std::vector<RunConfig> configs;
-  for (int place = 0; hasConfig() && place < static_cast<int>(open_.histories.size()); ++place)
-    configs.push_back(config(place));
+  for (int place = 0; hasConfig() && place < to_int(open_.histories.size()); ++place) configs.push_back(config(place));
   return configs;
 }
 
@@ -509,7 +508,7 @@ std::optional<RecordedRun> RunSession::recordedRun(int place) const {
       continue;
     }
     const RecordingReader recording(file);
-    const int runs = recording.runs().size();
+    const int runs = to_int(recording.runs().size());
     if (place < runs) return RecordedRun{file, recording.runs()[place].run};
     place -= runs;
   }

@@ -118,7 +118,7 @@ QString CandidateList::refusal(const RunConfig& candidate, int instead) const {
     return QString("%1 candidates are on the list, more cannot be compared: remove one first.").arg(kMaxCandidates);
   if (difference(first_, candidate).empty()) return "Run A has this value already: choose another one.";
   if (const QString problem = twinProblem(first_, candidate); !problem.isEmpty()) return problem;
-  for (int at = 0; at < static_cast<int>(candidates_.size()); ++at)
+  for (int at = 0; at < to_int(candidates_.size()); ++at)
     if (at != instead && difference(candidates_[at], candidate).empty())
       return "This candidate is on the list already: choose another value.";
   return {};
@@ -140,7 +140,7 @@ void CandidateList::remove() {
   const int at = list_->currentRow();
   if (at < 0) return;
   candidates_.erase(candidates_.begin() + at);
-  fill(std::min(at, static_cast<int>(candidates_.size()) - 1));
+  fill(std::min(at, to_int(candidates_.size()) - 1));
 }
 
 int CandidateList::rowHeight() const {
@@ -159,7 +159,7 @@ void CandidateList::fill(int chosen) {
     }
     list_->setCurrentRow(chosen);
   }
-  const int rows = std::clamp(static_cast<int>(candidates_.size()), 2, kRowsShown);
+  const int rows = std::clamp(to_int(candidates_.size()), 2, kRowsShown);
   list_->setFixedHeight(rows * rowHeight() + 2 * list_->frameWidth());
   title_->setText(QString("%1 of at most %2").arg(candidates_.size()).arg(kMaxCandidates));
   remove_->setEnabled(chosen >= 0);
@@ -431,7 +431,7 @@ void CompareDialog::check() {
 
 // Shows the button and the cost for the listed candidates, which the dialog then trains.
 void CompareDialog::showCandidates() {
-  const int count = list_->candidates().size();
+  const int count = to_int(list_->candidates().size());
   ok_->setEnabled(true);
   ok_->setText(count == 1 ? QString("Train the candidate") : QString("Train %1 candidates").arg(count));
   if (difference(first_, twin()).empty()) showProblem(problem_, {});  // the list itself is valid

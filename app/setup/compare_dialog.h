@@ -41,7 +41,7 @@ class CandidateList : public QWidget {
   const std::vector<RunConfig>& candidates() const { return candidates_; }
   std::vector<RunConfig> runs() const;  // run A and the candidates
   void setRoom(int runs);               // number of runs that can train beside run A
-  bool inGroups() const { return static_cast<int>(candidates_.size()) > room_; }
+  bool inGroups() const { return to_int(candidates_.size()) > room_; }
   int steps() const;  // steps of each group
   // Returns how the candidates train and what is missing for a verdict, in a sentence or two.
   QString words() const;

@@ -149,7 +149,7 @@ QWidget* FieldEditor::makeChoice() {
     addChoice(choice_, QString::fromStdString(choice));
     longest = std::max(longest, choice.size());
   }
-  choice_->setMinimumContentsLength(std::min(kShownLetters, static_cast<int>(longest)));
+  choice_->setMinimumContentsLength(std::min(kShownLetters, to_int(longest)));
   choice_->view()->setMinimumWidth(choice_->view()->sizeHintForColumn(0) + 24);  // the open list shows whole names
   connect(choice_, &QComboBox::activated, this, [this] {
     emit edited();

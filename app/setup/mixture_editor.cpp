@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "core/config/mixture.h"
+#include "core/numerics/index.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -61,13 +62,13 @@ void MixtureEditor::setDomains(const std::vector<std::string>& domains) {
     connect(row.slider, &QSlider::sliderReleased, this, &MixtureEditor::choose);
     followFont(row.name,
                [name = row.name] { name->setMinimumWidth(withType(kLabelColumn, name->fontMetrics()) - kSpace8); });
-    const int at = rows_.size();
+    const int at = to_int(rows_.size());
     grid_->addWidget(row.name, at, 0);
     grid_->addWidget(row.slider, at, 1);
     grid_->addWidget(row.share, at, 2);
     rows_.push_back(row);
   }
-  grid_->addWidget(even_, static_cast<int>(rows_.size()), 0, 1, 3, Qt::AlignLeft);
+  grid_->addWidget(even_, to_int(rows_.size()), 0, 1, 3, Qt::AlignLeft);
   even_->show();
   setMixture({});
 }
@@ -84,8 +85,7 @@ void MixtureEditor::setMixture(const std::string& text) {
   for (const double weight : weights) largest = std::max(largest, weight);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const QSignalBlocker quiet(rows_[i].slider);
-    rows_[i].slider->setValue(weights.empty() ? kFull / 2
-                                              : static_cast<int>(std::lround(kFull * weights[i] / largest)));
+    rows_[i].slider->setValue(weights.empty() ? kFull / 2 : to_int(std::lround(kFull * weights[i] / largest)));
   }
   showShares();
 }

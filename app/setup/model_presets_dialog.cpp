@@ -70,12 +70,12 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
 void ModelPresetsDialog::fill() {
   const std::vector<std::string> names = model_preset_names();
   const std::vector<PresetSetting> settings = model_preset_table();
-  table_->setColumnCount(names.size());
-  table_->setRowCount(settings.size());
+  table_->setColumnCount(to_int(names.size()));
+  table_->setRowCount(to_int(settings.size()));
   for (std::size_t c = 0; c < names.size(); ++c)
-    table_->setHorizontalHeaderItem(c, new QTableWidgetItem(QString::fromStdString(names[c])));
+    table_->setHorizontalHeaderItem(to_int(c), new QTableWidgetItem(QString::fromStdString(names[c])));
   for (std::size_t r = 0; r < settings.size(); ++r) {
-    const int row = r;
+    const int row = to_int(r);
     const QString tip = fieldToolTip(settings[r].setting.field());
     auto* label = new QTableWidgetItem(QString::fromStdString(settings[r].setting.field().label));
     label->setToolTip(tip);
@@ -84,7 +84,7 @@ void ModelPresetsDialog::fill() {
       auto* cell = new QTableWidgetItem(inWords(settings[r].values[c]));
       cell->setTextAlignment(Qt::AlignCenter);
       cell->setToolTip(tip);
-      table_->setItem(row, c, cell);
+      table_->setItem(row, to_int(c), cell);
     }
   }
   table_->resizeColumnsToContents();

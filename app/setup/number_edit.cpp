@@ -50,7 +50,7 @@ std::int64_t nextWhole(std::int64_t value, int direction) {
   std::int64_t step = 1;
   if (size >= 16) {
     step = std::bit_floor(static_cast<std::uint64_t>(size / 8));
-    if (size % step != 0) step = std::pow(10, static_cast<int>(std::log10(size)) - 1);
+    if (size % step != 0) step = std::llround(std::pow(10, std::floor(std::log10(size)) - 1));
   }
   return value + direction * step;
 }
@@ -122,7 +122,7 @@ void NumberEdit::stepBy(int steps) {
   const int direction = steps > 0 ? 1 : -1;
   for (int i = 0; i < std::abs(steps); ++i) {
     if (whole_) {
-      if (auto value = whole()) setWhole(std::clamp<double>(nextWhole(*value, direction), min_, max_));
+      if (auto value = whole()) setWhole(std::llround(std::clamp<double>(nextWhole(*value, direction), min_, max_)));
     } else if (auto value = number()) {
       setNumber(std::clamp(nextReal(*value, direction, max_), min_, max_));
     }

@@ -103,7 +103,7 @@ class LessonRow : public QAbstractButton {
     if (showsFocus(*this)) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), 2);
     const int mark = withType(kMarkSize, fontMetrics()), line = titleMetrics().height();
     QRect room(indent() - mark - kSpace8, number_ > 0 ? kSpace4 : 2, width() - indent() + mark, line);
-    paintLessonMark(painter, QRectF(room.left(), room.top() + (line - mark) / 2, mark, mark), mark_, palette());
+    paintLessonMark(painter, QRect(room.left(), room.top() + (line - mark) / 2, mark, mark), mark_, palette());
     room.setLeft(indent());
     painter.setPen(QColor(c.ink2));
     painter.setFont(typeFont(font(), Type::secondary));

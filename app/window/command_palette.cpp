@@ -11,6 +11,7 @@
 
 #include "core/files/assets.h"
 #include "core/files/text/words.h"
+#include "core/numerics/index.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -90,7 +91,7 @@ class CommandDelegate : public QStyledItemDelegate {
 // Returns the place of `part` in `text`, preferably at the beginning of a word; -1: `text` does not contain it.
 int placeOfPart(const QString& part, const QString& text) {
   int place = -1, at = -1;
-  while ((at = text.indexOf(part, at + 1, Qt::CaseInsensitive)) >= 0) {
+  while ((at = to_int(text.indexOf(part, at + 1, Qt::CaseInsensitive))) >= 0) {
     if (at == 0 || !text[at - 1].isLetterOrNumber()) return at;
     if (place < 0) place = at;
   }
@@ -134,7 +135,7 @@ std::optional<int> fuzzyScore(const QString& query, const QString& text, std::ve
     last = found;
     at = found + 1;
   }
-  return score * 8 - static_cast<int>(text.size()) / 4;
+  return score * 8 - to_int(text.size()) / 4;
 }
 
 QStringList synonymsOf(const QString& query) {
@@ -156,7 +157,7 @@ CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
 }
 
 // Matches the title letter by letter, and other names and the group by whole parts of words.
-std::optional<CommandList::Shown> CommandList::match(std::size_t command, const QString& query) const {
+std::optional<CommandList::Shown> CommandList::found(std::size_t command, const QString& query) const {
   const PaletteCommand& candidate = commands_[command];
   Shown shown{command, 0, {}};
   const auto score = fuzzyScore(query, candidate.title, &shown.matched);
@@ -180,7 +181,7 @@ void CommandList::setQuery(const QString& query) {
   const QString typed = query.simplified();
   static const QRegularExpression kNumber(QStringLiteral("\\d[\\d,]*"));
   const QRegularExpressionMatch number = kNumber.match(typed);
-  commands_.erase(commands_.begin() + static_cast<std::ptrdiff_t>(known_), commands_.end());
+  commands_.erase(commands_.begin() + known_, commands_.end());
   for (std::size_t i = 0; number.hasMatch() && i < known_; ++i)
     if (auto command =
             commands_[i].of_number ? commands_[i].of_number(number.captured().remove(',').toLongLong()) : std::nullopt)
@@ -219,7 +220,7 @@ void CommandList::listSimilar(const QString& query) {
           query.split(' '), [&](const QString& part) { return part.size() >= kShortestWord && word.startsWith(part); });
     }
     const bool is_similar = distance <= max_distance && distance < typed.size();
-    if (is_similar || has_word) shown_.push_back({i, -static_cast<int>(distance), {}});
+    if (is_similar || has_word) shown_.push_back({i, -to_int(distance), {}});
   }
   has_similar_ = !shown_.empty();
   for (std::size_t i = 0; i < known_ && !has_similar_; ++i)
@@ -227,7 +228,7 @@ void CommandList::listSimilar(const QString& query) {
 }
 
 int CommandList::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : static_cast<int>(shown_.size());
+  return parent.isValid() ? 0 : to_int(shown_.size());
 }
 
 QVariant CommandList::data(const QModelIndex& index, int role) const {

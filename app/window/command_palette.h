@@ -51,7 +51,7 @@ class CommandList : public QAbstractListModel {
     int score;
     std::vector<int> matched;
   };
-  std::optional<Shown> match(std::size_t command, const QString& query) const;
+  std::optional<Shown> found(std::size_t command, const QString& query) const;
   void listSimilar(const QString& query);
 
   std::vector<PaletteCommand> commands_;

@@ -192,12 +192,12 @@ class Collector {
     add_place(
         "Layer", "Layer",
         [run = selection->history()->info()](std::int64_t layer) { return std::ranges::count(run.moe_layers, layer); },
-        [selection](std::int64_t layer) { selection->setLayer(static_cast<int>(layer)); });
+        [selection](std::int64_t layer) { selection->setLayer(to_int(layer)); });
     add_place(
         "Expert", "Expert",
         [run = selection->history()->info()](std::int64_t expert) { return expert < run.n_experts; },
         [window = window_, selection](std::int64_t expert) {
-          selection->setExpert(static_cast<int>(expert));
+          selection->setExpert(to_int(expert));
           RouterWorkspace* router = window->workspaces()->router();
           goTo(window, router, router->findChild<ExpertPanel*>());
         },

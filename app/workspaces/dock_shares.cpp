@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 
 namespace {
@@ -44,8 +46,8 @@ void DockShares::apply(QMainWindow* window, const QList<QDockWidget*>& docks) co
     const QSizeF share = shares_.value(dock->objectName()).toSizeF();
     if (share.isEmpty() || !isDocked(*dock, *window)) continue;
     sized << dock;
-    widths << std::max(1, static_cast<int>(std::lround(share.width() * window->width())));
-    heights << std::max(1, static_cast<int>(std::lround(share.height() * down)));
+    widths << std::max(1, to_int(std::lround(share.width() * window->width())));
+    heights << std::max(1, to_int(std::lround(share.height() * down)));
   }
   if (sized.isEmpty()) return;
   window->resizeDocks(sized, widths, Qt::Horizontal);

@@ -84,7 +84,7 @@ void MicroscalingWorkspace::bringUpError() {
 }
 
 void MicroscalingWorkspace::setDefaultSizes() {
-  const int left_width = kErrorShare * width(), upper = kErrorHeightShare * height();
+  const int left_width = qRound(kErrorShare * width()), upper = qRound(kErrorHeightShare * height());
   resizeDocks({error_, scales_}, {left_width, width() - left_width}, Qt::Horizontal);
   resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
 }

@@ -192,7 +192,7 @@ void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection
   const QFontMetrics metrics(font);
   const int side = metrics.ascent() - 2;
   for (std::size_t run = 0; run < histories.size() && place.width() > 2 * side; ++run) {
-    const int number = run;
+    const int number = to_int(run);
     painter.fillRect(QRect(place.left(), place.center().y() - side / 2, side, side),
                      seriesColor(runColor(selection, number), false));
     place.setLeft(place.left() + side + 5);

@@ -387,7 +387,7 @@ QByteArray SvgDevice::document() const {
 
 int SvgDevice::metric(PaintDeviceMetric metric) const {
   const QScreen* screen = QGuiApplication::primaryScreen();
-  const int dpi = screen ? static_cast<int>(std::lround(screen->logicalDotsPerInch())) : 96;
+  const int dpi = screen ? to_int(std::lround(screen->logicalDotsPerInch())) : 96;
   switch (metric) {
     case PdmWidth:
       return size_.width();

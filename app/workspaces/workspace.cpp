@@ -167,8 +167,7 @@ void Workspace::shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation alon
   for (QDockWidget* dock : docks)
     if (dock->isVisibleTo(this) && !dock->isFloating()) shown << dock;
   const int room = along == Qt::Horizontal ? width() : height();
-  if (!shown.isEmpty())
-    resizeDocks(shown, QList<int>(shown.size(), std::max(1, room / static_cast<int>(shown.size()))), along);
+  if (!shown.isEmpty()) resizeDocks(shown, QList<int>(shown.size(), std::max(1, room / to_int(shown.size()))), along);
 }
 
 void Workspace::project() {

@@ -88,7 +88,7 @@ Workspace* WorkspaceTabs::current() const {
 }
 
 void WorkspaceTabs::bringUp(Workspace* workspace) {
-  tabs_->setCurrentIndex(all().indexOf(workspace));
+  tabs_->setCurrentIndex(to_int(all().indexOf(workspace)));
   emit broughtUp();
 }
 

@@ -41,8 +41,7 @@ float dot_halves(const std::uint16_t* a, const float* b, std::size_t n) {
 
 void dot_rows(const Matrix<const float>& x, const std::uint16_t* weights, const Matrix<float>& y) {
   for (Index o = 0; o < y.cols; ++o)
-    for (Index r = 0; r < y.rows; ++r)
-      y.at(r, o) = dot_halves(weights + o * x.cols, x.row(r), static_cast<std::size_t>(x.cols));
+    for (Index r = 0; r < y.rows; ++r) y.at(r, o) = dot_halves(weights + o * x.cols, x.row(r), x.cols);
 }
 
 }  // namespace

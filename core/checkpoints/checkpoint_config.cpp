@@ -187,8 +187,7 @@ void read_softmax_router(ConfigKeys& keys, CheckpointConfig& c, bool normalised)
 // Reads which layers have experts, by the keys of Qwen.
 void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
   const int step = keys.count({"decoder_sparse_step"}, 1, kMaxCheckpointLayers, 1);
-  for (std::size_t i = 0; i < c.layers.size(); ++i)
-    c.layers[i].moe = c.experts > 0 && (static_cast<int>(i) + 1) % step == 0;
+  for (std::size_t i = 0; i < c.layers.size(); ++i) c.layers[i].moe = c.experts > 0 && (to_int(i) + 1) % step == 0;
   const Json* dense = keys.find({"mlp_only_layers"});
   if (!dense) return;
   if (!dense->is_array()) keys.fail("mlp_only_layers", "is not a list");
@@ -253,7 +252,7 @@ void read_deepseek(ConfigKeys& keys, CheckpointConfig& c, const DeepSeekDefaults
   // With moe_layer_freq n, other programs put experts into every n-th layer, transformers into all layers.
   const bool by_tensors = keys.count({"moe_layer_freq"}, 1, kMaxCheckpointLayers, 1) > 1;
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
-    const bool moe = c.experts > 0 && static_cast<int>(i) >= first;
+    const bool moe = c.experts > 0 && to_int(i) >= first;
     if (!moe || !by_tensors) c.layers[i].moe = moe;
   }
   c.attention_bias = keys.flag("attention_bias").value_or(false);
@@ -314,7 +313,7 @@ void read_qwen2_moe(ConfigKeys& keys, CheckpointConfig& c) {
   const int below = keys.count({"max_window_layers"}, 0, kMaxCheckpointLayers, 28);
   read_windows(keys, c,
                {.used = keys.flag("use_sliding_window").value_or(false), .listed = true, .missing = kQwenWindow},
-               [&](std::size_t layer) { return layer % 2 == 0 && static_cast<int>(layer) < below; });
+               [&](std::size_t layer) { return layer % 2 == 0 && to_int(layer) < below; });
   c.dense_width = keys.count({"intermediate_size"}, 1, kMaxWidth);
   c.shared_width = keys.count({"shared_expert_intermediate_size"}, 1, kMaxWidth);
   c.shared_gate = true;

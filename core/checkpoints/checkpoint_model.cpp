@@ -12,7 +12,6 @@
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/text/text_escape.h"
 #include "core/model/decoder.h"
-#include "core/numerics/size.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -75,7 +74,7 @@ class Likeliest : public PassWatch {
  public:
   void logits(Index, ConstMatrix<float> logits) override {
     const float* row = logits.row(logits.rows - 1);
-    id = std::max_element(row, row + logits.cols) - row;
+    id = to_int(std::max_element(row, row + logits.cols) - row);
   }
   std::int32_t id = 0;
 };
@@ -135,7 +134,7 @@ void CheckpointModel::read_head(WeightReader& weights, Arithmetic arithmetic) {
 std::vector<int> CheckpointModel::moe_layers() const {
   std::vector<int> layers;
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    if (layers_[i].has_experts()) layers.push_back(i);
+    if (layers_[i].has_experts()) layers.push_back(to_int(i));
   return layers;
 }
 
@@ -170,7 +169,7 @@ class CheckpointModel::Pass final : public Decoder<float> {
  public:
   Pass(const CheckpointModel& model, std::span<const std::int32_t> ids, std::span<const Index> lengths,
        PassWatch& watch, KeyValueCache* cache)
-      : Decoder(static_cast<int>(model.layers_.size()), model.config_.norm_eps),
+      : Decoder(to_int(model.layers_.size()), model.config_.norm_eps),
         model_(model),
         ids_(ids),
         watch_(watch),
@@ -230,7 +229,7 @@ class CheckpointModel::Pass final : public Decoder<float> {
   }
 
   void head(const Rows& rows) override {
-    watch_.hidden(model_.layers_.size(), rows.h);
+    watch_.hidden(to_int(model_.layers_.size()), rows.h);
     const Index tokens = rows.h.rows;
     const FloatMatrix logits(std::min(tokens, kLogitRows), model_.config_.vocab);
     for (Index first = 0; first < tokens; first += kLogitRows) {
@@ -274,7 +273,8 @@ double CheckpointModel::measured_seconds_per_token() const {
     const auto one = std::ranges::find_if(layers_, of_kind);
     if (one == layers_.end()) continue;
     with_team([&] {
-      seconds += timed([&] { pass.layer_pass(one - layers_.begin()); }) * std::ranges::count_if(layers_, of_kind);
+      seconds +=
+          timed([&] { pass.layer_pass(to_int(one - layers_.begin())); }) * std::ranges::count_if(layers_, of_kind);
     });
   }
   with_team([&] { seconds += timed([&] { pass.head_pass(); }); });

@@ -13,7 +13,6 @@
 #include "core/model/moe/router_sums.h"
 #include "core/numerics/kernels/row_math.h"
 #include "core/numerics/processor.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
@@ -23,7 +22,7 @@ constexpr int kWindow = 50;  // steps of figures over a window
 void require_memory(const CheckpointModel& model, std::span<const TextPiece> pieces, const TextBatches& batches) {
   Index tokens = 0, largest_batch = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (i % size(batches.sequences) == 0) tokens = 0;
+    if (i % size(to_int(batches.sequences)) == 0) tokens = 0;
     tokens += std::ssize(pieces[i].ids);
     largest_batch = std::max(largest_batch, tokens);
   }
@@ -119,7 +118,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
   info_.run = batches.run;
   info_.name = batches.run_name;
   info_.source = absolute_path(batches.source);
-  info_.n_layers = config.layers.size();
+  info_.n_layers = to_int(config.layers.size());
   info_.moe_layers = model.moe_layers();
   info_.n_experts = config.experts;
   info_.top_k = config.router.config.top_k;
@@ -128,7 +127,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
   info_.kernels = kernels_here().text();
   for (const LabelledText& text : texts_) {
     const auto known = std::ranges::find(info_.domains, text.name);
-    domain_of_text_.push_back(known - info_.domains.begin());
+    domain_of_text_.push_back(to_int(known - info_.domains.begin()));
     if (known == info_.domains.end()) info_.domains.push_back(text.name);
   }
   for (const TextPiece& piece : pieces_) all_tokens_ += std::ssize(piece.ids);

@@ -18,7 +18,6 @@
 #include "core/files/whole_folder.h"
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/tokenizer.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
@@ -330,7 +329,7 @@ ExportedModel export_for_transformers(const std::string& checkpoint, const std::
   write_whole_file(files.file("tokenizer.json"), tokenizer);
   write_whole_file(files.file("tokenizer_config.json"), tokenizer_config.dump(2) + '\n');
   files.finish();
-  return {static_cast<int>(tensors.size()), config.data.tokenizer, notes_of(file, config)};
+  return {to_int(tensors.size()), config.data.tokenizer, notes_of(file, config)};
 }
 
 }  // namespace moescope

@@ -7,7 +7,6 @@
 #include "core/checkpoints/checkpoint_model.h"
 #include "core/checkpoints/rope_angles.h"
 #include "core/checkpoints/weight_reader.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {

@@ -88,9 +88,7 @@ double rope_score_factor(const RopeSettings& rope) {
 
 Rope<float> rope_of(const RopeSettings& rope, int dim, Index first, Index count) {
   const std::vector<float> frequencies = rope_frequencies(rope, dim);
-  const auto angle = [&](Index position, Index pair) {
-    return static_cast<double>(static_cast<float>(position) * frequencies[pair]);
-  };
+  const auto angle = [&](Index position, Index pair) { return static_cast<double>(position * frequencies[pair]); };
   return {first, count, std::ssize(frequencies), angle, rope_attention_factor(rope)};
 }
 

@@ -14,7 +14,6 @@
 #include "core/checkpoints/stored_experts.h"
 #include "core/frame/frame.h"
 #include "core/model/tokenizer/tokenizer.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 
@@ -68,7 +67,9 @@ class RoutedPassage {
   }
   void set_domain(std::string domain) { frame_.domain = std::move(domain); }
   // Marks the first `tokens` tokens as the prompt; the model wrote the others.
-  void set_prompt(std::size_t tokens) { frame_.prompt = tokens < first_.size() ? first_[tokens] : frame_.text.size(); }
+  void set_prompt(std::size_t tokens) {
+    frame_.prompt = tokens < first_.size() ? to_int(first_[tokens]) : to_int(frame_.text.size());
+  }
   TokenFrame take() { return std::move(frame_); }
 
  private:

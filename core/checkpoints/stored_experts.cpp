@@ -9,7 +9,6 @@
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/router.h"
 #include "core/numerics/kernels/row_math.h"
-#include "core/numerics/size.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -63,7 +62,7 @@ void add_shared(const StoredExperts& w, ConstMatrix<float> h, const Matrix<float
   parallel_slices(static_cast<std::size_t>(h.rows), kRoutedTokens, [&](std::size_t first, std::size_t last) {
     sigmoid_row(gate->row(first), last - first, gate->row(first));
     for (Index t = first; t < static_cast<Index>(last); ++t)
-      add_scaled(w.added_factor * gate->at(t, 0), shared->row(t), static_cast<std::size_t>(h.cols), y.row(t));
+      add_scaled(w.added_factor * gate->at(t, 0), shared->row(t), h.cols, y.row(t));
   });
 }
 
@@ -94,7 +93,7 @@ void feed_forward_forward(const StoredFeedForward& w, ConstMatrix<float> h, Matr
 
 RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, ConstMatrix<float> h) {
   RoutedTokens routed;
-  routed.experts = w.router.outputs();
+  routed.experts = to_int(w.router.outputs());
   routed.top_k = router.config.top_k;
   const std::size_t tokens = h.rows, experts = size(routed.experts);
   routed.logits.resize(tokens * experts);
@@ -129,7 +128,7 @@ void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMa
     if (plan.tokens_of(e) > 0) busy.push_back(e);
   // The largest experts come first, so that no thread begins a long one when the others are done.
   std::ranges::stable_sort(busy, std::ranges::greater(), [&](int e) { return plan.tokens_of(e); });
-  parallel_for(busy.size(), [&](int task) {
+  parallel_for(to_int(busy.size()), [&](int task) {
     const int e = busy[size(task)];
     const Index first = plan.expert_offset[size(e)], count = plan.tokens_of(e);
     feed_forward_forward(w.experts[size(e)], x.row_block(first, count), expert_y.row_block(first, count));

@@ -86,8 +86,7 @@ std::vector<N> rounded(ConstMatrix<float> x) {
 
 void add_bias(const StoredLinear& w, Index first, const ProductTarget& target, const Matrix<float>& y) {
   if (w.bias.empty()) return;
-  for (Index r = 0; r < y.rows; ++r)
-    add_scaled(target.factor, w.bias.data() + first, static_cast<std::size_t>(y.cols), y.row(r));
+  for (Index r = 0; r < y.rows; ++r) add_scaled(target.factor, w.bias.data() + first, y.cols, y.row(r));
 }
 
 bool uses_dots(Index rows, const StoredLinear& w) {
@@ -102,7 +101,7 @@ void add_dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index 
   memory.resize(y.size());
   const Matrix<float> dots(memory.data(), y.rows, y.cols);
   dot_outputs(x, w, first, dots);
-  for (Index r = 0; r < y.rows; ++r) add_scaled(target.factor, dots.row(r), static_cast<std::size_t>(y.cols), y.row(r));
+  for (Index r = 0; r < y.rows; ++r) add_scaled(target.factor, dots.row(r), y.cols, y.row(r));
 }
 
 template <class N>
@@ -110,7 +109,7 @@ void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const Product
                   const Matrix<float>& y) {
   const auto step = static_cast<std::size_t>(outputs_of_task(x.rows, w.inputs()));
   parallel_slices(static_cast<std::size_t>(w.outputs()), step, [&](std::size_t begin, std::size_t end) {
-    const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
+    const Index first = begin, count = end - begin;
     const Matrix<float> to = y.col_block(first, count);
     if constexpr (std::is_same_v<N, float>) {
       if (uses_dots(x.rows, w))
@@ -128,8 +127,8 @@ void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const Product
 void for_each_piece(const StoredLinear& w, const auto& body) {
   constexpr std::size_t kOutputs = 128;  // a multiple of the size of every block
   parallel_slices(static_cast<std::size_t>(w.outputs()), kOutputs, [&](std::size_t begin, std::size_t end) {
-    const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
-    std::vector<float> values(static_cast<std::size_t>(count * w.inputs()));
+    const Index first = begin, count = end - begin;
+    std::vector<float> values(count * w.inputs());
     w.weight.read_outputs(first, count, values.data());
     const bool transposed = w.weight.transposed();
     Operand<float> piece{.matrix = transposed ? Matrix<const float>(values.data(), w.inputs(), count)
@@ -182,8 +181,8 @@ std::string ReadFailure::reason() const {
 
 StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool transposed, SharedFailure failure)
     : tensor_(&tensor),
-      rows_(static_cast<Index>(tensor.shape[tensor.shape.size() - 2])),
-      cols_(static_cast<Index>(tensor.shape.back())),
+      rows_(tensor.shape[tensor.shape.size() - 2]),
+      cols_(tensor.shape.back()),
       transposed_(transposed),
       failure_(std::move(failure)) {
   first_ = index * rows_ * cols_;
@@ -191,8 +190,8 @@ StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool transpose
 
 template <class N>
 void StoredMatrix::read_outputs(Index first, Index count, N* to) const {
-  const auto n = static_cast<std::size_t>(count), cols = static_cast<std::size_t>(cols_);
-  const std::size_t begin = first_ + static_cast<std::size_t>(transposed_ ? first : first * cols_);
+  const std::size_t n = count, cols = cols_;
+  const std::size_t begin = first_ + (transposed_ ? first : first * cols_);
   try {
     if (!transposed_) return read_elements(*tensor_, begin, {to, n * cols});
     for (std::size_t r = 0; r < static_cast<std::size_t>(rows_); ++r)

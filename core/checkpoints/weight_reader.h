@@ -44,8 +44,7 @@ class WeightReader {
   std::vector<std::vector<float>> stacked_vectors(const std::string& name, Index count, Index size) {
     const TensorView& tensor = find(name, {count, size});
     std::vector<std::vector<float>> vectors;
-    for (Index i = 0; i < count; ++i)
-      vectors.push_back(tensor.floats(static_cast<std::size_t>(i * size), static_cast<std::size_t>(size)));
+    for (Index i = 0; i < count; ++i) vectors.push_back(tensor.floats(i * size, size));
     return vectors;
   }
   // NAME.weight, and NAME.bias if `bias`. Throws if `bias` is false and the file holds NAME.bias. `key`: the key of

@@ -219,9 +219,8 @@ void check_layer(const Reader& in, const std::string& place, const LayerShape& s
   const std::size_t local = counts.size() / world;
   double fullest = 0;
   for (std::size_t first = 0; first < counts.size(); first += local) {
-    const auto begin = counts.begin() + static_cast<std::ptrdiff_t>(first);
-    fullest = std::max(fullest, static_cast<double>(std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(local),
-                                                                    std::int64_t{0})));
+    const auto begin = counts.begin() + first;
+    fullest = std::max(fullest, static_cast<double>(std::accumulate(begin, begin + local, std::int64_t{0})));
   }
   const double counted = fullest * world / rows;
   if (std::fabs(counted / stated_ratio - 1) > kTolerance)

@@ -231,8 +231,8 @@ std::vector<double> rank_shares(const LayerShape& shape, const ClusterRouting& r
     const double total =
         std::accumulate(routing.tokens_per_expert.begin(), routing.tokens_per_expert.end(), std::int64_t{0});
     for (int r = 0; r < ranks; ++r) {
-      const auto first = routing.tokens_per_expert.begin() + static_cast<std::ptrdiff_t>(r * local);
-      shares[r] = std::accumulate(first, first + static_cast<std::ptrdiff_t>(local), std::int64_t{0}) / total;
+      const auto first = routing.tokens_per_expert.begin() + r * local;
+      shares[r] = std::accumulate(first, first + local, std::int64_t{0}) / total;
     }
     return shares;
   }
@@ -433,13 +433,14 @@ LayerShape LayerModel::complete(const LayerShape& stated_shape, const ClusterRou
       throw std::runtime_error(calibration_.path + ": " + row_name + " has no " + name +
                                ", and no published shape has its name");
     }
-    value = known;
+    value = to_int(known);
     add_note(notes, row_name + " has no " + name + "; taken as " + std::to_string(known) + " from the published shape");
   };
   fill(shape.dim, "D", published ? published->dim : 0);
   fill(shape.hidden, "H", published ? published->moe_inter : 0);
   fill(shape.top_k, "top_k", published ? published->top_k : 0);
-  if (shape.n_experts == 0 && !routing.tokens_per_expert.empty()) shape.n_experts = routing.tokens_per_expert.size();
+  if (shape.n_experts == 0 && !routing.tokens_per_expert.empty())
+    shape.n_experts = to_int(routing.tokens_per_expert.size());
   if (const int groups = gemms.empty() ? 0 : measured_groups(points_of(calibration_, gemms + "_w1"));
       shape.n_experts == 0 && groups) {
     shape.n_experts = groups * calibration_.world;
@@ -513,7 +514,7 @@ ErrorSummary summarize(std::vector<double> errors) {
   if (errors.empty()) return {0, kNoTime, kNoTime};
   std::ranges::sort(errors);
   const std::size_t n = errors.size();
-  return {static_cast<int>(n), (errors[(n - 1) / 2] + errors[n / 2]) / 2, errors.back()};
+  return {to_int(n), (errors[(n - 1) / 2] + errors[n / 2]) / 2, errors.back()};
 }
 
 }  // namespace

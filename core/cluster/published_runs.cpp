@@ -34,7 +34,7 @@ constexpr const char *kRestWithMemory = "rest with memory", *kAttention = "atten
 // that all ranks receive the same number of tokens.
 RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll kind) {
   const std::int64_t tokens = std::int64_t{ranks} * shape.n_experts;
-  const int top_k = shape.top_k, n_experts = shape.n_experts;
+  const int top_k = to_int(shape.top_k), n_experts = to_int(shape.n_experts);
   const auto topk = route_by_pattern({RoutingRule::round_robin}, tokens, top_k, n_experts);
   return routing_traffic(count_volumes(topk, top_k, n_experts, ranks, 8), tokens, kind);
 }
@@ -121,16 +121,16 @@ using Routing = std::vector<std::int32_t>;
 Placement balanced_placement(const Routing& topk, const ModelShape& shape, int ep) {
   std::vector<std::uint64_t> load(shape.n_experts);
   for (const std::int32_t expert : topk) ++load[expert];
-  const int slots = static_cast<int>(shape.n_experts) / ep + 1;
-  return place_balanced(load, ep, {slots, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
+  const int slots = to_int(shape.n_experts) / ep + 1;
+  return place_balanced(load, ep, {slots, std::max(1, to_int(shape.n_groups)), kRanksPerNode});
 }
 
 Placement placement_of(const Routing& topk, const ModelShape& shape, const LiveCase& c) {
-  return c.balanced ? balanced_placement(topk, shape, c.ep) : place_contiguous(shape.n_experts, c.ep);
+  return c.balanced ? balanced_placement(topk, shape, c.ep) : place_contiguous(to_int(shape.n_experts), c.ep);
 }
 
 RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const Placement& placement, AllToAll kind) {
-  const int top_k = shape.top_k;
+  const int top_k = to_int(shape.top_k);
   const auto tokens = static_cast<std::int64_t>(topk.size()) / top_k;
   return routing_traffic(count_volumes(topk, top_k, placement, kRanksPerNode), tokens, kind);
 }
@@ -142,7 +142,7 @@ class Costs {
       : config_(config),
         hypothesis_(hypothesis),
         parameters_(fit_to_published(hypothesis)),
-        load_(stretch_load(tokens_per_expert, config.shape.n_experts, seed)),
+        load_(stretch_load(tokens_per_expert, to_int(config.shape.n_experts), seed)),
         seed_(seed) {}
 
   LiveCost operator()(const LiveCase& c) {
@@ -161,7 +161,7 @@ class Costs {
     config.traffic = cost.traffic = traffic_of(topk, shape, placement, c.all_to_all);
     cost.tokens_per_second = step_time(config, parameters_).tokens_per_second;
     cost.band = throughput_band(config, hypothesis_);
-    const Placement in_order = place_contiguous(shape.n_experts, c.ep);
+    const Placement in_order = place_contiguous(to_int(shape.n_experts), c.ep);
     config.traffic = traffic_of(forced_routing(), shape, in_order, c.all_to_all);
     cost.forced_tokens_per_second = step_time(config, parameters_).tokens_per_second;
     return cost;
@@ -171,14 +171,15 @@ class Costs {
   const Routing& routing(bool node_limited) {
     Routing& topk = by_load_[node_limited];
     const ModelShape& shape = config_.shape;
-    const int limited = node_limited ? static_cast<int>(shape.limited_groups) : 0;
-    if (topk.empty()) topk = route_by_load(load_, kTokens, shape.top_k, shape.n_groups, limited, seed_);
+    const int limited = node_limited ? to_int(shape.limited_groups) : 0;
+    if (topk.empty()) topk = route_by_load(load_, kTokens, to_int(shape.top_k), to_int(shape.n_groups), limited, seed_);
     return topk;
   }
 
   const Routing& forced_routing() {
     if (forced_.empty())
-      forced_ = route_by_pattern({RoutingRule::round_robin}, kTokens, config_.shape.top_k, config_.shape.n_experts);
+      forced_ = route_by_pattern({RoutingRule::round_robin}, kTokens, to_int(config_.shape.top_k),
+                                 to_int(config_.shape.n_experts));
     return forced_;
   }
 

@@ -440,7 +440,7 @@ StepTime step_time(const StepConfig& c, const StepParameters& p) {
 }
 
 std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages) {
-  const int layers = shape.n_layers, units = layers + 2;
+  const int layers = to_int(shape.n_layers), units = layers + 2;
   if (stages > units)
     throw std::runtime_error(std::to_string(stages) + " pipeline stages are more than the " + std::to_string(layers) +
                              " layers, embedding and head of " + shape.name);
@@ -456,7 +456,7 @@ std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages) {
 }
 
 PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward) {
-  const PipelineSchedule full_schedule = schedule_of(forward_S.size(), ranks, microbatches);
+  const PipelineSchedule full_schedule = schedule_of(to_int(forward_S.size()), ranks, microbatches);
   if (ranks == 1) return {};
   double busiest = 0;  // forward time of a microbatch on the busiest rank
   for (int rank = 0; rank < ranks; ++rank) {

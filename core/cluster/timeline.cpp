@@ -17,7 +17,7 @@ std::vector<RankLoad> rank_loads_of(const VolumeFrame& volume, AllToAll kind, do
   const std::vector<std::uint64_t> rows = received_tokens(volume, AllToAll::standard);
   std::vector<RankLoad> loads;
   for (std::size_t r = 0; r < links.size(); ++r) {
-    loads.push_back({static_cast<double>(std::max(links[r].network_out, links[r].network_in)) * scale,
+    loads.push_back({std::max(links[r].network_out, links[r].network_in) * scale,
                      std::max(links[r].nvlink_out, links[r].nvlink_in) * scale, rows[r] * scale});
   }
   return loads;
@@ -65,12 +65,12 @@ class Layer {
   double end_of(std::size_t rank) const { return by_rank_[rank].empty() ? 0 : by_rank_[rank].back().to_us; }
 
   void add(std::size_t rank, RankActivity activity, bool backward, double us) {
-    if (us > 0) by_rank_[rank].push_back({static_cast<int>(rank), activity, backward, end_of(rank), end_of(rank) + us});
+    if (us > 0) by_rank_[rank].push_back({to_int(rank), activity, backward, end_of(rank), end_of(rank) + us});
   }
 
   LayerTimeline collect() const {
     LayerTimeline timeline;
-    timeline.ranks = loads_.size();
+    timeline.ranks = to_int(loads_.size());
     double waiting = 0, all = 0;
     for (const std::vector<RankInterval>& intervals : by_rank_) {
       for (const RankInterval& interval : intervals) {
@@ -82,7 +82,7 @@ class Layer {
       }
     }
     timeline.waiting_share = all > 0 ? waiting / all : 0;
-    timeline.slowest = std::ranges::max_element(waited_for_us_) - waited_for_us_.begin();
+    timeline.slowest = to_int(std::ranges::max_element(waited_for_us_) - waited_for_us_.begin());
     return timeline;
   }
 

@@ -342,17 +342,17 @@ void check_list(Setting setting, const std::string& text, ListOf kind, const Mod
 // Returns the smallest number of living experts from which a token can choose, whichever groups it is limited to.
 // Groups without a living expert are not chosen.
 int reachable_experts(const RouterConfig& router, const std::vector<std::uint8_t>& killed) {
-  const int experts = killed.size();
+  const int experts = to_int(killed.size());
   const bool grouped = router.n_groups > 0 && router.n_limited_groups > 0;
   const int groups = grouped ? router.n_groups : 1, width = experts / groups;
   std::vector<int> living;
   for (int g = 0; g < groups; ++g) {
     const auto first = killed.begin() + static_cast<std::ptrdiff_t>(g) * width;
-    const int alive = width - static_cast<int>(std::count(first, first + width, 1));
+    const int alive = width - to_int(std::count(first, first + width, 1));
     if (alive > 0) living.push_back(alive);
   }
   std::sort(living.begin(), living.end());
-  if (grouped && static_cast<int>(living.size()) > router.n_limited_groups) living.resize(router.n_limited_groups);
+  if (grouped && to_int(living.size()) > router.n_limited_groups) living.resize(router.n_limited_groups);
   int reachable = 0;
   for (const int alive : living) reachable += alive;
   return reachable;
@@ -366,7 +366,7 @@ void check_remaining(const RunConfig& c, Rules& found) {
     found.push_back({{&RouterConfig::killed_experts, &RouterConfig::top_k, &RouterConfig::n_limited_groups,
                       &RouterConfig::n_groups},
                      "killed_experts leaves a token " + std::to_string(reachable) + " experts in layer " +
-                         std::to_string(c.model.n_dense_layers + static_cast<int>(i)) + ", but top_k is " +
+                         std::to_string(c.model.n_dense_layers + to_int(i)) + ", but top_k is " +
                          std::to_string(c.router.top_k) + ": choose fewer to kill, or a lower top_k"});
     return;
   }

@@ -106,7 +106,7 @@ RunConfig dense_twin(const RunConfig& config, DenseSize size) {
   model.dense_inter = 0;
   const double of_feed_forwards = weights_to_match(config, size) - parameter_count(twin);
   const double width = of_feed_forwards / (3.0 * model.dim * model.n_layers);
-  model.dense_inter = std::max(1, static_cast<int>(std::lround(width / kWidthStep))) * kWidthStep;
+  model.dense_inter = std::max(1, to_int(std::lround(width / kWidthStep))) * kWidthStep;
 
   twin.router.n_hash_layers = 0;
   twin.router.replay = false;

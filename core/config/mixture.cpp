@@ -86,9 +86,9 @@ Mixture::Mixture(const std::vector<double>& weights, std::int64_t seed)
 int Mixture::domain_of(std::uint64_t sequence) const {
   const double place = ((offset_ + sequence * 0x9E3779B97F4A7C15) >> 11) * 0x1p-53;
   const auto found = std::upper_bound(ends_.begin(), ends_.end(), place);
-  if (found != ends_.end()) return found - ends_.begin();
+  if (found != ends_.end()) return to_int(found - ends_.begin());
   // Rounding can leave the last end below 1: the last domain with a weight takes the rest.
-  return std::lower_bound(ends_.begin(), ends_.end(), ends_.back()) - ends_.begin();
+  return to_int(std::lower_bound(ends_.begin(), ends_.end(), ends_.back()) - ends_.begin());
 }
 
 }  // namespace moescope

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 namespace {
 
@@ -81,7 +83,7 @@ std::string placement_choice_text(const PlacementChoice& choice) {
 std::string placement_problem(const PlacementChoice& choice, int n_experts, int ranks) {
   for (const auto& [layer, rank_of] : choice.by_hand) {
     const std::string layer_name = "placement of layer " + std::to_string(layer);
-    if (static_cast<int>(rank_of.size()) != n_experts)
+    if (to_int(rank_of.size()) != n_experts)
       return layer_name + " names " + std::to_string(rank_of.size()) + " ranks, expected one for each of the " +
              std::to_string(n_experts) + " experts";
     const std::int32_t highest_rank = *std::ranges::max_element(rank_of);

@@ -133,9 +133,9 @@ SharedSetup read_setup_link(std::string_view text) {
   const auto parameters = parameters_of(action.substr(kSetupWord.size()));
   SharedSetup setup;
   setup.step = number_of(parameters, "step", 1'000'000'000);
-  setup.run = number_of(parameters, "run", 999);
-  setup.layer = number_of(parameters, "layer", 9999);
-  setup.expert = number_of(parameters, "expert", 99999);
+  setup.run = to_int(number_of(parameters, "run", 999));
+  setup.layer = to_int(number_of(parameters, "layer", 9999));
+  setup.expert = to_int(number_of(parameters, "expert", 99999));
   setup.workspace = workspace_of(parameters);
   const auto config = parameters.find("config");
   if (config == parameters.end()) refuse("it has no settings (config=...)");

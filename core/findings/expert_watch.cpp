@@ -52,7 +52,7 @@ std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, cons
         // every step has a load.
         const bool whole = step - expert.silent_since == expert.silent_loads;
         if (is_dead(expert, load) && whole && row[e] > 0 && !load.are_totals()) {
-          episodes.push_back({FindingKind::dead, {expert.silent_since, step - 1}, static_cast<int>(e)});
+          episodes.push_back({FindingKind::dead, {expert.silent_since, step - 1}, to_int(e)});
         }
         expert.silent_loads = 0;
       }
@@ -151,7 +151,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   ConditionStart longest{load.last_step()};
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
-    const int number = e;
+    const int number = to_int(e);
     if (is_dead(expert, load) || std::ranges::find(starved, number) != starved.end()) continue;
     if (!lasts_without_chance(expert.underused, kUnderusedSteps, kUnderusedShare, load)) continue;
     under.push_back(number);
@@ -205,7 +205,7 @@ void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) con
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const Expert& expert = experts_[e];
     const auto add = [e](Finding& finding, std::int64_t first_step) {
-      finding.experts.push_back(e);
+      finding.experts.push_back(to_int(e));
       finding.steps.first = std::min(finding.steps.first, first_step);
     };
     const bool is_silent = is_silent_for(kMeanSteps, expert, load);

@@ -158,8 +158,8 @@ class Reading {
   }
   template <class Values>
   auto of_block(const Values& values, std::int64_t b, std::size_t width = 1) const {
-    const auto from = static_cast<std::size_t>(b * kBlock) * width;
-    return std::span(values).subspan(from, static_cast<std::size_t>(block(b).size()) * width);
+    const std::size_t from = b * kBlock * width;
+    return std::span(values).subspan(from, block(b).size() * width);
   }
   // `first`: the frame of a window's first step; if only some frames have biases, the first frame with a bias. `next`:
   // the next frame with a bias, at most kSuccessive steps later.
@@ -442,7 +442,7 @@ std::vector<LayerLoad> FindingsScan::loads() const {
     layer_load.layer = load.layer();
     layer_load.every_step = load.every_step();
     layer_load.evidence = {load.all_loads(), load.expected(), load.are_totals()};
-    layer_load.living = static_cast<float>(load.living()) / static_cast<float>(load.n_experts());
+    layer_load.living = static_cast<float>(load.living()) / load.n_experts();
     for (std::size_t e = 0; e < load.mean().size(); ++e) layer_load.shares.push_back(static_cast<float>(load.share(e)));
     layer_load.settles = layer.load.still_settles();
   }

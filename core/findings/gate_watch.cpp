@@ -13,7 +13,7 @@ constexpr double kGateShare = 0.5;  // of the fair share: a favored expert has m
 double share_at_ends(const RouterFrame& router, std::size_t n_experts) {
   const std::size_t bins = kHalfOctaves;
   if (router.score_chosen.size() != bins || router.score_rejected.size() != bins) return std::nan("");
-  const std::size_t low = half_octave_bin(1.0f / (8.0f * static_cast<float>(n_experts)));
+  const std::size_t low = half_octave_bin(1.0f / (8.0f * n_experts));
   double ends = 0, all = 0;
   for (std::size_t b = 0; b < bins; ++b) {
     const double scores = static_cast<double>(router.score_chosen[b]) + router.score_rejected[b];
@@ -48,7 +48,7 @@ void GateWatch::note_bias_step(const GateReading& reading) {
   } else if (reading.next && reading.next->expert_bias.size() == n && router.expert_bias.size() == n) {
     for (std::size_t e = 0; e < n; ++e)
       step += std::fabs(reading.next->expert_bias[e] - static_cast<double>(router.expert_bias[e]));
-    step /= n * std::sqrt(static_cast<double>(reading.steps_to_next));
+    step /= n * std::sqrt(reading.steps_to_next);
     if (reading.next->margin > 0) margin = reading.next->margin;
   } else {
     return;

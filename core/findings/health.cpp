@@ -81,7 +81,7 @@ void set_fullest(std::vector<float> load, HealthFacts& facts) {
     std::size_t n = 0;
     while (n < load.size() && sum < share * load.size()) sum += load[n++];
     if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // at most a quarter of all experts
-    facts.experts.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n));
+    facts.experts.assign(order.begin(), order.begin() + n);
     facts.fullest_share = sum / load.size();
     return;
   }

@@ -66,8 +66,7 @@ LoadEvidence load_evidence(const History& history) {
   }
   evidence.expected = slots / std::max(1, info.n_experts);
   const bool has_loss = history.series(Metric::ce_loss, kWholeRun, range, 1).front().finite > 0;
-  const double tokens =
-      slots / std::max(1, info.top_k) / static_cast<double>(std::max<std::int64_t>(1, evidence.span.loads));
+  const double tokens = slots / std::max(1, info.top_k) / std::max<std::int64_t>(1, evidence.span.loads);
   evidence.are_totals = are_totals(run_origin(info), has_loss, evidence.span.loads, tokens);
   return evidence;
 }

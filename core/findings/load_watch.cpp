@@ -54,7 +54,7 @@ void LoadWatch::judge_use(const LoadBlock& block) {
   double sum = 0, u_ln_u = 0;
   for (const float u : load_.mean()) {
     sum += u;
-    if (u > 0) u_ln_u += u * std::log(static_cast<double>(u));
+    if (u > 0) u_ln_u += u * std::log(u);
   }
   effective_ = sum > 0 ? std::exp(std::log(sum) - u_ln_u / sum) : std::nan("");
   const int top_k = load_.top_k();

@@ -73,7 +73,7 @@ void OscillationWatch::keep_mean(std::size_t first) {
   const std::size_t n = loads_.rows.size() / loads_.size(), at = means_.rows.size();
   means_.rows.resize(at + n);
   for (std::size_t i = 0; i < kLoadsOfMean * n; ++i)
-    means_.rows[at + i % n] += loads_.rows[first * n + i] / static_cast<float>(kLoadsOfMean);
+    means_.rows[at + i % n] += loads_.rows[first * n + i] / kLoadsOfMean;
   means_.losses.push_back(static_cast<float>(mean_of_finite(std::span(loads_.losses).subspan(first, kLoadsOfMean))));
   means_.steps.push_back(loads_.steps[first]);
 }
@@ -84,7 +84,7 @@ OscillationWatch::Swing OscillationWatch::swing(const Series& series, const Rece
   const std::int64_t size = series.size();
   const bool is_slow = &series == &means_;
   std::vector<float> mean(n);
-  for (std::size_t i = 0; i < series.rows.size(); ++i) mean[i % n] += series.rows[i] / static_cast<float>(size);
+  for (std::size_t i = 0; i < series.rows.size(); ++i) mean[i % n] += series.rows[i] / size;
   Swing swing;
   swing.max_vio = mean_max_vio(series, n);
   swing.together_max_vio = static_cast<double>(*std::ranges::max_element(mean)) - 1;
@@ -99,7 +99,7 @@ OscillationWatch::Swing OscillationWatch::swing(const Series& series, const Rece
     const double correlation = correlations[lag];
     if (correlation >= swing.deepest.correlation) continue;
     if (is_slow && correlations[2 * lag] < kSlowCorrelated) continue;
-    swing.deepest = {lag * static_cast<int>(is_slow ? kLoadsOfMean : 1), correlation};
+    swing.deepest = {lag * to_int(is_slow ? kLoadsOfMean : 1), correlation};
   }
   swing.of_texts = swing.deepest.lag > 0 && alternates_with_texts(series.rows, mean, series.losses);
   return swing;

@@ -50,7 +50,7 @@ void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
   if (first_read_ < 0) first_read_ = steps.first;
   last_step_ = steps.last;
   killed_.assign(killed.begin(), killed.end());
-  living_ = n_experts_ - static_cast<int>(std::ranges::count(killed_, std::uint8_t{1}));
+  living_ = n_experts_ - to_int(std::ranges::count(killed_, std::uint8_t{1}));
   is_new_ = completes_window_ = false;
 }
 

@@ -61,7 +61,7 @@ template <class Expert, class Holds>
 std::vector<int> experts_where(const std::vector<Expert>& experts, Holds holds) {
   std::vector<int> found;
   for (std::size_t e = 0; e < experts.size(); ++e)
-    if (std::invoke(holds, experts[e])) found.push_back(static_cast<int>(e));
+    if (std::invoke(holds, experts[e])) found.push_back(to_int(e));
   return found;
 }
 
@@ -115,7 +115,9 @@ class RecentLoad {
 
   std::span<const float> mean() const { return mean_; }  // [E] u_e of the window
   double mean_of(int expert) const { return mean_[expert]; }
-  int fullest() const { return std::ranges::max_element(mean_) - mean_.begin(); }  // expert with the highest mean
+  int fullest() const {
+    return to_int(std::ranges::max_element(mean_) - mean_.begin());
+  }                                                          // expert with the highest mean
   double share(std::size_t expert) const;                    // mean relative to an even load of the living experts
   double fullest_share() const { return share(fullest()); }  // highest share
   // MaxVio if the same K experts get every token.
@@ -151,7 +153,7 @@ class RecentLoad {
     double inverse_slots = 0;             // sum of 1 / (T K) over the loads
     float max_vio = 0;                    // mean over the batches; NaN: not known
     std::vector<float> sums;              // [E]
-    int loads() const { return positions.size(); }
+    int loads() const { return to_int(positions.size()); }
   };
   int blocks_in_window() const { return std::min(blocks_, kMeanBlocks); }  // blocks in the window
   // The b-th oldest block of the window.
@@ -191,7 +193,7 @@ ConditionStart RecentLoad::first_load_where(Shows shows) const {
   for (int b = 0; b < blocks_in_window(); ++b) {
     const KeptBlock& block = block_of_window(b);
     for (int i = 0; i < block.loads(); ++i, ++loads_before)
-      if (shows(row(block, i))) return {block.positions[static_cast<std::size_t>(i)], loads_before};
+      if (shows(row(block, i))) return {block.positions[i], loads_before};
   }
   return {first_step(), loads_before_window};
 }

@@ -23,6 +23,7 @@
 
 #include "core/frame/figures.h"
 #include "core/frame/specialisation.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 
@@ -49,7 +50,7 @@ class Sizes {
   Sizes() = default;
   explicit Sizes(const RunInfo& info) {
     set(Size::experts, info.n_experts);
-    set(Size::domains, info.domains.size());
+    set(Size::domains, to_int(info.domains.size()));
   }
   void set(Size size, int value) { values_[static_cast<std::size_t>(size)] = value; }
   std::size_t operator[](Size size) const {
@@ -170,7 +171,8 @@ void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
   visit.name(quant.operand, Column{"operand", "'x', 'W', 'dY'"}, Names{operand_name, 3});
   visit.name(quant.direction, Column{"direction", "'forward', 'dgrad', 'wgrad'"}, Names{direction_name, 3});
   visit.text(quant.format.name, Column{"format", "'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'"});
-  if constexpr (requires { quant.format = QuantFormat(); }) quant.format = quant_format(quant.format.name);
+  if constexpr (std::is_assignable_v<decltype((quant.format)), QuantFormat>)
+    quant.format = quant_format(quant.format.name);
   visit.figures(quant, kQuantFigures);
   visit.scales(quant.e8m0_blocks);
 }

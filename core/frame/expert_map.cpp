@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/files/text/no_value.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 namespace {
@@ -95,7 +96,7 @@ class Linkage {
         similarity_(leaf_similarity_),
         members_(size_),
         alive_(std::move(alive)) {
-    for (std::size_t i = 0; i < size_; ++i) members_[i] = {static_cast<int>(i)};
+    for (std::size_t i = 0; i < size_; ++i) members_[i] = {to_int(i)};
   }
 
   std::vector<int> order() {
@@ -166,7 +167,7 @@ class Linkage {
     std::vector<bool> placed(size_);
     for (const int expert : order) placed[expert] = true;
     for (std::size_t i = 0; i < size_; ++i) {
-      if (!placed[i]) order.push_back(i);
+      if (!placed[i]) order.push_back(to_int(i));
     }
     return order;
   }
@@ -222,7 +223,7 @@ std::vector<int> coactivation_order(std::span<const std::uint32_t> together_EE, 
   for (std::size_t i = 0; i < experts; ++i) {
     const std::uint32_t tokens = together_EE[i * experts + i];
     alive[i] = tokens > 0;
-    scale[i] = tokens > 0 ? 1 / std::sqrt(static_cast<double>(tokens)) : 0;
+    scale[i] = tokens > 0 ? 1 / std::sqrt(tokens) : 0;
   }
   std::vector<float> cosine(experts * experts);
   for (std::size_t i = 0; i < experts; ++i)

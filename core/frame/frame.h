@@ -34,7 +34,7 @@ std::string phase_key(Phase phase);   // "dense_ffn", as in files
 inline constexpr int kHalfOctaves = 40, kWideHalfOctaves = 48;
 using HalfOctaves = std::array<std::uint32_t, kHalfOctaves>;
 inline float half_octave_edge(int bin) {
-  return std::exp2(0.5f * static_cast<float>(bin - kHalfOctaves));
+  return std::exp2(0.5f * (bin - kHalfOctaves));
 }
 inline int half_octave_bin(float value, int bins = kHalfOctaves) {
   if (!(value > 0)) return 0;

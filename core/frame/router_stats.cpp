@@ -29,14 +29,14 @@ class TimesLn {
     if (largest < table.size())
       for (const std::uint32_t n : counts) sum += table[n];
     else
-      for (const std::uint32_t n : counts) sum += n < table.size() ? table[n] : n * std::log(static_cast<double>(n));
+      for (const std::uint32_t n : counts) sum += n < table.size() ? table[n] : n * std::log(n);
     return sum;
   }
 
  private:
   static std::vector<double> make_table() {
     std::vector<double> table(std::size_t{1} << 16);
-    for (std::size_t n = 1; n < table.size(); ++n) table[n] = n * std::log(static_cast<double>(n));
+    for (std::size_t n = 1; n < table.size(); ++n) table[n] = n * std::log(n);
     return table;
   }
   static const std::vector<double>& table() {
@@ -64,7 +64,7 @@ float entropy_norm_of(double n_ln_n, std::size_t experts, std::uint64_t sum) {
   if (experts == 1) return 1;
   const double s = sum;
   const double entropy = std::log(s) - n_ln_n / s;  // -sum (n/s) ln (n/s)
-  return static_cast<float>(std::clamp(entropy / std::log(static_cast<double>(experts)), 0.0, 1.0));
+  return static_cast<float>(std::clamp(entropy / std::log(experts), 0.0, 1.0));
 }
 
 // Four figures of a load that are computed together, in the time of one. `alignment` must be a power of two.
@@ -160,7 +160,7 @@ float entropy_norm(std::span<const std::uint32_t> counts) {
 float dead_fraction(std::span<const std::uint64_t> counts) {
   const auto dead = std::count(counts.begin(), counts.end(), std::uint64_t{0});
   if (dead == std::ssize(counts)) return kNoValue;
-  return static_cast<float>(dead) / static_cast<float>(counts.size());
+  return static_cast<float>(dead) / counts.size();
 }
 
 float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alignment) {
@@ -174,10 +174,10 @@ template <class Beyond>
 float against_capacity(std::span<const std::uint32_t> counts, double capacity_factor, Beyond beyond) {
   const std::uint64_t sum = total(counts);
   if (sum == 0 || !(capacity_factor > 0)) return kNoValue;
-  const double capacity = std::ceil(capacity_factor * static_cast<double>(sum) / static_cast<double>(counts.size()));
+  const double capacity = std::ceil(capacity_factor * sum / counts.size());
   double rows = 0;
   for (const std::uint32_t n : counts) rows += std::max(0.0, beyond(n, capacity));
-  return static_cast<float>(rows / static_cast<double>(sum));
+  return static_cast<float>(rows / sum);
 }
 
 }  // namespace
@@ -211,7 +211,7 @@ bool can_choose(std::int64_t tokens, int top_k, int n_experts) {
 // mean +- 12 deviations, and some more for skew at small means. Returns the first m.
 template <class Visit>
 double each_count(std::int64_t tokens, int top_k, int n_experts, Visit visit) {
-  const double t = static_cast<double>(tokens);
+  const double t = tokens;
   const double p = static_cast<double>(top_k) / n_experts;
   const double mean = t * p;
   const double deviation = std::sqrt(mean * (1 - p));
@@ -256,7 +256,7 @@ float utilisation_noise(std::int64_t tokens, int top_k, int n_experts) {
 
 double load_entropy_by_chance(std::int64_t tokens, int top_k, int n_experts) {
   if (!can_choose(tokens, top_k, n_experts)) return std::numeric_limits<double>::quiet_NaN();
-  if (top_k == n_experts) return std::log(static_cast<double>(n_experts));
+  if (top_k == n_experts) return std::log(n_experts);
   double n_ln_n = 0;
   each_count(tokens, top_k, n_experts, [&](double m, double pmf) {
     if (m > 1) n_ln_n += pmf * m * std::log(m);

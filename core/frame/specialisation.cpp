@@ -259,7 +259,7 @@ std::vector<FavouriteToken> favourite_tokens(std::span<const TokenFrame* const> 
 
 LayerPrediction::LayerPrediction(int n_experts, int top_k, std::size_t max_predicted)
     : experts_(n_experts > kMaxExperts ? 0 : static_cast<std::size_t>(std::max(n_experts, 0))),
-      top_k_(static_cast<std::size_t>(std::max(top_k, 1))),
+      top_k_(std::max(top_k, 1)),
       most_asked_(max_predicted),
       together_(experts_ * experts_),
       tokens_(experts_),
@@ -283,7 +283,7 @@ std::size_t LayerPrediction::hits(Row before_K, Row chosen_K) {
     for (std::size_t j = 0; i < experts_ && j < experts_ && tokens_[i] > 0; ++j)
       score_[j] += static_cast<double>(together_[i * experts_ + j]) / tokens_[i];
   std::iota(order_.begin(), order_.end(), std::uint16_t{0});
-  const auto guessed = order_.begin() + static_cast<std::ptrdiff_t>(std::min(top_k_, experts_));
+  const auto guessed = order_.begin() + std::min(top_k_, experts_);
   std::ranges::partial_sort(order_, guessed, [&](std::uint16_t a, std::uint16_t b) {
     return score_[a] > score_[b] || (score_[a] == score_[b] && a < b);
   });

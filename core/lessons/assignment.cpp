@@ -40,7 +40,7 @@ AssignmentNumber read_asked_number(TomlSection& section, const Lesson& lesson) {
   number.value = section.required_text("value");
   number.question = section.required_text("question");
   number.within = section.number("within", 0.02, 0, 1);
-  number.marks = static_cast<int>(section.integer("marks", 1, 1, 100));
+  number.marks = to_int(section.integer("marks", 1, 1, 100));
   if (const LessonFigure* figure = find_value(lesson, number.value))
     number.figure = *figure;
   else
@@ -279,7 +279,7 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
           "\"\nseed = " + std::to_string(seed_of_student(student)) + "\n\n[predictions]\n";
   for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
     text += '\n' + comment(std::to_string(i + 1) + ". " + lesson.steps[i].title + "\n" + lesson.steps[i].text);
-    if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, static_cast<int>(i));
+    if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, to_int(i));
   }
   text += "\n# The runs, all on your seed; open the recordings in the window:\n";
   for (const RunConfig& config : lesson.runs)

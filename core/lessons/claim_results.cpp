@@ -39,7 +39,7 @@ std::vector<double> numbers_of(TomlSection& section, std::string_view key) {
 ClaimResult read_result(TomlSection& section) {
   ClaimResult result;
   result.claim = section.required_text("claim");
-  result.comparison = static_cast<int>(section.integer("comparison", 1, 1, 100)) - 1;
+  result.comparison = to_int(section.integer("comparison", 1, 1, 100)) - 1;
   result.settings = section.required_text("settings");
   result.steps = section.integer("steps", 0, 0, std::int64_t{1} << 40);
   result.values = numbers_of(section, "values");
@@ -51,8 +51,7 @@ ClaimResult read_result(TomlSection& section) {
 const ClaimResult* result_of(const Claim& claim, std::size_t comparison, const ClaimResults& results) {
   const std::string settings = settings_digest(claim);
   const auto found = std::ranges::find_if(results.results, [&](const ClaimResult& result) {
-    return result.claim == claim.name && result.comparison == static_cast<int>(comparison) &&
-           result.settings == settings;
+    return result.claim == claim.name && result.comparison == to_int(comparison) && result.settings == settings;
   });
   return found == results.results.end() ? nullptr : &*found;
 }
@@ -127,7 +126,7 @@ std::vector<ClaimRow> claim_rows(std::span<const Claim> claims, const ClaimResul
   for (ClaimRow& row : rows) {
     if (!row.result) continue;
     row.gap = mean_over_seeds(row.result->gaps, 1 - 0.05 / tried);
-    row.pairs = std::ranges::count_if(row.result->gaps, [](double gap) { return !std::isnan(gap); });
+    row.pairs = to_int(std::ranges::count_if(row.result->gaps, [](double gap) { return !std::isnan(gap); }));
     row.verdict = judge_claim(*row.comparison, row.gap);
   }
   return rows;
@@ -179,7 +178,7 @@ double figure_of(const PooledRun& run, const ClaimComparison& comparison) {
 
 ClaimResult measure(const Claim& claim, std::size_t index, const RunPool& runs) {
   const ClaimComparison& comparison = claim.comparisons[index];
-  ClaimResult result{claim.name, static_cast<int>(index), settings_digest(claim), claim.steps, {}, {}};
+  ClaimResult result{claim.name, to_int(index), settings_digest(claim), claim.steps, {}, {}};
   const auto value = [&](int run, int seed) {
     const RunConfig& config = claim.runs[run];
     return figure_of(runs.find(with_seed(config, seed), claim.steps), comparison);

@@ -62,7 +62,7 @@ void measure_only(std::span<const ClaimComparison> comparisons, RunConfig& confi
   TelemetryConfig& telemetry = config.telemetry;
   std::int64_t interval = kRouterFiguresEvery;
   for (const ClaimComparison& comparison : comparisons) interval = std::min(interval, comparison.last);
-  telemetry.frame_interval = interval;
+  telemetry.frame_interval = to_int(interval);
   telemetry.quant_every = kMaxClaimSteps;
   telemetry.flips_every = telemetry.gradient_every = telemetry.specialisation_every = telemetry.texts_every = 0;
   telemetry.sample_every = telemetry.checkpoint_every = 0;
@@ -75,7 +75,7 @@ Claim read_claim(const toml::table& table, TomlProblems& problems) {
   claim.statement = root.required_text("statement");
   claim.source = root.required_text("source");
   claim.steps = root.integer("steps", 1, 1, kMaxClaimSteps);
-  claim.seeds = root.integer("seeds", 1, 1, kMaxClaimSeeds);
+  claim.seeds = to_int(root.integer("seeds", 1, 1, kMaxClaimSeeds));
   for (const char* key : {"steps", "seeds"}) root.require(key);
   root.inside("runs", [&](TomlSection& runs) { claim.runs = read_runs(runs, {}); });
   if (claim.runs.size() < 2) root.problem("runs", "a claim needs [runs] with a [[runs.run]] to compare with");

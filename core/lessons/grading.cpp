@@ -134,7 +134,7 @@ GradeMark check_mark(const LessonCheck& check, const GradedRuns& runs) {
 void mark_hand_in(const HandIn& hand_in, const Assignment& assignment, const RunPool& pool, GradedHandIn& graded) {
   const std::vector<LessonStep>& steps = assignment.lesson.steps;
   for (std::size_t i = 0; i < steps.size(); ++i)
-    if (steps[i].prediction) graded.marks.push_back(prediction_mark(hand_in, steps[i], static_cast<int>(i)));
+    if (steps[i].prediction) graded.marks.push_back(prediction_mark(hand_in, steps[i], to_int(i)));
   const GradedRuns runs(hand_in, assignment, pool, graded.marks);
   for (const AssignmentNumber& number : assignment.numbers) graded.marks.push_back(number_mark(hand_in, number, runs));
   for (const LessonStep& step : steps)
@@ -149,7 +149,7 @@ std::vector<std::string> missing_parts(const HandIn& hand_in, const Assignment& 
   std::vector<std::string> missing;
   const std::vector<LessonStep>& steps = assignment.lesson.steps;
   for (std::size_t i = 0; i < steps.size(); ++i)
-    if (steps[i].prediction && !hand_in.predictions.contains(static_cast<int>(i)))
+    if (steps[i].prediction && !hand_in.predictions.contains(to_int(i)))
       missing.push_back("predictions.step_" + std::to_string(i + 1) + " is not made");
   for (const AssignmentNumber& number : assignment.numbers)
     if (!hand_in.answers.contains(number.value)) missing.push_back("answers." + number.value + " is not answered");
@@ -229,7 +229,7 @@ void fill_in_losses(HandIn& hand_in, const Assignment& assignment, const std::fu
   for (std::size_t run = 0; run < configs.size(); ++run) {
     const PooledRun& trained = pool.find(configs[run], assignment.steps);
     if (!trained.history) throw std::runtime_error(trained.trouble);
-    hand_in.losses[static_cast<int>(run)] = losses_digest(*trained.history);
+    hand_in.losses[to_int(run)] = losses_digest(*trained.history);
   }
 }
 

@@ -89,7 +89,7 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonC
   if (key == "clipped_blocks") return sums.clipped_blocks_share();
   double x2 = 0, err2 = 0, nonzero = 0, lost = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!counts(tensor, columns, i % cols)) continue;
+    if (!counts(tensor, columns, to_int(i % cols))) continue;
     const double x = values[i], error = x - q[i];
     x2 += x * x;
     err2 += error * error;
@@ -209,13 +209,13 @@ Conclusion LessonReader::conclusion(int run) const {
   for (std::size_t place = 1; place < histories_.size(); ++place)
     if (is_noise_twin(config(0), config(place)))
       twins.push_back({histories_[place], same_start(config(0), config(place))});
-  const int candidates = static_cast<int>(histories_.size() - 1 - twins.size());
+  const int candidates = to_int(histories_.size() - 1 - twins.size());
   return conclude(histories_[0], {histories_[run], same_start(config(0), config(run))}, twins,
                   {kRelevantGap, candidates});
 }
 
 std::optional<double> LessonReader::read(const std::string& key, const RunFigure& figure) const {
-  if (figure.run >= static_cast<int>(histories_.size())) return std::nullopt;
+  if (figure.run >= to_int(histories_.size())) return std::nullopt;
   if (key == "loss_gap") return finite(conclusion(figure.run).gap);
   if (key == "loss_gap_half") return finite(conclusion(figure.run).half_width);
   return run_figure(key, figure, *histories_[figure.run], modelled_);
@@ -245,7 +245,7 @@ std::optional<double> LessonReader::read(const std::string& key, const TensorFig
 std::string LessonReader::value_text(const LessonFigure& figure, const std::optional<double>& value) const {
   if (value) return figure_text(figure, *value);
   const auto* of_run = std::get_if<RunFigure>(&figure.source);
-  if (figure.key != "steps_until" || !of_run || of_run->run >= static_cast<int>(histories_.size())) return "not yet";
+  if (figure.key != "steps_until" || !of_run || of_run->run >= to_int(histories_.size())) return "not yet";
   const std::int64_t waited = steps_since_change(*histories_[of_run->run]);
   return waited > 0 ? std::to_string(waited) + " so far, not yet" : "not yet";
 }
@@ -335,7 +335,7 @@ using Of = LessonPick::Of;
 
 // Returns the statistic over several layers, experts or steps. Skips missing values; NaN if there are none.
 double fold(Of rule, int index, const std::vector<double>& values) {
-  if (rule == Of::one) return index >= 0 && index < static_cast<int>(values.size()) ? values[index] : NAN;
+  if (rule == Of::one) return index >= 0 && index < to_int(values.size()) ? values[index] : NAN;
   double result = rule == Of::mean ? 0 : NAN;
   int count = 0;
   for (const double v : values) {
@@ -512,7 +512,7 @@ double placed_max_over_mean(const History& history, StepRange range, Frames fram
   const RouterFrame* router = frames.empty() ? nullptr : find_router(frames.front().get(), layer);
   if (planned_loads.empty() || later_loads.empty() || !router || router->volume.ranks == 0) return NAN;
   const int ranks = router->volume.ranks;
-  const int min_slots = (static_cast<int>(planned_loads.size()) + ranks - 1) / ranks;
+  const int min_slots = (to_int(planned_loads.size()) + ranks - 1) / ranks;
   const Placement placement = place_balanced(
       planned_loads, ranks, {.slots_per_rank = std::max(slots, min_slots), .n_groups = 1, .ranks_per_node = ranks});
   const std::vector<double> load = rank_loads(placement, later_loads);

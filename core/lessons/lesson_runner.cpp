@@ -23,7 +23,7 @@ int run_at(const LiveRuns& live, int place) {
 
 void change_settings(const LessonTask& task, LiveRuns& live) {
   const bool all = task.run == kAllRuns;
-  const int last = all ? static_cast<int>(live.histories().size()) - 1 : task.run;
+  const int last = all ? to_int(live.histories().size()) - 1 : task.run;
   for (int place = all ? 0 : task.run; place <= last; ++place)
     for (const auto& [setting, value] : task.settings)
       live.change({.run = run_at(live, place), .setting = setting, .value = value});
@@ -80,7 +80,7 @@ LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const st
       reader.set_histories({histories.begin(), histories.end()});
     }
     for (const LessonCheck& check : step.checks) {
-      outcome.checks.push_back({static_cast<int>(i), check.text, reader.judge(check)});
+      outcome.checks.push_back({to_int(i), check.text, reader.judge(check)});
       outcome.holds &= outcome.checks.back().judgement.state == LessonJudgement::State::holds;
     }
     outcome.reveals.push_back(reader.fill_in(step.reveal, step.values));

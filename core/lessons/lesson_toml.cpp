@@ -22,7 +22,7 @@ LessonPick read_pick(TomlSection& section, std::string_view key, LessonPick othe
   const toml::node* node = section.node(key);
   if (!node) return otherwise;
   if (const auto* index = node->as_integer(); index && **index >= 0 && **index < 1024)
-    return {LessonPick::Of::one, static_cast<int>(**index)};
+    return {LessonPick::Of::one, to_int(**index)};
   const auto* text = node->as_string();
   if (text && **text == "mean") return {LessonPick::Of::mean};
   if (text && **text == "max") return {LessonPick::Of::max};
@@ -57,7 +57,7 @@ class LessonParser {
       lesson_.teaches = root.required_text("teaches");
       lesson_.group = root.text("group");
       lesson_.explained_by = root.text("lesson");
-      lesson_.minutes = root.integer("minutes", 5, 1, 120);
+      lesson_.minutes = to_int(root.integer("minutes", 5, 1, 120));
       root.for_each_section("tensor", [this](TomlSection& tensor) { read_tensor(tensor); });
       root.inside("runs", [this](TomlSection& runs) { lesson_.runs = read_runs(runs, seed_); });
       runs_open_ = lesson_.runs.size();
@@ -87,7 +87,7 @@ class LessonParser {
     tensor.sigma = section.number("sigma", tensor.sigma, 0, 1e6);
     tensor.spread = section.number("spread", 0, 0, 40);
     tensor.patch_spread = section.number("patch_spread", 0, 0, 40);
-    tensor.outlier_column = section.integer("outlier_column", -1, 0, tensor.cols - 1);
+    tensor.outlier_column = to_int(section.integer("outlier_column", -1, 0, tensor.cols - 1));
     tensor.outlier_factor = section.number("outlier_factor", 1, 0, 1e6);
     if (seed_) tensor.seed = *seed_;
     lesson_.tensors.push_back(tensor);
@@ -142,7 +142,7 @@ class LessonParser {
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
     if (key == "utilisation" || key.starts_with("expert_")) figure.expert = read_pick(section, "expert", figure.expert);
     if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
-    if (key == "placed_max_over_mean") figure.slots_per_rank = section.integer("slots_per_rank", 0, 0, 1024);
+    if (key == "placed_max_over_mean") figure.slots_per_rank = to_int(section.integer("slots_per_rank", 0, 0, 1024));
     if (key.starts_with("modelled_")) figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
     if (key == "steps_until") read_steps_until(section, figure);
     if (key == "finding") read_finding(section, figure);
@@ -285,7 +285,7 @@ class LessonParser {
     } else {
       if (!section.has("right"))
         section.problem("right", "is missing: the number of the right choice, 1 for the first");
-      prediction.right = static_cast<int>(section.integer("right", 1, 1, prediction.choices.size())) - 1;
+      prediction.right = to_int(section.integer("right", 1, 1, prediction.choices.size())) - 1;
     }
     step.prediction = std::move(prediction);
   }
@@ -307,7 +307,7 @@ class LessonParser {
     step.view.after_prediction = section.choice("arrange", {"at_once", "after_prediction"}, 0) == 1;
     if (section.node("run")) step.view.run = read_run(section);
     for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}})
-      if (const auto number = section.optional_integer(key, 0, 1023)) *place = static_cast<int>(*number);
+      if (const auto number = section.optional_integer(key, 0, 1023)) *place = to_int(*number);
     section.inside("predict", [&](TomlSection& predict) { read_prediction(predict, step); });
     section.for_each_section("check", [&](TomlSection& check) { read_check(check, step); });
     if (const toml::table* values = section.table("values")) {

@@ -60,10 +60,9 @@ void apply(const LessonTask& task, Configs& configs) {
   if (task.kind == LessonTask::Kind::twin && !configs.empty()) configs.push_back(configs.front());
   for (const auto& [setting, value] : task.settings) {
     for (std::size_t place = 0; place < configs.size(); ++place) {
-      const bool meant =
-          task.kind == LessonTask::Kind::twin
-              ? place + 1 == configs.size()
-              : task.run == kAllRuns || static_cast<int>(place) == task.run || setting == &DataConfig::mixture;
+      const bool meant = task.kind == LessonTask::Kind::twin
+                             ? place + 1 == configs.size()
+                             : task.run == kAllRuns || to_int(place) == task.run || setting == &DataConfig::mixture;
       if (meant) setting.field().set(configs[place], value);
     }
   }

@@ -60,7 +60,7 @@ void RunPool::train(const std::function<void(int, int)>& progress, const std::fu
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   int ended = 0;
-  const int all = static_cast<int>(order.size());
+  const int all = to_int(order.size());
   parallel_for(all, [&](int) {
     train_pooled(*order[next++], array_bytes_, is_wanted);
     const std::lock_guard lock(mutex);

@@ -9,6 +9,7 @@
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
 #include "core/logs/lines/printed_number.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 
@@ -145,7 +146,7 @@ AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, s
   const auto [begin, end] = rule ? std::pair<std::size_t, std::size_t>() : expert_in(name);
   if (end > 0 && series_.size() < kMaxBookNames) {
     std::string series = std::string(name.substr(0, begin)) + '{' + std::string(name.substr(end));
-    added.series = series_.try_emplace(std::move(series), static_cast<std::int32_t>(series_.size())).first->second;
+    added.series = series_.try_emplace(std::move(series), to_int(series_.size())).first->second;
   }
   if (names_.size() < kMaxBookNames) names_.emplace(name, added);
   return added;
@@ -187,8 +188,7 @@ void AccountBook::take(const Name& name, std::int64_t step, std::span<const doub
     counts.take(step, value);
     sum.add(value);
   }
-  if (counts.sums_.size() < kMaxSums && !list.empty())
-    counts.sums_[{static_cast<std::int32_t>(counts.sums_.size()), step}] = sum;
+  if (counts.sums_.size() < kMaxSums && !list.empty()) counts.sums_[{to_int(counts.sums_.size()), step}] = sum;
 }
 
 void AccountBook::take_text(const Name& name, std::int64_t step, std::string_view text) {

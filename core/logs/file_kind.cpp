@@ -135,7 +135,7 @@ std::string unread_text(const std::string& path) {
       text.starts_with("<svg"))
     return "is a page or picture (HTML, SVG) without lines of a log: save its numbers as CSV or JSON lines";
   const std::string_view first = take_until(unread, '\n'), second = unread.substr(0, unread.find('\n'));
-  const bool has_labels = first.find("{") < first.find("=\"") && first.find("\"} ") != std::string_view::npos;
+  const bool has_labels = first.find('{') < first.find("=\"") && first.find("\"} ") != std::string_view::npos;
   if (first.starts_with("# HELP ") || first.starts_with("# TYPE ") ||
       (has_labels && first.find("=\"") != std::string_view::npos))
     return "is a snapshot of Prometheus metrics, which has no steps and is not read: write the counts of experts as a "
@@ -234,7 +234,8 @@ Imported read_log(const std::string& path, FileKind kind, const ImportOptions& o
   try {
     Imported imported = kind_row(kind).read(path, options);
     if (imported.runs.empty() || options.on_frame || has_loads(imported)) return imported;
-    if ((rules = assumed_rules(imported.account)).empty()) return imported;
+    rules = assumed_rules(imported.account);
+    if (rules.empty()) return imported;
   } catch (const RefusedLog& refused) {
     rules = options.on_frame ? std::string() : assumed_rules(refused.account);
     if (rules.empty()) throw;

@@ -145,7 +145,7 @@ std::string BadLines::text() const {
   for (const BadLine& bad : first_)
     out += std::string(unit_) + " " + std::to_string(bad.number) + ": " + bad.reason +
            (bad.in_part ? " (the other values of the line were read)\n" : "\n");
-  const auto more = count_ - static_cast<std::int64_t>(first_.size());
+  const auto more = count_ - std::ssize(first_);
   if (more > 0) out += "and " + std::to_string(more) + " more\n";
   return out;
 }
@@ -247,10 +247,10 @@ SumsInLoad sums_in(std::span<const std::uint32_t> counts) {
 }  // namespace
 
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
-  if (static_cast<int>(info.moe_layers.size()) != options.routed.layers)
+  if (to_int(info.moe_layers.size()) != options.routed.layers)
     state(info.n_layers, options.routed.layers, info, "--layers", "layers");
   if (const int stated = options.routed.experts; stated > 0 && info.n_experts > stated) {
-    stated_sums_ = static_cast<std::size_t>(info.n_experts - stated);
+    stated_sums_ = info.n_experts - stated;
     info.n_experts = stated;
   }
   state(info.n_experts, options.routed.experts, info, "--experts", "experts");
@@ -263,7 +263,7 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
   if (info.window <= 0) info.window = kImportWindow;
   // The window of every layer keeps its counts, so a file with a window of 100,000 steps must not fill the memory.
   const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});
-  info.window = std::clamp<std::int64_t>(kMaxWindowCounts / loads, 1, info.window);
+  info.window = to_int(std::clamp<std::int64_t>(kMaxWindowCounts / loads, 1, info.window));
   history_ = std::make_shared<History>(std::move(info), options.array_budget_bytes);
   if (options.on_run) options.on_run(history_->info());
 }
@@ -271,7 +271,7 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
 // Throws std::runtime_error if the loads that the user does not count as experts are no sums of the others.
 void ImportedRun::drop_sums(TelemetryFrame& frame) const {
   if (stated_sums_ == 0) return;
-  const std::size_t listed = static_cast<std::size_t>(listed_experts());
+  const std::size_t listed = listed_experts();
   for (RouterFrame& router : frame.routers) {
     std::vector<std::uint32_t>& counts = router.tokens_per_expert;
     if (counts.size() != listed && router.expert_bias.size() != listed) continue;
@@ -293,10 +293,10 @@ void ImportedRun::drop_sums(TelemetryFrame& frame) const {
 void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
   const auto& counts = router.tokens_per_expert;
   const int steps = info().window;
-  LoadWindow& window = windows_.try_emplace(router.layer, static_cast<int>(counts.size()), steps).first->second;
+  LoadWindow& window = windows_.try_emplace(router.layer, to_int(counts.size()), steps).first->second;
   const std::vector<std::uint32_t> not_recorded(positions > 1 ? counts.size() : 0);
   if (positions >= steps)
-    window = LoadWindow(static_cast<int>(counts.size()), steps);
+    window = LoadWindow(to_int(counts.size()), steps);
   else
     for (std::int64_t i = 1; i < positions; ++i) window.push(not_recorded);
   window.push(counts);
@@ -307,8 +307,8 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
   }
   ++loads_;
   const std::uint64_t sum = sum_of_counts(counts);
-  const double of_ratios = kCountsOfFairShare * static_cast<double>(counts.size());
-  const bool is_rounded = std::abs(static_cast<double>(sum) - of_ratios) <= kRounding * of_ratios;
+  const double of_ratios = kCountsOfFairShare * counts.size();
+  const bool is_rounded = std::abs(sum - of_ratios) <= kRounding * of_ratios;
   odd_loads_ += info().top_k > 1 && !is_rounded && sum % static_cast<std::uint64_t>(info().top_k) != 0;
 }
 
@@ -321,7 +321,7 @@ std::string ImportedRun::question_of_experts(int stated) const {
   return std::string("the ") + (sums_.are_first ? "first" : "last") +
          (is_one ? std::string() : ' ' + std::to_string(sums_.sums)) + " of the " + std::to_string(experts) +
          " loads of a layer " + (is_one ? "is the sum" : "are sums") + " of the others: are there " +
-         std::to_string(experts - static_cast<int>(sums_.sums)) + " experts?";
+         std::to_string(experts - to_int(sums_.sums)) + " experts?";
 }
 
 std::string ImportedRun::question_of_top_k() const {
@@ -411,7 +411,7 @@ std::size_t ImportedRun::drop_from(std::int64_t step) {
   windows_.clear();
   last_step_ = kept_steps_.empty() ? -1 : kept_steps_.back();
   history_->forget_from(step);
-  return static_cast<std::size_t>(dropped);
+  return dropped;
 }
 
 ImportAccount ImportedRun::found(const RunInfo& stated) const {

@@ -26,8 +26,8 @@ namespace moescope {
 inline constexpr int kImportWindow = 50;  // steps of max_vio_window and dead_fraction if the file gives no window
 // Larger sizes mean a damaged file, and nothing is allocated for them. These are the limits of recordings as well.
 inline constexpr std::size_t kMaxImportedExperts = 65536, kMaxImportedLayers = 4096, kMaxImportedLoads = 1 << 20;
-inline constexpr int kLastImportedLayer = static_cast<int>(kMaxImportedLayers) - 1;  // the first is 0
-inline constexpr std::size_t kLongestImportedName = 4096;                            // bytes, as in recordings
+inline constexpr int kLastImportedLayer = to_int(kMaxImportedLayers) - 1;  // the first is 0
+inline constexpr std::size_t kLongestImportedName = 4096;                  // bytes, as in recordings
 
 struct BadLine {
   std::int64_t number = 0;  // line, or record of an event file, counted from 1
@@ -116,7 +116,7 @@ class ImportedRun {
   const std::shared_ptr<History>& history() const { return history_; }
   const RunInfo& info() const { return history_->info(); }
   // Entries of the lists by expert: the experts, and the sums behind or before them if --experts states fewer.
-  int listed_experts() const { return info().n_experts + static_cast<int>(stated_sums_); }
+  int listed_experts() const { return info().n_experts + to_int(stated_sums_); }
   std::int64_t steps() const { return steps_; }  // all that were added, also those dropped later
   bool has(std::int64_t step) const;
   std::vector<std::string> remarks() const;  // on values that cannot be right

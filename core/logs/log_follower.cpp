@@ -139,7 +139,7 @@ bool LogFollower::State::open_file() {
 bool LogFollower::State::is_rewritten() const {
   struct stat status {};
   if (::fstat(file, &status) != 0 || status.st_size < position) return true;
-  return !holds(first_bytes, first_at) || !holds(last_bytes, position - static_cast<off_t>(last_bytes.size()));
+  return !holds(first_bytes, first_at) || !holds(last_bytes, position - last_bytes.size());
 }
 
 // True if another file of that name has content (log rotation). Until then, and after the file is deleted, the program
@@ -172,14 +172,14 @@ void LogFollower::State::read_on() {
     // A program that goes on at its position in a file that was truncated leaves zeros before it.
     if (first_bytes.empty()) {
       const std::size_t zeros = std::min(bytes.find_first_not_of('\0'), bytes.size());
-      first_at = position += static_cast<off_t>(zeros);
+      first_at = position += zeros;
       bytes.remove_prefix(zeros);
       const std::lock_guard lock(mutex);
       problem = encoding_problem(bytes);
       if (!problem.empty()) return;
     }
     remember(bytes);
-    position += static_cast<off_t>(bytes.size());
+    position += bytes.size();
     const std::lock_guard lock(mutex);
     splitter.add(bytes, active());
     last_line = std::chrono::steady_clock::now();

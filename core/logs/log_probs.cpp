@@ -175,9 +175,7 @@ std::vector<LogProbSequence> rows_of(const TensorView& tensor) {
   const std::size_t length = tensor.shape.back();
   std::vector<LogProbSequence> rows;
   for (std::size_t first = 0; length > 0 && first < values.size(); first += length)
-    rows.push_back({{values.begin() + static_cast<std::ptrdiff_t>(first),
-                     values.begin() + static_cast<std::ptrdiff_t>(first + length)},
-                    {}});
+    rows.push_back({{values.begin() + first, values.begin() + first + length}, {}});
   return rows;
 }
 

@@ -47,7 +47,7 @@ Imported open_recording(const std::string& path, const ImportOptions& options, s
       return !options.progress || options.progress((i + share) / runs.size());
     };
     const bool glance = options.glance && reader->is_large(runs[i].run);
-    const int as_run = options.run + static_cast<int>(i);
+    const int as_run = options.run + to_int(i);
     auto history = reader->load(runs[i].run, progress, options.array_budget_bytes, as_run, glance);
     imported.glanced |= glance;
     if (!history) return {};
@@ -84,7 +84,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
   for (std::size_t i = 0; i < paths.size(); ++i) {
     ImportOptions of_file = options;
     of_file.routes = routes_of_a;
-    of_file.run = options.run + static_cast<int>(opened.histories.size());
+    of_file.run = options.run + to_int(opened.histories.size());
     of_file.most_runs = most_runs - opened.histories.size();
     if (options.progress) {
       of_file.progress = [&, i](double share) { return options.progress((i + share) / paths.size()); };

@@ -115,7 +115,7 @@ RunInfo info_of(const std::string& folder, const std::vector<PartOfRun>& parts, 
   if (!layers.empty()) info.n_layers = std::max(info.n_layers, *layers.rbegin() + 1);
   for (const auto& [step, frame] : frames)
     for (const RouterFrame& router : frame.routers)
-      info.n_experts = std::max(info.n_experts, static_cast<int>(router.tokens_per_expert.size()));
+      info.n_experts = std::max(info.n_experts, to_int(router.tokens_per_expert.size()));
   info.name = fs::absolute(folder).lexically_normal().filename().string();
   info.source = folder;
   return info;
@@ -146,7 +146,7 @@ int number_in_file_name(std::string_view name, const char* word) {
   const std::string_view text = name.substr(std::min(name.find_first_of("0123456789", at), name.size()));
   std::int64_t number = -1;
   const bool is_number = read_number(text.substr(0, text.find_first_not_of("0123456789")), number);
-  return is_number && number <= kMaxPartNumber ? static_cast<int>(number) : -1;
+  return is_number && number <= kMaxPartNumber ? to_int(number) : -1;
 }
 
 std::vector<fs::path> part_files(const fs::path& folder) {
@@ -192,7 +192,7 @@ Imported import_part_files(const std::string& folder, const ImportOptions& optio
     if (options.progress && !options.progress(parts.size() / static_cast<double>(files.size() + 1))) return {};
   }
   const int listed = parts.front().imported.runs[0]->info().n_experts, stated = options.routed.experts;
-  const int of_all = listed * static_cast<int>(files.size());
+  const int of_all = listed * to_int(files.size());
   Comparison loads;
   for (std::size_t i = 1; i < parts.size(); ++i) compare(parts.front().frames, parts[i].frames, loads);
   if (loads.have_loads && !loads.have_equal_sums && stated == 0)

@@ -164,7 +164,7 @@ void add_rules(TomlSection& section, std::vector<TagRule>& rules) {
     TagRule rule = common;
     rule.pattern = pattern;
     rule.spelled = spelled_alike(pattern);
-    rule.place = rules.size();
+    rule.place = to_int(rules.size());
     if (!set_meaning(rule, rule.column))
       section.problem("means", "is \"" + rule.column + "\"; allowed: " + allowed_meanings() +
                                    " (figures of the whole step have no {layer} in the pattern)");
@@ -273,7 +273,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
   TagMap map;
   if (const auto table = parse_toml(toml, problems)) {
     TomlSection root(*table, "", problems);
-    map.layer_offset_ = root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset);
+    map.layer_offset_ = to_int(root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset));
     const std::string program = root.text("program"), because = root.text("assumed_because");
     map.printed_steps_ = root.texts("printed_steps");
     root.table("settings");  // this and the next are read by core/config/run_settings.h
@@ -297,7 +297,7 @@ void TagMap::add_below(const TagMap& other) {
   std::ranges::copy(other.printed_steps_, std::back_inserter(printed_steps_));
   for (const TagRule& rule : other.rules_) {
     rules_.push_back(rule);
-    rules_.back().place = static_cast<int>(rules_.size()) - 1;
+    rules_.back().place = to_int(rules_.size()) - 1;
   }
 }
 
@@ -396,8 +396,8 @@ std::optional<TagMatch> TagMap::find(std::string_view tag) const {
   }
   const bool has_layer = match.rule->pattern.find(kLayer) != std::string::npos;
   if (has_layer && !match.rule->layers_as_text) match.layer += layer_offset_;
-  if ((has_layer && match.layer < 0) || match.layer >= static_cast<int>(kMaxImportedLayers) ||
-      match.expert >= static_cast<int>(kMaxImportedExperts))
+  if ((has_layer && match.layer < 0) || match.layer >= to_int(kMaxImportedLayers) ||
+      match.expert >= to_int(kMaxImportedExperts))
     return std::nullopt;
   return match;
 }

@@ -103,7 +103,7 @@ double gradient_norm(std::span<const T> gradients, std::span<const ParameterRun>
   static thread_local std::vector<double> sum_of_slice;
   sum_of_slice.assign(slices.size(), 0.0);
   const std::span<double> sums = sum_of_slice;
-  parallel_for(static_cast<int>(slices.size()), [&](int i) {
+  parallel_for(to_int(slices.size()), [&](int i) {
     const ParameterRun& slice = slices[i];
     const bool counts = slice.expert < 0 ? !ranks || ranks->rank() == 0 : is_of_rank(slice, ranks, n_experts);
     if (counts) sums[i] = squares(gradients.data() + slice.offset, slice.count);
@@ -125,7 +125,7 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step) {
 template <class T>
 void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale,
                   std::span<const ParameterRun> slices, const OptimizerArenas<T>& arenas) {
-  const double n = static_cast<double>(step + 1);
+  const double n = step + 1;
   const AdamWFactors<T> factors{
       .decay = static_cast<T>(1 - lr * config.weight_decay),
       .keep1 = static_cast<T>(config.beta1),
@@ -138,7 +138,7 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
       .gradient_scale = static_cast<T>(gradient_scale),
   };
   const auto update = MOESCOPE_KERNEL(update, T);
-  parallel_for(static_cast<int>(slices.size()), [&](int i) {
+  parallel_for(to_int(slices.size()), [&](int i) {
     const ParameterRun& slice = slices[i];
     update(factors, slice.count, slice.in(arenas.gradients).data(), slice.in(arenas.weights).data(),
            slice.in(arenas.moment1).data(), slice.in(arenas.moment2).data());

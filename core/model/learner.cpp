@@ -7,7 +7,6 @@
 #include "core/config/expert_list.h"
 #include "core/model/moe/bias_rules.h"
 #include "core/numerics/bf16_rounding.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {

@@ -10,7 +10,6 @@
 #include "core/numerics/bf16_rounding.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels/lanes.h"
-#include "core/numerics/size.h"
 #include "core/numerics/threads.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -149,8 +148,8 @@ std::vector<MuonMatrix> muon_matrices(const ModelConfig& config, std::span<const
     const std::size_t rows = head ? size(head) : tensor.shape[axis];
     for (std::size_t block = 0; block < tensor.blocks(); ++block)
       for (std::size_t row = 0; row < tensor.shape[axis]; row += rows)
-        matrices.push_back({tensor.offset + block * tensor.outer_stride + row * cols, static_cast<int>(rows),
-                            static_cast<int>(cols), axis == 1 ? static_cast<int>(block) : -1, &tensor});
+        matrices.push_back({tensor.offset + block * tensor.outer_stride + row * cols, to_int(rows), to_int(cols),
+                            axis == 1 ? to_int(block) : -1, &tensor});
   }
   std::ranges::stable_sort(matrices, std::ranges::greater(), muon_cost);
   return matrices;
@@ -184,7 +183,7 @@ void muon_update(const OptimizerConfig& config, double lr, double gradient_scale
                  const OptimizerArenas<T>& arenas) {
   const T decay = static_cast<T>(1 - lr * config.weight_decay);
   const MuonFactors<T> factors(config, gradient_scale);
-  parallel_for(static_cast<int>(matrices.size()), [&](int i) {
+  parallel_for(to_int(matrices.size()), [&](int i) {
     const MuonMatrix& m = matrices[i];
     const Matrix<T> w = m.in(arenas.weights);
     const Index count = w.size();

@@ -25,7 +25,7 @@ Found in_rows(const Matrix<float>& rows, const std::string& tensor, int layer, i
 Found in_experts(const Matrix<float>& rows, const DispatchPlan& plan, const std::string& tensor, int layer) {
   for (std::size_t e = 0; e + 1 < plan.expert_offset.size(); ++e) {
     const Index first = plan.expert_offset[e], count = plan.expert_offset[e + 1] - first;
-    if (Found found = in_rows(rows.row_block(first, count), tensor, layer, e)) return found;
+    if (Found found = in_rows(rows.row_block(first, count), tensor, layer, to_int(e))) return found;
   }
   return std::nullopt;
 }
@@ -49,7 +49,7 @@ Found in_gradients(const Parameters<float>& parameters) {
     const Index cols = tensor.shape.back();
     for (std::size_t b = 0; b < tensor.blocks(); ++b) {
       const std::span<float> block = tensor.block_in(parameters.gradients, b);
-      const int expert = tensor.is_of_experts() ? static_cast<int>(b) : -1;
+      const int expert = tensor.is_of_experts() ? to_int(b) : -1;
       if (Found found =
               in_rows({block.data(), std::ssize(block) / cols, cols}, "gradient of " + tensor.name, -1, expert))
         return found;
@@ -195,13 +195,13 @@ std::optional<NonFinitePlace> non_finite_in(std::string_view text) {
   at.value = *value;
   std::string_view part = take_part(place, ", ");
   if (const auto layer = number_after("layer", part)) {
-    at.layer = *layer;
+    at.layer = to_int(*layer);
     part = take_part(place, ", ");
   }
   at.tensor = part;
   part = take_part(place, ", ");
   if (const auto expert = number_after("expert", part)) {
-    at.expert = *expert;
+    at.expert = to_int(*expert);
     part = take_part(place, ", ");
   }
   const auto row = number_after("row", part), column = number_after("column", place);

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "core/model/optimizer.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 

@@ -66,8 +66,8 @@ std::vector<LayerRouting> routing_of(const Transformer<float>& model) {
   const ModelConfig& shape = model.config().model;
   const int top_k = model.top_k();
   for (const auto& moe : model.moe())
-    layers.push_back({shape.n_dense_layers + static_cast<int>(layers.size()), shape.n_experts, top_k, moe.router.ids,
-                      moe.router.margin});
+    layers.push_back(
+        {shape.n_dense_layers + to_int(layers.size()), shape.n_experts, top_k, moe.router.ids, moe.router.margin});
   return layers;
 }
 
@@ -124,7 +124,7 @@ void RoutingArchive::put(std::int64_t step, std::vector<KeptRouting> routing) {
 void RoutingArchive::thin() {
   const std::size_t half_count = entries_.size() / 2;
   const int level = finest_level(std::span<const Entry>(entries_).first(half_count));
-  auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half_count);
+  auto end = entries_.begin() + half_count;
   // If only the very first entry is left in the older half, drops the oldest of the newer half.
   auto kept_end = level < 0 ? end : std::stable_partition(entries_.begin(), end, [level](const Entry& entry) {
     return !is_dropped(entry.ordinal, level);

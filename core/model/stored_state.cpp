@@ -59,7 +59,7 @@ void round_state(const RunConfig& config, std::int64_t step, std::span<const Par
              moment2 = o.moment2_format == StoredFormat::bf16;
   if (!weights && !moment1 && !moment2) return;
   const RandomStream random(config.seed, "optimizer.update_stochastic");
-  parallel_for(static_cast<int>(slices.size()), [&](int i) {
+  parallel_for(to_int(slices.size()), [&](int i) {
     const ParameterRun& slice = slices[i];
     if (weights && o.update_stochastic)
       round_stochastically(random, static_cast<std::uint64_t>(step) * parameters.size() + slice.offset,

@@ -29,7 +29,7 @@ std::string power(int exponent) {
 // "1.7578125 x 2^0"
 std::string scientific(float value) {
   int exponent = 0;
-  const double significand = 2 * std::frexp(static_cast<double>(value), &exponent);
+  const double significand = 2 * std::frexp(value, &exponent);
   return number(significand) + " x " + power(exponent - 1);
 }
 
@@ -169,7 +169,7 @@ void find_amax(BlockAnatomy& block, std::span<const float> values) {
   std::uint32_t largest_bits = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFF;
-    if (std::min(bits, kInfinityBits) > std::min(largest_bits, kInfinityBits)) block.amax_at = i;
+    if (std::min(bits, kInfinityBits) > std::min(largest_bits, kInfinityBits)) block.amax_at = to_int(i);
     largest_bits = std::max(largest_bits, bits);
   }
   block.amax = std::bit_cast<float>(largest_bits);

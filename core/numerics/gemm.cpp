@@ -29,10 +29,10 @@ void keep_openblas_on_this_thread() {
 
 // Converts to OpenBLAS's index type. OpenBLAS refuses a stride of 0, which a matrix without columns has.
 blasint blas(Index n) {
-  return n;
+  return to_int(n);
 }
 blasint leading(Index stride) {
-  return std::max<Index>(stride, 1);
+  return to_int(std::max<Index>(stride, 1));
 }
 
 template <class T>

@@ -7,9 +7,9 @@
 #include <span>
 #include <type_traits>
 
-namespace moescope {
+#include "core/numerics/index.h"
 
-using Index = std::ptrdiff_t;
+namespace moescope {
 
 // `stride` is the number of elements from row to row. Copies view the same elements. Debug builds check bounds.
 template <class T>

@@ -267,7 +267,7 @@ double largest_cut(const QuantFormat& format) {
       return kNoFigure;
   }
   const FormatTraits& element = traits(*format.element);
-  const double significand = std::ldexp(static_cast<double>(element.max), -element.emax);  // of the largest number
+  const double significand = std::ldexp(element.max, -element.emax);  // of the largest number
   switch (format.operand->rule) {
     case ScaleRule::floor:
       return 1 - significand / 2;

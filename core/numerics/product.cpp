@@ -122,7 +122,7 @@ bool packs_at_once(const QuantizedOperand<float>& first, const Operand<float>& o
 bool pack_in_bf16(const Operand<float>& operand, Threads threads, QuantizedOperand<float>& quantized) {
   constexpr Index kBand = 2 * kUnitDepth;
   const Matrix<const float>& m = operand.matrix;
-  const int bands = (m.rows + kBand - 1) / kBand;
+  const int bands = to_int((m.rows + kBand - 1) / kBand);
   Bf16* memory = panels_for(m.cols, m.rows);
   const PackedMatrix packed = in_panels(memory, to_tiles(m.rows, kUnitDepth));
   std::atomic<bool> all_fit{true};
@@ -199,7 +199,7 @@ void pack_second(Trans tb, QuantizedOperand<T>& b) {
   const bool across = tb == Trans::yes;
   const Index n = across ? b.rows() : b.cols(), k = contracted(across ? Trans::no : Trans::yes, b.bf16);
   Bf16* panels = panels_for(n, k);
-  parallel_for(static_cast<int>((n + kColumns - 1) / kColumns), [&](int task) {
+  parallel_for(to_int((n + kColumns - 1) / kColumns), [&](int task) {
     const Index first = task * kColumns, count = std::min(kColumns, n - first);
     pack(tb, across ? b.bf16.row_block(first, count) : b.bf16.col_block(first, count),
          panels + panel_elements(first, k));
@@ -304,7 +304,7 @@ QuantizedOperand<T> without_first_half(const QuantizedOperand<T>& operand) {
 constexpr Index kWeightTaskRows = 64;
 
 int tasks_of(Index length, Index task) {
-  return (length + task - 1) / task;
+  return to_int((length + task - 1) / task);
 }
 
 // Adds four shards pairwise in one pass: sum = (sum + parts[0]) + (parts[1] + parts[2]), with the parts `stride` apart.

@@ -145,7 +145,7 @@ void for_each_band(const Operand<float>& operand, const auto& body) {
   const Bands bands = bands_of(operand);
   const Matrix<const float>& m = operand.matrix;
   const Index length = bands.of_rows ? m.rows : m.cols;
-  parallel_for(static_cast<int>((length + bands.extent - 1) / bands.extent), [&](int index) {
+  parallel_for(to_int((length + bands.extent - 1) / bands.extent), [&](int index) {
     const Index first = index * bands.extent, count = std::min(bands.extent, length - first);
     if (bands.of_rows)
       body(index, first, 0, operand.block(first, 0, count, m.cols));

@@ -82,7 +82,7 @@ constexpr E8m0Rule e8m0_rule(ScaleRule rule, ElementFormat element) {
   constexpr std::int32_t kMinNormalBits = 0x00800000, kInfinity = 0x7F800000;
   const std::int32_t scaled = std::bit_cast<std::int32_t>(std::bit_cast<float>(amax_bits) * rule.factor);
   const std::int32_t carry = scaled < kMinNormalBits ? rule.carry_subnormal : rule.carry;
-  const std::uint32_t carried = static_cast<std::uint32_t>(scaled) + static_cast<std::uint32_t>(carry);  // NaN may wrap
+  const std::uint32_t carried = static_cast<std::uint32_t>(scaled) + carry;  // NaN may wrap
   const std::int32_t up = carried >> 23;
   const bool finite = (amax_bits < kInfinity) & (up < rule.overflow);
   const std::int32_t above = up - rule.subtract, held = above < 0 ? 0 : above, code = held > 254 ? 254 : held;
@@ -137,7 +137,7 @@ inline Nvfp4TensorScale nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
   constexpr float kMax = std::numeric_limits<float>::max();
   Nvfp4TensorScale t;
   t.amax = amax;
-  t.bound = 6.0f * static_cast<float>(scaling.scale_bound);
+  t.bound = 6.0f * scaling.scale_bound;
   if (scaling.rule == Nvfp4Rule::transformer_engine) {
     t.encode = std::min(t.bound / amax, kMax);
     if (t.encode == 0) t.encode = 1;
@@ -180,7 +180,7 @@ template <Nvfp4Rule kRule, bool kFourOverSix = false>
     block.s = e4m3_rounded(unrounded_scale < kNvfp4MinScale ? kNvfp4MinScale : unrounded_scale);
     block.encode = t.encode / block.s;
   }
-  block.decode = static_cast<float>(static_cast<double>(block.s) * t.unit);
+  block.decode = static_cast<float>(block.s * t.unit);
   return block;
 }
 Nvfp4BlockScale nvfp4_block_of(const Nvfp4Scaling& scaling, const Nvfp4TensorScale& t, float amax, bool four);

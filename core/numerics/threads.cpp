@@ -52,7 +52,7 @@ class alignas(64) Share {
 };
 
 int share_begin(int tasks, int share, int shares) {
-  return std::int64_t{tasks} * share / shares;
+  return to_int(std::int64_t{tasks} * share / shares);
 }
 
 // Tell ThreadSanitizer that writes before hand_over() are visible after take_over(), because it does not see how
@@ -142,7 +142,7 @@ void parallel_for(int tasks, const std::function<void(int)>& body) {
   const bool portable = PortableProducts::in_use();
   hand_over(&shares);
 #pragma omp taskloop grainsize(1) shared(shares, body)
-  for (int i = 0; i < threads; ++i) {
+  for (std::int64_t i = 0; i < threads; ++i) {
     take_over(&shares);
     const PortableProducts products(portable);
     inside_loop = true;
@@ -174,10 +174,10 @@ static void run_in_team(int jobs, int share, const std::function<void(int)>& job
   char order = 0;
   hand_over(&order);
 #pragma omp taskloop grainsize(1) shared(job, order)
-  for (int i = 0; i < jobs; ++i) {
+  for (std::int64_t i = 0; i < jobs; ++i) {
     take_over(&order);
     const TeamThreads team(share);
-    job(i);
+    job(to_int(i));
     hand_over(&order);
   }
   take_over(&order);

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 
 inline constexpr int kMaxThreadCount = 1024;  // however the number is asked for: --threads, OMP_NUM_THREADS
@@ -35,9 +37,9 @@ void parallel_for(int tasks, const std::function<void(int task)>& body);
 // Calls body(first, last) for consecutive slices of at most `slice` of [0, count).
 template <class Body>
 void parallel_slices(std::size_t count, std::size_t slice, const Body& body) {
-  const int tasks = static_cast<int>((count + slice - 1) / slice);
+  const int tasks = to_int((count + slice - 1) / slice);
   parallel_for(tasks, [&](int task) {
-    const std::size_t first = static_cast<std::size_t>(task) * slice;
+    const std::size_t first = task * slice;
     body(first, std::min(first + slice, count));
   });
 }

@@ -15,8 +15,8 @@ constexpr int kChunks = 16;  // units of parallel work; fixed, so that sums do n
 
 void load_tile(WhatIfTile& tile, const Matrix<const float>& in, BlockAxis axis, Index lane0, Index depth0) {
   const bool along_rows = axis == BlockAxis::row;
-  tile.lanes = std::min<Index>(kWhatIfLanes, (along_rows ? in.rows : in.cols) - lane0);
-  tile.depth = std::min<Index>(kWhatIfDepth, (along_rows ? in.cols : in.rows) - depth0);
+  tile.lanes = to_int(std::min<Index>(kWhatIfLanes, (along_rows ? in.rows : in.cols) - lane0));
+  tile.depth = to_int(std::min<Index>(kWhatIfDepth, (along_rows ? in.cols : in.rows) - depth0));
   if (tile.lanes < kWhatIfLanes) tile.x.fill(0);
   if (along_rows) {
     for (int l = 0; l < tile.lanes; ++l) {
@@ -119,7 +119,7 @@ std::vector<WhatIfRow> what_if_schemes(ConstMatrix<float> in, std::stop_token st
 int what_if_index(const OperandFormat& format, BlockAxis axis) {
   const auto block = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), format.block);
   if (block == kWhatIfBlocks.end()) return -1;
-  const int level = block - kWhatIfBlocks.begin();
+  const int level = to_int(block - kWhatIfBlocks.begin());
   return ((static_cast<int>(axis) * kWhatIfLevels + level) * kNumElementFormats + static_cast<int>(format.element)) *
              kWhatIfRules +
          static_cast<int>(format.rule);

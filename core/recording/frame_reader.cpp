@@ -79,7 +79,7 @@ class RowReader {
     const std::int64_t width = row_.get_integer();
     if (width != 1 && width != 2 && width != 4)
       throw std::runtime_error(std::string(column.name) + " is " + std::to_string(width) + ", expected 1, 2 or 4");
-    row_width_ = static_cast<std::size_t>(width);
+    row_width_ = width;
   }
   template <class T>
   void array(std::vector<T>& values, Column column, Extent extent) {
@@ -110,9 +110,9 @@ class RowReader {
   void bytes(std::string& text, Column) {
     const auto blob = row_.get_blob();
     text.assign(blob.begin(), blob.end());
-    sizes_.set(Size::tokens, text.size());
+    sizes_.set(Size::tokens, to_int(text.size()));
   }
-  void experts(SpecialisationFrame& special) { special.experts = sizes_[Size::experts]; }
+  void experts(SpecialisationFrame& special) { special.experts = to_int(sizes_[Size::experts]); }
   void nested(const auto&, const char*) {}
   void gemm(Gemm& gemm) {
     const GemmClass gemm_class = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
@@ -174,7 +174,7 @@ void read_flip(Statement& row, const Sizes& sizes, TelemetryFrame& frame) {
 void read_text_layer(Statement& row, Sizes sizes, std::vector<TokenFrame>& texts) {
   const int position = narrow(row.get_integer(), 0, static_cast<std::int64_t>(texts.size()) - 1, "position");
   TokenFrame& text = texts[position];
-  sizes.set(Size::tokens, text.text.size());
+  sizes.set(Size::tokens, to_int(text.text.size()));
   read_row(row, sizes, text.layers.emplace_back());
 }
 
@@ -228,7 +228,7 @@ std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
   if (!frames_.next()) return nullptr;
   auto frame = std::make_shared<TelemetryFrame>();
   id = frames_.get_integer();
-  frame->run = frames_.get_integer();
+  frame->run = to_int(frames_.get_integer());
   frame->step = frames_.get_integer();
   if (!frames_.get_real(frame->wall_s)) frame->wall_s = kNoValue;
   frame->tokens = frames_.get_integer();

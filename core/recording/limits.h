@@ -7,6 +7,7 @@
 
 #include "core/files/sqlite.h"
 #include "core/frame/frame.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 
@@ -19,7 +20,7 @@ inline int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest,
   if (value < lowest || value > highest)
     throw std::runtime_error(what + " is " + std::to_string(value) + ", expected " + std::to_string(lowest) + " to " +
                              std::to_string(highest));
-  return value;
+  return to_int(value);
 }
 
 // Throws std::runtime_error "WHERE..." if products of the sizes of a run are out of range. The writer asks before the

@@ -73,7 +73,7 @@ class RowBinder {
     for (std::size_t i = 0; i < table.size(); ++i) {
       const float value = row.*table[i].member;
       if (std::isnan(value) && !is_missing(value)) nan_mask |= std::int64_t{1} << i;
-      statement_.bind(static_cast<double>(value));
+      statement_.bind(value);
     }
     statement_.bind(nan_mask);
   }
@@ -229,7 +229,7 @@ struct RecordingWriter::Database {
     const std::int64_t id = next_id++;
     insert_frame.bind_all(id, frame.run, frame.step, frame.wall_s, frame.tokens);
     RowBinder(insert_frame, narrow_arrays).figures(frame, kFrameFigures);
-    for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
+    for (const float ms : frame.phase_ms) insert_frame.bind(ms);
     insert_frame.run();
     insert_rows(frame, id << 16);
   }

@@ -138,15 +138,15 @@ ColumnLines frame_columns() {
 
 template <class Row>
 std::string create_table() {
-  const Table& table = kTable<Row>;
+  constexpr const Table& table = kTable<Row>;
   ColumnLines columns;
   columns.add("id", "INTEGER PRIMARY KEY", table.id_note);
   columns.add("run", "INTEGER");
   columns.add("step", "INTEGER");
-  if (table.before.name) columns.add(table.before.name, "INTEGER", table.before.note);
+  if constexpr (table.before.name != nullptr) columns.add(table.before.name, "INTEGER", table.before.note);
   const Row row;
   describe(row, columns);
-  if (table.after.name) columns.add(table.after.name, "TEXT", table.after.note);
+  if constexpr (table.after.name != nullptr) columns.add(table.after.name, "TEXT", table.after.note);
   return create_table(table.name, table.note, columns);
 }
 

@@ -172,7 +172,7 @@ std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64
 void write_checksum(const std::string& path) {
   const Checksum sum = checksum_of(path);
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(static_cast<std::streamoff>(sum.at));
+  file.seekp(sum.at);
   file << sum.found << std::flush;
   if (!file) fail(path, std::string("cannot be written: ") + std::strerror(errno));
 }
@@ -205,7 +205,7 @@ int export_weights(const std::string& checkpoint, const std::string& path) {
     out.append(bytes);
   }
   out.finish();
-  return exported.size();
+  return to_int(exported.size());
 }
 
 std::string kept_checkpoint(const std::string& recording, const std::string& run_name,

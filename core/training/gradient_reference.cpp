@@ -14,7 +14,6 @@
 #include "core/model/moe/router.h"
 #include "core/model/routing_flips.h"
 #include "core/numerics/bf16_rounding.h"
-#include "core/numerics/size.h"
 #include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
@@ -140,7 +139,7 @@ struct RoundedChoice {
     if (rounding == RouterRounding::operands) config.precision.router_gate = Recipe::bf16;
     if (rounding == RouterRounding::gate_output) config.precision.gate_output = StoredFormat::bf16;
     if (rounding == RouterRounding::bias) round_to_bf16(std::span(bias));
-    routed.plan(arena, router.part, bias.size(), config.router.top_k);
+    routed.plan(arena, router.part, to_int(bias.size()), config.router.top_k);
     arena.commit();
     const StepPrecision precision = step_precision(config, 0, router.layer);
     const LayerPrecision of_layer{&precision, router.layer, nullptr, nullptr, router.part.shard_rows()};
@@ -170,7 +169,7 @@ RouterRoundingFrame count_rounding(const Learner<float>& learner, std::size_t mo
   std::size_t turned = 0;
   for (std::size_t e = 0; e < exact.size(); ++e) turned += exact[e] != rounded[e];
   RouterRoundingFrame row;
-  row.layer = learner.config.model.n_dense_layers + static_cast<int>(moe);
+  row.layer = learner.config.model.n_dense_layers + to_int(moe);
   row.rounding = RouterRounding::counts;
   row.changed = static_cast<float>(turned / static_cast<double>(exact.size()));
   return row;
@@ -237,7 +236,7 @@ std::vector<RouterRoundingFrame> router_roundings(const SingleRouter& router) {
     row.layer = router.layer;
     row.rounding = rounding;
     row.max_vio = max_vio(rounded.routed.tokens_per_expert);
-    row.bias_values = static_cast<float>(std::set<float>(rounded.bias.begin(), rounded.bias.end()).size());
+    row.bias_values = std::set<float>(rounded.bias.begin(), rounded.bias.end()).size();
     const FlipFrame flips = routing_flips(exact_routing, routing_of(router, rounded.routed)).front();
     row.changed = flips.flip_rate;
     row.margin_tokens = flips.margin_tokens;
@@ -251,7 +250,7 @@ std::vector<RouterRoundingFrame> router_roundings(const Learner<float>& learner,
   std::vector<RouterRoundingFrame> rows;
   if (config.router.force_balance || !reference.replayed().empty()) return rows;
   for (std::size_t moe = size(config.router.n_hash_layers); moe < reference.moe().size(); ++moe) {
-    const int layer = config.model.n_dense_layers + static_cast<int>(moe);
+    const int layer = config.model.n_dense_layers + to_int(moe);
     const SingleRouter router{config,
                               layer,
                               reference.part(),

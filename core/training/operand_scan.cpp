@@ -121,7 +121,7 @@ std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& b
                                          const std::function<bool(int done, int total)>& progress) {
   const std::vector<OperandRecipe> operands = scanned_operands(learner.config, recipe);
   OperandScan scan;
-  const int passes = static_cast<int>(operands.size()) + 2;
+  const int passes = to_int(operands.size()) + 2;
   int done = 0;
   const auto go_on = [&] { return !progress || progress(++done, passes); };
   Passes model(learner, batch);

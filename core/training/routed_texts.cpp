@@ -7,7 +7,6 @@
 #include "core/files/text/text_escape.h"
 #include "core/numerics/elementary.h"
 #include "core/numerics/rng.h"
-#include "core/numerics/size.h"
 #include "core/numerics/threads.h"
 #include "core/training/trainer.h"
 
@@ -37,13 +36,13 @@ float loss_of(std::span<const float> logits, std::int32_t id) {
 // Returns the token at which the cumulative distribution of softmax(logits / temperature) exceeds `u`, in [0, 1).
 std::int32_t draw(std::span<const float> logits, double temperature, double u) {
   const auto best = std::ranges::max_element(logits);
-  if (temperature == 0) return best - logits.begin();
+  if (temperature == 0) return to_int(best - logits.begin());
   std::vector<double> sums;
   double sum = 0;
   for (const float logit : logits)
     sums.push_back(sum += ordered_exp((static_cast<double>(logit) - *best) / temperature));
   const auto at = std::ranges::upper_bound(sums, u * sum);
-  return std::min<std::ptrdiff_t>(at - sums.begin(), std::ssize(logits) - 1);
+  return to_int(std::min<std::ptrdiff_t>(at - sums.begin(), std::ssize(logits) - 1));
 }
 
 // Returns the routing of tokens [first, first + count) of a model's last pass.
@@ -72,7 +71,7 @@ void add_routing(RoutedPassage& passage, const Learner<float>& learner, const Tr
     if (t % length != 0) passage.set_loss(t, loss_of(model.logits().values(first + t - 1), ids[t]));
   const bool by_scores = !by_quantiles(learner.config.router.balance_rule);
   for (std::size_t i = 0; i < model.moe().size(); ++i)
-    passage.add_layer(learner.config.model.n_dense_layers + static_cast<int>(i),
+    passage.add_layer(learner.config.model.n_dense_layers + to_int(i),
                       routed_tokens(model, model.moe()[i].router, first, passage.tokens()), learner.expert_bias[i],
                       !by_scores);
 }
@@ -87,7 +86,7 @@ int sequence_in_turn(const Batch& batch, const BatchPart& part, std::int64_t tur
   const auto domains = static_cast<std::ptrdiff_t>(count_of_domains(batch));
   const auto distance = [&](std::int32_t domain) { return (domain - turn % domains + domains) % domains; };
   const auto first = batch.domain.begin() + part.first_sequence;
-  return std::ranges::min_element(first, first + part.sequences, {}, distance) - batch.domain.begin();
+  return to_int(std::ranges::min_element(first, first + part.sequences, {}, distance) - batch.domain.begin());
 }
 
 // Returns loss and routing of the first tokens (of at most 256 bytes) of one sequence of the batch, from the learner's
@@ -141,7 +140,7 @@ void mirror(SpecialisationFrame& counts) {
 // model.
 const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>& learner,
                                             std::span<const std::int32_t> ids, int length) {
-  const int sequences = (ids.size() + size(length) - 1) / size(length);
+  const int sequences = to_int((ids.size() + size(length) - 1) / size(length));
   reader.config = learner.config;
   reader.config.router.aux_mode = AuxMode::none;
   reader.config.router.z_coeff = 0;
@@ -159,7 +158,7 @@ const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>
 
 TokenFrame RoutedTexts::probe(const Learner<float>& learner, const Tokenizer* tokenizer,
                               std::span<const std::int32_t> ids) {
-  const int length = std::min(learner.config.data.seq, static_cast<int>(ids.size()));
+  const int length = std::min(learner.config.data.seq, to_int(ids.size()));
   const Transformer<float>& model = read(probe_reader_, learner, ids, length);
   RoutedPassage passage(tokenizer, ids, TextKind::probe, kTextBytes);
   add_routing(passage, learner, model, ids, 0, size(length));
@@ -182,7 +181,7 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, const Tokenizer* t
   const RandomStream dice(learner.config.seed, "telemetry.sample");
   const Transformer<float>* model = nullptr;
   for (std::size_t settled = prompted; model == nullptr || settled < ids.size();) {
-    model = &read(sample_reader_, learner, ids, ids.size());
+    model = &read(sample_reader_, learner, ids, to_int(ids.size()));
     std::size_t next = ids.size();
     for (std::size_t t = ids.size(); t-- > settled;) {
       const auto number = static_cast<std::uint64_t>(step) << 16 | t;
@@ -237,7 +236,7 @@ void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learne
   if (counts_.size() != moe.size() || (!moe.empty() && counts_[0].domain_DE.size() < domains * experts)) {
     counts_.assign(moe.size(), {});
     for (std::size_t i = 0; i < moe.size(); ++i) {
-      counts_[i].layer = config.model.n_dense_layers + static_cast<int>(i);
+      counts_[i].layer = config.model.n_dense_layers + to_int(i);
       counts_[i].domain_DE.resize(domains * experts);
       counts_[i].together_EE.resize(experts * experts);
       counts_[i].experts = config.model.n_experts;
@@ -245,7 +244,7 @@ void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learne
     }
   }
   const std::size_t top_k = learner.model().top_k();
-  parallel_for(moe.size(), [&](int i) {
+  parallel_for(to_int(moe.size()), [&](int i) {
     const std::size_t layer = i;
     add_layer(batch, learner.model().part(), moe[layer].router.ids, top_k, counts_[layer]);
   });

@@ -118,8 +118,7 @@ std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<
       const Gemm source = at.operand == OperandRole::x ? source_of_x(gemm) : gemm;
       const QuantSums& counted = sums[layer][static_cast<std::size_t>(source)][operand_index(at.direction, at.operand)];
       if (format.scheme == QuantScheme::fp32 || counted.elements == 0) continue;
-      frames.push_back(
-          quant_frame({head ? -1 : static_cast<int>(layer), gemm, at.operand, at.direction}, format, counted));
+      frames.push_back(quant_frame({head ? -1 : to_int(layer), gemm, at.operand, at.direction}, format, counted));
     }
   }
   return frames;
@@ -196,7 +195,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   s.clock.enter(Phase::telemetry);
   const bool finite = std::isfinite(losses.ce + losses.aux + losses.z + result.grad_norm);
   s.non_finite = finite ? std::nullopt : moescope::first_non_finite(s.learner);
-  s.tokens_seen += static_cast<std::int64_t>(batch.input.size());
+  s.tokens_seen += batch.input.size();
   frame.tokens = s.tokens_seen;
   frame.ce_loss = static_cast<float>(result.losses.ce);
   frame.aux_loss = static_cast<float>(result.losses.aux);
@@ -211,7 +210,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   const bool writes = !ranks || ranks->rank() == 0;
   const bool with_arrays = is_due(frame.step, config.telemetry.frame_interval);
   for (std::size_t i = 0; i < moe.size(); ++i) {
-    const int layer = config.model.n_dense_layers + static_cast<int>(i);
+    const int layer = config.model.n_dense_layers + to_int(i);
     s.windows[i].push(moe[i].router.tokens_per_expert);
     if (!with_arrays) continue;
     const WholeRouter router(moe[i].router, model.part());

@@ -158,7 +158,7 @@ std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file
   const std::size_t experts = config.model.n_experts;
   std::vector<SpecialisationFrame> counts(config.model.n_layers - config.model.n_dense_layers);
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    counts[i].layer = config.model.n_dense_layers + static_cast<int>(i);
+    counts[i].layer = config.model.n_dense_layers + to_int(i);
     counts[i].experts = config.model.n_experts;
     for (const SavedTable& saved : kTables) {
       if (saved.table == &SpecialisationFrame::byte_256E && !config.reads_bytes()) continue;

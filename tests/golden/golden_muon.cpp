@@ -8,7 +8,7 @@
 
 #include "core/files/tensors/safetensors.h"
 #include "core/model/optimizer.h"
-#include "core/numerics/size.h"
+#include "core/numerics/index.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"
 

@@ -13,7 +13,7 @@
 #include "core/files/tensors/safetensors.h"
 #include "core/model/moe/bias_rules.h"
 #include "core/model/moe/router.h"
-#include "core/numerics/size.h"
+#include "core/numerics/index.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"
 

@@ -229,10 +229,11 @@ QStringList AllToAllPanel::describeReceived(int rank) const {
   const double all = receivedBy(copies, volume->ranks)[rank];
   const double own_copies = copies[static_cast<std::size_t>(rank) * volume->ranks + rank];
   const double mean = dispatch_totals(*volume, deduplicated()).received / volume->ranks;
-  return {QString("rank %1 receives %2 \u00d7 the mean").arg(rank).arg(mean > 0 ? all / mean : 0, 0, 'f', 2),
-          QString("%1 from other ranks, %2")
-              .arg(countedText(all - own_copies, "copy"), formatBytes((all - own_copies) * bytesPerCopy())),
-          countedText(own_copies, "copy of its own tokens")};
+  return {
+      QString("rank %1 receives %2 \u00d7 the mean").arg(rank).arg(mean > 0 ? all / mean : 0, 0, 'f', 2),
+      QString("%1 from other ranks, %2")
+          .arg(countedText(std::llround(all - own_copies), "copy"), formatBytes((all - own_copies) * bytesPerCopy())),
+      countedText(std::llround(own_copies), "copy of its own tokens")};
 }
 
 FigureTarget AllToAllPanel::figure(FigureKey key) const {

@@ -74,7 +74,7 @@ void PlacementStrip::setPlacement(const Placement& placement, std::vector<std::u
   const auto fullest = std::ranges::max_element(rank_load_);
   mean_ = std::accumulate(rank_load_.begin(), rank_load_.end(), 0.0) / std::max<std::size_t>(1, rank_load_.size());
   top_ = rank_load_.empty() ? 1 : std::max({1.0, *fullest, 1.05 * mean_});
-  fullest_ = rank_load_.empty() || *fullest <= 1.001 * mean_ ? -1 : static_cast<int>(fullest - rank_load_.begin());
+  fullest_ = rank_load_.empty() || *fullest <= 1.001 * mean_ ? -1 : to_int(fullest - rank_load_.begin());
 }
 
 void PlacementStrip::setChosen(int expert) {
@@ -103,7 +103,7 @@ void PlacementStrip::paintStatic(QPainter& painter) {
   paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))),
                 "copies by rank; experts can be dragged to another rank");
   painter.setPen(palette().text().color());
-  const int ranks = rank_load_.size();
+  const int ranks = to_int(rank_load_.size());
   const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);
   for (int rank = 0; rank < ranks; rank += stride)
     painter.drawText(QRectF(columnCentre(rank).x() - 30, plot.bottom() + 3, 60, line), Qt::AlignCenter,
@@ -127,7 +127,7 @@ void PlacementStrip::paintData(QPainter& painter) {
     painter.drawText(rect, Qt::AlignCenter, QString::number(block.expert));
   }
   painter.setPen(QPen(mutedText(palette()), 0));
-  for (int rank = ranks_per_node_; rank < static_cast<int>(rank_load_.size()); rank += ranks_per_node_) {
+  for (int rank = ranks_per_node_; rank < to_int(rank_load_.size()); rank += ranks_per_node_) {
     const double x = plot.left() + rank * columnWidth();
     painter.drawLine(QPointF(x, plot.top() - 8), QPointF(x, plot.bottom()));
   }
@@ -167,7 +167,7 @@ int PlacementStrip::rankAt(QPoint position) const {
   const QRect plot = plotRect();
   if (position.x() < plot.left() || position.x() >= plot.right() || rank_load_.empty()) return -1;
   const int rank = static_cast<int>((position.x() - plot.left()) / columnWidth());
-  return std::clamp(rank, 0, static_cast<int>(rank_load_.size()) - 1);
+  return std::clamp(rank, 0, to_int(rank_load_.size()) - 1);
 }
 
 QStringList PlacementStrip::describe(const Block& block) const {
@@ -211,7 +211,7 @@ void PlacementStrip::mouseReleaseEvent(QMouseEvent* event) {
 
 void PlacementStrip::keyPressEvent(QKeyEvent* event) {
   const int step = arrowOf(event).x();
-  const int experts = load_.size(), ranks = rank_load_.size();
+  const int experts = to_int(load_.size()), ranks = to_int(rank_load_.size());
   if (step == 0 || experts == 0) return PlotFrame::keyPressEvent(event);
   if (!(event->modifiers() & Qt::ShiftModifier))
     return emit expertChosen(chosen_ < 0 ? 0 : std::clamp(chosen_ + step, 0, experts - 1));
@@ -316,7 +316,7 @@ std::vector<std::uint64_t> ExpertPlacementPanel::plannedOf(const PlacementChoice
 
 Placement ExpertPlacementPanel::placed(const PlacementChoice& choice, std::int64_t step,
                                        std::span<const std::uint64_t> own_load) const {
-  const int n_experts = own_load.size();
+  const int n_experts = to_int(own_load.size());
   if (choice.replan_every == 0) return place(choice, *site(), n_experts, own_load);
   return place(choice, *site(), n_experts, plannedOf(choice, step, n_experts));
 }
@@ -369,7 +369,7 @@ void ExpertPlacementPanel::refill() {
   if (!hasSteps(strip_)) return;
   if (loads.empty() || !ranks) return strip_->setNotice(notInLogNotice(history->info(), "tokens per expert and ranks"));
   PlacementChoice chosen = choice();
-  if (!placement_problem(chosen, loads.size(), ranks->ranks).empty()) chosen = {};
+  if (!placement_problem(chosen, to_int(loads.size()), ranks->ranks).empty()) chosen = {};
   strip_->setNotice({});
   const auto counted = history->settings_at(frame_->step)->value(&ParallelConfig::placement).value_or(kCounted);
   tried_out_ = placement_choice_text(chosen) != counted;
@@ -441,7 +441,7 @@ ValueTable ExpertPlacementPanel::table() const {
   ValueTable table({{"layer"}, {"expert"}, {"replica"}, {"rank"}, {"load", "copies"}});
   const Placement& placement = strip_->placement();
   const auto load_E = load();
-  for (int e = 0; e < placement.n_experts() && e < static_cast<int>(load_E.size()); ++e) {
+  for (int e = 0; e < placement.n_experts() && e < to_int(load_E.size()); ++e) {
     const auto ranks = ranksOf(placement, e);
     for (std::size_t replica = 0; replica < ranks.size(); ++replica)
       table.add(selection_->layer(), e, replica, ranks[replica], load_E[e] / static_cast<double>(ranks.size()));

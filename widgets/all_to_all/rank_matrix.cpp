@@ -51,7 +51,7 @@ void RankMatrix::setReceived(std::vector<double> received_R, int ranks_per_node)
 }
 
 int RankMatrix::fullest() const {
-  return received_.empty() ? -1 : static_cast<int>(std::ranges::max_element(received_) - received_.begin());
+  return received_.empty() ? -1 : to_int(std::ranges::max_element(received_) - received_.begin());
 }
 
 int RankMatrix::marked() const {
@@ -132,7 +132,7 @@ QRectF RankMatrix::barRect(int rank) const {
 
 QRect RankMatrix::figureRect(int figure) const {
   const QRect column = parts().figures;
-  const int count = figures_.size();
+  const int count = to_int(figures_.size());
   const int fitting = std::min(count, column.height() / std::max(1, figureHeight()));
   if (column.isEmpty() || figure >= fitting) return {};
   const int pitch =

@@ -12,19 +12,19 @@ constexpr int kRanksPerNode = 8;
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
 std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shape) {
-  const int top_k = shape.top_k, n_experts = shape.n_experts;
+  const int top_k = to_int(shape.top_k), n_experts = to_int(shape.n_experts);
   if (is_live(q.routing)) {
     const bool limited = q.routing == AskedRouting::live_limited;
     if (limited && shape.limited_groups == 0)
       throw std::runtime_error(shape.name + " has no limited groups; choose this router without the node limit");
     if (q.live_load.empty()) throw std::runtime_error("No open run has tokens per expert");
-    return route_by_load(stretch_load(q.live_load, n_experts), kTokens, top_k, shape.n_groups,
-                         limited ? static_cast<int>(shape.limited_groups) : 0);
+    return route_by_load(stretch_load(q.live_load, n_experts), kTokens, top_k, to_int(shape.n_groups),
+                         limited ? to_int(shape.limited_groups) : 0);
   }
   RoutingPattern pattern;
   if (shape.n_groups) {
-    pattern.n_groups = shape.n_groups;
-    pattern.limited_groups = shape.limited_groups;
+    pattern.n_groups = to_int(shape.n_groups);
+    pattern.limited_groups = to_int(shape.limited_groups);
   }
   pattern.rule = RoutingRule::uniform;
   if (q.routing == AskedRouting::forced) pattern.rule = RoutingRule::round_robin;
@@ -35,13 +35,13 @@ std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shap
 }
 
 Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::vector<std::int32_t>& topk) {
-  const int n_experts = shape.n_experts;
+  const int n_experts = to_int(shape.n_experts);
   if (q.placement == AskedPlacement::contiguous) return place_contiguous(n_experts, q.ep);
   if (q.placement == AskedPlacement::random) return place_random(n_experts, q.ep, 1);
   std::vector<std::uint64_t> load(n_experts);
   for (const std::int32_t expert : topk) ++load[expert];
   const int slots_per_rank = (n_experts + q.ep - 1) / q.ep + 1;  // one slot more than needed, for replicas
-  return place_balanced(load, q.ep, {slots_per_rank, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
+  return place_balanced(load, q.ep, {slots_per_rank, std::max(1, to_int(shape.n_groups)), kRanksPerNode});
 }
 
 void fill(const ClusterQuestion& q, ClusterAnswer& a) {
@@ -62,7 +62,7 @@ void fill(const ClusterQuestion& q, ClusterAnswer& a) {
                              std::to_string(config.shape.n_experts) + " experts");
   const std::vector<std::int32_t> topk = route(q, config.shape);
   a.tokens = kTokens;
-  a.volume = count_volumes(topk, static_cast<int>(config.shape.top_k), place(q, config.shape, topk), kRanksPerNode);
+  a.volume = count_volumes(topk, to_int(config.shape.top_k), place(q, config.shape, topk), kRanksPerNode);
   config.traffic = routing_traffic(a.volume, a.tokens, q.all_to_all);
   a.parameters = fit_to_published(Hypothesis::h2);
   a.time = step_time(config, a.parameters);

@@ -109,7 +109,7 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& question
   update();  // repaints the header as well, which names the step
   setProperty("busy", false);
   pause_.start();
-  const int rows = static_cast<int>(costs_.size()) / kVariants;
+  const int rows = to_int(costs_.size()) / kVariants;
   table_->setRowCount(rows);
   for (int row = 0; row < rows; ++row) fillRow(row);
   note_->setTexts(noteForms());

@@ -156,7 +156,7 @@ Panel::Answer GradientErrorPanel::answer() const {
   const Metric snr_metric = pinned() ? Metric::pinned_gradient_snr_db : Metric::gradient_snr_db;
   int worst = -1;
   double largest_error = 0;
-  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
+  for (int run = 0; run < to_int(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[run];
     const auto frame = history.gradient_frame_at(selection_->step());
     const float snr = frame ? history.value_at(snr_metric, kWholeRun, frame->step) : kNoValue;
@@ -185,7 +185,7 @@ Panel::Answer GradientErrorPanel::answerOfPredictions() const {
   if (onTheSameTexts(*selection_)) return answerOfCheckpoints();
   std::shared_ptr<const TelemetryFrame> worst;
   int worst_run = -1;
-  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
+  for (int run = 0; run < to_int(selection_->histories().size()); ++run) {
     const auto frame = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!frame || is_missing(frame->fp32_kl)) continue;
     if (worst && !(frame->fp32_kl > worst->fp32_kl)) continue;
@@ -299,7 +299,7 @@ void GradientErrorPanel::refillLines() {
                       "Set-up (F2)."));
   lines_->setNotice({});
   std::vector<LineSeries> series;
-  for (int run = onTheSameTexts(*selection_) ? 1 : 0; run < static_cast<int>(selection_->histories().size()); ++run)
+  for (int run = onTheSameTexts(*selection_) ? 1 : 0; run < to_int(selection_->histories().size()); ++run)
     series.push_back(seriesOf(run));
   std::vector<ReferenceLine> references;
   if (!ofPredictions() && !cosine())
@@ -357,7 +357,7 @@ void GradientErrorPanel::refillMatrix() {
     }
   }
   for (const GradientGroup group : columns_) columns << gradient_group_name(group);
-  matrix_->setCells(layers_.size(), columns_.size(), std::move(codes));
+  matrix_->setCells(to_int(layers_.size()), to_int(columns_.size()), std::move(codes));
   matrix_->setWeights(minusA() ? utilisationWeights() : sequentialWeights());
   matrix_->setLegend(legend());
   const QString run = runLetter(*selection_, selection_->run());
@@ -450,7 +450,7 @@ ValueTable GradientErrorPanel::tableOfPredictions() const {
     if (checkpoints) steps = history.steps_in(history.steps());
     if (!checkpoints && frame) steps = {frame->step};
     for (const std::int64_t step : steps) {
-      std::vector<TableValue> row{runLabel(*selection_, run).toStdString(), step};
+      std::vector<TableValue> row{runLabel(*selection_, to_int(run)).toStdString(), step};
       for (const PredictionFigure& figure : kPredictionFigures)
         row.push_back(unless_nan(history.value_at(figure.metric, kWholeRun, step)));
       table.add_row(row);
@@ -472,7 +472,7 @@ ValueTable GradientErrorPanel::table() const {
   for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
     const auto current = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!current) continue;
-    const std::string name = runLabel(*selection_, run).toStdString();
+    const std::string name = runLabel(*selection_, to_int(run)).toStdString();
     for (const GradientFrame& gradient : current->gradients)
       table.add(name, current->step, gradient.layer < 0 ? std::string("model") : std::to_string(gradient.layer),
                 std::string(gradient_group_name(gradient.group)), gradient.snr_db, gradient.cosine,

@@ -77,7 +77,7 @@ class JudgedRuns : public QObject {
  private:
   // Number of runs of the last update() that are still open. Text may be painted after a change of runs and before the
   // next update().
-  int judged() const { return std::min(training_.runs(), static_cast<int>(selection_->histories().size()) - 1); }
+  int judged() const { return std::min(training_.runs(), to_int(selection_->histories().size()) - 1); }
   Metric judgedLoss(int place) const;
   // Index of the run in ComparedRuns::otherRuns(), counted from 1.
   int pairOf(int place) const { return place == 0 ? baseline_ : place; }

@@ -7,7 +7,6 @@
 
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
-#include "core/numerics/size.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -121,7 +120,7 @@ Panel::Answer LoadDifferencePanel::weightAnswer(int run) const {
       if (row.difference[e] > largest) {
         largest = row.difference[e];
         layer = row.layer;
-        expert = e;
+        expert = to_int(e);
       }
     }
   if (all == 0) return {};
@@ -161,7 +160,7 @@ Panel::Answer LoadDifferencePanel::answer() const {
                               .arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
   const QString short_form =
       QString("%1: %2 of a fair share").arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
-  for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+  for (int run = 1; run < to_int(selection_->histories().size()); ++run) {
     if (!selection_->isNoiseTwin(run) || run == shown_run) continue;
     const double of_twin = mean(run);
     if (std::isnan(of_twin)) continue;
@@ -192,8 +191,8 @@ void LoadDifferencePanel::refill() {
   if (rows_.empty())
     return view_->setNotice("No step has the loads of both runs, or the runs have different numbers of experts");
   view_->setNotice({});
-  const int columns =
-      std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size();
+  const int columns = to_int(
+      std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size());
   double limit = 1;  // the colours end at the power of two that reaches the largest difference
   for (const Row& row : rows_)
     for (const float value : row.difference)
@@ -209,7 +208,7 @@ void LoadDifferencePanel::refill() {
     for (int e = 0; e < columns; ++e)
       codes.push_back(code_of(e < std::ssize(row.difference) ? row.difference[e] : kNoValue));
   }
-  view_->setCells(rows_.size(), columns, std::move(codes));
+  view_->setCells(to_int(rows_.size()), columns, std::move(codes));
   view_->setWeights(showsWeights() ? sequentialWeights() : utilisationWeights());
   const bool dark = isDark(palette());
   view_->setLegend(showsWeights() ? weightLegend(dark) : differenceLegend(dark, limit));

@@ -30,7 +30,7 @@ GapPlot::GapPlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection
 
 int GapPlot::bins() const {
   const auto pixels = static_cast<std::int64_t>(plotRect().width() * devicePixelRatioF());
-  return std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels));
+  return to_int(std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels)));
 }
 
 void GapPlot::setSeries(std::vector<GapSeries> series, const Ground& ground, Gaps drawn) {
@@ -58,7 +58,7 @@ void GapPlot::chooseEnds() {
   int widest = 0;
   for (const GapSeries& gap_series : series_)
     widest = std::max(widest, metrics.horizontalAdvance(gap_series.letter + QStringLiteral(" +0.00000")));
-  ends_ = widest + kSpace12 <= width() / 3 && static_cast<int>(series_.size()) * metrics.height() <= height() / 2;
+  ends_ = widest + kSpace12 <= width() / 3 && to_int(series_.size()) * metrics.height() <= height() / 2;
   right_margin_ = ends_ ? widest + kSpace12 : kSpace12;
 }
 
@@ -116,7 +116,7 @@ void GapPlot::paintStatic(QPainter& painter) {
   for (Tick& tick : ticks)
     if (tick.value > 0) tick.label.prepend(QLatin1Char('+'));
   paintLeftAxis(painter, valueAxis(), ticks, caption_);
-  const int zero = std::lround(valueAxis().toPixel(0));
+  const int zero = to_int(std::lround(valueAxis().toPixel(0)));
   painter.setPen(mutedText(palette()));
   painter.drawLine(plot.left(), zero, plot.right(), zero);
 }
@@ -187,7 +187,7 @@ void GapPlot::paintCurve(QPainter& painter, const GapSeries& curve) const {
     if (std::isfinite(curve.values[bin]))
       points.emplace_back(xOf(centreOf(bin, curve.values.size())), axis.toPixel(curve.values[bin]));
   painter.setPen(QPen(rawColor(strong), 0));
-  painter.drawLines(spans.data(), static_cast<int>(spans.size()));
+  painter.drawLines(spans.data(), to_int(spans.size()));
   drawCurve(painter, raw, false);
   painter.setPen(QPen(strong, 0, seriesLine(curve.color)));
   drawCurve(painter, points, true);

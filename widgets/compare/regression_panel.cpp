@@ -3,7 +3,6 @@
 #include <QHeaderView>
 #include <cmath>
 
-#include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
@@ -72,7 +71,7 @@ void RegressionPanel::addMap() {
     for (int bin = 0; bin < bins; ++bin) {
       const auto block = blockOf(range.first + (range.size() * (2 * bin + 1)) / (2 * bins));
       for (std::size_t i = 0; i < rows_.size(); ++i)
-        codes.push_back(block ? divergingCode(0.5 + row(i).z[*block] / (2 * z_at_end_)) : kNoDataCode);
+        codes.push_back(block ? divergingCode(0.5 + row(to_int(i)).z[*block] / (2 * z_at_end_)) : kNoDataCode);
     }
     return codes;
   };
@@ -124,7 +123,7 @@ void RegressionPanel::refillMap() {
   std::vector<Tick> ticks;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const auto exit = std::ranges::find(report_.exits, rows_[i], &GateExit::series);
-    const QString layer = QString::number(row(i).figure.layer);
+    const QString layer = QString::number(row(to_int(i)).figure.layer);
     ticks.push_back({static_cast<double>(i), exit == report_.exits.end()
                                                  ? layer
                                                  : QString("%1 (%2)").arg(layer, formatCount(exit->first_step()))});
@@ -256,7 +255,7 @@ QString RegressionPanel::word() const {
 }
 
 QString RegressionPanel::placeText() const {
-  if (report_.exits.empty()) return countedText(static_cast<int>(report_.series.size()), "figure") + " in the band";
+  if (report_.exits.empty()) return countedText(to_int(report_.series.size()), "figure") + " in the band";
   const bool is_better = report_.verdict == GateVerdict::better;
   const auto decides = [&](const GateExit& exit) { return exit.is_worse || is_better; };
   const auto found = std::ranges::find_if(report_.exits, decides);

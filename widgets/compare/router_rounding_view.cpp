@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/selection/compared_runs.h"
@@ -28,7 +27,7 @@ constexpr double kLowestShare = 1e-3;  // low end of the logarithmic colour scal
 
 // Index of seriesColor; 0 is the colour of run A.
 int seriesOf(std::size_t source) {
-  return static_cast<int>(source) + 1;
+  return to_int(source) + 1;
 }
 
 LegendScale changedLegend(bool dark) {
@@ -187,7 +186,7 @@ void RouterRoundingView::refillMatrix() {
       codes.push_back(scaleCode(at ? logPosition(at->changed, kLowestShare) : std::nan("")));
     }
   for (const RoundingSource& source : kRoundingSources) columns << source.name;
-  matrix_->setCells(layers_.size(), kRoundingSources.size(), std::move(codes));
+  matrix_->setCells(to_int(layers_.size()), kRoundingSources.size(), std::move(codes));
   matrix_->setLegend(changedLegend(isDark(palette())));
   matrix_->setRowAxis(ticksOf(layers_), QString("layer, %1").arg(runLetter(*selection_, selection_->run())));
   matrix_->setColumnAxis(ticksOf(columns), {});

@@ -6,7 +6,6 @@
 #include "core/findings/comparison/comparison.h"
 #include "core/frame/frame.h"
 #include "core/logs/log_settings.h"
-#include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/matrix_plot.h"
@@ -132,7 +131,7 @@ void RoutingFlipsPanel::chooseReference() {
 
 std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
   std::vector<Rate> rates;
-  for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+  for (int run = rounding() ? 0 : 1; run < to_int(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[run];
     const auto frame =
         rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
@@ -289,7 +288,7 @@ void RoutingFlipsPanel::refillLines() {
   lines_->setNotice(whyNothing());
   if (!lines_->notice().isEmpty()) return;
   std::vector<LineSeries> series;
-  for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run)
+  for (int run = rounding() ? 0 : 1; run < to_int(selection_->histories().size()); ++run)
     series.push_back({selection_->histories()[run], shownMetric(), kWholeRun, runLabel(*selection_, run),
                       runColor(*selection_, run), 0});
   lines_->setSeries(std::move(series));
@@ -301,7 +300,7 @@ void RoutingFlipsPanel::refillLayers() {
   const auto& layers = shown()->info().moe_layers;
   layers_->setLegend(rateLegend(isDark(palette())));
   layers_->setRowAxis(ticksOf(layers), QString("layer, %1").arg(runLabel(*selection_, shownRun())), false);
-  layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown()) + rounding()), layers.size());
+  layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown()) + rounding()), to_int(layers.size()));
   layers_->setCurrentRow(index_in(layers, selection_->layer()));
 }
 
@@ -365,7 +364,7 @@ ValueTable RoutingFlipsPanel::table() const {
     const auto current =
         rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
     if (!current) continue;
-    const std::string name = runLabel(*selection_, run).toStdString();
+    const std::string name = runLabel(*selection_, to_int(run)).toStdString();
     const std::string reference = rounding() ? "FP32 on the same weights" : "run A";
     for (const FlipFrame& flips : flipsOf(*current)) {
       for (int bin = 0; bin < kHalfOctaves; ++bin) {

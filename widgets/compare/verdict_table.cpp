@@ -168,8 +168,7 @@ bool VerdictTable::hasColumn(int column) const {
 
 VerdictTable::Layout VerdictTable::layOut() const {
   Layout at;
-  const int caption = QFontMetrics(typeFont(Type::caption)).height(),
-            count = std::max(1, static_cast<int>(rows_.size()));
+  const int caption = QFontMetrics(typeFont(Type::caption)).height(), count = std::max(1, to_int(rows_.size()));
   at.header = 2 * caption + kSpace8;
   at.row = std::clamp((height() - at.header - caption - kSpace8) / count, withType(kLowRow), withType(kTableRowHeight));
   at.two_lines = at.row >= QFontMetrics(typeFont(Type::body, true)).height() + caption;
@@ -201,8 +200,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
   while (left_for_plot() < withType(kMinPlot) && at.columns.size() > 1) at.columns.pop_back();
   const int spare = left_for_plot();
   // Room beyond twice the usual width of the plot is shared with the spaces between the columns.
-  const int parts = static_cast<int>(at.columns.size()) + 2,
-            more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
+  const int parts = to_int(at.columns.size()) + 2, more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
   at.mark = at.name + nameWidth(at.notes) + kSpace24 + more;
   at.word = at.mark + withType(kMarkSize) + kSpace8;
   at.reasons = verdictWidth(short_reasons) - withType(kMarkSize) - kSpace8;
@@ -227,7 +225,7 @@ int VerdictTable::rowAt(int y) const {
   const Layout at = layOut();
   if (y < at.header) return -1;
   const int row = (y - at.header) / at.row;
-  return row < static_cast<int>(rows_.size()) ? row : -1;
+  return row < to_int(rows_.size()) ? row : -1;
 }
 
 QString VerdictTable::baselineLetter() const {
@@ -247,7 +245,7 @@ void VerdictTable::paintData(QPainter& painter) {
   const Layout at = layOut();
   const Colors& c = colors(palette());
   painter.setFont(typeFont(Type::caption));
-  for (int row = 0; row < static_cast<int>(rows_.size()); ++row) {
+  for (int row = 0; row < to_int(rows_.size()); ++row) {
     const int top = at.header + row * at.row;
     if (row == active_ && rows_.size() > 1) painter.fillRect(0, top, width(), at.row, QColor(c.sunken));
     painter.setPen(QColor(c.hairline));
@@ -255,7 +253,7 @@ void VerdictTable::paintData(QPainter& painter) {
   }
   paintHeader(painter, at);
   if (at.plot_width > 0) paintBand(painter, at);
-  for (int row = 0; row < static_cast<int>(rows_.size()); ++row) {
+  for (int row = 0; row < to_int(rows_.size()); ++row) {
     paintRow(painter, at, row);
     if (at.plot_width > 0) paintInterval(painter, at, row);
   }
@@ -304,7 +302,7 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
 void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
   const Colors& c = colors(palette());
   const Axis axis = gapAxis(at);
-  const int top = at.header, bottom = at.header + static_cast<int>(rows_.size()) * at.row;
+  const int top = at.header, bottom = at.header + to_int(rows_.size()) * at.row;
   const QFontMetrics metrics(painter.font());
   const std::vector<Tick> ticks = linearTicks(values_.low, values_.high, std::max(2, at.plot_width / withType(64)));
   if (std::isfinite(matters_)) {
@@ -315,7 +313,7 @@ void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
   }
   int free_from = at.plot - kSpace8;
   for (const Tick& tick : ticks) {
-    const int x = std::lround(axis.toPixel(tick.value));
+    const int x = to_int(std::lround(axis.toPixel(tick.value)));
     painter.setPen(QColor(tick.value == 0 ? c.ink2 : c.grid));
     painter.drawLine(x, top, x, bottom);
     const QString label = tick.value > 0 ? QLatin1Char('+') + tick.label : tick.label;
@@ -491,7 +489,7 @@ void VerdictTable::keyPressEvent(QKeyEvent* event) {
   if (event->key() == Qt::Key_Return && active_ < std::ssize(rows_)) return chooseBaseline(active_);
   const int direction = arrowOf(event).y();
   if (direction == 0) return PlotFrame::keyPressEvent(event);
-  const int row = std::clamp(active_ + direction, 0, std::max(0, static_cast<int>(rows_.size()) - 1));
+  const int row = std::clamp(active_ + direction, 0, std::max(0, to_int(rows_.size()) - 1));
   if (row == active_) return;
   emit rowChosen(row);
   active_ = row;

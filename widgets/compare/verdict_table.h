@@ -54,7 +54,7 @@ class VerdictTable : public PlotFrame {
   // Returns the shown texts: the header, then row by row.
   std::vector<QStringList> shownTexts() const;
   int heightFor(int rows) const;
-  QSize sizeHint() const override { return {600, heightFor(rows_.size())}; }
+  QSize sizeHint() const override { return {600, heightFor(to_int(rows_.size()))}; }
   std::optional<FigureTarget> figureAt(QPoint position) const override;
 
  signals:

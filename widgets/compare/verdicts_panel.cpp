@@ -58,7 +58,7 @@ QString shareOrDash(float share) {
 // Returns the number of decimal places that show two digits of `matters`, the smallest gap that matters.
 int placesFor(float matters) {
   if (!std::isfinite(matters) || matters <= 0) return 4;
-  return std::clamp(1 - static_cast<int>(std::floor(std::log10(static_cast<double>(matters)))), 2, 6);
+  return std::clamp(1 - static_cast<int>(std::floor(std::log10(matters))), 2, 6);
 }
 
 QString signedFixed(float value, int places) {
@@ -129,7 +129,7 @@ void VerdictsPanel::showView(int view) {
 }
 
 int VerdictsPanel::heightWanted() const {
-  const int rows = std::max<int>(2, static_cast<int>(selection_->histories().size()));
+  const int rows = std::max<int>(2, to_int(selection_->histories().size()));
   const QMargins around = layout()->contentsMargins();
   return (showsRuns() ? table_->heightFor(rows) : stack_->currentWidget()->sizeHint().height()) +
          header()->minimumHeight() + around.top() + around.bottom();
@@ -157,10 +157,10 @@ void VerdictsPanel::showLoss() {
 
 std::vector<VerdictRow> VerdictsPanel::rows() const {
   std::vector<VerdictRow> rows;
-  for (int place = 0; place < static_cast<int>(selection_->histories().size()); ++place) rows.push_back(row(place));
+  for (int place = 0; place < to_int(selection_->histories().size()); ++place) rows.push_back(row(place));
   VerdictRow* worst = nullptr;
-  float largest = kMaxFlushedShare;
-  for (int place = 0; place < static_cast<int>(rows.size()); ++place) {
+  double largest = kMaxFlushedShare;
+  for (int place = 0; place < to_int(rows.size()); ++place) {
     const float flushed = format_costs(*selection_->histories()[place], selection_->step()).flushed;
     if (!(flushed > largest)) continue;
     largest = flushed;
@@ -240,10 +240,9 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   row.figures[VerdictRow::kFlips].text = shareOrDash(costs.flips);
   row.figures[VerdictRow::kGradient].text = shareOrDash(costs.gradient_error);
   const float speed = run_figures(history, window_).tokens_per_s;
-  row.figures[VerdictRow::kSpeed] = {
-      .text = std::isfinite(speed) ? formatCount(std::round(static_cast<double>(speed))) : dash(),
-      .below = {},
-      .tip = QString::fromStdString(multiplied_by(history.info().kernels))};
+  row.figures[VerdictRow::kSpeed] = {.text = std::isfinite(speed) ? formatCount(std::round(speed)) : dash(),
+                                     .below = {},
+                                     .tip = QString::fromStdString(multiplied_by(history.info().kernels))};
 }
 
 // "precision.experts=mxfp4", one text for each setting that differs from run A.
@@ -341,7 +340,7 @@ ValueTable VerdictsPanel::tableOfRuns() const {
                     {"MaxVio of the batch"},
                     {"settings"}});
   if (!table_->notice().isEmpty()) return table;
-  for (int place = 0; place < static_cast<int>(table_->rows().size()); ++place) {
+  for (int place = 0; place < to_int(table_->rows().size()); ++place) {
     const VerdictRow& row = table_->rows()[place];
     const History& history = *selection_->histories()[place];
     const Conclusion c = row.baseline ? Conclusion{} : judged_->conclusion(place);

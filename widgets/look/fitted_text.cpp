@@ -44,7 +44,7 @@ void FittedLabel::setAlignment(Qt::Alignment alignment) {
 void FittedLabel::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setPen(palette().color(isEnabled() ? QPalette::Active : QPalette::Disabled, role_));
-  painter.drawText(rect(), static_cast<int>(alignment_), shownText());
+  painter.drawText(rect(), alignment_, shownText());
 }
 
 }  // namespace moescope

@@ -8,6 +8,7 @@
 #include <QStyleOption>
 #include <QToolButton>
 
+#include "core/numerics/index.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -459,8 +460,7 @@ QRect WindowStyle::subControlRect(ComplexControl control, const QStyleOptionComp
       const int length = upright ? bar->rect.height() : bar->rect.width();
       const int range = bar->maximum - bar->minimum;
       const int handle =
-          range <= 0 ? length
-                     : std::max(24, static_cast<int>(std::int64_t{length} * bar->pageStep / (range + bar->pageStep)));
+          range <= 0 ? length : std::max(24, to_int(std::int64_t{length} * bar->pageStep / (range + bar->pageStep)));
       const int start =
           sliderPositionFromValue(bar->minimum, bar->maximum, bar->sliderPosition, length - handle, bar->upsideDown);
       const auto along = [&](int from, int to) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 namespace {
 
@@ -126,7 +128,7 @@ QFont bodyFont() {
 }
 
 QFont scaledFont(QFont font, double factor) {
-  font.setPixelSize(std::max(1, static_cast<int>(std::lround(QFontInfo(font).pixelSize() * factor))));
+  font.setPixelSize(std::max(1, to_int(std::lround(QFontInfo(font).pixelSize() * factor))));
   return font;
 }
 

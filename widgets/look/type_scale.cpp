@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 namespace {
 
@@ -43,7 +45,7 @@ double typeScale(const QFontMetrics& metrics) {
 }
 
 int withType(double pixels, const QFontMetrics& metrics) {
-  return std::lround(pixels * typeScale(metrics));
+  return to_int(std::lround(pixels * typeScale(metrics)));
 }
 
 void followFont(QWidget* widget, std::function<void()> size) {

@@ -250,7 +250,7 @@ void BlockMicroscopePanel::apply(const State& state) {
 }
 
 void BlockMicroscopePanel::selectElement(int element) {
-  if (element < 0 || element >= static_cast<int>(block_.elements.size())) return;
+  if (element < 0 || element >= to_int(block_.elements.size())) return;
   bars_->setCurrent(element);
   if (table_->currentIndex().row() != element) table_->setCurrentIndex(model_->index(element, BlockModel::kValue));
   emit elementChosen(element);

@@ -27,7 +27,7 @@ constexpr int kOutlierOctaves = 2;  // octaves above the usual scale, here four 
 int medianScale(std::vector<std::uint8_t> scales) {
   std::erase_if(scales, [](std::uint8_t scale) { return scale == 0 || scale == 255; });
   if (scales.empty()) return -1;
-  const auto middle = scales.begin() + static_cast<std::ptrdiff_t>(scales.size() / 2);
+  const auto middle = scales.begin() + scales.size() / 2;
   std::ranges::nth_element(scales, middle);
   return *middle;
 }
@@ -157,9 +157,9 @@ void BlockScaleMapPanel::setSource(const TensorSource& source, std::size_t slice
   slice_ = slice;
   has_current_ = false;
   const QSignalBlocker quiet(slice_box_);
-  slice_box_->setRange(0, std::max(0, static_cast<int>(std::min<std::size_t>(source.slices(), INT_MAX)) - 1));
+  slice_box_->setRange(0, std::max(0, to_int(std::min<std::size_t>(source.slices(), INT_MAX)) - 1));
   slice_box_->setSuffix(QString(" of %1").arg(source.slices()));
-  slice_box_->setValue(slice);
+  slice_box_->setValue(to_int(slice));
   slice_box_->setVisible(source.slices() > 1);
   setSides();
 }
@@ -201,10 +201,10 @@ void BlockScaleMapPanel::fit() {
 void BlockScaleMapPanel::syncScrollBars() {
   const auto sync = [](QScrollBar* bar, const Side& side) {
     const QSignalBlocker quiet(bar);
-    bar->setRange(0, side.size - side.visible);
-    bar->setPageStep(side.visible);
-    bar->setSingleStep(std::max(1, static_cast<int>(side.visible / 20)));
-    bar->setValue(side.first);
+    bar->setRange(0, to_int(side.size - side.visible));
+    bar->setPageStep(to_int(side.visible));
+    bar->setSingleStep(std::max(1, to_int(side.visible / 20)));
+    bar->setValue(to_int(side.first));
     bar->setVisible(side.visible < side.size);
   };
   sync(vertical_, rows_);
@@ -302,7 +302,7 @@ void BlockScaleMapPanel::refill() {
   findOutliers(codes);
   for (std::uint8_t& code : codes) code = cellCode(code);
   cells_->setLegend(legend());
-  cells_->setCells(rows_.shown(), columns_.shown(), std::move(codes));
+  cells_->setCells(to_int(rows_.shown()), to_int(columns_.shown()), std::move(codes));
   setAxes();
   cells_->setCurrent(has_current_ ? shownAt(rows_, current_row_) : -1,
                      has_current_ ? shownAt(columns_, current_column_) : -1);
@@ -324,7 +324,7 @@ void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
   }
   const int middle = medianScale(std::move(usual));
   for (std::size_t column = 0; column < columns && middle >= 0; ++column)
-    if (medians[column] - middle >= kOutlierOctaves) outliers_.push_back(columns_.at(column));
+    if (medians[column] - middle >= kOutlierOctaves) outliers_.push_back(to_int(columns_.at(column)));
   update();  // repaints the answer
 }
 
@@ -412,7 +412,7 @@ void BlockScaleMapPanel::setAxes() {
 int BlockScaleMapPanel::shownAt(const Side& side, std::size_t position) const {
   if (position < side.first || position >= side.first + side.visible) return -1;
   const std::size_t offset = position - side.first, stride = side.run * side.step;
-  return offset / stride * side.run + std::min(offset % stride, side.run - 1);
+  return to_int(offset / stride * side.run + std::min(offset % stride, side.run - 1));
 }
 
 QStringList BlockScaleMapPanel::describe(int row, int column) const {

@@ -60,7 +60,7 @@ class BarDelegate : public RowDelegate {
     if (!all && largest > 0 && std::isfinite(value) && value > 0) {
       QColor color(colors(option.palette).plain_bar);
       color.setAlphaF(kBarAlpha);
-      const int length = std::lround(option.rect.width() * std::min(1.0, value / largest));
+      const int length = to_int(std::lround(option.rect.width() * std::min(1.0, value / largest)));
       painter->fillRect(QRect(option.rect.left(), option.rect.top() + 2, length, option.rect.height() - 4), color);
     }
     RowDelegate::paint(painter, option, index);
@@ -126,13 +126,13 @@ void ByExpertPanel::fitColumns() {
 void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<QuantSums> experts) {
   if (request != request_ || !captured_) return;
   table_->setSortingEnabled(false);
-  table_->setRowCount(static_cast<int>(experts.size()) + 1);
+  table_->setRowCount(to_int(experts.size()) + 1);
   fillRow(0, "all", captured_->rows, all);
   worst_ = {-1, HUGE_VAL, all.sqnr_db()};
   for (std::size_t e = 0; e < experts.size(); ++e) {
-    const int row = static_cast<int>(e) + 1;
+    const int row = to_int(e) + 1;
     if (const double db = experts[e].sqnr_db(); experts[e].elements > 0 && db < worst_.db) {
-      worst_.expert = e;
+      worst_.expert = to_int(e);
       worst_.db = db;
     }
     fillRow(row, QString::number(e), captured_->expert_rows[e + 1] - captured_->expert_rows[e], experts[e]);
@@ -157,7 +157,7 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
     put(column, value, std::isnan(value) ? QString() : formatPercent(value));
   };
   put(kExpert, row - 1, name);
-  put(kRows, static_cast<double>(rows), formatCount(rows));
+  put(kRows, rows, formatCount(rows));
   const bool counted = sums.elements > 0, scaled = sums.blocks > 0;
   const double sqnr = counted ? sums.sqnr_db() : kNone;
   const QString decibels = std::isinf(sqnr) ? QString("exact") : withMinus(QString::number(sqnr, 'f', 2));

@@ -34,7 +34,7 @@ QString specialValues(ElementFormat element) {
 QString elementText(ElementFormat element) {
   const FormatTraits& f = traits(element);
   const BitLayout bits = bitLayout(element);
-  const auto power = [](float value) { return formatPowerOfTwo(std::lround(std::log2(value))); };
+  const auto power = [](float value) { return formatPowerOfTwo(to_int(std::lround(std::log2(value)))); };
   const QString range = element == ElementFormat::int8
                             ? QString("Spacing 1/64 everywhere")
                             : QString("Smallest normal %1, smallest subnormal %2; spacing: binade / %3")

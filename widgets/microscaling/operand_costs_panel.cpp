@@ -53,8 +53,8 @@ void fillCosts(QStandardItemModel& model, const std::vector<OperandCost>& costs)
   model.setHorizontalHeaderLabels(
       {"Layer, operand", "Share of error", "SQNR, dB", "Flushed to zero", "Clipped", "Format"});
   const char* const tips[] = {"Layer, class, weight and operand of the GEMM",
-                              "Share of all operands' rounding error, modelled: squares of their relative errors are "
-                              "added as if independent, with equal weight for all GEMMs",
+                              ("Share of all operands' rounding error, modelled: squares of their relative errors are "
+                               "added as if independent, with equal weight for all GEMMs"),
                               "Signal-to-quantization-noise ratio, measured",
                               "Share of non-zero values that became zero, measured",
                               "Share of values beyond the format's maximum, measured",
@@ -172,7 +172,7 @@ int OperandCostsPanel::shownRun() const {
   if (source_ == Of::compared_run && selection_->run() == 0) {
     int coarsest = -1;
     float lowest = 0;
-    for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+    for (int run = 1; run < to_int(selection_->histories().size()); ++run) {
       const History& history = *selection_->histories()[run];
       const float sqnr = history.value_at(Metric::quant_sqnr_db, kWholeRun, selection_->step());
       if (!frameOf(run) || (coarsest > 0 && !(sqnr < lowest))) continue;

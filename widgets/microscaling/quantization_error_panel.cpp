@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/numerics/size.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/sqnr_scale.h"
@@ -131,7 +130,7 @@ QuantizationErrorPanel::Summary QuantizationErrorPanel::summary() const {
     summary.most_clipped = larger(summary.most_clipped, quant, &QuantFrame::clipped);
   }
   if (all.empty()) return summary;
-  std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
+  std::ranges::nth_element(all, all.begin() + all.size() / 2);
   summary.median_db = all[all.size() / 2];
   return summary;
 }
@@ -178,7 +177,7 @@ void QuantizationErrorPanel::refill() {
   view_->setNotice({});
 
   indexCells();
-  const int rows = layers_.size(), columns = tensors_.size();
+  const int rows = to_int(layers_.size()), columns = to_int(tensors_.size());
   std::vector<std::uint8_t> codes;
   for (const QuantFrame* quant : cells_) codes.push_back(quant ? scaleCode(sqnrPosition(quant->sqnr_db)) : kNoDataCode);
   view_->setCells(rows, columns, std::move(codes));

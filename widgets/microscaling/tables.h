@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/numerics/index.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -44,7 +45,7 @@ class ShareDelegate : public QStyledItemDelegate {
     const QRect place = option.rect.adjusted(kSpace4, 0, -kSpace4, 0);
     const int room =
         std::max(0, place.width() - QFontMetrics(semibold(option.font)).horizontalAdvance(longest_) - kSpace8);
-    const int length = std::lround(share * room), height = metrics.ascent();
+    const int length = to_int(std::lround(share * room)), height = metrics.ascent();
     if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, QColor(c.accent_soft));
     painter->fillRect(QRect(place.left(), place.center().y() - height / 2, length, height),
                       QColor(is_longest ? c.strong_bar : c.plain_bar));

@@ -134,7 +134,7 @@ void TensorLab::openWhole(const TensorSource& source) {
 
 void TensorLab::showExpert(int expert) {
   if (!whole_.valid()) return;
-  const auto groups = static_cast<int>(whole_.rowGroups().size()) - 1;
+  const auto groups = to_int(whole_.rowGroups().size()) - 1;
   if (expert >= groups) return;
   if (expert >= 0 && !whole_.group(expert).valid()) {
     emit readoutChanged(QString("Expert %1 got no token in this step").arg(expert));
@@ -305,9 +305,9 @@ TensorLab::Element TensorLab::elementAt(std::size_t size) const {
 void TensorLab::openElement(Element at) {
   if (!source_.valid()) return;
   const std::size_t size = block_size(format_);
-  if (axis_ == BlockAxis::row) return openBlock(at.row, at.col / size, at.col % size);
+  if (axis_ == BlockAxis::row) return openBlock(at.row, at.col / size, to_int(at.col % size));
   const std::size_t block = source_.blockAt(at.row, size);
-  openBlock(at.col, block, at.row - source_.blockRows(block, size).first);
+  openBlock(at.col, block, to_int(at.row - source_.blockRows(block, size).first));
 }
 
 void TensorLab::askForFile() {

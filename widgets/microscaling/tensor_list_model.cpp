@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "core/numerics/size.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -76,7 +75,7 @@ void TensorListModel::arrange() {
   rows_.clear();
   std::vector<std::pair<QString, std::vector<Row>>> groups;
   QHash<QString, std::size_t> known;
-  for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
+  for (int entry = 0; entry < to_int(entries_.size()); ++entry) {
     const TensorEntry& tensor = entries_[entry];
     if (!tensor.source.name().contains(filter_, Qt::CaseInsensitive)) continue;
     GroupedName named = groupedName(tensor);
@@ -93,7 +92,7 @@ void TensorListModel::arrange() {
 }
 
 void TensorListModel::setFigures(int entry, const QuantSums& sums, bool sampled) {
-  if (entry >= static_cast<int>(entries_.size())) return;
+  if (entry >= to_int(entries_.size())) return;
   TensorEntry& tensor = entries_[entry];
   tensor.state = TensorEntry::Figures::known;
   tensor.sampled = sampled;
@@ -129,7 +128,7 @@ QString TensorListModel::shortName(int entry) const {
 }
 
 int TensorListModel::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : static_cast<int>(rows_.size());
+  return parent.isValid() ? 0 : to_int(rows_.size());
 }
 
 QString TensorListModel::figure(const TensorEntry& entry, int number, int column) const {

@@ -183,7 +183,7 @@ TensorSource::Sample TensorSource::sample(std::size_t slice, std::size_t most_el
   const bool whole = rows_ * cols_ <= most_elements;
   if (!whole) {
     const std::size_t tiles = std::max<std::size_t>(1, most_elements / (kTile * kTile));
-    const auto side = static_cast<std::size_t>(std::sqrt(static_cast<double>(tiles)));
+    const auto side = static_cast<std::size_t>(std::sqrt(tiles));
     const std::size_t down = std::min(row_begins.size(), std::max(side, tiles / col_begins.size()));
     row_begins = tileBegins(rows_, down);
     col_begins = tileBegins(cols_, tiles / row_begins.size());

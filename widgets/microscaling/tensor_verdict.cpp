@@ -130,7 +130,7 @@ QuantSums normalFigures(const OperandFormat& format) {
 
 int worstTensor(const TensorListModel& tensors, const OperandFormat& format) {
   const TensorScan scan = tensorScan(tensors, format);
-  return scan.flagged == 0 ? -1 : static_cast<int>(scan.known.front() - tensors.entries().data());
+  return scan.flagged == 0 ? -1 : to_int(scan.known.front() - tensors.entries().data());
 }
 
 VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const OperandFormat& format) {
@@ -139,7 +139,7 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
   VerdictLine::Judgement verdict{
       .sign = scan.sign, .word = verdictWordOf(scan.sign), .link = {}, .sentence = {}, .about = {}};
   if (scan.flagged > 0) {
-    verdict.link = tensors.shortName(scan.known.front() - tensors.entries().data());
+    verdict.link = tensors.shortName(to_int(scan.known.front() - tensors.entries().data()));
     verdict.sentence = verdictOfWorst(scan, format);
   } else if (scan.sign == Sign::good) {
     verdict.sentence = verdictOfAll(scan, format);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/row_delegate.h"
@@ -221,14 +220,14 @@ bool TensorsPanel::openFile(const QString& path, std::optional<DType> bytesAre) 
     return false;
   }
   const auto usable = std::ranges::find(model_.entries(), true, &TensorEntry::usable);
-  if (usable != model_.entries().end()) select(usable - model_.entries().begin());
+  if (usable != model_.entries().end()) select(to_int(usable - model_.entries().begin()));
   return true;
 }
 
 void TensorsPanel::addTensor(const TensorSource& source) {
   ++generation_;
   std::vector<TensorEntry> entries = model_.entries();
-  const int known = entryNamed(source.name()), at = known < 0 ? static_cast<int>(entries.size()) : known;
+  const int known = entryNamed(source.name()), at = known < 0 ? to_int(entries.size()) : known;
   if (known < 0) entries.emplace_back();
   entries[at] = {.source = source, .usable = source.valid(), .note = {}};
   for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;

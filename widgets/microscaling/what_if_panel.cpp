@@ -50,7 +50,7 @@ void WhatIfTable::setChoice(const OperandFormat& format, BlockAxis axis) {
 }
 
 int WhatIfTable::columnCount() const {
-  return columns_ == WhatIfColumns::block_sizes ? static_cast<int>(kWhatIfBlocks.size()) : kWhatIfRules;
+  return columns_ == WhatIfColumns::block_sizes ? to_int(kWhatIfBlocks.size()) : kWhatIfRules;
 }
 
 // Returns the selected format, or MXFP8 E4M3 if its scales are not powers of two, for which the table has no cell.
@@ -161,7 +161,7 @@ WhatIfTable::Cell WhatIfTable::choiceCell() const {
   int column = static_cast<int>(choice_.rule);
   if (columns_ == WhatIfColumns::block_sizes) {
     const auto found = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), choice_.block);
-    column = found == kWhatIfBlocks.end() ? -1 : static_cast<int>(found - kWhatIfBlocks.begin());
+    column = found == kWhatIfBlocks.end() ? -1 : to_int(found - kWhatIfBlocks.begin());
   }
   return {static_cast<int>(choice_.element), choice_.scheme == QuantScheme::mx ? column : -1};
 }

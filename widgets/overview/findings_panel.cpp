@@ -8,7 +8,6 @@
 
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
-#include "core/numerics/size.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -297,7 +296,7 @@ void FindingsPanel::fill() {
     if (place >= 0) rows_[i]->showSettings(*selection_->histories()[place]->settings_at(shown[i]->steps.last));
   }
   const std::size_t whole = all_shown_ || !chosen_.empty() ? rows_.size() : wholeRows(!hidden.empty());
-  hidden.insert(hidden.begin(), shown.begin() + static_cast<std::ptrdiff_t>(whole), shown.end());
+  hidden.insert(hidden.begin(), shown.begin() + whole, shown.end());
   for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i]->setVisible(i < whole);
   showMore(hidden);
   showHealthy();

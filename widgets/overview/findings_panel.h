@@ -41,7 +41,7 @@ class FindingsPanel : public Panel {
 
  private:
   void choose(int row);  // opens a finding and shows its evidence; -1: closes the open one
-  int rows() const { return rows_.size(); }
+  int rows() const { return to_int(rows_.size()); }
   void addOptions();
   void fill();
   std::vector<const Finding*> listed() const;

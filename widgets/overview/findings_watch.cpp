@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "core/numerics/size.h"
 #include "widgets/panel/format_text.h"
 
 namespace moescope {
@@ -20,7 +19,7 @@ FindingsWatch::FindingsWatch(Selection* selection, const ComparedRuns* runs, QOb
 void FindingsWatch::onData() {
   if (timer_.isActive()) return;
   const qint64 elapsed = since_look_.isValid() ? since_look_.elapsed() : qint64{kEveryMs};
-  timer_.start(static_cast<int>(std::clamp<qint64>(kEveryMs - elapsed, 0, kEveryMs)));
+  timer_.start(to_int(std::clamp<qint64>(kEveryMs - elapsed, 0, kEveryMs)));
 }
 
 void FindingsWatch::look() {
@@ -50,7 +49,7 @@ void FindingsWatch::look() {
       const Checks checks = checks_of(*history, found);
       std::ranges::move(found, std::back_inserter(result.findings));
       result.read << QString::fromStdString(steps_read(*history));
-      const QString head = heads[result.healths.size() - 1];
+      const QString& head = heads[result.healths.size() - 1];
       for (const std::string& line : checks.passed) result.passed << head + QString::fromStdString(line);
       for (const std::string& line : checks.not_checked) result.not_checked << head + QString::fromStdString(line);
     }
@@ -133,7 +132,7 @@ void FindingsWatch::setMuted(const Finding& finding, bool muted) {
 }
 
 int FindingsWatch::mutedCount() const {
-  return std::ranges::count_if(findings(), [this](const Finding& f) { return isMuted(f); });
+  return to_int(std::ranges::count_if(findings(), [this](const Finding& f) { return isMuted(f); }));
 }
 
 int FindingsWatch::count(Severity severity, int place) const {
@@ -143,7 +142,7 @@ int FindingsWatch::count(Severity severity, int place) const {
 }
 
 int FindingsWatch::pastCount() const {
-  return std::ranges::count_if(findings(), [&](const Finding& f) { return !counts(f) && !isMuted(f); });
+  return to_int(std::ranges::count_if(findings(), [&](const Finding& f) { return !counts(f) && !isMuted(f); }));
 }
 
 QString FindingsWatch::text() const {

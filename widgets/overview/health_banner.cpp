@@ -263,9 +263,9 @@ void HealthBanner::follow(const QString& link) {
   const QString kind = link.section(QLatin1Char(':'), 0, 0);
   const qint64 number = link.section(QLatin1Char(':'), 1).toLongLong();
   if (kind == QLatin1String("step")) return selection_->setStep(number);
-  if (kind == QLatin1String("layer")) return selection_->setLayer(number);
+  if (kind == QLatin1String("layer")) return selection_->setLayer(to_int(number));
   selection_->setLayer(health_.layer);
-  selection_->setExpert(number);
+  selection_->setExpert(to_int(number));
 }
 
 // Sets the step last, since opening the finding moves the cursor to the last step of the finding.

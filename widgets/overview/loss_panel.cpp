@@ -90,7 +90,7 @@ void LossPanel::showHeading() {
 
 void LossPanel::setMetric(Metric metric) {
   const auto place = std::ranges::find(kShown, metric);
-  if (place != kShown.end()) metric_->setCurrentIndex(place - kShown.begin());
+  if (place != kShown.end()) metric_->setCurrentIndex(to_int(place - kShown.begin()));
 }
 
 void LossPanel::setSmoothing(double factor) {
@@ -177,8 +177,8 @@ void LossPanel::refill() {
   const double smoothing = run_origin(history->info()) == RunOrigin::checkpoint ? 0 : this->smoothing();
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
-    const QString name = histories.size() > 1 ? runLabel(*selection_, run) : QString("training");
-    series.push_back({histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, run), smoothing});
+    const QString name = histories.size() > 1 ? runLabel(*selection_, to_int(run)) : QString("training");
+    series.push_back({histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, to_int(run)), smoothing});
   }
   if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});

@@ -102,8 +102,7 @@ void TimelineTrack::fill() {
   marks_.clear();
   if (all_.empty()) return;
   const auto width = static_cast<std::int64_t>(plotRect().width() * devicePixelRatioF());
-  loss_ = history->series(Metric::ce_loss, kWholeRun, all_,
-                          static_cast<int>(std::clamp<std::int64_t>(width, 1, all_.size())));
+  loss_ = history->series(Metric::ce_loss, kWholeRun, all_, to_int(std::clamp<std::int64_t>(width, 1, all_.size())));
   marks_ = marks_of(*history);
 }
 
@@ -238,9 +237,9 @@ void TimelineTrack::paintData(QPainter& painter) {
   QColor faint = color;
   faint.setAlpha(110);
   painter.setPen(QPen(faint, 0));
-  painter.drawLines(spans.data(), static_cast<int>(spans.size()));
+  painter.drawLines(spans.data(), to_int(spans.size()));
   painter.setPen(QPen(color, 0));
-  painter.drawPolyline(points.data(), static_cast<int>(points.size()));
+  painter.drawPolyline(points.data(), to_int(points.size()));
 }
 
 void TimelineTrack::paintOverlay(QPainter& painter) {

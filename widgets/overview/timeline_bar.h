@@ -20,7 +20,7 @@ class TimelineTrack : public PlotFrame {
   explicit TimelineTrack(Selection* selection, QWidget* parent = nullptr);
   std::vector<Tick> ticks() const;
   double exactX(double step) const;
-  int xOf(double step) const { return std::lround(exactX(step)); }
+  int xOf(double step) const { return to_int(std::lround(exactX(step))); }
   std::int64_t stepAt(double x) const;
   std::int64_t noteOrStepAt(int x) const;  // the step of the note whose flag is at x, else the step at x
   // Steps of checkpoints, drawn as ticks with a context menu.

@@ -318,7 +318,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   for (const LayerWindow& layer : window.layers) {
     silent += layer.silent;
     layers += layer.silent > 0;
-    experts += static_cast<int>(layer.utilisation.size());
+    experts += to_int(layer.utilisation.size());
     if (layer.silent > silent_layer->silent) silent_layer = &layer;
   }
   TileContent content{.value = formatCount(silent), .unit = QString("of %1").arg(formatCount(experts))};
@@ -330,7 +330,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
                     << QString("most in layer %1").arg(silent_layer->layer) << atLayer(silent_layer->layer);
   constexpr int kBins = 96;
   const StepRange steps{history.steps().first, step()};
-  const int bins = std::min<std::int64_t>(kBins, steps.size());
+  const int bins = to_int(std::min<std::int64_t>(kBins, steps.size()));
   for (const PyramidBin& bin : history.series(Metric::dead_fraction, kWholeRun, steps, bins))
     content.curve.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
   return content;
@@ -340,13 +340,13 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
 void VerdictTiles::place() {
   QList<int> shown{overload, spread, entropy, dead}, to_drop{entropy, spread, dead};
   const auto fits = [&] {
-    const int tile_width = width() / static_cast<int>(shown.size());
+    const int tile_width = width() / to_int(shown.size());
     return std::ranges::all_of(shown, [&](int i) { return tiles_[i]->leastWidth() <= tile_width; });
   };
   while (!to_drop.isEmpty() && !fits()) shown.removeOne(to_drop.takeFirst());
-  const int count = shown.size();
+  const int count = to_int(shown.size());
   for (int i = 0; i < 4; ++i) {
-    const int at = shown.indexOf(i), left_x = at * width() / count, right = (at + 1) * width() / count;
+    const int at = to_int(shown.indexOf(i)), left_x = at * width() / count, right = (at + 1) * width() / count;
     tiles_[i]->setVisible(at >= 0);
     if (at >= 0) tiles_[i]->setGeometry(left_x, 0, right - left_x, height());
   }

@@ -43,7 +43,7 @@ QString byteName(std::uint8_t byte) {
 QString longCharacter(std::string_view bytes, std::size_t at) {
   const std::size_t length = utf8_bytes(bytes, at);
   if (length < 2) return {};
-  const QString text = QString::fromUtf8(bytes.data() + at, static_cast<qsizetype>(length));
+  const QString text = QString::fromUtf8(bytes.data() + at, length);
   const auto points = text.toUcs4();
   return points.size() == 1 && QChar::isPrint(points[0]) ? text : QString();
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/numerics/index.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {
@@ -16,7 +17,7 @@ QColor onCycle(double position) {
   const auto index = static_cast<std::size_t>(at) % anchors.size();
   const QColor a(anchors[index]), b(anchors[(index + 1) % anchors.size()]);
   const double t = at - std::floor(at);
-  const auto mix = [t](int x, int y) { return static_cast<int>(std::lround(x + t * (y - x))); };
+  const auto mix = [t](int x, int y) { return to_int(std::lround(x + t * (y - x))); };
   return {mix(a.red(), b.red()), mix(a.green(), b.green()), mix(a.blue(), b.blue())};
 }
 
@@ -44,7 +45,7 @@ ExpertColors ExpertColors::inOrder(const std::vector<int>& order, bool dark) {
   ExpertColors colors;
   colors.colors_.resize(order.size());
   for (std::size_t place = 0; place < order.size(); ++place)
-    colors.colors_[order[place]] = shade(place / static_cast<double>(order.size()), place, dark);
+    colors.colors_[order[place]] = shade(place / static_cast<double>(order.size()), to_int(place), dark);
   return colors;
 }
 

@@ -4,6 +4,7 @@
 #include <QStyledItemDelegate>
 #include <algorithm>
 
+#include "core/numerics/index.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -27,7 +28,7 @@ class FormsDelegate : public QStyledItemDelegate {
 }  // namespace
 
 FigureTable::FigureTable(const QStringList& headers, QWidget* parent)
-    : QTableWidget(0, static_cast<int>(headers.size()), parent) {
+    : QTableWidget(0, to_int(headers.size()), parent) {
   setHorizontalHeaderLabels(headers);
   setItemDelegate(new FormsDelegate(this));
   setFrameShape(QFrame::NoFrame);

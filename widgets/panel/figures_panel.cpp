@@ -35,7 +35,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   tile_row_ = new QWidget(this);
   auto* tiles = plainRow(tile_row_, 2);
   auto* group = new QButtonGroup(this);
-  for (int i = 0; i < static_cast<int>(figures_.size()); ++i) {
+  for (int i = 0; i < to_int(figures_.size()); ++i) {
     const MetricInfo& info = metric_info(tileMetric(i));
     auto* tile = new ValueTile(
         selection, QString::fromUtf8(info.short_name), [this, i] { return valueText(i); }, tile_row_);
@@ -110,12 +110,12 @@ FigureTarget FiguresPanel::target(const MetricInfo& info) const {
     return std::ranges::any_of(figure, [&](Metric metric) { return FigureKey(metric) == FigureKey(info); });
   };
   const auto found = std::ranges::find_if(figures_, shows);
-  of_layer.layer = layerOf(found == figures_.end() ? 0 : static_cast<int>(found - figures_.begin()));
+  of_layer.layer = layerOf(found == figures_.end() ? 0 : to_int(found - figures_.begin()));
   return of_layer;
 }
 
 void FiguresPanel::showFigure(int figure) {
-  shown_ = std::clamp(figure, 0, static_cast<int>(figures_.size()) - 1);
+  shown_ = std::clamp(figure, 0, to_int(figures_.size()) - 1);
   tiles_[shown_]->setChecked(true);
   plot_->markDirty();
 }
@@ -126,7 +126,7 @@ void FiguresPanel::showTilesWithData() {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return;
   const bool other = std::exchange(known_, history) != history;
-  for (int i = 0; i < static_cast<int>(tiles_.size()); ++i) {
+  for (int i = 0; i < to_int(tiles_.size()); ++i) {
     const bool is_shown = whyNothing(i).isEmpty();
     const bool before = !is_shown && (other || !tiles_[i]->isHidden()) && olderStep(i) >= 0;
     tiles_[i]->setVisible(is_shown || before || i == shown_);
@@ -137,7 +137,7 @@ void FiguresPanel::showTilesWithData() {
 void FiguresPanel::showOneWithData() {
   const History* history = selection_->history();
   if (chosen_ || !history || history->steps().empty() || whyNothing(shown_).isEmpty()) return;
-  for (int i = 0; i < static_cast<int>(tiles_.size()); ++i)
+  for (int i = 0; i < to_int(tiles_.size()); ++i)
     if (whyNothing(i).isEmpty()) return showFigure(i);
 }
 
@@ -220,7 +220,7 @@ void FiguresPanel::refill() {
   std::vector<LineSeries> series;
   std::vector<ReferenceLine> references;
   for (auto metric = figure.rbegin(); metric != figure.rend(); ++metric) {  // the first is drawn over the others
-    const int color = curveColor(*selection_, static_cast<int>(figure.rend() - metric) - 1);
+    const int color = curveColor(*selection_, to_int(figure.rend() - metric) - 1);
     const MetricInfo& curve = metric_info(*metric);
     if (*metric != figure.front() && !hasCurve(*active, *metric, layer)) continue;
     const char* label = figure.size() > 1 ? curve.name : curve.short_name;
@@ -269,7 +269,7 @@ ValueTable FiguresPanel::table() const {
       history ? history->steps_in(selection_->range()) : std::vector<std::int64_t>();
   std::vector<ValueColumn> columns{{"step"}};
   std::vector<std::vector<PyramidBin>> values;
-  for (int i = 0; i < static_cast<int>(figures_.size()); ++i) {
+  for (int i = 0; i < to_int(figures_.size()); ++i) {
     const int layer = layerOf(i);
     for (const Metric metric : figures_[i]) {
       columns.push_back(columnOf(metric_info(metric)));

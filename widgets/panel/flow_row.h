@@ -4,6 +4,8 @@
 #include <QLayout>
 #include <QList>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 
 class FlowRow : public QLayout {
@@ -11,7 +13,7 @@ class FlowRow : public QLayout {
   explicit FlowRow(QWidget* parent);
   ~FlowRow() override;
   void addItem(QLayoutItem* item) override { items_ << item; }
-  int count() const override { return items_.size(); }
+  int count() const override { return to_int(items_.size()); }
   QLayoutItem* itemAt(int index) const override { return items_.value(index); }
   QLayoutItem* takeAt(int index) override;
   bool hasHeightForWidth() const override { return true; }

@@ -143,7 +143,7 @@ int blockFormatIndex(const OperandFormat& format) {
            (format.scheme != QuantScheme::mx || candidate.element == format.element) &&
            (format.scheme != QuantScheme::fp8 || candidate.granularity == format.granularity);
   });
-  return found == blockFormats().end() ? -1 : static_cast<int>(found - blockFormats().begin());
+  return found == blockFormats().end() ? -1 : to_int(found - blockFormats().begin());
 }
 
 void fillScaleRules(QComboBox* box) {
@@ -190,7 +190,7 @@ QString exactText(float value) {
   if (std::isinf(value)) return value > 0 ? QStringLiteral("inf") : QStringLiteral("-inf");
   char text[40];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  return QString::fromLatin1(text, static_cast<int>(end - text));
+  return QString::fromLatin1(text, to_int(end - text));
 }
 
 }  // namespace moescope

@@ -25,7 +25,8 @@ void LayerCombo::synchronise() {
   }
   setEnabled(!layers_.empty());
   const auto place = std::ranges::find(layers_, selection_->layer());
-  if (place != layers_.end() && currentIndex() != place - layers_.begin()) setCurrentIndex(place - layers_.begin());
+  if (place != layers_.end() && currentIndex() != place - layers_.begin())
+    setCurrentIndex(to_int(place - layers_.begin()));
   updateGeometry();  // FlatCombo does not call it, since the signals are blocked
 }
 

@@ -79,7 +79,7 @@ void OperandCombo::synchronise() {
   setVisible(!places_.empty());
   OperandPlace current = selection_->tensor();
   current.layer = 0;
-  setCurrentIndex(std::ranges::find(places_, current) - places_.begin());
+  setCurrentIndex(to_int(std::ranges::find(places_, current) - places_.begin()));
 }
 
 OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : FlatCombo(parent), selection_(selection) {
@@ -104,7 +104,7 @@ void OperandLayerCombo::synchronise() {
     for (const int layer : layers_) addItem(layer < 0 ? layerName(layer) : QString("L%1").arg(layer));
   }
   setVisible(!layers_.empty());
-  setCurrentIndex(std::ranges::find(layers_, selection_->tensor().layer) - layers_.begin());
+  setCurrentIndex(to_int(std::ranges::find(layers_, selection_->tensor().layer) - layers_.begin()));
 }
 
 }  // namespace moescope

@@ -295,7 +295,7 @@ FigureTarget Panel::target(const MetricInfo& info) const {
   const RouterFrame* router = find_router(frame.get(), target.layer);
   if (!router || router->tokens_per_expert.empty()) return target;
   const auto& counts = router->tokens_per_expert;  // no expert is selected: takes the fullest
-  target.expert = std::ranges::max_element(counts) - counts.begin();
+  target.expert = to_int(std::ranges::max_element(counts) - counts.begin());
   return target;
 }
 

@@ -16,7 +16,7 @@ QString valueText(const ValueColumn& column, const TableValue& value) {
   const auto* single = std::get_if<float>(&value);
   double number = 0;
   if (count)
-    number = static_cast<double>(*count);
+    number = *count;
   else
     number = single ? *single : std::get<double>(value);
   if (column.unit == "share") return formatPercent(number);

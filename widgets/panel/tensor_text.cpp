@@ -18,7 +18,7 @@ int orderOfGemm(Gemm gemm) {
                              gate,     expert_w1, expert_w3, expert_w2, shared_w1, shared_w3, shared_w2,
                              dense_w1, dense_w3,  dense_w2,  output,    combine};
   static_assert(std::size(kOrder) == kNumGemms);
-  return std::ranges::find(kOrder, gemm) - std::begin(kOrder);
+  return to_int(std::ranges::find(kOrder, gemm) - std::begin(kOrder));
 }
 
 auto orderOf(const OperandPlace& place) {

@@ -5,6 +5,7 @@
 #include <QToolButton>
 #include <algorithm>
 
+#include "core/numerics/index.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 
@@ -30,7 +31,7 @@ ViewSwitch::ViewSwitch(const QStringList& names, QWidget* parent) : QWidget(pare
 }
 
 void ViewSwitch::setCurrent(int index) {
-  group_->button(std::clamp(index, 0, static_cast<int>(group_->buttons().size()) - 1))->setChecked(true);
+  group_->button(std::clamp(index, 0, to_int(group_->buttons().size()) - 1))->setChecked(true);
 }
 
 void ViewSwitch::setName(int index, const QString& name) {

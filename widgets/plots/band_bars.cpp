@@ -20,7 +20,7 @@ QStringList columnsOf(const QString& figure) {
 }
 
 int widthOf(const std::vector<int>& columns) {
-  return std::accumulate(columns.begin(), columns.end(), static_cast<int>(columns.size()) * kSpace12);
+  return std::accumulate(columns.begin(), columns.end(), to_int(columns.size()) * kSpace12);
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ void BandBars::paintFigures(QPainter& painter, const QStringList& figures, const
     right += kSpace12 + columns[i];
     painter.setPen(i == 0 ? palette().text().color() : mutedText(palette()));
     painter.drawText(QRect(right - columns[i], line.top(), columns[i], line.height()),
-                     Qt::AlignRight | Qt::AlignVCenter, figures[static_cast<int>(i)]);
+                     Qt::AlignRight | Qt::AlignVCenter, figures[to_int(i)]);
   }
 }
 

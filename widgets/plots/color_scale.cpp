@@ -5,13 +5,14 @@
 #include <cmath>
 #include <span>
 
+#include "core/numerics/index.h"
 #include "widgets/look/type_scale.h"
 
 namespace moescope {
 namespace {
 
 QRgb mix(QRgb a, QRgb b, double t) {
-  const auto channel = [t](int x, int y) { return static_cast<int>(std::lround(x + (y - x) * t)); };
+  const auto channel = [t](int x, int y) { return to_int(std::lround(x + (y - x) * t)); };
   return qRgb(channel(qRed(a), qRed(b)), channel(qGreen(a), qGreen(b)), channel(qBlue(a), qBlue(b)));
 }
 

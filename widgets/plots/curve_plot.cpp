@@ -75,12 +75,12 @@ QMargins CurvePlot::margins() const {
 
 QPoint CurvePlot::cursorPosition() const {
   const QPoint middle = plotRect().center();
-  return std::isfinite(mark_) ? QPoint(static_cast<int>(std::lround(xAxis().toPixel(mark_))), middle.y()) : middle;
+  return std::isfinite(mark_) ? QPoint(to_int(std::lround(xAxis().toPixel(mark_))), middle.y()) : middle;
 }
 
 void CurvePlot::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
-  if (std::isfinite(mark_)) paintCursorLine(painter, static_cast<int>(std::lround(xAxis().toPixel(mark_))));
+  if (std::isfinite(mark_)) paintCursorLine(painter, to_int(std::lround(xAxis().toPixel(mark_))));
   if (!describe || !plot.contains(mouse_)) return;
   painter.setPen(palette().text().color());
   painter.drawLine(mouse_.x(), plot.top(), mouse_.x(), plot.bottom());

@@ -23,7 +23,7 @@ QString orMore(int bin) {
 
 QString half_octave_median(std::span<const std::uint32_t> counts) {
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  const int bins = counts.size();
+  const int bins = to_int(counts.size());
   std::uint64_t below = 0;
   for (int bin = 0; bin < bins && all > 0; ++bin) {
     below += counts[bin];

@@ -44,7 +44,7 @@ class HalfOctavePlot : public PlotFrame {
   int binAt(int x) const;        // -1: outside
   Axis countAxis() const { return axisUp(0, top_); }
   double heightOf(const std::vector<std::uint32_t>& counts, int bin) const;  // drawn height: a count or a share
-  int bins() const { return back_.size(); }
+  int bins() const { return to_int(back_.size()); }
   bool lastIsShown() const { return last_ + 1 == bins(); }
   void paintCountLegend(QPainter& painter) const;
 

@@ -29,8 +29,8 @@ double Histogram::yOf(double category) const {
 int Histogram::categoryAt(int y) const {
   const QRect plot = plotRect();
   const double share = (plot.bottom() + 0.5 - y) / std::max(1, plot.height());
-  return first_ + std::clamp(static_cast<int>(std::floor(share * shares_.size())), 0,
-                             std::max(0, static_cast<int>(shares_.size()) - 1));
+  return first_ +
+         std::clamp(static_cast<int>(std::floor(share * shares_.size())), 0, std::max(0, to_int(shares_.size()) - 1));
 }
 
 void Histogram::paintStatic(QPainter& painter) {

@@ -22,7 +22,7 @@ void LaneChart::setLanes(QStringList names, std::vector<Interval> intervals, dou
 
 std::vector<LaneChart::Activity> LaneChart::keyed() const {
   std::vector<Activity> those;
-  for (int i = 0; i < static_cast<int>(activities_.size()); ++i)
+  for (int i = 0; i < to_int(activities_.size()); ++i)
     if (std::ranges::find(intervals_, i, &Interval::activity) != intervals_.end()) those.push_back(activities_[i]);
   return those;
 }
@@ -45,7 +45,7 @@ void LaneChart::paintStatic(QPainter& painter) {
   paintVerticalGrid(painter, axis(), ticks);
   paintBottomAxis(painter, axis(), ticks, captionForms(caption_));
   painter.setPen(palette().text().color());
-  const int stride = labelStride(metrics.height(), laneHeight(), names_.size());
+  const int stride = labelStride(metrics.height(), laneHeight(), to_int(names_.size()));
   for (int lane = 0; lane < names_.size(); lane += stride) {
     const int y = static_cast<int>(plot.top() + (lane + 0.5) * laneHeight()) - metrics.height() / 2;
     painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,
@@ -67,7 +67,7 @@ void LaneChart::paintData(QPainter& painter) {
   // them are visible.
   for (const bool narrow : {false, true}) {
     for (const Interval& interval : intervals_) {
-      if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;
+      if (interval.activity < 0 || interval.activity >= to_int(activities_.size())) continue;
       const double left_edge = axis().toPixel(interval.from), wide = axis().toPixel(interval.to) - left_edge;
       if ((wide < 1) != narrow) continue;
       const Activity& activity = activities_[interval.activity];

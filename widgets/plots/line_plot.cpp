@@ -79,7 +79,7 @@ std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) cons
   for (const StepRange part : logSteps() ? octaves(range()) : std::vector<StepRange>{range()}) {
     const double share = std::abs(xOf(part.last + 0.5) - xOf(part.first - 0.5)) / std::max(1, plotRect().width());
     const int room = std::max(1, static_cast<int>(std::ceil(share * width)));
-    const int bins = std::min<std::int64_t>(part.size(), room);
+    const int bins = to_int(std::min<std::int64_t>(part.size(), room));
     const std::vector<std::int64_t> edges = selection_->edgesOf(*series.history, slice_edges(part, bins));
     const auto slices =
         series.fetch ? series.fetch(part, bins) : series.history->series(series.metric, series.layer, edges);
@@ -141,7 +141,7 @@ void LinePlot::paintReferences(QPainter& painter) const {
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   int last = -metrics.height();
   for (const ReferenceLine& line : references_) {
-    const int y = std::lround(valueAxis().toPixel(line.value));
+    const int y = to_int(std::lround(valueAxis().toPixel(line.value)));
     if (!plot.contains(plot.left(), y)) continue;
     painter.drawLine(plot.left(), y, plot.right(), y);
     if (ends_ || isLow()) continue;  // named at its end, or no label, which would cover the curves of a low plot
@@ -207,7 +207,7 @@ void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns
     }
   }
   painter.setPen(QPen(faint, 0));
-  painter.drawLines(spans.data(), static_cast<int>(spans.size()));
+  painter.drawLines(spans.data(), to_int(spans.size()));
   flush(raw, smoothing ? faint : strong, !smoothing && spans.empty());
   flush(smooth, strong, true);
 }
@@ -218,7 +218,7 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
   bool first = true;
   for (const Column& column : columns) {
     if (column.bin.non_finite == 0) continue;
-    const int x = std::lround(xOf(column.step));
+    const int x = to_int(std::lround(xOf(column.step)));
     const float value =
         exact_at_infinity_ ? series.valueAt(selection_->stepOf(*series.history, std::llround(column.step))) : kNoValue;
     if (value == std::numeric_limits<float>::infinity()) {
@@ -264,7 +264,7 @@ std::vector<LinePlot::Named> LinePlot::named() const {
     const LineSeries& line_series = series_[i];
     const float value =
         line_series.history ? line_series.smoothedAt(selection_->stepOf(*line_series.history, step)) : kNoValue;
-    Named curve{.series = static_cast<int>(i),
+    Named curve{.series = to_int(i),
                 .name = series_.size() > 1 ? line_series.label : QString(),
                 .value = percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3),
                 .color = seriesColor(line_series.color, dark()),
@@ -365,7 +365,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
     const QFontMetrics metrics(painter.font());
     const int left_x = static_cast<int>(curve.x), room = (left_x < plot.right() ? plot.right() : width()) - left_x;
     const QString text = fittingText(endForms(curve), metrics, room - curve.swatch()), letter = curve.letter();
-    const int baseline = static_cast<int>(std::lround(curve.y)) + metrics.ascent() / 2 - 1;
+    const int baseline = to_int(std::lround(curve.y)) + metrics.ascent() / 2 - 1;
     int x = left_x;
     if (left_x < plot.right())
       painter.fillRect(x - 2, baseline - metrics.ascent(), metrics.horizontalAdvance(text) + 4, metrics.height(),
@@ -374,7 +374,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
       paintPoint(painter, {x + kEndSwatch / 2.0, curve.y}, curve.color);
       x += curve.swatch();
     } else if (curve.swatch() > 0) {
-      const int y = static_cast<int>(std::lround(curve.y));
+      const int y = to_int(std::lround(curve.y));
       paintSwatch(painter, QRect(x, y, kEndSwatch, 1), series_[curve.series].color, dark());
       x += curve.swatch();
     }
@@ -416,12 +416,12 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   }
   int x = std::max(room.left(), room.right() - wanted_width + kSpace12);
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const int text = metrics.horizontalAdvance(texts[static_cast<int>(i)]);
+    const int text = metrics.horizontalAdvance(texts[to_int(i)]);
     if (x + kSwatch + kSpace4 + text > width()) return;
     paintSwatch(painter, QRect(x, room.center().y(), kSwatch, 1), series_[curves[i].series].color, dark());
     painter.setPen(palette().text().color());
     painter.drawText(QRect(x + kSwatch + kSpace4, room.top(), text + 1, room.height()),
-                     Qt::AlignLeft | Qt::AlignVCenter, texts[static_cast<int>(i)]);
+                     Qt::AlignLeft | Qt::AlignVCenter, texts[to_int(i)]);
     x += kSwatch + kSpace4 + text + kSpace12;
   }
 }

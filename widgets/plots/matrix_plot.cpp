@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 
 #include "widgets/look/tokens.h"
 
@@ -27,7 +28,7 @@ int strideOf(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double
   if (ticks.size() < 2) return 1;
   int widest = 0;
   for (const Tick& tick : ticks) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
-  return labelStride(widest + 1, (ticks[1].value - ticks[0].value) * cell, ticks.size());
+  return labelStride(widest + 1, (ticks[1].value - ticks[0].value) * cell, to_int(ticks.size()));
 }
 
 // Returns the edges of the pixels in cells: pixel i shows the cells from edges[i] up to edges[i + 1], exclusive.
@@ -110,7 +111,7 @@ void MatrixPlot::paintStatic(QPainter& painter) {
 QImage MatrixPlot::image(const QSize& max_size) const {
   const std::vector<int> row_edges = edgesOfPixels(rows_, max_size.height());
   const std::vector<int> column_edges = edgesOfPixels(columns_, max_size.width());
-  const int width = static_cast<int>(column_edges.size()) - 1, height = static_cast<int>(row_edges.size()) - 1;
+  const int width = to_int(column_edges.size()) - 1, height = to_int(row_edges.size()) - 1;
   QImage picture(width, height, QImage::Format_RGB32);
   for (int y = 0; y < height; ++y) {
     auto* out = reinterpret_cast<QRgb*>(picture.scanLine(y));
@@ -228,10 +229,12 @@ QSizeF MatrixPlot::sizeFor(const QString& widest, const QSize& margin) const {
 
 std::array<std::uint8_t, 256> utilisationWeights(int limit) {
   std::array<std::uint8_t, 256> weights{};
-  const int neutral = utilisationCode(1.0), hot = utilisationCode(4, limit);
-  for (int code = 2; code < hot; ++code) weights[code] = std::min(1 + std::abs(code - neutral), hot - 2);
-  weights[kZeroLoadCode] = hot - 1;
-  for (int code = hot; code < 256; ++code) weights[code] = code;
+  const int neutral = utilisationCode(1.0);
+  const std::uint8_t hot = utilisationCode(4, limit);
+  for (int code = 2; code < hot; ++code)
+    weights[code] = static_cast<std::uint8_t>(std::min(1 + std::abs(code - neutral), hot - 2));
+  weights[kZeroLoadCode] = static_cast<std::uint8_t>(hot - 1);
+  std::iota(weights.begin() + hot, weights.end(), hot);
   return weights;
 }
 

@@ -5,7 +5,6 @@
 #include <QPainter>
 #include <algorithm>
 
-#include "core/numerics/size.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
@@ -31,7 +30,7 @@ double PercentilePlot::xOf(std::size_t place) const {
 int PercentilePlot::placeAt(QPoint position) const {
   const QRect plot = plotRect();
   if (!plot.contains(position) || groups_.empty()) return -1;
-  return std::min(static_cast<int>(groups_.size()) - 1,
+  return std::min(to_int(groups_.size()) - 1,
                   static_cast<int>((position.x() - plot.left() + 0.5) * groups_.size() / std::max(1, plot.width())));
 }
 
@@ -50,7 +49,7 @@ void PercentilePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   paintLeftAxis(painter, valueAxis(), octaveTicks(octaves_), value_caption_);
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
-  const int fair = std::lround(valueAxis().toPixel(1));
+  const int fair = to_int(std::lround(valueAxis().toPixel(1)));
   painter.drawLine(plot.left(), fair, plot.right(), fair);
   std::vector<Tick> labels;
   for (std::size_t i = 0; i < groups_.size(); ++i)
@@ -94,7 +93,7 @@ void PercentilePlot::mousePressEvent(QMouseEvent* event) {
 void PercentilePlot::keyPressEvent(QKeyEvent* event) {
   const int direction = arrowOf(event).x();
   if (direction == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
-  const int place = std::clamp(placeOf(current_) + direction, 0, static_cast<int>(groups_.size()) - 1);
+  const int place = std::clamp(placeOf(current_) + direction, 0, to_int(groups_.size()) - 1);
   current_ = groups_[place].id;  // set here, since keys may come faster than paints
   emit groupChosen(current_);
 }

@@ -275,16 +275,16 @@ void PlotFrame::drawCurve(QPainter& painter, const std::vector<QPointF>& points,
   painter.setRenderHint(QPainter::Antialiasing);
   if (style != Qt::SolidLine) {  // the pattern of dashes continues from one segment to the next
     painter.setPen(QPen(color, kRawCurveWidth * typeScale(fontMetrics()), style));
-    painter.drawPolyline(points.data(), static_cast<int>(points.size()));
+    painter.drawPolyline(points.data(), to_int(points.size()));
   } else if (width * devicePixelRatioF() < kCurveWidth - 0.01) {
     painter.setPen(QPen(color, 0));
-    painter.drawPolyline(points.data(), static_cast<int>(points.size()));
+    painter.drawPolyline(points.data(), to_int(points.size()));
   } else {
     std::vector<QLineF> lines;
     lines.reserve(points.size());
     for (std::size_t i = 1; i < points.size(); ++i) lines.emplace_back(points[i - 1], points[i]);
     painter.setPen(QPen(color, width, Qt::SolidLine, color.alpha() < 255 ? Qt::FlatCap : Qt::SquareCap));
-    painter.drawLines(lines.data(), static_cast<int>(lines.size()));
+    painter.drawLines(lines.data(), to_int(lines.size()));
   }
   painter.setRenderHint(QPainter::Antialiasing, false);
 }
@@ -300,7 +300,7 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
   const QFontMetrics metrics(painter.font());
   int widest = 0, last = INT_MIN / 2;
   for (const Tick& tick : ticks) {
-    const int y = std::lround(axis.toPixel(tick.value));
+    const int y = to_int(std::lround(axis.toPixel(tick.value)));
     if (y < plot.top() || y > plot.bottom() + 1 || std::abs(y - last) < metrics.ascent()) continue;
     last = y;
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
@@ -349,7 +349,7 @@ void PlotFrame::paintVerticalGrid(QPainter& painter, const Axis& axis, const std
   const QRect plot = plotRect();
   painter.setPen(gridColor(palette()));
   for (const Tick& tick : ticks) {
-    const int x = std::lround(axis.toPixel(tick.value));
+    const int x = to_int(std::lround(axis.toPixel(tick.value)));
     if (x >= plot.left() && x <= plot.right() + 1) painter.drawLine(x, plot.top(), x, plot.bottom());
   }
 }
@@ -399,7 +399,7 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
   std::vector<PlacedLabel> labels;
   painter.setPen(axisColor(palette()));
   for (const Tick& tick : ticks) {
-    const int x = std::lround(axis.toPixel(tick.value));
+    const int x = to_int(std::lround(axis.toPixel(tick.value)));
     if (x < plot.left() - 1 || x > plot.right() + 1) continue;
     painter.drawLine(x, top, x, top + 3);
     const int wide = metrics.horizontalAdvance(tick.label);
@@ -487,7 +487,7 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
   painter.setFont(semibold(usual));
   const QFontMetrics metrics(painter.font());
   const int wide = metrics.horizontalAdvance(label), line = metrics.height(), ink = metrics.capHeight() + 2;
-  const int right = plot.left() - kSpace8, middle = static_cast<int>(std::lround(y));
+  const int right = plot.left() - kSpace8, middle = to_int(std::lround(y));
   const QRect place(std::max(0, right - wide), middle - line / 2, std::min(wide, right), line);
   if (!label.isEmpty() && wide <= right) {
     const int left_x = std::max(0, place.left() - kSpace16);  // does not cover names farther left
@@ -539,7 +539,7 @@ void PlotFrame::paintKey(QPainter& painter, const QString& caption, const QStrin
   for (std::size_t i = 0; i < entries.size(); ++i) {
     paint_swatch(i, entries[i].swatch);
     painter.setPen(palette().text().color());
-    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, labels[static_cast<int>(i)]);
+    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, labels[to_int(i)]);
   }
 }
 
@@ -551,7 +551,7 @@ PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all)
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   QRect box(0, 0, std::min(width + 2 * kSpace8 + 4, this->width()),
-            metrics.height() * static_cast<int>(lines.size()) + 2 * kSpace4);
+            metrics.height() * to_int(lines.size()) + 2 * kSpace4);
   box.moveTopLeft(near + QPoint(14, 12));
   if (box.right() >= this->width()) box.moveRight(near.x() - 10);
   if (box.bottom() >= height()) box.moveBottom(near.y() - 8);

@@ -71,7 +71,7 @@ QPointF ScatterPlot::placeOf(int point) const {
 int ScatterPlot::nearest(QPoint position) const {
   int best = -1;
   double distance = kNearPoint;
-  for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
+  for (int i = 0; i < to_int(points_.size()); ++i) {
     if (!isDrawn(i)) continue;
     const QPointF offset = placeOf(i) - position;
     const double d = std::hypot(offset.x(), offset.y());
@@ -101,7 +101,7 @@ void ScatterPlot::paintData(QPainter& painter) {
   rim.setAlpha(150);
   const double radius = (points_.size() > 100 ? 2.6 : 4) * typeScale(fontMetrics());
   painter.setPen(QPen(rim, 0));
-  for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
+  for (int i = 0; i < to_int(points_.size()); ++i) {
     if (!isDrawn(i)) continue;
     const Point& point = points_[i];
     const bool none = axes_ == Axes::octaves && (point.x <= 0 || point.y <= 0);
@@ -116,7 +116,7 @@ void ScatterPlot::paintData(QPainter& painter) {
 void ScatterPlot::paintIds(QPainter& painter) const {
   painter.setPen(palette().text().color());
   std::vector<QRectF> painted;
-  for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
+  for (int i = 0; i < to_int(points_.size()); ++i) {
     if (!isDrawn(i)) continue;
     const QString id = QString::number(i);
     const double width = fontMetrics().horizontalAdvance(id), height = fontMetrics().height();
@@ -130,7 +130,7 @@ void ScatterPlot::paintIds(QPainter& painter) const {
 
 void ScatterPlot::paintOverlay(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing);
-  if (current_ >= 0 && current_ < static_cast<int>(points_.size()) && isDrawn(current_)) {
+  if (current_ >= 0 && current_ < to_int(points_.size()) && isDrawn(current_)) {
     painter.setPen(cursorColor(dark()));
     painter.drawEllipse(placeOf(current_), withType(6), withType(6));
     painter.drawEllipse(placeOf(current_), withType(7), withType(7));
@@ -156,7 +156,7 @@ void ScatterPlot::mousePressEvent(QMouseEvent* event) {
 void ScatterPlot::keyPressEvent(QKeyEvent* event) {
   const int direction = arrowOf(event).x() + arrowOf(event).y();
   if (points_.empty() || direction == 0) return QWidget::keyPressEvent(event);
-  const int point = std::clamp(current_ + direction, 0, static_cast<int>(points_.size()) - 1);
+  const int point = std::clamp(current_ + direction, 0, to_int(points_.size()) - 1);
   current_ = point;  // set here, since keys may come faster than paints
   emit pointChosen(point);
   if (describe) emit readoutChanged(describe(point).join(QStringLiteral("   ")));

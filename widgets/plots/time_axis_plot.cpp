@@ -61,7 +61,7 @@ bool TimeAxisPlot::isLow() const {
 }
 
 QPoint TimeAxisPlot::cursorPosition() const {
-  return {static_cast<int>(std::lround(xOf(selection_->step()))), plotRect().center().y()};
+  return {to_int(std::lround(xOf(selection_->step()))), plotRect().center().y()};
 }
 
 void TimeAxisPlot::followPicture() {
@@ -137,7 +137,7 @@ void TimeAxisPlot::paintMarks(QPainter& painter) {
   std::vector<std::pair<int, const Mark*>> shown;
   for (const Mark& mark : marks())
     if (mark.step >= range().first && mark.step <= range().last)
-      shown.emplace_back(static_cast<int>(std::lround(xOf(mark.step))), &mark);
+      shown.emplace_back(to_int(std::lround(xOf(mark.step))), &mark);
   const QColor color = mutedText(palette());
   int free_from = room.left();
   for (std::size_t i = 0; i < shown.size(); ++i) {
@@ -162,7 +162,7 @@ void TimeAxisPlot::paintMarks(QPainter& painter) {
 
 void TimeAxisPlot::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
-  const auto x_of = [&](std::int64_t step) { return static_cast<int>(std::lround(xOf(step))); };
+  const auto x_of = [&](std::int64_t step) { return to_int(std::lround(xOf(step))); };
   const auto shown = [&](std::int64_t step) { return step >= range().first && step <= range().last; };
   if (shown(selection_->step())) paintCursorLine(painter, x_of(selection_->step()));
   if (const std::int64_t step = hovered_.step; shown(step)) {
@@ -193,7 +193,7 @@ PlotFrame::Readout TimeAxisPlot::readoutAtMouse() const {
 QRegion TimeAxisPlot::hoverRegion() const {
   if (drag_ != Drag::none) return rect();
   const QRect plot = plotRect();
-  const int x = std::lround(xOf(hovered_.step));
+  const int x = to_int(std::lround(xOf(hovered_.step)));
   return QRegion(x - 1, plot.top(), 3, plot.height() + 1) | readoutAtMouse().box.adjusted(-1, -1, 1, 1);
 }
 

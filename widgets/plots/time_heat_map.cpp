@@ -39,7 +39,7 @@ void TimeHeatMap::setRowAxis(std::vector<Tick> ticks, const QString& caption, bo
 
 int TimeHeatMap::placeOf(int row) const {
   const auto found = std::ranges::find(order_, row);
-  return found == order_.end() ? row : static_cast<int>(found - order_.begin());
+  return found == order_.end() ? row : to_int(found - order_.begin());
 }
 
 double TimeHeatMap::yOf(double place) const {
@@ -91,7 +91,7 @@ void TimeHeatMap::updateColumns() {
   }
   const auto load = [&](std::int64_t from, std::int64_t to) {
     if (from > to) return;
-    const auto cells = fetch({from * stride, (to + 1) * stride - 1}, static_cast<int>(to - from + 1));
+    const auto cells = fetch({from * stride, (to + 1) * stride - 1}, to_int(to - from + 1));
     assert(cells.size() == static_cast<std::size_t>(to - from + 1) * rows_);
     std::ranges::copy(cells, next.begin() + (from - first) * rows_);
   };
@@ -105,7 +105,7 @@ void TimeHeatMap::updateColumns() {
 }
 
 QImage TimeHeatMap::image(int pixel_rows) const {
-  const int columns = static_cast<int>(codes_.size()) / rows_;
+  const int columns = to_int(codes_.size()) / rows_;
   const int shown = last_row_ - first_row_ + 1, height = std::min(shown, pixel_rows);
   QImage picture(columns, height, QImage::Format_RGB32);
   std::vector<std::uint8_t> line(columns);

@@ -45,7 +45,7 @@ void XyPlot::paintStatic(QPainter& painter) {
   paintBottomAxis(painter, xAxis(), linearTicks(x_.low, x_.high, std::max(2, plot.width() / withType(60))),
                   captionForms(x_caption_));
   if (std::isfinite(reference_)) {
-    const int y = std::lround(yAxis().toPixel(reference_));
+    const int y = to_int(std::lround(yAxis().toPixel(reference_)));
     painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
     painter.drawLine(plot.left(), y, plot.right(), y);
     painter.drawText(QRect(plot.left(), y - metrics.height() - 1, plot.width() - 4, metrics.height()), Qt::AlignRight,

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "core/frame/router_stats.h"
-#include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
@@ -258,7 +257,8 @@ void BalancePanel::refillLayers() {
     ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
   layers_map_->setLegend(vioLegend(isDark(palette())));
   layers_map_->setRowAxis(std::move(ticks), "layer", false);
-  layers_map_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()), layers.size());
+  layers_map_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()),
+                         to_int(layers.size()));
   noteColumns(layers_map_, "mean");
   layers_map_->setCurrentRow(index_in(layers, selection_->layer()));
 }

@@ -103,7 +103,7 @@ void ExpertBiasOverTimePanel::refillMap() {
   for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
   const double next = niceRange(0, largest, false).high;
   if (next > limit_ || next < limit_ / 4) limit_ = next;  // changes rarely, since a change recolours the picture
-  const int experts = bias.size();
+  const int experts = to_int(bias.size());
   map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), "expert", false);
   map_->setSource(sourceKey(), experts);
   // The scale also contains the biases of pinned experts outside the visible steps.
@@ -138,9 +138,9 @@ std::vector<PyramidBin> ExpertBiasOverTimePanel::curve(StepRange range, int bins
   const std::size_t experts = bias.size() / bins;
   std::vector<PyramidBin> out(bins);
   for (std::size_t b = 0; b < out.size() && experts > 0; ++b) {
-    const auto row = bias.begin() + static_cast<std::ptrdiff_t>(b * experts);
-    if (expert >= static_cast<int>(experts) || std::isnan(*row)) continue;
-    out[b].add(expert >= 0 ? row[expert] : percentile({row, row + static_cast<std::ptrdiff_t>(experts)}, share));
+    const auto row = bias.begin() + b * experts;
+    if (expert >= to_int(experts) || std::isnan(*row)) continue;
+    out[b].add(expert >= 0 ? row[expert] : percentile({row, row + experts}, share));
   }
   return out;
 }

@@ -192,7 +192,7 @@ std::vector<int> ExpertLoadPanel::shownLayers() {
   if (view() == one_layer) return {selection_->layer()};
   const History& history = *selection_->history();
   std::vector<int> all = history.info().moe_layers;
-  const int max_layers = stack_->mostLayers(all.size());
+  const int max_layers = stack_->mostLayers(to_int(all.size()));
   if (max_layers >= std::ssize(all)) return all;
   const int chosen = selection_->expert() >= 0 ? selection_->layer() : -1;
   const bool shows_chosen = std::ranges::find(shown_.layers, chosen) != shown_.layers.end() || chosen < 0;
@@ -252,11 +252,11 @@ void ExpertLoadPanel::refillStack() {
 
 void ExpertLoadPanel::refillMatrix() {
   if (!hasLoads()) return;
-  const int rows = frame_->routers.size();
+  const int rows = to_int(frame_->routers.size());
   int columns = 0;
   const int limit = this->limit();
   for (const RouterFrame& router : frame_->routers)
-    columns = std::max(columns, static_cast<int>(router.tokens_per_expert.size()));
+    columns = std::max(columns, to_int(router.tokens_per_expert.size()));
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(rows) * columns, kNoDataCode);
   order_.assign(rows, {});
   std::vector<Tick> row_ticks;
@@ -316,11 +316,11 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
 
 void ExpertLoadPanel::markCurrent() {
   int row = -1, column = -1;
-  for (int i = 0; frame_ && i < static_cast<int>(order_.size()); ++i)
+  for (int i = 0; frame_ && i < to_int(order_.size()); ++i)
     if (routerAt(i).layer == selection_->layer()) row = i;
   if (row >= 0 && selection_->expert() >= 0) {
     const auto place = std::ranges::find(order_[row], selection_->expert());
-    if (place != order_[row].end()) column = place - order_[row].begin();
+    if (place != order_[row].end()) column = to_int(place - order_[row].begin());
   }
   matrix_->setCurrent(row, column);
 }
@@ -391,8 +391,8 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
   for (const RouterFrame& router : frame->routers) {
     const auto& counts = router.tokens_per_expert;
     const double value = max_vio(std::span<const std::uint32_t>(counts));
-    experts += static_cast<int>(counts.size());
-    silent += static_cast<int>(std::ranges::count(counts, 0u));
+    experts += to_int(counts.size());
+    silent += to_int(std::ranges::count(counts, 0u));
     uneven += value >= kUnevenMaxVio;
     if (value > largest) {
       largest = value;

@@ -396,7 +396,7 @@ void ExpertPanel::refillDomains() {
   const auto found = domains_of_expert(*measured, selection_->expert());
   std::vector<ShareBars::Bar> bars;
   for (const TokensOfExpert& domain : found) {
-    if (static_cast<int>(bars.size()) == ShareBars::kMaxBars || domain.kind >= names.size()) break;
+    if (to_int(bars.size()) == ShareBars::kMaxBars || domain.kind >= names.size()) break;
     bars.push_back({QString::fromStdString(names[domain.kind]), domain.share,
                     QString("%1, lift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
   }

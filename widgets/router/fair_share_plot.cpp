@@ -37,7 +37,7 @@ std::optional<FairSharePlot::Distribution> FairSharePlot::find() const {
   if (special == frame->specialisation.end() || first + kBiasShares > special->bias_for_share_EQ.size())
     return std::nullopt;
   const RunInfo& info = history->info();
-  const auto values = special->bias_for_share_EQ.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto values = special->bias_for_share_EQ.begin() + first;
   Distribution found{.step = frame->step,
                      .expert = expert,
                      .top_k = history->settings_at(frame->step)->value(&RouterConfig::top_k).value_or(info.top_k),

@@ -29,14 +29,14 @@ void LayerStackMap::setLayers(std::vector<int> layers, int experts, const std::v
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t l = 0; l < orders_.size(); ++l)
     for (std::size_t place = 0; place < orders_[l].size(); ++place)
-      order[l * block() + place] = static_cast<int>(l) * block() + orders_[l][place];
+      order[l * block() + place] = to_int(l) * block() + orders_[l][place];
   setRowOrder(std::move(order));
 }
 
 int LayerStackMap::rowOf(int layer, int expert) const {
   const auto found = std::ranges::find(layers_, layer);
   if (found == layers_.end() || expert < 0 || expert >= experts_) return -1;
-  return static_cast<int>(found - layers_.begin()) * block() + expert;
+  return to_int(found - layers_.begin()) * block() + expert;
 }
 
 int LayerStackMap::layerAt(int row) const {
@@ -47,7 +47,7 @@ int LayerStackMap::layerAt(int row) const {
 int LayerStackMap::placeOfExpert(std::size_t layer, int expert) const {
   if (layer >= orders_.size() || orders_[layer].empty()) return expert;
   const auto found = std::ranges::find(orders_[layer], expert);
-  return found - orders_[layer].begin();
+  return to_int(found - orders_[layer].begin());
 }
 
 int LayerStackMap::mostLayers(int layers) const {
@@ -127,7 +127,7 @@ MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
                   .reference = 1};
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const LayerWindow* layer_window = window.find_layer(layers_[l]);
-    for (int e = 0; layer_window && e < std::min(experts_, static_cast<int>(layer_window->utilisation.size())); ++e) {
+    for (int e = 0; layer_window && e < std::min(experts_, to_int(layer_window->utilisation.size())); ++e) {
       const double place = static_cast<double>(l) * block() + placeOfExpert(l, e);
       const bool is_fullest = e == layer_window->fullest && layer_window->max_vio > 0;
       bars.bars.push_back({yOf(place), yOf(place + 1), static_cast<double>(layer_window->utilisation[e]), is_fullest});

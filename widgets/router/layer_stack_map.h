@@ -23,7 +23,7 @@ class LayerStackMap : public TimeHeatMap {
   int rowOf(int layer, int expert) const;  // -1: not shown
   int layerAt(int row) const;              // -1: between two layers
   int expertAt(int row) const { return row % block(); }
-  int rowCount() const { return layers_.empty() ? 0 : static_cast<int>(layers_.size()) * block() - gap(); }
+  int rowCount() const { return layers_.empty() ? 0 : to_int(layers_.size()) * block() - gap(); }
   int mostLayers(int layers) const;  // number of layers, at most `layers`, that can be read
   bool showsBars() const;
 

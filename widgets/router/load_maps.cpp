@@ -31,7 +31,7 @@ const std::vector<int>& ExpertOrders::clusters(const History& history, int layer
   const auto counts = std::ranges::find(frame_->specialisation, layer, &SpecialisationFrame::layer);
   if (counts == frame_->specialisation.end() || counts->together_EE.empty()) return order;
   const std::size_t experts = std::lround(std::sqrt(counts->together_EE.size()));
-  if (experts * experts == counts->together_EE.size()) order = coactivation_order(counts->together_EE, experts);
+  if (experts * experts == counts->together_EE.size()) order = coactivation_order(counts->together_EE, to_int(experts));
   return order;
 }
 

@@ -103,7 +103,7 @@ ValueTable ScoresView::table() const {
     const auto at = [](const std::vector<std::uint32_t>& counts, int bin) {
       return static_cast<std::size_t>(bin) < counts.size() ? counts[bin] : 0;
     };
-    const int bins = std::max(router.score_chosen.size(), router.margin_tokens.size());
+    const int bins = to_int(std::max(router.score_chosen.size(), router.margin_tokens.size()));
     for (int bin = 0; bin < bins && !router.score_chosen.empty(); ++bin)
       table.add(frame->step, router.layer, bin == 0 ? 0 : half_octave_edge(bin),
                 bin + 1 == bins ? std::numeric_limits<double>::infinity() : half_octave_edge(bin + 1),

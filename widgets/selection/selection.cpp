@@ -38,7 +38,7 @@ Selection::Selection(QObject* parent) : QObject(parent) {
 
 void Selection::setHistories(std::vector<std::shared_ptr<const History>> histories) {
   histories_ = std::move(histories);
-  run_ = std::clamp(run_, 0, std::max(0, static_cast<int>(histories_.size()) - 1));
+  run_ = std::clamp(run_, 0, std::max(0, to_int(histories_.size()) - 1));
   if (const History* current = history()) {
     layer_ = nearestMoeLayer(current->info(), layer_);
     moveTensorToLayer();
@@ -72,11 +72,11 @@ QString Selection::rangeText(StepRange steps) const {
 }
 
 const History* Selection::history() const {
-  return run_ < static_cast<int>(histories_.size()) ? histories_[run_].get() : nullptr;
+  return run_ < to_int(histories_.size()) ? histories_[run_].get() : nullptr;
 }
 
 void Selection::setRun(int run) {
-  run = std::clamp(run, 0, std::max(0, static_cast<int>(histories_.size()) - 1));
+  run = std::clamp(run, 0, std::max(0, to_int(histories_.size()) - 1));
   if (run == run_) return;
   run_ = run;
   layer_ = nearestMoeLayer(history()->info(), layer_);

@@ -28,8 +28,7 @@ void ByteStrip::paintData(QPainter& painter) {
   const QFont letters = scaledFont(formulaFont(font()), 1.2);
   const QFont usual = painter.font();
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
-    const QRect place(plotRect().left() + static_cast<int>(i) * box.width(), plotRect().top(), box.width() - 2,
-                      box.height());
+    const QRect place(plotRect().left() + to_int(i) * box.width(), plotRect().top(), box.width() - 2, box.height());
     if (place.right() > plotRect().right()) break;
     const QRgb color = lut[utilisationCode(bytes_[i].lift)];
     painter.fillRect(place, color);
@@ -97,7 +96,7 @@ void ByteAffinityView::refill() {
   for (const float lift : lift_) codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(lift));
   QStringList kinds;
   for (int c = 0; c < kNumByteClasses; ++c) kinds << QString::fromLatin1(byte_class_name(static_cast<ByteClass>(c)));
-  const int experts = specialisation->n_experts();
+  const int experts = to_int(specialisation->n_experts());
   view_->setCells(kNumByteClasses, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
   view_->setRowAxis(ticksOf(kinds), "kind of byte");
@@ -112,8 +111,8 @@ void ByteAffinityView::refillStrip() {
   strip_->setNotice(specialisation ? QString() : QString(QLatin1Char(' ')));
   if (!specialisation) return;
   int expert = selection_->expert();
-  const bool chosen = expert >= 0 && expert < static_cast<int>(specialisation->n_experts());
-  if (!chosen) expert = highestLift(byte_class_lift(*specialisation)) % specialisation->n_experts();
+  const bool chosen = expert >= 0 && expert < to_int(specialisation->n_experts());
+  if (!chosen) expert = to_int(highestLift(byte_class_lift(*specialisation)) % specialisation->n_experts());
   strip_->setBytes(chosen ? QString("Bytes of expert %1, \u00d7 its share (5 tokens or more)").arg(expert)
                           : QString("Bytes of expert %1, \u00d7 its share (the most specialised expert)").arg(expert),
                    bytes_of_expert(*specialisation, expert));

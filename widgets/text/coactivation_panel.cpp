@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/frame/specialisation.h"
-#include "core/numerics/size.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/layer_combo.h"
@@ -162,7 +161,7 @@ int CoactivationPanel::topK(const SpecialisationFrame& table) const {
   double single = 0, pairs = 0;
   for (std::size_t i = 0; i < experts; ++i)
     for (std::size_t j = 0; j < experts; ++j) (i == j ? single : pairs) += table.together_EE[i * experts + j];
-  return single > 0 ? static_cast<int>(std::lround(1 + pairs / single)) : 0;
+  return single > 0 ? to_int(std::lround(1 + pairs / single)) : 0;
 }
 
 void CoactivationPanel::refill() {
@@ -204,7 +203,7 @@ void CoactivationPanel::refillTogether() {
                             (specialisation && !kindsOf(*specialisation).empty()
                                  ? "\n\nMap shows which experts take similar tokens."
                                  : ""));
-  const int experts = specialisation->n_experts(), top_k = topK(*specialisation);
+  const int experts = to_int(specialisation->n_experts()), top_k = topK(*specialisation);
   if (top_k < 2) return view_->setNotice("A token has one expert here: none are chosen together (router.top_k)");
   view_->setNotice({});
   share_ = coactivation_share(*specialisation);
@@ -268,7 +267,7 @@ void CoactivationPanel::refillMap() {
   if (!specialisation || kindsOf(*specialisation).empty())
     return map_->setNotice(notInLogNotice(history->info(), "bytes by expert"));
   map_->setNotice({});
-  places_ = expert_map(kindsOf(*specialisation), specialisation->n_experts());
+  places_ = expert_map(kindsOf(*specialisation), to_int(specialisation->n_experts()));
   const std::vector<double> loads = loadsOf(kindsOf(*specialisation), specialisation->n_experts());
   std::vector<ScatterPlot::Point> points;
   for (std::size_t e = 0; e < loads.size(); ++e) {
@@ -359,7 +358,7 @@ ValueTable CoactivationPanel::tableOfMap() const {
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
   if (!specialisation || kindsOf(*specialisation).empty()) return table;
-  const ExpertMap map = expert_map(kindsOf(*specialisation), specialisation->n_experts());
+  const ExpertMap map = expert_map(kindsOf(*specialisation), to_int(specialisation->n_experts()));
   const std::vector<double> loads = loadsOf(kindsOf(*specialisation), specialisation->n_experts());
   for (std::size_t e = 0; e < loads.size(); ++e)
     if (!is_missing(map.x_E[e])) table.add(frame->step, specialisation->layer, e, map.x_E[e], map.y_E[e], loads[e]);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/frame/specialisation.h"
-#include "core/numerics/size.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
@@ -53,7 +52,7 @@ QRectF StabilityBars::slot(std::size_t bar) const {
 
 int StabilityBars::barAt(QPoint position) const {
   for (std::size_t i = 0; i < bars_.size(); ++i)
-    if (slot(i).contains(position)) return i;
+    if (slot(i).contains(position)) return to_int(i);
   return -1;
 }
 
@@ -302,7 +301,7 @@ void RoutingStabilityPanel::refillLines() {
   std::vector<LineSeries> all;
   for (std::size_t i = 0; i < layers.size() && layers.size() <= kMaxLines; ++i)
     all.push_back(series(
-        QString("L%1").arg(layers[i]), i, [values, i](const StabilityPoint& p) { return values(p)[i]; },
+        QString("L%1").arg(layers[i]), to_int(i), [values, i](const StabilityPoint& p) { return values(p)[i]; },
         [layer = layers[i]](const StabilityPoint&) { return layer; }));
   if (all.empty()) {
     const auto layerWith = [values, layers](float (*pick)(const std::vector<float>&)) {
@@ -344,7 +343,7 @@ void RoutingStabilityPanel::refillLayers() {
   const auto& layers = track_.layers();
   layers_->setLegend(shareLegend(isDark(palette()), "same"));
   layers_->setRowAxis(ticksOf(layers), "layer", false);
-  layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), layers.size());
+  layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), to_int(layers.size()));
   layers_->setCurrentRow(index_in(layers, selection_->layer()));
 }
 

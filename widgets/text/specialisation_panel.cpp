@@ -10,7 +10,6 @@
 #include "core/frame/expert_map.h"
 #include "core/frame/frame.h"
 #include "core/frame/specialisation.h"
-#include "core/numerics/size.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/layer_combo.h"
@@ -184,12 +183,12 @@ void SpecialisationPanel::refillRemoval() {
   view_->setNotice({});
   columns_.resize(removal_.columns.size());
   std::iota(columns_.begin(), columns_.end(), 0);
-  view_->setCells(removal_.rows.size(), removal_.columns.size(), removal_.codes());
+  view_->setCells(to_int(removal_.rows.size()), to_int(removal_.columns.size()), removal_.codes());
   view_->setLegend(removal_.legend(isDark(palette())));
   view_->setRowAxis(ticksOf(removal_.rows), removal_.row_title);
   view_->setColumnAxis(ticksOf(removal_.columns), removal_.column_title);
   const int expert = pruning ? -1 : selection_->expert();
-  view_->setCurrent(expert < 0 ? -1 : std::clamp(domain_, 0, static_cast<int>(removal_.rows.size()) - 1), expert);
+  view_->setCurrent(expert < 0 ? -1 : std::clamp(domain_, 0, to_int(removal_.rows.size()) - 1), expert);
 }
 
 QStringList SpecialisationPanel::describeRemoval(int row, int column) const {
@@ -228,7 +227,7 @@ const SpecialisationFrame* SpecialisationPanel::counts() const {
 
 std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& table,
                                                   const std::vector<float>& lift) const {
-  const int experts = table.n_experts();
+  const int experts = to_int(table.n_experts());
   if (order_->currentIndex() == kByTeam && !table.together_EE.empty())
     return coactivation_order(table.together_EE, experts);
   std::vector<int> order(experts);
@@ -271,8 +270,8 @@ void SpecialisationPanel::refill() {
   if (!view_->notice().isEmpty()) return;
   base_ = expert_share(*specialisation);
   columns_ = columnOrder(*specialisation, lift_);
-  const int experts = specialisation->n_experts();
-  const auto domains = static_cast<int>(lift_.size()) / experts;
+  const int experts = to_int(specialisation->n_experts());
+  const auto domains = to_int(lift_.size()) / experts;
   std::vector<std::uint8_t> codes;
   QStringList names;
   for (int d = 0; d < domains; ++d) {
@@ -316,7 +315,7 @@ Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto share = [&](std::size_t expert) { return share_[domain * experts + expert]; };
   const std::size_t named = std::min(kNamedExperts, experts);
-  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(named), std::greater(), share);
+  std::ranges::partial_sort(order, order.begin() + named, std::greater(), share);
   QStringList names, ids;
   for (std::size_t i = 0; i < named; ++i) {
     ids << QString::number(order[i]);

@@ -72,7 +72,7 @@ void TokenTextView::layOut() {
     }
   lines_ = line + (column > 0 ? 1 : 0);
   if (manyRows()) {
-    const int rows = rows_.size();
+    const int rows = to_int(rows_.size());
     const int fitting = (room.height() / std::max(1, lines_) - letter_.height() - gap_) / rows;
     row_height_ = std::clamp(fitting, 3, 12);
   }
@@ -81,7 +81,7 @@ void TokenTextView::layOut() {
 }
 
 QRect TokenTextView::cellOf(int position) const {
-  if (position < 0 || position >= static_cast<int>(places_.size())) return {};
+  if (position < 0 || position >= to_int(places_.size())) return {};
   const Place place = places_[position];
   const int line = place.line - first_line_;
   if (line < 0 || line >= visible_lines_) return {};
@@ -95,11 +95,12 @@ int TokenTextView::tokenAt(QPoint position, int* row) const {
   const int column = (position.x() - plotRect().left() - margin_) / letter_.width();
   if (position.x() < plotRect().left() + margin_ || line >= first_line_ + visible_lines_) return -1;
   const int below = (position.y() - plotRect().top()) % lineHeight() - letter_.height();
-  *row = manyRows() && below >= 0 && row_height_ > 0 ? std::min<int>(below / row_height_, std::ssize(rows_) - 1) : -1;
+  *row = manyRows() && below >= 0 && row_height_ > 0 ? std::min<int>(below / row_height_, to_int(std::ssize(rows_) - 1))
+                                                     : -1;
   const auto found =
       std::ranges::find_if(places_, [&](const Place& place) { return place.line == line && place.column == column; });
   if (found == places_.end()) return -1;
-  return span_at(tokens_, found - places_.begin()).begin;
+  return to_int(span_at(tokens_, found - places_.begin()).begin);
 }
 
 // Returns the colour of the token's first expert, or a trace of it while another expert is highlighted.
@@ -124,8 +125,8 @@ void TokenTextView::paintData(QPainter& painter) {
 }
 
 void TokenTextView::paintLines(QPainter& painter) const {
-  const int rows = rows_.size();
-  for (int t = 0; t < static_cast<int>(places_.size()); ++t) {
+  const int rows = to_int(rows_.size());
+  for (int t = 0; t < to_int(places_.size()); ++t) {
     const QRect cell = cellOf(t);
     for (int row = 0; row < rows && !cell.isNull(); ++row)
       painter.fillRect(cell.left(), cell.bottom() + 1 + row * row_height_, cell.width(), row_height_,
@@ -151,7 +152,7 @@ void TokenTextView::paintLetters(QPainter& painter) const {
   const bool gaps = has_long_tokens(tokens_);
   for (const TokenSpan& token : tokens_) {
     for (std::size_t byte = token.begin; byte < token.end;) {
-      const int t = byte;
+      const int t = to_int(byte);
       const int gap = gaps && byte == token.begin ? 2 : 0;
       if (const QRect cell = cellOf(t); !cell.isNull() && !manyRows())
         painter.fillRect(cell.adjusted(gap, 0, 0, -1), blended(rows_[0], t));
@@ -163,7 +164,7 @@ void TokenTextView::paintLetters(QPainter& painter) const {
 }
 
 void TokenTextView::paintLetter(QPainter& painter, std::size_t byte, TokenSpan token) const {
-  const int t = byte;
+  const int t = to_int(byte);
   const QRect cell = cellOf(t);
   if (cell.isNull()) return;
   const auto value = static_cast<std::uint8_t>(text_->text[byte]);
@@ -230,7 +231,7 @@ void TokenTextView::paintScrollMark(QPainter& painter) const {
 
 void TokenTextView::paintOverlay(QPainter& painter) {
   painter.setPen(QPen(cursorColor(dark()), 2));
-  outline(painter, current_, {0, 0, 0, manyRows() ? static_cast<int>(rows_.size()) * row_height_ : -1});
+  outline(painter, current_, {0, 0, 0, manyRows() ? to_int(rows_.size()) * row_height_ : -1});
   int row = -1;
   const int token = tokenAt(mouse_, &row);
   if (token < 0 || !describe) return;
@@ -241,11 +242,11 @@ void TokenTextView::paintOverlay(QPainter& painter) {
 
 // Paints a rectangle around the cells of a token in each line, larger by the margins.
 void TokenTextView::outline(QPainter& painter, int position, QMargins margins) const {
-  if (position < 0 || position >= static_cast<int>(places_.size())) return;
+  if (position < 0 || position >= to_int(places_.size())) return;
   QRect part;
   const TokenSpan token = span_at(tokens_, position);
   for (std::size_t byte = token.begin; byte <= token.end; ++byte) {
-    const QRect cell = byte < token.end ? cellOf(byte) : QRect();
+    const QRect cell = byte < token.end ? cellOf(to_int(byte)) : QRect();
     if (!part.isNull() && (cell.isNull() || cell.top() != part.top())) {
       painter.drawRect(part.marginsAdded(margins));
       part = {};
@@ -283,14 +284,14 @@ void TokenTextView::wheelEvent(QWheelEvent* event) {
 }
 
 void TokenTextView::keyPressEvent(QKeyEvent* event) {
-  const int last = static_cast<int>(places_.size()) - 1;
+  const int last = to_int(places_.size()) - 1;
   const bool chosen = current_ >= 0 && current_ <= last;
   const TokenSpan token = chosen ? span_at(tokens_, current_) : TokenSpan{};
   int to = current_;
   if (event->key() == Qt::Key_Left)
-    to = static_cast<int>(token.begin) - 1;
+    to = to_int(token.begin) - 1;
   else if (event->key() == Qt::Key_Right)
-    to = token.end;
+    to = to_int(token.end);
   else if (event->key() == Qt::Key_PageDown)
     return scrollTo(first_line_ + visible_lines_);
   else if (event->key() == Qt::Key_PageUp)
@@ -298,7 +299,7 @@ void TokenTextView::keyPressEvent(QKeyEvent* event) {
   else
     return PlotFrame::keyPressEvent(event);
   if (last < 0) return;
-  to = span_at(tokens_, std::clamp(to, 0, last)).begin;
+  to = to_int(span_at(tokens_, std::clamp(to, 0, last)).begin);
   const int line = places_[to].line;
   if (line < first_line_ || line >= first_line_ + visible_lines_) scrollTo(line);
   emit tokenChosen(to, -1);

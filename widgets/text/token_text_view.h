@@ -61,9 +61,7 @@ class TokenTextView : public PlotFrame {
   void layOut();
   QFont letters() const;
   bool manyRows() const { return rows_.size() > 1; }
-  int lineHeight() const {
-    return letter_.height() + (manyRows() ? static_cast<int>(rows_.size()) * row_height_ : 0) + gap_;
-  }
+  int lineHeight() const { return letter_.height() + (manyRows() ? to_int(rows_.size()) * row_height_ : 0) + gap_; }
   int tokenAt(QPoint position, int* row) const;  // first byte of the token; -1: none
   void outline(QPainter& painter, int position, QMargins margins) const;
   void paintLetter(QPainter& painter, std::size_t byte, TokenSpan token) const;

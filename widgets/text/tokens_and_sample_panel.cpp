@@ -330,7 +330,7 @@ ExpertColors TokensAndSamplePanel::colorsOf(const TokenLayer& layer) {
   if (color_->currentIndex() == 1) {
     const auto special = selection_->history()->specialisation_of(layer.layer, step_);
     if (special && !special->together_EE.empty())
-      return ExpertColors::inOrder(coactivation_order(special->together_EE, special->n_experts()), dark);
+      return ExpertColors::inOrder(coactivation_order(special->together_EE, to_int(special->n_experts())), dark);
   }
   return ExpertColors::byId(experts, dark);
 }
@@ -358,7 +358,7 @@ void TokensAndSamplePanel::refill() {
     if (all_layers_->isChecked() || layer.layer == selection_->layer()) rows.push_back({&layer, colorsOf(layer)});
   if (rows.empty() && !text_->layers.empty()) rows.push_back({&text_->layers.front(), colorsOf(text_->layers.front())});
   const bool same_text = token_text_ == text_->text;
-  if (!same_text) token_ = std::min<int>(kFirstToken, static_cast<int>(text_->text.size()) - 1);
+  if (!same_text) token_ = std::min<int>(kFirstToken, to_int(text_->text.size()) - 1);
   token_text_ = text_->text;
   view_->setText(text_, std::move(rows));
   view_->setHighlight(selection_->layer(), selection_->expert());
@@ -369,8 +369,8 @@ void TokensAndSamplePanel::refillPath() {
   findText();
   path_->setNotice(text_ ? QString() : QString(QLatin1Char(' ')));
   if (!text_) return;
-  if (token_ < 0 || token_ >= static_cast<int>(text_->text.size()))
-    token_ = std::min<int>(kFirstToken, static_cast<int>(text_->text.size()) - 1);
+  if (token_ < 0 || token_ >= to_int(text_->text.size()))
+    token_ = std::min<int>(kFirstToken, to_int(text_->text.size()) - 1);
   std::vector<TokenTextView::Row> columns;
   for (const TokenLayer& layer : text_->layers) columns.push_back({&layer, colorsOf(layer)});
   path_->setPath(text_, token_, std::move(columns));

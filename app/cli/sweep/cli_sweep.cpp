@@ -58,7 +58,7 @@ RunConfig base_of(const SweepOptions& o) {
 // The part of a sweep that one of several processes trains: run n trains in the process of rank n % ranks.
 struct Share {
   int rank = 0, ranks = 1;
-  bool has(std::size_t run) const { return static_cast<int>(run % static_cast<std::size_t>(ranks)) == rank; }
+  bool has(std::size_t run) const { return to_int(run % static_cast<std::size_t>(ranks)) == rank; }
 };
 
 Share parse_share(const std::string& text) {

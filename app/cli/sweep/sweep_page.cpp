@@ -81,7 +81,7 @@ class Axis {
 
 std::string picture(const SweepResult& result) {
   const Axis axis(result);
-  const int bottom = kTop + kRow * static_cast<int>(result.points.size());
+  const int bottom = kTop + kRow * to_int(result.points.size());
   std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Loss of each setting\">\n",
                                 kWidth, bottom + kAxis);
   const int digits = std::clamp(static_cast<int>(std::ceil(-std::log10(axis.step()))), 0, 8);

@@ -151,7 +151,7 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
 
 // Divides the cores among the ranks of a machine: with more threads than cores they would wait for each other.
 void share_cores(const Ranks& ranks) {
-  const int cores = sysconf(_SC_NPROCESSORS_ONLN);
+  const int cores = to_int(sysconf(_SC_NPROCESSORS_ONLN));
   set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.ranks_on_machine())));
 }
 

@@ -110,7 +110,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
   std::vector<PairedRun> twins;
   for (std::size_t i = 1; i < histories.size(); ++i)
     if (is_noise_twin(configs.front(), configs[i])) twins.push_back(paired(i));
-  const Judging judging{kRelevantGap, static_cast<int>(histories.size() - 1 - twins.size())};
+  const Judging judging{kRelevantGap, to_int(histories.size() - 1 - twins.size())};
 
   std::string text = fmt::format("Comparison after {} steps; means over the last {}, loss in nats/token\n{}",
                                  window.last + 1, window.size(), table_text(outcomes));
@@ -160,8 +160,8 @@ void LastSteps::add(const TelemetryFrame& frame) {
   if (frame.routers.empty()) return;
   max_vio = max_vio_window = 0;
   for (const RouterFrame& router : frame.routers) {
-    max_vio += router.max_vio / static_cast<float>(frame.routers.size());
-    max_vio_window += router.max_vio_window / static_cast<float>(frame.routers.size());
+    max_vio += router.max_vio / frame.routers.size();
+    max_vio_window += router.max_vio_window / frame.routers.size();
   }
 }
 

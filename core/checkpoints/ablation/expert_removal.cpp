@@ -6,7 +6,6 @@
 
 #include "core/checkpoints/ablation/scans.h"
 #include "core/numerics/rng.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
@@ -101,14 +100,14 @@ class Removal {
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) measured += measures(piece, pieces_.size());
     const std::size_t of_piece = 1 + layers_.size() * size(experts_);
     require_passes(pieces_.size(), of_piece);
-    passes_ = pieces_.size() * of_piece + measured * numbers_.size() * (2 + kRandomChoices);
+    passes_ = to_int(pieces_.size() * of_piece + measured * numbers_.size() * (2 + kRandomChoices));
   }
 
   ExpertScan run() {
     for (const TextPiece& piece : pieces_)
       if (!without_each(piece.ids)) return {};
     if (!prune()) return {};
-    scan_.pieces = pieces_.size();
+    scan_.pieces = to_int(pieces_.size());
     for (const double loss : whole_loss_) scan_.loss += loss / pieces_.size();
     for (std::size_t l = 0; l < layers_.size(); ++l) add_costs(l);
     std::ranges::stable_sort(scan_.experts, {}, [](const ExpertCost& cost) { return cost.divergence.mean; });

@@ -10,7 +10,6 @@
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
@@ -39,17 +38,17 @@ void add_routed_experts(std::vector<WeightGroup>& groups, int layer, const std::
   const bool stacked = experts.size() > 1 && tensor_of(0) == tensor_of(1);
   WeightGroup group{.layer = layer, .gemm_class = GemmClass::experts};
   for (std::size_t e = 0; e < (stacked ? 1 : experts.size()); ++e) {
-    if (!stacked) group.expert = static_cast<int>(e);
+    if (!stacked) group.expert = to_int(e);
     add_group(groups, group, {&experts[e].gate, &experts[e].up, &experts[e].down});
   }
-  if (stacked) groups.back().weights *= static_cast<double>(experts.size());
+  if (stacked) groups.back().weights *= experts.size();
 }
 
 std::vector<WeightGroup> groups_of(const CheckpointModel& model) {
   std::vector<WeightGroup> groups;
   for (std::size_t i = 0; i < model.layers().size(); ++i) {
     const CheckpointModel::Layer& layer = model.layers()[i];
-    const int index = static_cast<int>(i);
+    const int index = to_int(i);
     const StoredAttention& a = layer.attention;
     add_group(groups, {.layer = index, .gemm_class = GemmClass::attention},
               {&a.q, &a.q_a, &a.q_b, &a.kv_a, &a.kv_b, &a.k, &a.v, &a.output});
@@ -97,7 +96,7 @@ class FormatSearch {
       const bool is_kept = keeps(request_, group);
       smallest_.push_back(is_kept ? last : 0);
       largest_.push_back(last);
-      changes_per_piece_ += is_kept ? 0 : static_cast<int>(last);
+      changes_per_piece_ += is_kept ? 0 : to_int(last);
     }
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
       if (ranks(piece, pieces_.size())) ranking_.push_back(pieces_[piece]);
@@ -226,7 +225,7 @@ class FormatSearch {
     Choice base = largest_;
     double smallest_divergence = std::numeric_limits<double>::infinity();
     while (plan.rounds < kMaxRounds) {
-      expected_ += static_cast<int>(ranking_.size()) * (changes_per_piece_ + 1);
+      expected_ += to_int(ranking_.size()) * (changes_per_piece_ + 1);
       const std::optional<Changes> changes = changes_of(base);
       if (!changes) return std::nullopt;
       const Choice choice = choose(*changes);
@@ -254,11 +253,11 @@ class FormatSearch {
 
   // Measures the chosen plan, and each format in all groups, on the pieces that had no part in the choice.
   bool judge(FormatPlan& plan) {
-    expected_ = done_ + static_cast<int>(judging_.size() * (1 + request_.formats.size()));
+    expected_ = done_ + to_int(judging_.size() * (1 + request_.formats.size()));
     apply(choice_);
     plan.groups = groups_;
     plan.bits = bits_per_weight(groups_);
-    plan.pieces = static_cast<int>(judging_.size());
+    plan.pieces = to_int(judging_.size());
     for (const std::vector<bool>& used : used_) plan.unused_experts += std::ranges::count(used, false);
     const auto effect = [&](const char* name, const Choice& choice, PublishedFit& fit) {
       const std::optional<PieceFigures> figures = effect_of(choice, judging_);

@@ -28,7 +28,7 @@ std::vector<PrecisionTwin> twins_of(const CheckpointModel& model) {
     int layers = 0;
     for (std::size_t i = 0; i < model.layers().size(); ++i) {
       if (!has_class(model.layers()[i], gemm_class)) continue;
-      add(Scope::one_layer, static_cast<int>(i), gemm_class);
+      add(Scope::one_layer, to_int(i), gemm_class);
       ++layers;
     }
     if (layers > 1) add(Scope::all_layers, -1, gemm_class);
@@ -40,7 +40,7 @@ std::vector<PrecisionTwin> twins_of(const CheckpointModel& model) {
 // Rounds the operands that a published recipe rounds in a forward pass.
 void round_published(CheckpointModel& model, std::string_view name) {
   RunConfig run;
-  run.model.n_layers = model.layers().size();
+  run.model.n_layers = to_int(model.layers().size());
   apply_published_recipe(name, run.precision);
   const auto rounding_of = [](const StepPrecision& step, GemmClass gemm_class) {
     const ClassPrecision& formats = step.class_precision(gemm_class);
@@ -65,7 +65,7 @@ void round(CheckpointModel& model, const PrecisionTwin& twin, Recipe recipe) {
   if (twin.scope == PrecisionTwin::Scope::one_layer) return model.set_rounding(twin.layer, twin.gemm_class, rounding);
   for (std::size_t i = 0; i < model.layers().size(); ++i)
     for (const GemmClass gemm_class : kClasses)
-      if (all || gemm_class == twin.gemm_class) model.set_rounding(i, gemm_class, rounding);
+      if (all || gemm_class == twin.gemm_class) model.set_rounding(to_int(i), gemm_class, rounding);
   if (all) model.set_rounding(-1, GemmClass::head, rounding);
 }
 
@@ -91,7 +91,7 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
   const auto names = published_recipe_names();
   std::vector<PieceFigures> figures(twins.size()), of_published(names.size());
   require_passes(pieces.size(), 1 + twins.size() + names.size());
-  const int passes = pieces.size() * (1 + twins.size() + names.size());
+  const int passes = to_int(pieces.size() * (1 + twins.size() + names.size()));
   int done = 0;
   for (const auto& [text, piece] : pieces) {
     model.round_nothing();

@@ -2,7 +2,6 @@
 
 #include "core/checkpoints/ablation/scans.h"
 #include "core/numerics/kernels/row_math.h"
-#include "core/numerics/size.h"
 #include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
@@ -14,9 +13,7 @@ double flips_of(const Predictions& exact, const Predictions& rounded) {
     const auto top_k = size(exact.top_k);
     const std::vector<std::int32_t>&a = exact.experts[layer], &b = rounded.experts[layer];
     for (std::size_t at = 0; at < a.size(); at += top_k, ++tokens)
-      if (!std::equal(a.begin() + static_cast<std::ptrdiff_t>(at), a.begin() + static_cast<std::ptrdiff_t>(at + top_k),
-                      b.begin() + static_cast<std::ptrdiff_t>(at)))
-        ++flips;
+      if (!std::equal(a.begin() + at, a.begin() + at + top_k, b.begin() + at)) ++flips;
   }
   return tokens > 0 ? flips / static_cast<double>(tokens) : 0;
 }

@@ -7,7 +7,6 @@
 #include "core/checkpoints/stored_matrix.h"
 #include "core/frame/specialisation.h"
 #include "core/numerics/gemm.h"
-#include "core/numerics/size.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -48,7 +47,7 @@ class SimilarityWatch : public PassWatch {
   // sums over all tokens.
   static void add_cosines(const StoredExperts& moe, ConstMatrix<float> h, const Matrix<float>& sum_EE) {
     const FloatMatrix outputs(sum_EE.rows, h.rows * h.cols);
-    parallel_for(sum_EE.rows, [&](int e) {
+    parallel_for(to_int(sum_EE.rows), [&](int e) {
       const Matrix<float> y(outputs->row(e), h.rows, h.cols);
       feed_forward_forward(moe.experts[size(e)], h, y);
       for (Index t = 0; t < y.rows; ++t) normalize_row(y.row(t), y.cols);
@@ -92,9 +91,9 @@ ExpertSimilarity similarity_of_experts(const CheckpointModel& model, const std::
     model.forward(piece, 1, std::ssize(piece), watch);
     ++done;
     for (std::size_t l = 0; l < layers.size(); ++l) sums[l].add(watch.layers_EE[l], done);
-    if (!progress(static_cast<int>(done), static_cast<int>(pieces.size()))) return {};
+    if (!progress(static_cast<int>(done), to_int(pieces.size()))) return {};
   }
-  ExpertSimilarity found{.pieces = static_cast<int>(pieces.size()), .layers = {}};
+  ExpertSimilarity found{.pieces = to_int(pieces.size()), .layers = {}};
   for (std::size_t l = 0; l < layers.size(); ++l) {
     LayerSimilarity& layer = found.layers.emplace_back(layers[l], model.config().experts);
     for (int i = 0; i < layer.experts(); ++i)

@@ -17,7 +17,6 @@
 #include "core/files/text/words.h"
 #include "core/model/routing_flips.h"
 #include "core/numerics/kernels/row_math.h"
-#include "core/numerics/size.h"
 #include "core/numerics/statistics/divergence.h"
 
 namespace moescope {
@@ -127,7 +126,8 @@ std::vector<int> common_layers(const CheckpointModel& a, const CheckpointModel& 
   std::vector<int> layers;
   for (std::size_t i = 0; i < std::min(a.layers().size(), b.layers().size()); ++i) {
     const auto &of_a = a.layers()[i].moe.experts, &of_b = b.layers()[i].moe.experts;
-    if (!of_a.empty() && of_a.size() == of_b.size() && same_shape(of_a.front(), of_b.front())) layers.push_back(i);
+    if (!of_a.empty() && of_a.size() == of_b.size() && same_shape(of_a.front(), of_b.front()))
+      layers.push_back(to_int(i));
   }
   return layers;
 }

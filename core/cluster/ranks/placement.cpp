@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/numerics/rng.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
@@ -62,7 +61,7 @@ Replicas replicated(std::span<const float> load, std::size_t slots) {
   std::iota(replicas.expert.begin(), replicas.expert.end(), 0);
   while (replicas.expert.size() < slots) {
     const std::size_t heaviest = std::ranges::max_element(share) - share.begin();
-    replicas.expert.push_back(heaviest);
+    replicas.expert.push_back(to_int(heaviest));
     share[heaviest] = load[heaviest] / ++copies[heaviest];
   }
   for (const std::int32_t expert : replicas.expert) replicas.share.push_back(share[size(expert)]);
@@ -79,7 +78,7 @@ std::vector<std::vector<std::int32_t>> experts_by_node(std::span<const float> lo
   const auto groups_of = packed(group_load, nodes);
   for (std::size_t n = 0; n < nodes; ++n)
     for (const std::int32_t group : groups_of[n])
-      for (std::size_t e = 0; e < width; ++e) experts[n].push_back(size(group) * width + e);
+      for (std::size_t e = 0; e < width; ++e) experts[n].push_back(to_int(size(group) * width + e));
   return experts;
 }
 
@@ -109,7 +108,7 @@ Placement place_by_hand(std::span<const std::int32_t> rank_of_expert, int ranks)
 
 Placement place_contiguous(int n_experts, int ranks) {
   std::vector<std::int32_t> rank_of(n_experts);
-  for (std::int64_t e = 0; e < n_experts; ++e) rank_of[e] = e * ranks / n_experts;
+  for (std::int64_t e = 0; e < n_experts; ++e) rank_of[e] = to_int(e * ranks / n_experts);
   return place_by_hand(rank_of, ranks);
 }
 
@@ -122,7 +121,7 @@ Placement place_random(int n_experts, int ranks, std::int64_t seed) {
 }
 
 Placement place_balanced(std::span<const std::uint64_t> load_E, int ranks, const BalancerOptions& options) {
-  const int n_experts = load_E.size();
+  const int n_experts = to_int(load_E.size());
   const int slots = options.slots_per_rank ? options.slots_per_rank : (n_experts + ranks - 1) / ranks;
   if (static_cast<std::int64_t>(slots) * ranks < n_experts)
     throw std::runtime_error(std::to_string(slots) + " expert slots on each of " + std::to_string(ranks) +
@@ -180,7 +179,7 @@ int experts_sent(const Placement& from, const Placement& to) {
 
 int gradients_sent(const Placement& placement) {
   int sent = 0;
-  for (const auto& ranks : ranks_of_experts(placement)) sent += static_cast<int>(ranks.size()) - 1;
+  for (const auto& ranks : ranks_of_experts(placement)) sent += to_int(ranks.size()) - 1;
   return sent;
 }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 
 struct Placement {
@@ -15,7 +17,7 @@ struct Placement {
   std::vector<std::int32_t> first_replica;  // [E + 1]: replicas of e: [first_replica[e], first_replica[e + 1])
   std::vector<std::int32_t> replica_rank;   // [replicas] rank of each replica
 
-  int n_experts() const { return static_cast<int>(first_replica.size()) - 1; }
+  int n_experts() const { return to_int(first_replica.size()) - 1; }
   bool replicated() const { return replica_rank.size() > first_replica.size() - 1; }
 };
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/files/text/words.h"
+#include "core/numerics/index.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {
@@ -50,7 +51,7 @@ Number parse_number(std::string_view digits, std::string_view whole) {
 
 // Makes the first `count` of `ids` a random sample without replacement (Fisher-Yates).
 void sample(std::vector<std::int32_t>& ids, int count, RoutingDraws& draws) {
-  const int size = ids.size();
+  const int size = to_int(ids.size());
   for (int k = 0; k < count; ++k) std::swap(ids[k], ids[k + draws.below(size - k)]);
 }
 
@@ -185,7 +186,7 @@ std::vector<double> shares_in_groups(std::span<const double> load, std::span<con
 }
 
 void check(std::size_t n_experts, std::int64_t tokens, int top_k, int n_groups, int limited_groups) {
-  const int experts = n_experts;
+  const int experts = to_int(n_experts);
   const auto fail = [](const std::string& reason) { throw std::runtime_error("routing by load: " + reason); };
   if (tokens < 0 || top_k < 1 || top_k > experts)
     fail("top_k " + std::to_string(top_k) + " of " + std::to_string(experts) + " experts cannot be");
@@ -248,7 +249,7 @@ std::vector<std::int32_t> route_by_pattern(const RoutingPattern& pattern, std::i
   const RoutingDraws draws(seed, "routing_pattern");
   switch (pattern.rule) {
     case RoutingRule::round_robin:
-      for (std::size_t i = 0; i < topk_TK.size(); ++i) topk_TK[i] = i % static_cast<std::size_t>(n_experts);
+      for (std::size_t i = 0; i < topk_TK.size(); ++i) topk_TK[i] = to_int(i % static_cast<std::size_t>(n_experts));
       break;
     case RoutingRule::uniform:
       route_uniform(topk_TK, top_k, n_experts, draws);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <span>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 namespace {
 
@@ -111,10 +113,10 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
     at_gateway[partner].assign(tokens, -1);
     for (std::size_t t = 0; t < tokens; ++t) {
       if (needs_node(me, t, node)) {
-        first_hop_tokens_.push_back(t);
+        first_hop_tokens_.push_back(to_int(t));
         ++outward_rows_[partner];
       }
-      if (needs_node(static_cast<int>(partner), t, my_node)) {
+      if (needs_node(to_int(partner), t, my_node)) {
         at_gateway[partner][t] = row++;
         ++gateway_rows_[partner];
       }
@@ -133,8 +135,8 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
       arrived[theirs].assign(tokens, -1);
       for (std::size_t t = 0; t < tokens; ++t) {
         if (needs_rank(source, t, to)) {
-          const std::int32_t from = source == me ? -1 - static_cast<std::int32_t>(t) : at_gateway[source][t];
-          second_hop_moves_.push_back({from, static_cast<std::int32_t>(second_hop_moves_.size())});
+          const std::int32_t from = source == me ? -1 - to_int(t) : at_gateway[source][t];
+          second_hop_moves_.push_back({from, to_int(second_hop_moves_.size())});
           ++onward_rows_[to];
         }
         if (needs_rank(theirs, t, me)) {
@@ -149,8 +151,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
   for (int e = me * experts_per_rank; e < (me + 1) * experts_per_rank; ++e)
     for (int source = 0; source < at.size; ++source)
       for (std::size_t t = 0; t < tokens; ++t)
-        if (std::ranges::count(chosen(source, t), e))
-          placed_.push_back({arrived[source][t], static_cast<std::int32_t>(placed_.size())});
+        if (std::ranges::count(chosen(source, t), e)) placed_.push_back({arrived[source][t], to_int(placed_.size())});
 }
 
 void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_experts) const {
@@ -159,8 +160,7 @@ void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_expe
     std::memcpy(to + to_row * row_bytes, from + from_row * row_bytes, row_bytes);
   };
   std::vector<char> packed(first_hop_tokens_.size() * row_bytes);
-  for (std::size_t i = 0; i < first_hop_tokens_.size(); ++i)
-    copy(packed.data(), i, own_rows, static_cast<std::size_t>(first_hop_tokens_[i]));
+  for (std::size_t i = 0; i < first_hop_tokens_.size(); ++i) copy(packed.data(), i, own_rows, first_hop_tokens_[i]);
   const Ranks::Parts gateway_parts(gateway_rows_, row_bytes);
   std::vector<char> gateway(gateway_parts.total);
   ranks_->all_to_all(packed.data(), Ranks::Parts(outward_rows_, row_bytes), gateway.data(), gateway_parts);
@@ -168,15 +168,12 @@ void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_expe
   std::vector<char> handed(second_hop_moves_.size() * row_bytes);
   for (const Move& move : second_hop_moves_) {
     const bool is_local = move.from < 0;
-    copy(handed.data(), static_cast<std::size_t>(move.to), is_local ? own_rows : gateway.data(),
-         static_cast<std::size_t>(is_local ? -1 - move.from : move.from));
+    copy(handed.data(), move.to, is_local ? own_rows : gateway.data(), is_local ? -1 - move.from : move.from);
   }
   const Ranks::Parts arrived_parts(arrived_rows_, row_bytes);
   std::vector<char> arrived(arrived_parts.total);
   ranks_->all_to_all(handed.data(), Ranks::Parts(onward_rows_, row_bytes), arrived.data(), arrived_parts);
-  for (const Move& move : placed_)
-    copy(static_cast<char*>(at_experts), static_cast<std::size_t>(move.to), arrived.data(),
-         static_cast<std::size_t>(move.from));
+  for (const Move& move : placed_) copy(static_cast<char*>(at_experts), move.to, arrived.data(), move.from);
 }
 
 }  // namespace moescope

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/files/little_endian.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 namespace {
@@ -53,7 +54,7 @@ class Machine {
       case 0x89:  // NEWFALSE
         return push(make_number(0));
       case 'J':  // BININT
-        return push(make_number(static_cast<std::int32_t>(number(4))));
+        return push(make_number(to_int(number(4))));
       case 'K':  // BININT1
         return push(make_number(number(1)));
       case 'M':  // BININT2
@@ -220,7 +221,7 @@ class Machine {
   }
   std::vector<PicklePtr> pop_to_mark() {
     if (marks_.empty()) fail("has no mark where it needs one");
-    const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
+    const auto first = stack_.begin() + marks_.back();
     marks_.pop_back();
     std::vector<PicklePtr> items(first, stack_.end());
     stack_.erase(first, stack_.end());

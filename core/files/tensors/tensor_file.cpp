@@ -335,7 +335,7 @@ const TensorView& TensorFile::at(std::string_view name) const {
     if (tensor.name.size() <= name.size() + kComparedNameBytes)
       near.emplace_back(edit_distance(name.substr(0, kComparedNameBytes), tensor.name), &tensor.name);
   const std::size_t shown = std::min<std::size_t>(3, near.size());
-  std::ranges::partial_sort(near, near.begin() + static_cast<std::ptrdiff_t>(shown), [](const auto& a, const auto& b) {
+  std::ranges::partial_sort(near, near.begin() + shown, [](const auto& a, const auto& b) {
     return std::tie(a.first, *a.second) < std::tie(b.first, *b.second);
   });
   std::string message = "has no tensor '" + printable(std::string(name)) + "'";

@@ -58,7 +58,7 @@ std::string text_problem(std::string_view text) {
   if (std::string problem = encoding_problem(text); !problem.empty()) return problem;
   const std::size_t at = not_utf8_at(text);
   if (at == std::string_view::npos) return {};
-  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  const auto line = 1 + std::count(text.begin(), text.begin() + at, '\n');
   char byte[8];
   std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(text[at]));
   return "line " + std::to_string(line) + ": byte " + byte +

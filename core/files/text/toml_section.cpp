@@ -6,6 +6,7 @@
 
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 namespace {
@@ -172,7 +173,7 @@ int TomlSection::choice(std::string_view key, std::initializer_list<std::string_
   if (!node(key)) return otherwise;
   const std::string value = text(key);
   const auto* found = std::ranges::find(choices, value);
-  if (found != choices.end()) return found - choices.begin();
+  if (found != choices.end()) return to_int(found - choices.begin());
   problem(key, "is \"" + value + "\"; allowed: " + joined(choices, ", "));
   return otherwise;
 }

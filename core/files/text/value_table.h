@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cassert>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,7 @@ TableValue table_value(Number number) {
 // A number that is computed where no value is known is NaN: an empty cell.
 template <class Number>
 TableValue unless_nan(Number number) {
-  return number == number ? TableValue(number) : TableValue();
+  return std::isnan(number) ? TableValue() : TableValue(number);
 }
 inline TableValue table_value(TableValue value) {
   return value;

@@ -69,8 +69,8 @@ class RunGaps {
   // `a`. Keeps the results of pairs that were set before.
   void set(const HistoryPtr& a, const std::vector<PairedRun>& other_runs, const std::vector<PairedRun>& twins,
            const Judging& judging = {});
-  void update();                             // adds the new steps
-  int runs() const { return runs_.size(); }  // number of runs beside run A
+  void update();                                     // adds the new steps
+  int runs() const { return to_int(runs_.size()); }  // number of runs beside run A
 
   // Results of the run at `place`, counted from 1.
   const GapTrack& track(int place) const { return runs_[place - 1].track; }

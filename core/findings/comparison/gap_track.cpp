@@ -150,13 +150,13 @@ std::vector<float> GapTrack::smoothed(std::span<const std::int64_t> edges) const
 std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
   const std::size_t end = first_lost_ ? place(*first_lost_) : steps_.size();
   for (std::size_t i = 0; i < end; ++i)
-    if (std::fabs(static_cast<double>(raw_[i])) > epsilon) return steps_[i];
+    if (std::fabs(raw_[i]) > epsilon) return steps_[i];
   return first_lost_;
 }
 
 std::optional<std::int64_t> GapTrack::out_since(double band) const {
   std::size_t first = steps_.size();
-  while (first > 0 && std::fabs(static_cast<double>(smooth_[first - 1])) > band) --first;
+  while (first > 0 && std::fabs(smooth_[first - 1]) > band) --first;
   return first == steps_.size() ? std::nullopt : std::optional(steps_[first]);
 }
 

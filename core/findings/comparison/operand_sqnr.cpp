@@ -39,7 +39,7 @@ OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted is_wa
       sqnr.worst = operand;
     }
     if (std::isfinite(operand.sqnr_db)) {
-      sum += static_cast<double>(operand.sqnr_db);
+      sum += operand.sqnr_db;
       ++finite;
     }
   }

@@ -46,7 +46,7 @@ bool pairs_by_tokens(std::span<const HistoryPtr> runs) {
 }
 
 std::size_t gate_blocks(std::int64_t steps) {
-  return static_cast<std::size_t>(std::min(kMaxBlocks, steps / kBlockSteps));
+  return std::min(kMaxBlocks, steps / kBlockSteps);
 }
 
 PairedBlocks blocks_by_steps(std::span<const HistoryPtr> runs) {
@@ -74,15 +74,15 @@ PairedBlocks blocks_by_tokens(std::span<const HistoryPtr> runs) {
   blocks.by_tokens = true;
   double first = 0, last = std::numeric_limits<double>::infinity();
   for (const HistoryPtr& run : runs) {
-    const double tokens = static_cast<double>(tokens_of(*run));
-    first = std::max(first, static_cast<double>(run->steps().first) * tokens);
-    last = std::min(last, static_cast<double>(run->steps().last + 1) * tokens);
+    const double tokens = tokens_of(*run);
+    first = std::max(first, run->steps().first * tokens);
+    last = std::min(last, (run->steps().last + 1) * tokens);
   }
   blocks.common = INT64_MAX;
   for (const HistoryPtr& run : runs) {
     std::vector<std::int64_t> steps = run->steps_in(run->steps());
     std::erase_if(steps, [&](std::int64_t step) {
-      const double end = static_cast<double>(step + 1) * static_cast<double>(tokens_of(*run));
+      const double end = static_cast<double>(step + 1) * tokens_of(*run);
       return end <= first || end > last;
     });
     blocks.common = std::min(blocks.common, static_cast<std::int64_t>(steps.size()));
@@ -92,9 +92,9 @@ PairedBlocks blocks_by_tokens(std::span<const HistoryPtr> runs) {
   for (std::size_t r = 0; r < runs.size(); ++r) {
     std::vector<std::size_t> edges;
     for (std::size_t b = 0; b <= blocks.count; ++b) {
-      const double edge = first + (last - first) * static_cast<double>(b) / std::max<double>(1, blocks.count);
+      const double edge = first + (last - first) * b / std::max<double>(1, blocks.count);
       const auto after = std::ranges::partition_point(blocks.steps[r], [&](std::int64_t step) {
-        return static_cast<double>(step + 1) * static_cast<double>(tokens_of(*runs[r])) <= edge;
+        return static_cast<double>(step + 1) * tokens_of(*runs[r]) <= edge;
       });
       edges.push_back(after - blocks.steps[r].begin());
     }
@@ -163,7 +163,7 @@ BlockValues block_means(const std::vector<float>& values, const std::vector<std:
     int finite = 0;
     for (std::size_t i = edges[b]; i < edges[b + 1]; ++i) {
       if (std::isfinite(values[i])) {
-        sum += static_cast<double>(values[i]);
+        sum += values[i];
         ++finite;
       } else if (!is_missing(values[i]) && !first_not_finite) {
         first_not_finite = i;
@@ -238,8 +238,8 @@ class Collector {
           auto& [place, values] = operands[place_text(quant)];
           place = quant;
           values.resize(runs_.size(), {BlockValues(blocks_.count, NAN), BlockValues(blocks_.count, NAN)});
-          values[r][0][b] = static_cast<double>(quant.sqnr_db);
-          values[r][1][b] = static_cast<double>(quant.underflow);
+          values[r][0][b] = quant.sqnr_db;
+          values[r][1][b] = quant.underflow;
         }
       }
     static constexpr std::array kKeys = {FigureKey("sqnr_db"), FigureKey("underflow")};
@@ -282,7 +282,7 @@ DenseSample without_gaps(const GateSample& sample) {
 }
 
 double mean_over_blocks(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return std::accumulate(values.begin(), values.end(), 0.0) / values.size();
 }
 
 // Mean over each value and `reach` neighbours to each side.
@@ -314,8 +314,7 @@ BlockValues variance_within(std::span<const BlockValues> good) {
   const std::size_t farthest = good.size() == 1 ? std::max<std::size_t>(1, n / 4) : 1;
   for (std::size_t distance = 1; distance <= farthest; distance *= 2) {
     BlockValues squares(n, 0.0);
-    for (const BlockValues& run : good)
-      add_second_differences(run, distance, 1.0 / static_cast<double>(good.size()), squares);
+    for (const BlockValues& run : good) add_second_differences(run, distance, 1.0 / good.size(), squares);
     const BlockValues local = local_means(squares, std::max<std::size_t>(3, n / 8));
     for (std::size_t j = 0; j < n; ++j) variance[j] = std::max(variance[j], local[j]);
   }
@@ -357,19 +356,19 @@ struct GateSpread {
 
 GateSpread spread_of(std::span<const DenseSample* const> layers, std::size_t good_runs) {
   double blocks = 0;
-  for (const DenseSample* layer : layers) blocks += static_cast<double>(layer->size());
-  const double mean_blocks = blocks / static_cast<double>(layers.size());
+  for (const DenseSample* layer : layers) blocks += layer->size();
+  const double mean_blocks = blocks / layers.size();
   if (good_runs < 2) return {kSpreadOfOne, mean_blocks / 2, std::max(1.0, blocks / 2)};
   double ratio = 0, lagged = 0, squares = 0;
   for (const DenseSample* layer : layers) {
-    ratio += mean_over_blocks(layer->between) / static_cast<double>(layers.size());
+    ratio += mean_over_blocks(layer->between) / layers.size();
     lagged += layer->lagged;
     squares += layer->squares;
   }
   const double rho = std::clamp(squares > 0 ? lagged / squares : 0, kMinCorrelation, 0.99);
   const double independent = std::max(1.0, mean_blocks * (1 - rho) / (1 + rho));
   return {std::max(1.0, ratio), independent,
-          std::max(1.0, static_cast<double>(good_runs - 1) * static_cast<double>(layers.size()) * independent)};
+          std::max(1.0, static_cast<double>(good_runs - 1) * layers.size() * independent)};
 }
 
 GateSeries series_of(const GateSample& sample, const DenseSample& dense_sample, const GateSpread& spread,
@@ -421,7 +420,7 @@ void name_expert(const History& run, const GateFigure& figure, GateExit& exit) {
     const bool is_farther =
         emptiest ? load[e] < exit.expert_load : std::abs(load[e] - 1) > std::abs(exit.expert_load - 1);
     if (exit.expert >= 0 && !is_farther) continue;
-    exit.expert = static_cast<int>(e);
+    exit.expert = to_int(e);
     exit.expert_load = load[e];
   }
 }
@@ -555,8 +554,7 @@ void judge_samples(const History& run, const Collector& collector, GateReport& r
     double limit = INFINITY;
     if (measured[i].size() >= kMinGateBlocks) {
       spread = spread_of(layers[sample.figure.info->key], report.good_runs());
-      limit = widening * student_quantile(std::min(spread.degrees, 400.0),
-                                          1 - kGateError / (static_cast<double>(judged) * spread.blocks));
+      limit = widening * student_quantile(std::min(spread.degrees, 400.0), 1 - kGateError / (judged * spread.blocks));
     }
     report.series.push_back(series_of(sample, measured[i], spread, limit));
     add_exit(run, report.series.size() - 1, sample.not_finite, report);

@@ -45,7 +45,7 @@ void StabilityTrack::thin() {
   const std::size_t half_count = points_.size() / 2;
   const int level = finest_level(std::span<const StabilityPoint>(points_).first(half_count));
   if (level < 0) return;
-  const auto older = points_.begin() + static_cast<std::ptrdiff_t>(half_count);
+  const auto older = points_.begin() + half_count;
   points_.erase(std::remove_if(points_.begin(), older, [&](const auto& p) { return is_dropped(p.ordinal, level); }),
                 older);
 }

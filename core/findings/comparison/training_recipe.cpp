@@ -178,7 +178,7 @@ std::string compared_recipes(std::span<const ReplayRun> runs) {
   std::vector<PairedRun> twins;
   for (const ReplayRun& run : runs)
     if (run.twin) twins.push_back({run.twin, run.same_start});
-  const int candidates = static_cast<int>(runs.size() - twins.size()) - 1;
+  const int candidates = to_int(runs.size() - twins.size()) - 1;
   if (candidates < 1)
     throw std::runtime_error("a training recipe rests on a comparison of at least two runs, beside noise twins");
   const HistoryPtr& baseline = runs.front().history;

@@ -192,7 +192,7 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   if (!gap) return false;
   const double k = equal.size();
   c.gap = static_cast<float>(mean_over(*gap));
-  c.twins = static_cast<int>(equal.size()) - 1;
+  c.twins = to_int(equal.size()) - 1;
   if (c.twins == 0 || (same_start && twins_are_near(c))) return true;
   const double by_drift = same_start ? wider_by_drift(c) : 1;
   c.widened = by_drift >= kMinWidening;

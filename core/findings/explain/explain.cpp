@@ -27,7 +27,7 @@ std::vector<Explanation::Knob> knobs_at(FigureKey figure, const History& history
   if (depends_on_model_sizes(figure)) knobs.push_back({"model sizes", ""});
   const auto settings = history.settings_at(step);
   for (const Setting knob : knobs_of(figure)) {
-    const std::string key = knob.key();
+    const std::string& key = knob.key();
     const bool settable = settings->config() != nullptr && key.find('.') != std::string::npos;
     knobs.push_back({key, settings->text(knob).value_or(""), settable});
   }

@@ -21,7 +21,7 @@ Parts utilisation(Context& at) {
   const int top_k = at.info().top_k;
   if (top_k > 0 && top_k < std::ssize(counts)) {
     const auto tokens = static_cast<std::int64_t>(slots) / top_k;
-    const double spread = utilisation_noise(tokens, top_k, counts.size());
+    const double spread = utilisation_noise(tokens, top_k, to_int(counts.size()));
     if (std::isfinite(spread))
       note += "; in a batch of " + counted(tokens, "token", "tokens") + " chance alone keeps most experts between " +
               decimal(std::max(0.0, 1 - 2 * spread), 2) + " and " + decimal(1 + 2 * spread, 2);

@@ -27,7 +27,7 @@ struct LayerOfTexts {
   TextFault fault = TextFault::none;
 
   double fair() const { return std::accumulate(slots_E.begin(), slots_E.end(), 0.0) / slots_E.size(); }
-  int fullest() const { return std::ranges::max_element(slots_E) - slots_E.begin(); }
+  int fullest() const { return to_int(std::ranges::max_element(slots_E) - slots_E.begin()); }
   double fullest_share() const { return std::ranges::max(slots_E) / fair(); }
   std::int64_t silent() const { return std::ranges::count(slots_E, 0u); }
 };
@@ -51,7 +51,7 @@ std::vector<LayerOfTexts> layers_of(const History& history, std::optional<std::s
 
 // Returns the use of a layer (load_watch.h); NaN if a balanced router would use hardly more than top_k experts.
 double use_of(const LayerOfTexts& layer, int top_k) {
-  const int experts = layer.slots_E.size();
+  const int experts = to_int(layer.slots_E.size());
   const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
   const double room = std::exp(load_entropy_by_chance(tokens, top_k, experts)) - top_k;
   const double entropy = entropy_norm(layer.slots_E) * std::log(experts);
@@ -59,7 +59,7 @@ double use_of(const LayerOfTexts& layer, int top_k) {
 }
 
 TextFault fault_of(const LayerOfTexts& layer, int top_k) {
-  const int experts = layer.slots_E.size();
+  const int experts = to_int(layer.slots_E.size());
   const double max_possible = static_cast<double>(experts) / top_k - 1, vio = layer.fullest_share() - 1;
   const auto tokens = static_cast<std::int64_t>(layer.fair() * experts / top_k);
   const double chance = max_vio_noise_floor(tokens, top_k, experts);

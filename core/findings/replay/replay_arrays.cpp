@@ -89,7 +89,7 @@ bool has_matrix(const TelemetryFrame& frame) {
 
 int slices_that_fit(StepRange range, int points, std::size_t bytes, std::size_t bytes_of_one) {
   const std::int64_t fit = bytes / std::max<std::size_t>(1, bytes_of_one);
-  return std::min({range.size(), std::int64_t{points}, fit});
+  return to_int(std::min({range.size(), std::int64_t{points}, fit}));
 }
 
 // Key that sorts the operands of a table by layer, GEMM, direction and operand.
@@ -197,7 +197,7 @@ class OperandTable {
     if (std::isinf(hundredths) && hundredths > 0) sqnr = 32767;
     sqnr_[2 * at] = static_cast<std::uint8_t>(sqnr);
     sqnr_[2 * at + 1] = static_cast<std::uint8_t>(sqnr >> 8);
-    for (std::size_t i = 0; i < bins.size(); ++i) blocks_[blocks_at + i] = share(bins.low + static_cast<int>(i));
+    for (std::size_t i = 0; i < bins.size(); ++i) blocks_[blocks_at + i] = share(bins.low + to_int(i));
   }
 
   std::map<PlaceKey, ScaleBins> places_;

@@ -40,7 +40,7 @@ int points_of(const History& history, std::int64_t steps, std::size_t bytes, int
   const std::size_t layer = info.n_experts + 3 * sizeof(float);
   const std::size_t point = info.moe_layers.size() * layer + 2 * sizeof(float);
   const std::int64_t affordable = std::max<std::size_t>(1, bytes / point);
-  return std::min({steps, std::int64_t{max_points}, affordable});
+  return to_int(std::min({steps, std::int64_t{max_points}, affordable}));
 }
 
 ReplayJson findings_of(const HistoryPtr& history, StepRange range, const ReplayTick& tick) {
@@ -107,7 +107,7 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
   for (const ReplayRun& run : runs)
     if (run.twin) twins.push_back({run.twin, run.same_start});
   const auto candidates = std::ranges::count_if(runs.subspan(1), [](const ReplayRun& run) { return !run.twin; });
-  const Judging judging{kRelevantGap, static_cast<int>(candidates)};
+  const Judging judging{kRelevantGap, to_int(candidates)};
   ReplayJson verdicts = ReplayJson::array();
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const PairedRun run{runs[i].history, runs[i].same_start};

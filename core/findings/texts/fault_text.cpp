@@ -84,7 +84,7 @@ void describe_saturated(const GateFaults& faults, Finding& finding) {
       faults.softmax ? "The entropy of a token's scores is " + decimal(faults.at_ends, 2) +
                            " nats: one expert has nearly all of the score, and the other chosen experts score almost 0."
                      : percent(faults.at_ends) + " of its scores are at the ends of their range, above 0.71 or under " +
-                           decimal(1.0 / (8.0 * static_cast<double>(faults.experts.size())), 2) + ".";
+                           decimal(1.0 / (8.0 * faults.experts.size()), 2) + ".";
   finding.observation += " The score margin is " + decimal(faults.margin, 2) + ".";
   finding.meaning = faults.softmax
                         ? "A saturated softmax changes little with its logits, so that the gate learns almost nothing. "
@@ -110,10 +110,9 @@ void describe_contradiction(const GateFaults& faults, Finding& finding) {
   finding.title += favoured ? ": the bias holds back an expert that the gate favours"
                             : ": the bias gives tokens to an expert that the gate ignores";
   finding.observation = "Expert " + std::to_string(experts.front()) + " has " + decimal(worst.share, 2) +
-                        " times its fair share of the tokens at a bias " +
-                        decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (favoured ? " below" : " above") +
-                        " the layer's mean, and its mean mixing weight is " + decimal(worst.weight, 2) +
-                        " times the average";
+                        " times its fair share of the tokens at a bias " + decimal(std::fabs(worst.bias), 2) +
+                        (favoured ? " below" : " above") + " the layer's mean, and its mean mixing weight is " +
+                        decimal(worst.weight, 2) + " times the average";
   if (experts.size() > 1) finding.observation += "; the same holds for " + listed(std::span(experts).subspan(1));
   finding.observation += ".";
   finding.meaning = favoured

@@ -50,7 +50,7 @@ std::string worst_of(const QuantFault& fault) {
   if (fault.classes.size() > 1) {
     if (!other_places.empty()) other_places += " and of ";
     std::string classes = joined(fault.classes, ", ", gemm_class_name);
-    other_places += classes.replace(classes.rfind(","), 1, " and");
+    other_places += classes.replace(classes.rfind(','), 1, " and");
   }
   return other_places.empty() ? other_places : " It is the worst of " + other_places + ".";
 }

@@ -142,7 +142,7 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
 void CountAxes::put(CountAxis axis, std::size_t number, Place& place) const {
   const auto layer_of = [&](std::size_t n) {
     if (n > static_cast<std::size_t>(kLastImportedLayer)) fail(shown_ + " has more layers than can be shown");
-    return static_cast<int>(n);
+    return to_int(n);
   };
   if (axis == CountAxis::step) place.step = number;
   if (axis == CountAxis::layer) place.layer = layer_of(number);
@@ -172,7 +172,7 @@ void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
       const std::int64_t expert = name.expert >= 0 ? name.expert : name.unnamed_numbers.back();
       if (expert >= static_cast<std::int64_t>(kMaxImportedExperts))
         fail(place_name + " is of an expert that is out of range");
-      to.add_one(at.step, at.layer, expert, row[0], place_name);
+      to.add_one(at.step, at.layer, to_int(expert), row[0], place_name);
     } else if (experts_of_copies.empty()) {
       to.add(at.step, at.layer, row, place_name);
     } else {
@@ -226,7 +226,7 @@ void add_run(const std::string& path, const std::vector<CountArray>& arrays, con
   counts.set_top_k(settings.top_k);
   for (const NamedCounts& array : group) axes.add(array, counts, experts);
   RunInfo info = info_of_run(path, options);
-  info.run += static_cast<int>(imported.runs.size());
+  info.run += to_int(imported.runs.size());
   if (names > 1) info.name = group.front().name.stem;
   const CountArray& first = *group.front().array;
   const bool is_program =
@@ -255,8 +255,9 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
   std::set<std::string> other_names;
   for (const CountArray& array : arrays) {
     CountName name = name_of(array, path);
-    if (name.counts)
-      groups[name.stem].push_back({&array, std::move(name)});
+    CountGroup* const group = name.counts ? &groups[name.stem] : nullptr;
+    if (group)
+      group->push_back({&array, std::move(name)});
     else if (!array.name.ends_with("physical_to_logical_map"))
       other_names.insert(array.name);
   }

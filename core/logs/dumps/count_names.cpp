@@ -8,6 +8,7 @@
 
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/tag_map.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 
@@ -79,9 +80,9 @@ bool is_about_experts(const std::set<std::string>& words) {
 void take_number(const NamePart& part, const std::string& before, CountName& found) {
   const Counted counted = counted_by(before);
   if (counted == Counted::layer && found.layer < 0)
-    found.layer = part.number;
+    found.layer = to_int(part.number);
   else if (counted == Counted::expert && found.expert < 0)
-    found.expert = part.number;
+    found.expert = to_int(part.number);
   else if (counted == Counted::step && found.step < 0)
     found.step = part.number;
   else if (counted == Counted::rank && found.rank < 0)

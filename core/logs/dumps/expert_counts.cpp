@@ -42,7 +42,7 @@ std::vector<std::uint32_t>& ExpertCounts::counts_at(std::int64_t step, int layer
   if (before < experts) found->second.resize(experts);
   bytes_ += (is_new ? kBytesOfLayer : 0) + (found->second.size() - before) * sizeof(std::uint32_t);
   if (bytes_ > kMaxCountBytes) throw std::runtime_error(source_ + ": its counts take more than 1 GiB");
-  experts_ = std::max(experts_, static_cast<int>(experts));
+  experts_ = std::max(experts_, to_int(experts));
   return found->second;
 }
 

@@ -162,7 +162,7 @@ Imported import_imatrix(const std::string& path, const ImportOptions& options) {
   const auto tokens = static_cast<std::int64_t>(std::min(highest_total, 1e15f));
   const std::int64_t slots = counts.highest_sum();
   const bool every_token = tokens > 0 && slots > 0 && slots % tokens == 0 && counts.sums_are_multiples_of(tokens);
-  if (every_token && slots / tokens <= counts.experts()) counts.set_top_k(slots / tokens);
+  if (every_token && slots / tokens <= counts.experts()) counts.set_top_k(to_int(slots / tokens));
   counts.build(info_of_run(path, options), options,
                row_of_counts("blk.{layer}.ffn_gate_exps.weight.counts", 1, Certainty::known_program), imported);
   return imported;

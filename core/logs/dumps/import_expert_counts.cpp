@@ -155,7 +155,7 @@ void collect_json(const nlohmann::json& value, const std::string& name, CountJso
   const std::string stated = setting == log_names().end() ? std::string() : setting->setting;
   if (stated == "experts" || stated == "top_k") {
     const double number = value.get<double>();
-    if (!(number >= 1 && number <= static_cast<double>(kMaxImportedExperts)))
+    if (!(number >= 1 && number <= kMaxImportedExperts))
       throw std::runtime_error("'" + printable(name) + "' is out of range");
     (stated == "experts" ? found.settings.experts : found.settings.top_k) = static_cast<int>(number);
     return;

@@ -228,7 +228,7 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
       const std::string place = "rank " + std::to_string(rank) + ", iteration " + std::to_string(layer.first);
       for (const auto& counts : microbatches)
         for (std::size_t e = 0; e < counts.size(); ++e)
-          sums.add_one(layer.first, numbers.at(layer.second), first + e, counts[e], place);
+          sums.add_one(layer.first, numbers.at(layer.second), to_int(first + e), counts[e], place);
     }
   }
   if (sums.empty()) fail("has no line with all ranks");

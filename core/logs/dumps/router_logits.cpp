@@ -26,7 +26,7 @@ std::string stem_of_logits(const TensorFile& file) {
 int layer_of_logits(const TensorView& tensor, const CountName& name, std::size_t tensors) {
   if (name.layer >= 0) return name.layer;
   if (!name.unnamed_numbers.empty())
-    return std::min<std::int64_t>(name.unnamed_numbers.back(), std::int64_t{1} + kLastImportedLayer);
+    return to_int(std::min<std::int64_t>(name.unnamed_numbers.back(), std::int64_t{1} + kLastImportedLayer));
   if (tensors == 1) return 0;
   throw std::runtime_error("'" + printable(tensor.name) + "' does not say of which layer it is");
 }
@@ -53,7 +53,7 @@ void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t c
   const std::size_t experts = tensor.shape.back();
   if (experts < top_k_) fail(std::to_string(experts) + " experts, but --top-k is " + std::to_string(top_k_));
   if (experts > kMaxImportedExperts || layer > kLastImportedLayer) fail("more experts or layers than can be shown");
-  tokens_.expect_experts(static_cast<int>(experts));
+  tokens_.expect_experts(to_int(experts));
   const std::size_t at_once = std::max<std::size_t>(1, kLogitsAtOnce / experts);
   std::vector<float> logits;  // of `at_once` tokens
   std::vector<int> order(experts), chosen;
@@ -64,7 +64,7 @@ void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t c
     if (std::ranges::any_of(logits_E, [](float logit) { return std::isnan(logit); }))
       fail("a NaN at token " + std::to_string(token));
     std::iota(order.begin(), order.end(), 0);
-    const auto last_chosen = order.begin() + static_cast<std::ptrdiff_t>(top_k_);
+    const auto last_chosen = order.begin() + top_k_;
     std::ranges::partial_sort(order, last_chosen,
                               [&](int a, int b) { return std::pair(-logits_E[a], a) < std::pair(-logits_E[b], b); });
     chosen.assign(order.begin(), last_chosen);
@@ -105,15 +105,14 @@ Imported import_router_logits(const TensorFile& file, const ImportOptions& optio
                            shape_text(tensors.front()->shape) +
                            " holds logits of a router, which do not say how many experts a token gets: --top-k states "
                            "it");
-  LogitReader reader(file, static_cast<std::size_t>(options.routed.top_k));
+  LogitReader reader(file, options.routed.top_k);
   for (const TensorView* tensor : tensors) {
     const CountName name = count_name(tensor->name, stem_of_logits(file));
     const bool single = tensors.size() == 1 && name.layer < 0;
     const std::size_t layers = single ? layers_of_single(file, *tensor, options.routed) : 1;
     const std::size_t rows = tensor->elements() / tensor->shape.back() / layers;
     const int first = single ? 0 : layer_of_logits(*tensor, name, tensors.size());
-    for (std::size_t layer = 0; layer < layers; ++layer)
-      reader.add(*tensor, layer * rows, rows, first + static_cast<int>(layer));
+    for (std::size_t layer = 0; layer < layers; ++layer) reader.add(*tensor, layer * rows, rows, first + to_int(layer));
   }
   if (options.routed.experts > 0) reader.tokens().expect_experts(options.routed.experts);
   imported.runs.push_back(reader.tokens().build(info_of_run(file.path(), options), options));

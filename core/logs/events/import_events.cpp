@@ -142,7 +142,7 @@ bool EventReader::read_file(std::string_view bytes, const std::string& label, Ba
     try {
       pb::Event event;
       if (state == RecordState::bad_record) throw Unreadable("wrong checksum of its bytes");
-      if (!event.ParseFromArray(record.data(), std::min<std::size_t>(record.size(), INT32_MAX)))
+      if (!event.ParseFromArray(record.data(), to_int(std::min<std::size_t>(record.size(), INT32_MAX))))
         throw Unreadable("no event");
       take(event);
     } catch (const Unreadable& unreadable) {

@@ -366,8 +366,8 @@ class WandbRun {
       records_ += read_wandb(bytes, bad, [&](const wandb::Record& record, std::size_t size, std::size_t unread) {
         take(record, size);
         if (++record_count % kRecordsBetweenProgress != 0) return true;
-        const double of_file = 1 - static_cast<double>(unread) / static_cast<double>(bytes.size());
-        stopped = progress && !progress(from + (static_cast<double>(i) + of_file) / (2 * std::ssize(files_)));
+        const double of_file = 1 - static_cast<double>(unread) / bytes.size();
+        stopped = progress && !progress(from + (i + of_file) / (2 * std::ssize(files_)));
         return !stopped;
       });
     }

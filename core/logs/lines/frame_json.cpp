@@ -102,14 +102,14 @@ class RowFromJson {
     else if (const JsonValue* found = member(json_, {column.key}))
       value = to_index(*found, column.key, 1, static_cast<int>(kMaxRanks));
     else if (size == Size::ranks_per_node)
-      value = sizes_[Size::ranks];
+      value = to_int(sizes_[Size::ranks]);
     else
       throw Unreadable(std::string(what_) + ": no " + column.key);
     sizes_.set(size, value);
   }
   void position(int& position, Column column) {
     if (const JsonValue* found = member(json_, {column.key}))
-      position = to_index(*found, column.key, 0, sizes_[Size::tokens]);
+      position = to_index(*found, column.key, 0, to_int(sizes_[Size::tokens]));
   }
   void flag(bool& flag, Column column) {
     if (const JsonValue* found = member(json_, {column.key}); found && found->is_bool())
@@ -151,7 +151,7 @@ class RowFromJson {
     const auto bytes = unescape_bytes(text_of(json_, column.key));
     if (!bytes) throw Unreadable(std::string(column.key) + ": a backslash that starts no escape");
     text = *bytes;
-    sizes_.set(Size::tokens, text.size());
+    sizes_.set(Size::tokens, to_int(text.size()));
   }
   void gemm(Gemm& gemm) {
     GemmClass gemm_class = GemmClass::experts;
@@ -172,7 +172,7 @@ class RowFromJson {
   }
   void experts(SpecialisationFrame& special) {
     if (sizes_[Size::experts] == 0) throw Unreadable(std::string(what_) + ": the number of experts is not known");
-    special.experts = sizes_[Size::experts];
+    special.experts = to_int(sizes_[Size::experts]);
   }
   void nested(VolumeFrame& volume, const char* key) {
     if (const JsonValue* found = member(json_, {key})) read_row(fields_of(*found, key), key, sizes_, budget_, volume);
@@ -206,7 +206,7 @@ class RowFromJson {
       counts = matrix<std::uint32_t>(list, key, sizes_[extent.rows], sizes_[extent.columns]);
     else if (list_of(list, key, 0, "").size() > 0) {  // empty in a dense layer
       counts = to_counts(list, key, sizes_[extent.rows], size_name(extent.rows));
-      sizes_.set(extent.rows, counts.size());
+      sizes_.set(extent.rows, to_int(counts.size()));
     }
   }
   template <class Count>
@@ -223,8 +223,7 @@ class RowFromJson {
     if (by_name.begin() != by_name.end()) fill(counts, 256 * columns);
     for (const auto& [name, list] : by_name) {
       const auto row = to_counts(list, key, columns);
-      std::ranges::copy(row,
-                        counts.begin() + static_cast<std::ptrdiff_t>(byte_of(name, key, "is not a byte") * columns));
+      std::ranges::copy(row, counts.begin() + byte_of(name, key, "is not a byte") * columns);
     }
   }
   template <class T>
@@ -241,7 +240,7 @@ class RowFromJson {
     const std::size_t top_k = list && tokens > 0 ? top_k_of(list_of(*list, "experts", tokens, "tokens")) : 0;
     if (top_k == 0) throw Unreadable(std::string(what_) + ": no experts");
     if (top_k > sizes_[Size::experts]) throw Unreadable("experts: more than there are");
-    return top_k;
+    return to_int(top_k);
   }
 
   const JsonFields& json_;

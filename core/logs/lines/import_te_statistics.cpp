@@ -99,7 +99,7 @@ std::optional<OperandPlace> place_of(std::string_view layer) {
   OperandPlace place{-1, Gemm::expert_w1, OperandRole::x, Direction::forward};
   if (const std::size_t digit = layer.find_first_of("0123456789"); digit != std::string_view::npos) {
     const auto [end, error] = std::from_chars(layer.data() + digit, layer.data() + layer.size(), place.layer);
-    if (error != std::errc() || place.layer >= static_cast<int>(kMaxImportedLayers)) return std::nullopt;
+    if (error != std::errc() || place.layer >= to_int(kMaxImportedLayers)) return std::nullopt;
   }
   const auto has = [&](std::string_view word) { return layer.find(word) != std::string_view::npos; };
   const bool shared = has("shared_expert"), routed = has("experts") && !shared;
@@ -258,7 +258,7 @@ void Statistics::add_to(Imported& imported, const RunInfo& stated_info, const Im
   for (const FormatName& format : kFormats) {
     if (!recipes_.contains(format.prefix)) continue;
     RunInfo info = stated_info;
-    info.run = options.run + static_cast<int>(imported.runs.size());
+    info.run = options.run + to_int(imported.runs.size());
     if (recipes_.size() > 1)
       info.name += " " + (format.prefix.empty() ? std::string("in use")
                                                 : std::string(format.prefix.substr(0, format.prefix.size() - 1)));

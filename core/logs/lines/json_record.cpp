@@ -118,9 +118,9 @@ bool JsonRecords::take_label(std::string_view list, const JsonFields::Field& fie
   const std::string text = field.value.is_string() ? to_text(field.value, "") : simdjson::minify(field.value);
   try {
     if (means == TagMeaning::layer_number)
-      label.layer = static_cast<int>(number_in_name(text, kLastImportedLayer, "layer"));
+      label.layer = to_int(number_in_name(text, kLastImportedLayer, "layer"));
     else if (means == TagMeaning::expert_number)
-      label.expert = static_cast<int>(number_in_name(text, std::int64_t{kMaxImportedExperts} - 1, "expert"));
+      label.expert = to_int(number_in_name(text, std::int64_t{kMaxImportedExperts} - 1, "expert"));
     else
       label.name = text;
     return true;
@@ -230,8 +230,7 @@ bool JsonRecords::add_object(std::string_view name, simdjson::dom::object object
     add(record.keep((is_wrapper(name) ? "" : std::string(name) + '.') + key), value, depth + 1, record);
   }
   const auto is_known = [this](const NamedValue& value) { return runs_->find(value.name) != nullptr; };
-  const bool is_value =
-      match && std::none_of(record.values.begin() + static_cast<std::ptrdiff_t>(before), record.values.end(), is_known);
+  const bool is_value = match && std::none_of(record.values.begin() + before, record.values.end(), is_known);
   if (is_value) record.values.resize(before);
   return !is_value;
 }
@@ -263,7 +262,7 @@ void JsonRecords::scale_auxiliary_losses(LogRecord& record) {
   if (is_missing(coefficient)) return;
   losses->name = "aux_loss";
   for (double& loss : losses->numbers)
-    if (!is_missing(loss)) loss *= coefficient;
+    if (!std::isnan(loss)) loss *= coefficient;
 }
 
 // Translates the names of an entry of "routers" into those of the table, and counts its values.
@@ -304,7 +303,7 @@ void JsonRecords::add_own(const JsonFields& json, std::size_t bytes, LogRecord& 
     for (const NamedValue& value : record.values)
       if (value.is_list && value.rows.empty() && record.layer >= 0)
         if (const TagMatch* match = runs_->find(value.name); match && is_list(*match))
-          info.n_experts = static_cast<int>(std::min(value.numbers.size(), kMaxImportedExperts + 1));
+          info.n_experts = to_int(std::min(value.numbers.size(), kMaxImportedExperts + 1));
   TelemetryFrame& frame = record.own_frame.emplace();
   frame.aux_loss = frame.z_loss = kNoValue;
   LineBudget budget(record.own_bytes = bytes);
@@ -362,7 +361,7 @@ StatedRun JsonRecords::stated_run(const JsonFields& json) {
   StatedRun stated;
   stated.info = run_info_from_json(json);
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) stated.aux_coeff = to_float(*coeff, "aux_coeff");
-  stated.dense_layers = setting(json, "dense_layers", static_cast<int>(kMaxImportedLayers));
+  stated.dense_layers = setting(json, "dense_layers", to_int(kMaxImportedLayers));
   // This program's lines have the settings elsewhere: in `config` for its trainings, in a marker for imported runs.
   const JsonValue* config = json.find("config");
   if ((json.find("source") && json.find("moe_layers")) || (config && config->is_string())) return stated;

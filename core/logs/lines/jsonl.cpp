@@ -83,7 +83,7 @@ class RowToJson {
   void name(auto value, Column column, auto names) { put(column, names.name_of(value)); }
   void text(const std::string& text, Column column) { put(column, text); }
   void bytes(const std::string& text, Column column) {
-    sizes_.set(Size::tokens, text.size());
+    sizes_.set(Size::tokens, to_int(text.size()));
     put(column, escape_bytes(text));
   }
   void gemm(Gemm gemm) {
@@ -96,7 +96,7 @@ class RowToJson {
       if (e8m0_blocks[byte]) blocks[std::to_string(byte)] = e8m0_blocks[byte];
     }
   }
-  void experts(const SpecialisationFrame& special) { sizes_.set(Size::experts, special.n_experts()); }
+  void experts(const SpecialisationFrame& special) { sizes_.set(Size::experts, to_int(special.n_experts())); }
   void nested(const VolumeFrame& volume, const char* key) {
     if (volume.ranks > 0) json_[key] = to_json(volume);
   }

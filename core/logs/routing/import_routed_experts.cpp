@@ -53,7 +53,7 @@ std::vector<int> ids_of(const TensorView& tensor) {
     const bool filling = id == std::numeric_limits<int>::max();  // may fill empty slots (routed_shape.h)
     if (!filling && (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts)))
       throw Unreadable("the number of an expert is " + std::to_string(id) + ", which is out of range");
-    ids.push_back(id);
+    ids.push_back(to_int(id));
   }
   return ids;
 }
@@ -101,8 +101,8 @@ void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids
   const std::size_t value_count = tokens * layers * top_k;
   if (value_count == 0) throw Unreadable("an empty array");
   for (std::size_t s = 0; s < sequences; ++s) {
-    const auto first = ids.begin() + static_cast<std::ptrdiff_t>(s * value_count);
-    sequences_.push_back({{first, first + static_cast<std::ptrdiff_t>(value_count)}, layers, top_k});
+    const auto first = ids.begin() + s * value_count;
+    sequences_.push_back({{first, first + value_count}, layers, top_k});
   }
 }
 
@@ -137,7 +137,7 @@ void Responses::take_lists(JsonValue value) {
   std::vector<int> ids;
   const auto add = [&](const auto& self, JsonValue at, std::size_t depth) -> void {
     if (depth == shape.size())
-      return ids.push_back(to_index(at, "routed_experts", -1, static_cast<int>(kMaxImportedExperts) - 1));
+      return ids.push_back(to_index(at, "routed_experts", -1, to_int(kMaxImportedExperts) - 1));
     for (const JsonValue item : list_of(at, "routed_experts", shape[depth], "values")) self(self, item, depth + 1);
   };
   add(add, value, 0);
@@ -220,10 +220,10 @@ class RoutedRowReader {
 // 0, so layers with zeros only are taken to be dense, unless all layers have zeros only.
 std::set<int> dense_layers(std::span<const RoutedSequence> sequences, const RowShape& shape) {
   std::set<int> dense;
-  for (std::size_t layer = 0; layer < shape.layers && shape.top_k == 1; ++layer) dense.insert(static_cast<int>(layer));
+  for (std::size_t layer = 0; layer < shape.layers && shape.top_k == 1; ++layer) dense.insert(to_int(layer));
   for (const RoutedSequence& sequence : sequences)
     for (std::size_t i = 0; i < sequence.ids.size() && !dense.empty(); ++i)
-      if (sequence.ids[i] != 0) dense.erase(static_cast<int>(i % shape.layers));
+      if (sequence.ids[i] != 0) dense.erase(to_int(i % shape.layers));
   return dense.size() < shape.layers ? dense : std::set<int>();
 }
 
@@ -240,7 +240,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
     std::optional<std::size_t> first_token;  // that has experts
     for (std::size_t first = 0; first < ids.size(); first += shape.top_k) {
       std::vector<int>& row = reader.read(ids.subspan(first, shape.top_k));
-      const int layer = first % shape.ids() / shape.top_k;
+      const int layer = to_int(first % shape.ids() / shape.top_k);
       if (dense.contains(layer)) continue;
       std::ranges::sort(row);
       if (const auto expert = std::ranges::adjacent_find(row); expert != row.end())  // which no router chooses

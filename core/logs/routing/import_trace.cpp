@@ -75,7 +75,7 @@ bool Trace::is_given_up(int rank, std::int64_t step) const {
 std::vector<int> Trace::row_of(JsonValue row, std::size_t top_k) {
   std::vector<int> experts;
   for (const JsonValue item : list_of(row, "top_indices", top_k, "experts"))
-    if (const int expert = to_index(item, "top_indices", -1, static_cast<int>(kMaxImportedExperts) - 1); expert >= 0)
+    if (const int expert = to_index(item, "top_indices", -1, to_int(kMaxImportedExperts) - 1); expert >= 0)
       experts.push_back(expert);
   return experts;
 }

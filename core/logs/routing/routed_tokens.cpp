@@ -77,7 +77,7 @@ void RoutedTokenStatistics::expect_experts(int experts) {
 void RoutedTokenStatistics::add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K) {
   Chosen& chosen = steps_[step][layer];
   if (chosen.tokens == 0) load_bytes_ += sizeof(Chosen) + 256;  // includes the nodes of the maps and the later frame
-  top_k_ = std::max(top_k_, static_cast<int>(experts_K.size()));
+  top_k_ = std::max(top_k_, to_int(experts_K.size()));
   ++chosen.tokens;
   chosen_ += experts_K.size();
   std::ranges::sort(experts_K);

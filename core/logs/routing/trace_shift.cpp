@@ -52,7 +52,7 @@ double shared_experts(std::span<const RowsOfBoth> lists, std::size_t top_k, int 
       ++tokens;
     }
   }
-  return tokens < kMinComparedTokens || chosen == 0 ? -1 : static_cast<double>(shared) / static_cast<double>(chosen);
+  return tokens < kMinComparedTokens || chosen == 0 ? -1 : static_cast<double>(shared) / chosen;
 }
 
 }  // namespace

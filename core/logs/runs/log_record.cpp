@@ -6,6 +6,7 @@
 
 #include "core/files/text/words.h"
 #include "core/logs/tag_map.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 
@@ -45,7 +46,7 @@ bool is_part_of_step(std::string_view name) {
 int part_of(const LogRecord& record) {
   for (const NamedValue& value : record.values)
     if (is_number(value) && value.numbers[0] >= 0 && value.numbers[0] <= kLastStep && is_part_of_step(value.name))
-      return static_cast<int>(static_cast<std::int64_t>(value.numbers[0]) & INT32_MAX);
+      return to_int(static_cast<std::int64_t>(value.numbers[0]) & INT32_MAX);
   return -1;
 }
 

@@ -32,7 +32,8 @@ RunBuilder& LogRuns::run(const std::string& name, const TagMap* tags) {
 }
 
 void LogRuns::end(RunBuilder& run) {
-  run.shown_number = std::ranges::count_if(runs_, [](const RunBuilder& other) { return other.imported() != nullptr; });
+  run.shown_number =
+      to_int(std::ranges::count_if(runs_, [](const RunBuilder& other) { return other.imported() != nullptr; }));
   run.finish();
 }
 
@@ -66,8 +67,7 @@ bool LogRuns::is_chosen(const RunBuilder& run) const {
 // Returns the index of the run among those that are read, in the order of their first records.
 int LogRuns::place_of(const RunBuilder& run) const {
   const auto end = std::ranges::find(runs_, &run, [](const RunBuilder& other) { return &other; });
-  return static_cast<int>(
-      std::count_if(runs_.begin(), end, [this](const RunBuilder& other) { return is_chosen(other); }));
+  return to_int(std::count_if(runs_.begin(), end, [this](const RunBuilder& other) { return is_chosen(other); }));
 }
 
 // Returns the run of a record, by number or name. A record without either belongs to run 0, or to a named run if the
@@ -92,7 +92,7 @@ RunBuilder& LogRuns::run_of(const LogRecord& record, bool has_step) {
   if (known != runs_.end()) return *known;
   if (runs_.size() >= kMaxLogRuns) throw Unreadable("run: more than 64 runs in one file");
   RunBuilder& run = runs_.emplace_back(log_, log_.tags, name);
-  run.number = name.empty() ? number : kFirstNamedRun + static_cast<int>(runs_.size());
+  run.number = name.empty() ? number : kFirstNamedRun + to_int(runs_.size());
   return run;
 }
 

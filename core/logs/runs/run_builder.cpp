@@ -379,7 +379,7 @@ void RunBuilder::forget(const TagMatch& match) {
       if (match.expert < 0)
         values.clear();
       else if (static_cast<std::size_t>(match.expert) < values.size())
-        values[static_cast<std::size_t>(match.expert)] = std::nan("");
+        values[match.expert] = std::nan("");
     }
   }
 }
@@ -454,9 +454,9 @@ std::vector<int> RunBuilder::layers_of(std::size_t rows, const std::string& colu
   if (rows == info.moe_layers.size()) return info.moe_layers;
   if (imported_ && info.moe_layers.empty()) refuse_value(column, "the number of layers is not known");
   if (imported_) refuse_value(column, std::to_string(rows) + " layers, not " + std::to_string(info.moe_layers.size()));
-  const int first = std::max(0, info.n_layers - static_cast<int>(rows));
+  const int first = std::max(0, info.n_layers - to_int(rows));
   std::vector<int> layers;
-  for (std::size_t i = 0; i < rows; ++i) layers.push_back(first + static_cast<int>(i));
+  for (std::size_t i = 0; i < rows; ++i) layers.push_back(first + to_int(i));
   return layers;
 }
 

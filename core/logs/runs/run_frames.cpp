@@ -35,7 +35,7 @@ std::string Gaps::text() const {
 RunInfo RunBuilder::info() const {
   RunInfo info = imported_ ? imported_->info() : stated.info;
   if (imported_) info.n_experts = imported_->listed_experts();
-  if (list_size_ > 0) info.n_experts = static_cast<int>(list_size_);
+  if (list_size_ > 0) info.n_experts = to_int(list_size_);
   return info;
 }
 
@@ -56,8 +56,8 @@ RunInfo RunBuilder::info_of_steps() const {
   }
   const bool are_stated = std::ranges::includes(info.moe_layers, layers);
   if (!layers.empty() && !are_stated) info.moe_layers.assign(layers.begin(), layers.end());
-  if (of_lists > 0) info.n_experts = static_cast<int>(of_lists);
-  info.n_experts = std::max({info.n_experts, static_cast<int>(of_singles), highest_expert_ + 1});
+  if (of_lists > 0) info.n_experts = to_int(of_lists);
+  info.n_experts = std::max({info.n_experts, to_int(of_singles), highest_expert_ + 1});
   if (info.moe_layers.empty() && info.n_experts > 0)
     for (int layer = std::max(0, stated.dense_layers); layer < info.n_layers; ++layer) info.moe_layers.push_back(layer);
   if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
@@ -90,7 +90,7 @@ void RunBuilder::open() {
   info.name = shown_name().substr(0, kLongestImportedName);
   if (info.source.empty()) info.source = log_->source;
   info.run = log_->options.run + shown_number;
-  if (info.moe_layers.size() * static_cast<std::size_t>(std::max(1, info.n_experts)) > kMaxImportedLoads) {
+  if (info.moe_layers.size() * std::max(1, info.n_experts) > kMaxImportedLoads) {
     const std::string text = std::to_string(info.moe_layers.size()) + " layers of " + std::to_string(info.n_experts) +
                              " experts are more than can be shown";
     if (!log_->is_collected) throw Unreadable(text);
@@ -119,7 +119,7 @@ std::map<int, int> RunBuilder::layers_of_model(const RunInfo& info) {
   for (int i = 0; i < std::ssize(layers); ++i) names.push_back(std::to_string(first + i));
   std::ranges::sort(names);
   std::map<int, int> of_model;
-  for (const int layer : layers) of_model.emplace(layer, std::stoi(names[static_cast<std::size_t>(layer)]));
+  for (const int layer : layers) of_model.emplace(layer, std::stoi(names[layer]));
   note(order + " (0, 1, 10, 11, 2); they are shown as layers " + std::to_string(first) + " to " +
        std::to_string(first + std::ssize(layers) - 1) +
        " of the model. If the first MoE layer is another one, set layer_offset in a mapping file (--tags)");

@@ -80,7 +80,7 @@ struct CsvRows::State {
       take({views, ended.line, ended.too_long});
     }
     rows.clear();
-    cells.erase(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(row_cells));
+    cells.erase(cells.begin(), cells.begin() + row_cells);
     texts.erase(0, row_texts);
     for (Cell& cell : cells) cell.begin -= row_texts;
     row_cells = row_texts = 0;

@@ -52,8 +52,7 @@ class TableFigures : public TableRows {
     std::size_t cells;
   };
   static std::string_view cell_at(std::span<const std::string_view> cells, int column) {
-    return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[static_cast<std::size_t>(column)]
-                                                                          : std::string_view();
+    return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[column] : std::string_view();
   }
   std::int64_t step_of(std::span<const std::string_view> cells);
   void sort();
@@ -104,7 +103,7 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
   record.step = row.step;
   record.add(form_.names[form_.step], row.step);
   const std::string_view layer = cell_at(cells, form_.layer);
-  if (!layer.empty()) record.layer = number_in_name(layer, kLastImportedLayer, "layer");
+  if (!layer.empty()) record.layer = to_int(number_in_name(layer, kLastImportedLayer, "layer"));
   if (form_.run_is_name && !has_runs_) run = cell_at(cells, form_.run);
   if (!run.empty()) {
     record.add_text("run", run);
@@ -166,8 +165,7 @@ Imported TableFigures::build() {
   std::vector<std::string_view> cells;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     take(rows_[i], cells);
-    if (progress && i % kLinesBetweenReports == 0 && !progress(0.5 + 0.5 * static_cast<double>(i) / rows_.size()))
-      return {};
+    if (progress && i % kLinesBetweenReports == 0 && !progress(0.5 + 0.5 * i / rows_.size())) return {};
   }
   return runs_->finish(rows_.size(), form_.value >= 0 && form_.name < 0
                                          ? ". The name of the file must name the column Value, as TensorBoard does: "

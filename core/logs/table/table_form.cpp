@@ -11,6 +11,7 @@
 #include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/table/csv_rows.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 
@@ -31,7 +32,7 @@ template <class Names>
 int column_of(const std::vector<std::string>& spelled, const Names& names) {
   for (const std::string_view name : names) {
     const auto found = std::ranges::find(spelled, name);
-    if (found != spelled.end()) return static_cast<int>(found - spelled.begin());
+    if (found != spelled.end()) return to_int(found - spelled.begin());
   }
   return -1;
 }
@@ -44,7 +45,7 @@ int column_that_means(const TagMap& tags, TagMeaning means, const std::vector<st
     const auto match = tags.find(prefix + spelled[i]);
     if (!match || match->rule->means != means || match->layer >= 0 || (best >= 0 && match->rule->place >= place))
       continue;
-    best = i;
+    best = to_int(i);
     place = match->rule->place;
   }
   return best;
@@ -98,7 +99,7 @@ std::vector<FigureColumn> wandb_columns(const TagMap& tags, const std::vector<st
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::size_t dash = names[i].rfind(" - ");
     if (dash == std::string::npos || !all.contains(names[i] + "__MIN") || !all.contains(names[i] + "__MAX")) continue;
-    FigureColumn figure{static_cast<int>(i), names[i].substr(dash + 3), names[i].substr(0, dash)};
+    FigureColumn figure{to_int(i), names[i].substr(dash + 3), names[i].substr(0, dash)};
     if (!is_step_name(tags, spelled_alike(figure.name))) figures.push_back(std::move(figure));
   }
   return figures;

@@ -93,7 +93,7 @@ TableLoads::TableLoads(LogRuns& runs, TableForm form)
   for (const int column : form_.other_columns) {
     const AccountBook::Name name = add(column, "", "");
     AccountBook::leave_out(name, "not a column of loads");
-    other_columns_.push_back({column, name, !runs.find(form_.names[static_cast<std::size_t>(column)])});
+    other_columns_.push_back({column, name, !runs.find(form_.names[column])});
   }
 }
 
@@ -152,7 +152,7 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
     if (!is_trace) stretch_of(step).unreadable.emplace_back(layer, expert);
     throw;
   }
-  if (!is_trace) order_.add(step, part << 12 ^ static_cast<std::uint64_t>(layer), expert, line);
+  if (!is_trace) order_.add(step, part << 12 ^ layer, expert, line);
   layer_.take(layer, line);
   expert_.take(expert, line);
   for (const auto& [name, value] :
@@ -178,8 +178,7 @@ void TableLoads::sort(std::vector<std::string>& remarks) {
   if (kind == TableOrder::Kind::newest_first) {
     std::ranges::reverse(stretches_);
     for (const Stretch& stretch : stretches_)
-      std::reverse(loads_.begin() + static_cast<std::ptrdiff_t>(stretch.first),
-                   loads_.begin() + static_cast<std::ptrdiff_t>(stretch.end));
+      std::reverse(loads_.begin() + stretch.first, loads_.begin() + stretch.end);
   }
   if (order_.goes_back())
     std::erase_if(stretches_, [](const Stretch& stretch) { return stretch.first == stretch.end; });
@@ -206,10 +205,10 @@ RunInfo TableLoads::info() const {
   std::vector<bool> layers(kMaxImportedLayers);
   for (const Load& load : loads_) layers[load.layer] = true;
   for (std::size_t layer = 0; layer < layers.size(); ++layer)
-    if (layers[layer]) info.moe_layers.push_back(layer);
-  info.n_layers = static_cast<int>(layer_.number) + 1;
-  info.n_experts = std::max(static_cast<int>(expert_.number) + 1, runs_->context().options.routed.experts);
-  if (form_.kind == TableKind::trace) info.top_k = std::min<std::int64_t>(smallest_batch(), info.n_experts);
+    if (layers[layer]) info.moe_layers.push_back(to_int(layer));
+  info.n_layers = to_int(layer_.number) + 1;
+  info.n_experts = std::max(to_int(expert_.number) + 1, runs_->context().options.routed.experts);
+  if (form_.kind == TableKind::trace) info.top_k = to_int(std::min<std::int64_t>(smallest_batch(), info.n_experts));
   return info;
 }
 
@@ -252,7 +251,7 @@ void TableLoads::check_layers() const {
   if (!order_.repeats() && !order_.goes_back() && order_.kind() != TableOrder::Kind::lost) return;
   for (const OtherColumn& other : other_columns_) {
     if (!other.may_be_layer || !other.differs) continue;
-    const std::string name = '"' + printable(form_.names[static_cast<std::size_t>(other.column)]) + '"';
+    const std::string name = '"' + printable(form_.names[other.column]) + '"';
     AccountBook::ask(other.name, "layer", "an expert has several rows in a step: is this the layer?");
     throw RefusedLog(path_,
                      "an expert has several rows in a step: is " + name +

@@ -72,8 +72,7 @@ template <class OfShard>
 double sum_over_batch(const BatchPart& part, const OfShard& of_shard) {
   std::vector<double> sums;
   const auto rows = static_cast<std::size_t>(part.shard_rows());
-  for (int s = 0; s < part.shards; ++s)
-    sums.push_back(of_shard(static_cast<std::size_t>(s) * rows, static_cast<std::size_t>(s + 1) * rows));
+  for (int s = 0; s < part.shards; ++s) sums.push_back(of_shard(s * rows, (s + 1) * rows));
   add_pairwise(Matrix<double>(sums.data(), sums.size(), 1));
   sum_over_ranks(part.ranks, std::span(sums).first(1));
   return sums[0];

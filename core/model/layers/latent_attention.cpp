@@ -154,7 +154,7 @@ template <class T>
 void Attention<T>::heads_backward(const AttentionActivations<T>& a, AttentionWorkspace<T>& ws,
                                   HeadArithmetic arithmetic) const {
   const ProjectedRows<T> rows = a.projected(latent_);
-  parallel_for(static_cast<int>(shape_.heads * (std::ssize(begins_) - 1)), [&](int task) {
+  parallel_for(to_int(shape_.heads * (std::ssize(begins_) - 1)), [&](int task) {
     const Index sequence = task / shape_.heads, head = task % shape_.heads;
     const HeadInputs<T> in = rows.of_head(shape_, head, sequence * length_, length_);
     const HeadGradients<T> gradients = head_gradients(sequence, head, a, ws);

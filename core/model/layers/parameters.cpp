@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "core/numerics/rng.h"
-#include "core/numerics/size.h"
 #include "core/numerics/threads.h"
 
 namespace moescope {
@@ -32,7 +31,7 @@ class Layout {
   std::size_t elements = 0;  // of the arena
 
  private:
-  static double std_of_inputs(int inputs) { return 1.0 / std::sqrt(static_cast<double>(inputs)); }
+  static double std_of_inputs(int inputs) { return 1.0 / std::sqrt(inputs); }
   static std::size_t round_up(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
   T* at(std::size_t offset) const { return arena_.empty() ? nullptr : arena_.data() + offset; }
 
@@ -159,7 +158,7 @@ Parameters<T>::Parameters(const ModelConfig& config) {
 
 template <class T>
 void Parameters<T>::initialise(std::int64_t seed) {
-  parallel_for(static_cast<int>(tensors_.size()), [&](int i) {
+  parallel_for(to_int(tensors_.size()), [&](int i) {
     const ParameterTensor& tensor = tensors_[i];
     const RandomStream random(seed, tensor.name);
     std::vector<T> values(tensor.elements(), T{1});
@@ -175,7 +174,7 @@ void Parameters<T>::initialise(std::int64_t seed) {
 template <class T>
 void Parameters<T>::perturb(std::int64_t perturbation) {
   if (perturbation == 0) return;
-  parallel_for(static_cast<int>(tensors_.size()), [&](int i) {
+  parallel_for(to_int(tensors_.size()), [&](int i) {
     const ParameterTensor& tensor = tensors_[i];
     std::vector<T> values = gather(tensor, weights);
     move_by_last_place(RandomStream(perturbation, "perturbation." + tensor.name), values);
@@ -204,7 +203,7 @@ std::vector<ParameterRun> Parameters<T>::runs() const {
   for (const ParameterTensor& tensor : tensors_) {
     for (std::size_t b = 0; b < tensor.blocks(); ++b)
       runs.push_back({tensor.offset + b * tensor.outer_stride, tensor.block_elements(),
-                      tensor.is_of_experts() ? static_cast<int>(b) : -1, &tensor});
+                      tensor.is_of_experts() ? to_int(b) : -1, &tensor});
   }
   return runs;
 }

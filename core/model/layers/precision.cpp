@@ -174,7 +174,7 @@ LinearPrecision LayerPrecision::linear_precision(Gemm first, int stacked) const 
   const auto index = static_cast<std::size_t>(first);
   precision.formats = &formats;
   precision.stream = hash_of({static_cast<std::uint64_t>(layer), index});
-  if (sums) precision.sums = std::span(*sums).subspan(index, static_cast<std::size_t>(stacked));
+  if (sums) precision.sums = std::span(*sums).subspan(index, stacked);
   precision.stacked = stacked;
   if (tapped >= 0) {
     precision.tap = tap;

@@ -28,10 +28,8 @@ class Rope {
   }
   // Angles position * theta^(-2j/dim) for pair j, positions from 0 on. `dim` must be even.
   static Rope plain(Index positions, Index dim, double theta) {
-    return {0, positions, dim / 2, [=](Index position, Index pair) {
-              return static_cast<double>(position) *
-                     ordered_pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(dim));
-            }};
+    return {0, positions, dim / 2,
+            [=](Index position, Index pair) { return position * ordered_pow(theta, -2.0 * pair / dim); }};
   }
 
   // Rotates the pairs at the beginning of `x`, values of the token at `position`, in place. The dimensions of a pair

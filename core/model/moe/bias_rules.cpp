@@ -31,7 +31,7 @@ template <class T>
 T mean_of_living(std::span<const T> values, const Living& living) {
   double sum = 0;
   for (const std::int32_t e : living) sum += static_cast<double>(values[e]);
-  return static_cast<T>(sum / static_cast<double>(living.size()));
+  return static_cast<T>(sum / living.size());
 }
 
 // Returns the position, in bins, at which the counts add up to `target`.
@@ -115,7 +115,7 @@ void move_expert_bias(std::span<T> expert_bias, std::span<const double> directio
   const std::vector<std::int32_t> living = living_experts(expert_bias.size(), killed);
   double sum = 0;
   for (const std::int32_t e : living) sum += directions[e];
-  const double mean = centring ? rate * sum / static_cast<double>(living.size()) : 0;
+  const double mean = centring ? rate * sum / living.size() : 0;
   for (const std::int32_t e : living) expert_bias[e] += static_cast<T>(rate * directions[e] - mean);
 }
 
@@ -141,7 +141,7 @@ void update_by_smebu(const RouterConfig& config, std::span<const std::uint32_t> 
     steps[e] = config.bias_update_rate * ordered_tanh(config.bias_soft_clamp * steps[e]);
     sum += steps[e];
   }
-  const double mean = config.bias_centring ? sum / static_cast<double>(living.size()) : 0;
+  const double mean = config.bias_centring ? sum / living.size() : 0;
   for (const std::int32_t e : living) {
     const double kept_momentum = config.bias_momentum * static_cast<double>(momentum[e]);
     momentum[e] = static_cast<T>(kept_momentum + (1 - config.bias_momentum) * (steps[e] - mean));
@@ -153,7 +153,7 @@ std::vector<float> sum_in_bf16(std::span<const std::uint32_t> counts, int n_expe
   std::vector<float> sums(n_experts, 0.0f);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     float& sum = sums[i % sums.size()];
-    sum = bf16_rounded(sum + bf16_rounded(static_cast<float>(counts[i])));
+    sum = bf16_rounded(sum + bf16_rounded(counts[i]));
   }
   return sums;
 }
@@ -173,7 +173,7 @@ std::vector<double> directions_in_bf16(std::span<const float> loads, Mask killed
   const std::vector<std::int32_t> living = living_experts(loads.size(), killed);
   double total = 0;
   for (const std::int32_t e : living) total += loads[e];
-  const float mean = bf16_rounded(bf16_rounded(static_cast<float>(total)) / static_cast<float>(living.size()));
+  const float mean = bf16_rounded(bf16_rounded(static_cast<float>(total)) / living.size());
   std::vector<double> directions(loads.size());
   for (const std::int32_t e : living) directions[e] = sign_of_difference(mean, loads[e]);
   return directions;
@@ -192,7 +192,7 @@ QuantileBins<T> quantile_bins(std::span<const T> expert_bias, int count, Mask ki
 template <class T>
 void count_distances(const QuantileBins<T>& bins, ConstMatrix<T> scores, std::span<const T> cutoff,
                      Matrix<std::uint32_t> counts) {
-  parallel_for(counts.rows, [&](int e) {
+  parallel_for(to_int(counts.rows), [&](int e) {
     for (Index t = 0; t < scores.rows; ++t) {
       const T distance = cutoff[t] - scores.row(t)[e];
       const T bin = std::floor((distance - bins.lowest) / bins.width);
@@ -208,7 +208,7 @@ template <class T>
 void bias_from_counts(const QuantileBins<T>& bins, ConstMatrix<std::uint32_t> counts, int top_k,
                       std::span<T> expert_bias, Mask killed) {
   const Living living = living_experts(expert_bias.size(), killed);
-  const auto share = static_cast<T>(static_cast<double>(top_k) / static_cast<double>(living.size()));
+  const auto share = static_cast<T>(static_cast<double>(top_k) / living.size());
   std::vector<T> position(expert_bias.size());
   for (const std::int32_t e : living) {
     const std::span<const std::uint32_t> of_expert = counts.values(e);

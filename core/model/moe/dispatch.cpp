@@ -52,7 +52,7 @@ void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_exper
     if (topk_TK[i] < 0) continue;
     const std::int32_t slot = plan.expert_offset[topk_TK[i]]++;
     plan.slot_of_choice[i] = slot;
-    plan.choice_of_slot[slot] = i;
+    plan.choice_of_slot[slot] = to_int(i);
   }
   for (int e = n_experts; e > 0; --e) plan.expert_offset[e] = plan.expert_offset[e - 1];
   plan.expert_offset[0] = 0;

@@ -22,7 +22,7 @@ struct DispatchPlan {
 
   Index token_of(Index slot) const { return choice_of_slot[slot] / top_k; }
   Index slots() const { return std::ssize(choice_of_slot); }
-  int experts() const { return static_cast<int>(expert_offset.size()) - 1; }
+  int experts() const { return to_int(expert_offset.size()) - 1; }
   int tokens_of(int expert) const { return expert_offset[expert + 1] - expert_offset[expert]; }
 };
 

@@ -57,7 +57,7 @@ void ExpertExchange::plan(const DispatchPlan& own_plan, const std::vector<std::i
             first = ranks.rank() * experts_per_rank;
   assert(experts % size == 0);
   std::vector<std::uint32_t> own_counts(experts);
-  for (int e = 0; e < experts; ++e) own_counts[e] = static_cast<std::uint32_t>(own_plan.tokens_of(e));
+  for (int e = 0; e < experts; ++e) own_counts[e] = own_plan.tokens_of(e);
   std::vector<std::uint32_t> of_all(own_counts.size() * size);  // [source][expert]
   ranks.gather_all(own_counts.data(), own_counts.size() * sizeof(std::uint32_t), of_all.data());
   const auto count = [&](int source, int expert) { return of_all[source * own_counts.size() + expert]; };
@@ -68,8 +68,7 @@ void ExpertExchange::plan(const DispatchPlan& own_plan, const std::vector<std::i
   for (int e = 0; e < experts; ++e) {
     sent_rows_[e / experts_per_rank] += own_counts[e];
     std::int32_t rows = 0;
-    for (int source = 0; source < size && e / experts_per_rank == ranks.rank(); ++source)
-      rows += static_cast<std::int32_t>(count(source, e));
+    for (int source = 0; source < size && e / experts_per_rank == ranks.rank(); ++source) rows += count(source, e);
     at_experts_.expert_offset[e + 1] = at_experts_.expert_offset[e] + rows;
   }
   runs_.clear();
@@ -127,7 +126,7 @@ void ExpertExchange::to_experts(const OperandFormat& format, ConstMatrix<T> rows
     send = leaving;
   }
   exchange(send, sent_rows_, arrived, received_rows_);
-  parallel_for(static_cast<int>(runs_.size()), [&](int i) {
+  parallel_for(to_int(runs_.size()), [&](int i) {
     const Run& run = runs_[i];
     codec.decode(arrived.row_block(run.arrived, run.rows), at_experts.row_block(run.at_expert, run.rows));
   });
@@ -138,7 +137,7 @@ void ExpertExchange::from_experts(const OperandFormat& format, ConstMatrix<T> at
   const RowCodec<T> codec(format, rows.cols);
   thread_local std::vector<std::uint8_t> leaving_memory, arrived_memory;
   const Matrix<std::uint8_t> leaving = sized(leaving_memory, rows_there(), codec.row_bytes());
-  parallel_for(static_cast<int>(runs_.size()), [&](int i) {
+  parallel_for(to_int(runs_.size()), [&](int i) {
     const Run& run = runs_[i];
     codec.encode(at_experts.row_block(run.at_expert, run.rows), leaving.row_block(run.arrived, run.rows));
   });

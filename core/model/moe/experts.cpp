@@ -183,7 +183,7 @@ void GroupedExperts<T>::forward(const LayerPrecision& precision, const FeedForwa
   if (pass.counted) task_sums_.assign(groups_.size(), {});
   const std::vector<int> order =
       largest_first(static_cast<int>(groups_.size()), [&](int group) { return groups_[group].rows; });
-  parallel_for(static_cast<int>(order.size()), [&](int task) { forward_group(pass, w, groups_[order[task]], values); });
+  parallel_for(to_int(order.size()), [&](int task) { forward_group(pass, w, groups_[order[task]], values); });
   if (pass.counted) gather_sums(pass, QuantSite::forward_x, QuantSite::forward_w2, *precision.sums);
 }
 

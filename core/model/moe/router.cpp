@@ -120,8 +120,8 @@ template <class T>
 double group_loss(const RouterConfig& config, std::size_t tokens, std::span<T> load, std::span<const double> share) {
   double loss = 0;
   for (std::size_t e = 0; e < load.size(); ++e) {
-    load[e] *= static_cast<T>(static_cast<double>(load.size()) / static_cast<double>(config.top_k * tokens));
-    loss += static_cast<double>(load[e]) * share[e] / static_cast<double>(tokens);
+    load[e] *= static_cast<T>(static_cast<double>(load.size()) / (config.top_k * tokens));
+    loss += static_cast<double>(load[e]) * share[e] / tokens;
   }
   return loss;
 }
@@ -136,7 +136,7 @@ class RouterPass {
         part_(part),
         in_(in),
         limits_(limits),
-        noise_(static_cast<std::int64_t>(limits.noise_seed), "router.gate_noise"),
+        noise_(limits.noise_seed, "router.gate_noise"),
         a_(activations) {
     if (config.force_balance) living_ = living_experts(experts_, limits.killed);
   }
@@ -239,11 +239,12 @@ class RouterPass {
     const std::size_t tokens = part_.all_tokens / limits_.microbatches;
     for (int m = 0; m < limits_.microbatches; ++m) {
       const std::size_t first = m * tokens, first_copy = first * config_.top_k;
-      drop_beyond_capacity<T>(
-          config_.token_drop, experts_,
-          expert_capacity(real_tokens(a_.padding, first, tokens), config_.top_k, experts_, config_.capacity_factor),
-          {ids.data() + first_copy, tokens, config_.top_k}, {mix.data() + first_copy, tokens, config_.top_k},
-          a_.padding.empty() ? Mask() : a_.padding.subspan(first, tokens));
+      drop_beyond_capacity<T>(config_.token_drop, to_int(experts_),
+                              expert_capacity(real_tokens(a_.padding, first, tokens), config_.top_k, to_int(experts_),
+                                              config_.capacity_factor),
+                              {ids.data() + first_copy, tokens, config_.top_k},
+                              {mix.data() + first_copy, tokens, config_.top_k},
+                              a_.padding.empty() ? Mask() : a_.padding.subspan(first, tokens));
     }
     const std::size_t first = part_.first_token() * config_.top_k;
     std::copy_n(mix.data() + first, own_copies, a_.mix.data);
@@ -290,7 +291,7 @@ class RouterPass {
     thread_local std::vector<double> share_of_group, loss_of_group;
     share_of_group.resize(groups * experts_);
     const Matrix<double> share(share_of_group.data(), groups, experts_);
-    parallel_for(groups, [&](int group) {
+    parallel_for(to_int(groups), [&](int group) {
       add_up_group(group * tokens, (group + 1) * tokens, a_.load.values(group), share.values(group));
     });
     double fault = 1;
@@ -317,7 +318,7 @@ class RouterPass {
     for (Index g = 0; g < groups; ++g) {
       const std::size_t real = real_tokens(a_.padding, g * tokens, tokens);
       loss_of_group[g] = loss(g, real);
-      weigh(static_cast<double>(all_groups) * static_cast<double>(real));
+      weigh(static_cast<double>(all_groups) * real);
     }
     const auto sum_of_groups = [](std::size_t first, std::size_t last) {
       return std::accumulate(loss_of_group.begin() + first, loss_of_group.begin() + last, 0.0);
@@ -419,7 +420,7 @@ void z_gradient(const T* logits, T coefficient, std::span<T> gradient) {
 std::vector<std::int32_t> living_experts(std::size_t n_experts, Mask killed) {
   std::vector<std::int32_t> living;
   for (std::size_t e = 0; e < n_experts; ++e)
-    if (!is_set(killed, e)) living.push_back(e);
+    if (!is_set(killed, e)) living.push_back(to_int(e));
   return living;
 }
 

@@ -68,9 +68,9 @@ std::vector<float> biases_for_shares(const RouterConfig& config, const RouterAct
   const std::size_t experts = judged.cols, tokens = judged.rows;
   const std::span<const float> cutoffs = router.cutoff;
   if (tokens < 2 || std::ranges::any_of(cutoffs, [](float cutoff) { return std::isnan(cutoff); })) return {};
-  const auto shares = bias_shares(config.top_k, experts);
+  const auto shares = bias_shares(config.top_k, to_int(experts));
   std::vector<float> biases(experts * kBiasShares);
-  parallel_for(experts, [&](int e) {
+  parallel_for(to_int(experts), [&](int e) {
     std::vector<float> missing_scores(tokens);
     for (std::size_t t = 0; t < tokens; ++t) missing_scores[t] = cutoffs[t] - judged.row(t)[e];
     std::ranges::sort(missing_scores);

@@ -82,7 +82,7 @@ std::size_t Batch::real_tokens() const {
 }
 
 void Dataset::add_domain(const std::string& name, bool holds_out) {
-  if (holds_out) held_out_.push_back(names_.size());
+  if (holds_out) held_out_.push_back(to_int(names_.size()));
   names_.push_back(name);
 }
 
@@ -112,7 +112,7 @@ std::vector<Batch> Dataset::held_out() const {
 void Dataset::pack(std::int64_t step, Batch& batch) const {
   const auto length = static_cast<std::uint32_t>(batch.length);
   const RandomStream stream(seed_, "data.documents");
-  Draws draws(stream, static_cast<std::uint64_t>(step));
+  Draws draws(stream, step);
   std::set<std::uint32_t> begins;  // first tokens of the documents after the first one
   while (begins.size() + 1 < static_cast<std::size_t>(config_.documents)) begins.insert(1 + draws.below(length - 1));
   const std::vector<std::int32_t> input = batch.input, target = batch.target;
@@ -143,8 +143,8 @@ void Dataset::pad(std::int64_t step, Batch& batch) const {
     const double share = 2 * config_.padding * lengths.uniform(static_cast<std::uint64_t>(step) * 4096 + row);
     const std::size_t padded = std::min(length - 1, static_cast<std::size_t>(share * length));
     const std::size_t end = (row + 1) * length;
-    std::fill_n(batch.padding.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, std::uint8_t{1});
-    std::fill_n(batch.input.begin() + static_cast<std::ptrdiff_t>(end - padded), padded, 0);
+    std::fill_n(batch.padding.begin() + end - padded, padded, std::uint8_t{1});
+    std::fill_n(batch.input.begin() + end - padded, padded, 0);
   }
 }
 

@@ -25,9 +25,7 @@ class Draws {
   std::uint64_t below64(std::uint64_t n) {
     return static_cast<std::uint64_t>((static_cast<unsigned __int128>(stream_.bits(next_++)) * n) >> 64);
   }
-  int between(int first, int last) {
-    return first + static_cast<int>(below(static_cast<std::uint32_t>(last - first + 1)));
-  }
+  int between(int first, int last) { return first + static_cast<int>(below(last - first + 1)); }
   bool chance(double probability) { return stream_.uniform(next_++) < probability; }
   template <class T, std::size_t N>
   const T& uniform(const T (&choices)[N]) {
@@ -37,7 +35,7 @@ class Draws {
   // uniform.
   template <class T, std::size_t N>
   const T& skewed(const T (&choices)[N]) {
-    const double rank = ordered_pow(static_cast<double>(N + 1), stream_.uniform(next_++)) - 1;
+    const double rank = ordered_pow(N + 1, stream_.uniform(next_++)) - 1;
     return choices[static_cast<std::size_t>(rank) < N ? static_cast<std::size_t>(rank) : N - 1];
   }
 

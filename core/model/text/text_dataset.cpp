@@ -59,7 +59,7 @@ bool read_file(Collection& all, const fs::path& path, std::string& text) {
   char chunk[1 << 16];
   while (file.read(chunk, sizeof chunk) || file.gcount() > 0) {
     all.add_bytes(file.gcount());
-    const std::string_view read(chunk, static_cast<std::size_t>(file.gcount()));
+    const std::string_view read(chunk, file.gcount());
     text += read;
     if (is_binary(read)) return true;
   }
@@ -179,7 +179,7 @@ void drop_short_domains(Collection& all, std::size_t needed, const std::string& 
     throw std::runtime_error(message + ": expected at least " + std::to_string(needed) + ' ' + unit +
                              " for data.seq = " + std::to_string(needed - 1));
   }
-  all.short_domains = std::erase_if(all.domains, [&](const auto& d) { return d.tokens() < needed; });
+  all.short_domains = to_int(std::erase_if(all.domains, [&](const auto& d) { return d.tokens() < needed; }));
 }
 
 class TextDataset : public Dataset {
@@ -217,7 +217,7 @@ class TextDataset : public Dataset {
     } else {
       offset = draws.below64(starts_[domain] - first_start());
     }
-    fill(batch, row, domain, offset);
+    fill(batch, row, to_int(domain), offset);
   }
 
   void fill_held_out(Batch& batch, int row, std::uint64_t index, int domain) const override {

@@ -30,8 +30,8 @@ class MergedPiece {
   MergedPiece(const std::vector<TokenId>& ids, const Merges& merges) : merges_(merges) {
     symbols_.reserve(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i)
-      symbols_.push_back({ids[i], static_cast<int>(i) - 1, i + 1 < ids.size() ? static_cast<int>(i) + 1 : kNone});
-    for (std::size_t i = 0; i + 1 < ids.size(); ++i) offer(i);
+      symbols_.push_back({ids[i], to_int(i) - 1, i + 1 < ids.size() ? to_int(i) + 1 : kNone});
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i) offer(to_int(i));
   }
 
   void merge_all() {
@@ -163,7 +163,7 @@ Vocabulary read_vocabulary(const JsonPlace& place) {
   Vocabulary vocabulary(bytes);
   for (const auto& [token, value] : place.object()) {
     const JsonPlace id_place(value, place.key() + "[" + in_quotes(token) + "]");
-    const TokenId id = id_place.whole(0, kMaxTokens - 1);
+    const TokenId id = to_int(id_place.whole(0, kMaxTokens - 1));
     if (vocabulary.id_of(token)) id_place.fail("is there twice");
     if (const auto other = vocabulary.token(id))
       id_place.fail("has id " + std::to_string(id) + ", as " + in_quotes(*other) + " has");
@@ -194,7 +194,7 @@ TokenId token_of(const Vocabulary& vocabulary, std::string_view token, const Jso
 
 Merges read_merges(const JsonPlace& place, const Vocabulary& vocabulary, const std::string& prefix) {
   const simdjson::dom::array list = place.list();
-  Merges merges(static_cast<std::size_t>(std::distance(list.begin(), list.end())));
+  Merges merges(std::distance(list.begin(), list.end()));
   std::int32_t rank = 0;
   std::size_t index = 0;
   std::string joined;

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "core/files/text/text_encoding.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 namespace {
@@ -81,7 +82,7 @@ char32_t next_character(std::string_view text, std::size_t& at) {
 char32_t previous_character(std::string_view text, std::size_t& at) {
   const std::size_t first = at - std::min<std::size_t>(at, U8_MAX_LENGTH);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data()) + first;
-  std::int32_t i = at - first;
+  std::int32_t i = to_int(at - first);
   UChar32 c;
   U8_PREV_OR_FFFD(bytes, 0, i, c);
   at = first + i;

@@ -15,6 +15,7 @@
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/pattern.h"
 #include "core/model/tokenizer/text_steps.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 namespace {
@@ -106,8 +107,7 @@ std::string Charsmap::operator()(std::string_view text) const {
   const std::unique_ptr<icu::BreakIterator> breaks(
       icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), error));
   if (U_FAILURE(error)) throw std::runtime_error(std::string("ICU finds no characters: ") + u_errorName(error));
-  const auto units =
-      icu::UnicodeString::fromUTF8(icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())));
+  const auto units = icu::UnicodeString::fromUTF8(icu::StringPiece(text.data(), to_int(text.size())));
   breaks->setText(units);
   std::string out, grapheme;
   std::int32_t begin = breaks->first();
@@ -146,7 +146,7 @@ Normalizer unicode_form(const icu::Normalizer2* (*instance)(UErrorCode&)) {
   return bounded_rewriter([form, check](const std::string& text) {
     UErrorCode failure = U_ZERO_ERROR;
     std::string out;
-    const std::int32_t bytes = text.size();
+    const std::int32_t bytes = to_int(text.size());
     icu::StringByteSink<std::string> sink(&out, bytes);
     form->normalizeUTF8(0, icu::StringPiece(text.data(), bytes), sink, nullptr, failure);
     check(failure);

@@ -8,6 +8,8 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "core/numerics/index.h"
+
 namespace moescope {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr std::size_t kStepsOfATick = 10'000;
 constexpr std::size_t kLongestText = std::size_t{1} << 30;  // UTF-16 units are counted in 31 bits
 
 icu::UnicodeString utf16(std::string_view text) {
-  return icu::UnicodeString::fromUTF8(icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())));
+  return icu::UnicodeString::fromUTF8(icu::StringPiece(text.data(), to_int(text.size())));
 }
 
 // Rewrites an expression of Oniguruma for ICU (pattern.h).
@@ -180,7 +182,7 @@ void Pattern::Finder::find_regex(std::string_view text, TextBudget& budget) {
   budget.spend(std::min(kStepsOfATick, (text.size() + 1) * pattern_.length_));
   std::int32_t ticks = 0;
   constexpr std::size_t kMaxTicks = std::size_t{1} << 30;
-  matcher_->setTimeLimit(std::min(kMaxTicks, budget.steps_left() / kStepsOfATick + 1), error);
+  matcher_->setTimeLimit(to_int(std::min(kMaxTicks, budget.steps_left() / kStepsOfATick + 1)), error);
   matcher_->setMatchCallback(count_ticks, &ticks, error);
   std::int32_t last_end = -1;
   while (matcher_->find(error)) {

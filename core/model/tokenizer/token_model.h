@@ -13,6 +13,7 @@
 
 #include "core/model/tokenizer/json_place.h"
 #include "core/model/tokenizer/text_steps.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 
@@ -32,7 +33,7 @@ class Vocabulary {
   std::optional<TokenId> id_of(std::string_view token) const;
   std::optional<std::string_view> token(TokenId id) const;  // nullopt if no token has this id
   std::size_t distinct() const { return ids_.size(); }      // number of different tokens
-  TokenId end() const { return tokens_.size(); }            // one more than the largest id
+  TokenId end() const { return to_int(tokens_.size()); }    // one more than the largest id
 
  private:
   std::vector<char> bytes_;  // of all tokens; never reallocated

@@ -117,7 +117,7 @@ void AddedTokens::read(const JsonPlace& place, const Vocabulary& model,
 
   std::optional<TokenId> id = id_of(token.content);
   if (!id) id = model.id_of(token.content);
-  if (!id) id = std::max(end_, static_cast<TokenId>(model.distinct()));
+  if (!id) id = std::max(end_, to_int(model.distinct()));
   if (*id >= kMaxTokens) place.fail("there are more than " + std::to_string(kMaxTokens) + " tokens");
   end_ = std::max(end_, *id + 1);
   ids_[token.content] = *id;
@@ -174,7 +174,7 @@ class WordCache {
     model.encode(piece, ids, budget);
     if (piece.size() > kLongest) return;
     if (words_.size() == kMaxWords) words_.clear();
-    words_.emplace(piece, std::vector<TokenId>(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end()));
+    words_.emplace(piece, std::vector<TokenId>(ids.begin() + before, ids.end()));
   }
 
  private:
@@ -190,7 +190,7 @@ class WordCache {
 constexpr std::size_t kMaxSpecial = 1000;  // items of a template, and tokens that it adds
 
 TokenId read_id(const JsonPlace& place) {
-  return place.whole(0, kMaxTokens - 1);
+  return to_int(place.whole(0, kMaxTokens - 1));
 }
 
 void append_special(const JsonPlace& processor, const JsonPlace& special, std::vector<TokenId>& ids) {

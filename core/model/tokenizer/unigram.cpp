@@ -18,7 +18,7 @@ class Unigram : public TokenModel {
   Unigram(const JsonPlace& place, std::size_t bytes) : vocabulary_(bytes), trie_(bytes) {
     read_tokens(place.at("vocab"));
     if (const auto unknown = place.find("unk_id"))
-      unknown_ = static_cast<TokenId>(unknown->whole(0, std::int64_t{vocabulary_.end()} - 1));
+      unknown_ = to_int(unknown->whole(0, std::int64_t{vocabulary_.end()} - 1));
     if (place.flag("byte_fallback", false)) byte_tokens_.emplace(vocabulary_);
   }
 

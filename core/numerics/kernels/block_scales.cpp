@@ -218,8 +218,8 @@ void scales(const Scaling& s, BlockBatch& b) {
   b.top_amax_bits = max_of(top_amax_bits);
   b.top_code = max_of(top_code);
   b.least_code = min_of(least_code);
-  b.clipped = static_cast<std::uint32_t>(sum_of(clipped));
-  b.nonzero = static_cast<std::uint32_t>(sum_of(nonzero));
+  b.clipped = sum_of(clipped);
+  b.nonzero = sum_of(nonzero);
   b.vanishing = max_of(vanishing) > 0;
 }
 

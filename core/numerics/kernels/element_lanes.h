@@ -27,9 +27,8 @@ struct ElementLanes {
 };
 
 HWY_INLINE ElementLanes element_lanes(const ElementRounding& f) {
-  return {splat(f.min_normal_bits), splat(1.5f * static_cast<float>(1 << (23 - f.mantissa_bits))),
-          splat((f.mantissa_bits + 32) << 23), splat(std::bit_cast<std::int32_t>(f.max)),
-          splat(f.sign_bit ? -0.0f : 0.0f)};
+  return {splat(f.min_normal_bits), splat(1.5f * (1 << (23 - f.mantissa_bits))), splat((f.mantissa_bits + 32) << 23),
+          splat(std::bit_cast<std::int32_t>(f.max)), splat(f.sign_bit ? -0.0f : 0.0f)};
 }
 
 // Limits values to the largest element. Compares bits, so that a NaN becomes the largest element as well.

@@ -74,7 +74,7 @@ HWY_INLINE Floats join_lanes(Floats v) {
     alignas(64) std::int32_t partner[kWidth];
     alignas(64) float sign[kWidth];
     for (Index l = 0; l < kWidth; ++l) {
-      partner[l] = static_cast<std::int32_t>(l ^ kHalf);
+      partner[l] = to_int(l ^ kHalf);
       sign[l] = l & kHalf ? -1.0f : 1.0f;
     }
     const auto partners = hn::SetTableIndices(Tag<float>(), partner);
@@ -184,7 +184,7 @@ float sign_of(const Rotation& rotation, Index index) {
 }
 
 float norm_of(Index n) {
-  return static_cast<float>(1 / std::sqrt(static_cast<double>(n)));
+  return static_cast<float>(1 / std::sqrt(n));
 }
 
 // Returns the signs of values [first, first + count), times 1 / sqrt(n) for blocks of n. Each thread keeps a table of

@@ -216,8 +216,7 @@ BlockBatch batch_of(Index blocks, Index elements_of_each) {
 void quantize_row_batch(const Scaling& s, const Tile& t, Index width, ScaleCounts& counts, QuantSums& sums) {
   const Index per_row = (t.in.cols + width - 1) / width;
   BlockBatch b = batch_of(t.in.rows * per_row, width);
-  for (Index i = per_row - 1; i < b.count; i += per_row)
-    b.elements[i] = static_cast<float>(t.in.cols - (per_row - 1) * width);
+  for (Index i = per_row - 1; i < b.count; i += per_row) b.elements[i] = t.in.cols - (per_row - 1) * width;
   find_row_amax(t, width, b.amax_bits.data());
   choose_four_or_six(s, b, [&](Index i) -> BlockValues {
     const Tile block = t.block(i / per_row, i % per_row * width, 1, width);
@@ -275,7 +274,7 @@ void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
     squares.amax_bits[i] = 0;
     for (Index r = 0; r < t.in.rows; ++r)
       squares.amax_bits[i] = std::max(squares.amax_bits[i], row_amax[r * per_row + i]);
-    squares.elements[i] = static_cast<float>(t.in.rows * square_of(t, i).in.cols);
+    squares.elements[i] = t.in.rows * square_of(t, i).in.cols;
   }
   choose_four_or_six(s, squares, [&](Index i) -> BlockValues {
     const Tile square = square_of(t, i);

@@ -173,7 +173,7 @@ void round_to_unit_bf16(const double* in, std::size_t n, double* out) {
     const float narrow = static_cast<float>(in[i]);
     float rounded = 0;
     round_to_unit_bf16(&narrow, 1, &rounded);
-    out[i] = static_cast<double>(rounded);
+    out[i] = rounded;
   }
 }
 

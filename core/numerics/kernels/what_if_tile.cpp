@@ -183,9 +183,9 @@ void add_lanes(const RuleLanes& lanes, int count, QuantSums& sums) {
   for (int l = 0; l < count; ++l) {
     sums.err2 += lanes.err2[l];
     sums.q2 += lanes.q2[l];
-    sums.underflow += static_cast<std::uint64_t>(lanes.underflow[l]);
-    sums.clipped += static_cast<std::uint64_t>(lanes.clipped[l]);
-    sums.clipped_blocks += static_cast<std::uint64_t>(lanes.clipped_blocks[l]);
+    sums.underflow += lanes.underflow[l];
+    sums.clipped += lanes.clipped[l];
+    sums.clipped_blocks += lanes.clipped_blocks[l];
   }
 }
 

@@ -46,7 +46,7 @@ class KeptFrames {
     const std::size_t half_count = entries_.size() / 2;
     const int level = finest_level(std::span<const Entry>(entries_).first(half_count));
     if (level < 0) return false;
-    const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half_count);
+    const auto end = entries_.begin() + half_count;
     const auto kept_end = std::stable_partition(
         entries_.begin(), end, [level](const Entry& entry) { return !is_dropped(entry.ordinal, level); });
     for (auto dropped = kept_end; dropped != end; ++dropped) bytes_ -= bytes_of(*dropped);

@@ -78,8 +78,7 @@ class Packer : public PackedRow<Packer> {
     const std::size_t n = std::lround(std::sqrt(matrix.size()));
     std::vector<std::uint32_t> upper;
     for (std::size_t i = 0; i < n; ++i)
-      upper.insert(upper.end(), matrix.begin() + static_cast<std::ptrdiff_t>(i * n + i),
-                   matrix.begin() + static_cast<std::ptrdiff_t>((i + 1) * n));
+      upper.insert(upper.end(), matrix.begin() + i * n + i, matrix.begin() + (i + 1) * n);
     value(static_cast<std::uint32_t>(n));
     counts(upper);
   }

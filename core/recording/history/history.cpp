@@ -326,7 +326,7 @@ std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t>
       if (state_->newest_bias(layer, known_at + 1, last, known)) known_at = last;
       bias = known;
     }
-    std::copy_n(bias.begin(), std::min(experts, bias.size()), out.begin() + static_cast<std::ptrdiff_t>(b * experts));
+    std::copy_n(bias.begin(), std::min(experts, bias.size()), out.begin() + b * experts);
   }
   return out;
 }
@@ -336,7 +336,7 @@ std::vector<std::uint32_t> History::scale_waterfall(const OperandPlace& place, S
   const auto newest = state_->newest_of(FramePart::quants, slice_edges(range, bins));
   for (std::size_t b = 0; b < newest.size(); ++b) {
     const auto quant = newest[b] ? unpack_quant(*newest[b], place) : std::nullopt;
-    if (quant) std::ranges::copy(quant->e8m0_blocks, out.begin() + static_cast<std::ptrdiff_t>(256 * b));
+    if (quant) std::ranges::copy(quant->e8m0_blocks, out.begin() + 256 * b);
   }
   return out;
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/frame/frame.h"
+#include "core/numerics/index.h"
 #include "core/recording/history/pyramid.h"
 
 namespace moescope {
@@ -29,7 +30,7 @@ class LoadRows {
   void append(std::int64_t step, std::span<const RouterFrame> routers) {
     for (const RouterFrame& router : routers) {
       const std::span<const std::uint32_t> counts = router.tokens_per_expert;
-      if (n_experts_ == 0) n_experts_ = counts.size();
+      if (n_experts_ == 0) n_experts_ = to_int(counts.size());
       std::uint32_t bits = 0;
       for (const std::uint32_t n : counts) bits |= n;
       if (bits == 0 || counts.size() != static_cast<std::size_t>(n_experts_)) continue;
@@ -69,7 +70,7 @@ class LoadRows {
     const auto largest = std::ranges::max_element(layers_, {}, [](const auto& layer) { return layer.second.bytes; });
     if (largest == layers_.end()) return false;
     std::vector<Chunk>& chunks = largest->second.chunks;
-    const auto end = chunks.begin() + static_cast<std::ptrdiff_t>(chunks.size() / 2);
+    const auto end = chunks.begin() + chunks.size() / 2;
     const auto first = std::ranges::min_element(chunks.begin(), end, {}, &Chunk::merges);
     if (first == end || (end - chunks.begin() == 1 && first->rows.size() < 2)) return false;
     const bool two = first + 1 != end && first[0].merges == first[1].merges;
@@ -94,7 +95,7 @@ class LoadRows {
       float* const lower = lowest.data() + bin * experts;
       float* const higher = image.data() + bin * experts;
       for (std::size_t e = 0; e < experts; ++e) {
-        const float u = static_cast<float>(codes[e]) * unit;
+        const float u = codes[e] * unit;
         lower[e] = std::min(lower[e], u);
         higher[e] = std::max(higher[e], u);
       }
@@ -113,7 +114,7 @@ class LoadRows {
       const auto weight = static_cast<float>(chunk.rows[r].steps);
       const float weighted_unit = weight * chunk.rows[r].mean_unit;
       float* const sum = image.data() + bin * experts;
-      for (std::size_t e = 0; e < experts; ++e) sum[e] += static_cast<float>(codes[e]) * weighted_unit;
+      for (std::size_t e = 0; e < experts; ++e) sum[e] += codes[e] * weighted_unit;
       steps[bin] += weight;
     });
     for (std::size_t i = 0; i < image.size(); ++i) {
@@ -130,8 +131,8 @@ class LoadRows {
     each_row(chunks_of(layer), edges, [&](std::size_t b, const Chunk& chunk, std::size_t r) {
       const Row& row = chunk.rows[r];
       const std::size_t at = r * experts + expert;
-      const float mean = static_cast<float>(chunk.mean_codes()[at]) * row.mean_unit;
-      const float farthest = static_cast<float>(chunk.codes[at]) * row.unit;
+      const float mean = chunk.mean_codes()[at] * row.mean_unit;
+      const float farthest = chunk.codes[at] * row.unit;
       if (bins[b].finite == 0) bins[b].min = bins[b].max = mean;
       bins[b].sum += row.steps * static_cast<double>(mean);
       bins[b].finite += row.steps;
@@ -210,10 +211,9 @@ class LoadRows {
     const float mean_a = a.row.mean_unit * steps_a / (steps_a + steps_b);
     const float mean_b = b.row.mean_unit * steps_b / (steps_a + steps_b);
     for (std::size_t e = 0; e < n_experts; ++e) {
-      const float of_a = static_cast<float>(a.codes[e]) * a.row.unit,
-                  of_b = static_cast<float>(b.codes[e]) * b.row.unit;
+      const float of_a = a.codes[e] * a.row.unit, of_b = b.codes[e] * b.row.unit;
       farthest[e] = farther_from_one(std::min(of_a, of_b), std::max(of_a, of_b));
-      means[e] = mean_a * static_cast<float>(a.means[e]) + mean_b * static_cast<float>(b.means[e]);
+      means[e] = mean_a * a.means[e] + mean_b * b.means[e];
     }
     const std::size_t at = to.rows.size() * n_experts;
     Row& row = to.rows.emplace_back(a.row);

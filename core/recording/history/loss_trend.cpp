@@ -37,7 +37,7 @@ TypicalLoss typical(std::span<const StepLoss> losses) {
   const float middle = median(values);
   for (const float value : values) distances.push_back(std::fabs(value - middle));
   const double deviation = kMadToDeviation * median(distances);
-  return {static_cast<double>(middle), kErrorOfMedian * deviation / std::sqrt(static_cast<double>(losses.size()))};
+  return {static_cast<double>(middle), kErrorOfMedian * deviation / std::sqrt(losses.size())};
 }
 
 struct NewestLosses {

@@ -16,9 +16,9 @@ LayerWindow layer_window(int layer, std::vector<float> utilisation) {
   const auto& u = window.utilisation;
   const double n = u.size();
   const auto fullest = std::ranges::max_element(u);
-  window.fullest = fullest - u.begin();
+  window.fullest = to_int(fullest - u.begin());
   window.max_vio = static_cast<double>(*fullest) - 1;
-  window.silent = std::ranges::count(u, 0.0f);
+  window.silent = to_int(std::ranges::count(u, 0.0f));
   const double sum = std::accumulate(u.begin(), u.end(), 0.0);
   double squares = 0, entropy = 0;
   for (const float expert_utilisation : u) {
@@ -85,12 +85,12 @@ std::int64_t last_step_at_least(const History& history, Metric metric, int layer
   constexpr int kBins = 256;
   StepRange steps = history.steps();
   while (!steps.empty()) {
-    const int bins = std::min<std::int64_t>(kBins, steps.size());
+    const int bins = to_int(std::min<std::int64_t>(kBins, steps.size()));
     const auto values = history.series(metric, layer, steps, bins);
     const auto last = std::find_if(values.rbegin(), values.rend(),
                                    [limit](const PyramidBin& bin) { return bin.finite > 0 && bin.max >= limit; });
     if (last == values.rend()) return -1;
-    const int bin = static_cast<int>(values.rend() - last) - 1;
+    const int bin = to_int(values.rend() - last) - 1;
     const StepRange part{slice_begin(steps, bins, bin), slice_begin(steps, bins, bin + 1) - 1};
     if (part.size() <= 1 || part == steps) return part.last;
     steps = part;

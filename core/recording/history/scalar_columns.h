@@ -20,6 +20,7 @@
 #include "core/frame/frame.h"
 #include "core/frame/metrics.h"
 #include "core/frame/router_stats.h"
+#include "core/numerics/index.h"
 #include "core/recording/history/pyramid.h"
 #include "core/recording/history/step_rows.h"
 
@@ -195,7 +196,7 @@ class ScalarColumns {
   };
 
   static constexpr std::size_t kRowsBetweenChecks = 256;  // rows between two checks of the memory
-  static_assert(static_cast<int>(Metric::step_ms) == static_cast<int>(kFrameFigures.size()));
+  static_assert(static_cast<int>(Metric::step_ms) == to_int(kFrameFigures.size()));
 
   // Returns the mean over the layers that have a value; NaN if a layer's value is not finite.
   static float mean_over_layers(const std::vector<RouterFrame>& routers, float RouterFrame::*member) {

@@ -34,8 +34,7 @@ std::vector<Trainer> checked(std::vector<Trainer> trainers) {
 
 std::vector<Engine::Run> numbered(std::vector<Trainer> trainers) {
   std::vector<Engine::Run> runs;
-  for (Trainer& trainer : checked(std::move(trainers)))
-    runs.push_back({static_cast<int>(runs.size()), std::move(trainer)});
+  for (Trainer& trainer : checked(std::move(trainers))) runs.push_back({to_int(runs.size()), std::move(trainer)});
   return runs;
 }
 
@@ -71,7 +70,7 @@ struct Taken {
 std::vector<Taken> train_side_by_side(std::span<Engine::Run* const> runs, const Batch& batch) {
   std::vector<Taken> steps;
   for (Engine::Run* run : runs) steps.push_back({run});
-  side_by_side(steps.size(), [&](int i) {
+  side_by_side(to_int(steps.size()), [&](int i) {
     Taken& taken_step = steps[i];
     try {
       taken_step.frame = timed_step(*taken_step.run, batch);
@@ -242,7 +241,7 @@ void Engine::step_runs(std::int64_t step, const std::function<void(TelemetryFram
   std::vector<Run*> due;
   for (Run& run : runs_)
     if (run.trainer.steps_taken() == step) due.push_back(&run);
-  const std::size_t together = threads_per_job(due.size()) > 0 ? due.size() : 1;
+  const std::size_t together = threads_per_job(to_int(due.size())) > 0 ? due.size() : 1;
   const bool replay = due.front() == &first() &&
                       std::ranges::any_of(runs_, [](const Run& run) { return run.trainer.config().router.replay; });
   for (std::size_t begin = 0, count = 0; begin < due.size() && !stopping_; begin += count) {

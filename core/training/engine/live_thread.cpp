@@ -404,7 +404,7 @@ LiveState::LiveState(Engine& engine, const std::string& recording_path)
     runs.push_back({engine.runs()[i].number, engine.runs()[i].trainer.config(), engine.histories()[i]});
   first_config_at_start = runs.front().config;
   first_step = lowest_step = status.step = engine.next_step();
-  next_number = runs.size();
+  next_number = to_int(runs.size());
 }
 
 void LiveState::ask() {

@@ -92,7 +92,7 @@ QueueState parse_queue(std::string_view json) {
                  std::to_string(kQueueFormat));
   QueueState state;
   state.steps = whole_number(file, kStepsKey, 1, kMaxGroupSteps);
-  state.finished = whole_number(file, kFinishedKey, 0, kMaxCandidates);
+  state.finished = to_int(whole_number(file, kFinishedKey, 0, kMaxCandidates));
   const nlohmann::json& runs = entry_of(file, kRunsKey);
   if (!runs.is_array()) refuse_queue("its runs are not a list");
   for (const nlohmann::json& run : runs) state.runs.push_back(config_from(run, state.runs.size()));

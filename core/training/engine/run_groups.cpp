@@ -49,7 +49,7 @@ std::vector<RunGroup> candidate_groups(std::span<const RunConfig> runs, const st
     RunGroup& group = groups.emplace_back();
     group.runs.push_back(runs.front());
     group.runs.insert(group.runs.end(), candidates.begin(), candidates.end());
-    group.recording = path_of_group(recording, groups.size());
+    group.recording = path_of_group(recording, to_int(groups.size()));
   }
   return groups;
 }
@@ -70,7 +70,7 @@ std::vector<Outcome> group_outcomes(std::span<const RunGroup> groups) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const RunGroup& group = groups[g];
     for (std::size_t i = 1; i < group.runs.size(); ++i)
-      runs.push_back({group.runs[i], group.histories.empty() ? nullptr : group.histories[i], static_cast<int>(g) + 1});
+      runs.push_back({group.runs[i], group.histories.empty() ? nullptr : group.histories[i], to_int(g) + 1});
   }
   return outcomes(runs);
 }

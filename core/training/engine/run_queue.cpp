@@ -98,7 +98,7 @@ void RunQueue::begin() {
 bool RunQueue::train(const GoOn& go_on, const ObserverOf& observer_of) {
   if (!status().running) begin();
   save();
-  int workers = is_of_single_runs() ? std::min(kMaxRuns, static_cast<int>(groups_.size()) - status().finished) : 1;
+  int workers = is_of_single_runs() ? std::min(kMaxRuns, to_int(groups_.size()) - status().finished) : 1;
   while (workers > 1 && threads_per_job(workers) == 0) --workers;
   if (workers > 1)
     side_by_side(workers, [&](int) { work(go_on, observer_of); });
@@ -220,7 +220,7 @@ QueueStatus RunQueue::status() const {
   const auto waits = std::ranges::find(groups_, false, &RunGroup::finished);
   current.running = running_;
   current.done = waits == groups_.end();
-  current.group = static_cast<int>(waits - groups_.begin()) - (current.done ? 1 : 0);
+  current.group = to_int(waits - groups_.begin()) - (current.done ? 1 : 0);
   current.step = current.done ? 0 : steps_taken_[current.group];
   current.share = all > 0 ? done / all : 1;
   if (running_ && run_steps_ > 0) current.seconds_left = (all - done) * seconds_ / run_steps_;

@@ -133,7 +133,7 @@ std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepA
       if (const auto problems = validate(config); !problems.empty())
         throw std::runtime_error(config.name + ": " + joined(problems, "\n", &ConfigProblem::text));
       named.push_back(config);
-      groups.push_back({{std::move(config)}, path_of_group(recording, static_cast<int>(groups.size()) + 1)});
+      groups.push_back({{std::move(config)}, path_of_group(recording, to_int(groups.size()) + 1)});
     }
   }
   return groups;

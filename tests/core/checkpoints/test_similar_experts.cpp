@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/checkpoints/ablation/scans.h"
-#include "core/numerics/size.h"
+#include "core/numerics/index.h"
 #include "core/numerics/threads.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/small_checkpoint.h"

@@ -31,7 +31,7 @@ BlockBars::BlockBars(QWidget* parent) : PlotFrame(parent) {
 void BlockBars::setBlock(const BlockAnatomy* block, int color) {
   block_ = block;
   color_ = color;
-  current_ = std::min(current_, static_cast<int>(block->elements.size()) - 1);
+  current_ = std::min(current_, to_int(block->elements.size()) - 1);
   const FormatTraits& format = traits(block->format.element);
   const bool has_scale = std::isfinite(block->scale.value) && block->scale.value > 0;
   const double scale = has_scale ? static_cast<double>(block->scale.value) : 0;
@@ -79,7 +79,7 @@ QRectF BlockBars::slot(int element) const {
 
 int BlockBars::elementAt(QPoint position) const {
   if (!block_ || block_->elements.empty() || !plotRect().contains(position)) return -1;
-  const int count = block_->elements.size();
+  const int count = to_int(block_->elements.size());
   return std::clamp((position.x() - plotRect().left()) * count / std::max(1, plotRect().width()), 0, count - 1);
 }
 
@@ -98,7 +98,7 @@ void BlockBars::paintStatic(QPainter& painter) {
   paintLevels(painter);
   paintLeftAxis(painter, exponentAxis(), powerOfTwoTicks(low_, high_, std::max(2, plot.height() / withType(20))),
                 isLow() ? QString() : QString("magnitude"));
-  const int count = block_->elements.size();
+  const int count = to_int(block_->elements.size());
   const Axis elements{
       .low = -0.5, .high = count - 0.5, .at_low = static_cast<double>(plot.left()), .at_high = plot.right() + 1.0};
   const int signs = isLow() ? 0 : fontMetrics().height();
@@ -118,7 +118,7 @@ void BlockBars::paintLevels(QPainter& painter) const {
   std::vector<double> levels;
   for (const float number : representable_values(block_->format.element))
     if (number > 0 && largest_ > 0) levels.push_back(yOf(number * largest_ / traits(block_->format.element).max));
-  if (static_cast<int>(levels.size()) * withType(kLevelRoom) > plotRect().height()) return;
+  if (to_int(levels.size()) * withType(kLevelRoom) > plotRect().height()) return;
   painter.setPen(axisColor(palette()));
   for (const double y : levels) painter.drawLine(QPointF(plotRect().left(), y), QPointF(plotRect().right(), y));
 }
@@ -166,7 +166,7 @@ void BlockBars::paintKey(QPainter& painter) const {
 void BlockBars::paintData(QPainter& painter) {
   if (!block_) return;
   const double bottom = yOf(0);
-  for (int i = 0; i < static_cast<int>(block_->elements.size()); ++i) {
+  for (int i = 0; i < to_int(block_->elements.size()); ++i) {
     const ElementAnatomy& e = block_->elements[i];
     const QRectF place = slot(i);
     const double width = std::max(1.0, place.width() * kBarWidth), left_x = place.center().x() - width / 2;
@@ -212,7 +212,7 @@ void BlockBars::mousePressEvent(QMouseEvent* event) {
 void BlockBars::keyPressEvent(QKeyEvent* event) {
   const int step = arrowOf(event).x();
   if (!step || !block_ || block_->elements.empty()) return PlotFrame::keyPressEvent(event);
-  emit elementChosen(std::clamp(current_ + step, 0, static_cast<int>(block_->elements.size()) - 1));
+  emit elementChosen(std::clamp(current_ + step, 0, to_int(block_->elements.size()) - 1));
 }
 
 QStringList elementReadout(const BlockAnatomy& block, int element) {

@@ -39,8 +39,8 @@ BlockCard codeCard(const BlockAnatomy& block) {
   if (block.amax_at < 0) return card;
   const ElementAnatomy& e = block.elements[block.amax_at];
   const double max = traits(block.format.element).max;
-  card.value = fourDigits(std::fabs(static_cast<double>(e.decoded)));
-  const QString scaled = fourDigits(std::fabs(static_cast<double>(e.scaled)));
+  card.value = fourDigits(std::fabs(e.decoded));
+  const QString scaled = fourDigits(std::fabs(e.scaled));
   const QString clips =
       block.sums.clipped == 0 ? QString("nothing clips") : QString("%1 clipped").arg(block.sums.clipped);
   card.notes << QString("from %1, at most %2: %3").arg(scaled, fourDigits(max), clips)
@@ -136,7 +136,7 @@ QSize BlockCards::sizeHint() const {
 
 void BlockCards::paintEvent(QPaintEvent*) {
   QPainter painter(this);
-  const int arrow = kSpace24, count = cards_.size();
+  const int arrow = kSpace24, count = to_int(cards_.size());
   if (count == 0) return;
   const int wide = (width() - (count - 1) * arrow) / count, high = height() - kSpace8;
   for (int i = 0; i < count; ++i) {

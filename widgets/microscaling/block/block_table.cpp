@@ -34,7 +34,7 @@ std::optional<float> parseFloat(const QString& text) {
 BlockModel::BlockModel(QObject* parent) : QAbstractTableModel(parent) {}
 
 void BlockModel::setBlock(const BlockAnatomy* block) {
-  const int rows = block->elements.size();
+  const int rows = to_int(block->elements.size());
   if (rows == rows_) {
     block_ = block;
     emit dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
