@@ -60,6 +60,8 @@ bool is_unit(std::string_view text) {
 std::optional<double> printed_number(std::string_view text) {
   text = trimmed(text, kBlanks);
   if (text.size() > kMaxDigits) return std::nullopt;
+  double value = 0;
+  if (read_number(text, value)) return value;                        // most numbers have neither unit nor groups
   const std::size_t digits_end = text.find_last_of(kAllDigits) + 1;  // 0: "nan"
   const auto unit =
       std::ranges::find(kUnits, trimmed(text.substr(digits_end), " "), &std::pair<std::string_view, double>::first);
@@ -72,7 +74,6 @@ std::optional<double> printed_number(std::string_view text) {
   if (!plain) return std::nullopt;
   std::string_view digits = *plain;
   if (digits.starts_with('+')) digits.remove_prefix(1);
-  double value = 0;
   if (!read_number(digits, value)) return std::nullopt;
   return digits_end > 0 && unit != std::end(kUnits) ? value * unit->second : value;
 }
