@@ -194,7 +194,7 @@ void CommandList::setQuery(const QString& query) {
     for (const QString& candidate : queries) {
       // Letters of a synonym that are apart mean nothing.
       if (candidate != typed && !commands_[i].title.contains(candidate, Qt::CaseInsensitive)) continue;
-      if (auto shown = match(i, candidate); shown && (!best || shown->score > best->score)) best = std::move(shown);
+      if (auto shown = found(i, candidate); shown && (!best || shown->score > best->score)) best = std::move(shown);
     }
     if (!best) continue;
     if (commands_[i].title.contains(typed, Qt::CaseInsensitive)) best->score += kAsTyped;
