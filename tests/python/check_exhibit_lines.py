@@ -74,7 +74,7 @@ def auxiliary(setup):
     run = Training(setup)
     run.train(1)
     return dict(n=torch.bincount(run.ids.flatten(), minlength=tiny.EXPERTS).float(), logits=run.logits, aux=run.aux,
-                coef=setup.aux_coeff)
+                factor=setup.aux_coeff)
 
 
 def microbatches(setup):
