@@ -22,6 +22,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/files/whole_file.h"
+#include "core/findings/checks.h"
 #include "core/findings/health.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
@@ -71,6 +72,13 @@ class FailOn {
     return static_cast<int>(finding.severity) >= lowest_severity_ ||
            std::ranges::find(kinds_, finding.kind) != kinds_.end();
   }
+  // Words of the named kinds that were not checked in a run.
+  std::vector<std::string> unchecked(const std::vector<FindingKind>& not_checked) const {
+    std::vector<std::string> words;
+    for (const FindingKind kind : kinds_)
+      if (std::ranges::find(not_checked, kind) != not_checked.end()) words.push_back(finding_kind_info(kind).word);
+    return words;
+  }
 
  private:
   void add(const std::string& word) {
@@ -97,6 +105,7 @@ struct CheckedRun {
   std::vector<Finding> findings;
   Health health;
   Checks checks;
+  std::vector<FindingKind> not_checked;
 };
 
 // The runs of a file, or of a folder, that another program may still be writing.
@@ -174,7 +183,9 @@ class Checker {
       scan->advance(steps.last);
       std::vector<Finding> findings = scan->findings();
       Checks checks = checks_of(*history, findings);
-      runs.push_back({history, steps, std::move(findings), judge_health(*scan), std::move(checks)});
+      std::vector<FindingKind> not_checked = checked_kinds(*history, findings).not_checked;
+      runs.push_back(
+          {history, steps, std::move(findings), judge_health(*scan), std::move(checks), std::move(not_checked)});
     }
     return runs;
   }
@@ -311,7 +322,8 @@ std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_
                             {"help", run.health.help},
                             {"findings", findings},
                             {"passed", run.checks.passed},
-                            {"not_checked", run.checks.not_checked}});
+                            {"not_checked", run.checks.not_checked},
+                            {"fail_on_not_checked", fail_on.unchecked(run.not_checked)}});
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
@@ -330,6 +342,8 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
         text += fmt::format("      newest checkpoint before: step {}, {}\n", checkpoint->step, checkpoint->text);
     }
     for (const std::string& line : run.checks.not_checked) text += "Not checked: " + line + "\n";
+    for (const std::string& word : fail_on.unchecked(run.not_checked))
+      text += "--fail-on " + word + " was not checked: the run lacks what it needs\n";
   }
   return text;
 }

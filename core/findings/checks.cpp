@@ -1,11 +1,14 @@
+#include "core/findings/checks.h"
+
 #include <algorithm>
-#include <initializer_list>
+#include <string>
+#include <utility>
 
 #include "core/files/text/words.h"
 #include "core/findings/auxiliary_watch.h"
 #include "core/findings/drop_watch.h"
 #include "core/findings/expert_watch.h"
-#include "core/findings/findings.h"
+#include "core/findings/fault_watch.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
 #include "core/findings/load_evidence.h"
@@ -35,49 +38,66 @@ const RouterFrame* first_router(const TelemetryFrame* frame) {
   return frame && !frame->routers.empty() ? &frame->routers.front() : nullptr;
 }
 
+// The kinds of a check, and stronger kinds, which say more than a passed check would.
+struct KindsOfCheck {
+  std::vector<FindingKind> kinds, stronger = {};
+};
+
 class Checking {
  public:
   Checking(const History& history, std::span<const Finding> findings)
       : history_(history),
         findings_(findings),
+        settings_(history),
         steps_(logged_steps(history)),
         evidence_(load_evidence(history)),
         is_checkpoint_(run_origin(history.info()) == RunOrigin::checkpoint) {}
-  Checks all() {
+  void run() {
     losses();
+    gradients();
+    drops();
     loads();
     number_formats();
-    return std::move(checks_);
   }
+  Checks checks;
+  CheckedKinds kinds;
 
  private:
-  bool is_found(std::initializer_list<FindingKind> kinds) const {
+  bool is_found(const KindsOfCheck& check) const {
     return std::ranges::any_of(findings_, [&](const Finding& finding) {
-      return finding.run == history_.info().run && std::ranges::find(kinds, finding.kind) != kinds.end();
+      const auto has = [&](const std::vector<FindingKind>& list) {
+        return std::ranges::find(list, finding.kind) != list.end();
+      };
+      return finding.run == history_.info().run && (has(check.kinds) || has(check.stronger));
     });
   }
-  void passed(std::initializer_list<FindingKind> kinds, std::string words) {
-    if (!is_found(kinds)) checks_.passed.push_back(std::move(words));
+  void passed(const KindsOfCheck& check, std::string words) {
+    if (is_found(check)) return;
+    checks.passed.push_back(std::move(words));
+    kinds.passed.insert(kinds.passed.end(), check.kinds.begin(), check.kinds.end());
+  }
+  void needs(const KindsOfCheck& check, const std::string& what, const std::string& needed) {
+    if (is_found(check)) return;
+    checks.not_checked.push_back(what + ": needs " + needed + ".");
+    kinds.not_checked.insert(kinds.not_checked.end(), check.kinds.begin(), check.kinds.end());
   }
   // Passes the check if there are enough logged steps for a condition that lasts for this many steps.
-  void after(std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what, std::string words) {
-    if (steps_.lasts(steps)) return passed(kinds, std::move(words));
+  void after(std::int64_t steps, const KindsOfCheck& check, const char* what, std::string words) {
+    if (steps_.lasts(steps)) return passed(check, std::move(words));
     const std::int64_t needed = steps_.needed(steps);
     std::string unit = "step";
     if (is_checkpoint_) unit = "batch";
     if (needed < steps) unit = "logged step";
     const std::string of_needed = counted(needed, unit.c_str(), (unit + (unit == "batch" ? "es" : "s")).c_str());
-    if (!is_found(kinds))
-      needs(what, of_needed + "; so far there " + (steps_.loads == 1 ? "is " : "are ") + grouped(steps_.loads));
+    needs(check, what, of_needed + "; so far there " + (steps_.loads == 1 ? "is " : "are ") + grouped(steps_.loads));
   }
   // Passes the check if there are enough loads for a condition that lasts for this many steps.
-  void after_loads(std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what, std::string words) {
-    if (evidence_.lasts(steps)) return passed(kinds, std::move(words));
+  void after_loads(std::int64_t steps, const KindsOfCheck& check, const char* what, std::string words) {
+    if (evidence_.lasts(steps)) return passed(check, std::move(words));
     const LoadSpan& span = evidence_.span;
     const bool every_step = span.needed(steps) == steps;
     const std::string so_far = every_step ? grouped(span.loads) : loads_text(span);
-    if (!is_found(kinds))
-      needs(what, needed_text(steps) + "; so far there " + (span.loads == 1 ? "is " : "are ") + so_far);
+    needs(check, what, needed_text(steps) + "; so far there " + (span.loads == 1 ? "is " : "are ") + so_far);
   }
   std::string needed_text(std::int64_t steps) const {
     const std::int64_t needed = evidence_.span.needed(steps);
@@ -87,9 +107,10 @@ class Checking {
   // True if the loads have too few tokens to show that an expert lacks tokens.
   bool needs_tokens(const char* what) {
     if (evidence_.expected >= kExpected) return false;
-    if (!is_found({FindingKind::dead, FindingKind::starved, FindingKind::underused, FindingKind::collapsed}))
-      needs(what, "loads in which an expert should have had " + decimal(kExpected) +
-                      " tokens; so far it should have had " + decimal(evidence_.expected));
+    using enum FindingKind;
+    needs({{dead, starved, underused}, {collapsed}}, what,
+          "loads in which an expert should have had " + decimal(kExpected) + " tokens; so far it should have had " +
+              decimal(evidence_.expected));
     return true;
   }
   // Tokens of as many loads as the watches judge together; 0: not known.
@@ -100,75 +121,134 @@ class Checking {
     const double loads = std::max(kLoadsOfWindow, kMeanSteps / evidence_.span.interval());
     return static_cast<std::int64_t>(of_load * std::min(loads, static_cast<double>(evidence_.span.loads)));
   }
-  void needs(const std::string& what, const std::string& needed) {
-    checks_.not_checked.push_back(what + ": needs " + needed + ".");
-  }
 
   void losses() {
-    if (!has_values(history_, Metric::ce_loss)) return needs("loss", "the loss, which no step has");
-    passed({FindingKind::loss_not_finite, FindingKind::loss_unlogged}, "The loss was finite at every step.");
+    using enum FindingKind;
+    if (!has_values(history_, Metric::ce_loss))
+      return needs({{loss_not_finite, loss_spike, loss_stuck, loss_unlogged, auxiliary_dominates}}, "loss",
+                   "the loss, which no step has");
+    passed({{loss_not_finite}, {loss_unlogged}}, "The loss was finite at every step.");
     if (!is_checkpoint_)
-      after(kMeanSteps, {FindingKind::loss_spike, FindingKind::loss_stuck}, "spikes of the loss",
-            "The loss has no spike and no lasting rise.");
-    if (!is_checkpoint_)
-      after(kMeanSteps, {FindingKind::loss_unlogged}, "end of the loss", "The loss is still logged.");
+      after(kMeanSteps, {{loss_spike, loss_stuck}}, "spikes of the loss", "The loss has no spike and no lasting rise.");
+    if (!is_checkpoint_) after(kMeanSteps, {{loss_unlogged}}, "end of the loss", "The loss is still logged.");
     auxiliaries();
-    if (!has_values(history_, Metric::grad_norm)) {
-      if (!is_checkpoint_) needs("gradient norm", "the gradient norm, which no step has");
-    } else {
-      after(kMeanSteps, {FindingKind::gradient_norm}, "gradient norm",
+  }
+
+  void gradients() {
+    const KindsOfCheck check{{FindingKind::gradient_norm}};
+    if (has_values(history_, Metric::grad_norm))
+      after(kMeanSteps, check, "gradient norm",
             "The gradient norm did not grow " + grouped(static_cast<std::int64_t>(kGrownGradient)) + "-fold.");
-    }
-    if (has_values(history_, Metric::dropped_fraction) && Interventions(history_).may_drop(history_.steps().last))
-      after(kDroppedLoads, {FindingKind::dropped_tokens}, "dropped tokens",
+    else if (!is_checkpoint_)
+      needs(check, "gradient norm", "the gradient norm, which no step has");
+  }
+
+  void drops() {
+    if (history_.info().all_layers_dense() || is_checkpoint_) return;
+    const KindsOfCheck check{{FindingKind::dropped_tokens}};
+    if (!settings_.may_drop(last_))
+      passed(check, "The settings drop no copy of a token.");
+    else if (has_values(history_, Metric::dropped_fraction))
+      after(kDroppedLoads, check, "dropped tokens",
             "No layer drops " + percent(kMaxDroppedShare) + " of the copies of tokens.");
+    else
+      needs(check, "dropped tokens", "the share of dropped copies, which no step has");
   }
 
   // Without its coefficient, a logged auxiliary loss cannot be compared with the cross-entropy.
   void auxiliaries() {
-    const Interventions settings(history_);
-    const AuxiliaryFactors factors = settings.auxiliary_factors(history_.steps().last);
+    const KindsOfCheck check{{FindingKind::auxiliary_dominates}};
+    const AuxiliaryFactors factors = settings_.auxiliary_factors(last_);
     const bool has_balance = has_values(history_, Metric::aux_loss), has_z = has_values(history_, Metric::z_loss);
-    if (!has_balance && !has_z) return;
-    if ((has_balance && !factors.balance) || (has_z && !factors.z))
-      needs("auxiliary losses",
+    if (!has_balance && !has_z) {
+      if (run_origin(history_.info()) == RunOrigin::log && !history_.info().all_layers_dense() &&
+          !settings_.balance(last_).has_no_auxiliary)
+        needs(check, "auxiliary losses", "the auxiliary loss or the z-loss, which no step has");
+      else
+        passed(check, "No auxiliary loss outweighs the cross-entropy.");
+    } else if ((has_balance && !factors.balance) || (has_z && !factors.z)) {
+      needs(check, "auxiliary losses",
             std::string("the coefficient of the ") +
-                (has_balance && !factors.balance ? "auxiliary loss (" + settings.name_of(&RouterConfig::aux_coeff)
-                                                 : "z-loss (" + settings.name_of(&RouterConfig::z_coeff)) +
+                (has_balance && !factors.balance ? "auxiliary loss (" + settings_.name_of(&RouterConfig::aux_coeff)
+                                                 : "z-loss (" + settings_.name_of(&RouterConfig::z_coeff)) +
                 "), because programs log the loss before it");
-    else
-      passed({FindingKind::auxiliary_dominates}, "No auxiliary loss outweighs the cross-entropy.");
+    } else {
+      passed(check, "No auxiliary loss outweighs the cross-entropy.");
+    }
   }
 
   void loads() {
+    using enum FindingKind;
     const RunInfo& info = history_.info();
     if (info.all_layers_dense()) return;
     const auto frame = history_.frame_at(INT64_MAX);
     const RouterFrame* router = first_router(frame.get());
+    const bool is_log = run_origin(info) == RunOrigin::log;
     if (info.n_experts == 0 || info.moe_layers.empty() || !router || router->tokens_per_expert.empty()) {
-      needs("load of the experts", "tokens_per_expert, which no step has");
+      needs({{collapsed, collapsing, dead, no_recovery, starved, underused, hot, uneven, uneven_ranks, uneven_batches,
+              swapped_layers, oscillating_bias, stale_bias, flat_auxiliary, unchanged_experts, counted_twice,
+              shared_excess, load_shift, alternating_texts}},
+            "load of the experts", "tokens_per_expert, which no step has");
     } else {
       experts();
       layers();
       if (!is_checkpoint_) {
         oscillation(*router);
         jumps();
+        faults(*router, frame->aux_loss);
       }
     }
-    if (router) scores(*router);
-    if (run_origin(info) == RunOrigin::log) needs("settings that were changed by hand", "a recording of this program");
+    const RouterFrame no_router;
+    scores(router ? *router : no_router);
+    if (is_log)
+      needs({{by_hand}}, "settings that were changed by hand", "a recording of this program");
+    else if (!is_checkpoint_)
+      passed({{by_hand}}, "No setting overrides the router.");
+  }
+
+  // Faults of the training program (fault_watch.h).
+  void faults(const RouterFrame& router, float aux_of_all) {
+    using enum FindingKind;
+    const auto check = [this](FindingKind kind, bool is_known, const char* what, const char* needed,
+                              const char* words) {
+      if (is_known)
+        after_loads(kFaultWindows * kMeanSteps, {{kind}}, what, words);
+      else
+        needs({{kind}}, what, needed);
+    };
+    const RunInfo& info = history_.info();
+    const bool is_ours = run_origin(info) == RunOrigin::training;
+    const auto rate = settings_.bias_rate(last_);
+    check(stale_bias, rate == 0.0 || (is_ours && !rate) || (rate && !router.expert_bias.empty()), "stale bias",
+          "the bias (expert_bias) and its update rate", "No bias that should change stays the same.");
+    const bool has_loss = !is_missing(router.aux_loss) || (aux_of_all == 0 && !is_ours);
+    check(flat_auxiliary,
+          settings_.balance(last_).has_no_auxiliary || (settings_.aux_coeff(last_).value_or(0) > 0 && has_loss),
+          "auxiliary loss that does not follow the load",
+          "the auxiliary loss of the layer (aux_loss), its coefficient (aux_coeff), and that no copies are dropped",
+          "No auxiliary loss ignores the load.");
+    check(counted_twice, info.tokens_per_step > 0 && settings_.top_k(last_) > 0, "tokens that are counted twice",
+          "tokens_per_step and top_k", "No layer counts its tokens twice.");
+    check(shared_excess, info.top_k > 1 && info.n_experts >= 2 * info.top_k + 2, "equal excess of top_k experts",
+          "top_k of at least 2 and at least 2 top_k + 2 experts", "No top_k experts have an equal excess of tokens.");
+    const auto newest = history_.specialisation_layer_at(router.layer, last_);
+    const auto has_norms = [&](const SpecialisationFrame& values) {
+      return std::ssize(values.update_norm_E) == info.n_experts;
+    };
+    check(unchanged_experts, newest && std::ranges::any_of(newest->specialisation, has_norms),
+          "experts that do not change", "the norm of each expert's update", "Every expert that gets tokens changes.");
   }
 
   void experts() {
     using enum FindingKind;
     const auto for_steps = [this](std::int64_t steps) { return " for " + needed_text(steps) + "."; };
     if (needs_tokens("dead experts, starved experts, underused experts")) return;
-    after_loads(kDeadSteps, {dead, collapsed}, "dead experts",
+    after_loads(kDeadSteps, {{dead}, {collapsed}}, "dead experts",
                 "No expert is dead: none was without a token" + for_steps(kDeadSteps));
-    after_loads(kStarvedSteps, {starved, dead, collapsed}, "starved experts",
+    after_loads(kStarvedSteps, {{starved}, {dead, collapsed}}, "starved experts",
                 "No expert is starved: none had under " + percent(kStarvedShare) + " of its fair share" +
                     for_steps(kStarvedSteps));
-    after_loads(kUnderusedSteps, {underused, starved, dead, collapsed}, "underused experts",
+    after_loads(kUnderusedSteps, {{underused}, {starved, dead, collapsed}}, "underused experts",
                 "No layer has many underused experts, with under " + decimal(kUnderusedShare) + " of the fair share" +
                     for_steps(kUnderusedSteps));
   }
@@ -177,17 +257,19 @@ class Checking {
     using enum FindingKind;
     const RunInfo& info = history_.info();
     if (LoadWatch::can_tell_collapse(info, tokens_of_window()))
-      after_loads(kEarlySteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
+      after_loads(kEarlySteps, {{collapsed, collapsing}}, "collapse", "No layer has collapsed or is collapsing.");
     else
-      needs("collapse", "more experts or more tokens per step: a balanced router must use at least top_k + 2 experts");
+      needs({{collapsed, collapsing}}, "collapse",
+            "more experts or more tokens per step: a balanced router must use at least top_k + 2 experts");
     fullest();
     if (!ImbalanceWatch::can_tell_ranks(info.n_experts, info.ranks))
-      needs("uneven ranks", "at least " + std::to_string(kMinNeighbours) + " experts on each of two or more ranks");
+      needs({{uneven_ranks}}, "uneven ranks",
+            "at least " + std::to_string(kMinNeighbours) + " experts on each of two or more ranks");
     else
-      after_loads(kUnevenRankSteps, {uneven_ranks, hot, collapsed}, "uneven ranks",
+      after_loads(kUnevenRankSteps, {{uneven_ranks}, {hot, collapsed}}, "uneven ranks",
                   std::string("No group of neighbouring experts ") + (info.ranks > 1 ? "on one rank " : "") + "had " +
                       decimal(kUnevenRank) + " times an even load for " + needed_text(kUnevenRankSteps) + ".");
-    after_loads(kUnevenBatchSteps, {uneven_batches, uneven, hot, collapsed}, "uneven batches",
+    after_loads(kUnevenBatchSteps, {{uneven_batches}, {uneven, hot, collapsed}}, "uneven batches",
                 "Single batches are not far more uneven than many batches together.");
   }
 
@@ -201,82 +283,101 @@ class Checking {
                  uneven_share = 1 + std::min(kUnevenVio, kUnevenWay * max_possible_vio);
     const float floor = max_vio_noise_floor(tokens_of_window(), top_k, info.n_experts);
     const double chance = is_missing(floor) ? 0 : static_cast<double>(floor);
-    const auto check = [&](double share, std::int64_t steps, std::initializer_list<FindingKind> kinds, const char* what,
+    const auto check = [&](double share, std::int64_t steps, const KindsOfCheck& kinds_of_check, const char* what,
                            const std::string& words) {
       if (1 + 2 * chance > share)
-        needs(what,
+        needs(kinds_of_check, what,
               "more tokens: by chance alone the fullest expert has " + decimal(1 + chance) + " times its fair share");
       else
-        after_loads(steps, kinds, what,
+        after_loads(steps, kinds_of_check, what,
                     words + decimal(share) + " times its fair share for " + needed_text(steps) + ".");
     };
-    check(hot_share, kHotSteps, {hot, collapsed}, "hot experts", "No expert is hot: none had ");
-    check(uneven_share, kUnevenSteps, {uneven, hot, no_recovery, collapsed}, "lasting imbalance",
+    check(hot_share, kHotSteps, {{hot}, {collapsed}}, "hot experts", "No expert is hot: none had ");
+    check(uneven_share, kUnevenSteps, {{uneven}, {hot, no_recovery, collapsed}}, "lasting imbalance",
           "No layer stays uneven: the fullest expert did not get ");
   }
 
   void jumps() {
     using enum FindingKind;
-    after_loads(kSettled + kRecoverySteps, {no_recovery, load_shift}, "jumps of the load", "The load did not jump.");
+    after_loads(kSettled + kRecoverySteps, {{no_recovery, load_shift}}, "jumps of the load", "The load did not jump.");
     if (history_.info().moe_layers.size() > 1)
-      after_loads(kSettled + kSwappedSteps, {swapped_layers}, "exchanged layers",
+      after_loads(kSettled + kSwappedSteps, {{swapped_layers}}, "exchanged layers",
                   "No two layers have exchanged their loads.");
+    else
+      needs({{swapped_layers}}, "exchanged layers", "two MoE layers");
   }
 
   void oscillation(const RouterFrame& router) {
-    if (is_found({FindingKind::oscillating_bias, FindingKind::alternating_texts})) return;
-    const std::int64_t last = history_.steps().last;
-    const auto frame = history_.frame_at(last);
+    const KindsOfCheck check{{FindingKind::oscillating_bias, FindingKind::alternating_texts}};
+    const auto frame = history_.frame_at(last_);
     const auto before = history_.frame_at(frame->step - 1);
     const RouterFrame* earlier = first_router(before.get());
     const std::int64_t between = earlier ? frame->step - before->step : 1;
     const bool has_biases = earlier && !earlier->expert_bias.empty() && !router.expert_bias.empty() && between <= 2;
-    const bool is_known = has_biases || Interventions(history_).bias_rate(last);
+    const bool is_known = has_biases || settings_.bias_rate(last_);
     const char* const what = "oscillation by the bias";
-    if (!is_known || is_missing(history_.value_at(Metric::margin, router.layer, last)))
-      needs(what, "the bias of successive steps (expert_bias), or its rate, and the score margin");
+    if (!is_known || is_missing(history_.value_at(Metric::margin, router.layer, last_)))
+      needs(check, what, "the bias of successive steps (expert_bias), or its rate, and the score margin");
     else if (evidence_.span.loads < kOscillationLoads)
-      needs(what, grouped(kOscillationLoads) + " loads; so far there are " + grouped(evidence_.span.loads));
+      needs(check, what, grouped(kOscillationLoads) + " loads; so far there are " + grouped(evidence_.span.loads));
     else
-      checks_.passed.push_back("The load does not oscillate with the bias.");
+      passed(check, "The load does not oscillate with the bias.");
   }
 
   void scores(const RouterFrame& router) {
+    using enum FindingKind;
+    if (run_origin(history_.info()) == RunOrigin::training)
+      passed({{no_gradient}}, "The settings give every router a gradient.");
+    else if (router.gate_mass.empty() && !is_checkpoint_)
+      needs({{no_gradient}}, "router without gradient", "gate_mass");
+    else if (!is_checkpoint_)
+      after_loads(kFaultWindows * kMeanSteps, {{no_gradient}}, "router without gradient",
+                  "No router has constant mixing weights.");
     if (router.gate_mass.empty() || router.expert_bias.empty())
-      needs("bias against gate", "expert_bias and gate_mass");
+      needs({{bias_against_gate}}, "bias against gate", "expert_bias and gate_mass");
     else
-      after_loads(3 * kMeanSteps, {FindingKind::bias_against_gate}, "bias against gate",
-                  "No bias contradicts its gate.");
+      after_loads(3 * kMeanSteps, {{bias_against_gate}}, "bias against gate", "No bias contradicts its gate.");
     if (is_missing(router.mutual_information))
-      needs("scores of the router", "their histograms, entropy and mutual information");
+      needs({{saturated, uninformative}}, "scores of the router", "their histograms, entropy and mutual information");
     else
-      after_loads(3 * kMeanSteps, {FindingKind::saturated, FindingKind::uninformative}, "scores of the router",
+      after_loads(3 * kMeanSteps, {{saturated, uninformative}}, "scores of the router",
                   "No router is saturated or gives every token the same scores.");
   }
 
   void number_formats() {
     using enum FindingKind;
-    if (history_.quant_frame_at(INT64_MAX))
-      passed({underflow, clipping, low_sqnr},
-             "Number formats: no underflow, no costly clipping, no low SQNR of an operand.");
-    else if (history_.info().config_toml.empty())
-      needs("number formats", "statistics of quantized operands, which no step has");
-    else
-      checks_.not_checked.push_back("number formats: nothing is quantized in this run.");
+    const KindsOfCheck check{{underflow, clipping, low_sqnr}};
+    if (history_.quant_frame_at(INT64_MAX)) {
+      passed(check, "Number formats: no underflow, no costly clipping, no low SQNR of an operand.");
+    } else if (history_.info().config_toml.empty()) {
+      needs(check, "number formats", "statistics of quantized operands, which no step has");
+    } else {
+      checks.not_checked.push_back("number formats: nothing is quantized in this run.");
+      kinds.not_checked.insert(kinds.not_checked.end(), check.kinds.begin(), check.kinds.end());
+    }
   }
 
   const History& history_;
   std::span<const Finding> findings_;
+  Interventions settings_;
+  std::int64_t last_ = history_.steps().last;
   LoadSpan steps_;
   LoadEvidence evidence_;
   bool is_checkpoint_;  // a run of texts through a checkpoint; its weights are the same in all steps
-  Checks checks_;
 };
 
 }  // namespace
 
 Checks checks_of(const History& history, std::span<const Finding> findings) {
-  return Checking(history, findings).all();
+  Checking checking(history, findings);
+  checking.run();
+  return std::move(checking.checks);
+}
+
+CheckedKinds checked_kinds(const History& history, std::span<const Finding> findings) {
+  Checking checking(history, findings);
+  checking.run();
+  return std::move(checking.kinds);
 }
 
 }  // namespace moescope

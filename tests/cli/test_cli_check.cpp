@@ -45,7 +45,10 @@ TEST_F(CliCheck, FailsByTheFindingsThatWereNamed) {
   EXPECT_NE(result.out.find("Not checked: bias against gate: needs expert_bias and gate_mass."), std::string::npos)
       << result.out;
   EXPECT_EQ(run({"check", collapsed, "--fail-on", "nan,collapsed"}).status, 1);
-  EXPECT_EQ(run({"check", collapsed, "--fail-on", "nan,diverged,underflow"}).status, 0);
+  result = run({"check", collapsed, "--fail-on", "nan,diverged,underflow"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_NE(result.out.find("--fail-on underflow was not checked"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("--fail-on nan was not"), std::string::npos) << result.out;
   EXPECT_EQ(run({"check", sample("domain_shift")}).status, 0) << "it has a warning only";
   EXPECT_EQ(run({"check", sample("domain_shift"), "--fail-on", "warning"}).status, 1);
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/findings/findings.h"
+#include "core/findings/checks.h"
 #include "core/findings/health.h"
 #include "core/findings/load_evidence.h"
 #include "core/logs/lines/log_reader.h"
@@ -195,6 +195,51 @@ TEST(Checks, DoNotPassBesideAStrongerFinding) {
   const Checks checks = checks_of(*sound, find_all(sound));
   EXPECT_TRUE(has(checks.passed, "No expert is dead: none was without a token for 10 loads."));
   EXPECT_TRUE(has(checks.passed, "No layer stays uneven"));
+}
+
+// A kind that is in neither list would be missing without a word. A comparison needs a second run.
+TEST(Checks, CoverEveryKind) {
+  const auto log = log_of(40, 100, make_even);
+  RunInfo info;
+  info.source = "log.jsonl";
+  const auto empty = std::make_shared<History>(info);
+  empty->append(std::make_shared<const TelemetryFrame>());
+  RunConfig config = load_preset("nano").config;
+  config.telemetry.specialisation_every = 10;
+  const HistoryPtr ours = trained(config, 310);
+  for (const HistoryPtr& history : {HistoryPtr(log), HistoryPtr(empty), ours}) {
+    const std::vector<Finding> findings = find_all(history);
+    const CheckedKinds checked = checked_kinds(*history, findings);
+    for (const FindingKindInfo& kind : finding_kinds()) {
+      const auto passed = std::ranges::count(checked.passed, kind.kind);
+      const auto not_checked = std::ranges::count(checked.not_checked, kind.kind);
+      const bool is_other = kind.kind == FindingKind::comparison || !of_kind(findings, kind.kind).empty();
+      EXPECT_EQ(passed + not_checked + is_other, 1) << history->info().source << ' ' << kind.word << all_text(findings);
+    }
+  }
+}
+
+TEST(Checks, SayWhatTheFaultsOfATrainingProgramNeed) {
+  const std::string counts = R"("tokens_per_expert":[[40,40,40,40,40,40,40,40]])";
+  const auto checks_of_log = [&](const std::string& settings, const std::string& values) {
+    LogReader reader("run.jsonl");
+    reader.read_line(settings);
+    for (int step = 0; step < 300; ++step)
+      reader.read_line(R"({"step":)" + std::to_string(step) + R"(,"ce_loss":3,)" + counts + values + "}");
+    reader.finish_step();
+    const HistoryPtr history = reader.history();
+    return checks_of(*history, find_all(history));
+  };
+  const Checks of_few_values = checks_of_log(R"({"layers":1,"experts":8})", "");
+  for (const char* line : {"tokens that are counted twice: needs tokens_per_step and top_k.",
+                           "auxiliary loss that does not follow the load: needs the auxiliary loss of the layer",
+                           "experts that do not change: needs the norm of each expert's update.",
+                           "stale bias: needs the bias (expert_bias) and its update rate."})
+    EXPECT_TRUE(has(of_few_values.not_checked, line)) << line;
+  const Checks of_all_values =
+      checks_of_log(R"({"layers":1,"experts":8,"top_k":2,"tokens_per_step":160,"aux_coeff":0.01})", R"(,"aux":[1.0])");
+  EXPECT_TRUE(has(of_all_values.passed, "No layer counts its tokens twice."));
+  EXPECT_TRUE(has(of_all_values.passed, "No auxiliary loss ignores the load."));
 }
 
 std::vector<Finding> jump_findings(const HistoryPtr& history) {
