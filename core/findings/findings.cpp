@@ -499,6 +499,10 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
   finding.title = conclusion.name + " against " + conclusion.name_of_a + text->title;
   finding.observation = verdict_sentence(conclusion) + ".";
   finding.meaning = text->reason;
+  if (conclusion.held_back != Verdict::unclear) {
+    finding.title = conclusion.name + " against " + conclusion.name_of_a + ": not settled";
+    finding.meaning = "The interval moves from step to step; the verdict is given once it has held for long enough.";
+  }
   return {finding};
 }
 

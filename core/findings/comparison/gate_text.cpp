@@ -60,12 +60,12 @@ std::string exit_text(const GateReport& report, const GateExit& exit) {
   return text;
 }
 
-std::string setting_text(const GateSetting& setting) {
+std::string setting_text(const GateSetting& setting, const std::string& good) {
   const bool is_equal = !setting.differs_among_good;
-  std::string text = setting.name + ": " + setting.value +
-                     " (good runs: " + (is_equal ? setting.good.front() : joined(setting.good, ", ")) + ")";
+  std::string text = setting.name + ": " + setting.value + " (" + good + ": " +
+                     (is_equal ? setting.good.front() : joined(setting.good, ", ")) + ")";
   if (setting.changed_at) text += ", since step " + grouped(*setting.changed_at);
-  return is_equal ? text : text + " (differs between the good runs, too)";
+  return is_equal ? text : text + " (differs between the " + good + ", too)";
 }
 
 std::string gate_sentence(const GateReport& report) {

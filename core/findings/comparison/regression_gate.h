@@ -116,7 +116,8 @@ GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good);
 // The answer in words.
 std::string gate_sentence(const GateReport& report);  // "Regressed since step 1,240: layer 7, MaxVio (batch). ..."
 std::string exit_text(const GateReport& report, const GateExit& exit);
-std::string setting_text(const GateSetting& setting);
+// `good`: name of the good runs.
+std::string setting_text(const GateSetting& setting, const std::string& good = "good runs");
 std::string figure_text(const GateFigure& figure);  // "MaxVio (batch), layer 7"
 // What the runs cannot tell, how they were paired and which error the limit allows.
 std::vector<std::string> gate_notes(const GateReport& report);

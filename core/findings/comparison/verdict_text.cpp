@@ -111,7 +111,7 @@ std::string of_steps(const Conclusion& c) {
       return run_name + "good enough: " + gap + against_what_matters(c) + allowing;
     case Verdict::unclear:
       if (c.held_back != Verdict::unclear)
-        return run_name + "not told apart: " + gap + ", " + held_text(c) + "; verdict in " +
+        return run_name + "not settled: " + gap + ", " + held_text(c) + "; verdict in " +
                counted(c.missing_steps, "step", "steps") + " if it stays there" + allowing;
       if (std::fabs(c.gap) > c.half_width)
         return run_name + "not told apart: " + gap + against_what_matters(c) + allowing;

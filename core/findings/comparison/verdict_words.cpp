@@ -96,7 +96,7 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
 std::string held_text(const Conclusion& c) {
   std::string place = "inside";
   if (c.held_back != Verdict::equal) place = c.held_back == Verdict::worse ? "above" : "below";
-  return place + " the band since step " + std::to_string(c.held_from);
+  return "interval " + place + " the band since step " + std::to_string(c.held_from);
 }
 
 VerdictWord verdict_word(const Conclusion& c) {
@@ -111,7 +111,7 @@ VerdictWord verdict_word(const Conclusion& c) {
     case Verdict::equal:
       return VerdictWord::good_enough;
     case Verdict::unclear:
-      return VerdictWord::not_told_apart;
+      return c.held_back == Verdict::unclear ? VerdictWord::not_told_apart : VerdictWord::not_settled;
     case Verdict::worse:
       return VerdictWord::worse;
     case Verdict::better:
@@ -121,7 +121,7 @@ VerdictWord verdict_word(const Conclusion& c) {
 }
 
 const char* to_text(VerdictWord word) {
-  static constexpr const char* kTexts[] = {"Good enough",    "Worse",      "Better",
+  static constexpr const char* kTexts[] = {"Good enough",    "Worse",      "Better",           "Not settled",
                                            "Not told apart", "Not judged", "Too early to tell"};
   return kTexts[static_cast<int>(word)];
 }

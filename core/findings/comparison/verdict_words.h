@@ -17,6 +17,7 @@ enum class VerdictWord {
   good_enough,
   worse,
   better,
+  not_settled,     // the interval is on one side of the edges, but has not been there for long enough
   not_told_apart,  // the interval is across an edge of the band
   not_judged,      // no interval, and more steps give none: there is no noise twin, or it does not drift
   too_early        // no interval yet
@@ -28,7 +29,8 @@ const char* to_text(VerdictWord word);  // "Good enough"
 // below 0.0031 may be chance".
 std::vector<std::string> verdict_reasons(const Conclusion& c);
 
-// Says how long a verdict has held that has not held long enough: "above the band since step 162".
+// Says how long a verdict has held that has not held long enough: "interval above the band
+// since step 162".
 std::string held_text(const Conclusion& c);
 
 // What would settle the open verdicts: another noise twin, or more steps.

@@ -37,8 +37,8 @@ inline constexpr std::int64_t kOutcomeSteps = 100;
 // order.
 std::vector<Outcome> outcomes(std::span<const JudgedRun> runs);
 
-// Returns "worse", "better", "good enough", "not told apart", "not judged", "too early to tell"; "run A", "noise twin",
-// "waiting".
+// Returns "worse", "better", "good enough", "not settled", "not told apart", "not judged", "too early to tell"; "run
+// A", "noise twin", "waiting".
 std::string verdict_words(const Outcome& outcome);
 
 // Returns the settings of `config` that differ from `first`: "router.top_k = 4, seed = 2".

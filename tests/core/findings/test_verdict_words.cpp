@@ -21,10 +21,13 @@ std::string reason(const Conclusion& c) {
   return verdict_reasons(c).front();
 }
 
-TEST(VerdictWords, AVerdictIsOneOfSixWords) {
+TEST(VerdictWords, AVerdictIsOneOfSevenWords) {
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::equal, 0.0004f, 0.0012f))), "Good enough");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::identical, 0, 0))), "Good enough");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::unclear, 0.0023f, 0.0031f))), "Not told apart");
+  Conclusion held = judged(Verdict::unclear, 0.0172f, 0.0042f);
+  held.held_back = Verdict::worse;
+  EXPECT_STREQ(to_text(verdict_word(held)), "Not settled");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::worse, 0.0172f, 0.0042f))), "Worse");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::better, -0.0172f, 0.0042f))), "Better");
   Conclusion early;
