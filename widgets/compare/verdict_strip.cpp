@@ -134,7 +134,7 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
         return {"Another log with A's settings gives the loss gap an interval", "No interval of the loss gap"};
       return {"A noise twin of A would show how large a gap chance causes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
-      const QString runs = runsOf(found), interval = QString::number(found.half_width, 'g', 2);
+      const QString runs = runsOf(found), interval = inPrint(QString::number(found.half_width, 'g', 2));
       if (found.settled.empty())
         return {QString("One more noise twin: gap of %1 known to ±%2").arg(runs, interval),
                 QString("One more noise twin: %1 known to ±%2").arg(runs, interval), "One more noise twin"};

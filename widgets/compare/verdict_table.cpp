@@ -11,6 +11,7 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
+#include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -261,7 +262,7 @@ void VerdictTable::paintData(QPainter& painter) {
 
 QStringList VerdictTable::bandForms() const {
   if (!std::isfinite(matters_)) return {};
-  const QString size = QStringLiteral("±%1").arg(matters_, 0, 'g', 2);
+  const QString size = QStringLiteral("±") + inPrint(QString::number(matters_, 'g', 2));
   return {QString("too small to matter: %1, %2 of the loss").arg(size, share_),
           QString("too small to matter: %1").arg(size), "too small to matter"};
 }

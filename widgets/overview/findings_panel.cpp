@@ -207,6 +207,7 @@ void FindingRow::mousePressEvent(QMouseEvent* event) {
 
 FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : Panel(selection, "Findings", Provenance::measured_here, parent), watch_(watch) {
+  setProperty("shows_all_runs", true);
   layers_ = makeLayersChoice("all layers", "Layers");
   connect(layers_, &QComboBox::currentIndexChanged, this, &FindingsPanel::fill);
   connect(selection_, &Selection::focusChanged, this, [this] {

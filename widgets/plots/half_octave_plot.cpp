@@ -73,7 +73,7 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
   const int max_ticks = std::max(2, plot.height() / withType(26));
   auto ticks = texts_.shares ? linearTicks(0, top_, max_ticks) : integerTicks(0, static_cast<int>(top_), max_ticks);
   for (Tick& tick : ticks)
-    if (texts_.shares) tick.label = QString::number(tick.value * 100, 'g', 3);
+    if (texts_.shares) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3));
   paintLeftAxis(painter, countAxis(), ticks, texts_.shares ? QString("%1, %").arg(texts_.counted) : texts_.counted);
   std::vector<Tick> edges;
   for (int bin = first_; bin <= last_ + (lastIsShown() ? 0 : 1); ++bin) {

@@ -36,7 +36,7 @@ int Histogram::categoryAt(int y) const {
 void Histogram::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   std::vector<Tick> shares = linearTicks(0, top_share_, std::max(2, plot.width() / withType(40)));
-  for (Tick& tick : shares) tick.label = QString::number(tick.value * 100, 'g', 3);
+  for (Tick& tick : shares) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3));
   paintVerticalGrid(painter, shareAxis(), shares);
   paintBottomAxis(painter, shareAxis(), shares, {});
   std::vector<Tick> centred = ticks_;
