@@ -15,10 +15,11 @@ namespace moescope {
 AccountActions::AccountActions(const Context& context, StatusLine* status) : Actions(context), status_(status) {
   connect(session_, &RunSession::opened, this, &AccountActions::onOpened);
   connect(session_, &RunSession::runsChanged, this, &AccountActions::showStatus);
-  connect(session_, &RunSession::meaningWanted, this, [this](const QStringList& paths, const ImportAccount& account) {
-    paths_ = paths;
-    show({account});
-  });
+  connect(session_, &RunSession::meaningWanted, this,
+          [this](const QStringList& paths, const ImportAccount& account, const StatedLogs& stated) {
+            paths_ = paths;
+            show({account}, stated);
+          });
   connect(status_, &StatusLine::accountClicked, this, &AccountActions::showAccount);
 }
 
@@ -32,7 +33,7 @@ void AccountActions::showAccount() {
   std::vector<ImportAccount> accounts = session_->accounts();
   if (accounts.empty()) return messages_->say("What was read is known for logs of other programs only");
   paths_ = session_->paths();
-  show(std::move(accounts));
+  show(std::move(accounts), session_->stated());
 }
 
 void AccountActions::onOpened() {
@@ -62,14 +63,14 @@ void AccountActions::showStatus() {
   status_->showAccount(to_confirm, left_out, !accounts.empty(), by_run.join(", "));
 }
 
-void AccountActions::show(std::vector<ImportAccount> accounts) {
+void AccountActions::show(std::vector<ImportAccount> accounts, const StatedLogs& stated) {
   if (!window_) {
     window_ = new AccountWindow(selection_, messages_->window());
     connect(window_, &AccountWindow::refused, messages_, &Messages::warn);
     connect(window_, &AccountWindow::stated, this,
-            [this](const std::string& rules, const RoutedShape& shape) { session_->openStated(paths_, rules, shape); });
+            [this](const StatedLogs& logs) { session_->openStated(paths_, logs); });
   }
-  window_->showAccounts(std::move(accounts));
+  window_->showAccounts(std::move(accounts), stated);
   window_->show();
   window_->raise();
 }

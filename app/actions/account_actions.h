@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "app/actions/actions.h"
-#include "core/logs/account.h"
-#include "core/logs/import.h"
+#include "core/logs/open_runs.h"
 
 class QMenu;
 
@@ -27,7 +26,7 @@ class AccountActions : public Actions {
  private:
   void onOpened();
   void showStatus();
-  void show(std::vector<ImportAccount> accounts);
+  void show(std::vector<ImportAccount> accounts, const StatedLogs& stated);
 
   StatusLine* status_;
   AccountWindow* window_ = nullptr;

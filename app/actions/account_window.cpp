@@ -73,6 +73,7 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   logs_->setObjectName("account_logs");
   logs_->setAccessibleName("Log");
   logs_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+  logs_->setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
   summary_->setObjectName("account_summary");
   confirm_->setObjectName("confirm_assumed");
   kept_file_->setObjectName("account_kept");
@@ -97,7 +98,9 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   split->setStretchFactor(0, 1);
   split->setSizes({withType(kAccountWidth - kEditorWidth, fontMetrics()), withType(kEditorWidth, fontMetrics())});
   column->addWidget(split, 1);
-  connect(logs_, &QComboBox::currentIndexChanged, this, &AccountWindow::showAccount);
+  connect(logs_, &QComboBox::currentIndexChanged, this, [this] { showAccount(); });
+  connect(selection_, &Selection::changed, this, &AccountWindow::followSelection);
+  connect(editor_, &MeaningEditor::changed, this, &AccountWindow::enableButtons);
   connect(table_, &AccountTable::chosen, this, [this](const AccountRow& row) {
     editor_->edit(row);
     enableButtons();
@@ -105,7 +108,7 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   for (QSpinBox* field : {layers_, experts_, top_k_})
     connect(field, &QSpinBox::valueChanged, this, &AccountWindow::enableButtons);
   connect(confirm_, &QPushButton::clicked, this, [this] {
-    if (const ImportAccount* shown = account()) state(shown->confirming_rules());
+    if (const ImportAccount* shown = account()) emit stated(withRule(shown->confirming_rules()));
   });
   resize(withType(kAccountWidth, fontMetrics()), withType(kAccountHeight, fontMetrics()));
 }
@@ -138,7 +141,7 @@ QWidget* AccountWindow::makeEditor() {
   leave_out_->setObjectName("leave_out");
   keep_button->setObjectName("keep_beside");
   for_all->setObjectName("keep_for_all");
-  keep_button->setToolTip("Writes moescope-tags.toml into the folder of the log");
+  keep_button->setToolTip("Writes moescope-tags.toml into the folder of the log, for all logs in it");
   for_all->setToolTip("Writes a mapping file into the folder of MoEScope's settings");
   auto* column = plainColumn(box, kSpace8);
   column->addWidget(scrollOf(editor_), 1);
@@ -151,7 +154,7 @@ QWidget* AccountWindow::makeEditor() {
   buttons->addWidget(for_all, 1, 1);
   column->addLayout(buttons);
   connect(apply_, &QPushButton::clicked, this, &AccountWindow::apply);
-  connect(leave_out_, &QPushButton::clicked, this, [this] { state(editor_->ruleToLeaveOut()); });
+  connect(leave_out_, &QPushButton::clicked, this, [this] { emit stated(withRule(editor_->ruleToLeaveOut())); });
   connect(keep_button, &QPushButton::clicked, this, [this] { keep(false); });
   connect(for_all, &QPushButton::clicked, this, [this] { keep(true); });
   return box;
@@ -162,15 +165,11 @@ const ImportAccount* AccountWindow::account() const {
   return shown >= 0 && shown < to_int(accounts_.size()) ? &accounts_[shown] : nullptr;
 }
 
-void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {
+void AccountWindow::showAccounts(std::vector<ImportAccount> accounts, const StatedLogs& stated) {
   const bool unchanged = std::ranges::equal(accounts, accounts_, {}, &ImportAccount::path, &ImportAccount::path);
-  if (!unchanged) {
-    rules_.clear();
-    kept_file_->clear();
-    for (QSpinBox* field : {layers_, experts_, top_k_}) field->setValue(0);
-    shape_ = {};
-  }
+  if (!unchanged) kept_file_->clear();
   accounts_ = std::move(accounts);
+  stated_ = stated;
   int chosen = unchanged ? logs_->currentIndex() : 0;
   if (!unchanged && accounts_.size() == selection_->histories().size()) chosen = selection_->run();
   const QSignalBlocker quiet(logs_);
@@ -179,57 +178,75 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts) {
     logs_->addItem(QFileInfo(QString::fromStdString(of_log.path)).fileName());
   logs_->setVisible(accounts_.size() > 1);
   logs_->setCurrentIndex(std::max(0, chosen));
-  showAccount();
+  showAccount(unchanged ? editor_->name() : std::string());
 }
 
-void AccountWindow::showAccount() {
+// The preview shows the selected run, which is that of the selected log.
+void AccountWindow::followSelection() {
+  if (accounts_.size() == selection_->histories().size()) logs_->setCurrentIndex(selection_->run());
+}
+
+void AccountWindow::showAccount(const std::string& name) {
   const ImportAccount* shown = account();
   if (!shown) return;
+  logs_->setToolTip(QString::fromStdString(shown->path));
+  const RoutedShape shape = stated_[shown->path].shape;
+  layers_->setValue(shape.layers);
+  experts_->setValue(shape.experts);
+  top_k_->setValue(shape.top_k);
   if (accounts_.size() == selection_->histories().size()) selection_->setRun(logs_->currentIndex());
   summary_->setText(summaryText(*shown));
   confirm_->setVisible(!shown->confirming_rules().empty());
   preview_->setVisible(selection_->history() && selection_->history()->info().n_experts > 0);
   table_->showAccount(*shown);
-  if (!table_->chooseFirstQuestion()) editor_->clear();
+  if (!table_->choose(name)) editor_->clear();
   const auto numbers = shown->numbers();
   for (std::size_t i = 0; i < found_.size(); ++i) found_[i]->setText(foundText(*numbers[i].second));
   enableButtons();
 }
 
 bool AccountWindow::hasNewNumber() const {
-  return shape_.layers != layers_->value() || shape_.top_k != top_k_->value() || shape_.experts != experts_->value();
+  const ImportAccount* shown = account();
+  const auto log = stated_.find(shown ? shown->path : std::string());
+  const RoutedShape shape = log != stated_.end() ? log->second.shape : RoutedShape{};
+  return shape.layers != layers_->value() || shape.top_k != top_k_->value() || shape.experts != experts_->value();
 }
 
 void AccountWindow::enableButtons() {
-  apply_->setEnabled(!editor_->isEmpty() || hasNewNumber());
+  apply_->setEnabled(editor_->isEdited() || hasNewNumber());
   leave_out_->setEnabled(!editor_->isEmpty());
 }
 
 // If only a number of the run was changed, the row that happens to be chosen is not stated.
 void AccountWindow::apply() {
-  const bool is_row_meant = !editor_->isEmpty() && (editor_->isEdited() || !hasNewNumber());
-  state(is_row_meant ? editor_->rule() : "");
+  emit stated(withRule(editor_->isEdited() ? editor_->rule() : ""));
 }
 
-void AccountWindow::state(const std::string& rule) {
-  rules_ = rule + rules_;
-  shape_ = {layers_->value(), top_k_->value(), experts_->value()};
-  emit stated(rules_, shape_);
+StatedLogs AccountWindow::withRule(const std::string& rule) const {
+  StatedLogs logs = stated_;
+  StatedLog& log = logs[account()->path];
+  log.rules = rule + log.rules;
+  log.shape = {layers_->value(), top_k_->value(), experts_->value()};
+  return logs;
 }
 
-// Writes the rules that were stated so far, and that of the chosen row.
+// Writes the rules that were stated so far about the log, and that of the chosen row if it was edited. The other logs
+// are read again if the rules are for them as well.
 void AccountWindow::keep(bool for_all_logs) {
   const ImportAccount* shown = account();
   if (!shown) return;
-  if (rules_.empty() && !editor_->isEmpty()) state(editor_->rule());
+  const bool is_edited = editor_->isEdited();
+  const StatedLogs logs = withRule(is_edited ? editor_->rule() : "");
+  const std::string& rules = logs.at(shown->path).rules;
   const std::string file = for_all_logs ? tag_file_for_all_logs() : tag_file_beside(shown->path);
-  if (rules_.empty() || file.empty()) return emit refused("There is nothing to keep yet: choose a row first");
+  if (rules.empty() || file.empty()) return emit refused("There is nothing to keep yet: state what a name is first");
   try {
-    keep_tag_rules(rules_, file);
+    keep_tag_rules(rules, file);
     kept_file_->setText("Kept in " + QString::fromStdString(file));
   } catch (const std::exception& problem) {
     emit refused(QString::fromUtf8(problem.what()));
   }
+  if (is_edited || for_all_logs) emit stated(logs);
 }
 
 namespace {
@@ -297,17 +314,18 @@ void AccountTable::showAccount(const ImportAccount& account) {
     item->setText(kNameColumn, QString::fromStdString(part.what));
     item->setText(kTakenFor, "left out");
     item->setText(kBecause, QString::fromStdString(part.reason));
-    item->setToolTip(kBecause, item->text(kBecause));
+    for (const int column : {int{kNameColumn}, int{kBecause}}) item->setToolTip(column, item->text(column));
   }
 }
 
-bool AccountTable::chooseFirstQuestion() {
+bool AccountTable::choose(const std::string& name) {
   const auto choose_first = [this](auto holds) {
     const auto row = std::ranges::find_if(rows_, holds);
     if (row != rows_.end()) setCurrentItem(topLevelItem(static_cast<int>(row - rows_.begin())));
     return row != rows_.end();
   };
-  return choose_first([](const AccountRow& row) { return row.is_to_confirm(); }) ||
+  return choose_first([&name](const AccountRow& row) { return row.name == name; }) ||
+         choose_first([](const AccountRow& row) { return row.is_to_confirm(); }) ||
          choose_first([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; });
 }
 
@@ -355,12 +373,18 @@ const QRegularExpression& numberInName() {
   return number;
 }
 
-// Index of the meaning and of the unit of a value of `means`; 0 if there is none.
+// Index of the meaning and of the unit of a value of `means`; behind the last meaning if it is not offered.
 std::pair<int, int> placeOf(const std::string& means) {
   for (std::size_t m = 0; m < meanings().size(); ++m)
     for (std::size_t u = 0; u < meanings()[m].units.size(); ++u)
       if (means == meanings()[m].units[u].means) return {to_int(m), to_int(u)};
-  return {0, 0};
+  return {to_int(meanings().size()), 0};
+}
+
+// Units of a meaning that is offered; empty for the row's present meaning if it is not offered.
+const std::vector<ValueUnit>& unitsOf(int meaning) {
+  static const std::vector<ValueUnit> none;
+  return meaning >= 0 && meaning < to_int(meanings().size()) ? meanings()[meaning].units : none;
 }
 
 }  // namespace
@@ -378,7 +402,6 @@ MeaningEditor::MeaningEditor(QWidget* parent)
   title_->setObjectName("meaning_name");
   means_->setObjectName("meaning");
   means_->setAccessibleName("This name is");
-  for (const NameMeaning& meaning : meanings()) means_->addItem(meaning.text);
   auto* column = plainColumn(this, kSpace8);
   column->addWidget(title_);
   column->addWidget(new QLabel("This name is"));
@@ -388,12 +411,14 @@ MeaningEditor::MeaningEditor(QWidget* parent)
   column->addWidget(evidence_);
   column->addStretch(1);
   connect(means_, &QComboBox::currentIndexChanged, this, &MeaningEditor::showUnits);
-  connect(means_, &QComboBox::activated, this, [this] { is_edited_ = true; });
   clear();
 }
 
 void MeaningEditor::clear() {
   name_.clear();
+  read_as_.clear();
+  means_->clear();
+  read_as_rule_ = rule();
   title_->setText("Choose a row to state what its names mean");
   evidence_->clear();
   showNumbers();
@@ -401,17 +426,21 @@ void MeaningEditor::clear() {
 }
 
 void MeaningEditor::edit(const AccountRow& row) {
+  const QSignalBlocker quiet(this);
   name_ = row.name;
-  is_edited_ = false;
+  read_as_ = row.is_shown ? row.means : std::string();
   setEnabled(true);
   title_->setText(QString::fromStdString(row.name));
-  const auto [meaning, unit] = placeOf(row.means);
-  means_->setCurrentIndex(meaning);
+  title_->setToolTip(title_->text());
   showNumbers();
-  showUnits();
-  const bool in_bits =
-      row.name.find("bits") != std::string::npos && meanings()[meaning].units.back().scale == kNatsOfBit;
-  if (QAbstractButton* button = unit_->button(in_bits ? 1 : unit)) button->setChecked(true);
+  means_->clear();
+  for (const NameMeaning& meaning : meanings()) means_->addItem(meaning.text);
+  const auto [meaning, unit] = placeOf(read_as_);
+  if (meaning == means_->count())
+    means_->addItem(row.is_shown ? "as read: " + QString::fromStdString(row.meaning) : QString("not used"));
+  means_->setCurrentIndex(meaning);
+  if (QAbstractButton* button = unit_->button(unit); button && unit > 0) button->setChecked(true);
+  read_as_rule_ = rule();
   QStringList evidence{QString("Values: %1").arg(QString::fromStdString(range_text(row)))};
   if (!row.reason.empty()) evidence << QString::fromStdString(row.reason);
   if (!row.question.empty()) evidence << "Is this right? " + QString::fromStdString(row.question);
@@ -428,7 +457,7 @@ void MeaningEditor::showNumbers() {
     for (const char* what : {"the layer", "the expert", "any number"})
       choice->addItem(QString("Number %1 is %2").arg(number).arg(what));
     choice->setCurrentIndex(to_int(QStringList{"layer", "expert", "n"}.indexOf(found.captured(1))));
-    connect(choice, &QComboBox::activated, this, [this] { is_edited_ = true; });
+    connect(choice, &QComboBox::currentIndexChanged, this, &MeaningEditor::changed);
     numbers_->addWidget(choice);
     number_means_.push_back(choice);
   }
@@ -436,17 +465,19 @@ void MeaningEditor::showNumbers() {
 
 void MeaningEditor::showUnits() {
   clearLayout(units_);
-  const auto& units = meanings()[means_->currentIndex()].units;
+  const std::vector<ValueUnit>& units = unitsOf(means_->currentIndex());
+  const bool in_bits = name_.find("bits") != std::string::npos && !units.empty() && units.back().scale == kNatsOfBit;
   if (units.size() > 1) units_->addWidget(new QLabel("Values are"));
   for (std::size_t i = 0; i < units.size(); ++i) {
     auto* button = new QRadioButton(units[i].text);
     button->setObjectName(QString("unit_%1").arg(i));
-    connect(button, &QRadioButton::clicked, this, [this] { is_edited_ = true; });
     unit_->addButton(button, to_int(i));
     units_->addWidget(button);
     button->setVisible(units.size() > 1);
-    button->setChecked(i == 0);
+    button->setChecked(i == (in_bits ? 1 : 0));
+    connect(button, &QRadioButton::toggled, this, &MeaningEditor::changed);
   }
+  emit changed();
 }
 
 std::string MeaningEditor::pattern() const {
@@ -462,8 +493,9 @@ std::string MeaningEditor::pattern() const {
 }
 
 std::string MeaningEditor::rule() const {
-  const NameMeaning& meaning = meanings()[means_->currentIndex()];
-  const ValueUnit& unit = meaning.units[std::max(0, unit_->checkedId())];
+  const std::vector<ValueUnit>& units = unitsOf(means_->currentIndex());
+  if (units.empty()) return read_as_.empty() ? read_as_ : tag_rule(pattern(), read_as_);
+  const ValueUnit& unit = units[std::max(0, unit_->checkedId())];
   return tag_rule(pattern(), unit.means, unit.scale);
 }
 

@@ -10,8 +10,7 @@
 #include <QWidget>
 #include <vector>
 
-#include "core/logs/account.h"
-#include "core/logs/import.h"
+#include "core/logs/open_runs.h"
 
 class QButtonGroup;
 class QPushButton;
@@ -30,28 +29,27 @@ class AccountWindow : public QDialog {
 
  public:
   AccountWindow(Selection* selection, QWidget* parent);
-  // Shows the accounts of the open logs; the first is chosen. Stated rules stay until other logs are shown.
-  void showAccounts(std::vector<ImportAccount> accounts);
+  // Shows the accounts of logs that were read with what is `stated`. The selected log and row stay selected.
+  void showAccounts(std::vector<ImportAccount> accounts, const StatedLogs& stated);
 
  signals:
-  // The logs are to be read again with the rules, the newest first, and with stated numbers.
-  void stated(const std::string& rules, const RoutedShape& shape);
+  void stated(const StatedLogs& logs);  // the logs are to be read again
   void refused(const QString& reason);  // a file could not be written
 
  private:
   QWidget* makeShape();
   QWidget* makeEditor();
-  void showAccount();
+  void showAccount(const std::string& name = {});  // of the selected log; selects the row of the name
+  void followSelection();
   bool hasNewNumber() const;
   void enableButtons();
   void apply();
-  void state(const std::string& rule);
+  StatedLogs withRule(const std::string& rule) const;  // what is stated, with the rule and the numbers for this log
   void keep(bool for_all_logs);
   const ImportAccount* account() const;
 
   std::vector<ImportAccount> accounts_;
-  std::string rules_;
-  RoutedShape shape_;  // as it was stated last
+  StatedLogs stated_;  // as the logs were read
   QComboBox* logs_;
   QLabel *summary_, *kept_file_;
   AccountTable* table_;
@@ -71,8 +69,9 @@ class AccountTable : public QTreeWidget {
  public:
   explicit AccountTable(QWidget* parent = nullptr);
   void showAccount(const ImportAccount& account);
-  // Selects the first row that is assumed, cannot be right or is unknown. Returns false if there is none.
-  bool chooseFirstQuestion();
+  // Selects the row of the name, else the first that is assumed, cannot be right or is unknown. Returns false if there
+  // is none.
+  bool choose(const std::string& name);
 
  signals:
   void chosen(const AccountRow& row);
@@ -89,21 +88,25 @@ class MeaningEditor : public QWidget {
 
  public:
   explicit MeaningEditor(QWidget* parent = nullptr);
-  void edit(const AccountRow& row);
-  void clear();                                   // of no row
-  bool isEmpty() const { return name_.empty(); }  // no row was chosen
-  bool isEdited() const { return is_edited_; }    // the user changed what the row's names mean
-  std::string rule() const;                       // a [[tag]]
+  void edit(const AccountRow& row);  // shows how the row is read
+  void clear();                      // of no row
+  const std::string& name() const { return name_; }
+  bool isEmpty() const { return name_.empty(); }             // no row was chosen
+  bool isEdited() const { return rule() != read_as_rule_; }  // the choice differs from how the row is read
+  std::string rule() const;                                  // a [[tag]]; empty: not used
   // a [[tag]] with which the names are ignored
   std::string ruleToLeaveOut() const { return tag_rule(pattern(), "ignored"); }
+
+ signals:
+  void changed();
 
  private:
   void showNumbers();
   void showUnits();
   std::string pattern() const;
 
-  std::string name_;  // of the row: "blk{layer}.e{expert}.frac"
-  bool is_edited_ = false;
+  std::string name_;                    // of the row: "blk{layer}.e{expert}.frac"
+  std::string read_as_, read_as_rule_;  // `means` and the rule of the row as it is read; empty: not used
   QLabel *title_, *evidence_;
   QComboBox* means_;
   QVBoxLayout *numbers_, *units_;

@@ -19,8 +19,12 @@ Panel* panelAround(QWidget* widget) {
   return qobject_cast<Panel*>(widget);
 }
 
-// Explains the panel under the mouse, or the panel with the keyboard focus if there is none under the mouse.
-void explainUnderMouse(const QWidget* window) {
+// Explains the panel under the mouse, or the panel with the keyboard focus if there is none under the mouse. Pages
+// without panels open the manual.
+void explainUnderMouse(const WorkspaceTabs* workspaces) {
+  QWidget* window = workspaces->window();
+  if (const QList<ManualPage> pages = manualPages(); !workspaces->isVisible() && !pages.isEmpty())
+    return openManualPage(window, pages.first().path);
   if (Panel* panel = panelAround(QApplication::widgetAt(QCursor::pos()))) return panel->explainAt(QCursor::pos());
   if (Panel* panel = panelAround(window->focusWidget())) panel->explainAt(panel->mapToGlobal(panel->rect().center()));
 }
@@ -49,7 +53,7 @@ void addManual(QMenu* menu, QWidget* window) {
 void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, const QStringList& about) {
   auto* window = qobject_cast<QMainWindow*>(workspaces->window());
   QAction* explain =
-      menu->addAction("&Explain what is under the mouse", window, [window] { explainUnderMouse(window); });
+      menu->addAction("&Explain what is under the mouse", window, [workspaces] { explainUnderMouse(workspaces); });
   explain->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence("E")});
   explain->setWhatsThis("Explain the figure under the mouse, with its formula and its numbers");
   addPanelHelp(menu, workspaces);

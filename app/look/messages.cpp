@@ -1,5 +1,6 @@
 #include "app/look/messages.h"
 
+#include <QDialog>
 #include <QFileDialog>
 #include <QMessageBox>
 #include <QStatusBar>
@@ -39,8 +40,13 @@ void Messages::saySaved(const QString& path) {
   say("Saved " + path);
 }
 
+// The box belongs to the dialog in front, behind which it would open otherwise. A dialog that is deleted when it closes
+// would take the box along.
 void Messages::warn(const QString& text) {
-  auto* box = new QMessageBox(QMessageBox::Warning, "MoEScope", text, QMessageBox::Ok, window());
+  QWidget* parent = window();
+  for (QDialog* dialog : window()->findChildren<QDialog*>(Qt::FindDirectChildrenOnly))
+    if (dialog->isVisible() && !dialog->testAttribute(Qt::WA_DeleteOnClose)) parent = dialog;
+  auto* box = new QMessageBox(QMessageBox::Warning, "MoEScope", text, QMessageBox::Ok, parent);
   box->setAttribute(Qt::WA_DeleteOnClose);
   box->setObjectName("warning");
   box->setTextInteractionFlags(Qt::TextSelectableByMouse);

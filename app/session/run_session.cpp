@@ -162,13 +162,16 @@ void RunSession::open(const QStringList& paths, const RoutedShape& routed, const
   openFiles(result);
 }
 
-void RunSession::openStated(const QStringList& paths, const std::string& rules, const RoutedShape& stated) {
+void RunSession::openStated(const QStringList& paths, const StatedLogs& stated) {
   if (paths.isEmpty()) return;
   auto result = std::make_shared<Opened>();
   result->paths = paths;
-  result->routed = stated;
-  if (!rules.empty()) result->rules = {rules};
-  result->snapshot = true;
+  if (paths == open_.paths) {
+    result->routed = open_.routed;
+    result->only = open_.only;
+    result->snapshot = open_.snapshot;
+  }
+  result->stated = stated;
   openFiles(result);
 }
 
@@ -178,7 +181,7 @@ void RunSession::add(const QStringList& paths) {
     result->paths = open_.paths + paths;
     result->routed = open_.routed;
     result->only = open_.only;
-    result->rules = open_.rules;
+    result->stated = open_.stated;
     result->snapshot = open_.snapshot;
     return openFiles(result);
   }
@@ -195,7 +198,6 @@ void RunSession::openFiles(const std::shared_ptr<Opened>& result) {
   launch("Reading " + names.join(", "), result, [this](Opened& opened) {
     ImportOptions options;
     options.routed = opened.routed;
-    options.rules = opened.rules;
     options.progress = [&](double share) {
       emit openingProgress(share);
       return !cancelled_.load();
@@ -205,7 +207,7 @@ void RunSession::openFiles(const std::shared_ptr<Opened>& result) {
       if (file_kind(file) != FileKind::recording) opened.watched.push_back({file, stamp_of(file)});
     options.glance = true;
     options.only = textsOf(opened.only);
-    OpenedRuns runs = open_runs(files, options, kMaxRuns);
+    OpenedRuns runs = open_runs(files, options, kMaxRuns, opened.stated);
     opened.glanced = runs.glanced;
     opened.histories.assign(runs.histories.begin(), runs.histories.end());
     opened.skipped = std::move(runs.skipped);
@@ -261,8 +263,9 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
 // Starts to follow the opened files. The steps that were read stay on screen until the followers have read as many.
 void RunSession::followOpened() {
   catching_up_.clear();
-  for (const QString& path : open_.paths)
-    catching_up_.push_back(follow_file(path.toStdString(), to_int(catching_up_.size()), kMaxRuns, textsOf(open_.only)));
+  for (const std::string& path : textsOf(open_.paths))
+    catching_up_.push_back(
+        follow_file(path, to_int(catching_up_.size()), kMaxRuns, textsOf(open_.only), open_.stated[path]));
   caught_up_sequence_ = 0;
   ticks_without_news_ = 0;
   follow_timer_.start();
@@ -341,7 +344,8 @@ void RunSession::stopFilling() {
 // Reads the files completely and replaces the sample that is shown.
 void RunSession::fill() {
   filling_ = 0;
-  filler_ = std::thread([this, files = textsOf(open_.paths), only = textsOf(open_.only), histories = open_.histories] {
+  filler_ = std::thread([this, files = textsOf(open_.paths), only = textsOf(open_.only), stated = open_.stated,
+                         histories = open_.histories] {
     ImportOptions options;
     options.only = only;
     options.progress = [this](double share) {
@@ -350,7 +354,7 @@ void RunSession::fill() {
     };
     auto runs = std::make_shared<OpenedRuns>();
     try {
-      *runs = open_runs(files, options, kMaxRuns);
+      *runs = open_runs(files, options, kMaxRuns, stated);
     } catch (const std::exception&) {  // the sample stays
     }
     QMetaObject::invokeMethod(
@@ -396,7 +400,7 @@ void RunSession::adopt(Opened& result) {
     const bool means = result.refused && !cancelled_;
     const bool chooses = !result.too_many.isEmpty() && result.paths.size() == 1 && !cancelled_;
     emit failed(cancelled_ || asks || chooses || means ? QString() : result.error);
-    if (means) emit meaningWanted(result.paths, *result.refused);
+    if (means) emit meaningWanted(result.paths, *result.refused, result.stated);
     if (asks) emit routedShapeWanted(result.paths, result.error);
     if (chooses) emit tooManyRuns(result.path, result.too_many);
     return;

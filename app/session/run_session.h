@@ -51,9 +51,7 @@ class RunSession : public QObject {
   // Opens files with runs beside the open logs and recordings, which keep what was stated about them and whether they
   // are followed.
   void add(const QStringList& paths);
-  // Reads the logs `paths` with rules for their names, the text of a mapping file (core/logs/tag_map.h), and with
-  // stated numbers. They are not followed, because a follower does not know what was stated.
-  void openStated(const QStringList& paths, const std::string& rules, const RoutedShape& stated);
+  void openStated(const QStringList& paths, const StatedLogs& stated);  // reads the logs with what is stated of each
   // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet. "-" is
   // standard input.
   void follow(const QStringList& paths);
@@ -86,6 +84,7 @@ class RunSession : public QObject {
   const QStringList& missing() const { return open_.missing; }
   std::vector<SkippedLines> skipped() const;    // unreadable lines of the shown files
   std::vector<ImportAccount> accounts() const;  // what was read from the logs of other programs
+  const StatedLogs& stated() const { return open_.stated; }
   const std::vector<std::shared_ptr<const History>>& histories() const { return open_.histories; }
 
   // Settings of an open run: of a run in training with all requested changes, of a recording those at its start.
@@ -118,7 +117,7 @@ class RunSession : public QObject {
   // Opening failed: a file of routed experts fits several shapes, and the user is asked for the right one.
   void routedShapeWanted(QStringList paths, QString reason);
   // Opening failed: no run could be read from a log; the user is asked what its names mean.
-  void meaningWanted(QStringList paths, ImportAccount account);
+  void meaningWanted(QStringList paths, ImportAccount account, StatedLogs stated);
   // Opening failed: a file holds more runs than can be open together, and the user is asked which to open.
   void tooManyRuns(QString path, QStringList names);
   void configChanged();
@@ -135,9 +134,9 @@ class RunSession : public QObject {
     std::vector<ImportAccount> accounts;
     QString path;
     QStringList paths, only, missing;
-    std::vector<std::string> rules;  // stated rules for the names of the logs
-    RoutedShape routed;              // stated shape
-    bool snapshot = false;           // true: the files are not followed
+    StatedLogs stated;
+    RoutedShape routed;     // stated shape of all files
+    bool snapshot = false;  // true: the files are not followed
     bool reads_standard_input = false;
   };
   struct Opened;

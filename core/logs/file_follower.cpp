@@ -38,10 +38,12 @@ bool begins_after(const Histories& runs, const std::vector<std::int64_t>& last_s
 
 }  // namespace
 
-FileFollower::FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only)
+FileFollower::FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only,
+                           const StatedLog& stated)
     : Follower(std::move(path)), most_runs_(most_runs) {
   options_.run = run;
   options_.only = std::move(only);
+  stated.put_into(options_);
   options_.growing = true;
   thread_ = std::jthread([this](const std::stop_token& stop) {
     options_.progress = [&stop](double) { return !stop.stop_requested(); };
@@ -125,7 +127,7 @@ void FileFollower::replace_histories(std::vector<std::shared_ptr<History>> histo
 // Notes what the file is, because a truncated table may have lost its header.
 void FileFollower::remember_form() {
   if (std::exchange(knows_form_, true) || !fs::is_regular_file(path())) return;
-  const FileKind kind = file_kind(path());
+  const FileKind kind = file_kind(path(), options_);
   has_rows_ = kind == FileKind::load_table || kind == FileKind::router_trace || kind == FileKind::te_statistics;
   if (kind == FileKind::load_table) options_.table_header = table_header(path());
 }
@@ -143,15 +145,17 @@ std::string FileFollower::amount() const {
 }
 
 std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,
-                                      std::vector<std::string> only) {
+                                      std::vector<std::string> only, const StatedLog& stated) {
+  ImportOptions options;
+  stated.put_into(options);
   FileKind kind = is_named_csv(path) ? FileKind::load_table : FileKind::training_log;
   try {
-    if (fs::is_directory(path) || fs::file_size(path) > 0) kind = file_kind(path);
+    if (fs::is_directory(path) || fs::file_size(path) > 0) kind = file_kind(path, options);
   } catch (const std::runtime_error&) {  // the file does not exist yet or cannot be read; the follower reports this
   }
   if (kind == FileKind::training_log || kind == FileKind::text_log || !holds_runs(kind))
-    return std::make_unique<LogFollower>(path, run);
-  return std::make_unique<FileFollower>(path, run, most_runs, std::move(only));
+    return std::make_unique<LogFollower>(path, run, stated);
+  return std::make_unique<FileFollower>(path, run, most_runs, std::move(only), stated);
 }
 
 }  // namespace moescope

@@ -15,6 +15,7 @@
 
 #include "core/logs/file_stamp.h"
 #include "core/logs/follower.h"
+#include "core/logs/open_runs.h"
 
 namespace moescope {
 
@@ -26,7 +27,8 @@ class FileFollower : public Follower {
 
   // `run`: number of the first run. Files with more than `most_runs` runs are refused with a problem(). `only`: see
   // ImportOptions.
-  FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only = {});
+  FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only = {},
+               const StatedLog& stated = {});
   // Returns new histories after each reading, unless the steps of a truncated file go on.
   std::vector<std::shared_ptr<History>> histories() const override { return locked(histories_); }
   BadLines bad() const override { return locked(bad_); }
@@ -77,6 +79,6 @@ class FileFollower : public Follower {
 // Returns a LogFollower, which reads only new lines, for JSON lines, text logs, and files that do not exist yet or hold
 // no runs yet, except for names of tables. Otherwise returns a FileFollower, which reads the whole file again.
 std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,
-                                      std::vector<std::string> only = {});
+                                      std::vector<std::string> only = {}, const StatedLog& stated = {});
 
 }  // namespace moescope

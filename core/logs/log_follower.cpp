@@ -36,8 +36,9 @@ std::int64_t newest_step(const LogReader& reader) {
 }  // namespace
 
 struct LogFollower::State {
-  State(const std::string& path, int run) : path(path) {
+  State(const std::string& path, int run, const StatedLog& stated) : path(path) {
     options.run = run;
+    stated.put_into(options);
     reader = std::make_unique<LogReader>(path, options);
   }
 
@@ -224,10 +225,11 @@ void LogFollower::State::finish() {
   choose_reader();
 }
 
-LogFollower::LogFollower(std::string path, ByHand, int run)
-    : Follower(std::move(path)), state_(std::make_unique<State>(Follower::path(), run)) {}
+LogFollower::LogFollower(std::string path, ByHand, int run, const StatedLog& stated)
+    : Follower(std::move(path)), state_(std::make_unique<State>(Follower::path(), run, stated)) {}
 
-LogFollower::LogFollower(std::string path, int run) : LogFollower(std::move(path), ByHand(), run) {
+LogFollower::LogFollower(std::string path, int run, const StatedLog& stated)
+    : LogFollower(std::move(path), ByHand(), run, stated) {
   thread_ = std::jthread([state = state_.get()](const std::stop_token& stop) {
     state->stop = stop;
     look_every(kEvery, stop, [state] { state->check_file(); });

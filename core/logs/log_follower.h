@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/logs/follower.h"
+#include "core/logs/open_runs.h"
 
 namespace moescope {
 
@@ -18,12 +19,12 @@ class LogFollower : public Follower {
   // A step given layer by layer is complete when the next one begins, or after this time without a new line.
   static constexpr std::chrono::milliseconds kSettleAfter{1000};
 
-  explicit LogFollower(std::string path, int run = 0);
+  explicit LogFollower(std::string path, int run = 0, const StatedLog& stated = {});
   ~LogFollower() override;
 
   // Tag of a follower without a thread, which reads the file only when look() is called.
   struct ByHand {};
-  LogFollower(std::string path, ByHand, int run = 0);
+  LogFollower(std::string path, ByHand, int run = 0, const StatedLog& stated = {});
   void look();
 
   // The histories grow while the file grows. If the file was truncated or replaced, they go on if its steps do; else

@@ -78,11 +78,19 @@ Imported import_within_memory(const std::string& path, const ImportOptions& opti
 
 }  // namespace
 
-OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs) {
+void StatedLog::put_into(ImportOptions& options) const {
+  if (!rules.empty()) options.rules.push_back(rules);
+  for (const auto number : {&RoutedShape::layers, &RoutedShape::top_k, &RoutedShape::experts})
+    if (shape.*number > 0) options.routed.*number = shape.*number;
+}
+
+OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs,
+                     const StatedLogs& stated) {
   OpenedRuns opened;
   std::shared_ptr<const RoutedRows> routes_of_a;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     ImportOptions of_file = options;
+    if (const auto log = stated.find(paths[i]); log != stated.end()) log->second.put_into(of_file);
     of_file.routes = routes_of_a;
     of_file.run = options.run + to_int(opened.histories.size());
     of_file.most_runs = most_runs - opened.histories.size();

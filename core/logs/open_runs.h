@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,14 @@ struct SkippedLines {
   std::string path;
   BadLines bad;
 };
+
+// What the user states about a log: rules for its names, the text of a mapping file (tag_map.h), and numbers.
+struct StatedLog {
+  std::string rules;
+  RoutedShape shape;
+  void put_into(ImportOptions& options) const;
+};
+using StatedLogs = std::map<std::string, StatedLog>;  // by the path of the log
 
 struct OpenedRuns {
   std::vector<std::shared_ptr<History>> histories;  // empty if cancelled
@@ -32,6 +41,7 @@ struct OpenedRuns {
 // `options.run` is the number of the first run. Calls options.progress for all files, the other callbacks for all files
 // except recordings. Throws std::runtime_error with the file if it cannot be read or the files have more than
 // `most_runs` runs.
-OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs);
+OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs,
+                     const StatedLogs& stated = {});
 
 }  // namespace moescope

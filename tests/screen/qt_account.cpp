@@ -3,6 +3,7 @@
 #include <QComboBox>
 #include <QHeaderView>
 #include <QLabel>
+#include <QMessageBox>
 #include <QPointer>
 #include <QPushButton>
 #include <QRadioButton>
@@ -11,6 +12,7 @@
 #include <QTest>
 #include <QToolButton>
 #include <QTreeWidget>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -79,6 +81,8 @@ class AccountTest : public QObject {
     QVERIFY2(load->text(7).contains("confirm"), qPrintable(load->text(7)));
     QCOMPARE(table->currentItem(), load);  // the first question is chosen
     QVERIFY(account->findChild<ExpertLoadPanel*>()->isVisible());
+    auto* apply = account->findChild<QPushButton*>("apply_meaning");
+    QVERIFY(!apply->isEnabled());  // the row is shown as it is read
 
     click(account, "confirm_assumed");
     const auto confirmed = [&] {
@@ -93,14 +97,20 @@ class AccountTest : public QObject {
     table->scrollToItem(loss);
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualItemRect(loss).center());
     QCOMPARE(account->findChild<QLabel*>("meaning_name")->text(), QString("nll_bits"));
-    account->findChild<QComboBox*>("meaning")->setCurrentText("Training loss");
+    auto* meaning = account->findChild<QComboBox*>("meaning");
+    QCOMPARE(meaning->currentText(), QString("not used"));
+    QVERIFY(!apply->isEnabled());
+    meaning->setCurrentText("Training loss");
+    QVERIFY(apply->isEnabled());
     QVERIFY(account->findChild<QRadioButton*>("unit_1")->isChecked());  // bits, as the name says
     click(account, "apply_meaning");
     QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{1}, kWaitMs);
     const auto& history = *w.window.session()->histories().front();
     QVERIFY(std::abs(history.value_at(Metric::ce_loss, -1, 0) - 3.0F * 0.693147F) < 1e-4F);
     QCOMPARE(history.info().n_experts, 4);
-    QTRY_VERIFY(account->findChild<QLabel*>("meaning_name")->text() != "nll_bits");  // the question is answered
+    QTRY_COMPARE(meaning->currentText(), QString("Training loss"));
+    QCOMPARE(account->findChild<QLabel*>("meaning_name")->text(), QString("nll_bits"));  // the row stays selected
+    QVERIFY(!apply->isEnabled());
 
     click(account, "keep_beside");
     QVERIFY(std::filesystem::exists(tag_file_beside(path.toStdString())));
@@ -124,6 +134,53 @@ class AccountTest : public QObject {
       return row && row->text(5) == "left out";
     };
     QTRY_VERIFY_WITH_TIMEOUT(left_out(), kWaitMs);
+  }
+
+  // Two logs with a figure that is not among the offered meanings. The correction of a name of log B leaves log A as it
+  // was read.
+  void aCorrectionIsForTheSelectedLog() {
+    const QStringList paths{home_.filePath("first.jsonl"), home_.filePath("second.jsonl")};
+    const auto add_steps = [](const QString& path, int first, int end) {
+      std::ofstream log(path.toStdString(), std::ios::app);
+      for (int step = first; step < end; ++step)
+        log << "{\"step\":" << step
+            << ",\"loss\":2.5,\"margin\":0.1,\"gap\":3,\"tokens_per_expert\":[[10,20,30,40],[25,25,20,30]]}\n";
+    };
+    for (const QString& path : paths) add_steps(path, 0, 20);
+    OpenWindow w;
+    w.window.files()->open(paths);
+    QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{2}, kWaitMs);
+    w.window.findChild<QToolButton*>("account_badge")->click();
+    auto* account = w.window.findChild<AccountWindow*>();
+    account->findChild<QComboBox*>("account_logs")->setCurrentIndex(1);
+    QCOMPARE(w.window.selection()->run(), 1);
+    auto* table = account->findChild<QTreeWidget*>("account_table");
+    auto* meaning = account->findChild<QComboBox*>("meaning");
+    auto* apply = account->findChild<QPushButton*>("apply_meaning");
+    table->setCurrentItem(rowOf(table, "margin"));
+    QCOMPARE(meaning->currentText(), "as read: " + rowOf(table, "margin")->text(5));
+    QVERIFY(!apply->isEnabled());
+    table->setCurrentItem(rowOf(table, "gap"));
+    QCOMPARE(meaning->currentText(), QString("not used"));
+    meaning->setCurrentText("MaxVio");
+    click(account, "apply_meaning");
+    const auto has_vio = [&](std::size_t run) {
+      const auto accounts = w.window.session()->accounts();
+      const auto& rows = accounts[run].rows;
+      return std::ranges::find(rows, "gap", &AccountRow::name)->is_shown;
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(has_vio(1), kWaitMs);
+    QVERIFY(!has_vio(0));
+    QCOMPARE(table->currentItem(), rowOf(table, "gap"));
+    add_steps(paths[1], 20, 22);  // the log is followed as it was stated
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->histories()[1]->steps().last, 21, kWaitMs);
+    QVERIFY(has_vio(1) && !has_vio(0));
+    w.window.selection()->setRun(0);
+    QCOMPARE(account->findChild<QComboBox*>("account_logs")->currentIndex(), 0);
+    click(account, "keep_beside");
+    QTRY_VERIFY(w.complaint());
+    QCOMPARE(w.complaint()->parentWidget(), account);
+    w.complaint()->close();
   }
 
   void aNumberIsStatedWithoutAName() {  // the last of the five loads is the sum of the others
