@@ -142,7 +142,7 @@ class AddedLogsTest : public QObject {
     QVERIFY(!regression->visibleRegion().isEmpty());
     QVERIFY(compare->findChild<LoadDifferencePanel*>()->visibleRegion().isEmpty());  // a tab behind the regression
     QCOMPARE(regression->findChild<FittedLabel*>("settings_that_differ")->text(),
-             QString("1 setting differs: tokens_per_step: 20 (good runs: 10)"));
+             QString("1 setting differs: tokens_per_step: 20 (A: 10)"));
     compare->judged()->setBaseline(1);
     QTRY_VERIFY2_WITH_TIMEOUT(strip_begins("Regressed: A worse.jsonl since step "),
                               qPrintable(compare->strip()->text()), kWaitMs);

@@ -88,6 +88,7 @@ void ThisImbalancePanel::renew() {
   if (pause_.isActive()) return;  // renew() is called again after the pause
   question_ = question;
   computing_ = true;
+  if (costs_.empty()) say("Computing...");
   worker_.start([this, question](std::stop_token stopped) {
     const StepConfig config = askedConfig();
     const std::vector<LiveCase> cases = live_cases(config);
@@ -160,18 +161,20 @@ QStringList ThisImbalancePanel::noteForms() const {
           figures};
 }
 
-// The answer is for the EP degree of the published runs. An even load has a cost, too: a router sends the copies of a
-// token to several ranks, and forced round-robin to one.
+// The answer is for the EP degree of the published runs: what this load costs beyond an even load, which has a cost,
+// too, because a router sends the copies of a token to several ranks, and forced round-robin to one.
 Panel::Answer ThisImbalancePanel::answer() const {
   if (costs_.empty() || !notice_->text().isEmpty()) return {};
   const auto as_logged_at =
       std::ranges::find(costs_, kAnsweredEp, [](const LiveCost& cost) { return cost.live_case.ep; });
   const LiveCost &as_logged = *as_logged_at, &all = *(as_logged_at + kVariants - 1);
-  const QString question = "What does this load cost?", at = QString(" at EP %1").arg(as_logged.live_case.ep);
-  const double lost_now = lostOf(as_logged, as_logged), lost_then = lostOf(all, as_logged);
+  const QString question = "What does the imbalance cost?", at = QString(" at EP %1").arg(as_logged.live_case.ep);
+  const double lost_now = lostOf(as_logged, as_logged), lost_then = lostOf(all, as_logged),
+               lost_even = lostOf(even_, as_logged);
   if (lost_now < kMinNamedShare) return {question, {QString("Almost nothing") + at, "Almost nothing"}};
-  const QString lost = QString("%1 of the throughput").arg(formatPercent(lost_now)) + at +
-                       QString("; an even load %1").arg(formatPercent(lostOf(even_, as_logged)));
+  const QString lost =
+      QString("%1 of the throughput").arg(formatPercent(std::max(0.0, lost_now - lost_even))) + at +
+      QString(": this load loses %1, an even load %2").arg(formatPercent(lost_now), formatPercent(lost_even));
   const QString remainder = lost_then < kMinNamedShare
                                 ? QString("almost none with all three remedies")
                                 : QString("%1 with all three remedies").arg(formatPercent(lost_then));

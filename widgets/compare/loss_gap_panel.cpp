@@ -329,17 +329,19 @@ QString LossGapPanel::letterOf(int place) const {
 }
 
 // Returns "B is outside the band since step 118, not told apart: gaps below 0.0031 may be chance" for a run whose gap
-// stays outside the band although it is not called worse or better, from long to short.
-QStringList LossGapPanel::undecidedTexts(int place, std::int64_t first_step) const {
+// is outside the band although it is not called worse or better, from long to short. first_step: of the smoothed gap.
+QStringList LossGapPanel::undecidedTexts(int place, std::optional<std::int64_t> first_step) const {
   const Conclusion& c = judged_->conclusion(place);
   const QString letter = runLetter(*selection_, place), word = QString::fromLatin1(to_text(verdict_word(c))).toLower();
   const std::vector<std::string> reasons = verdict_reasons(c);
   const QString reason = reasons.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(reasons.front());
-  return {QString("%1 is outside the band since step %2, %3").arg(letter, formatCount(first_step), word) + reason,
+  const QString beginning = first_step ? QString(" since step %1").arg(formatCount(*first_step)) : QString();
+  return {QString("%1 is outside the band%2, %3").arg(letter, beginning, word) + reason,
           QString("%1 is outside the band, %2").arg(letter, word)};
 }
 
-// "D leaves the band at step 118 and stays out; B and C end inside it".
+// "D leaves the band at step 118 and stays out; B and C have a mean gap inside the band". The mean gap is what the
+// verdict is about; the smoothed gap says since when a run is outside.
 Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
   const float band = judged_->matters();
@@ -349,20 +351,24 @@ Panel::Answer LossGapPanel::answer() const {
     const QString letter = runLetter(*selection_, place);
     const auto first_step = judged_->track(place).out_since(band);
     const VerdictWord word = verdict_word(judged_->conclusion(place));
-    if (!first_step) {
+    const float gap = judged_->conclusion(place).gap;
+    if (is_missing(gap) ? !first_step : std::abs(gap) <= band) {
       inside << letter;
     } else if (word == VerdictWord::worse || word == VerdictWord::better) {
       outside << letter;
-      sentences << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*first_step));
+      sentences << (first_step
+                        ? QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*first_step))
+                        : QString("%1 is outside the band").arg(letter));
     } else {
-      const QStringList texts = undecidedTexts(place, *first_step);
+      const QStringList texts = undecidedTexts(place, first_step);
       undecided << texts.front();
       short_undecided << texts.back();
     }
   }
   QStringList within, stays;
-  if (!inside.isEmpty()) within << listed(inside) + (inside.size() == 1 ? " ends" : " end") + " inside the band";
-  if (!outside.isEmpty()) stays << listed(outside) + (outside.size() == 1 ? " stays" : " stay") + " outside the band";
+  if (!inside.isEmpty())
+    within << listed(inside) + (inside.size() == 1 ? " has" : " have") + " a mean gap inside the band";
+  if (!outside.isEmpty()) stays << listed(outside) + (outside.size() == 1 ? " is" : " are") + " outside the band";
   const QString against = judged_->baseline() == 0 ? QString() : QString("Against %1: ").arg(judged_->baselineLetter());
   QStringList forms;
   for (const QStringList& parts : {sentences + undecided + within, stays + short_undecided + within,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QComboBox>
+#include <optional>
 #include <vector>
 
 #include "core/findings/comparison/comparison.h"
@@ -84,7 +85,7 @@ class LossGapPanel : public Panel {
   void refill();
   Answer answerOnTexts() const;
   QString letterOf(int place) const;
-  QStringList undecidedTexts(int place, std::int64_t first_step) const;
+  QStringList undecidedTexts(int place, std::optional<std::int64_t> first_step) const;
   StepRange judgedSteps() const;  // judged steps of the first candidate
 
   JudgedRuns* judged_;

@@ -174,6 +174,10 @@ QString RegressionPanel::othersText(const QString& several) const {
   return selection_->histories().size() == 2 ? runLetter(*selection_, 1 - judgedRun()) : several;
 }
 
+QString RegressionPanel::settingText(const GateSetting& setting) const {
+  return QString::fromStdString(setting_text(setting, othersText("other runs").toStdString()));
+}
+
 void RegressionPanel::judge() {
   const auto& histories = selection_->histories();
   std::uint64_t sequence = 0;
@@ -227,7 +231,7 @@ void RegressionPanel::show(GateReport report) {
   figures_->setColumnWidth(0, figure_width + 2 * kSpace8);
   QStringList settings, names;
   for (const GateSetting& setting : report_.settings) {
-    settings << QString::fromStdString(setting_text(setting));
+    settings << settingText(setting);
     names << QString::fromStdString(setting.name);
   }
   const QString verb = settings.size() == 1 ? " differs" : " differ";
@@ -244,7 +248,7 @@ void RegressionPanel::show(GateReport report) {
 void RegressionPanel::listSettings() {
   QString rows;
   for (const GateSetting& setting : report_.settings)
-    rows += QString("<li>%1</li>").arg(QString::fromStdString(setting_text(setting)).toHtmlEscaped());
+    rows += QString("<li>%1</li>").arg(settingText(setting).toHtmlEscaped());
   ExplainCard::open(window(), list_->mapToGlobal(QPoint(0, list_->height())), "Settings that differ",
                     [rows] { return QString("<ul>%1</ul>").arg(rows); });
 }

@@ -45,7 +45,8 @@ class RegressionPanel : public Panel {
   QStringList describe(int place, std::int64_t step) const;
   int judgedRun() const;
   std::vector<HistoryPtr> otherRuns() const;
-  QString othersText(const QString& several) const;  // letter of the only other run, else `several`
+  QString othersText(const QString& several) const;       // letter of the only other run, else `several`
+  QString settingText(const GateSetting& setting) const;  // "lr: 1 (A: 2)"
   void listSettings();
   QString word() const;       // "Regressed"
   QString placeText() const;  // "since step 8: MaxVio (batch), layer 7", or that all figures are in the band
