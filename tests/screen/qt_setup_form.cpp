@@ -22,6 +22,7 @@
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "tests/support/screen_test.h"
+#include "widgets/plots/axis.h"
 
 using namespace moescope;
 
@@ -107,7 +108,7 @@ class SetupFormTest : public QObject {
       QVERIFY2(editor, field.key.c_str());
       QVERIFY2(editor->toolTip().contains(QString::fromStdString(field.help).left(20).toHtmlEscaped()),
                field.key.c_str());
-      QVERIFY2(editor->toolTip().contains(QString::fromStdString(allowed_text(field)).toHtmlEscaped()),
+      QVERIFY2(editor->toolTip().contains(inPrint(QString::fromStdString(allowed_text(field)).toHtmlEscaped())),
                field.key.c_str());
     }
   }

@@ -54,7 +54,7 @@ class Machine {
       case 0x89:  // NEWFALSE
         return push(make_number(0));
       case 'J':  // BININT
-        return push(make_number(to_int(number(4))));
+        return push(make_number(static_cast<std::int32_t>(number(4))));
       case 'K':  // BININT1
         return push(make_number(number(1)));
       case 'M':  // BININT2
