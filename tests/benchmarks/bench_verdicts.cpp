@@ -230,8 +230,6 @@ int main(int argc, char** argv) {
       ++i;
     else if (!std::strcmp(argv[i], "--experts-only"))
       power.experts_only = true;
-    else if (!std::strcmp(argv[i], "--rows"))
-      power.rows = true;
     else if (!std::strcmp(argv[i], "--means"))
       request.means = true;
     else if (!std::strcmp(argv[i], "--simulated"))

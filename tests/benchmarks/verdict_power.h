@@ -2,9 +2,10 @@
 //
 // Each seed trains run A, three noise twins and a candidate in each recipe, and judges every candidate after several
 // numbers of steps beside one, two and three twins. A difference counts as found in a seed if half the interval is
-// smaller. The table has the steps from which on this holds, or the interval excludes 0 or is inside the band, in 80 %
-// of the seeds; the mean and the standard deviation of the gap over the seeds, and the median of half the interval, in
-// per cent of the loss after the last step; and where the interval is there beside one twin.
+// smaller. The table has the steps from which on this holds, and those from which on the run is called worse, better or
+// good enough, in 80 % of the seeds; the mean and the standard deviation of the gap over the seeds, and the median of
+// half the interval, in per cent of the loss after the last step; and the verdicts there beside one twin. Before the
+// last step, a verdict must have held as while a training goes on.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +50,6 @@ struct PowerRequest {
   bool experts_only = false;  // else all linear layers except the head have the recipe
   int seeds = 1000, candidates = 3;
   double seconds = 480;  // seeds that are in training at the end count with the steps that they have reached
-  bool rows = false;     // prints the outcome of each seed, too
 };
 
 struct PowerPlace {
@@ -62,7 +62,7 @@ struct PowerPlace {
 
 struct PowerOutcome {
   double gap, half_width;  // shares of the loss; NaN: no interval
-  bool settled;            // the interval excludes 0 or is inside the band
+  Verdict verdict;
 };
 using PowerOutcomes = std::map<PowerPlace, std::vector<PowerOutcome>>;
 
@@ -119,11 +119,10 @@ class VerdictPower {
                 request_.experts_only ? "recipe in the routed experts" : "recipe in all linear layers except the head",
                 static_cast<long long>(request_.steps.back()));
     std::printf(
-        "| routing, twins | recipe | gap: mean, deviation | interval | 0.1 %% | 0.25 %% | 1 %% | settled | "
-        "above 0 / below 0 / inside the band |\n|---|---|---|---|---|---|---|---|---|\n");
+        "| routing, twins | recipe | gap | interval | 0.1 %% | 0.25 %% | 1 %% | verdict | "
+        "worse / better / good enough |\n|---|---|---|---|---|---|---|---|---|\n");
     for (const PowerKind kind : request_.kinds)
       for (const Recipe recipe : request_.recipes) print_row(kind, recipe);
-    if (request_.rows) print_rows();
   }
 
  private:
@@ -183,13 +182,12 @@ class VerdictPower {
     std::vector<PairedRun> judging_twins;
     for (const std::size_t twin : twins) {
       judging_twins.push_back({runs[twin], candidate.kind != PowerKind::seed});
-      const Conclusion c =
-          conclude(runs[0], {runs[candidate.run]}, judging_twins, {.candidates = request_.candidates}, Metric::ce_loss);
+      const Judging judging{.candidates = request_.candidates, .goes_on = steps < request_.steps.back()};
+      const Conclusion c = conclude(runs[0], {runs[candidate.run]}, judging_twins, judging, Metric::ce_loss);
       const double loss = static_cast<double>(c.matters) / kRelevantGap;
-      const bool settled = c.verdict == Verdict::equal || std::fabs(c.gap) > c.half_width;
       const std::lock_guard guard(lock_);
       outcomes_[{candidate.kind, candidate.recipe, steps, static_cast<int>(judging_twins.size())}].push_back(
-          {static_cast<double>(c.gap) / loss, static_cast<double>(c.half_width) / loss, settled});
+          {static_cast<double>(c.gap) / loss, static_cast<double>(c.half_width) / loss, c.verdict});
     }
   }
 
@@ -239,24 +237,16 @@ class VerdictPower {
       std::printf(" | %s", steps_for(kind, recipe, [difference](const PowerOutcome& outcome) {
                              return outcome.half_width < difference;
                            }).c_str());
-    const auto is_settled = [](const PowerOutcome& outcome) { return outcome.settled; };
-    std::printf(" | %s |", steps_for(kind, recipe, is_settled).c_str());
-    const auto count = [&outcomes](auto counts) { return static_cast<int>(std::ranges::count_if(outcomes, counts)); };
-    std::printf(" %d / %d / %d |\n",
-                count([](const PowerOutcome& outcome) { return outcome.gap > outcome.half_width; }),
-                count([](const PowerOutcome& outcome) { return -outcome.gap > outcome.half_width; }),
-                count([](const PowerOutcome& outcome) {
-                  return outcome.settled && std::fabs(outcome.gap) <= outcome.half_width;
-                }));
-  }
-
-  void print_rows() const {
-    std::printf("\nkind,recipe,steps,twins,gap,half,settled\n");
-    for (const auto& [place, outcomes] : outcomes_)
-      for (const PowerOutcome& outcome : outcomes)
-        std::printf("%s,%s,%lld,%d,%.6f,%.6f,%d\n", kPowerKinds[static_cast<std::size_t>(place.kind)],
-                    recipe_info(place.recipe).name, static_cast<long long>(place.steps), place.twins, outcome.gap,
-                    outcome.half_width, outcome.settled);
+    const auto is_decided = [](const PowerOutcome& outcome) {
+      return outcome.verdict == Verdict::worse || outcome.verdict == Verdict::better ||
+             outcome.verdict == Verdict::equal;
+    };
+    std::printf(" | %s |", steps_for(kind, recipe, is_decided).c_str());
+    const auto count = [&outcomes](Verdict verdict) {
+      return static_cast<int>(std::ranges::count(outcomes, verdict, &PowerOutcome::verdict));
+    };
+    std::printf(" %d / %d / %d of %zu |\n", count(Verdict::worse), count(Verdict::better), count(Verdict::equal),
+                outcomes.size());
   }
 
   const PowerRequest request_;
