@@ -104,8 +104,8 @@ class CliDocs : public Cli {
   // Removes the outputs of an earlier command.
   void remove_outputs(const std::vector<std::string>& words) const {
     for (std::size_t i = 0; i + 1 < words.size(); ++i)
-      if (words[i] == "-o" || words[i] == "--out" || words[i] == "--table" || words[i] == "--page" ||
-          words[i] == "--recipes" || words[i].starts_with("--write-")) {
+      if (words[i] == "-o" || words[i] == "--out" || words[i] == "--table" || words[i] == "--recipes" ||
+          words[i].starts_with("--write-")) {
         fs::remove_all(path(words[i + 1]));
         fs::remove_all(fs::path(path(words[i + 1])).replace_extension(".checkpoints"));
       }

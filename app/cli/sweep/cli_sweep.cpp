@@ -33,7 +33,7 @@ struct SweepOptions {
   TrainOptions run;
   std::vector<std::string> axes;
   int seeds = 1;
-  std::string table, page, recipes, share;
+  std::string table, recipes, share;
   bool quiet = false;
 };
 
@@ -41,8 +41,6 @@ void check_names(const SweepOptions& o) {
   if (o.run.out.empty()) throw std::runtime_error("--out: the recordings need a name, such as sweep.moescope");
   if (!o.table.empty() && !o.table.ends_with(".csv"))
     throw std::runtime_error("--table " + o.table + ": expected a name that ends in .csv");
-  if (!o.page.empty() && !o.page.ends_with(".html"))
-    throw std::runtime_error("--page " + o.page + ": expected a name that ends in .html");
   if (!o.recipes.empty() && !o.recipes.ends_with(".json"))
     throw std::runtime_error("--recipes " + o.recipes + ": expected a name that ends in .json");
 }
@@ -92,8 +90,7 @@ void take_up(const SweepOptions& o, RunQueue& queue) {
     queue.read_finished(i);
   }
   if (queue.status().finished > 0) use_recorded_kernels(queue.kernels());
-  guard_outputs({}, {{"--table", o.table}, {"--page", o.page}, {"--recipes", o.recipes}},
-                o.run.overwrite || o.run.continues);
+  guard_outputs({}, {{"--table", o.table}, {"--recipes", o.recipes}}, o.run.overwrite || o.run.continues);
 }
 
 // Reads the runs that other processes have trained. A recording that cannot be read counts as unfinished: its process
@@ -164,7 +161,7 @@ void write_result(const std::string& path, const std::string& text) {
 void keep_inputs(const SweepOptions& o, const RunConfig& base, const std::vector<RunGroup>& runs) {
   std::vector<std::string> inputs = input_paths(base);
   inputs.push_back(o.run.config);
-  std::vector<OutputFile> outputs{{"--table", o.table}, {"--page", o.page}, {"--recipes", o.recipes}};
+  std::vector<OutputFile> outputs{{"--table", o.table}, {"--recipes", o.recipes}};
   for (const RunGroup& run : runs) outputs.push_back({"--out", run.recording});
   guard_outputs(inputs, outputs, true);
 }
@@ -195,7 +192,6 @@ void sweep(const SweepOptions& o) {
   print_out("{}", printable_lines(sweep_report(result)));
   print_out("recordings  {} to {}\n", printable(runs.front().recording), printable(runs.back().recording));
   write_result(o.table, sweep_csv(result));
-  write_result(o.page, sweep_page(result));
   write_result(o.recipes, sweep_recipes(result, runs));
   if (all) return;
   print_out("Stopped by {}. The same command with --continue trains what is missing.\n", signal_text(stop_signal()));
@@ -230,8 +226,6 @@ void add_sweep_command(CLI::App& app) {
       .option("-o,--out", run.out, "Recordings to write: sweep.moescope makes sweep-1.moescope, sweep-2.moescope, ...")
       .required();
   command.option("--table", options->table, "Table to write, .csv: a row for each point of the grid");
-  command.option("--page", options->page,
-                 "Page to write, .html: the table and a picture of losses, seeds and intervals");
   command.option("--recipes", options->recipes,
                  "File to write, .json: the number formats of each point as configs of torchao and TransformerEngine, "
                  "with the gap, steps and seeds that speak for them");
@@ -254,7 +248,7 @@ void add_sweep_command(CLI::App& app) {
       "  moescope-cli sweep --preset nano --over router.bias_update_rate=0,0.001,0.01 --seeds 3 --steps 300 "
       "--out bias.moescope\n"
       "  moescope-cli sweep --preset nano --over precision.experts=bf16,mxfp8_rceil,mxfp4 --over router.top_k=1,2 \\\n"
-      "    --seeds 5 --out formats.moescope --table formats.csv --page formats.html\n"
+      "    --seeds 5 --out formats.moescope --table formats.csv\n"
       "  srun -N 4 -n 4 moescope-cli sweep --config run.toml --over optimizer.lr=1e-3,3e-3 --seeds 8 --out "
       "lr.moescope");
   command.runs([options] { sweep(*options); });

@@ -15,6 +15,22 @@
 namespace moescope {
 namespace {
 
+// A figure of the tables: its title, and the keys of its CSV columns.
+struct SweepColumn {
+  const char *title, *key, *half_key;  // half_key: half the interval over seeds; nullptr: not shown
+  SeedMean SweepPoint::*figure;
+  const char* format;
+};
+constexpr SweepColumn kSweepColumns[] = {
+    {"loss", "loss_nats", "loss_interval", &SweepPoint::loss, ".4f"},
+    {"gap to the first", "gap_to_first_nats", "gap_interval", &SweepPoint::gap, "+.4f"},
+    {"validation loss", "validation_loss_nats", "validation_loss_interval", &SweepPoint::val_loss, ".4f"},
+    {"lowest SQNR, dB", "sqnr_worst_db", nullptr, &SweepPoint::worst_sqnr, ".1f"},
+    {"mean SQNR, dB", "sqnr_mean_db", nullptr, &SweepPoint::mean_sqnr, ".1f"},
+    {"MaxVio", "max_vio", nullptr, &SweepPoint::max_vio, ".3f"},
+    {"tokens/s", "tokens_per_s", nullptr, &SweepPoint::tokens_per_s, ".0f"},
+};
+
 std::string csv_figure(double value) {
   return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
 }
@@ -38,8 +54,7 @@ VerdictWord word_of(const SweepPoint& first, const SweepPoint& point) {
   return verdict_word(c);
 }
 
-}  // namespace
-
+// Returns the sentences below the table: over which steps and seeds the figures are taken, what the intervals mean.
 std::string sweep_notes(const SweepResult& result) {
   std::string notes = fmt::format(
       "Losses in nats/token: means over the last {} of {} steps, then over seeds; MaxVio and tokens/s likewise, the "
@@ -61,6 +76,8 @@ std::string sweep_notes(const SweepResult& result) {
   if (lost > 0) notes += " Runs whose loss became NaN or infinite are lost and not part of any mean.";
   return notes;
 }
+
+}  // namespace
 
 std::string sweep_report(const SweepResult& result) {
   std::vector<ValueColumn> columns;
