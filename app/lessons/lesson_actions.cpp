@@ -15,7 +15,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/lessons/claims_window.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
 #include "app/look/card_frame.h"
@@ -96,7 +95,6 @@ void LessonActions::addMenuTo(QMenuBar* bar) {
   QMenu* menu = bar->addMenu("Le&ssons");
   menu->addAction("&All lessons", QKeySequence("Alt+L"), this, &LessonActions::pageRequested)
       ->setWhatsThis("All lessons, with their subjects, and which are done");
-  menu->addAction("&Published claims", this, [this] { showClaims(window_); });
   menu->addAction("&Open a lesson file...", this, &LessonActions::askFile);
   menu->addSeparator();
   const auto in_lesson = [this, menu](const QString& what, const QKeySequence& keys, auto act) {

@@ -7,7 +7,6 @@
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
-#include "app/lessons/claims_window.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
@@ -74,7 +73,6 @@ void FirstSteps::connectPages(LessonActions* lessons) {
   connect(lessons_page_, &LessonsPage::fileRequested, lessons, &LessonActions::askFile);
   connect(lessons_page_->list(), &LessonList::formRequested, lessons, &LessonActions::askForm);
   connect(lessons_page_->list(), &LessonList::handInRequested, lessons, &LessonActions::askHandIn);
-  connect(lessons_page_, &LessonsPage::claimsRequested, this, [this] { showClaims(page_->window()); });
   connect(lessons, &LessonActions::started, this, [this] { ask(nullptr); });
   connect(lessons, &LessonActions::lessonLeft, this, &FirstSteps::look);
 }

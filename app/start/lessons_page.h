@@ -20,7 +20,6 @@ class LessonsPage : public FullPage {
   void chosen(QString lesson);
   void startPageRequested();
   void fileRequested();
-  void claimsRequested();
 
  protected:
   void keyPressEvent(QKeyEvent* event) override;
