@@ -10,7 +10,6 @@
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
-#include "app/setup/model_presets_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
@@ -191,11 +190,6 @@ void RunControl::addPresetsTo(QMenu* menu) {
         ->setToolTip(QString::fromStdString(preset_about(name)).trimmed());
   };
   for (const std::string& name : preset_names()) add(name);
-  presets->addAction("Miniatures of real models...", this, [this] {
-    auto* dialog = new ModelPresetsDialog("Start %1", bar_->window());
-    connect(dialog, &ModelPresetsDialog::chosen, this, &RunControl::startPreset);
-    dialog->show();
-  });
   presets->addSection("Several runs side by side");
   for (const std::string& name : comparison_preset_names()) add(name);
 }

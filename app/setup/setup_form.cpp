@@ -23,7 +23,6 @@
 #include "app/look/theme.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
-#include "app/setup/model_presets_dialog.h"
 #include "app/setup/twin_menu.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
@@ -261,10 +260,8 @@ QLayout* SetupForm::makeTop() {
   presets_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   presets_->setFocusPolicy(Qt::StrongFocus);
   for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
-  presets_->insertSeparator(presets_->count());
-  presets_->addItem("Miniatures of real models...");
   connect(presets_, &QComboBox::activated, this, [this](int index) {
-    index == presets_->count() - 1 ? comparePresets() : emit presetRequested(presets_->itemText(index));
+    emit presetRequested(presets_->itemText(index));
     choosePreset();
   });
   auto* open = new QPushButton("Open...");
@@ -311,12 +308,6 @@ void SetupForm::drawPictures() {
   const QPixmap mark = picturePixmap(Picture::reset, quiet, kNewRunPicture);
   hint_mark_->setPixmap(mark);
   for (auto& [key, row] : rows_) row.new_run->setPixmap(mark);
-}
-
-void SetupForm::comparePresets() {
-  auto* dialog = new ModelPresetsDialog("Fill the form with %1", window());
-  connect(dialog, &ModelPresetsDialog::chosen, this, &SetupForm::presetRequested);
-  dialog->show();
 }
 
 QWidget* SetupForm::makeFields() {

@@ -77,7 +77,6 @@ class SetupForm : public QWidget {
   QLayout* makeHead();
   QLayout* makeTop();
   QWidget* makeHint();
-  void comparePresets();
   QWidget* makeFields();
   QWidget* makeBottom();
   QLayout* makeButtons();

@@ -49,15 +49,6 @@ std::string to_toml(const RunConfig& config);
 // Returns the presets that are small versions of published models, in the order of publication.
 std::vector<std::string> model_preset_names();
 
-// One setting in which the presets differ.
-struct PresetSetting {
-  Setting setting;
-  std::vector<std::string> values;  // by preset; empty if the setting has no effect there
-};
-// Returns the settings of the model and the router in which the presets differ, in the order of config_fields(). Values
-// without effect, such as the weight of a loss that is off, are empty.
-std::vector<PresetSetting> model_preset_table();
-
 // Returns the names of precision settings of papers and training frameworks, sorted: assets/recipes/<name>.toml, each
 // with a section [precision] and a comment that names the source and what this program cannot reproduce.
 std::vector<std::string_view> published_recipe_names();

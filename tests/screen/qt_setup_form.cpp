@@ -3,18 +3,15 @@
 #include <QDialogButtonBox>
 #include <QLabel>
 #include <QLineEdit>
-#include <QPlainTextEdit>
 #include <QPushButton>
 #include <QSettings>
 #include <QSignalSpy>
-#include <QTableWidget>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
 
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
-#include "app/setup/model_presets_dialog.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/operands_dialog.h"
 #include "app/setup/run_speeds.h"
@@ -54,28 +51,6 @@ class SetupFormTest : public QObject {
   Q_OBJECT
 
  private slots:
-  // The last entry of the list of presets opens a table of real models. The form is filled with the chosen column.
-  void realModelsStandSideBySide() {
-    SetupForm form;
-    QSignalSpy preset_requests(&form, &SetupForm::presetRequested);
-    auto* presets = form.findChild<QComboBox*>();
-    QCOMPARE(presets->accessibleName(), QString("Preset"));
-    emit presets->activated(presets->count() - 1);
-    auto* dialog = form.findChild<ModelPresetsDialog*>();
-    QVERIFY(dialog);
-    auto* table = dialog->findChild<QTableWidget*>();
-    QTableWidgetItem* column = nullptr;
-    for (int c = 0; c < table->columnCount(); ++c)
-      if (table->horizontalHeaderItem(c)->text() == "mini-Kimi-K3") column = table->item(0, c);
-    QVERIFY(column);
-    table->setCurrentItem(column);
-    QVERIFY(dialog->findChild<QPlainTextEdit*>()->toPlainText().contains("896, 16"));
-    for (QPushButton* button : dialog->findChildren<QPushButton*>())
-      if (button->text() == "Fill the form with mini-Kimi-K3") button->click();
-    QCOMPARE(preset_requests.size(), 1);
-    QCOMPARE(preset_requests[0][0].toString(), QString("mini-Kimi-K3"));
-  }
-
   void rowsThatCannotMatterAreAway() {
     FormWithKeys shown;
     const auto is_shown = [&](const char* key) { return !shown.form.editor(key)->isHidden(); };

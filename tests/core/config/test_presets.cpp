@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
@@ -82,21 +86,44 @@ TEST(Presets, RealModelsHaveTheirRouters) {
     EXPECT_NE(preset_about(name).find("Not here:"), std::string::npos) << name << ": what the program cannot do";
 }
 
-// The table has the settings that differ; a setting without effect is left empty.
-TEST(Presets, TableOfRealModels) {
-  const std::vector<std::string> names = model_preset_names();
-  const auto column = static_cast<std::size_t>(std::ranges::find(names, "mini-Kimi-K3") - names.begin());
-  std::map<std::string, std::string> of_k3;
-  for (const PresetSetting& row : model_preset_table()) {
-    ASSERT_EQ(row.values.size(), names.size()) << row.setting.key();
-    EXPECT_TRUE(std::ranges::any_of(row.values, [&](const std::string& v) { return v != row.values[0]; }))
-        << row.setting.key();
-    of_k3[row.setting.key()] = row.values[column];
+// Returns true if a setting has an effect in a run.
+bool has_effect(const RunConfig& config, Setting setting) {
+  const RouterConfig& r = config.router;
+  if (setting == &ModelConfig::dense_inter) return config.model.n_dense_layers > 0;
+  if (setting == &ModelConfig::latent_norm) return config.model.latent_dim > 0;
+  if (setting == &ModelConfig::shared_expert_gate) return config.model.n_shared > 0;
+  if (setting == &RouterConfig::n_limited_groups) return r.n_groups > 0;
+  if (setting == &RouterConfig::aux_coeff) return r.aux_mode != AuxMode::none;
+  if (setting == &RouterConfig::bias_update_rate) return !by_quantiles(r.balance_rule);
+  if (setting == &RouterConfig::balance_rule) return by_quantiles(r.balance_rule) || r.bias_update_rate > 0;
+  return true;
+}
+
+// Returns the settings of model and router in which the presets of real models differ, as rows of a table.
+std::vector<std::string> real_model_rows() {
+  std::vector<std::string> rows;
+  for (const ConfigField& field : config_fields()) {
+    const Setting setting = field;
+    if (!setting.is_in<ModelConfig>() && !setting.is_in<RouterConfig>()) continue;
+    std::string row = "| `" + field.key + "` |";
+    std::set<std::string> values;
+    for (const std::string& name : model_preset_names()) {
+      const RunConfig preset = load_preset(name).config;
+      const std::string value = has_effect(preset, setting) ? to_string(field.get(preset)) : "-";
+      row += " " + value + " |";
+      values.insert(value);
+    }
+    if (values.size() > 1) rows.push_back(row);
   }
-  EXPECT_EQ(of_k3["router.balance_rule"], "quantile_batch");
-  EXPECT_EQ(of_k3["model.n_experts"], "112");
-  EXPECT_EQ(of_k3.at("router.bias_update_rate"), "") << "quantiles have no rate";
-  EXPECT_FALSE(of_k3.contains("model.dim")) << "all have one";
+  return rows;
+}
+
+TEST(Presets, ManualComparesRealModels) {
+  std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../docs/router-and-balance.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  std::string table;
+  for (const std::string& row : real_model_rows()) table += row + "\n";
+  EXPECT_NE(page.find(table), std::string::npos) << table;
 }
 
 TEST(PublishedRecipes, RecognisedBySettings) {
