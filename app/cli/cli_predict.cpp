@@ -16,7 +16,7 @@ namespace {
 
 struct PredictOptions : RoutingOptions {
   std::string calibration, model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
-  std::string payload = "bf16", recompute = "full", hypothesis = "h2";
+  std::string payload = "bf16", recompute = "full";
   int gpus = 256, tp = 0, pp = 0, virtual_stages = 0, microbatches = 0;
   std::int64_t seq = 8192;
   double overlap = 0, memory_GBps = 0;
@@ -103,13 +103,12 @@ void check_predicted(const std::string& path, const CalibrationReport& report) {
 }
 
 void predict_layers(const Command& command, const PredictOptions& options) {
-  command.refuse({"--recipe",       "--all-to-all", "--payload",   "--routing",
-                  "--run",          "--step",       "--layer",     "--node-limited",
-                  "--placement",    "--slots",      "--ep",        "--ranks-per-node",
-                  "--gpus",         "--tp",         "--pp",        "--virtual-stages",
-                  "--microbatches", "--seq",        "--recompute", "--overlap",
-                  "--hypothesis",   "--seed"},
-                 "cannot be used with --calibration, whose layers are those of its file");
+  command.refuse(
+      {"--recipe",    "--all-to-all",   "--payload",   "--routing",        "--run",          "--step",
+       "--layer",     "--node-limited", "--placement", "--slots",          "--ep",           "--ranks-per-node",
+       "--gpus",      "--tp",           "--pp",        "--virtual-stages", "--microbatches", "--seq",
+       "--recompute", "--overlap",      "--seed"},
+      "cannot be used with --calibration, whose layers are those of its file");
   Calibration calibration = read_calibration(options.calibration);
   std::string source;
   double memory = options.memory_GBps;
@@ -214,22 +213,6 @@ ValueTable live_cost_table(const std::vector<LiveCost>& costs) {
   return table;
 }
 
-ValueTable published_table(const std::vector<BarComparison>& bars) {
-  ValueTable table({{.name = "tokens/s/GPU, 671B, forced routing", .key = "name"},
-                    {.name = "published", .key = "published", .format = ".0f"},
-                    {.name = "modelled", .key = "modelled", .format = ".0f"},
-                    {.name = "band from", .key = "band.0", .format = ".0f"},
-                    {.name = "to", .key = "band.1", .format = ".0f"},
-                    {.name = "standing", .key = "standing"},
-                    {.key = "error"},
-                    {.key = "in_band"},
-                    {.name = "error", .key = "verdict"}});
-  for (const BarComparison& bar : bars)
-    table.add(bar.name, bar.published, bar.modelled, bar.band.low, bar.band.high, bar.standing, bar.error(),
-              std::isnan(bar.published) ? std::nullopt : std::optional(bar.in_band()), bar.verdict());
-  return table;
-}
-
 ValueTable open_table(const std::vector<OpenNumber>& numbers) {
   ValueTable table({{.name = "unknown number", .key = "name"},
                     {.name = "unit", .key = "unit"},
@@ -308,30 +291,11 @@ void add_profile(Report& report, const HardwareProfile& hardware) {
   }
 }
 
-void add_published(Report& report, Hypothesis hypothesis) {
-  report.sentence("");
-  const std::vector<BarComparison> bars = compare_with_published(hypothesis);
-  report.table("published", published_table(bars));
-  for (const auto& [what, bar] : {std::pair{"DeepEP", bars.at(1)}, {"DeepEP and MXFP8", bars.at(2)}})
-    report.sentence(fmt::format("tokens/s with {} against standard in BF16: published {:+.0f} %, modelled {:+.0f} %",
-                                what, 100 * (bar.published / bars[0].published - 1),
-                                100 * (bar.modelled / bars[0].modelled - 1)));
-  const PairCheck pair = check_with_pair(hypothesis);
-  report.value({.key = "pair.gain_published"}, pair.published_gain);
-  report.value({.key = "pair.gain_modelled"}, pair.modelled_gain);
-  report.value({.key = "pair.standard_network_GBps_implied"}, pair.implied_network_GBps);
-  report.value({.key = "pair.standard_network_GBps_fitted"}, pair.fitted_network_GBps);
-  report.value({.name = "H100 pair", .key = "pair.verdict"}, pair_verdict());
-  report.sentence(pair_network(hypothesis));
-  report.sentence("There are three B200 runs and three fitted parameters, so their agreement validates nothing.");
-}
-
 Report report_of(const PredictRequest& request, const StepParameters& parameters, const StepTime& time,
                  const std::vector<LiveCost>& costs) {
   const Band band = throughput_band(request.config, parameters.hypothesis);
   Report report;
   add_case(report, request);
-  report.value({.name = "hypothesis", .key = "hypothesis"}, hypothesis_name(parameters.hypothesis));
   const std::string speed = "tokens_per_second_per_gpu.";
   report.value({.name = "tokens/s/GPU, modelled with fitted numbers", .key = speed + "value", .format = ".0f"},
                time.tokens_per_second);
@@ -351,7 +315,6 @@ Report report_of(const PredictRequest& request, const StepParameters& parameters
   add_profile(report, request.config.hardware);
   report.sentence("");
   report.table("open", open_table(open_numbers(request.config)));
-  add_published(report, parameters.hypothesis);
   if (costs.empty()) return report;
   report.sentence("");
   report.sentence(fmt::format("cost of this imbalance, modelled; change against forced balance, {}",
@@ -364,21 +327,18 @@ void predict_step(const Command& command, const PredictOptions& options) {
   if (!options.names_file())
     command.refuse({"--run", "--step", "--layer", "--node-limited"},
                    "needs a recording as --routing (grouped is always node-limited)");
-  const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
   const PredictRequest request = request_of(options);
-  const StepParameters parameters = fit_to_published(hypothesis);
+  const StepParameters& parameters = fit_to_published(Hypothesis::h2);
   const StepTime time = step_time(request.config, parameters);
   std::vector<LiveCost> costs;
   if (options.names_file())
-    costs = live_costs(request.config, hypothesis, request.load, live_cases(request.config), options.seed);
+    costs = live_costs(request.config, parameters.hypothesis, request.load, live_cases(request.config), options.seed);
   print_report(report_of(request, parameters, time, costs), options.json);
 }
 
 constexpr const char* kRoutingHelp =
     "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, stretched to the "
     "model's experts; then the cost for each EP degree, too";
-constexpr const char* kHypothesisHelp =
-    "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens duplicated over TP)";
 
 void add_options(Command& command, PredictOptions& o) {
   constexpr int kMax = 1 << 20;
@@ -412,7 +372,6 @@ void add_options(Command& command, PredictOptions& o) {
   command.option("--seq", o.seq, "Tokens of a sequence").range(1, 1 << 24).shows_default();
   command.option("--recompute", o.recompute, "none, selective or full").shows_default();
   command.option("--overlap", o.overlap, "Share of the all-to-all hidden behind compute").range(0.0, 1.0);
-  command.option("--hypothesis", o.hypothesis, kHypothesisHelp).shows_default();
   command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
   command.option("--json", o.json, "Print JSON");
 }
@@ -428,7 +387,7 @@ void add_predict_command(CLI::App& app) {
       "  moescope-cli predict --calibration assets/calibration/h200x8.json\n"
       "  moescope-cli predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all standard\n"
       "  moescope-cli predict --routing run.moescope --recipe mxfp8 --all-to-all deepep --node-limited\n"
-      "  moescope-cli predict --routing zipf:0.6 --ep 64 --all-to-all deepep --hypothesis h1 --json");
+      "  moescope-cli predict --routing zipf:0.6 --ep 64 --all-to-all deepep --json");
   command.runs([options, command] {
     if (options->calibration.empty())
       predict_step(command, *options);

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <stdexcept>
 
 #include "core/cluster/ranks/placement.h"
 #include "core/cluster/ranks/routing_patterns.h"
-#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -16,15 +14,9 @@ namespace {
 constexpr double kDeepEpOverheadH1 = 0.20;  // ms per token, assumed
 constexpr double kDeepEpOverheadH2 = 0.10;  // ms per token, the largest that H2 allows; for the band
 
-constexpr const char* kBlog = "PyTorch blog on 41 % faster DeepSeek-V3 pre-training on 256 B200s (Nebius ml-cookbook)";
-constexpr const char* kPullRequest =
-    "torchtitan pull request 2107: 512 H100s, TP 1, PP 8 (Interleaved1F1B), EP 32, 16 sequences of 4096, full "
-    "recompute";
-constexpr PublishedRun kB200Runs[] = {{"BF16, standard", 651, false, AllToAll::standard, kBlog},
-                                      {"BF16, DeepEP", 859, false, AllToAll::deep_ep, kBlog},
-                                      {"MXFP8, DeepEP", 918, true, AllToAll::deep_ep, kBlog}};
-constexpr PublishedRun kH100Runs[] = {{"H100 BF16, standard", 346, false, AllToAll::standard, kPullRequest},
-                                      {"H100 BF16, DeepEP", 579, false, AllToAll::deep_ep, kPullRequest}};
+// Tokens/s per GPU of BF16 with the standard all-to-all, BF16 with DeepEP, and MXFP8 with DeepEP. Source: PyTorch blog
+// on 41 % faster DeepSeek-V3 pre-training on 256 B200s (Nebius ml-cookbook).
+constexpr double kB200Speeds[] = {651, 859, 918};
 
 constexpr const char *kStandardNetwork = "standard network", *kDeepEpNetwork = "DeepEP network";
 constexpr const char *kSpeedup = "MXFP8 speed-up", *kOtherCompute = "other compute";
@@ -71,7 +63,7 @@ StepParameters fit(Hypothesis hypothesis, double deep_ep_overhead_ms) {
     double published_ms[3], computed_ms[3];
     for (int i = 0; i < 3; ++i) {
       t[i] = step_time(configs[i], p);
-      published_ms[i] = 1e3 / kB200Runs[i].tokens_per_second / t[i].stretch;
+      published_ms[i] = 1e3 / kB200Speeds[i] / t[i].stretch;
       computed_ms[i] = t[i].ms_per_token / t[i].stretch - t[i].part_ms("rest");
     }
     p.mxfp8_speedup = 1 / (1 - (published_ms[1] - published_ms[2]) / t[1].part_ms("routed experts"));
@@ -104,12 +96,6 @@ const Readings& readings() {
     return r;
   }();
   return found;
-}
-
-// Returns the share in percent with its sign. A share that rounds to zero has no sign.
-std::string signed_percent(double share) {
-  const double percent = std::round(100 * share);
-  return percent == 0 ? "0 %" : formatted("%+.0f %%", percent);
 }
 
 // Number of routed tokens. With this number, sampling changes max/mean of 32 ranks by less than 1 %.
@@ -194,10 +180,6 @@ class Costs {
 
 }  // namespace
 
-std::span<const PublishedRun> published_b200_runs() {
-  return kB200Runs;
-}
-
 StepConfig published_b200_config(bool mxfp8, AllToAll kind) {
   StepConfig config;
   config.shape = model_shape("671B");
@@ -211,18 +193,6 @@ StepConfig published_b200_config(bool mxfp8, AllToAll kind) {
   config.virtual_stages = 2;
   config.microbatches = 64;
   config.seq = 8192;
-  return config;
-}
-
-StepConfig published_h100_config(AllToAll kind) {
-  StepConfig config = published_b200_config(false, kind);
-  config.hardware = hardware_profile("h100");
-  config.gpus = 512;
-  config.tp = 1;
-  config.pp = 8;
-  config.virtual_stages = 2;  // torchtitan's default for Interleaved1F1B
-  config.microbatches = 16;
-  config.seq = 4096;
   return config;
 }
 
@@ -278,71 +248,6 @@ Band throughput_band(const StepConfig& config, Hypothesis hypothesis) {
     return step_time(c, p).tokens_per_second;
   };
   return {at(&OpenNumber::slow), at(&OpenNumber::fast)};
-}
-
-std::string BarComparison::verdict() const {
-  constexpr double kBoundTolerance = 0.05;
-  if (std::isnan(published)) return {};
-  const std::string by = signed_percent(error());
-  if (std::string_view(standing) == "fitted") return by + ", by the fit";
-  if (published < band.low)
-    return by + ", below the band: it was slower than everything that is left open allows; why is not known";
-  if (published > band.high)
-    return by + ", above the band: it was faster than everything that is left open allows; why is not known";
-  if (published < band.low * (1 + kBoundTolerance)) return by + ", inside the band, at its slow end";
-  if (published > band.high * (1 - kBoundTolerance)) return by + ", inside the band, at its fast end";
-  return by + ", inside the band";
-}
-
-std::vector<BarComparison> compare_with_published(Hypothesis hypothesis) {
-  const StepParameters& fitted = fit_to_published(hypothesis);
-  std::vector<BarComparison> bars;
-  const auto add = [&](const char* name, double published, const StepConfig& config, const char* standing) {
-    bars.push_back(
-        {name, published, step_time(config, fitted).tokens_per_second, throughput_band(config, hypothesis), standing});
-  };
-  for (const PublishedRun& run : kB200Runs)
-    add(run.name, run.tokens_per_second, published_b200_config(run.mxfp8, run.all_to_all), "fitted");
-  add("MXFP8, standard", std::numeric_limits<double>::quiet_NaN(), published_b200_config(true, AllToAll::standard),
-      "predicted");
-  for (const PublishedRun& run : kH100Runs)
-    add(run.name, run.tokens_per_second, published_h100_config(run.all_to_all), "check, not fitted");
-  return bars;
-}
-
-PairCheck check_with_pair(Hypothesis hypothesis) {
-  constexpr int kRounds = 30;
-  StepParameters p = fit_to_published(hypothesis);
-  const StepConfig standard = published_h100_config(AllToAll::standard);
-  const StepTime with_deep_ep = step_time(published_h100_config(AllToAll::deep_ep), p);
-  PairCheck check{hypothesis, kH100Runs[1].tokens_per_second / kH100Runs[0].tokens_per_second - 1,
-                  with_deep_ep.tokens_per_second / step_time(standard, p).tokens_per_second - 1, 0,
-                  p.standard_network_share * line_rate()};
-  const double deep_ep_ms = with_deep_ep.part_ms("all-to-all") + with_deep_ep.part_ms("DeepEP overhead");
-  for (int round = 0; round < kRounds; ++round) {  // the pipeline's stretch depends slightly on the rate
-    const StepTime time = step_time(standard, p);
-    const double difference_ms = 1e3 / kH100Runs[0].tokens_per_second / time.stretch -
-                                 1e3 / kH100Runs[1].tokens_per_second / with_deep_ep.stretch;
-    check.implied_network_GBps = time.network_bytes / 1e6 / (difference_ms + deep_ep_ms);
-    p.standard_network_share = check.implied_network_GBps / standard.hardware.network.value;
-  }
-  return check;
-}
-
-std::string pair_verdict() {
-  const auto miss = [](const PairCheck& c) {
-    return std::fabs(std::log((1 + c.modelled_gain) / (1 + c.published_gain)));
-  };
-  const PairCheck h1 = check_with_pair(Hypothesis::h1), h2 = check_with_pair(Hypothesis::h2);
-  return formatted("DeepEP's gain on the H100 pair: %s published, H1 gives %s and H2 %s: the pair speaks against %s.",
-                   signed_percent(h1.published_gain).c_str(), signed_percent(h1.modelled_gain).c_str(),
-                   signed_percent(h2.modelled_gain).c_str(), miss(h1) > miss(h2) ? "H1" : "H2");
-}
-
-std::string pair_network(Hypothesis hypothesis) {
-  const PairCheck check = check_with_pair(hypothesis);
-  return formatted("The pair implies %.0f GB/s for the standard network there; %.0f were fitted on the B200s.",
-                   check.implied_network_GBps, check.fitted_network_GBps);
 }
 
 std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis,

@@ -385,16 +385,6 @@ LayerRates layer_rates(const StepConfig& c, const StepParameters& p) {
   return rates;
 }
 
-const char* hypothesis_name(Hypothesis hypothesis) {
-  return hypothesis == Hypothesis::h1 ? "h1" : "h2";
-}
-
-Hypothesis hypothesis_named(std::string_view name) {
-  for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2})
-    if (name == hypothesis_name(hypothesis)) return hypothesis;
-  throw std::runtime_error("hypothesis '" + std::string(name) + "' is not known; allowed: h1, h2");
-}
-
 const char* recompute_name(Recompute recompute) {
   static constexpr const char* kNames[] = {"none", "selective", "full"};
   return kNames[static_cast<int>(recompute)];

@@ -30,8 +30,6 @@ namespace moescope {
 // H1: tokens are split over the tensor-parallel ranks; DeepEP then needs 0.2 ms/token of its own (assumed). H2: with
 // DeepEP every tensor-parallel rank dispatches and computes each token again, which the code of these runs suggests.
 enum class Hypothesis { h1, h2 };
-const char* hypothesis_name(Hypothesis hypothesis);
-Hypothesis hypothesis_named(std::string_view name);  // throws std::runtime_error that names the known ones
 
 enum class Recompute { none, selective, full };  // selective keeps the results of the all-to-all
 const char* recompute_name(Recompute recompute);

