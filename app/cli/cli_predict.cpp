@@ -8,133 +8,19 @@
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
-#include "core/cluster/layer_model.h"
 #include "core/cluster/published_runs.h"
 
 namespace moescope {
 namespace {
 
 struct PredictOptions : RoutingOptions {
-  std::string calibration, model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
+  std::string model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
   std::string payload = "bf16", recompute = "full";
   int gpus = 256, tp = 0, pp = 0, virtual_stages = 0, microbatches = 0;
   std::int64_t seq = 8192;
-  double overlap = 0, memory_GBps = 0;
+  double overlap = 0;
   bool json = false;
 };
-
-std::string routing_text(const ClusterRouting& routing) {
-  if (!routing.label.empty()) return routing.label;
-  return std::isnan(routing.skew) ? "" : fmt::format("skew {:g}", routing.skew);
-}
-
-ValueTable layer_table(const std::vector<LayerComparison>& layers) {
-  std::vector<ValueColumn> columns{{.name = "model", .key = "model"},
-                                   {.name = "routing", .key = "routing"},
-                                   {.name = "all-to-all", .key = "all_to_all"},
-                                   {.name = "tokens per rank", .key = "tokens_per_rank", .format = ".0f"}};
-  const auto add_figure = [&](const std::string& name, const std::string& key) {
-    columns.push_back({.name = name, .unit = "ms", .key = key + ".predicted", .format = ".2f"});
-    columns.push_back({.name = "measured", .unit = "ms", .key = key + ".measured", .format = ".2f"});
-    columns.push_back({.name = "error", .unit = "share", .key = key + ".error", .format = "+.1f"});
-  };
-  add_figure("communication", "comm_ms");
-  add_figure("experts", "experts_ms");
-  columns.push_back({.name = "rest", .unit = "ms", .key = "rest_ms", .format = ".2f"});
-  add_figure("layer", "layer_ms");
-  ValueTable table(columns);
-  const auto error = [](double predicted, double measured) { return predicted / measured - 1; };
-  for (const LayerComparison& row : layers) {
-    const LayerTime& time = row.predicted;
-    table.add(row.shape.model, routing_text(row.routing), all_to_all_name(row.all_to_all), row.routing.tokens_per_rank,
-              time.comm_ms, row.measured_comm_ms, error(time.comm_ms, row.measured_comm_ms), time.experts_ms,
-              row.measured_experts_ms, error(time.experts_ms, row.measured_experts_ms), time.rest_ms, time.layer_ms(),
-              row.measured_layer_ms, error(time.layer_ms(), row.measured_layer_ms));
-  }
-  return table;
-}
-
-void add_errors(Report& report, const std::string& name, const std::string& key, const ErrorSummary& errors) {
-  report.value({.name = name + ", compared", .unit = "layers", .key = key + ".count"}, errors.count);
-  report.value(
-      {.name = name + ", median of the absolute errors", .unit = "share", .key = key + ".median", .format = ".1f"},
-      errors.median);
-  report.value({.name = name + ", largest absolute error", .unit = "share", .key = key + ".worst", .format = ".1f"},
-               errors.worst);
-}
-
-Report report_of(const LayerModel& model, const CalibrationReport& layers, const std::string& memory_source) {
-  const Calibration& file = model.calibration();
-  Report report;
-  report.value({.name = "calibration", .key = "calibration"}, file.path);
-  report.value({.name = "GPU", .key = "gpu"}, file.gpu);
-  report.value({.name = "GPUs", .key = "world"}, file.world);
-  report.value({.name = "sustained_gemm_slowdown, the only fitted number (chosen by the errors of experts_ms and of "
-                        "whole layers of the two H200 files)",
-                .key = "fitted.sustained_gemm_slowdown",
-                .format = ".2f"},
-               kSustainedGemmSlowdown);
-  report.value({.name = "memory copy", .unit = "GB/s", .key = "memory_copy_GBps.value", .format = ".0f"},
-               model.memory_copy_GBps());
-  report.value({.name = "memory copy, source", .key = "memory_copy_GBps.source"}, memory_source);
-  report.value({.name = "predicted times, forward and backward", .key = "kinds.predicted"},
-               provenance_name(Provenance::modelled));
-  report.value({.name = "measured times", .key = "kinds.measured"}, provenance_name(Provenance::measured_elsewhere));
-  report.sentence("");
-  report.table("layers", layer_table(layers.rows));
-  report.sentence("");
-  add_errors(report, "whole layers", "errors.layer", layers.layer);
-  add_errors(report, "communication", "errors.comm", layers.comm);
-  add_errors(report, "experts", "errors.experts", layers.experts);
-  if (!layers.notes.empty()) report.sentence("missing in the file, or assumed:");
-  for (const std::string& note : layers.notes) report.sentence("  " + note);
-  report.json()["missing_or_assumed"] = layers.notes;
-  return report;
-}
-
-// Throws std::runtime_error if nothing can be predicted for the layers of a file.
-void check_predicted(const std::string& path, const CalibrationReport& report) {
-  for (const LayerComparison& row : report.rows)
-    if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
-  std::string message = path + (report.rows.empty() ? ": has no layer to predict"
-                                                    : ": has no numbers from which its layers can be predicted");
-  for (const std::string& note : report.notes) message += "\n  " + note;
-  throw std::runtime_error(message);
-}
-
-void predict_layers(const Command& command, const PredictOptions& options) {
-  command.refuse(
-      {"--recipe",    "--all-to-all",   "--payload",   "--routing",        "--run",          "--step",
-       "--layer",     "--node-limited", "--placement", "--slots",          "--ep",           "--ranks-per-node",
-       "--gpus",      "--tp",           "--pp",        "--virtual-stages", "--microbatches", "--seq",
-       "--recompute", "--overlap",      "--seed"},
-      "cannot be used with --calibration, whose layers are those of its file");
-  Calibration calibration = read_calibration(options.calibration);
-  std::string source;
-  double memory = options.memory_GBps;
-  if (!std::isnan(calibration.memory_copy_GBps)) {
-    source = fmt::format("{}, in the file", provenance_name(Provenance::measured_elsewhere));
-  } else if (memory > 0) {
-    source = "given";
-  } else if (const HardwareProfile* profile = profile_of_gpu(calibration.gpu)) {
-    memory = profile->memory_copy.value;
-    source = fmt::format("{}: {}", provenance_name(profile->memory_copy.kind), profile->memory_copy.source);
-  } else {
-    const HardwareProfile fallback = hardware_profile("h200");
-    memory = fallback.memory_copy.value;
-    source = "assumed, value of an H200";
-    const std::string reason = calibration.gpu.empty()
-                                   ? "the file names no gpu"
-                                   : fmt::format("there is no hardware profile for '{}'", calibration.gpu);
-    calibration.missing.push_back(fmt::format(
-        "memory_copy_GBps: not in the file, and {}; the value of an H200 is assumed, --memory-bandwidth sets another",
-        reason));
-  }
-  const LayerModel model(std::move(calibration), memory);
-  const CalibrationReport report = compare_with_measured(model);
-  check_predicted(options.calibration, report);
-  print_report(report_of(model, report, source), options.json);
-}
 
 // The case to predict, the name of its routing, and its recorded load, which is empty for a routing by rule.
 struct PredictRequest {
@@ -342,16 +228,8 @@ constexpr const char* kRoutingHelp =
 
 void add_options(Command& command, PredictOptions& o) {
   constexpr int kMax = 1 << 20;
-  const Option calibration =
-      command.option("--calibration", o.calibration,
-                     "Predict the measured layers of this JSON file from the measured times of their parts");
-  command
-      .option("--memory-bandwidth", o.memory_GBps,
-              "With --calibration: memory bandwidth of a copy in GB/s, read and written bytes")
-      .range(1.0, 1e6)
-      .needs(calibration);
-  command.option("--model", o.model, "671B, 236B, 16B or debugmodel").shows_default().excludes(calibration);
-  command.option("--hardware", o.hardware, "b200, h200, h100 or a .toml").shows_default().excludes(calibration);
+  command.option("--model", o.model, "671B, 236B, 16B or debugmodel").shows_default();
+  command.option("--hardware", o.hardware, "b200, h200, h100 or a .toml").shows_default();
   command.option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)").shows_default();
   command.option("--all-to-all", o.all_to_all, "standard or deepep").shows_default();
   command.option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8").shows_default();
@@ -379,21 +257,15 @@ void add_options(Command& command, PredictOptions& o) {
 }  // namespace
 
 void add_predict_command(CLI::App& app) {
-  Command command(app, "predict", "Model the time of a training step, or of measured layers");
+  Command command(app, "predict", "Model the time of a training step");
   const auto options = std::make_shared<PredictOptions>();
   add_options(command, *options);
   command.footer(
       "Examples:\n"
-      "  moescope-cli predict --calibration assets/calibration/h200x8.json\n"
       "  moescope-cli predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all standard\n"
       "  moescope-cli predict --routing run.moescope --recipe mxfp8 --all-to-all deepep --node-limited\n"
       "  moescope-cli predict --routing zipf:0.6 --ep 64 --all-to-all deepep --json");
-  command.runs([options, command] {
-    if (options->calibration.empty())
-      predict_step(command, *options);
-    else
-      predict_layers(command, *options);
-  });
+  command.runs([options, command] { predict_step(command, *options); });
 }
 
 }  // namespace moescope

@@ -1,7 +1,6 @@
 // Times measured on a GPU cluster, as a JSON file: all-to-all, DeepEP, grouped GEMMs and whole expert-parallel layers.
 //
-// The files are assets/calibration/*.json (the README there explains each figure). A figure that is absent from a file
-// is NaN here (0 for a count, empty for a list) and is named in `missing`. An invalid figure is an error.
+// The files are assets/calibration/*.json (the README there explains each figure).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ struct DeepEpPoint {
 // One grouped GEMM over `tokens` rows in `groups` experts. The rows per expert follow Zipf(skew).
 struct GroupedGemmPoint {
   std::string shape;  // "671B_w1": model and weight
-  int groups;         // 0 if the file does not say
+  int groups;
   double tokens, skew, max_over_mean;
   double forward_ms, dgrad_ms, wgrad_ms;
 };
@@ -45,9 +44,8 @@ struct ClusterRouting {
   double tokens_per_rank = 0;
   std::string label;                            // "round_robin", "skewed:0.6", ""
   std::vector<std::int64_t> tokens_per_expert;  // [E] over all ranks, expert e on rank e / (E / R); empty if not given
-  double rank_max_over_mean, expert_max_over_mean;  // NaN if not given
-  double skew;                                      // Zipf exponent; NaN if not given
-  double copies_per_token_deep_ep;                  // mean number of distinct ranks of a token; NaN if not given
+  double rank_max_over_mean, expert_max_over_mean;
+  double copies_per_token_deep_ep;  // mean number of distinct ranks of a token; NaN if not given
 };
 
 struct LayerTimes {
@@ -61,21 +59,15 @@ struct MeasuredLayer {
 };
 
 struct Calibration {
-  std::string path, gpu;
-  int world = 0;            // ranks R
-  double memory_copy_GBps;  // counts read and written bytes; NaN if the file does not say
+  int world = 0;  // ranks R
   std::vector<AllToAllPoint> all_to_all;
   std::vector<HotRankPoint> hot_rank;
   std::vector<DeepEpPoint> deep_ep;
   std::vector<GroupedGemmPoint> grouped_gemm;
   std::vector<MeasuredLayer> layers;
-  std::vector<std::string> missing;  // one sentence per figure
 };
 
-// Throws std::runtime_error with the path and the place in the file if the file cannot be read or is not JSON, or a
-// value has a wrong type or is impossible.
-Calibration read_calibration(const std::string& path);
-// Parses the text of a calibration file; `path` is for messages.
-Calibration parse_calibration(std::string_view text, const std::string& path);
+// Throws nlohmann::json::exception if a figure is absent: the files are built into the program.
+Calibration parse_calibration(std::string_view text);
 
 }  // namespace moescope

@@ -108,12 +108,6 @@ std::span<const HardwareProfile> hardware_profiles() {
   return profiles;
 }
 
-const HardwareProfile* profile_of_gpu(std::string_view gpu) {
-  for (const HardwareProfile& profile : hardware_profiles())
-    if (gpu == profile.gpu || gpu.starts_with(profile.gpu + " ")) return &profile;
-  return nullptr;
-}
-
 HardwareProfile hardware_profile(const std::string& name_or_path) {
   std::string allowed;
   for (const HardwareProfile& profile : hardware_profiles()) {

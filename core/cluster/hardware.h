@@ -47,8 +47,6 @@ HardwareProfile parse_hardware(std::string_view toml, const std::string& file);
 // `name_or_path` is "b200", "h200" or "h100", in any case, or a path to a .toml of this form. Throws
 // std::runtime_error.
 HardwareProfile hardware_profile(const std::string& name_or_path);
-// Returns the built-in profile for the `gpu` of a calibration file; nullptr if there is none.
-const HardwareProfile* profile_of_gpu(std::string_view gpu);
 std::span<const HardwareProfile> hardware_profiles();
 
 }  // namespace moescope

@@ -8,9 +8,7 @@
 //     between measured sizes as latency + bytes / bandwidth (linearly). If the file has a measured hot rank, the time
 //     is multiplied by the ratio of the hot rank's time to that of an all-to-all with as many more bytes for all ranks.
 //     DeepEP: dispatch + dispatch with cached handle + 2 x combine, for the token rows that the fullest rank receives.
-//     Time is interpolated linearly in rows between measured routings of one T, and log-log between measured T and
-//     between measured D. If only one routing or one D was measured, time grows with the square root, halfway between
-//     latency and bandwidth.
+//     Time is interpolated linearly in rows between measured routings of one T, and log-log between measured T.
 //   experts: three grouped GEMMs forward, three dgrad, three wgrad, over the rows of the fullest rank, each group
 //   padded to whole tiles of 128 rows. Time is linear in rows, and linear in ln(max/mean) between measured skews. A
 //   measurement of G' groups gives the time of G groups with as many rows per group: t(G, n) = t(G', n G'/G) G/G'. The
@@ -21,6 +19,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/cluster/calibration.h"
@@ -31,28 +30,22 @@ namespace moescope {
 // The nine grouped GEMMs of a layer, back to back, are slower by this factor than GEMMs measured one by one with
 // pauses, on both calibrated hosts (clocks fall under sustained load). It is the only fitted number of the layer model,
 // chosen once by the errors of experts_ms and of the whole layers of the 4- and the 8-GPU H200 file together. Therefore
-// the whole-layer errors on these two files are not errors of a blind prediction; those on another file are.
+// the whole-layer errors on these two files (docs/cluster-model.md) are not errors of a blind prediction.
 inline constexpr double kSustainedGemmSlowdown = 1.12;
 
 struct LayerTime {
-  double comm_ms, experts_ms, rest_ms;  // NaN if the calibration lacks the values for it
+  double comm_ms, experts_ms, rest_ms;
   double layer_ms() const { return comm_ms + experts_ms + rest_ms; }
 };
 
 class LayerModel {
  public:
-  // `memory_copy_GBps` is used if the file has none.
-  LayerModel(Calibration calibration, double memory_copy_GBps);
+  // The calibration has GEMMs of every shape to predict, and DeepEP at its dim if it is predicted with DeepEP.
+  LayerModel(Calibration calibration, double memory_copy_GBps)
+      : calibration_(std::move(calibration)), memory_GBps_(memory_copy_GBps) {}
 
   const Calibration& calibration() const { return calibration_; }
-  double memory_copy_GBps() const { return memory_GBps_; }
-
-  // Fills in missing values of the shape from the routing, the calibration's grouped GEMMs and world size, and the
-  // published shape of that name. Appends assumptions to `notes`, each once. Throws std::runtime_error if a value
-  // remains unknown.
-  LayerShape complete(const LayerShape& shape, const ClusterRouting& routing, std::vector<std::string>& notes) const;
-  LayerTime predict(const LayerShape& shape, const ClusterRouting& routing, AllToAll kind,
-                    std::vector<std::string>& notes) const;
+  LayerTime predict(const LayerShape& shape, const ClusterRouting& routing, AllToAll kind) const;
 
  private:
   Calibration calibration_;
@@ -67,19 +60,8 @@ struct LayerComparison {
   double measured_comm_ms, measured_layer_ms, measured_experts_ms;  // NaN if not measured
 };
 
-// Absolute relative errors over the rows with both values; NaN if there is no such row.
-struct ErrorSummary {
-  int count = 0;
-  double median, worst;
-};
-
-struct CalibrationReport {
-  // For each measured layer the standard all-to-all, then DeepEP if the layer or the file has times of it.
-  std::vector<LayerComparison> rows;
-  ErrorSummary layer, comm, experts;
-  std::vector<std::string> notes;  // values that are missing in the file or assumed
-};
-CalibrationReport compare_with_measured(const LayerModel& model);
+// Returns for each measured layer a row with the standard all-to-all, then a row with DeepEP if it was measured.
+std::vector<LayerComparison> compare_with_measured(const LayerModel& model);
 
 // The gain of DeepEP over the standard all-to-all for a whole MoE layer: gains measured on 8 H200s
 // (assets/calibration/h200x8.json), the layer model's curves through these points, and the modelled gain for the router

@@ -33,14 +33,9 @@ std::span<const ModelShape> model_shapes() {
   return kShapes;
 }
 
-const ModelShape* find_model_shape(std::string_view name) {
-  for (const ModelShape& shape : kShapes)
-    if (shape.name == name) return &shape;
-  return nullptr;
-}
-
 const ModelShape& model_shape(std::string_view name) {
-  if (const ModelShape* shape = find_model_shape(name)) return *shape;
+  for (const ModelShape& shape : kShapes)
+    if (shape.name == name) return shape;
   throw std::runtime_error("model '" + std::string(name) +
                            "': no such shape; allowed: " + joined(kShapes, ", ", &ModelShape::name));
 }

@@ -24,8 +24,7 @@ struct ModelShape {
   std::int64_t n_moe_layers() const { return n_layers - n_dense_layers; }
 };
 
-std::span<const ModelShape> model_shapes();                 // debugmodel, 16B, 236B, 671B
-const ModelShape* find_model_shape(std::string_view name);  // nullptr if absent
+std::span<const ModelShape> model_shapes();  // debugmodel, 16B, 236B, 671B
 // Throws std::runtime_error that names the known shapes.
 const ModelShape& model_shape(std::string_view name);
 

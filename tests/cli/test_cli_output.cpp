@@ -115,7 +115,7 @@ TEST_F(CliOutput, TitlesAndErrorsOfTomlCannotSteerTheTerminal) {
   EXPECT_EQ(ended.status, 2);
   expect_harmless(ended);
   expect_harmless(cli("train --preset nano --set '" + kHostileText + "=1'"));
-  expect_harmless(cli("predict --calibration '" + kHostileText + "'"));
+  expect_harmless(cli("predict --hardware '" + kHostileText + "'"));
   expect_harmless(cli("'" + kHostileText + "'"));
 }
 

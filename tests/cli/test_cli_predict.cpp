@@ -11,8 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/files/assets.h"
-
 namespace moescope {
 namespace {
 
@@ -32,26 +30,6 @@ Predicted run(const std::string& arguments) {
   const int status = ::pclose(pipe);
   if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
   return result;
-}
-
-std::string calibration_file() {
-  const auto path = std::filesystem::temp_directory_path() / ("moescope_cal_" + std::to_string(::getpid()) + ".json");
-  std::ofstream(path) << asset("calibration/h200x8.json");
-  return path.string();
-}
-
-TEST(CliPredict, ComparesACalibrationFileWithItsLayers) {
-  const std::string path = calibration_file();
-  const Predicted table = run("predict --calibration " + path), json = run("predict --json --calibration " + path);
-  std::filesystem::remove(path);
-  EXPECT_EQ(table.status, 0) << table.out;
-  EXPECT_NE(table.out.find("sustained_gemm_slowdown"), std::string::npos);
-  ASSERT_EQ(json.status, 0) << json.out;
-  const Json report = Json::parse(json.out);
-  EXPECT_EQ(report["layers"].size(), 24u);
-  EXPECT_EQ(report["fitted"].size(), 1u);
-  EXPECT_LE(report["errors"]["layer"]["median"].get<double>(), 0.10);
-  EXPECT_LE(report["errors"]["layer"]["worst"].get<double>(), 0.20);
 }
 
 // --routing FILE: predicts with the load of a recorded router, and prints the cost of this load for each EP degree.
@@ -203,8 +181,7 @@ TEST(CliVolumes, RoutesByTheLoadOfARecording) {
 }
 
 TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
-  for (const auto& [arguments, expected_text] : {std::pair{"predict --calibration /nowhere.json", "/nowhere.json"},
-                                                 {"predict --hardware h100 --recipe mxfp8", "H100"},
+  for (const auto& [arguments, expected_text] : {std::pair{"predict --hardware h100 --recipe mxfp8", "H100"},
                                                  {"predict --routing even", "zipf:EXPONENT"},
                                                  {"predict --ep 48", "EP 48"},
                                                  {"volumes --placement best", "contiguous, random, balanced"},
@@ -214,7 +191,6 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
                                                  {"volumes --layer 1", "needs --recording"},
                                                  {"volumes --tensor x", "needs --topk"},
                                                  {"predict --node-limited", "needs a recording"},
-                                                 {"predict --calibration /x.json --ep 8", "--ep cannot be used"},
                                                  {"volumes --ranks 0", "volumes --help shows"},
                                                  {"volumes --recording /x --layer -1", "is not at least 0"},
                                                  {"volumes --recording /x --step -1", "is not at least 0"},

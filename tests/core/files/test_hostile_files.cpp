@@ -18,7 +18,6 @@
 #include <thread>
 #include <vector>
 
-#include "core/cluster/calibration.h"
 #include "core/cluster/hardware.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
@@ -205,8 +204,6 @@ TEST_F(HostileFiles, DeepJsonIsRefusedByEveryReader) {
                                                    : ": header is not valid JSON of tensors: nested more than 64 deep"))
         << words;
   }
-  EXPECT_TRUE(has(words_of([&] { parse_calibration(nested("[", "", "]", depth), "c.json"); }),
-                  "c.json: is not JSON: nested more than 64 deep"));
   LogReader log("log.jsonl");
   log.read_line("{\"step\": 1, \"x\": " + nested("[", "", "]", depth) + "}");
   ASSERT_EQ(log.bad().count(), 1);
@@ -342,7 +339,6 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
       {"l.toml", [&](const std::string& p) { problems(find_lesson(p).problems); }},
       {"t.toml", [](const std::string& p) { TagMap::load(p); }},
       {"h.toml", [](const std::string& p) { hardware_profile(p); }},
-      {"c.json", [](const std::string& p) { read_calibration(p); }},
       {"x", [](const std::string& p) { file_kind(p); }},
   };
   for (const auto& reader : readers) {
