@@ -19,7 +19,7 @@ constexpr double kRightShare = 0.34;  // share of the width for findings, layers
 constexpr int kMinRightWidth = 300, kMaxRightWidth = 480;
 // A panel of figures of this height shows its plot; three rows and the line of folded panels fit in a window of
 // 1024 x 700.
-constexpr int kMinRowHeight = 160;
+constexpr int kMinCurvesHeight = 160;
 
 template <auto member>
 bool hasAny(const RouterFrame& router) {
@@ -40,13 +40,13 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   bias_ = addDock(new ExpertBiasOverTimePanel(selection_), "dock_router_bias");
   auto* confidence = new RouterConfidenceAndLossesPanel(selection_);
   confidence_ = addDock(confidence, "dock_router_confidence");
-  confidence->setMinimumHeight(kMinRowHeight);
+  confidence->setMinimumHeight(kMinCurvesHeight);
   findings_ = addFindings(findings, "dock_router_findings");
   card_panel_ = new ExpertPanel(selection_);
   card_ = addDock(card_panel_, "dock_router_expert");
   addVerdict(findings);
   setEssential({load_, load_over_time_, bias_, balance_});
-  setLeastRow(kMinRowHeight);
+  setLeastRow(kMinCurvesHeight);
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
   foldWithout(confidence_, [confidence](const History& run) {
