@@ -7,12 +7,10 @@
 #include <stdexcept>
 
 #include "core/config/config_difference.h"
-#include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/file_stamp.h"
 #include "core/logs/run_choice.h"
 #include "core/logs/standard_input.h"
-#include "core/logs/standard_input_follower.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/retrain.h"
@@ -63,11 +61,6 @@ std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History
     configs.push_back(*settings->config());
   }
   return configs;
-}
-
-std::unique_ptr<Follower> followerOf(const std::string& path, int run) {
-  if (path == kStandardInput) return std::make_unique<StandardInputFollower>(run, kMaxRuns);
-  return follow_file(path, run, kMaxRuns);
 }
 
 }  // namespace
@@ -186,7 +179,7 @@ void RunSession::add(const QStringList& paths) {
     return openFiles(result);
   }
   for (const QString& path : paths) {
-    followers_.push_back(followerOf(path.toStdString(), to_int(open_.histories.size())));
+    followers_.push_back(std::make_unique<Follower>(path.toStdString(), to_int(open_.histories.size()), kMaxRuns));
     open_.paths << path;
   }
 }
@@ -227,7 +220,8 @@ void RunSession::follow(const QStringList& paths) {
   }
   std::vector<std::unique_ptr<Follower>> followers;
   try {
-    for (const QString& path : paths) followers.push_back(followerOf(path.toStdString(), to_int(followers.size())));
+    for (const QString& path : paths)
+      followers.push_back(std::make_unique<Follower>(path.toStdString(), to_int(followers.size()), kMaxRuns));
   } catch (const std::runtime_error& problem) {
     emit failed(QString::fromUtf8(problem.what()));
     return;
@@ -264,8 +258,8 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
 void RunSession::followOpened() {
   catching_up_.clear();
   for (const std::string& path : textsOf(open_.paths))
-    catching_up_.push_back(
-        follow_file(path, to_int(catching_up_.size()), kMaxRuns, textsOf(open_.only), open_.stated[path]));
+    catching_up_.push_back(std::make_unique<Follower>(path, to_int(catching_up_.size()), kMaxRuns, textsOf(open_.only),
+                                                      open_.stated[path]));
   caught_up_sequence_ = 0;
   ticks_without_news_ = 0;
   follow_timer_.start();

@@ -1,61 +1,67 @@
-// Base class of the followers, which read runs while another program writes them.
+// Follows runs while another program writes them. The file may not exist yet, may grow, end in half a line, be
+// truncated or replaced. "-" is standard input, for example the output of `ssh HOST tail -F run.jsonl`.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <stop_token>
 #include <string>
-#include <utility>
+#include <thread>
 #include <vector>
 
-#include "core/logs/import.h"
-#include "core/recording/history/history.h"
+#include "core/logs/followed.h"
+#include "core/logs/standard_input.h"
 
 namespace moescope {
 
-// Polls a file in its own thread, because network disks do not notify of changes. All functions may be called from any
-// thread.
+// Polls the file in its own thread, because network disks do not notify of changes. All functions may be called from
+// any thread.
 class Follower {
  public:
-  explicit Follower(std::string path) : path_(std::move(path)) {}
-  virtual ~Follower() = default;
+  // `run`: number of the first run. Files with more than `most_runs` runs are refused with a problem(). `only`: see
+  // ImportOptions. Throws std::runtime_error as StandardInput does.
+  explicit Follower(std::string path, int run = 0, std::size_t most_runs = SIZE_MAX, std::vector<std::string> only = {},
+                    const StatedLog& stated = {});
+  // Tag of a follower without a thread, which reads the file only when look() is called.
+  struct ByHand {};
+  Follower(std::string path, ByHand);
+  void look() { followed_->look({}); }
 
   const std::string& path() const { return path_; }
   // Returns a history for each run; none before the first step. Later calls may return new histories in place of these,
   // which then keep their steps.
-  virtual std::vector<std::shared_ptr<History>> histories() const = 0;
-  virtual BadLines bad() const = 0;
-  virtual std::vector<std::string> remarks() const = 0;     // see Imported::remarks
-  virtual std::vector<ImportAccount> accounts() const = 0;  // see OpenedRuns::accounts
+  std::vector<std::shared_ptr<History>> histories() const { return of_file(&Followed::histories); }
+  BadLines bad() const { return of_file(&Followed::bad); }
+  std::vector<std::string> remarks() const;                                             // see Imported::remarks
+  std::vector<ImportAccount> accounts() const { return of_file(&Followed::accounts); }  // see OpenedRuns::accounts
   // What became of the steps when the file was truncated or replaced, in the order of time.
-  virtual std::vector<std::string> restart_remarks() const = 0;
-  virtual std::string amount() const = 0;  // amount read: "412 lines", "up to step 102"
+  std::vector<std::string> restart_remarks() const { return of_file(&Followed::restart_remarks); }
+  std::string amount() const;  // amount read: "412 lines", "up to step 102"
   // Reads a last line that has no newline, and follows the file no longer. To be called if nothing more is expected.
-  virtual void finish() = 0;
-  virtual std::string problem() const = 0;          // why the file cannot be read now ("no such file"); else empty
-  virtual bool has_ended() const { return false; }  // true if nothing more can come: standard input was closed
+  void finish();
+  std::string problem() const;                   // why the file cannot be read now ("no such file"); else empty
+  bool has_ended() const { return has_ended_; }  // true if nothing more can come: standard input was closed
 
  private:
+  void follow(const std::stop_token& stop);
+  void begin();
+  template <class Value>
+  Value of_file(Value (Followed::*value)() const) const {
+    const std::lock_guard begun(mutex_);
+    if (!followed_) return Value();
+    const std::lock_guard lock(followed_->mutex);
+    return (followed_.get()->*value)();
+  }
+
+  std::unique_ptr<StandardInput> input_;
   std::string path_;
+  ImportOptions options_;
+  mutable std::mutex mutex_;            // protects followed_, which is set once
+  std::unique_ptr<Followed> followed_;  // nullptr: standard input has no line yet
+  std::atomic<bool> has_ended_ = false;
+  std::jthread thread_;  // last member, because the thread uses the others
 };
-
-// Remarks on a file that was truncated or replaced; `last_step`: the last step read before, -1 if there was none.
-std::string truncated_text(std::int64_t last_step);
-std::string kept_text(std::int64_t last_step);
-std::string dropped_text(std::int64_t last_step);
-
-// Calls look() repeatedly until `stop`.
-template <class Look>
-void look_every(std::chrono::milliseconds pause, const std::stop_token& stop, Look look) {
-  std::mutex mutex;
-  std::condition_variable_any stopped;
-  std::unique_lock lock(mutex);
-  do {
-    look();
-  } while (!stopped.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); }));
-}
 
 }  // namespace moescope

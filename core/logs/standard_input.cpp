@@ -108,6 +108,11 @@ bool StandardInput::wait_for_end(const std::stop_token& stop) const {
   return changed_.wait(lock, stop, [this] { return has_ended_; });
 }
 
+bool StandardInput::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return has_ended_;
+}
+
 std::string StandardInput::problem() const {
   const std::lock_guard lock(mutex_);
   return problem_;

@@ -34,6 +34,7 @@ class StandardInput {
   // ended; until the input has ended.
   bool wait_for_line(const std::stop_token& stop) const;
   bool wait_for_end(const std::stop_token& stop) const;
+  bool has_ended() const;
   // Why it could not be read or copied to its end; empty if it could, or has not ended.
   std::string problem() const;
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/files/whole_file.h"
-#include "core/logs/log_follower.h"
+#include "core/logs/follower.h"
 #include "core/logs/open_runs.h"
 #include "core/recording/recording.h"
 #include "tests/support/processor_time.h"
@@ -102,8 +102,9 @@ void open_log(benchmark::State& state) {
 
 void follow_log(benchmark::State& state) {
   reads_log(state, RUSAGE_SELF, [] {
-    const LogFollower follower(Log::path());
-    while (follower.lines() < Log::lines()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const Follower follower(Log::path());
+    while (follower.amount() != std::to_string(Log::lines()) + " lines")
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
 }
 

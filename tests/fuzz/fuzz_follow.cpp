@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/logs/follower.h"
 #include "core/logs/lines/import_jsonl.h"
-#include "core/logs/log_follower.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;
@@ -32,11 +32,11 @@ void act(int what, std::string_view text, std::string& file) {
   }
 }
 
-void require_same(const LogFollower& follower, const std::string& file) {
+void require_same(const Follower& follower, const std::string& file) {
   LogReader reader("followed");
   LineSplitter lines;
   lines.add(file, reader);
-  require(follower.lines() == reader.lines(), "the lines of the file as it is now");
+  require(std::stoll(follower.amount()) == reader.lines(), "the lines of the file as it is now");
   require(follower.bad().count() == reader.bad().count(), "its bad lines");
   const auto followed = follower.histories(), read = reader.histories();
   require(followed.size() == read.size(), "its runs");
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view unread(reinterpret_cast<const char*>(data), size);
   std::string file;
   const std::string path = as_file(data, 0);
-  LogFollower follower(path, LogFollower::ByHand());
+  Follower follower(path, Follower::ByHand());
   while (unread.size() >= 3 && file.size() < kRecognised) {
     const int what = unread[0] & 3;
     const std::size_t length =

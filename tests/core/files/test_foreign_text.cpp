@@ -14,8 +14,8 @@
 #include "core/files/text/text_escape.h"
 #include "core/lessons/lesson.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/follower.h"
 #include "core/logs/lines/import_jsonl.h"
-#include "core/logs/log_follower.h"
 #include "core/logs/table/import_table.h"
 #include "core/logs/tag_map.h"
 
@@ -170,7 +170,7 @@ TEST_F(ForeignFiles, TomlInOtherEncodingsIsNamed) {
 
 TEST_F(ForeignFiles, AFollowedLogSaysWhatItIsAndIsReadOnceItIsText) {
   const std::string path = put("grows.jsonl", "\x1f\x8b\x08\0\0"s);
-  const LogFollower follower(path, 0);
+  const Follower follower(path);
   for (int i = 0; i < 500 && follower.problem().empty(); ++i) usleep(10000);
   EXPECT_EQ(follower.problem(), "is gzip-compressed: gunzip it first");
   put("grows.jsonl", log_);

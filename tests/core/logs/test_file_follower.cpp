@@ -6,8 +6,7 @@
 #include <fstream>
 #include <thread>
 
-#include "core/logs/file_follower.h"
-#include "core/logs/log_follower.h"
+#include "core/logs/follower.h"
 #include "tests/support/soon.h"
 
 namespace moescope {
@@ -42,7 +41,7 @@ std::string routed(int step, int layer) {
 
 TEST_F(FollowedFile, ATableThatLostItsHeaderGoesOn) {
   const std::string path = append("metrics.csv", "step,loss\n0,5\n1,4\n");
-  const auto follower = follow_file(path, 0, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>(path, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 1; })) << follower->problem();
   fs::resize_file(path, 0);
   ASSERT_TRUE(soon([&] { return !follower->problem().empty(); }));
@@ -60,7 +59,7 @@ TEST_F(FollowedFile, ATableThatLostItsHeaderGoesOn) {
 
 TEST_F(FollowedFile, ATableThatBeginsAgainIsSaid) {
   const std::string path = append("metrics.csv", "step,loss\n0,5\n1,4\n2,3\n");
-  const auto follower = follow_file(path, 0, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>(path, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 2; })) << follower->problem();
   std::ofstream(path) << "step,loss\n0,9\n";
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
@@ -68,7 +67,7 @@ TEST_F(FollowedFile, ATableThatBeginsAgainIsSaid) {
 }
 
 TEST_F(FollowedFile, ATableThatDoesNotExistYetIsATable) {
-  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return !follower->problem().empty(); }));
   append("metrics.csv", "step,loss\n0,5\n");
   EXPECT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
@@ -77,9 +76,9 @@ TEST_F(FollowedFile, ATableThatDoesNotExistYetIsATable) {
 TEST_F(FollowedFile, TheLastRowNeedsNoNewlineWhenItsWriterHasClosedTheFile) {
   std::ofstream table(root_ / "metrics.csv");
   table << "step,loss\n0,5\n1,4" << std::flush;
-  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
-  std::this_thread::sleep_for(2 * FileFollower::kLastRowAfter);
+  std::this_thread::sleep_for(2 * kSettleAfter);
   EXPECT_EQ(last_step(*follower), 0) << "its writer may go on";
   table.close();
   EXPECT_TRUE(soon([&] { return last_step(*follower) == 1; })) << follower->problem();
@@ -88,7 +87,7 @@ TEST_F(FollowedFile, TheLastRowNeedsNoNewlineWhenItsWriterHasClosedTheFile) {
 TEST_F(FollowedFile, TheLastRowIsReadAtTheEnd) {
   std::ofstream table(root_ / "metrics.csv");
   table << "step,loss\n0,5\n1,4" << std::flush;
-  const auto follower = follow_file((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>((root_ / "metrics.csv").string(), 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
   follower->finish();
   EXPECT_EQ(last_step(*follower), 1);
@@ -96,7 +95,7 @@ TEST_F(FollowedFile, TheLastRowIsReadAtTheEnd) {
 
 TEST_F(FollowedFile, ATraceOfSeveralRanksGrows) {
   append("router_trace_rank0.jsonl", routed(7, 0));
-  const auto follower = follow_file(root_.string(), 2, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>(root_.string(), 2, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 7; })) << follower->problem();
   EXPECT_EQ(follower->amount(), "up to step 7");
   EXPECT_EQ(follower->histories()[0]->info().run, 2);
@@ -118,7 +117,7 @@ TEST_F(FollowedFile, StatisticsOfTransformerEngineGrow) {
            "  value=1.5\n";
   };
   const std::string path = append("nvdlfw_inspect_globalrank-0.log", line(1));
-  const auto follower = follow_file(path, 0, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>(path, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 1; })) << follower->problem();
   append("nvdlfw_inspect_globalrank-0.log", line(2) + line(3));
   EXPECT_TRUE(soon([&] { return last_step(*follower) == 3; }));
@@ -127,10 +126,10 @@ TEST_F(FollowedFile, StatisticsOfTransformerEngineGrow) {
 TEST_F(FollowedFile, ATableGrowsAndIsWrittenAnew) {
   const std::string header = "step,layer,expert,count\n";
   const std::string table = append("loads.csv", header + "0,0,0,5\n0,0,1,5\n");
-  const auto follower = follow_file(table, 0, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>(table, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
   append("loads.csv", "1,0,0,1");
-  std::this_thread::sleep_for(2 * FileFollower::kEvery);
+  std::this_thread::sleep_for(kSettleAfter / 2);
   EXPECT_EQ(last_step(*follower), 0) << "half a line, of which the rest is to come";
   append("loads.csv", "2\n1,0,1,7\n");
   const auto load = [&](std::int64_t step) {
@@ -145,7 +144,7 @@ TEST_F(FollowedFile, ATableGrowsAndIsWrittenAnew) {
 
 TEST_F(FollowedFile, KeepsWhatItReadWhenTheFileIsGone) {
   const std::string path = append("router_trace_rank0.jsonl", routed(0, 0));
-  const auto follower = follow_file(path, 0, kMaxRunsShown);
+  const auto follower = std::make_unique<Follower>(path, 0, kMaxRunsShown);
   ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; }));
   EXPECT_EQ(follower->problem(), "");
   fs::remove(path);
@@ -154,8 +153,7 @@ TEST_F(FollowedFile, KeepsWhatItReadWhenTheFileIsGone) {
 }
 
 TEST_F(FollowedFile, JsonLinesAreReadOnEvenBeforeTheyAreThere) {
-  const auto follower = follow_file((root_ / "run.jsonl").string(), 0, kMaxRunsShown);
-  EXPECT_NE(dynamic_cast<const LogFollower*>(follower.get()), nullptr);
+  const auto follower = std::make_unique<Follower>((root_ / "run.jsonl").string(), 0, kMaxRunsShown);
   append("run.jsonl", R"({"step":0,"loss":2})"
                       "\n");
   EXPECT_TRUE(soon([&] { return last_step(*follower) == 0; }));

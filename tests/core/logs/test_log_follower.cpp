@@ -5,7 +5,7 @@
 #include <functional>
 #include <thread>
 
-#include "core/logs/log_follower.h"
+#include "core/logs/follower.h"
 #include "tests/support/soon.h"
 
 namespace moescope {
@@ -18,30 +18,30 @@ std::string line(int step, double loss) {
          R"(,"tokens_per_expert":[[1,2,3,4],[4,3,2,1]]})" + "\n";
 }
 
-class Follower : public testing::Test {
+class FollowedLog : public testing::Test {
  protected:
-  Follower() : path_(fs::temp_directory_path() / ("moescope_follow_" + std::to_string(::getpid()) + ".jsonl")) {
+  FollowedLog() : path_(fs::temp_directory_path() / ("moescope_follow_" + std::to_string(::getpid()) + ".jsonl")) {
     fs::remove(path_);
   }
-  ~Follower() override { fs::remove(path_); }
+  ~FollowedLog() override { fs::remove(path_); }
   void append(const std::string& text) { std::ofstream(path_, std::ios::binary | std::ios::app) << text << std::flush; }
-  static std::int64_t last_step(const LogFollower& follower) {
+  static std::int64_t last_step(const Follower& follower) {
     const auto histories = follower.histories();
     return histories.empty() ? -1 : histories[0]->steps().last;
   }
   fs::path path_;
 };
 
-TEST_F(Follower, WaitsForTheFileAndForTheEndOfALine) {
-  const LogFollower follower(path_.string());
+TEST_F(FollowedLog, WaitsForTheFileAndForTheEndOfALine) {
+  const Follower follower(path_.string());
   EXPECT_TRUE(soon([&] { return follower.problem() == "No such file or directory"; }));
   EXPECT_TRUE(follower.histories().empty());
   const std::string first = line(0, 5);
   append(first.substr(0, 20));
   EXPECT_TRUE(soon([&] { return follower.problem().empty(); }));
-  std::this_thread::sleep_for(LogFollower::kEvery + LogFollower::kSettleAfter);
+  std::this_thread::sleep_for(2 * kSettleAfter);
   EXPECT_TRUE(follower.histories().empty()) << "half a line is no line";
-  EXPECT_EQ(follower.lines(), 0);
+  EXPECT_EQ(follower.amount(), "0 lines");
   append(first.substr(20));
   ASSERT_TRUE(soon([&] { return last_step(follower) == 0; }));
   const auto history = follower.histories()[0];
@@ -56,10 +56,10 @@ TEST_F(Follower, WaitsForTheFileAndForTheEndOfALine) {
 }
 
 // Two runs of one script begin with the same settings.
-TEST_F(Follower, BeginsAnewWithAFileThatBeginsAsTheOneBeforeIt) {
+TEST_F(FollowedLog, BeginsAnewWithAFileThatBeginsAsTheOneBeforeIt) {
   const std::string settings = R"({"run":"one","note":")" + std::string(6000, 'x') + "\"}\n";
   append(settings + line(0, 1) + line(1, 1) + line(2, 1));
-  const LogFollower follower(path_.string());
+  const Follower follower(path_.string());
   ASSERT_TRUE(soon([&] { return last_step(follower) == 2; }));
   const auto before = follower.histories()[0];
   std::ofstream(path_, std::ios::binary | std::ios::trunc)
@@ -70,9 +70,9 @@ TEST_F(Follower, BeginsAnewWithAFileThatBeginsAsTheOneBeforeIt) {
   EXPECT_FLOAT_EQ(follower.histories()[0]->value_at(Metric::ce_loss, kWholeRun, 1), 4.0f) << "of the newer run";
 }
 
-TEST_F(Follower, BeginsAnewWithAFileThatWasCutReplacedOrWrittenAnew) {
+TEST_F(FollowedLog, BeginsAnewWithAFileThatWasCutReplacedOrWrittenAnew) {
   append(line(0, 1) + line(1, 1));
-  const LogFollower follower(path_.string());
+  const Follower follower(path_.string());
   ASSERT_TRUE(soon([&] { return last_step(follower) == 1; }));
   const auto before = follower.histories()[0];
   fs::resize_file(path_, 0);
@@ -98,9 +98,9 @@ TEST_F(Follower, BeginsAnewWithAFileThatWasCutReplacedOrWrittenAnew) {
   EXPECT_EQ(follower.restart_remarks().size(), 6u);
 }
 
-TEST_F(Follower, KeepsTheStepsIfThoseOfTheNewFileGoOn) {
+TEST_F(FollowedLog, KeepsTheStepsIfThoseOfTheNewFileGoOn) {
   append(line(0, 5) + line(1, 4));
-  const LogFollower follower(path_.string());
+  const Follower follower(path_.string());
   ASSERT_TRUE(soon([&] { return last_step(follower) == 1; }));
   const auto history = follower.histories()[0];
   fs::resize_file(path_, 0);
@@ -123,10 +123,10 @@ TEST_F(Follower, KeepsTheStepsIfThoseOfTheNewFileGoOn) {
 }
 
 // A program that goes on at its position in a truncated file leaves zeros before it.
-TEST_F(Follower, SkipsTheZerosOfATruncatedFile) {
+TEST_F(FollowedLog, SkipsTheZerosOfATruncatedFile) {
   std::ofstream log(path_, std::ios::binary);
   log << line(0, 5) << line(1, 4) << std::flush;
-  const LogFollower follower(path_.string());
+  const Follower follower(path_.string());
   ASSERT_TRUE(soon([&] { return last_step(follower) == 1; }));
   fs::resize_file(path_, 0);
   log << line(2, 3) << std::flush;
@@ -137,25 +137,25 @@ TEST_F(Follower, SkipsTheZerosOfATruncatedFile) {
   EXPECT_EQ(follower.bad().count(), 0) << follower.bad().text();
 }
 
-TEST_F(Follower, ReadsALastLineWithoutNewlineWhenItsWriterHasClosedTheFile) {
+TEST_F(FollowedLog, ReadsALastLineWithoutNewlineWhenItsWriterHasClosedTheFile) {
   const std::string last = line(1, 4), without_newline = last.substr(0, last.size() - 1);
   std::ofstream log(path_, std::ios::binary);
   log << line(0, 5) << without_newline << std::flush;
-  const LogFollower follower(path_.string());
+  const Follower follower(path_.string());
   ASSERT_TRUE(soon([&] { return last_step(follower) == 0; }));
-  std::this_thread::sleep_for(2 * LogFollower::kSettleAfter);
+  std::this_thread::sleep_for(2 * kSettleAfter);
   EXPECT_EQ(last_step(follower), 0) << "its writer may go on";
   log.close();
   ASSERT_TRUE(soon([&] { return last_step(follower) == 1; }));
   append("\n" + line(2, 3));
   ASSERT_TRUE(soon([&] { return last_step(follower) == 2; })) << "another writer goes on";
-  EXPECT_EQ(follower.lines(), 3);
+  EXPECT_EQ(follower.amount(), "3 lines");
   EXPECT_EQ(follower.remarks(), std::vector<std::string>());
 }
 
-TEST_F(Follower, AStepOfALineThatWentOnHasItsLastValues) {
+TEST_F(FollowedLog, AStepOfALineThatWentOnHasItsLastValues) {
   append("step: 9 loss: 3.5\nstep: 10 loss: 2.5");
-  const LogFollower follower(path_.string());
+  const Follower follower(path_.string());
   ASSERT_TRUE(soon([&] { return last_step(follower) == 10; }));
   append("13 grad_norm: 4.5\nstep: 11 loss: 2.0\n");
   ASSERT_TRUE(soon([&] { return last_step(follower) == 11; }));
@@ -165,27 +165,28 @@ TEST_F(Follower, AStepOfALineThatWentOnHasItsLastValues) {
   EXPECT_EQ(history->count(), 3);
 }
 
-TEST_F(Follower, ReadsTheLastLineAtTheEnd) {
+TEST_F(FollowedLog, ReadsTheLastLineAtTheEnd) {
   std::ofstream log(path_, std::ios::binary);
   log << "step: 9 loss: 3.5\nstep: 10 loss: 2.5" << std::flush;
-  LogFollower follower(path_.string());
+  Follower follower(path_.string());
   ASSERT_TRUE(soon([&] { return last_step(follower) == 9; }));
   follower.finish();
   EXPECT_EQ(last_step(follower), 10);
 }
 
-TEST_F(Follower, TheLastStepGivenLayerByLayerSettles) {
+TEST_F(FollowedLog, TheLastStepGivenLayerByLayerSettles) {
   append(R"({"step":0,"layer":1,"tokens_per_expert":[1,2]})"
          "\n"
          R"({"step":0,"layer":2,"tokens_per_expert":[3,4]})"
          "\n");
-  const LogFollower follower(path_.string());
+  const Follower follower(path_.string());
   ASSERT_TRUE(soon([&] { return last_step(follower) == 0; }));
   EXPECT_EQ(follower.histories()[0]->info().moe_layers, (std::vector<int>{1, 2}));
 }
 
-TEST_F(Follower, AFolderIsToldAndWaitedFor) {
-  const LogFollower follower(fs::temp_directory_path().string());
+TEST_F(FollowedLog, AFolderIsToldAndWaitedFor) {
+  fs::create_directory(path_);
+  const Follower follower(path_.string());
   EXPECT_TRUE(soon([&] { return follower.problem() == "not a file"; }));
 }
 

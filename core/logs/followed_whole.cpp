@@ -1,16 +1,14 @@
-#include "core/logs/file_follower.h"
-
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "core/logs/file_kind.h"
-#include "core/logs/log_follower.h"
-#include "core/logs/open_runs.h"
+#include "core/logs/file_stamp.h"
+#include "core/logs/followed.h"
 #include "core/logs/table/import_table.h"
-#include "core/logs/table/table_form.h"
 
 namespace moescope {
 
@@ -36,24 +34,46 @@ bool begins_after(const Histories& runs, const std::vector<std::int64_t>& last_s
   });
 }
 
-}  // namespace
+class FollowedWhole : public Followed {
+ public:
+  FollowedWhole(std::string path, ImportOptions options) : Followed(std::move(path), std::move(options)) {}
+  std::chrono::milliseconds pause() const override { return std::chrono::milliseconds(500); }
+  void look(const std::stop_token& stop) override;
+  void finish() override;
+  std::vector<std::shared_ptr<History>> histories() const override { return histories_; }
+  BadLines bad() const override { return bad_; }
+  std::vector<std::string> remarks() const override { return remarks_; }
+  std::vector<ImportAccount> accounts() const override { return accounts_; }
+  std::string amount() const override;
 
-FileFollower::FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only,
-                           const StatedLog& stated)
-    : Follower(std::move(path)), most_runs_(most_runs) {
-  options_.run = run;
-  options_.only = std::move(only);
-  stated.put_into(options_);
-  options_.growing = true;
-  thread_ = std::jthread([this](const std::stop_token& stop) {
-    options_.progress = [&stop](double) { return !stop.stop_requested(); };
-    look_every(kEvery, stop, [this] { check_file(); });
-  });
-}
+ private:
+  using Frames = std::vector<std::shared_ptr<const TelemetryFrame>>;
+  bool has_last_row() const;
+  void read_file(bool growing);
+  Frames read_frames();
+  void keep_steps();
+  void replace_histories(std::vector<std::shared_ptr<History>> histories);
+  void remember_form();
 
-void FileFollower::check_file() {
+  // Protected by `mutex`:
+  std::vector<std::shared_ptr<History>> histories_;
+  BadLines bad_;
+  std::vector<std::string> remarks_;
+  std::vector<ImportAccount> accounts_;
+
+  std::optional<FileStamp> read_;
+  Clock::time_point changed_{}, next_{};
+  bool is_read_to_end_ = false;           // with a last row that has no newline
+  bool has_shrunk_ = false;               // since steps were read
+  bool knows_form_ = false;               // see remember_form()
+  bool has_rows_ = false;                 // the file has lines, so that a last one may have no newline
+  std::vector<std::int64_t> kept_until_;  // by run: last step of the files before this one; empty: nothing is kept
+};
+
+void FollowedWhole::look(const std::stop_token& stop) {
+  options_.progress = [&stop](double) { return !stop.stop_requested(); };
   if (Clock::now() < next_) return;
-  const FileStamp stamp = stamp_of(path());
+  const FileStamp stamp = stamp_of(path_);
   const bool is_changed = read_ != stamp;
   if (is_changed) changed_ = Clock::now();
   if (!is_changed && !has_last_row()) return;
@@ -66,27 +86,27 @@ void FileFollower::check_file() {
 }
 
 // True if the file may have a last row without a newline that is finished nevertheless.
-bool FileFollower::has_last_row() const {
-  return has_rows_ && !is_read_to_end_ && Clock::now() - changed_ >= kLastRowAfter && is_closed_by_writers(path());
+bool FollowedWhole::has_last_row() const {
+  return has_rows_ && !is_read_to_end_ && Clock::now() - changed_ >= kSettleAfter && is_closed_by_writers(path_);
 }
 
-void FileFollower::read_file(bool growing) {
+void FollowedWhole::read_file(bool growing) {
   options_.growing = growing;
   OpenedRuns opened;
   Frames frames;
   bool goes_on = false, is_next = false;
   std::string reason;
   try {
-    opened = open_runs({path()}, options_, most_runs_);
+    opened = open_runs({path_}, options_, options_.most_runs);
     is_next = begins_after(opened.histories, newest_steps(histories_));
     goes_on = is_next || begins_after(opened.histories, kept_until_);
     if (goes_on) frames = read_frames();
     remember_form();
   } catch (const std::exception& error) {
     reason = error.what();
-    if (reason.starts_with(path() + ": ")) reason.erase(0, path().size() + 2);
+    if (reason.starts_with(path_ + ": ")) reason.erase(0, path_.size() + 2);
   }
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex);
   problem_ = reason;
   if (opened.histories.empty() || !reason.empty()) return;
   remarks_ = std::move(opened.remarks);
@@ -99,22 +119,22 @@ void FileFollower::read_file(bool growing) {
 }
 
 // Reads the file again, because a history does not give back its frames in full.
-FileFollower::Frames FileFollower::read_frames() {
+FollowedWhole::Frames FollowedWhole::read_frames() {
   Frames frames;
   ImportOptions options = options_;
   options.on_frame = [&](const auto& frame) { frames.push_back(frame); };
-  if (open_runs({path()}, options, most_runs_).histories.size() != histories_.size()) frames.clear();
+  if (open_runs({path_}, options, options_.most_runs).histories.size() != histories_.size()) frames.clear();
   return frames;
 }
 
-void FileFollower::keep_steps() {
+void FollowedWhole::keep_steps() {
   kept_until_ = newest_steps(histories_);
   has_shrunk_ = false;
   const std::int64_t last = std::ranges::max(kept_until_);
   for (std::string text : {truncated_text(last), kept_text(last)}) restart_remarks_.push_back(std::move(text));
 }
 
-void FileFollower::replace_histories(std::vector<std::shared_ptr<History>> histories) {
+void FollowedWhole::replace_histories(std::vector<std::shared_ptr<History>> histories) {
   const auto before = newest_steps(histories_);
   histories_ = std::move(histories);
   kept_until_.clear();
@@ -125,37 +145,28 @@ void FileFollower::replace_histories(std::vector<std::shared_ptr<History>> histo
 }
 
 // Notes what the file is, because a truncated table may have lost its header.
-void FileFollower::remember_form() {
-  if (std::exchange(knows_form_, true) || !fs::is_regular_file(path())) return;
-  const FileKind kind = file_kind(path(), options_);
+void FollowedWhole::remember_form() {
+  if (std::exchange(knows_form_, true) || !fs::is_regular_file(path_)) return;
+  const FileKind kind = file_kind(path_, options_);
   has_rows_ = kind == FileKind::load_table || kind == FileKind::router_trace || kind == FileKind::te_statistics;
-  if (kind == FileKind::load_table) options_.table_header = table_header(path());
+  if (kind == FileKind::load_table) options_.table_header = table_header(path_);
 }
 
-void FileFollower::finish() {
-  thread_ = {};
+void FollowedWhole::finish() {
   options_.progress = {};
   read_file(false);
 }
 
-std::string FileFollower::amount() const {
+std::string FollowedWhole::amount() const {
   std::int64_t newest = -1;
-  for (const auto& history : histories()) newest = std::max(newest, history->steps().last);
+  for (const auto& history : histories_) newest = std::max(newest, history->steps().last);
   return newest < 0 ? "no step yet" : "up to step " + std::to_string(newest);
 }
 
-std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,
-                                      std::vector<std::string> only, const StatedLog& stated) {
-  ImportOptions options;
-  stated.put_into(options);
-  FileKind kind = is_named_csv(path) ? FileKind::load_table : FileKind::training_log;
-  try {
-    if (fs::is_directory(path) || fs::file_size(path) > 0) kind = file_kind(path, options);
-  } catch (const std::runtime_error&) {  // the file does not exist yet or cannot be read; the follower reports this
-  }
-  if (kind == FileKind::training_log || kind == FileKind::text_log || !holds_runs(kind))
-    return std::make_unique<LogFollower>(path, run, stated);
-  return std::make_unique<FileFollower>(path, run, most_runs, std::move(only), stated);
+}  // namespace
+
+std::unique_ptr<Followed> follow_whole(const std::string& path, ImportOptions options) {
+  return std::make_unique<FollowedWhole>(path, std::move(options));
 }
 
 }  // namespace moescope
