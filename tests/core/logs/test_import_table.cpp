@@ -10,9 +10,9 @@
 #include <random>
 #include <thread>
 
+#include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/log_settings.h"
 #include "core/logs/table/import_table.h"
 
 namespace moescope {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/findings/comparison/comparison.h"
+#include "core/findings/comparison/same_settings.h"
 #include "core/findings/health.h"
-#include "core/logs/log_settings.h"
 #include "core/recording/history/step_axis.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/processor_time.h"

@@ -1,4 +1,4 @@
-#include "core/logs/log_settings.h"
+#include "core/findings/comparison/same_settings.h"
 
 #include <algorithm>
 #include <iterator>
@@ -12,7 +12,7 @@ namespace moescope {
 
 namespace {
 
-constexpr char kNotGiven[] = "not given";
+constexpr char kNotStated[] = "not given";
 
 bool is_name(const std::string& key) {
   return key == "run" || key == "name" || key == "run_name" || key == "seed";
@@ -36,7 +36,7 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
     for (const auto& [key, value] : *settings) keys.insert(key);
   const auto value = [](const std::map<std::string, std::string>& settings, const std::string& key) {
     const auto found = settings.find(key);
-    return found == settings.end() ? std::string(kNotGiven) : found->second;
+    return found == settings.end() ? std::string(kNotStated) : found->second;
   };
   std::vector<LogDifference> differences;
   for (const std::string& key : keys) {
@@ -44,7 +44,7 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
     if (of_a != of_b && key != "run" && key != "name" && key != "run_name") differences.push_back({key, of_a, of_b});
   }
   std::ranges::stable_sort(differences, {},
-                           [](const LogDifference& d) { return 2 * (d.b == kNotGiven) + (d.a == kNotGiven); });
+                           [](const LogDifference& d) { return 2 * (d.b == kNotStated) + (d.a == kNotStated); });
   return differences;
 }
 
