@@ -24,13 +24,12 @@
 #include "core/files/whole_file.h"
 #include "core/findings/checks.h"
 #include "core/findings/health.h"
-#include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/follower.h"
 #include "core/logs/log_probs.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"
 #include "core/logs/standard_input.h"
-#include "core/logs/standard_input_follower.h"
 #include "core/recording/marks.h"
 #include "core/training/engine/lock_step.h"
 
@@ -40,7 +39,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr int kFound = 1;
+constexpr int kFound = 1, kNotChecked = 3;
 constexpr auto kPause = 200ms;   // between two reads of a growing file
 constexpr int kCheckSchema = 2;  // version of --json; rises when a key changes its meaning or is removed
 
@@ -116,7 +115,7 @@ class GrowingRuns {
   explicit GrowingRuns(const std::string& path) : path_(path) {
     if (path == kStandardInput) {
       path_ = kStandardInputName;
-      log_ = std::make_unique<StandardInputFollower>(0, kMaxRuns);
+      log_ = std::make_unique<Follower>(path, 0, kMaxRuns);
       return;
     }
     const bool is_written =
@@ -125,7 +124,7 @@ class GrowingRuns {
     if (kind == FileKind::recording)
       recording_ = open_runs({path}, ImportOptions{}, kMaxRuns);
     else if (holds_runs(kind))
-      log_ = follow_file(path, 0, kMaxRuns);
+      log_ = std::make_unique<Follower>(path, 0, kMaxRuns);
     else
       throw std::runtime_error(no_runs_in(path, kind));
   }
@@ -463,6 +462,9 @@ void check(const Command& command, CheckOptions options) {
   print_report(options, options.json ? report_json(runs, fail_on) : printable_lines(report_text(runs, fail_on)),
                cases_of(runs, fail_on));
   if (fails(runs, fail_on)) throw ExitStatus{kFound};
+  // A gate that cannot see the fault must not pass.
+  if (std::ranges::any_of(runs, [&](const CheckedRun& run) { return !fail_on.unchecked(run.not_checked).empty(); }))
+    throw ExitStatus{kNotChecked};
 }
 
 }  // namespace
@@ -516,8 +518,9 @@ void add_check_command(CLI::App& app) {
   command.option("--overwrite", options->overwrite, "Replace the file of --junit");
   command.footer(
       std::string(
-          "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count,\n"
-          "except a loss that was not finite.\n"
+          "Exit status: 0 no such finding, 1 there is one, 2 wrong input, 3 none, but a run lacks what a kind that "
+          "--fail-on\n"
+          "names needs. A finding that is over does not count, except a loss that was not finite.\n"
           "With --against: 0 no verdict of --fail-on, 1 it is one.\n"
           "JSON: {\"moescope_check\": 2, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
           "\"router\",\n"
