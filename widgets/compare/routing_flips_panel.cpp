@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "core/findings/comparison/comparison.h"
+#include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
-#include "core/logs/log_settings.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/matrix_plot.h"

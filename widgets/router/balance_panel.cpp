@@ -280,7 +280,8 @@ void BalancePanel::refillSpread() {
 void BalancePanel::refillCapacity() {
   if (!hasSteps(capacity_)) return;
   const auto frame = selection_->frame();
-  const bool known = frame && !frame->routers.empty() && !frame->routers[0].tokens_per_expert.empty();
+  const bool known = frame && std::ranges::any_of(frame->routers,
+                                                  [](const auto& router) { return !router.tokens_per_expert.empty(); });
   capacity_->setNotice(known ? QString() : notInLogNotice(selection_->history()->info(), "tokens per expert"));
   if (!known) return;
   CurvePlot::Curve worst{.label = "dropped, worst layer", .color = curveColor(*selection_, 1), .points = {}};

@@ -148,7 +148,7 @@ QString ExpertLoadPanel::status() const {
   const auto frame = selection_->frame();
   if (view() == at_a_step) return frame ? timeStatus(frame->step, true) : QString();
   QStringList parts;
-  const std::size_t shown = stack_->layers().size(), all = frame ? frame->routers.size() : 0;
+  const std::size_t shown = stack_->layers().size(), all = frame ? layersOf(*frame).size() : 0;
   if (view() == over_time && shown < all) parts << QString("%1 of %2 layers").arg(shown).arg(all);
   if (!selection_->following()) parts << timeStatus(selection_->step(), false);
   return parts.join(QStringLiteral(", "));
@@ -167,7 +167,7 @@ bool ExpertLoadPanel::hasLoads() {
   frame_.reset();
   if (!hasSteps(matrix_)) return hasSteps(stack_);  // without steps, both plots get a notice
   frame_ = selection_->frame();
-  const bool any = frame_ && !frame_->routers.empty() && !frame_->routers[0].tokens_per_expert.empty();
+  const bool any = frame_ && !layersOf(*frame_).empty() && !routerAt(0).tokens_per_expert.empty();
   const QString notice = any ? QString() : notInLogNotice(selection_->history()->info(), "tokens per expert");
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{matrix_, stack_}) plot->setNotice(notice);
   return any;
@@ -252,7 +252,7 @@ void ExpertLoadPanel::refillStack() {
 
 void ExpertLoadPanel::refillMatrix() {
   if (!hasLoads()) return;
-  const int rows = to_int(frame_->routers.size());
+  const int rows = to_int(layersOf(*frame_).size());
   int columns = 0;
   const int limit = this->limit();
   for (const RouterFrame& router : frame_->routers)
@@ -406,8 +406,8 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
       QString("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(largest + 1));
   const QString none =
       silent > 0 ? QString("; %1 of %2 get no token").arg(silent).arg(formatCount(experts)) : QString();
-  const QString uneven_text = frame->routers.size() > 1 && uneven > 0
-                                  ? QString("; %1 of %2 layers are uneven").arg(uneven).arg(frame->routers.size())
+  const QString uneven_text = layersOf(*frame).size() > 1 && uneven > 0
+                                  ? QString("; %1 of %2 layers are uneven").arg(uneven).arg(layersOf(*frame).size())
                                   : QString();
   return {"Who gets the tokens?",
           {expert_text + uneven_text + none, expert_text + uneven_text, expert_text,

@@ -56,7 +56,11 @@ class ExpertLoadPanel : public Panel {
   Answer answerAtAStep() const;
   Answer answerOfLayer() const;
   const RouterWindow& window() const;  // window up to the cursor's step
-  const RouterFrame& routerAt(int row) const { return frame_->routers[row]; }
+  // Without the figures over all layers, which may come first.
+  static std::span<const RouterFrame> layersOf(const TelemetryFrame& frame) {
+    return std::span(frame.routers).subspan(!frame.routers.empty() && frame.routers.front().layer < 0 ? 1 : 0);
+  }
+  const RouterFrame& routerAt(int row) const { return layersOf(*frame_)[row]; }
   int expertAt(int row, int column) const { return order_[row][column]; }
   std::vector<int> orderOf(const RouterFrame& router, int columns);
 
