@@ -43,12 +43,16 @@ QString foundText(const FoundNumber& number) {
 
 QString summaryText(const ImportAccount& account) {
   if (!account.refusal.empty()) return "No run: " + QString::fromStdString(account.refusal);
-  const auto shown = std::ranges::count(account.rows, true, &AccountRow::is_shown);
-  const auto assumed = std::ranges::count_if(account.rows, &AccountRow::is_assumed);
-  return QString("Groups of names: %1 read, of which %2 by the shape of their values; %3 left out")
-      .arg(shown)
-      .arg(assumed)
-      .arg(static_cast<qint64>(account.rows.size()) - shown);
+  const auto names = [&](auto is_counted) {
+    std::int64_t count = 0;
+    for (const AccountRow& row : account.rows) count += is_counted(row) ? row.names : 0;
+    return groupedText(count);
+  };
+  return QString("Names: %1 read, of which %2 by the shape of their values; %3 not read, %4 not used")
+      .arg(names([](const AccountRow& row) { return row.is_shown; }),
+           names([](const AccountRow& row) { return row.is_assumed(); }),
+           names([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; }),
+           names([](const AccountRow& row) { return !row.is_shown && row.certainty != Certainty::unknown; }));
 }
 
 }  // namespace
@@ -133,7 +137,7 @@ QWidget* AccountWindow::makeShape() {
 QWidget* AccountWindow::makeEditor() {
   auto* box = new QWidget;
   box->setMinimumWidth(withType(kEditorWidth, fontMetrics()));
-  auto* keep_button = new QPushButton("Keep for this log");
+  auto* keep_button = new QPushButton("Keep for this folder");
   auto* for_all = new QPushButton("Keep for all logs");
   apply_->setObjectName("apply_meaning");
   apply_->setProperty(kPrimaryProperty, true);
@@ -141,7 +145,7 @@ QWidget* AccountWindow::makeEditor() {
   leave_out_->setObjectName("leave_out");
   keep_button->setObjectName("keep_beside");
   for_all->setObjectName("keep_for_all");
-  keep_button->setToolTip("Writes moescope-tags.toml into the folder of the log, for all logs in it");
+  keep_button->setToolTip("Writes moescope-tags.toml beside the log, which is read for all logs of its folder");
   for_all->setToolTip("Writes a mapping file into the folder of MoEScope's settings");
   auto* column = plainColumn(box, kSpace8);
   column->addWidget(scrollOf(editor_), 1);
@@ -254,7 +258,7 @@ namespace {
 enum AccountColumn { kNameColumn, kNames, kValues, kRange, kLast, kTakenFor, kUnit, kBecause, kAccountColumns };
 
 QString becauseText(const AccountRow& row) {
-  if (!row.question.empty()) return "is this right? " + QString::fromStdString(row.question);
+  if (!row.question.empty()) return QString::fromStdString(question_text(row.question));
   if (!row.is_shown) return QString::fromStdString(row.reason);
   const QString certainty = certainty_name(row.certainty);
   return row.program.empty() ? certainty : certainty + ", " + QString::fromStdString(row.program);
@@ -273,10 +277,10 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   for (const int column : {int{kNames}, int{kValues}, int{kLast}})
     headerItem()->setTextAlignment(column, Qt::AlignRight);
-  // The two columns of long texts share what the others leave, so that none is cut off.
+  // The name has the width that it needs, but at most half of the table, and the reason what the others leave.
   setTextElideMode(Qt::ElideMiddle);
-  for (const int column : {int{kNameColumn}, int{kBecause}})
-    header()->setSectionResizeMode(column, QHeaderView::Stretch);
+  header()->setSectionResizeMode(kNameColumn, QHeaderView::Interactive);
+  header()->setStretchLastSection(true);
   connect(this, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem* item) {
     const int row = item ? item->data(kNameColumn, Qt::UserRole).toInt() : -1;
     if (row >= 0) emit chosen(rows_[row]);
@@ -316,6 +320,7 @@ void AccountTable::showAccount(const ImportAccount& account) {
     item->setText(kBecause, QString::fromStdString(part.reason));
     for (const int column : {int{kNameColumn}, int{kBecause}}) item->setToolTip(column, item->text(column));
   }
+  header()->resizeSection(kNameColumn, std::min(sizeHintForColumn(kNameColumn) + kSpace8, viewport()->width() / 2));
 }
 
 bool AccountTable::choose(const std::string& name) {
@@ -443,7 +448,7 @@ void MeaningEditor::edit(const AccountRow& row) {
   read_as_rule_ = rule();
   QStringList evidence{QString("Values: %1").arg(QString::fromStdString(range_text(row)))};
   if (!row.reason.empty()) evidence << QString::fromStdString(row.reason);
-  if (!row.question.empty()) evidence << "Is this right? " + QString::fromStdString(row.question);
+  if (!row.question.empty()) evidence << QString::fromStdString(question_text(row.question));
   evidence_->setText(evidence.join("\n"));
 }
 

@@ -27,7 +27,7 @@ std::string row_text(const AccountRow& row) {
   if (row.is_shown) text += ": " + row.meaning + (row.unit.empty() ? "" : " (" + row.unit + ")");
   text += std::string("; ") + certainty_name(row.certainty) + (row.program.empty() ? "" : ", " + row.program);
   if (!row.reason.empty()) text += "; " + row.reason;
-  if (!row.question.empty()) text += "; is this right? " + row.question;
+  if (!row.question.empty()) text += "; " + question_text(row.question);
   return text + '\n';
 }
 
@@ -37,6 +37,10 @@ std::string value_text(double value) {
   constexpr double kMaxGrouped = 1e15;
   const bool is_whole = value == std::floor(value) && std::abs(value) < kMaxGrouped;
   return is_whole ? grouped(std::llround(value)) : decimal(value, 4);
+}
+
+std::string question_text(const std::string& question) {
+  return question.starts_with("is this the ") ? question : "is this right? " + question;
 }
 
 std::string range_text(const AccountRow& row) {
@@ -52,7 +56,7 @@ const char* certainty_name(Certainty certainty) {
     case Certainty::known_name:
       return "known name";
     case Certainty::stated:
-      return "mapping file";
+      return "stated";
     case Certainty::by_shape:
       return "by shape: confirm";
     case Certainty::unknown:
@@ -114,7 +118,7 @@ std::string account_text(const ImportAccount& account) {
   for (const auto& [name, number] : account.numbers())
     text += std::string("  ") + name + ": " + (number->value.empty() ? "not known" : number->value) +
             (number->source.empty() ? "" : ", " + number->source) +
-            (number->question.empty() ? "" : "; is this right? " + number->question) + '\n';
+            (number->question.empty() ? "" : "; " + question_text(number->question)) + '\n';
   return text;
 }
 

@@ -16,7 +16,7 @@ namespace moescope {
 enum class Certainty {
   known_program,  // the name is in the file of names of a program
   known_name,     // many programs use the name
-  stated,         // the user's mapping file gives the meaning
+  stated,         // the user, or a mapping file, gives the meaning
   by_shape,       // the values look like it: to be confirmed
   unknown         // no meaning is known: the values are left out
 };
@@ -82,7 +82,8 @@ std::string account_text(const ImportAccount& account);
 
 // "0 to 0.113"; "no numbers" if there are none.
 std::string range_text(const AccountRow& row);
-std::string value_text(double value);  // "16,343,040", "0.3846"
+std::string value_text(double value);                    // "16,343,040", "0.3846"
+std::string question_text(const std::string& question);  // "is this right? 3 of 80 values are -1", "is this the step?"
 
 // A rule of a mapping file for the names of a row: a [[tag]] with pattern, means and scale.
 std::string tag_rule(const std::string& pattern, const std::string& means, double scale = 1);

@@ -310,6 +310,7 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     row.question = counts.question();
     if (!row.is_shown && row.reason.empty() && !is_shown(rule->means))
       row.reason = rule->means == TagMeaning::step_number ? "not the number of a step" : "not a figure of a step";
+    if (!row.is_shown && row.reason.empty() && row.first_step < 0) row.reason = "its step is not known";
     return row;
   }
   row.meaning = counts.meaning_;
@@ -318,9 +319,11 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     return row;
   }
   if (row.reason.empty() && !counts.text_.empty()) row.reason = "text, no number";
-  if (row.reason.empty()) judge_shape(counts, row);
+  if (row.reason.empty() && counts.first_step_ >= 0) judge_shape(counts, row);
   if (!row.means.empty() && row.question.empty()) row.certainty = Certainty::by_shape;
-  if (row.reason.empty()) row.reason = "no figure of this name is known";
+  if (row.reason.empty() && spelled_alike(row.first) == "aux")
+    row.reason = "an auxiliary loss before or after its coefficient: state means = \"aux_loss\", and the scale";
+  if (row.reason.empty()) row.reason = "not a known name";
   if (counts.question_.empty()) return row;
   row.question = counts.question_;
   row.means = counts.asked_meaning_;
@@ -339,13 +342,22 @@ bool may_be_loss(const AccountRow& row) {
          std::ranges::any_of(kLosses, is_in_name) && std::ranges::none_of(kOthers, is_in_name);
 }
 
-// Asks whether the first name that speaks of a loss is the training loss, if no name of it is known.
-void ask_for_loss(std::vector<AccountRow>& rows) {
-  if (std::ranges::find(rows, "ce_loss", &AccountRow::means) != rows.end()) return;
-  const auto loss = std::ranges::find_if(rows, may_be_loss);
-  if (loss == rows.end()) return;
-  loss->means = "ce_loss";
-  loss->question = "no training loss is known: is this it?";
+// True if an unknown name may be that of the step: whole numbers that rise from the first to the last value.
+bool may_be_step(const AccountRow& row) {
+  const auto is_whole = [](double number) { return number == std::floor(number); };
+  return row.certainty == Certainty::unknown && row.first_step < 0 && !row.is_list && row.names == 1 &&
+         row.values > 2 && is_whole(row.lowest) && is_whole(row.highest) &&
+         is_whole((row.highest - row.lowest) / (row.values - 1)) && row.last == row.highest && row.lowest >= 0 &&
+         row.lowest < row.highest;
+}
+
+// Asks whether the first name that may be a figure is it, if no name of it is known.
+void ask_for(const char* means, const char* what, bool (*may_be)(const AccountRow&), std::vector<AccountRow>& rows) {
+  if (std::ranges::find(rows, means, &AccountRow::means) != rows.end()) return;
+  const auto row = std::ranges::find_if(rows, may_be);
+  if (row == rows.end()) return;
+  row->means = means;
+  row->question = std::string("is this the ") + what + '?';
 }
 
 }  // namespace
@@ -367,7 +379,8 @@ ImportAccount AccountBook::account(const char* unit) const {
     row.program.clear();
   }
   std::stable_partition(account.rows.begin(), account.rows.end(), [](const AccountRow& row) { return row.is_shown; });
-  ask_for_loss(account.rows);
+  ask_for("ce_loss", "training loss", may_be_loss, account.rows);
+  ask_for("step", "step", may_be_step, account.rows);
   account.left_out = left_out_;
   return account;
 }

@@ -25,6 +25,7 @@
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/import_te_statistics.h"
 #include "core/logs/lines/json_columns.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/lines/trainer_state.h"
 #include "core/logs/part_files.h"
@@ -135,6 +136,11 @@ std::string unread_text(const std::string& path) {
       text.starts_with("<svg"))
     return "is a page or picture (HTML, SVG) without lines of a log: save its numbers as CSV or JSON lines";
   const std::string_view first = take_until(unread, '\n'), second = unread.substr(0, unread.find('\n'));
+  const std::string_view time = first.substr(first.rfind(' ') + 1);
+  if (time.size() >= 16 && std::ranges::all_of(time, is_digit) && first.find('=') < first.rfind(' '))
+    return "is InfluxDB's line protocol, which is not read: export the figures as CSV with a column of the step";
+  if (text.starts_with("E    #  ") || bytes.find("\nE    #  ") != bytes.npos)
+    return "is what spaCy prints, whose losses are sums of its components and no cross-entropy of a token";
   const bool has_labels = first.find('{') < first.find("=\"") && first.find("\"} ") != std::string_view::npos;
   if (first.starts_with("# HELP ") || first.starts_with("# TYPE ") ||
       (has_labels && first.find("=\"") != std::string_view::npos))

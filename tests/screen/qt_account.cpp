@@ -87,7 +87,7 @@ class AccountTest : public QObject {
     click(account, "confirm_assumed");
     const auto confirmed = [&] {
       QTreeWidgetItem* row = rowOf(table, "blk{layer}.e{expert}.frac");
-      return row && row->text(7).contains("mapping file");
+      return row && row->text(7).contains("stated");
     };
     QTRY_VERIFY_WITH_TIMEOUT(confirmed(), kWaitMs);
     QVERIFY(!account->findChild<QPushButton*>("confirm_assumed")->isVisible());

@@ -9,12 +9,12 @@
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
 #include "core/files/sqlite.h"
+#include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
-#include "core/logs/events/import_trackio.h"
+#include "core/logs/lines/log_reader.h"
 #include "core/logs/run_choice.h"
-#include "core/logs/runs/log_runs.h"
 
 namespace moescope {
 
@@ -24,6 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestMetricLine = 65536;
 constexpr std::uint64_t kMaxParamBytes = std::uint64_t{1} << 20;
+constexpr std::size_t kLongestRow = std::size_t{16}
+                                    << 20;  // bytes of the metrics of a step, or of a config, of Trackio
 
 struct LoggedValue {
   std::int64_t step = 0;
@@ -228,6 +230,44 @@ Imported read_database(Connection& database, const ImportOptions& options) {
   return log.finish(lines);
 }
 
+bool has_table(Connection& database, std::string_view name) {
+  Statement table(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
+  table.bind(name);
+  return table.next();
+}
+
+// Reads a database of Trackio, PROJECT.db: the config of each run, and the metrics of each step, are JSON objects.
+Imported read_trackio(Connection& database, const ImportOptions& options) {
+  LogReader log(database.path(), options);
+  JsonLines parser;
+  const auto read = [&](const std::string& run, std::optional<std::int64_t> step, const std::string& object) {
+    const bool is_empty = object.find(':') == std::string::npos;
+    try {
+      log.read_object(parser.parse("{\"run_name\":" + json_string(run) + (is_empty ? "}" : ',' + object.substr(1))),
+                      step);
+    } catch (const Unreadable& unreadable) {
+      log.refuse_line(unreadable.what());
+    }
+  };
+  if (has_table(database, "configs")) {
+    Statement configs(database, "SELECT run_name, config FROM configs ORDER BY rowid");
+    while (configs.next()) {
+      const std::string run = configs.get_text("a run's name");
+      read(run, std::nullopt, configs.get_text("a config", kLongestRow));
+    }
+  }
+  Statement metrics(database, "SELECT run_name, step, metrics FROM metrics ORDER BY rowid");
+  while (metrics.next()) {
+    const std::string run = metrics.get_text("a run's name");
+    std::int64_t step = 0;
+    if (metrics.get_whole(step))
+      read(run, step, metrics.get_text("metrics", kLongestRow));
+    else
+      log.refuse_line("step: not a whole number");
+  }
+  return log.finish();
+}
+
 Imported import_database(const std::string& path, const ImportOptions& options) {
   Connection database(path, SQLITE_OPEN_READONLY);
   bool cancelled = false;
@@ -237,7 +277,8 @@ Imported import_database(const std::string& path, const ImportOptions& options) 
       return !cancelled;
     });
   try {
-    return is_trackio(database) ? import_trackio(database, options) : read_database(database, options);
+    const bool is_trackio = has_table(database, "metrics") && !has_table(database, "runs");
+    return (is_trackio ? read_trackio : read_database)(database, options);
   } catch (const TooManyRuns&) {
     throw;
   } catch (const std::runtime_error&) {

@@ -260,7 +260,7 @@ void JsonRecords::scale_auxiliary_losses(LogRecord& record) {
   if (losses == record.values.end() || !losses->is_list) return;
   const float coefficient = runs_->stated_for(record).aux_coeff;
   if (is_missing(coefficient)) return;
-  losses->name = "aux_loss";
+  losses->means = "aux_loss";
   for (double& loss : losses->numbers)
     if (!std::isnan(loss)) loss *= coefficient;
 }

@@ -9,17 +9,17 @@
 #include <string_view>
 #include <vector>
 
-#include "core/files/text/json_values.h"
-#include "core/logs/import.h"
+#include "core/logs/lines/text_log.h"
 
 namespace moescope {
 
 class LogReader {
  public:
   // `source`: the file, for RunInfo::source.
-  explicit LogReader(std::string source, ImportOptions options = {});
-  ~LogReader();
-  LogReader(LogReader&&) noexcept;
+  explicit LogReader(std::string source, ImportOptions options = {})
+      : runs_(std::move(source), std::move(options), false, "line"), json_(runs_), text_(runs_) {}
+  LogReader(const LogReader&) = delete;
+  LogReader& operator=(const LogReader&) = delete;
 
   void read_line(std::string_view line);  // without its newline; never throws
   // Reads an object as a line; `step`: if it stands outside the object.
@@ -27,19 +27,21 @@ class LogReader {
   void refuse_line(std::string reason);  // counts a bad line that is not passed to read_line()
   // Adds the current step to its run even if further layers of it may follow, and the steps that are held until the
   // first load gives the number of layers. More lines may follow.
-  void finish_step();
-  std::shared_ptr<History> history() const;  // first run; nullptr before its first step
+  void finish_step() { runs_.show_steps(); }
   // Returns the runs, lines and remarks; to be called once, after the last line. Throws TooManyRuns; RefusedLog if
   // there is no run, or if options.growing is not set and no name is known, the lines are in no order (is_shuffled()),
   // or the steps begin again in every epoch.
   Imported finish();
-  std::vector<std::shared_ptr<History>> histories() const;
-  std::int64_t lines() const;
+  std::vector<std::shared_ptr<History>> histories() const { return runs_.histories(); }
+  std::shared_ptr<History> history() const {  // first run; nullptr before its first step
+    return histories().empty() ? nullptr : histories().front();
+  }
+  std::int64_t lines() const { return lines_; }
   std::int64_t steps() const;  // summed over all runs
-  const BadLines& bad() const;
+  const BadLines& bad() const { return runs_.context().bad; }
   // True if a last line without a newline can be read before it ends: a whole object, or a printed step of a log whose
   // lines are not numbered.
-  bool is_whole(std::string_view line) const;
+  bool is_whole(std::string_view line);
   // True if this log, which replaced `earlier`, has the next steps of its runs: their layers and experts are the same,
   // and they begin after its last steps, or for lines without a step at its last epoch.
   bool goes_on_from(const LogReader& earlier) const;
@@ -48,8 +50,23 @@ class LogReader {
   std::vector<std::string> remarks() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  BadLines& bad_lines() { return runs_.context().bad; }
+  std::optional<std::string_view> whole_object(std::string_view read);
+  template <class Take>
+  void read(Take take);
+  void take(const JsonFields& fields, std::string_view line, bool is_whole_line, std::optional<std::int64_t> step = {});
+  void read_text(std::string_view line);
+
+  LogRuns runs_;
+  JsonRecords json_;
+  JsonLines parser_;
+  TextLogReader text_;
+  enum class Form { unknown, json, text } form_ = Form::unknown;
+  std::int64_t lines_ = 0, lines_of_text_ = 0;  // all lines; lines of printed text that have figures of a step
+  std::int64_t last_bad_line_ = 0;
+  std::string object_;           // lines of an indented object
+  std::string last_checkpoint_;  // its name, or the number of lines with figures before it
+  std::size_t object_lines_ = 0;
 };
 
 }  // namespace moescope

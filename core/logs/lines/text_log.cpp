@@ -17,6 +17,15 @@ namespace {
 constexpr std::size_t kMaxBraces = 16;
 constexpr std::ptrdiff_t kMaxDigitsOfStep = 15;
 
+// Returns the number behind the word "epoch" in a line; -1: there is none.
+double epoch_in(std::string_view line) {
+  const std::size_t word = line.find("poch"),
+                    begin = line.find_first_not_of(" :=[(#", word == line.npos ? word : word + 4);
+  double epoch = -1;
+  if (begin < line.size()) read_number(digits_at(line.substr(begin)), epoch);
+  return epoch;
+}
+
 // Removes codes for colours of a terminal: ESC [ ... letter.
 std::string without_colours(std::string_view line) {
   std::string out;
@@ -274,6 +283,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   if (is_bar && text != MeasuredOn::training) return false;  // its steps are those of the validation
   LogRecord record;
   record.text = text;
+  record.epoch = epoch_in(piece);
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
   std::string of_expert;  // of "layer=3 expert=7 tokens=40": what its loads begin with
@@ -397,7 +407,10 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
   for (const PrintedPair& pair : pairs_of_layer(unread)) {
     const std::size_t before = record.values.size();
     const TagRule* rule = add_pair(pair, record);
-    const bool is_of_expert = rule ? rule->means <= TagMeaning::expert_bias : pair.is_numbered;
+    // A list of an unknown name may be the loads of a layer, which the account lists.
+    const bool may_be_loads =
+        pair.is_numbered || (pair.list.is_list && (has(pair.name, "layer ") || has(pair.name, "xp")));
+    const bool is_of_expert = rule ? rule->means <= TagMeaning::expert_bias : may_be_loads;
     has_loads = has_loads || is_of_expert;
     has_figures = has_figures || (rule && is_shown(rule->means));
     if (below_ == Below::loads && !is_of_expert) record.values.resize(before);
@@ -405,7 +418,8 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
   const bool is_read = below_ == Below::loads
                            ? has_loads
                            : has_figures || (below_ == Below::any && is_indented && record.values.size() > 1);
-  if (!is_read || !is_wanted_rank(rank, false)) return false;
+  // A line without a rank is of the rank of the line with the step.
+  if (!is_read || (!rank.empty() && !is_wanted_rank(rank, false))) return false;
   has_values_below_ = true;
   read_steps_ += has_figures;
   take(record);

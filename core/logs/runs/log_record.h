@@ -25,7 +25,7 @@ struct NamedValue {
   bool leaves_out_zeros = false;  // experts without a value have no tokens
   bool in_percent = false;        // a list of loads that are shares, whatever its name says
   std::string_view problem;       // why the value could not be taken apart; empty: it could
-  bool is_load = false;           // the form of the file says that it has the tokens of each expert
+  const char* means = nullptr;    // name that has this meaning, if the form of the file and not the name gives it
   bool is_own = false;            // a value of this program's own lines, which is in LogRecord::own
 };
 
@@ -33,9 +33,9 @@ struct NamedValue {
 enum class MeasuredOn { training, validation, test };
 
 struct LogRecord {
-  std::int64_t place = 0;            // line or record, counted from 1
-  std::optional<std::int64_t> step;  // if the form gives it; else one of the values is the step
-  double wall_s = 0;
+  std::int64_t place = 0;                  // line or record, counted from 1
+  std::optional<std::int64_t> step;        // if the form gives it; else one of the values is the step
+  double wall_s = 0, epoch = -1;           // epoch: if the form gives it; else one of the values is the epoch
   int layer = -1;                          // of all values, if the record is of one layer
   bool is_part = false;                    // further records of its step may follow
   bool is_row = false;                     // of a table, in which NaN may stand for an empty cell

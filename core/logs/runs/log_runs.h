@@ -21,6 +21,7 @@ class LogRuns {
   explicit LogRuns(LogContext log) : log_(std::move(log)) {}
 
   LogContext& context() { return log_; }
+  const LogContext& context() const { return log_; }
   // The run with a name, for formats that know their runs before their values. `tags`: if the run has names of its own.
   RunBuilder& run(const std::string& name, const TagMap* tags = nullptr);
 

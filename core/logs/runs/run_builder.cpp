@@ -106,11 +106,11 @@ std::string RunBuilder::shown_name() const {
   return number == 0 ? stem : stem + " run " + std::to_string(number);
 }
 
-RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own, bool is_load) {
+RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own, const char* means) {
   if (const auto known = names_.find(name); known != names_.end()) return known->second;
   Name found;
   found.name = name;
-  if (!is_own) found.match = tags_->find(is_load ? "tokens_per_expert" : name).value_or(TagMatch{});
+  if (!is_own) found.match = tags_->find(means ? means : name).value_or(TagMatch{});
   const TagRule* const rule = found.match.rule;
   found.is_shown = rule && moescope::is_shown(rule->means);
   const char* note = is_own ? "Values of MoEScope's own lines" : "";
@@ -222,8 +222,8 @@ void RunBuilder::drop_no_values(LogRecord& record) {
 void RunBuilder::watch_epoch(const LogRecord& record, std::int64_t step) {
   if (first_step_ < 0) first_step_ = step;
   const NamedValue* found = find_value(record, "epoch");
-  if (!found || !is_number(*found)) return;
-  const double epoch = found->numbers[0];
+  const double epoch = found && is_number(*found) ? found->numbers[0] : record.epoch;
+  if (epoch < 0) return;
   begins_anew_ = begins_anew_ || (step <= first_step_ && step < newest_ && epoch > epoch_);
   epoch_ = epoch;
   if (first_epoch_ < 0) first_epoch_ = epoch;
@@ -599,18 +599,24 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
     }
     const std::span<const std::uint32_t> row = std::span(counts).subspan(first, rows[i]);
     if (!value.leaves_out_zeros) name.counts.counts->take_list(step, row);
-    set_counts(router_at(target.frame.routers, layers[i]), row);
+    set_counts(target, layers[i], row);
   }
   return true;
 }
 
-void RunBuilder::set_counts(RouterFrame& router, std::span<const std::uint32_t> counts) {
-  std::vector<std::uint32_t>& of_router = router.tokens_per_expert;
+void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t> counts) {
+  std::vector<std::uint32_t>& of_router = router_at(step.frame.routers, layer).tokens_per_expert;
   if (counts.size() > of_router.size()) keep(sizeof(std::uint32_t) * (counts.size() - of_router.size()));
-  if (is_added_ && of_router.size() == counts.size())
-    for (std::size_t e = 0; e < counts.size(); ++e) of_router[e] += counts[e];
-  else
-    of_router.assign(counts.begin(), counts.end());
+  if (!is_added_ || of_router.size() != counts.size()) return of_router.assign(counts.begin(), counts.end());
+  int& copies = step.copies[layer];
+  const bool is_copy = rank_ && copies >= 0 && std::ranges::equal(of_router, counts);
+  if (is_copy) {
+    ++copies;
+    return AccountBook::leave_out(rank_->counts, "ranks with the same loads: those of one are read");
+  }
+  const std::uint32_t times = std::max(0, copies) + 1;  // the loads of the copies count now
+  copies = -1;
+  for (std::size_t e = 0; e < counts.size(); ++e) of_router[e] = of_router[e] * times + counts[e];
 }
 
 void RunBuilder::set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step) {
@@ -628,7 +634,11 @@ void RunBuilder::take(LogRecord& record) {
   place_ = record.place;
   overflow_.clear();
   of_values_.clear();
-  for (const NamedValue& value : record.values) of_values_.push_back(&find(value.name, value.is_own, value.is_load));
+  rank_ = nullptr;
+  for (const NamedValue& value : record.values) {
+    of_values_.push_back(&find(value.name, value.is_own, value.means));
+    if (is_part_of_step(value.name) && !value.name.starts_with("micro")) rank_ = of_values_.back();
+  }
   find_listed_layers(record);
   find_settings(record);
   drop_no_values(record);

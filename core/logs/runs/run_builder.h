@@ -2,7 +2,8 @@
 //
 // A TagMap gives the meanings of names. If several names of a run have one meaning, the name whose rule is first in the
 // map is shown. Values of a step are joined, wherever they stand; restart_rule.h describes steps that are logged again.
-// The loads of a layer can be used only if all its experts have one. Loads of ranks and microbatches are added.
+// The loads of a layer can be used only if all its experts have one. Loads of ranks and microbatches are added, unless
+// all ranks have the same ones.
 #pragma once
 
 #include <cstdint>
@@ -124,17 +125,18 @@ class RunBuilder {
   struct Step {
     Step() { frame.aux_loss = frame.z_loss = kNoValue; }
     TelemetryFrame frame;
-    std::map<int, Experts> experts;          // by layer
-    std::int64_t place = 0;                  // of its first record
-    bool is_part = false;                    // further records of it may follow: it is given by layer or by expert
-    bool has_sums = false;                   // its losses are the sums over the layers
+    std::map<int, Experts> experts;  // by layer
+    std::map<int, int> copies;       // by layer: ranks whose loads are those that are kept; -1: others were added
+    std::int64_t place = 0;          // of its first record
+    bool is_part = false;            // further records of it may follow: it is given by layer or by expert
+    bool has_sums = false;           // its losses are the sums over the layers
     bool is_late = false, is_added = false;  // joins a step that is shown; its loads are added to those
   };
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
 
-  Name& find(std::string_view name, bool is_own, bool is_load = false);
+  Name& find(std::string_view name, bool is_own, const char* means = nullptr);
   void count(const Name& name, const NamedValue& value, std::int64_t step);
   std::int64_t step_of(const LogRecord& record);
   void find_settings(const LogRecord& record);
@@ -152,7 +154,7 @@ class RunBuilder {
   bool add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step);
   bool add_list(Name& name, const NamedValue& value, int layer, std::int64_t step);
   std::vector<double> without_gaps(std::vector<double> loads, std::int64_t step, int layer);
-  void set_counts(RouterFrame& router, std::span<const std::uint32_t> counts);
+  void set_counts(Step& step, int layer, std::span<const std::uint32_t> counts);
   void set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step);
   Step& step_at(std::int64_t step);
   static RouterFrame& router_at(std::vector<RouterFrame>& routers, int layer);
@@ -176,6 +178,7 @@ class RunBuilder {
   std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
   std::deque<Name> overflow_;                                 // names of the record beyond those that are kept
   std::vector<Name*> of_values_;                              // names of the values of the record
+  const Name* rank_ = nullptr;                                // of them, that of the rank
   std::vector<int> listed_layers_;                            // that the record lists, in ascending order; empty: none
   std::map<std::tuple<std::string, int, int>, Name*> shown_;  // by column, layer and expert
   // Names of the step that differed from that which gives it, by place in the table; the numbers of the last record

@@ -314,7 +314,10 @@ bool is_table_remark(std::span<const std::string_view> cells) {
   const auto is_rule = [](std::string_view cell) { return cell.find_first_not_of("-+=:") == cell.npos; };
   const bool is_line = std::ranges::all_of(cells, is_rule) &&
                        std::ranges::any_of(cells, [](std::string_view cell) { return cell.find('-') != cell.npos; });
-  return is_line || cells.front().starts_with('#') || cells.front().starts_with("sep=");
+  // psql's "(4 rows)"
+  const bool is_count =
+      cells.size() == 1 && cells[0].starts_with('(') && (cells[0].ends_with(" rows)") || cells[0].ends_with(" row)"));
+  return is_line || is_count || cells.front().starts_with('#') || cells.front().starts_with("sep=");
 }
 
 bool is_named_csv(std::string_view path) {

@@ -293,7 +293,8 @@ LogRecord TableLoads::record_of(std::span<const Stretch> step, const RunInfo& in
     if (found == layers.end() || found->second.empty()) continue;
     NamedValue& loads =
         record.add(form_.count < 0 ? "tokens_per_expert" : std::string_view(count_name_.counts->name()));
-    loads.is_list = loads.is_load = loads.leaves_out_zeros = true;
+    loads.is_list = loads.leaves_out_zeros = true;
+    loads.means = "tokens_per_expert";
     loads.layer = layer;
     loads.numbers = std::move(found->second);
   }

@@ -19,15 +19,19 @@ const std::string kSettings =
     R"({"run":"small log","layers":3,"dense_layers":1,"experts":4,"top_k":2,"seq":5,"batch":2,"dim":16,)"
     R"("domains":["code","text"],"aux_coeff":0.5})";
 
-LogReader read(std::initializer_list<std::string> lines) {
-  LogReader reader("here.jsonl");
-  for (const std::string& line : lines) reader.read_line(line);
-  reader.finish_step();
-  return reader;
+struct ReadLines : LogReader {
+  explicit ReadLines(std::initializer_list<std::string> lines) : LogReader("here.jsonl") {
+    for (const std::string& line : lines) read_line(line);
+    finish_step();
+  }
+};
+
+ReadLines read(std::initializer_list<std::string> lines) {
+  return ReadLines(lines);
 }
 
 TEST(ImportJsonl, ReadsSettingsAndSteps) {
-  const LogReader reader =
+  const auto reader =
       read({kSettings,
             R"({"step":0,"loss":5.5,"grad_norm":2.0,"tokens_per_expert":[[5,5,5,5],[20,0,0,0]],)"
             R"("expert_bias":[[0,0,0,0.1],[0,0,-0.1,0]],"aux":[1.0,1.5],"score_entropy":[1.2,1.3],"margin":[0.1,0.2],)"
@@ -78,7 +82,7 @@ TEST(ImportJsonl, WindowsSpanStepsWhetherRecordedOrNot) {
 }
 
 TEST(ImportJsonl, WithoutSettingsWhatTheStepsTellIsEnough) {
-  const LogReader reader = read({R"({"step":7,"loss":1.5,"tokens_per_expert":[[1,2],[3,4],[5,6]]})"});
+  const auto reader = read({R"({"step":7,"loss":1.5,"tokens_per_expert":[[1,2],[3,4],[5,6]]})"});
   ASSERT_TRUE(reader.history());
   EXPECT_EQ(reader.history()->info().name, "here");
   EXPECT_EQ(reader.history()->info().moe_layers, (std::vector<int>{0, 1, 2}));
@@ -87,8 +91,8 @@ TEST(ImportJsonl, WithoutSettingsWhatTheStepsTellIsEnough) {
 }
 
 TEST(ImportJsonl, NonNumbersAsPythonWritesThemAreValues) {
-  const LogReader reader = read({R"({"step":0,"loss":NaN,"grad_norm":Infinity,"note":"a \"NaN\" in words, -Infinity"})",
-                                 R"({"step":1,"loss":null})"});
+  const auto reader = read({R"({"step":0,"loss":NaN,"grad_norm":Infinity,"note":"a \"NaN\" in words, -Infinity"})",
+                            R"({"step":1,"loss":null})"});
   EXPECT_EQ(reader.bad().count(), 0) << reader.bad().first()[0].reason;
   const float loss = reader.history()->values(Metric::ce_loss, kWholeRun, {0, 0}).front();
   EXPECT_TRUE(std::isnan(loss));
@@ -98,24 +102,24 @@ TEST(ImportJsonl, NonNumbersAsPythonWritesThemAreValues) {
 }
 
 TEST(ImportJsonl, BadLinesAreCountedWithTheirNumbersAndSkipped) {
-  const LogReader reader = read({kSettings,  // 1
-                                 R"({"step":0,"loss":5,"tokens_per_expert":[[1,1,1,1],[1,1,1,1]]})",
-                                 "not json",                                                   // 3
-                                 "",                                                           // empty lines are none
-                                 R"([1,2,3])",                                                 // 5
-                                 R"({"loss":4})",                                              // 6
-                                 R"({"step":-1})",                                             // 7
-                                 R"({"step":"one"})",                                          // 8
-                                 R"({"step":1,"tokens_per_expert":[[1,1,1,1]]})",              // 9
-                                 R"({"step":1,"tokens_per_expert":[[1,1,1],[1,1,1]]})",        // 10
-                                 R"({"step":1,"tokens_per_expert":[[1,1,1,-1],[1,1,1,1]]})",   // 11
-                                 R"({"step":1,"tokens_per_expert":[[1,1,1,0.5],[1,1,1,1]]})",  // 12
-                                 R"({"step":1,"tokens_per_expert":{"a":1}})",                  // 13
-                                 R"({"step":1,"expert_bias":[[1],[2]]})",                      // 14
-                                 R"({"step":1,"loss":"high"})",                                // 15
-                                 R"({"step":1,"domain_expert":{"code":[1,2,3,4]}})",           // 16
-                                 R"({"step":2,"loss":3,"tokens_per_expert":[[1,1,1,1],[1,1,1,1]]})",
-                                 R"({"step":3,"loss":3,"tokens_per_exp)"});  // 18, cut off
+  const auto reader = read({kSettings,  // 1
+                            R"({"step":0,"loss":5,"tokens_per_expert":[[1,1,1,1],[1,1,1,1]]})",
+                            "not json",                                                   // 3
+                            "",                                                           // empty lines are none
+                            R"([1,2,3])",                                                 // 5
+                            R"({"loss":4})",                                              // 6
+                            R"({"step":-1})",                                             // 7
+                            R"({"step":"one"})",                                          // 8
+                            R"({"step":1,"tokens_per_expert":[[1,1,1,1]]})",              // 9
+                            R"({"step":1,"tokens_per_expert":[[1,1,1],[1,1,1]]})",        // 10
+                            R"({"step":1,"tokens_per_expert":[[1,1,1,-1],[1,1,1,1]]})",   // 11
+                            R"({"step":1,"tokens_per_expert":[[1,1,1,0.5],[1,1,1,1]]})",  // 12
+                            R"({"step":1,"tokens_per_expert":{"a":1}})",                  // 13
+                            R"({"step":1,"expert_bias":[[1],[2]]})",                      // 14
+                            R"({"step":1,"loss":"high"})",                                // 15
+                            R"({"step":1,"domain_expert":{"code":[1,2,3,4]}})",           // 16
+                            R"({"step":2,"loss":3,"tokens_per_expert":[[1,1,1,1],[1,1,1,1]]})",
+                            R"({"step":3,"loss":3,"tokens_per_exp)"});  // 18, cut off
   EXPECT_EQ(reader.steps(), 2);
   EXPECT_EQ(reader.lines(), 18);
   std::vector<std::int64_t> numbers;
@@ -129,22 +133,22 @@ TEST(ImportJsonl, BadLinesAreCountedWithTheirNumbersAndSkipped) {
 }
 
 TEST(ImportJsonl, ARemarkAfterTheStepsIsNoBadLine) {
-  const LogReader reader = read({kSettings, R"({"step":0,"loss":5})", R"({"end":true,"seconds":83.4})",
-                                 R"({"step":1,"loss":4})", R"({"end":true,"loss":4})"});
+  const auto reader = read({kSettings, R"({"step":0,"loss":5})", R"({"end":true,"seconds":83.4})",
+                            R"({"step":1,"loss":4})", R"({"end":true,"loss":4})"});
   EXPECT_EQ(reader.steps(), 2);
   ASSERT_EQ(reader.bad().count(), 1);
   EXPECT_EQ(reader.bad().first().front().number, 5);
 }
 
 TEST(ImportJsonl, HugeClaimsAreRefused) {
-  const LogReader reader =
+  const auto reader =
       read({R"({"layers":1e300})", R"({"step":1e30})", R"({"step":0,"tokens_per_expert":[[4294967296]]})"});
   EXPECT_EQ(reader.bad().count(), 3);
   EXPECT_EQ(reader.steps(), 0);
 }
 
 TEST(ImportJsonl, ARunThatGoesBackReplacesWhatFollowed) {
-  const LogReader reader =
+  const auto reader =
       read({R"({"step":0,"loss":5})", R"({"step":1,"loss":4})", R"({"step":2,"loss":3})", R"({"step":1,"loss":9})"});
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 1}));
   EXPECT_FLOAT_EQ(reader.history()->value_at(Metric::ce_loss, kWholeRun, 1), 9);
@@ -207,11 +211,11 @@ TEST(ImportJsonl, WhatTheProgramWritesItReadsBack) {
 }
 
 TEST(ImportJsonl, ALineMayBeOneLayer) {
-  LogReader reader = read({R"({"step":0,"layer":2,"tokens_per_expert":[1,3],"aux_loss":0.5,"loss":4})",
-                           R"({"step":0,"layer":1,"tokens_per_expert":[2,2],"aux_loss":0.25,)"
-                           R"("volume":{"ranks":2,"copies":[[1,1],[2,0]]},"quants":[{"layer":1,"weight":"w1",)"
-                           R"("operand":"x","direction":"forward","format":"e4m3","sqnr_db":31.5}]})",
-                           R"({"step":1,"layer":1,"tokens_per_expert":[4,0],"expert_bias":[0.1,-0.1]})"});
+  auto reader = read({R"({"step":0,"layer":2,"tokens_per_expert":[1,3],"aux_loss":0.5,"loss":4})",
+                      R"({"step":0,"layer":1,"tokens_per_expert":[2,2],"aux_loss":0.25,)"
+                      R"("volume":{"ranks":2,"copies":[[1,1],[2,0]]},"quants":[{"layer":1,"weight":"w1",)"
+                      R"("operand":"x","direction":"forward","format":"e4m3","sqnr_db":31.5}]})",
+                      R"({"step":1,"layer":1,"tokens_per_expert":[4,0],"expert_bias":[0.1,-0.1]})"});
   reader.read_line(R"({"step":1,"layer":3,"tokens_per_expert":[4,0]})");  // no such layer in the first step
   reader.read_line(R"({"step":2,"layer":1,"tokens_per_expert":[4,0,0]})");
   reader.finish_step();
@@ -234,8 +238,8 @@ TEST(ImportJsonl, ALineMayBeOneLayer) {
 }
 
 TEST(ImportJsonl, TheFirstLoadMayComeLate) {
-  const LogReader reader = read({R"({"step":0,"loss":5})", R"({"step":1,"loss":4})",
-                                 R"({"step":2,"loss":3,"tokens_per_expert":[[1,2],[2,1]]})", R"({"step":3,"loss":2})"});
+  const auto reader = read({R"({"step":0,"loss":5})", R"({"step":1,"loss":4})",
+                            R"({"step":2,"loss":3,"tokens_per_expert":[[1,2],[2,1]]})", R"({"step":3,"loss":2})"});
   EXPECT_EQ(reader.bad().count(), 0);
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 3}));
   EXPECT_EQ(reader.history()->info().n_experts, 2);
@@ -262,7 +266,7 @@ TEST(ImportJsonl, ABiasThatIsToldNowAndThenIsTheLastKnownOne) {
 }
 
 TEST(ImportJsonl, DomainsAreThereWithoutBytesAndPairs) {
-  const LogReader reader =
+  const auto reader =
       read({kSettings, R"({"step":0,"tokens_per_expert":[[5,5,5,5],[20,0,0,0]],"domain_expert_layer":2,)"
                        R"("domain_expert":{"text":[1,2,3,4],"code":[4,0,0,0]}})"});
   const auto special = reader.history()->specialisation_of(2, 0);

@@ -18,11 +18,15 @@
 namespace moescope {
 namespace {
 
-LogReader log_of(std::initializer_list<std::string> lines) {
-  LogReader reader("here.jsonl");
-  for (const std::string& line : lines) reader.read_line(line);
-  reader.finish_step();
-  return reader;
+struct LogOf : LogReader {
+  explicit LogOf(std::initializer_list<std::string> lines) : LogReader("here.jsonl") {
+    for (const std::string& line : lines) read_line(line);
+    finish_step();
+  }
+};
+
+LogOf log_of(std::initializer_list<std::string> lines) {
+  return LogOf(lines);
 }
 
 float value(const LogReader& reader, Metric metric, std::int64_t step, int layer = kWholeRun) {
@@ -33,17 +37,16 @@ float value(const LogReader& reader, Metric metric, std::int64_t step, int layer
 
 TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
   for (const char* name : {"loss", "train/loss", "Train/Loss", "train_loss", "lm loss", "ce_loss", "training.loss"}) {
-    const LogReader reader = log_of({std::string(R"({"step":3,")") + name + R"(":2.5})"});
+    const auto reader = log_of({std::string(R"({"step":3,")") + name + R"(":2.5})"});
     EXPECT_EQ(value(reader, Metric::ce_loss, 3), 2.5f) << name << reader.bad().text();
   }
   for (const char* step : {"step", "global_step", "train/global_step", "current_steps", "iteration", "_step"}) {
-    const LogReader reader =
-        log_of({std::string(R"({")") + step + R"(":7,"eval/loss":2.5,"train/learning_rate":0.1})"});
+    const auto reader = log_of({std::string(R"({")") + step + R"(":7,"eval/loss":2.5,"train/learning_rate":0.1})"});
     EXPECT_EQ(value(reader, Metric::val_loss, 7), 2.5f) << step << reader.bad().text();
     EXPECT_EQ(value(reader, Metric::lr, 7), 0.1f) << step;
   }
   for (const char* name : {"tokens_per_expert", "moe/tokens_per_expert", "num_tokens_per_expert", "expert_load"}) {
-    const LogReader reader = log_of({std::string(R"({"step":0,")") + name + R"(":[[4.0,0,2,2e0],[1,1,3,3]]})"});
+    const auto reader = log_of({std::string(R"({"step":0,")") + name + R"(":[[4.0,0,2,2e0],[1,1,3,3]]})"});
     EXPECT_EQ(value(reader, Metric::max_vio, 0, 0), 1.0f) << name << reader.bad().text();
   }
 }
@@ -80,7 +83,7 @@ TEST(ImportNames, EveryFormatKnowsTheNamesOfLoads) {
 TEST(ImportNames, NamesOfLoadsWithTheirLayer) {
   for (const char* name : {"load/layer_3", "moe/load/layer_3", "layer_3/load", "expert_load/layer_3",
                            "layers.3.moe.expert_load", "expert_counts/layer_3", "layer_3/moe/expert_counts"}) {
-    const LogReader lines = log_of({std::string(R"({"step":2,")") + name + R"(":[1,3]})"});
+    const auto lines = log_of({std::string(R"({"step":2,")") + name + R"(":[1,3]})"});
     ASSERT_TRUE(lines.history()) << name;
     EXPECT_EQ(lines.history()->info().moe_layers, std::vector<int>{3}) << name;
     EXPECT_EQ(value(lines, Metric::max_vio, 2, 3), 0.5f) << name;
@@ -89,7 +92,7 @@ TEST(ImportNames, NamesOfLoadsWithTheirLayer) {
 
 // A single number, such as the load of a machine, is no list of experts.
 TEST(ImportNames, OneNumberIsNoLoadOfAllExperts) {
-  const LogReader lines = log_of({R"({"step":2,"loss":5,"load":0.7})", R"({"step":3,"loss":4,"load":3})"});
+  const auto lines = log_of({R"({"step":2,"loss":5,"load":0.7})", R"({"step":3,"loss":4,"load":3})"});
   EXPECT_EQ(value(lines, Metric::ce_loss, 3), 4.0f) << lines.bad().text();
   EXPECT_TRUE(lines.history()->info().moe_layers.empty());
   EXPECT_EQ(lines.remarks(), std::vector<std::string>{"not shown: load"});
@@ -103,21 +106,21 @@ TEST(ImportNames, OneNumberIsNoLoadOfAllExperts) {
 }
 
 TEST(ImportNames, AQuotedNumberIsOne) {
-  const LogReader quoted = log_of({R"({"global_step":"7","loss":"2.5"})", R"({"global_step":"7.5","loss":2})",
-                                   R"({"global_step":"","loss":2})", R"({"global_step":"8","loss":"NaN"})"});
+  const auto quoted = log_of({R"({"global_step":"7","loss":"2.5"})", R"({"global_step":"7.5","loss":2})",
+                              R"({"global_step":"","loss":2})", R"({"global_step":"8","loss":"NaN"})"});
   EXPECT_EQ(value(quoted, Metric::ce_loss, 7), 2.5f);
   EXPECT_TRUE(std::isnan(value(quoted, Metric::ce_loss, 8)));
   EXPECT_TRUE(quoted.remarks().empty()) << quoted.remarks()[0];
   ASSERT_EQ(quoted.bad().count(), 2);
   EXPECT_EQ(quoted.bad().first()[0].reason, "step: \"7.5\" is not a whole number from 0 on");
-  const LogReader refused = log_of({R"({"global_step":"7th","loss":2.5})", R"({"global_step":"8th","loss":2.5})"});
+  const auto refused = log_of({R"({"global_step":"7th","loss":2.5})", R"({"global_step":"8th","loss":2.5})"});
   EXPECT_FALSE(refused.history());
   ASSERT_EQ(refused.bad().count(), 2) << "and it is not announced as another kind of log";
   EXPECT_TRUE(refused.remarks().empty()) << refused.remarks()[0];
 }
 
 TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
-  const LogReader reader = log_of(
+  const auto reader = log_of(
       {R"({"step":5,"train/loss":3,"moe/layer_1/tokens_per_expert":[6,2],"layers.3.moe.tokens_per_expert":[4,4],)"
        R"("layers.3.moe.expert_bias":[0.5,-0.5],"moe/layer_1/max_vio":0.75})",
        R"({"step":6,"tokens_per_expert/layer_1/expert_0":1,"tokens_per_expert/layer_1/expert_1":7.0})",
@@ -133,7 +136,7 @@ TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
 }
 
 TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
-  const LogReader reader =
+  const auto reader =
       log_of({R"({"step":0,"tokens_per_expert":[[4.0,0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
               R"({"step":2,"utilization":[[0.5,1.5]]})"});
   ASSERT_EQ(reader.bad().count(), 1);
@@ -142,21 +145,20 @@ TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
 }
 
 TEST(ImportNames, OfTwoNamesForOneThingTheTablesFirstIsShown) {
-  const LogReader reader = log_of({R"({"step":0,"loss":3.5,"ce_loss":3.0,"train_loss":9})", R"({"step":1,"loss":3.4})",
-                                   R"({"step":2,"loss":null,"ce_loss":2.0})"});
+  const auto reader = log_of({R"({"step":0,"loss":3.5,"ce_loss":3.0,"train_loss":9})", R"({"step":1,"loss":3.4})",
+                              R"({"step":2,"loss":null,"ce_loss":2.0})"});
   EXPECT_EQ(value(reader, Metric::ce_loss, 0), 3.0f);
   EXPECT_TRUE(is_missing(value(reader, Metric::ce_loss, 1))) << "loss is another quantity";
   EXPECT_EQ(value(reader, Metric::ce_loss, 2), 2.0f);
 }
 
 TEST(ImportNames, FiguresOverAllLayersStandBesideThoseOfTheLayers) {
-  const LogReader whole = log_of({R"({"step":0,"loss":3,"max_vio":0.5,"cv":0.25,"dead_fraction":0.125})"});
+  const auto whole = log_of({R"({"step":0,"loss":3,"max_vio":0.5,"cv":0.25,"dead_fraction":0.125})"});
   EXPECT_EQ(value(whole, Metric::max_vio, 0), 0.5f) << whole.bad().text();
   EXPECT_EQ(value(whole, Metric::cv, 0), 0.25f);
   EXPECT_EQ(value(whole, Metric::dead_fraction, 0), 0.125f);
   EXPECT_TRUE(whole.history()->info().moe_layers.empty());
-  const LogReader layers =
-      log_of({R"({"step":0,"tokens_per_expert":[[1,3],[2,2]],"dropped_fraction":0.25,"max_vio":9})"});
+  const auto layers = log_of({R"({"step":0,"tokens_per_expert":[[1,3],[2,2]],"dropped_fraction":0.25,"max_vio":9})"});
   EXPECT_EQ(value(layers, Metric::dropped_fraction, 0), 0.25f) << layers.bad().text();
   EXPECT_EQ(value(layers, Metric::max_vio, 0), 0.25f) << "the mean over the layers, which their loads give";
   EXPECT_EQ(value(layers, Metric::max_vio, 0, 0), 0.5f);
@@ -164,8 +166,8 @@ TEST(ImportNames, FiguresOverAllLayersStandBesideThoseOfTheLayers) {
 
 // Each value of a line is read for itself.
 TEST(ImportNames, AListThatCannotBeReadDoesNotCostTheOtherLayers) {
-  const LogReader reader = log_of({R"({"step":0,"layer_1/load":[1,3],"layer_2/load":[2,2]})",
-                                   R"({"step":1,"loss":4,"layer_1/load":[0.5,3],"layer_2/load":[3,5]})"});
+  const auto reader = log_of({R"({"step":0,"layer_1/load":[1,3],"layer_2/load":[2,2]})",
+                              R"({"step":1,"loss":4,"layer_1/load":[0.5,3],"layer_2/load":[3,5]})"});
   ASSERT_EQ(reader.bad().in_part(), 1);
   EXPECT_EQ(value(reader, Metric::ce_loss, 1), 4.0f);
   EXPECT_EQ(value(reader, Metric::max_vio, 1, 2), 0.25f);
@@ -178,12 +180,11 @@ TEST(ImportNames, TheStepMayBeNamedIt) {
 
 // Hugging Face's Trainer writes the validation of a step on its own line, and totals on the last line.
 TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
-  const LogReader reader =
-      log_of({R"({"loss": 3.0, "grad_norm": 1.5, "learning_rate": 1e-05, "epoch": 0.1, "step": 10})",
-              R"({"loss": 2.0, "grad_norm": 1.4, "learning_rate": 1e-05, "epoch": 0.2, "step": 20})",
-              R"({"eval_loss": 2.1, "eval_runtime": 1.3, "epoch": 0.2, "step": 20})",
-              R"({"loss": 1.5, "grad_norm": 1.3, "learning_rate": 1e-05, "epoch": 0.3, "step": 30})",
-              R"({"train_runtime": 12.0, "train_loss": 2.1667, "epoch": 0.3, "step": 30})"});
+  const auto reader = log_of({R"({"loss": 3.0, "grad_norm": 1.5, "learning_rate": 1e-05, "epoch": 0.1, "step": 10})",
+                              R"({"loss": 2.0, "grad_norm": 1.4, "learning_rate": 1e-05, "epoch": 0.2, "step": 20})",
+                              R"({"eval_loss": 2.1, "eval_runtime": 1.3, "epoch": 0.2, "step": 20})",
+                              R"({"loss": 1.5, "grad_norm": 1.3, "learning_rate": 1e-05, "epoch": 0.3, "step": 30})",
+                              R"({"train_runtime": 12.0, "train_loss": 2.1667, "epoch": 0.3, "step": 30})"});
   EXPECT_EQ(reader.bad().count(), 0) << reader.bad().text();
   EXPECT_EQ(value(reader, Metric::ce_loss, 10), 3.0f);
   EXPECT_EQ(value(reader, Metric::ce_loss, 20), 2.0f);
@@ -194,7 +195,7 @@ TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
 }
 
 TEST(ImportNames, ALateValueJoinsItsStep) {
-  const LogReader reader =
+  const auto reader =
       log_of({R"({"step":1,"loss":3,"tokens_per_expert":[[1,3]]})", R"({"step":2,"loss":2})", R"({"step":4,"loss":1})",
               R"({"step":1,"val_loss":3.5})", R"({"step":3,"val_loss":2.5})", R"({"step":5,"loss":0.5})"});
   EXPECT_EQ(reader.bad().count(), 0) << reader.bad().text();
@@ -210,7 +211,7 @@ TEST(ImportNames, ALateValueJoinsItsStep) {
 TEST(ImportNames, ALateValueOfANamedRunIsNoRestart) {
   for (const char* run : {"\"run\":1", "\"run\":\"a\"", "\"rank\":0", "\"tokens\":5"}) {
     const std::string begin = "{" + std::string(run) + ",\"step\":";
-    const LogReader reader = log_of({begin + "1,\"loss\":3}", begin + "2,\"loss\":2}", begin + "1,\"val_loss\":3.5}"});
+    const auto reader = log_of({begin + "1,\"loss\":3}", begin + "2,\"loss\":2}", begin + "1,\"val_loss\":3.5}"});
     EXPECT_EQ(reader.history()->steps(), (StepRange{1, 2})) << run;
     EXPECT_EQ(value(reader, Metric::val_loss, 1), 3.5f) << run;
     EXPECT_TRUE(reader.remarks().empty()) << run << reader.remarks()[0];
@@ -218,8 +219,8 @@ TEST(ImportNames, ALateValueOfANamedRunIsNoRestart) {
 }
 
 TEST(ImportNames, ARestartIsToldWithTheStepsThatItCost) {
-  LogReader reader = log_of({R"({"step":0,"loss":5})", R"({"step":10,"loss":4})", R"({"step":20,"loss":3})",
-                             R"({"step":30,"loss":2})", R"({"step":20,"loss":9})"});
+  auto reader = log_of({R"({"step":0,"loss":5})", R"({"step":10,"loss":4})", R"({"step":20,"loss":3})",
+                        R"({"step":30,"loss":2})", R"({"step":20,"loss":9})"});
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 20}));
   EXPECT_EQ(value(reader, Metric::ce_loss, 20), 9.0f);
   ASSERT_EQ(reader.remarks().size(), 1u);
@@ -246,8 +247,8 @@ TEST(ImportNames, RestartsAndLateLayersOfLinesThatAreOneLayer) {
     return R"({"step":)" + std::to_string(step) + R"(,"layer":)" + std::to_string(layer) + R"(,"tokens_per_expert":[)" +
            std::to_string(first) + R"(,4]})";
   };
-  const LogReader reader = log_of({line(0, 1, 4), line(0, 2, 4), line(1, 1, 4), line(1, 2, 4), R"({"step":1,"loss":7})",
-                                   line(2, 1, 4), line(2, 2, 4), line(1, 1, 12), line(1, 2, 12)});
+  const auto reader = log_of({line(0, 1, 4), line(0, 2, 4), line(1, 1, 4), line(1, 2, 4), R"({"step":1,"loss":7})",
+                              line(2, 1, 4), line(2, 2, 4), line(1, 1, 12), line(1, 2, 12)});
   EXPECT_EQ(reader.bad().count(), 0) << reader.bad().text();
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 1}));
   EXPECT_EQ(value(reader, Metric::max_vio, 1, 2), 0.5f);
@@ -269,8 +270,8 @@ TEST(ImportNames, ALineThatComesAgainTakesNoMemoryAndNoTime) {
 }
 
 TEST(ImportNames, EntriesOfRoutersHaveTheNamesOfTheTable) {
-  const LogReader reader = log_of({R"({"step":0,"routers":[{"layer":1,"expert_load":[6,2],"mood":3},)"
-                                   R"({"layer":2,"expert_load":[4,4]}]})"});
+  const auto reader = log_of({R"({"step":0,"routers":[{"layer":1,"expert_load":[6,2],"mood":3},)"
+                              R"({"layer":2,"expert_load":[4,4]}]})"});
   ASSERT_TRUE(reader.history());
   EXPECT_EQ(value(reader, Metric::max_vio, 0, 1), 0.5f) << reader.bad().text();
   EXPECT_EQ(value(reader, Metric::max_vio, 0, 2), 0.0f);
@@ -278,7 +279,7 @@ TEST(ImportNames, EntriesOfRoutersHaveTheNamesOfTheTable) {
 }
 
 TEST(ImportNames, AShortLineClaimsNoMemory) {
-  const LogReader reader =
+  const auto reader =
       log_of({R"({"experts":60000,"layers":3,"moe_layers":[1,2],"domains":["a"]})", R"({"step":0,"loss":1})",
               R"({"step":1,"wire":{"ranks":4096}})", R"({"step":2,"specialisation":[{"layer":1,"byte":{}}]})",
               R"({"step":3,"layer":1,"volume":{"ranks":4096}})", R"({"step":4,"loss":1})"});
@@ -341,7 +342,7 @@ TEST(ImportNames, ReasonsAreShort) {
 }
 
 TEST(ImportNames, NamesOfTheStepMayTakeTurns) {
-  const LogReader turns = log_of({R"({"step":0,"loss":4})", R"({"global_step":1,"loss":3})", R"({"step":2,"loss":2})"});
+  const auto turns = log_of({R"({"step":0,"loss":4})", R"({"global_step":1,"loss":3})", R"({"step":2,"loss":2})"});
   EXPECT_EQ(turns.bad().count(), 0) << turns.bad().text();
   EXPECT_EQ(turns.history()->steps(), (StepRange{0, 2}));
   EXPECT_EQ(value(turns, Metric::ce_loss, 1), 3.0f);
@@ -349,9 +350,8 @@ TEST(ImportNames, NamesOfTheStepMayTakeTurns) {
 }
 
 TEST(ImportNames, ANameOfTheStepWithoutANumberDoesNotCount) {
-  const LogReader reader =
-      log_of({R"({"step":1,"global_step":-1,"loss":4})", R"({"step":2,"global_step":null,"loss":3})",
-              R"({"step":3,"global_step":3,"loss":2})", R"({"step":-1,"loss":1})"});
+  const auto reader = log_of({R"({"step":1,"global_step":-1,"loss":4})", R"({"step":2,"global_step":null,"loss":3})",
+                              R"({"step":3,"global_step":3,"loss":2})", R"({"step":-1,"loss":1})"});
   EXPECT_EQ(reader.history()->steps(), (StepRange{1, 3}));
   ASSERT_EQ(reader.bad().count(), 1);
   EXPECT_EQ(reader.bad().first()[0].reason, "step: -1 is not a whole number from 0 on");
@@ -359,22 +359,22 @@ TEST(ImportNames, ANameOfTheStepWithoutANumberDoesNotCount) {
 
 // If `step` counts within an epoch, `global_step` is the step, and a line without it has no step.
 TEST(ImportNames, OfTwoNamesOfTheStepThatDifferTheGlobalOneCounts) {
-  const LogReader reader = log_of({R"({"epoch":0,"step":0,"global_step":100,"loss":4})",
-                                   R"({"epoch":0,"step":1,"global_step":101,"loss":3})",
-                                   R"({"epoch":1,"step":0,"global_step":102,"loss":2})",
-                                   R"({"global_step":102,"eval_loss":2.5})", R"({"step":1,"loss":1})"});
+  const auto reader = log_of({R"({"epoch":0,"step":0,"global_step":100,"loss":4})",
+                              R"({"epoch":0,"step":1,"global_step":101,"loss":3})",
+                              R"({"epoch":1,"step":0,"global_step":102,"loss":2})",
+                              R"({"global_step":102,"eval_loss":2.5})", R"({"step":1,"loss":1})"});
   EXPECT_EQ(reader.history()->steps(), (StepRange{100, 102}));
   EXPECT_EQ(value(reader, Metric::ce_loss, 101), 3.0f);
   EXPECT_EQ(value(reader, Metric::val_loss, 102), 2.5f);
   ASSERT_EQ(reader.bad().count(), 1);
   EXPECT_EQ(reader.bad().first()[0].reason, "no global_step, and step differs from it in other lines");
-  const LogReader of_wandb = log_of(
+  const auto of_wandb = log_of(
       {R"({"_step":0,"train/global_step":10,"train/loss":4})", R"({"_step":1,"train/global_step":10,"eval/loss":3})"});
   EXPECT_EQ(value(of_wandb, Metric::val_loss, 10), 3.0f);
 }
 
 TEST(ImportNames, ObjectsAreNamesThatAreJoinedWithDots) {
-  const LogReader reader = log_of(
+  const auto reader = log_of(
       {R"({"global_step":3,"train":{"loss":2.5,"lr":0.1},"eval":{"loss":3},"moe":{"layer_1":{"max_vio":0.5}}})",
        R"({"train":{"global_step":4,"loss":2,"other":7}})", R"({"step":6,"tokens_per_expert":{"layer_1":[1,2,3,4]}})"});
   EXPECT_EQ(reader.bad().count(), 0) << reader.bad().text();
@@ -391,8 +391,8 @@ TEST(ImportNames, ObjectsAreNamesThatAreJoinedWithDots) {
 }
 
 TEST(ImportNames, RunsMayHaveNamesInPlaceOfNumbers) {
-  const LogReader reader = log_of({R"({"run":"a","step":0,"loss":4})", R"({"run":"b","step":0,"loss":3})",
-                                   R"({"run":"a","step":1,"loss":2})", R"({"run":"b","step":1,"loss":1})"});
+  const auto reader = log_of({R"({"run":"a","step":0,"loss":4})", R"({"run":"b","step":0,"loss":3})",
+                              R"({"run":"a","step":1,"loss":2})", R"({"run":"b","step":1,"loss":1})"});
   ASSERT_EQ(reader.histories().size(), 2u);
   EXPECT_EQ(reader.histories()[1]->info().name, "b");
   EXPECT_EQ(reader.histories()[0]->value_at(Metric::ce_loss, kWholeRun, 1), 2.0f);
@@ -402,8 +402,7 @@ TEST(ImportNames, RunsMayHaveNamesInPlaceOfNumbers) {
 }
 
 TEST(ImportNames, AValueThatComesAgainAtItsStepIsTold) {
-  const LogReader reader =
-      log_of({R"({"step":0,"loss":4})", R"({"step":0,"loss":3})", R"({"step":0,"loss":2,"lr":0.1})"});
+  const auto reader = log_of({R"({"step":0,"loss":4})", R"({"step":0,"loss":3})", R"({"step":0,"loss":2,"lr":0.1})"});
   EXPECT_EQ(value(reader, Metric::ce_loss, 0), 2.0f);
   ASSERT_EQ(reader.remarks().size(), 1u);
   EXPECT_EQ(reader.remarks()[0],
@@ -448,8 +447,8 @@ TEST(ImportNames, AMappingNeedNotNameTheStep) {
 }
 
 TEST(ImportNames, ReasonsAreTrue) {
-  const LogReader reader = log_of({R"({"step":0,"loss":1})", R"({"step":9007199254740993,"loss":1})",
-                                   R"({"step":2.5,"loss":1})", R"({"step":3,"tokens_per_expert":[[5000000000,1]]})"});
+  const auto reader = log_of({R"({"step":0,"loss":1})", R"({"step":9007199254740993,"loss":1})",
+                              R"({"step":2.5,"loss":1})", R"({"step":3,"tokens_per_expert":[[5000000000,1]]})"});
   ASSERT_EQ(reader.bad().count(), 3);
   EXPECT_EQ(reader.bad().first()[0].reason, "step: 9007199254740993 is more than 1000000000000000");
   EXPECT_EQ(reader.bad().first()[1].reason, "step: 2.5 is not a whole number from 0 on");
@@ -460,7 +459,7 @@ TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
   for (const char* loads :
        {R"("tokens_per_expert":[[0.25,0.75]])", R"("tokens_per_expert":[[1,2],[1]])", R"("tokens_per_expert":[[1,-2]])",
         R"("tokens_per_expert":{"a":1})", R"("layer_1/expert_0":0.5,"layer_1/expert_1":0.5)"}) {
-    const LogReader reader = log_of(
+    const auto reader = log_of(
         {R"({"step":0,"loss":5,)" + std::string(loads) + "}", R"({"step":1,"loss":4,)" + std::string(loads) + "}"});
     EXPECT_EQ(reader.bad().count(), 2) << loads;
     EXPECT_EQ(value(reader, Metric::ce_loss, 0), 5.0f) << loads;
@@ -473,7 +472,7 @@ TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
 TEST(ImportNames, LoadsInAnObjectOfLayers) {
   for (const char* names : {R"("1":[5,6],"3":[7,8])", R"("layer_1":[5,6],"layer_3":[7,8])",
                             R"("model.layers.1.mlp":[5,6],"model.layers.3.mlp":[7,8])"}) {
-    const LogReader reader = log_of({R"({"step":0,"loss":5,"tokens_per_expert":{)" + std::string(names) + "}}"});
+    const auto reader = log_of({R"({"step":0,"loss":5,"tokens_per_expert":{)" + std::string(names) + "}}"});
     ASSERT_EQ(reader.bad().count(), 0) << names;
     EXPECT_EQ(reader.history()->info().moe_layers, (std::vector<int>{1, 3})) << names;
     EXPECT_EQ(reader.history()->frame_at(0)->routers.at(1).tokens_per_expert, (std::vector<std::uint32_t>{7, 8}));
@@ -503,8 +502,8 @@ TEST(ImportNames, AStepMayBeSplitIntoALineForEachExpert) {
 }
 
 TEST(ImportNames, ALineMayHaveTheNameAndTheValueOfOneFigure) {
-  const LogReader reader = log_of({R"({"step":0,"metric":"loss","value":5})", R"({"step":0,"metric":"fun","value":1})",
-                                   R"({"step":1,"metric":"loss","value":4})"});
+  const auto reader = log_of({R"({"step":0,"metric":"loss","value":5})", R"({"step":0,"metric":"fun","value":1})",
+                              R"({"step":1,"metric":"loss","value":4})"});
   EXPECT_EQ(reader.bad().count(), 0) << reader.bad().text();
   EXPECT_EQ(value(reader, Metric::ce_loss, 0), 5.0f);
   EXPECT_EQ(value(reader, Metric::ce_loss, 1), 4.0f);
@@ -516,14 +515,14 @@ TEST(ImportNames, ALayerWithoutLoadsIsNoneOfZeroExperts) {
                            R"({"step":0,"loss":5,"tokens_per_expert":[null,[1,2,3]]})",
                            R"({"step":0,"loss":5,"routers":[{"layer":1,"tokens_per_expert":[1,2,3]},)"
                            R"({"layer":0,"tokens_per_expert":[]}]})"}) {
-    const LogReader reader = log_of({line});
+    const auto reader = log_of({line});
     ASSERT_EQ(reader.bad().count(), 0) << line << reader.bad().text();
     EXPECT_EQ(reader.history()->info().n_experts, 3) << line;
     const auto frame = reader.history()->frame_at(0);
     EXPECT_TRUE(frame->routers.at(0).tokens_per_expert.empty()) << line;
     EXPECT_EQ(frame->routers.at(1).tokens_per_expert, (std::vector<std::uint32_t>{1, 2, 3})) << line;
   }
-  const LogReader layers =
+  const auto layers =
       log_of({R"({"step":0,"layer":0,"tokens_per_expert":[]})", R"({"step":0,"layer":1,"tokens_per_expert":[1,2,3]})",
               R"({"step":0,"layer":2,"tokens_per_expert":[1,2]})"});
   EXPECT_EQ(layers.history()->info().n_experts, 3);
@@ -533,7 +532,7 @@ TEST(ImportNames, ALayerWithoutLoadsIsNoneOfZeroExperts) {
 TEST(ImportNames, AValidationsLossIsNotThatOfTheTraining) {
   for (const char* key : {"split", "phase", "mode", "event"}) {
     const std::string key_text = "\"" + std::string(key) + "\":\"";
-    const LogReader reader =
+    const auto reader =
         log_of({"{\"step\":0," + key_text + "train\",\"loss\":5,\"tokens_per_expert\":[[1,2]]}",
                 "{\"step\":0," + key_text + "Val\",\"loss\":6,\"tokens_per_expert\":[[9,9]]}",
                 "{\"step\":0," + key_text + "test\",\"loss\":7}", "{\"step\":1," + key_text + "train\",\"loss\":4}"});

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/logs/lines/log_reader.h"
+#include "tests/support/problem_of.h"
+#include "tests/support/says.h"
 
 namespace moescope {
 namespace {
@@ -15,11 +17,15 @@ struct ProgramLine {
   std::vector<Figure> figures;
 };
 
-LogReader read_line(const std::string& line) {
-  LogReader reader("here.jsonl");
-  reader.read_line(line);
-  reader.finish_step();
-  return reader;
+struct ReadLine : LogReader {
+  explicit ReadLine(const std::string& line) : LogReader("here.jsonl") {
+    read_line(line);
+    finish_step();
+  }
+};
+
+ReadLine read_line(const std::string& line) {
+  return ReadLine(line);
 }
 
 TEST(ProgramNames, FiguresOfALineAreRead) {
@@ -53,13 +59,18 @@ TEST(ProgramNames, FiguresOfALineAreRead) {
       {"{ Epoch:[  1/  2], step:[   20/  100], loss: 11.25, per_step_time: 340ms, lr: 0.5, overflow cond: False",
        {{Metric::ce_loss, 11.25f}, {Metric::lr, 0.5f}}},
       {"Epoch [1/5], Step [20/600], Loss: 3.0", {{Metric::ce_loss, 3}}},
+      {"[20]\ttrain-logloss:3.0\teval-logloss:2.5", {{Metric::ce_loss, 3}, {Metric::val_loss, 2.5f}}},
+      {"[20]\ttraining's binary_logloss: 3.0\tvalid_1's binary_logloss: 2.5",
+       {{Metric::ce_loss, 3}, {Metric::val_loss, 2.5f}}},
+      {"2024-01-01 12:00:01,123 epoch 2 - iter 10/10 - loss 3.0 - lr: 0.5", {{Metric::ce_loss, 3}, {Metric::lr, 0.5f}}},
+      {"INFO:root:[Epoch 1 Batch 10/10] loss 3.0, ppl 20.1", {{Metric::ce_loss, 3}}},
       {"Epoch 0:  20%|##  | 20/100 [00:10<00:50,  2.0it/s, loss=3.0]", {{Metric::ce_loss, 3}}},
       {"I0101 10:00:00.000000 140 logging_writer.py:48] [20] learning_rate=0.5, loss=3.0", {{Metric::ce_loss, 3}}},
       {"completed step: 20, seconds: 1.234, TFLOP/s/device: 311.2, Tokens/s/device: 3319.5, loss: 3.5, lm_loss: 3.25",
        {{Metric::ce_loss, 3.25f}, {Metric::tokens_per_s, 3319.5f}}},
   };
   for (const ProgramLine& line : lines) {
-    const LogReader reader = read_line(line.line);
+    const auto reader = read_line(line.line);
     ASSERT_TRUE(reader.history()) << line.line << '\n' << reader.bad().text();
     for (const Figure& figure : line.figures)
       EXPECT_EQ(reader.history()->values(figure.metric, kWholeRun, {20, 20}).front(), figure.value)
@@ -76,8 +87,26 @@ TEST(ProgramNames, StepsOfAnEpochAreCountedOn) {
   EXPECT_EQ(reader.history()->steps(), (StepRange{90, 110}));
 }
 
+TEST(ProgramNames, StepsThatBeginAgainInAnEpochAreRefused) {
+  LogReader reader("out.log");
+  for (const char* line : {"epoch 1, iter 10 loss 9.5", "epoch 1, iter 20 loss 9", "epoch 2, iter 10 loss 8"})
+    reader.read_line(line);
+  EXPECT_TRUE(says(problem_of([&] { reader.finish(); }), "begin at 10 again"));
+}
+
+TEST(ProgramNames, LoadsBelowALineWithFiguresAreListedIfTheirNameIsUnknown) {
+  LogReader reader("out.log");
+  for (const char* line :
+       {"[Rank 0] step=10, skipped=0, lr=[0.5]", "layer 1 exp_counts: tensor([12, 14, 9], device='cuda:0')",
+        "layer 1 fill of experts: [1, 2, 3]"})
+    reader.read_line(line);
+  reader.finish_step();
+  EXPECT_EQ(reader.history()->frame_at(10)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{12, 14, 9}));
+  EXPECT_NE(account_text(reader.account()).find("layer 1 fill of experts"), std::string::npos);
+}
+
 TEST(ProgramNames, FiguresOfLayersReplaceThoseOverAllLayers) {
-  const LogReader reader = read_line(
+  const auto reader = read_line(
       R"({"step":20,"train/load imbalance":9,"train/block 01/load imbalance":1.5,"train/block 02/load imbalance":2.5})");
   EXPECT_EQ(reader.history()->values(Metric::max_vio, kWholeRun, {20, 20}).front(), 1.0f);
   EXPECT_EQ(reader.history()->values(Metric::max_vio, 2, {20, 20}).front(), 1.5f);
@@ -94,10 +123,10 @@ TEST(ProgramNames, ARankWithoutALossGivesWayToOneThatHasIt) {
 }
 
 TEST(ProgramNames, AListWithoutANameIsNamedAmongWhatIsNotShown) {
-  const LogReader reader = read_line("Iter 10, loss 3.1000, [[610, 618], [588, 582]], [1, 2]");
+  const auto reader = read_line("Iter 10, loss 3.1000, [[610, 618], [588, 582]], [1, 2]");
   EXPECT_EQ(reader.history()->values(Metric::ce_loss, kWholeRun, {10, 10}).front(), 3.1f);
   EXPECT_NE(account_text(reader.account()).find("unnamed list"), std::string::npos);
-  const LogReader named = read_line("step 10 | loss 3.1 | tokens_per_expert: [[610, 618], [588, 582]]");
+  const auto named = read_line("step 10 | loss 3.1 | tokens_per_expert: [[610, 618], [588, 582]]");
   EXPECT_EQ(named.history()->frame_at(10)->routers.size(), 2u) << account_text(named.account());
 }
 

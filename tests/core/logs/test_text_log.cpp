@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "core/files/text/json_line.h"
-#include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/follower.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/open_runs.h"
@@ -40,13 +40,17 @@ class TextFile {
   fs::path path_;
 };
 
-LogReader read_text(const std::string& text) {
-  LogReader reader("train.log");
-  LineSplitter lines;
-  lines.add(text, reader);
-  if (lines.holds_part()) lines.finish(reader);
-  reader.finish_step();
-  return reader;
+struct ReadText : LogReader {
+  explicit ReadText(const std::string& text) : LogReader("train.log") {
+    LineSplitter lines;
+    lines.add(text, *this);
+    if (lines.holds_part()) lines.finish(*this);
+    finish_step();
+  }
+};
+
+ReadText read_text(const std::string& text) {
+  return ReadText(text);
 }
 
 std::vector<float> values(const History& history, Metric metric, std::initializer_list<std::int64_t> steps) {
@@ -81,7 +85,7 @@ TEST(TextLog, StdoutOfTwoRanksOfTorchTitanIsRead) {
 }
 
 TEST(TextLog, ColouredTorchTitanWithValidationAndOlderNamesIsRead) {
-  const LogReader reader = read_text(
+  const auto reader = read_text(
       "[titan] 2025-01-01 00:00:00,000 - root - INFO - Starting job: step by step\n"
       "[titan] 2025-01-01 00:00:01,000 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss: 12.2683  "
       "\x1b[38;2;180;60;0mgrad_norm: "
@@ -95,7 +99,7 @@ TEST(TextLog, ColouredTorchTitanWithValidationAndOlderNamesIsRead) {
   EXPECT_EQ(values(*run, Metric::val_loss, {1}), (std::vector<float>{9.5f}));
   EXPECT_EQ(values(*run, Metric::tokens_per_s, {1}), (std::vector<float>{1234567})) << "of the training";
   EXPECT_EQ(reader.bad().count(), 0);
-  const LogReader older =
+  const auto older =
       read_text("2024-06-01 - INFO - step: 10  loss: 10.9  memory: 17.1GiB(18.0%)  wps: 1,111  mfu: 12.3%\n");
   ASSERT_TRUE(older.history());
   EXPECT_EQ(values(*older.history(), Metric::tokens_per_s, {10}), (std::vector<float>{1111}));
@@ -120,7 +124,7 @@ TEST(TextLog, StdoutOfMegatronIsRead) {
 }
 
 TEST(TextLog, ValidationAndNaNOfMegatronAreRead) {
-  const LogReader reader = read_text(
+  const auto reader = read_text(
       "training ...\n[after dataloaders are built] datetime: 2024-01-01 00:00:00 \n"
       "3:  iteration        1/     100 | consumed samples:          8 | elapsed time per iteration (ms): 12.0 | "
       "learning "
@@ -153,7 +157,7 @@ TEST(TextLog, DictsOfTheTrainerAmongProgressBarsAreRead) {
       "{'loss': np.float64(1.5), 'grad_norm': tensor(1.3, device='cuda:0'), 'note': None, 'epoch': 0.3}\n"
       "{'train_runtime': 12.0, 'train_loss': 2.1667, 'epoch': 0.3}\n";
   EXPECT_TRUE(holds_printed_steps(text));
-  const LogReader reader = read_text(text);
+  const auto reader = read_text(text);
   const auto run = reader.history();
   ASSERT_TRUE(run);
   EXPECT_EQ(run->steps(), (StepRange{1, 3}));
@@ -170,7 +174,7 @@ TEST(TextLog, ADictOfASmallerEpochGoesBack) {
   std::string text;
   for (const char* epoch : {"0.1", "0.2", "0.3", "0.4", "0.3", "0.4", "0.5"})
     text += std::string("{'loss': ") + epoch + ", 'epoch': " + epoch + "}\n";
-  const LogReader reader = read_text(text);
+  const auto reader = read_text(text);
   EXPECT_EQ(reader.history()->steps(), (StepRange{1, 5}));
   EXPECT_TRUE(has_remark(reader.remarks(), "continues from step 3"));
 }
@@ -196,7 +200,7 @@ TEST(TextLog, FurtherProgramsAreRead) {
            {"[rank0]: {\"step\": 10, \"train/loss\": 2.31, \"lr\": 1e-05}", 2.31f, 1e-5f},
            {"(TaskRunner pid=12, ip=1.2.3.4) step:10 - global_seqlen/min:3 - train/loss:2.31 - train/lr:1e-05", 2.31f,
             1e-5f}}) {
-    const LogReader reader = read_text(std::string("hello\n") + line.line + "\n");
+    const auto reader = read_text(std::string("hello\n") + line.line + "\n");
     ASSERT_TRUE(reader.history()) << line.line;
     EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {10}).front(), line.loss) << line.line;
     EXPECT_EQ(values(*reader.history(), Metric::lr, {10}).front(), line.lr) << line.line;
@@ -266,7 +270,7 @@ TEST(TextLog, TheTrainerLogOfLlamaFactoryIsRead) {
 
 TEST(TextLog, AGrowingStdoutIsFollowed) {
   const TextFile file("growing.log", "starting\n");
-  const auto follower = follow_file(file.path(), 0, 4);
+  const auto follower = std::make_unique<Follower>(file.path(), 0, 4);
   std::ofstream(file.path(), std::ios::app) << "step: 1  loss: 2.0  memory: 1.0GiB(1%)  tps: 10\nstep: 2  los";
   const auto newest = [&] {
     const auto histories = follower->histories();
@@ -297,7 +301,7 @@ TEST(TextLog, HostileLinesTakeNoTime) {
                             "a=1 ", "\r", "step:1 loss:1,", "'", "1,"}) {
     std::string line = "step: 1 ";
     while (line.size() < (std::size_t{256} << 10)) line += piece;
-    const LogReader reader = read_text(line + "\n" + line.substr(0, 60000) + "\n");
+    const auto reader = read_text(line + "\n" + line.substr(0, 60000) + "\n");
     EXPECT_LE(reader.bad().count(), 2);
   }
   EXPECT_LT(processor_seconds() - begin, 20);
@@ -359,7 +363,7 @@ TEST(TextLog, CommasAreDroppedBetweenGroupsOfThreeDigitsOnly) {
          {"step: 7  loss: " + number + "  grad_norm: 2.5", "step 7 | loss " + number + " | grad_norm 2.5",
           "step=7, loss=" + number + ", grad_norm=2.5", "{'step': 7, 'loss': '" + number + "', 'grad_norm': 2.5}",
           R"({"log": "step: 7 loss: )" + number + R"( grad_norm: 2.5"})"}) {
-      const LogReader reader = read_text("step: 6  loss: 1.0\n" + line + "\n");
+      const auto reader = read_text("step: 6  loss: 1.0\n" + line + "\n");
       ASSERT_TRUE(reader.history()) << line;
       EXPECT_EQ(values(*reader.history(), Metric::grad_norm, {7}).front(), 2.5f) << line;
       const float loss = values(*reader.history(), Metric::ce_loss, {7}).front();
@@ -378,7 +382,7 @@ TEST(TextLog, CommasAreDroppedBetweenGroupsOfThreeDigitsOnly) {
 }
 
 TEST(TextLog, NumbersOfTokensAndStepsMayBeGrouped) {
-  const LogReader reader = read_text("step: 1,000  loss: 2.5  tps: 72,914\nstep: 1,5  loss: 2.0\n");
+  const auto reader = read_text("step: 1,000  loss: 2.5  tps: 72,914\nstep: 1,5  loss: 2.0\n");
   EXPECT_EQ(values(*reader.history(), Metric::tokens_per_s, {1000}), (std::vector<float>{72914.0f}));
   EXPECT_EQ(reader.history()->steps(), (StepRange{1000, 1000}));
   ASSERT_EQ(reader.bad().count(), 1) << "step 1,5 is none";
@@ -386,14 +390,14 @@ TEST(TextLog, NumbersOfTokensAndStepsMayBeGrouped) {
 }
 
 TEST(TextLog, TheFirstOfSeveralRatesIsRead) {
-  const LogReader reader = read_text("step=10, lr=[0.5,0.25], loss=2.5\nstep=11, lr=[0,5], loss=2.25\n");
+  const auto reader = read_text("step=10, lr=[0.5,0.25], loss=2.5\nstep=11, lr=[0,5], loss=2.25\n");
   EXPECT_EQ(values(*reader.history(), Metric::lr, {10}), (std::vector<float>{0.5f}));
   EXPECT_TRUE(is_missing(values(*reader.history(), Metric::lr, {11}).front())) << "0.5, or 0 and 5";
   EXPECT_EQ(reader.bad().count(), 1) << reader.bad().text();
 }
 
 TEST(TextLog, ADictWithoutStepWhoseOnlyNumberIsNoneIsReported) {
-  const LogReader reader = read_text("{'loss': '3.5', 'epoch': 0.1}\n{'loss': '3,5', 'epoch': 0.2}\n");
+  const auto reader = read_text("{'loss': '3.5', 'epoch': 0.1}\n{'loss': '3,5', 'epoch': 0.2}\n");
   EXPECT_EQ(reader.history()->steps(), (StepRange{1, 1}));
   EXPECT_EQ(reader.bad().count(), 1) << reader.bad().text();
 }
@@ -412,23 +416,23 @@ TEST(TextLog, SeveralObjectsOfALineAreSeveralSteps) {
 }
 
 TEST(TextLog, AFirstLineWithALossAndNoStepIsNoSettings) {
-  LogReader reader = read_text("{\"loss\": 9, \"epoch\": 0}\n{\"loss\": 8, \"epoch\": 1}\n");
+  auto reader = read_text("{\"loss\": 9, \"epoch\": 0}\n{\"loss\": 8, \"epoch\": 1}\n");
   ASSERT_NE(reader.history(), nullptr);
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
   EXPECT_EQ(reader.account().program, "Hugging Face Trainer");
-  LogReader tokens = read_text("{\"tokens_seen\": 0, \"loss\": 9}\n{\"tokens_seen\": 4000, \"loss\": 8}\n");
+  auto tokens = read_text("{\"tokens_seen\": 0, \"loss\": 9}\n{\"tokens_seen\": 4000, \"loss\": 8}\n");
   EXPECT_EQ(values(*tokens.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
   EXPECT_NE(tokens.account().program, "Hugging Face Trainer");
-  LogReader settings = read_text("{\"loss\": \"cross_entropy\", \"lr\": 0.1}\n{\"step\": 3, \"loss\": 8}\n");
+  auto settings = read_text("{\"loss\": \"cross_entropy\", \"lr\": 0.1}\n{\"step\": 3, \"loss\": 8}\n");
   EXPECT_EQ(values(*settings.history(), Metric::ce_loss, {3}), std::vector<float>{8});
 }
 
 TEST(TextLog, TheStepOfMsSwiftIsRead) {
-  LogReader reader = read_text(
+  auto reader = read_text(
       "{'loss': 8.9, 'learning_rate': 1e-05, 'epoch': 0.1, 'global_step/max_steps': '5/100'}\n"
       "{'loss': 8.8, 'learning_rate': 1e-05, 'epoch': 0.2, 'global_step/max_steps': '10/100'}\n");
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {5, 10}), (std::vector<float>{8.9f, 8.8f}));
-  LogReader json = read_text("{\"loss\": 8.9, \"global_step/max_steps\": \"5/100\"}\n");
+  auto json = read_text("{\"loss\": 8.9, \"global_step/max_steps\": \"5/100\"}\n");
   EXPECT_EQ(values(*json.history(), Metric::ce_loss, {5}), std::vector<float>{8.9f});
 }
 
@@ -438,7 +442,7 @@ TEST(TextLog, LinesInTheJsonOfContainersAreRead) {
     for (int step = 1; step < 4; ++step)
       text += "{\"" + std::string(name) + "\":\"step: " + std::to_string(step) + "  loss: " + std::to_string(9 - step) +
               "  memory: 1.0GiB(1%)  tps: 7,292\\n\",\"stream\":\"stdout\"}\n";
-    LogReader reader = read_text(text);
+    auto reader = read_text(text);
     ASSERT_NE(reader.history(), nullptr) << name;
     EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2, 3}), (std::vector<float>{8, 7, 6})) << name;
     EXPECT_EQ(values(*reader.history(), Metric::tokens_per_s, {1}), std::vector<float>{7292}) << name;
@@ -447,14 +451,14 @@ TEST(TextLog, LinesInTheJsonOfContainersAreRead) {
 }
 
 TEST(TextLog, ARankInBracketsNeedsNoColon) {
-  LogReader reader = read_text(
+  auto reader = read_text(
       "[rank 0] step: 1 loss: 9\n[rank 1] step: 1 loss: 5\n[rank 0] step: 2 loss: 8\n[rank 1] step: 2 loss: 4\n");
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
   EXPECT_TRUE(has_remark(reader.remarks(), "left out: 2 lines of other ranks"));
 }
 
 TEST(TextLog, StdoutOfDeepSpeedIsRead) {
-  LogReader reader = read_text(
+  auto reader = read_text(
       "[2026-07-17 12:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0, lr=[0.5, 0.25], "
       "mom=[(0.9, 0.999), (0.9, 0.999)]\n"
       "[2026-07-17 12:00:00,123] [INFO] [timer.py:199:stop] epoch=0/micro_step=40/global_step=10, "
@@ -474,7 +478,7 @@ TEST(TextLog, AStepMayHaveALineForEachOfItsValues) {
       "    throughput/device/TPS=9,999\n"
       "a line of something else\n    train/CE loss=99\n"
       "2026-07-17 12:00:00.123\tnode1:0\tolmo_core.train:48\tINFO\t[step=2/739328,epoch=1]\n    train/CE loss=11\n";
-  LogReader reader = read_text(text);
+  auto reader = read_text(text);
   ASSERT_NE(reader.history(), nullptr);
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{11.5f, 11}));
   EXPECT_EQ(values(*reader.history(), Metric::grad_norm, {1}), std::vector<float>{0.25f});
@@ -483,10 +487,10 @@ TEST(TextLog, AStepMayHaveALineForEachOfItsValues) {
 }
 
 TEST(TextLog, ObjectsOnSeveralLinesAreRead) {
-  LogReader reader = read_text("{\n  \"step\": 1,\n  \"loss\": 9\n}\n{\n  \"step\": 2,\n  \"loss\": 8\n},\n");
+  auto reader = read_text("{\n  \"step\": 1,\n  \"loss\": 9\n}\n{\n  \"step\": 2,\n  \"loss\": 8\n},\n");
   ASSERT_NE(reader.history(), nullptr);
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
-  LogReader cut = read_text("{\n  \"step\": 1,\n{\"step\": 2, \"loss\": 8}\n");
+  auto cut = read_text("{\n  \"step\": 1,\n{\"step\": 2, \"loss\": 8}\n");
   EXPECT_EQ(values(*cut.history(), Metric::ce_loss, {2}), std::vector<float>{8}) << "a bracket that is not closed";
   EXPECT_EQ(cut.bad().count(), 1);
 }
@@ -498,19 +502,19 @@ TEST(TextLog, ATrainerStateWithALateHistoryIsRead) {
 }
 
 TEST(TextLog, TheWordBeforeTheStepSaysWhatWasMeasured) {
-  LogReader reader = read_text(
+  auto reader = read_text(
       "Train step: 1 loss: 9\nTest step: 1 loss: 3\nVal step: 1 loss: 8.5\n[/home/test/a.py:3] step: 2 loss: 8\n");
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {1, 2}), (std::vector<float>{9, 8}));
   EXPECT_EQ(values(*reader.history(), Metric::val_loss, {1}), std::vector<float>{8.5f});
 }
 
 TEST(TextLog, AStepMayPrecedeADictAndUnitsMayPrecedeNames) {
-  LogReader reader = read_text(
+  auto reader = read_text(
       "(TrainActor pid=12) step 10: {'train/loss': 8.5, 'train/grad_norm': 1.0}\n"
       "(TrainActor pid=12) step 20: {'train/loss': 8.25, 'train/grad_norm': 1.0}\n");
   EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {10, 20}), (std::vector<float>{8.5f, 8.25f}));
   EXPECT_FALSE(has_remark(reader.remarks(), "numbered"));
-  LogReader units = read_text(
+  auto units = read_text(
       "Step 1/100 lr: 0.5 total_loss: 9.5, reduced_llm_loss: 9.25, reduced_balancing_loss: 0.25 "
       "max_memory: 10.00 GB grad_norm: 1.5 tgs: 100.1\n");
   EXPECT_EQ(values(*units.history(), Metric::ce_loss, {1}), std::vector<float>{9.25f});
@@ -537,7 +541,7 @@ TEST(SavedCheckpoints, AreTheLinesOfTheirPrograms) {
 }
 
 TEST(SavedCheckpoints, AreEventsOfTheRun) {
-  const LogReader reader = read_text(
+  const auto reader = read_text(
       "step: 10 loss: 3.5\nsaving checkpoint at iteration 10 to /kept\nsuccessfully saved checkpoint from iteration 10 "
       "to /kept\nstep: 20 loss: 3\nSaving the checkpoint (or staging if async is enabled).\nstep: 30 loss: 2\n");
   std::vector<Marker> checkpoints;

@@ -536,7 +536,7 @@ TEST_F(VariedForms, FurtherProgramsAreRead) {
         FileOfLog{"loss.tsv", "timestamp\tstep\tloss\n1762000000\t1\t3.5\n1762000001\t2\t2.5\n"},
         FileOfLog{"table.md",
                   "| Training Loss | Epoch | Step |\n|:---:|:---:|:---:|\n| 3.5 | 1.0 | 1 |\n| 2.5 | 2.0 | 2 |\n"},
-        FileOfLog{"psql.txt", " step | loss \n------+------\n    1 |  3.5\n    2 |  2.5\n"},
+        FileOfLog{"psql.txt", " step | loss \n------+------\n    1 |  3.5\n    2 |  2.5\n(2 rows)\n"},
         FileOfLog{
             "ascii.txt",
             "+------+------+\n| step | loss |\n+------+------+\n|    1 |  3.5 |\n|    2 |  2.5 |\n+------+------+\n"},
@@ -552,6 +552,9 @@ TEST_F(VariedForms, FurtherProgramsAreRead) {
     EXPECT_TRUE(opened.skipped.empty()) << file.name;
   }
   EXPECT_TRUE(says(problem({"README.md", "---\nlibrary_name: transformers\n---\n| Step |\n"}), "is a model card"));
+  EXPECT_TRUE(says(problem({"influx.txt", "train,run=a loss=5.5,step=10i 1670000000000000000\n"}), "line protocol"));
+  EXPECT_TRUE(says(problem({"spacy.txt", "E    #       LOSS NER\n---  ------  --------\n  0       0     48.3\n"}),
+                   "is what spaCy prints"));
   EXPECT_TRUE(says(problem({"rich.txt", "\xe2\x94\x8f\xe2\x94\x81\n"}), "is a table printed by rich"));
 }
 
