@@ -7,6 +7,7 @@
 #include "app/actions/account_window.h"
 #include "app/bars/status_line.h"
 #include "app/session/run_session.h"
+#include "core/numerics/index.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -60,7 +61,7 @@ void AccountActions::showStatus() {
     if (one_for_each_run && of_log > 0)
       by_run << QString("%1 %2").arg(runLetter(*selection_, static_cast<int>(i)), formatCount(of_log));
   }
-  status_->showAccount(to_confirm, left_out, !accounts.empty(), by_run.join(", "));
+  status_->showAccount(to_int(to_confirm), to_int(left_out), !accounts.empty(), by_run.join(", "));
 }
 
 void AccountActions::show(std::vector<ImportAccount> accounts, const StatedLogs& stated) {

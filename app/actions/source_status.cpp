@@ -11,6 +11,7 @@
 #include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/frame/frame.h"
+#include "core/numerics/index.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/text/specialisation_panel.h"
 #include "widgets/text/tokens_and_sample_panel.h"
@@ -124,7 +125,7 @@ void SourceStatus::beat() {
     if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();
     if (const LiveStatus status = session_->live()->status(); !status.running) {
       timer_.stop();
-      return status_->showTraining(status, session_->histories().size(), session_->isFinished());
+      return status_->showTraining(status, to_int(session_->histories().size()), session_->isFinished());
     }
   }
   showBeat();
@@ -133,7 +134,7 @@ void SourceStatus::beat() {
 void SourceStatus::showStatus(const LiveStatus& status) {
   if (timer_.isActive()) return;
   if (status.running && !firstStepIsTaken()) return begin("First step");
-  status_->showTraining(status, session_->histories().size(), session_->isFinished());
+  status_->showTraining(status, to_int(session_->histories().size()), session_->isFinished());
 }
 
 // Shows once after opening, and on demand, which lines of the logs could not be read, with their numbers.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kRowNameWidth = 104, kButtonWidth = 152;
 // By this step most seeds have verdicts on the two formats (docs/comparing-runs.md, assets/presets/compare).
-constexpr int kVerdictStep = 100;
+constexpr int kVerdictStep = 300;
 
 }  // namespace
 

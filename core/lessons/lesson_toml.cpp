@@ -8,6 +8,7 @@
 #include "core/lessons/lesson.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/toml_runs.h"
+#include "core/numerics/index.h"
 #include "core/numerics/scale_rules.h"
 #include "core/training/engine/lock_step.h"
 
@@ -40,7 +41,7 @@ MatrixFormat read_format(TomlSection& section) {
     section.problem("format", "is \"" + name + "\"; allowed: " + element_names());
   const auto rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
   MatrixFormat chosen;
-  chosen.format = mx_format(element, rule, section.integer("block", 32, 1, 4096));
+  chosen.format = mx_format(element, rule, to_int(section.integer("block", 32, 1, 4096)));
   chosen.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
   return chosen;
 }
@@ -81,8 +82,8 @@ class LessonParser {
     LessonTensor tensor;
     tensor.name = section.required_text("name");
     tensor.about = section.text("about");
-    tensor.rows = section.integer("rows", tensor.rows, 1, kMaxTensorSide);
-    tensor.cols = section.integer("cols", tensor.cols, 1, kMaxTensorSide);
+    tensor.rows = to_int(section.integer("rows", tensor.rows, 1, kMaxTensorSide));
+    tensor.cols = to_int(section.integer("cols", tensor.cols, 1, kMaxTensorSide));
     tensor.mean = section.number("mean", tensor.mean, -1e6, 1e6);
     tensor.sigma = section.number("sigma", tensor.sigma, 0, 1e6);
     tensor.spread = section.number("spread", 0, 0, 40);
@@ -246,8 +247,8 @@ class LessonParser {
           task.tensor = show.required_text("tensor");
           check_tensor(show, task.tensor);
           task.format = read_format(show);
-          task.row = show.integer("row", 0, 0, kMaxTensorSide - 1);
-          task.column = show.integer("column", 0, 0, kMaxTensorSide - 1);
+          task.row = to_int(show.integer("row", 0, 0, kMaxTensorSide - 1));
+          task.column = to_int(show.integer("column", 0, 0, kMaxTensorSide - 1));
         });
         break;
     }

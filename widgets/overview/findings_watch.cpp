@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/numerics/index.h"
 #include "widgets/panel/format_text.h"
 
 namespace moescope {
@@ -136,9 +137,9 @@ int FindingsWatch::mutedCount() const {
 }
 
 int FindingsWatch::count(Severity severity, int place) const {
-  return std::ranges::count_if(findings(), [&](const Finding& f) {
+  return to_int(std::ranges::count_if(findings(), [&](const Finding& f) {
     return counts(f) && f.severity == severity && !isMuted(f) && (place < 0 || placeOf(f) == place);
-  });
+  }));
 }
 
 int FindingsWatch::pastCount() const {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/numerics/index.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -465,7 +466,7 @@ int PlotFrame::paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks,
   row_labels_.clear();
   painter.setPen(mutedText(palette()));
   const auto paintLabel = [&](const Tick& tick) {
-    const int y = std::lround(tick.value);
+    const int y = to_int(std::lround(tick.value));
     const bool covers = std::ranges::any_of(row_labels_, [&](int row) { return std::abs(y - row) < least_distance; });
     if (y < plot.top() || y > plot.bottom() || covers) return;
     row_labels_.push_back(y);
