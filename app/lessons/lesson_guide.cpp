@@ -230,7 +230,7 @@ void LessonGuide::showStep() {
     page.question.question = printedText(step.prediction->question);
     for (const std::string& choice : step.prediction->choices) page.question.choices << printedText(choice);
     if (step.prediction->number) {
-      page.question.unit = q(find_lesson_figure(step.prediction->number->key)->unit);
+      page.question.unit = q(find_lesson_figure(step.prediction->number->key)->unit).remove("x");
       page.question.question += QString(" Within %1 counts as right.").arg(toleranceText(*step.prediction));
     }
   }
@@ -279,17 +279,19 @@ void LessonGuide::showEnd() {
 }
 
 void LessonGuide::arrange() {
-  panels_.show(lessonStep().view, coversPanels());
+  panels_.show(lessonStep().view, cover());
 }
 
-// A step that trains nothing asks about what is there already, so that any panel may give the answer away. A step that
-// starts runs asks about these, and the panels show others.
-bool LessonGuide::coversPanels() const {
+// Returns why the panels are covered. A step that trains nothing asks about what is there already, so that any panel
+// may give the answer away. The panels show other runs until a step has started its own.
+QString LessonGuide::cover() const {
   const auto trains = [](const LessonTask& task) {
     return task.kind != LessonTask::Kind::set && task.kind != LessonTask::Kind::show;
   };
-  return !predicted() &&
-         (lessonStep().view.after_prediction || startsRuns(step_) || std::ranges::none_of(lessonStep().tasks, trains));
+  const bool asks = lessonStep().view.after_prediction || std::ranges::none_of(lessonStep().tasks, trains);
+  const bool shows_others = startsRuns(step_) && !runsAreOpen();
+  if (!predicted() && (asks || shows_others)) return "Shown after your prediction";
+  return shows_others ? "Shown when the runs of this step are open" : QString();
 }
 
 void LessonGuide::perform(int index) {

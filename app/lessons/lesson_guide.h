@@ -80,7 +80,7 @@ class LessonGuide : public QObject {
   void predict(std::optional<int> choice, const QString& number = {}, double value = 0);
   void keepBeginning();  // keeps a checkpoint for resetStep()
   void arrange();
-  bool coversPanels() const;
+  QString cover() const;
   void openTensors();
   void describeTensor();
   // Number of the newest step at or before `step` that starts runs; kLessonsRuns: the runs with which the lesson began.

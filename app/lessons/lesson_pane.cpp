@@ -266,6 +266,14 @@ void LessonPane::scrollToReveal() {
   scroll_->verticalScrollBar()->setValue(std::min(top, bottom - scroll_->viewport()->height() + kSpace8));
 }
 
+// A control that is hidden or disabled gives the focus to the page instead of a control elsewhere in the window.
+bool LessonPane::focusNextPrevChild(bool next) {
+  const QWidget* from = focusWidget();
+  if (!from || (from->isVisible() && from->isEnabled())) return QWidget::focusNextPrevChild(next);
+  scroll_->setFocus();
+  return true;
+}
+
 void LessonPane::goOn() {
   if (!question_->answered()) {
     if (QWidget* waits = question_->takeTyped()) {

@@ -65,6 +65,9 @@ class LessonPane : public QWidget {
   void lessonRequested(QString name);  // a link in the text of the last page
   void leaveRequested();
 
+ protected:
+  bool focusNextPrevChild(bool next) override;
+
  private:
   void follow(const QString& link);
   void makeHead(QBoxLayout* column);

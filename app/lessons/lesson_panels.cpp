@@ -1,5 +1,6 @@
 #include "app/lessons/lesson_panels.h"
 
+#include <QComboBox>
 #include <QDockWidget>
 #include <QGridLayout>
 #include <QScopedValueRollback>
@@ -72,10 +73,10 @@ void SelectionOfRun::takeFocus() {
 }
 
 void RunMultiples::show(QDockWidget* dock) {
-  const int runs = to_int(selection_->histories().size());
-  if (!qobject_cast<Panel*>(dock->widget()) && dock == dock_ && shown_ == runs) return;
+  if (!qobject_cast<Panel*>(dock->widget()) && dock == dock_ && shown_ == selection_->histories()) return;
   end();
   auto* one = qobject_cast<Panel*>(dock->widget());
+  const int runs = to_int(selection_->histories().size());
   if (!one || runs < 2) return;
   auto* grid = new QWidget;
   auto* cells = new QGridLayout(grid);
@@ -94,7 +95,7 @@ void RunMultiples::show(QDockWidget* dock) {
                       QString::fromStdString(selection_->histories()[run]->info().name));
     cells->addWidget(panel, run / 2, run % 2);
   }
-  shown_ = runs;
+  shown_ = selection_->histories();
   dock_ = dock;
   dock_widget_ = one;
   dock->setWidget(grid);
@@ -102,7 +103,7 @@ void RunMultiples::show(QDockWidget* dock) {
 }
 
 void RunMultiples::end() {
-  shown_ = 0;
+  shown_.clear();
   if (!dock_ || !dock_widget_) return;
   QWidget* grid = dock_->widget();
   dock_->setWidget(dock_widget_);
@@ -157,7 +158,7 @@ void LessonPanels::resetSelection() {
 
 // Arranges the panels of a step, but only if the step before arranged other panels, so that changes that the user made
 // in between stay.
-void LessonPanels::show(const LessonView& view, bool covered) {
+void LessonPanels::show(const LessonView& view, const QString& cover) {
   if (view.run) selection_->setRun(*view.run);
   if (view.layer) selection_->showLayer(*view.layer);
   if (view.expert) selection_->setExpert(*view.expert);
@@ -166,7 +167,7 @@ void LessonPanels::show(const LessonView& view, bool covered) {
     workspaces_->bringUp(workspace);
     QString wanted_view = workspace->name();
     for (const std::string& panel : view.panels) wanted_view += " " + QString::fromStdString(panel);
-    wanted_view += " " + QString::fromStdString(metric_info(view.metric.value_or(Metric::ce_loss)).key) +
+    wanted_view += " " + QString::fromStdString(metric_info(view.metric.value_or(Metric::ce_loss)).key + view.choice) +
                    (view.each_run ? " each" : "");
     if (wanted_view != arranged_ && !view.panels.empty()) arrange(workspace, view);
     arranged_ = wanted_view;
@@ -177,25 +178,25 @@ void LessonPanels::show(const LessonView& view, bool covered) {
     multiples_.show(first);
   else
     multiples_.end();
-  mark(view, covered);
+  mark(view, cover);
 }
 
 // Frames the panels of a step, and covers them. The block microscope stays: it shows the block that the question is
 // about in the format of the step before.
-void LessonPanels::mark(const LessonView& view, bool covered) const {
+void LessonPanels::mark(const LessonView& view, const QString& cover) const {
   for (const Workspace* workspace : workspaces_->all())
     for (QDockWidget* dock : workspace->docks()) {
       const bool named = workspace->name().toStdString() == view.workspace &&
                          std::ranges::count(view.panels, dock->objectName().toStdString()) > 0;
       auto* panel = static_cast<PanelDock*>(dock);
       panel->setAccented(named);
-      panel->setCovered(named && covered && dock->objectName() != "dock_micro_microscope");
+      panel->setCover(named && dock->objectName() != "dock_micro_microscope" ? cover : QString());
     }
 }
 
 void LessonPanels::leave() {
   multiples_.end();
-  mark({}, false);
+  mark({}, {});
   showVerdicts(true);
 }
 
@@ -212,6 +213,8 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
     workspace->stack(shown_docks, view.each_run || view.panels.back() == "dock_router_findings" ? 2 : 1);
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(view.metric.value_or(Metric::ce_loss));
+    for (QComboBox* box : dock->findChildren<QComboBox*>())
+      if (const int entry = box->findText(QString::fromStdString(view.choice)); entry >= 0) box->setCurrentIndex(entry);
     dock->setVisible(shown_docks.contains(dock));
   }
   shown_docks.front()->raise();

@@ -54,8 +54,8 @@ class RunMultiples {
  private:
   Selection* selection_;
   QPointer<QDockWidget> dock_;
-  QPointer<QWidget> dock_widget_;  // the dock's own widget while it shows multiples
-  int shown_ = 0;                  // number of multiples
+  QPointer<QWidget> dock_widget_;                      // the dock's own widget while it shows multiples
+  std::vector<std::shared_ptr<const History>> shown_;  // runs of the multiples
 };
 
 class LessonPanels {
@@ -69,13 +69,13 @@ class LessonPanels {
   // show() arranges the panels again.
   void startAfresh();
   void resetSelection();  // selects run A, its first MoE layer, no expert, all steps and the newest one
-  void show(const LessonView& view, bool covered);  // covered: hides what the panels show
-  void fitSteps() { selection_->fitRange(); }       // shows all steps and follows the training
+  void show(const LessonView& view, const QString& cover);  // cover: text instead of what the panels show
+  void fitSteps() { selection_->fitRange(); }               // shows all steps and follows the training
   void leave();  // removes frames, covers and panels of single runs, and shows the verdicts
 
  private:
   void arrange(Workspace* workspace, const LessonView& view) const;
-  void mark(const LessonView& view, bool covered) const;
+  void mark(const LessonView& view, const QString& cover) const;
   void showVerdicts(bool shown) const;
 
   Selection* selection_;

@@ -35,17 +35,18 @@ void PanelDock::setAccented(bool accented) {
   update();
 }
 
-void PanelDock::setCovered(bool covered) {
-  if (!covered && !cover_) return;
+void PanelDock::setCover(const QString& text) {
+  if (text.isEmpty() && !cover_) return;
   if (!cover_) {
-    cover_ = new QLabel("Shown after your prediction", this);
+    cover_ = new QLabel(this);
     cover_->setAlignment(Qt::AlignCenter);
     cover_->setMargin(kSpace8);
     cover_->setAutoFillBackground(true);
     cover_->setBackgroundRole(QPalette::Base);
     cover_->setForegroundRole(QPalette::PlaceholderText);
   }
-  cover_->setVisible(covered);
+  cover_->setText(text);
+  cover_->setVisible(!text.isEmpty());
   cover_->raise();
   resizeEvent(nullptr);
 }

@@ -17,7 +17,7 @@ class PanelDock : public QDockWidget {
   void dragBy(QWidget* header);
   void setAccented(bool accented);  // draws the border in the accent color while a lesson points to this panel
   bool accented() const { return accented_; }
-  void setCovered(bool covered);  // hides the content while a lesson asks for what it shows
+  void setCover(const QString& text);  // shows this text instead of the content; empty: the content
   bool covered() const { return cover_ && !cover_->isHidden(); }
 
  protected:

@@ -135,6 +135,7 @@ struct LessonView {
   std::vector<std::string> panels;  // names of docks, which are framed; other docks of the workspace are closed
   std::optional<int> run, layer, expert;
   std::optional<Metric> metric;  // metric of the loss panels; nullopt: the loss
+  std::string choice;            // entry to select in the head of the panels
   bool each_run = false;         // one copy of the first panel for every run
   // Covers the panels until the prediction, because they show the answer. They are also covered in a step that trains
   // nothing: what it asks for is there already.

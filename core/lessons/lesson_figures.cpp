@@ -191,7 +191,7 @@ std::string figure_text(const LessonFigure& figure, double value) {
   if (unit == "steps") return formatted("%.0f steps", value);
   if (figure.key.starts_with("loss_gap"))
     return formatted(figure.key == "loss_gap" ? "%+.4f %s" : "%.4f %s", value, info->unit);
-  const std::string number = decimal(std::stod(formatted("%.*f", decimal_places(value, 3), value)), 6);
+  const std::string number = formatted("%.*f", decimal_places(value, 3), value);
   return unit.empty() ? number : number + " " + info->unit;
 }
 

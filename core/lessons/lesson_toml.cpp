@@ -300,6 +300,7 @@ class LessonParser {
     section.for_each_section("do", [&](TomlSection& task) { read_task(task, step); });
     step.view.workspace = section.text("workspace");
     step.view.panels = section.texts("panels");
+    step.view.choice = section.text("choose");
     if (const std::string metric = section.text("metric"); !metric.empty()) {
       step.view.metric = find_scalar(metric);
       if (!step.view.metric) section.problem("metric", "there is no metric " + metric);

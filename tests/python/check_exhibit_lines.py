@@ -54,7 +54,7 @@ class Training:
 def one_expert(setup):
     run = Training(setup)
     run.backward()
-    return dict(layer=SimpleNamespace(mlp=run.block))
+    return dict(w=run.block.gate.weight)
 
 
 def stale_bias(setup):
@@ -79,7 +79,7 @@ def auxiliary(setup):
 
 def microbatches(setup):
     def norm(microbatches):
-        run = Training(dataclasses.replace(setup, microbatches=microbatches, aux_coeff=100.0))
+        run = Training(dataclasses.replace(setup, microbatches=microbatches, aux_coeff=10.0))
         run.backward()
         return torch.cat([p.grad.flatten() for p in run.model.parameters()]).norm()
 
