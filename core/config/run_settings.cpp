@@ -81,6 +81,11 @@ std::string program_of(const LogSettings& settings) {
   return is_only ? best_known->first : std::string();
 }
 
+// True for a number that a program of Python leaves out to switch off what it controls.
+bool is_none(const std::string& value) {
+  return value == "None" || value == "null";
+}
+
 // "moe_aux_loss_coeff" as an option is "--moe-aux-loss-coeff".
 std::string as_used(const LogName& log_name) {
   std::string text = log_name.name;
@@ -111,8 +116,14 @@ RunSettings::RunSettings(LogSettings log, std::string program) : log_(std::move(
   for (const LoggedSetting& logged : logged_settings()) {
     const auto found = find_setting(log_, logged.key);
     if (!found || !stated_.emplace(logged.setting, *found).second) continue;
-    if (set(logged.setting, found->value)) known_.insert(logged.setting);
+    const bool is_off = logged.setting.is_in<RouterConfig>() && is_none(found->value);
+    if (set(logged.setting, is_off ? "0" : found->value)) known_.insert(logged.setting);
   }
+  // Megatron-LM states the rate of a bias that is switched off.
+  const auto bias_switch = find_setting(log_, "bias_switch");
+  if (!bias_switch || (bias_switch->value != "false" && bias_switch->value != "False")) return;
+  change(&RouterConfig::bias_update_rate, "0");
+  stated_[&RouterConfig::bias_update_rate] = *bias_switch;
 }
 
 bool RunSettings::set(Setting setting, const std::string& text) {
@@ -136,8 +147,8 @@ std::string RunSettings::name_of(Setting setting, const std::string& otherwise) 
   const std::string name = stated != stated_.end() ? stated->second.name : std::string();
   if (program_.empty()) return name.empty() ? otherwise : name;
   for (const LogName& log_name : log_names())
-    if (log_name.program == program_ && logged != logged_settings().end() && log_name.setting == logged->key &&
-        (name.empty() || name == log_name.name))
+    if (log_name.program == program_ && logged != logged_settings().end() &&
+        (name.empty() ? log_name.setting == logged->key : log_name.name == name))
       return as_used(log_name);
   return name;
 }

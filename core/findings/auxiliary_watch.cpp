@@ -65,7 +65,7 @@ void AuxiliaryWatch::findings(std::vector<Finding>& out, std::optional<double> e
           " At an even load it would be " + decimal(*even_aux, 3) + " (the coefficient times the number of layers).";
     aux->meaning =
         "The gates are trained on the sum, so that an uneven load affects them more than the text does. This number "
-        "does not show the cost: compare the mutual information, and the loss of a twin with a smaller coefficient.";
+        "does not show the cost: compare the mutual information, and the loss of a run with a smaller coefficient.";
     out.push_back(std::move(*aux));
   }
   if (auto z = make(z_, mean(&Means::z), factors_.z, "router z-loss")) {

@@ -17,7 +17,8 @@ namespace {
 constexpr std::int64_t kWindow = 50;
 // Keys by which a log names a way of balancing that is unknown to this program.
 constexpr std::array kOtherBalancing = {"balance", "balancing", "load_balancing", "moe_router_load_balancing_type"};
-constexpr std::string_view kOff[] = {"", "none", "null", "false", "0"};
+constexpr std::string_view kAuxiliary = "aux_loss";  // Megatron-LM's "aux_loss", "seq_aux_loss", "global_aux_loss"
+constexpr std::string_view kOff[] = {"", "none", "None", "null", "false", "False", "0"};
 constexpr std::int64_t kStepsBefore = 60, kStepsAfter = 3;  // steps around a jump in which its cause is searched
 constexpr std::size_t kNamedChanges = 3;                    // the newest changes are named
 
@@ -93,8 +94,9 @@ Interventions::Interventions(const History& history)
       settings_(history.settings()) {
   const LogSettings& log = settings_.at_start()->log();
   for (const char* name : kOtherBalancing)
-    if (const auto found = log.find(name);
-        found != log.end() && std::ranges::find(kOff, found->second) == std::end(kOff))
+    if (const auto found = log.find(name); found != log.end() &&
+                                           std::ranges::find(kOff, found->second) == std::end(kOff) &&
+                                           found->second.find(kAuxiliary) == std::string::npos)
       other_balancing_ = found->first + " = " + found->second;
   for (const Marker& marker : history.markers()) {
     if (marker.run != run_) continue;
@@ -179,13 +181,26 @@ RouterBalance Interventions::balance(std::int64_t step) const {
 std::vector<std::string> Interventions::names_of(const std::vector<Setting>& settings) const {
   std::vector<std::string> names;
   for (const Setting setting : settings)
-    if (std::string name = settings_.at_start()->name_of(setting, setting.key()); !name.empty())
-      names.push_back(std::move(name));
+    if (std::string name = name_of(setting, setting.key()); !name.empty()) names.push_back(std::move(name));
   return names;
 }
 
 std::string Interventions::name_of(Setting setting) const {
-  return settings_.at_start()->name_of(setting, setting.name());
+  return name_of(setting, setting.name());
+}
+
+std::string Interventions::name_of(Setting setting, const std::string& own_name) const {
+  const auto settings = settings_.at_start();
+  if (settings->config()) return own_name;
+  if (setting == &RouterConfig::aux_coeff) return settings->name_of(setting, "auxiliary loss weight");
+  if (setting == &RouterConfig::bias_update_rate) return settings->name_of(setting, "bias update rate");
+  return settings->name_of(setting, own_name);
+}
+
+std::string Interventions::switched_on(Setting setting) const {
+  const std::string value = settings_.at_start()->text(setting).value_or("");
+  const bool is_switch = value == "false" || value == "False";
+  return is_switch ? name_of(setting) : name_of(setting) + " > 0";
 }
 
 AuxiliaryFactors Interventions::auxiliary_factors(std::int64_t step) const {

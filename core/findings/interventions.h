@@ -69,7 +69,8 @@ class Interventions {
   RouterBalance balance(std::int64_t step) const;
   // Names of settings, for advice: of a log as the program that wrote it calls those that it has.
   std::vector<std::string> names_of(const std::vector<Setting>& settings) const;
-  std::string name_of(Setting setting) const;  // without the section; empty if that program has none
+  std::string name_of(Setting setting) const;      // without the section; empty if that program has none
+  std::string switched_on(Setting setting) const;  // "aux_coeff > 0"; a switch alone: "--moe-router-enable-expert-bias"
   // What turns a logged auxiliary loss into the part of the loss that is trained on (auxiliary_watch.h).
   AuxiliaryFactors auxiliary_factors(std::int64_t step) const;
   bool may_drop(std::int64_t step) const;  // false if the settings say that copies beyond the capacity are kept
@@ -84,6 +85,7 @@ class Interventions {
   void add_causes(Finding& finding) const;
 
  private:
+  std::string name_of(Setting setting, const std::string& own_name) const;
   struct Change {
     Setting setting;
     Marker marker;

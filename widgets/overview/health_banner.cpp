@@ -177,6 +177,7 @@ Sign HealthBanner::signOf(HealthVerdict verdict) {
 void HealthBanner::fillOther() {
   const Health* worst = nullptr;
   other_->clear();
+  worst_ = judged_ ? health_.verdict : HealthVerdict::unknown;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
     const bool skipped = run == selection_->run() || selection_->isNoiseTwin(run);
     const Health* health = skipped ? nullptr : watch_->health(run);
@@ -184,7 +185,9 @@ void HealthBanner::fillOther() {
     worst = health;
     other_->setText(runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict));
   }
-  if (worst) paintWord(other_, signOf(worst->verdict));
+  if (!worst) return;
+  paintWord(other_, signOf(worst->verdict));
+  worst_ = std::max(worst_, worst->verdict);
 }
 
 void HealthBanner::paintWord(QLabel* word, Sign sign) const {
@@ -209,6 +212,8 @@ QStringList HealthBanner::sentences() const {
   if (!selection_->following() && health_.last_step >= 0 && health_.last_step != selection_->step())
     for (QString& form : forms)
       form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.last_step, health_.last_step})));
+  if (!other_->text().isEmpty())
+    for (QString& form : forms) form.prepend(runLetter(*selection_, selection_->run()) + QStringLiteral(": "));
   return forms;
 }
 
@@ -288,7 +293,7 @@ void HealthBanner::paintEvent(QPaintEvent*) {
   painter.fillPath(frame, QColor(c.surface));
   const int line = lineHeight();
   painter.setClipRect(QRect(0, 0, width(), line));
-  painter.fillPath(frame, signGround(sign(), dark));
+  painter.fillPath(frame, signGround(signOf(worst_), dark));
   painter.setClipping(false);
   if (height() > line) {
     painter.setPen(QColor(c.hairline));
@@ -297,7 +302,7 @@ void HealthBanner::paintEvent(QPaintEvent*) {
   painter.setPen(QPen(QColor(showsFocus(*this) ? c.accent : c.hairline), showsFocus(*this) ? kFocusLine : 1));
   painter.drawPath(frame);
   const int mark = withType(kMarkSize, fontMetrics());
-  paintSign(painter, QRectF(kSpace12, (line - mark) / 2.0, mark, mark), sign(), dark);
+  paintSign(painter, QRectF(kSpace12, (line - mark) / 2.0, mark, mark), signOf(worst_), dark);
 }
 
 // Accepts the press, so that the release is received as well.
@@ -334,12 +339,14 @@ void HealthBanner::changeEvent(QEvent* event) {
 }
 
 QString HealthBanner::advice() const {
-  std::string help = health_.help;
-  if (shown_->settings_at_start()->config())  // the advice has names without sections
+  QString help = QString::fromStdString(health_.help);
+  if (shown_->settings_at_start()->config()) {  // the advice has names without sections; those of a log are its own
     for (const ConfigField& field : config_fields())
-      if (const auto at = help.find(' ' + std::string(field.name()) + ' '); at != std::string::npos)
-        help.replace(at + 1, field.name().size(), field.key);
-  QString html = QStringLiteral("<p>%1</p>").arg(withSettingLabels(QString::fromStdString(help)).toHtmlEscaped());
+      help.replace(QStringLiteral(" %1 ").arg(QString::fromStdString(std::string(field.name()))),
+                   QStringLiteral(" %1 ").arg(QString::fromStdString(field.key)));
+    help = withSettingLabels(help);
+  }
+  QString html = QStringLiteral("<p>%1</p>").arg(help.toHtmlEscaped());
   if (!health_.balance.empty())
     html += QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.balance.front()).toHtmlEscaped());
   for (const Finding& finding : watch_->findings())

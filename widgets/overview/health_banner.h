@@ -67,6 +67,7 @@ class HealthBanner : public QFrame {
   Selection* selection_;
   FindingsWatch* watch_;
   Health health_;
+  HealthVerdict worst_ = HealthVerdict::unknown;  // of all runs: a healthy run does not colour the banner of a sick one
   bool judged_ = false;
   struct OfDomain {
     const History* run = nullptr;  // only compared

@@ -63,6 +63,7 @@ QString knobText(const Explanation::Knob& knob) {
   const QString key = escaped(knob.key);
   QString name = field ? escaped(field->label) : key;
   if (field && name.size() > 1 && name[1].isLower()) name[0] = name[0].toLower();
+  if (!knob.log_name.empty()) name += QStringLiteral(" (%1)").arg(escaped(knob.log_name));
   const QString link = knob.settable ? QStringLiteral("<a href='knob:%1'>%2</a>").arg(key, name) : name;
   return knob.value.empty() ? link : QString("%1, now %2").arg(link, escaped(knob.value));
 }

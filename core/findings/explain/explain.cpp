@@ -24,12 +24,14 @@ std::string place_text(const Context& at, bool of_expert) {
 
 std::vector<Explanation::Knob> knobs_at(FigureKey figure, const History& history, std::int64_t step) {
   std::vector<Explanation::Knob> knobs;
-  if (depends_on_model_sizes(figure)) knobs.push_back({"model sizes", ""});
+  if (depends_on_model_sizes(figure)) knobs.push_back({"model sizes", "", ""});
   const auto settings = history.settings_at(step);
   for (const Setting knob : knobs_of(figure)) {
     const std::string& key = knob.key();
     const bool settable = settings->config() != nullptr && key.find('.') != std::string::npos;
-    knobs.push_back({key, settings->text(knob).value_or(""), settable});
+    const std::string log_name = settings->config() ? std::string() : settings->name_of(knob, {});
+    if (log_name.empty() && !settings->program().empty()) continue;  // that program has no such setting
+    knobs.push_back({key, settings->text(knob).value_or(""), log_name, settable});
   }
   return knobs;
 }

@@ -42,6 +42,7 @@ struct Explanation {
   std::string note;                             // meaning of the numbers
   struct Knob {
     std::string key, value;  // `value` is empty if not known
+    std::string log_name;    // in the program that wrote the log
     bool settable = false;   // this program has the setting of this run, which another program's log only states
   };
   std::vector<Knob> knobs;

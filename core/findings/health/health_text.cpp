@@ -264,26 +264,27 @@ std::string help_with(const Finding& lead, const ScannedRouters& routers, const 
   const RouterBalance balance = settings.balance(routers.history.steps().last);
   const std::string rate = settings.name_of(&RouterConfig::bias_update_rate);
   const std::string coefficient = settings.name_of(&RouterConfig::aux_coeff);
-  if (balance.is_nothing && !rate.empty()) return "Try " + rate + " > 0 (DeepSeek-V3: 0.001).";
-  if (balance.is_nothing) return coefficient.empty() ? std::string() : "Try " + coefficient + " > 0.";
-  if (balance_text(balance).empty())
-    return "The balancing settings are not known." + (moves.empty() ? std::string() : " Try " + moves + ".");
+  const std::string rate_on = settings.switched_on(&RouterConfig::bias_update_rate);
+  const std::string coefficient_on = settings.switched_on(&RouterConfig::aux_coeff);
+  if (balance.is_nothing && !rate.empty()) return "Try " + rate_on + (rate_on == rate ? "." : " (DeepSeek-V3: 0.001).");
+  if (balance.is_nothing) return coefficient.empty() ? std::string() : "Try " + coefficient_on + ".";
+  if (balance_text(balance).empty()) {
+    std::vector<std::string> names = {rate, coefficient};
+    std::erase(names, std::string());
+    return "The balancing settings are not known." +
+           (names.empty() ? std::string() : " Try a higher " + joined(names, " or ") + ".");
+  }
   if (balance.is_by_quantiles)
     return "Try more tokens a step, since the quantiles are computed from one step" +
-           (coefficient.empty() ? "." : ", or " + coefficient + " > 0.");
+           (coefficient.empty() ? "." : ", or " + coefficient_on + ".");
   if (has_ongoing(FindingKind::oscillating_bias, routers.findings) && !rate.empty()) return "Try a lower " + rate + ".";
-  // What balances now comes first. What is off, or the second if it is not known, would have to be above 0.
-  struct Factor {
-    std::string name;
-    bool is_off;
-  };
-  std::vector<Factor> factors = {{rate, balance.bias_rate == 0.0},
-                                 {coefficient, balance.has_no_auxiliary || balance.aux_coeff == 0.0}};
-  if (balance.bias_rate.value_or(0) == 0 && !factors[1].is_off && balance.aux_coeff) std::ranges::reverse(factors);
-  std::erase_if(factors, [](const Factor& factor) { return factor.name.empty(); });
+  // What balances now comes first. What is off or not known would have to be above 0.
+  const bool has_bias = balance.bias_rate.value_or(0) > 0;
+  const bool has_auxiliary = !balance.has_no_auxiliary && balance.aux_coeff.value_or(0) > 0;
   std::vector<std::string> texts;
-  for (const Factor& factor : factors)
-    texts.push_back(texts.empty() && !factor.is_off ? "a higher " + factor.name : factor.name + " > 0");
+  if (!rate.empty()) texts.push_back(has_bias ? "a higher " + rate : rate_on);
+  if (!coefficient.empty()) texts.push_back(has_auxiliary ? "a higher " + coefficient : coefficient_on);
+  if (has_auxiliary && !has_bias) std::ranges::reverse(texts);
   return texts.empty() ? std::string() : "Try " + joined(texts, ", or ") + ".";
 }
 

@@ -62,7 +62,7 @@ void LossWatch::describe_stuck(Finding& finding) const {
                         decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.meaning =
       "A learning rate that is far too high or near 0 causes this, and so does a text from which nothing more can be "
-      "learnt. A twin with a tenth of optimizer.lr shows whether the learning rate is the cause.";
+      "learnt. A run with a tenth of the learning rate shows whether it is the cause.";
 }
 
 void LossWatch::describe_risen(Finding& finding) const {

@@ -458,12 +458,21 @@ TEST(LogSettings, AdviceHasTheNamesOfTheProgramThatWroteTheLog) {
   EXPECT_TRUE(says(trainer, "Settings that affect it: router_aux_loss_coef\n")) << trainer;
   EXPECT_FALSE(says(trainer, "bias_update_rate")) << trainer;  // it has no such setting
   const std::string titan = advice("TorchTitan", "{}");
-  EXPECT_TRUE(says(titan, "The balancing settings are not known. Try load_balance_coeff.")) << titan;
+  EXPECT_TRUE(says(titan, "The balancing settings are not known. Try a higher load_balance_coeff.")) << titan;
   // What is off would have to be switched on, not raised.
   EXPECT_TRUE(says(advice("TorchTitan", R"({"load_balance_coeff": 0})"), "Try load_balance_coeff > 0."));
   EXPECT_TRUE(says(advice("Hugging Face Trainer", R"({"router_aux_loss_coef": 0})"), "Try router_aux_loss_coef > 0."));
   const std::string unknown = advice("", "{}");
-  EXPECT_TRUE(says(unknown, "Try router.bias_update_rate, router.aux_coeff.")) << unknown;
+  EXPECT_TRUE(says(unknown, "Try a higher bias update rate or auxiliary loss weight.")) << unknown;
+  EXPECT_TRUE(says(advice("TorchTitan", R"({"load_balance_coeff": null})"), "Try load_balance_coeff > 0."));
+  // Megatron-LM states the update rate of a bias that is off.
+  const std::string switched_off = advice("", R"({"moe_router_enable_expert_bias": false, "seq_length": 64,
+    "moe_router_bias_update_rate": 0.001, "moe_aux_loss_coeff": 0.01, "moe_router_load_balancing_type": "aux_loss"})");
+  EXPECT_TRUE(says(switched_off, "Balance: bias update rate 0, auxiliary loss 0.01")) << switched_off;
+  EXPECT_TRUE(says(switched_off, "Settings that affect it: --moe-router-enable-expert-bias, --moe-aux-loss-coeff"));
+  const std::string nothing = advice("", R"({"moe_router_enable_expert_bias": false, "seq_length": 64,
+    "moe_aux_loss_coeff": 0, "moe_router_load_balancing_type": "aux_loss"})");
+  EXPECT_TRUE(says(nothing, "Try --moe-router-enable-expert-bias.")) << nothing;
 }
 
 TEST(LogSettings, ASettingsLineMayHaveAConfigOfItsOwn) {
