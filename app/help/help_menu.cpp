@@ -5,8 +5,8 @@
 #include <QMainWindow>
 #include <QMenu>
 
-#include "app/help/glossary_window.h"
 #include "app/help/manual.h"
+#include "app/help/manual_window.h"
 #include "app/look/shortcut_sheet.h"
 #include "app/workspaces/workspace_tabs.h"
 
@@ -19,26 +19,17 @@ Panel* panelAround(QWidget* widget) {
   return qobject_cast<Panel*>(widget);
 }
 
-// Explains the panel under the mouse, or the panel with the keyboard focus if there is none under the mouse. Pages
-// without panels open the manual.
-void explainUnderMouse(const WorkspaceTabs* workspaces) {
-  QWidget* window = workspaces->window();
-  if (const QList<ManualPage> pages = manualPages(); !workspaces->isVisible() && !pages.isEmpty())
-    return openManualPage(window, pages.first().path);
-  if (Panel* panel = panelAround(QApplication::widgetAt(QCursor::pos()))) return panel->explainAt(QCursor::pos());
-  if (Panel* panel = panelAround(window->focusWidget())) panel->explainAt(panel->mapToGlobal(panel->rect().center()));
+// Opens the page on the panels that are shown, on the start page the first one.
+void openPageOfWorkspace(const WorkspaceTabs* workspaces) {
+  const ManualPage page = manualPageOn(workspaces->isVisible() ? workspaces->current()->name() : "Overview");
+  if (!page.path.isEmpty()) openManualPage(workspaces->window(), page.path);
 }
 
-void addPanelHelp(QMenu* menu, WorkspaceTabs* workspaces) {
-  QMenu* panels = menu->addMenu("&What am I looking at?");
-  panels->setProperty("fills_itself", true);
-  QObject::connect(panels, &QMenu::aboutToShow, workspaces, [workspaces, panels] {
-    panels->clear();
-    for (Panel* panel : workspaces->current()->panels())
-      panels->addAction(panel->title(), panel, [workspaces, panel] {
-        showExplanation(workspaces->window(), panel->title(), panel->explain());
-      });
-  });
+// Explains the panel under the mouse, or the panel with the keyboard focus if there is none under the mouse.
+void explainUnderMouse(const WorkspaceTabs* workspaces) {
+  const QWidget* window = workspaces->window();
+  if (Panel* panel = panelAround(QApplication::widgetAt(QCursor::pos()))) return panel->explainAt(QCursor::pos());
+  if (Panel* panel = panelAround(window->focusWidget())) panel->explainAt(panel->mapToGlobal(panel->rect().center()));
 }
 
 void addManual(QMenu* menu, QWidget* window) {
@@ -54,12 +45,13 @@ void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, const QStringList& abo
   auto* window = qobject_cast<QMainWindow*>(workspaces->window());
   QAction* explain =
       menu->addAction("&Explain what is under the mouse", window, [workspaces] { explainUnderMouse(workspaces); });
-  explain->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence("E")});
+  explain->setShortcuts({QKeySequence("Shift+F1"), QKeySequence("E")});
   explain->setWhatsThis("Explain the figure under the mouse, with its formula and its numbers");
-  addPanelHelp(menu, workspaces);
   menu->addSeparator();
+  menu->addAction("Manual on this &page", QKeySequence(Qt::Key_F1), window,
+                  [workspaces] { openPageOfWorkspace(workspaces); });
   addManual(menu, window);
-  menu->addAction("&Glossary", window, [window] { showGlossary(window); });
+  menu->addAction("&Glossary", window, [window] { openManualPage(window, manualPage("glossary.md")); });
   menu->addAction("&Keyboard and mouse", QKeySequence("Ctrl+/"), window, [window] { showShortcutSheet(window); });
   menu->addSeparator();
   menu->addAction("&About MoEScope", window, [window, about] { showAbout(window, about); });

@@ -1,43 +1,17 @@
 #include "app/help/manual.h"
 
 #include <QCoreApplication>
-#include <QDesktopServices>
 #include <QDir>
 #include <QFile>
 #include <QFileInfo>
 #include <QMap>
-#include <QMessageBox>
-#include <QUrl>
+#include <QRegularExpression>
 
 namespace moescope {
 
 namespace {
 
 constexpr int kTreeLevels = 4;  // levels from a program in a build folder up to its source tree
-
-constexpr const char* kPages[] = {"first-hour.md",
-                                  "window.md",
-                                  "router-and-balance.md",
-                                  "checkpoints.md",
-                                  "precision.md",
-                                  "comparing-runs.md",
-                                  "regression-gate.md",
-                                  "claims.md",
-                                  "lessons.md",
-                                  "logs.md",
-                                  "logger.md",
-                                  "python.md",
-                                  "command-line.md",
-                                  "cluster-model.md",
-                                  "performance.md",
-                                  "file-formats.md",
-                                  "sources.md"};
-
-QString titleOf(const QString& path) {
-  QFile file(path);
-  if (!file.open(QIODevice::ReadOnly)) return {};
-  return QString::fromUtf8(file.readLine()).remove(0, 1).trimmed();
-}
 
 }  // namespace
 
@@ -57,11 +31,17 @@ QString manualPage(const QString& name) {
   return !folder.isEmpty() && QFileInfo::exists(path) ? path : QString();
 }
 
+// The pages are those that the page of contents links, in its order.
 QList<ManualPage> manualPages() {
+  QFile contents(manualPage("index.md"));
+  if (!contents.open(QIODevice::ReadOnly)) return {};
+  static const QRegularExpression kRow(QStringLiteral(R"(\| \[([^\]]+)\]\(([\w-]+\.md)\) \|)"));
+  const QString text = QString::fromUtf8(contents.readAll());
   QList<ManualPage> pages;
-  for (const char* name : kPages)
-    if (const QString path = manualPage(name); !path.isEmpty())
-      if (const QString title = titleOf(path); !title.isEmpty()) pages << ManualPage{title, path};
+  for (auto rows = kRow.globalMatch(text); rows.hasNext();) {
+    const auto row = rows.next();
+    if (const QString path = manualPage(row.captured(2)); !path.isEmpty()) pages << ManualPage{row.captured(1), path};
+  }
   return pages;
 }
 
@@ -71,18 +51,9 @@ ManualPage manualPageOn(const QString& workspace) {
                                              {"Compare", "comparing-runs.md"},   {"Cluster", "cluster-model.md"},
                                              {"Text", "router-and-balance.md"}};
   const QString path = manualPage(kNames.value(workspace));
-  return path.isEmpty() ? ManualPage{} : ManualPage{titleOf(path), path};
-}
-
-void openManualPage(QWidget* parent, const QString& path) {
-  if (QDesktopServices::openUrl(QUrl::fromLocalFile(path))) return;
-  auto* box =
-      new QMessageBox(QMessageBox::Information, "MoEScope",
-                      "No viewer opened this page:\n" + QDir::toNativeSeparators(path), QMessageBox::Ok, parent);
-  box->setObjectName("manual_path");
-  box->setAttribute(Qt::WA_DeleteOnClose);
-  box->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  box->open();
+  for (const ManualPage& page : manualPages())
+    if (page.path == path) return page;
+  return {};
 }
 
 }  // namespace moescope

@@ -4,8 +4,6 @@
 #include <QList>
 #include <QString>
 
-class QWidget;
-
 namespace moescope {
 
 struct ManualPage {
@@ -13,11 +11,8 @@ struct ManualPage {
 };
 
 QString manualFolder();                             // empty if there is no manual
-QList<ManualPage> manualPages();                    // in reading order, without the glossary
+QList<ManualPage> manualPages();                    // in reading order
 QString manualPage(const QString& name);            // path of "precision.md"; empty if there is no such page
 ManualPage manualPageOn(const QString& workspace);  // the page about the panels of a workspace; empty if there is none
-
-// Opens a page in the desktop's viewer. Without a viewer, shows the path to copy.
-void openManualPage(QWidget* parent, const QString& path);
 
 }  // namespace moescope

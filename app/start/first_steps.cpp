@@ -2,6 +2,8 @@
 
 #include <QFileInfo>
 #include <QMenu>
+#include <QMessageBox>
+#include <QPushButton>
 #include <QTabBar>
 #include <algorithm>
 
@@ -18,6 +20,7 @@
 #include "core/config/config_toml.h"
 #include "widgets/look/style.h"
 #include "widgets/overview/timeline_bar.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -52,11 +55,29 @@ void FirstSteps::connectTo(RunControl* control, FileActions* files, LessonAction
   connect(page_, &StartPage::logRequested, files, [files] { files->askOpen("Training logs"); });
   connect(page_, &StartPage::recordingRequested, files, [files] { files->askOpen("Recordings"); });
   connect(page_, &StartPage::checkpointRequested, files, &FileActions::askOpenCheckpoint);
-  connect(page_, &StartPage::compareRequested, control, [control] { control->startAll(load_preset("precisions")); });
-  connect(page_, &StartPage::trainRequested, control,
-          [control](const QString& preset) { control->startAll(load_preset(preset.toStdString())); });
+  const auto start = [this, control](const QString& preset) {
+    askToClose([control, preset] { control->startAll(load_preset(preset.toStdString())); });
+  };
+  connect(page_, &StartPage::compareRequested, control, [start] { start("precisions"); });
+  connect(page_, &StartPage::trainRequested, control, start);
   connect(page_, &StartPage::sampleRequested, files, &FileActions::openSample);
   connect(page_, &StartPage::lastRequested, files, &FileActions::open);
+}
+
+// Asks before a training takes the place of what is open.
+void FirstSteps::askToClose(const std::function<void()>& start) {
+  QStringList names;
+  for (std::size_t run = 0; run < session_->histories().size(); ++run) names << runName(*selection_, to_int(run));
+  if (names.isEmpty()) return start();
+  auto* box =
+      new QMessageBox(QMessageBox::Question, "MoEScope",
+                      QString("The training closes what is open: %1. Files on the disk stay.").arg(names.join(", ")),
+                      QMessageBox::Cancel, page_->window());
+  QPushButton* train = box->addButton("Close and train", QMessageBox::AcceptRole);
+  train->setObjectName("close_and_train");
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  connect(train, &QPushButton::clicked, page_, start);
+  box->open();
 }
 
 // Connects what is asked for on the pages about lessons. A lesson that is open is shown again as it is.

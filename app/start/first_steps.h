@@ -4,6 +4,7 @@
 
 #include <QObject>
 #include <QStringList>
+#include <functional>
 
 class QMenu;
 
@@ -40,6 +41,7 @@ class FirstSteps : public QObject {
  private:
   QList<FullPage*> pages() const;
   void connectPages(LessonActions* lessons);
+  void askToClose(const std::function<void()>& start);
   void ask(FullPage* page);
   void look();
   void showTimeline();

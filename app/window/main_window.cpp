@@ -36,6 +36,7 @@
 #include "app/export/export_actions.h"
 #include "app/help/help_menu.h"
 #include "app/help/manual.h"
+#include "app/help/manual_window.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/setup/setup_drawer.h"

@@ -128,6 +128,16 @@ class FirstStartTest : public QObject {
     QVERIFY(w.window.session()->config().router.force_balance);
     QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
     QVERIFY(w.page()->isHidden());
+    w.window.firstSteps()->showPage();
+    const auto open_run = w.window.session()->histories().front();
+    w.button("start_train")->click();  // asks before it closes the comparison
+    auto* box = w.window.findChild<QMessageBox*>();
+    QVERIFY(box);
+    QVERIFY2(box->text().contains("closes what is open: BF16, MXFP8"), qPrintable(box->text()));
+    QCOMPARE(w.window.session()->histories().front(), open_run);
+    box->findChild<QPushButton*>("close_and_train")->click();
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(w.window.session()->histories().front() != open_run);
   }
 
   void aSampleOpensByItsLink() {

@@ -320,7 +320,7 @@ class SetupFormTest : public QObject {
     const RunConfig nano = load_preset("nano").config;
     QVERIFY2(speeds.listText({nano}).startsWith("0.32 M parameters, "), qPrintable(speeds.listText({nano})));
     QVERIFY(speeds.listText({nano}).endsWith(" (modelled)"));
-    speeds.note(nano, 0.3);
+    speeds.note({nano}, 0.3);
     QVERIFY2(speeds.listText({nano, nano}).startsWith("2 runs, 0.6"), qPrintable(speeds.listText({nano, nano})));
     QVERIFY(speeds.listText({nano, nano}).endsWith("1,000 steps in about 10 min"));
     QVERIFY(speeds.costText({nano, nano}).contains("2 runs on the same batches"));
@@ -339,7 +339,7 @@ class SetupFormTest : public QObject {
     f.form.setDraft(nano);
     QVERIFY2(cost->text().endsWith(" (modelled)"), qPrintable(cost->text()));
     QVERIFY2(cost->toolTip().startsWith("0.32 M parameters"), qPrintable(cost->toolTip()));
-    speeds.note(nano, 0.3);
+    speeds.note({nano}, 0.3);
     f.form.showCost();
     QVERIFY2(cost->text().endsWith("1,000 steps in about 5 min (measured here)"), qPrintable(cost->text()));
     nano.data.batch *= 2;  // twice the tokens per step
@@ -352,7 +352,7 @@ class SetupFormTest : public QObject {
   void aTwinSaysWhatItAddsBeforeItStarts() {
     const RunConfig nano = load_preset("nano").config;
     RunSpeeds speeds(false);
-    speeds.note(nano, 0.5);
+    speeds.note({nano}, 0.5);
     CompareDialog dialog(nano, &RouterConfig::bias_update_rate);
     dialog.setCost([&](const auto& twins, std::int64_t) { return speeds.twinsText(twins, 60); });
     const auto* cost = dialog.findChild<QLabel*>("twin_cost");
@@ -372,9 +372,9 @@ class SetupFormTest : public QObject {
     {
       RunSpeeds speeds(true);
       QVERIFY(speeds.estimate(nano).isModelled());
-      speeds.note(nano, 0.01);
-      speeds.note(small, 1.0);
-      speeds.note(small, 2.0);  // replaces the older speed
+      speeds.note({nano}, 0.01);
+      speeds.note({small}, 1.0);
+      speeds.note({small}, 2.0);  // replaces the older speed
     }
     const RunSpeeds speeds(true);
     QVERIFY(speeds.estimate(small).measured);

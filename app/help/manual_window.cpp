@@ -1,0 +1,174 @@
+#include "app/help/manual_window.h"
+
+#include <QDesktopServices>
+#include <QFile>
+#include <QImage>
+#include <QLabel>
+#include <QLineEdit>
+#include <QListWidget>
+#include <QPushButton>
+#include <QRegularExpression>
+#include <QTextBlock>
+#include <QTextBrowser>
+#include <QTextList>
+#include <QTextTable>
+
+#include "app/help/manual.h"
+#include "widgets/look/layouts.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kManualWidth = 1040, kManualHeight = 720, kPagesWidth = 224;
+
+// Makes pictures as wide as the text.
+class ManualText : public QTextBrowser {
+ public:
+  QVariant loadResource(int type, const QUrl& name) override {
+    const QVariant loaded = QTextBrowser::loadResource(type, name);
+    if (type != QTextDocument::ImageResource) return loaded;
+    const QImage image = QImage::fromData(loaded.toByteArray());
+    return image.scaledToWidth(qMin(image.width(), viewport()->width() - 2 * kSpace24), Qt::SmoothTransformation);
+  }
+};
+
+// Returns the name by which links call a heading: "The account of what was read" is "the-account-of-what-was-read".
+QString anchorOf(const QString& heading) {
+  static const QRegularExpression kDropped(QStringLiteral("[^\\w\\- ]"));
+  return heading.toLower().remove(kDropped).replace(' ', '-');
+}
+
+// Sets the spaces between paragraphs, which Markdown does not state, and the lines of tables.
+void formatPage(QTextDocument* document, const QColor& line) {
+  document->setDocumentMargin(kSpace16);
+  for (QTextBlock block = document->begin(); block.isValid(); block = block.next()) {
+    QTextBlockFormat format;
+    format.setTopMargin(block.blockFormat().headingLevel() > 0 ? kSpace16 : 0);
+    format.setBottomMargin(block.textList() ? kSpace4 : kSpace8);
+    QTextCursor cursor(block);
+    if (!cursor.currentTable() && !block.blockFormat().hasProperty(QTextFormat::BlockCodeLanguage))
+      cursor.mergeBlockFormat(format);
+  }
+  for (QTextFrame* frame : document->rootFrame()->childFrames())
+    if (auto* table = qobject_cast<QTextTable*>(frame)) {
+      QTextTableFormat format = table->format();
+      format.setBorder(1);
+      format.setBorderBrush(line);
+      format.setBorderCollapse(true);
+      format.setCellPadding(kSpace4);
+      format.setCellSpacing(0);
+      table->setFormat(format);
+    }
+}
+
+bool hasWords(const QString& path, const QString& words) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) && QString::fromUtf8(file.readAll()).contains(words, Qt::CaseInsensitive);
+}
+
+}  // namespace
+
+ManualWindow::ManualWindow(QWidget* parent)
+    : QDialog(parent),
+      pages_(new QListWidget),
+      query_(new QLineEdit),
+      missing_(new QLabel("Not in the manual")),
+      text_(new ManualText) {
+  setObjectName("manual_window");
+  setWindowTitle("Manual");
+  setAttribute(Qt::WA_DeleteOnClose);
+  auto* back = new QPushButton("Back");
+  back->setEnabled(false);
+  back->setAutoDefault(false);
+  query_->setPlaceholderText("Search the manual");
+  query_->setAccessibleName("Search the manual");
+  query_->setClearButtonEnabled(true);
+  pages_->setAccessibleName("Pages");
+  pages_->setSpacing(2);
+  pages_->setFixedWidth(withType(kPagesWidth, fontMetrics()));
+  for (const ManualPage& page : manualPages()) {
+    auto* item = new QListWidgetItem(page.title, pages_);
+    item->setData(Qt::UserRole, page.path);
+  }
+  text_->setAccessibleName("Page");
+  text_->setOpenLinks(false);
+  missing_->hide();
+  auto* column = plainColumn(this, kSpace8);
+  column->setContentsMargins(kSpace12, kSpace12, kSpace12, kSpace12);
+  auto* top = plainRow(kSpace8);
+  column->addLayout(top);
+  top->addWidget(back);
+  top->addWidget(query_, 1);
+  top->addWidget(missing_);
+  auto* row = plainRow(kSpace8);
+  column->addLayout(row, 1);
+  row->addWidget(pages_);
+  row->addWidget(text_, 1);
+  connect(back, &QPushButton::clicked, text_, &QTextBrowser::backward);
+  connect(text_, &QTextBrowser::backwardAvailable, back, &QWidget::setEnabled);
+  connect(text_, &QTextBrowser::anchorClicked, this, &ManualWindow::follow);
+  connect(text_, &QTextBrowser::sourceChanged, this, &ManualWindow::markPage);
+  connect(pages_, &QListWidget::itemClicked, this,
+          [this](const QListWidgetItem* item) { showPage(QUrl::fromLocalFile(item->data(Qt::UserRole).toString())); });
+  connect(query_, &QLineEdit::returnPressed, this, &ManualWindow::search);
+  connect(query_, &QLineEdit::textEdited, this, [this] {
+    QTextCursor begin = text_->textCursor();
+    begin.setPosition(begin.selectionStart());
+    text_->setTextCursor(begin);
+    search();
+  });
+  const QSize wanted_size(withType(kManualWidth, fontMetrics()), withType(kManualHeight, fontMetrics()));
+  resize(wanted_size.boundedTo(parent->window()->size() - QSize(2 * kSpace24, 2 * kSpace24)));
+  query_->setFocus();
+}
+
+void ManualWindow::showPage(const QUrl& page) {
+  text_->setSource(page, QTextDocument::MarkdownResource);
+  if (page.fragment().isEmpty()) return;
+  for (QTextBlock block = text_->document()->begin(); block.isValid(); block = block.next())
+    if (block.blockFormat().headingLevel() > 0 && anchorOf(block.text()) == page.fragment()) {
+      text_->moveCursor(QTextCursor::End);  // so that the heading comes to the top of the view
+      text_->setTextCursor(QTextCursor(block));
+    }
+}
+
+void ManualWindow::follow(const QUrl& link) {
+  const QUrl target = text_->source().resolved(link);
+  if (target.path().endsWith(".md") && target.isLocalFile())
+    showPage(target);
+  else
+    QDesktopServices::openUrl(target);
+}
+
+void ManualWindow::markPage(const QUrl& source) {
+  formatPage(text_->document(), QColor(colors(palette()).hairline));
+  for (int row = 0; row < pages_->count(); ++row)
+    if (pages_->item(row)->data(Qt::UserRole).toString() == source.toLocalFile()) pages_->setCurrentRow(row);
+}
+
+void ManualWindow::search() {
+  const QString words = query_->text().trimmed();
+  bool found = words.isEmpty() || text_->find(words);
+  for (int n = 1; n <= pages_->count() && !found; ++n) {
+    const QString path =
+        pages_->item((qMax(0, pages_->currentRow()) + n) % pages_->count())->data(Qt::UserRole).toString();
+    if (!hasWords(path, words)) continue;
+    showPage(QUrl::fromLocalFile(path));
+    text_->moveCursor(QTextCursor::Start);
+    found = text_->find(words);
+  }
+  missing_->setVisible(!found);
+}
+
+void openManualPage(QWidget* parent, const QString& path) {
+  auto* manual = parent->window()->findChild<ManualWindow*>();
+  if (!manual) manual = new ManualWindow(parent->window());
+  manual->show();
+  manual->raise();
+  manual->showPage(QUrl::fromLocalFile(path));
+}
+
+}  // namespace moescope

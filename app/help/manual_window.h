@@ -1,0 +1,36 @@
+// The manual in a window of its own: a list of its pages, links between them, and a search through all of them.
+#pragma once
+
+#include <QDialog>
+
+class QLabel;
+class QLineEdit;
+class QListWidget;
+class QTextBrowser;
+class QUrl;
+
+namespace moescope {
+
+class ManualWindow : public QDialog {
+  Q_OBJECT
+
+ public:
+  explicit ManualWindow(QWidget* parent);
+
+  void showPage(const QUrl& page);  // a file, with "#heading" or without
+
+ private:
+  void follow(const QUrl& link);
+  void markPage(const QUrl& source);  // in the list
+  void search();                      // selects the next place of the words, in this page or in the next that has them
+
+  QListWidget* pages_;
+  QLineEdit* query_;
+  QLabel* missing_;
+  QTextBrowser* text_;
+};
+
+// Shows a page in the window of the manual; at most one is open.
+void openManualPage(QWidget* parent, const QString& path);
+
+}  // namespace moescope
