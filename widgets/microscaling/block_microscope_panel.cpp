@@ -264,7 +264,7 @@ void BlockMicroscopePanel::fitColumns() {
   for (const int column : kDispensable) table_->showColumn(column);
   table_->resizeColumnsToContents();  // leaves hidden columns as they are
   const QHeaderView* header = table_->horizontalHeader();
-  const int note_width = QFontMetrics(semibold(table_->font())).horizontalAdvance("flushed to 0") + kSpace16;
+  const int note_width = QFontMetrics(semibold(table_->font())).horizontalAdvance("flushed to zero") + kSpace16;
   for (const int column : kDispensable) {
     const int used_width = header->length() - header->sectionSize(BlockModel::kNote);
     table_->setColumnHidden(column, used_width + note_width > table_->viewport()->width());

@@ -339,14 +339,10 @@ void OperandCostsPanel::fill() {
                              return cost.operand->clipped > 0;
                            }));
   }
-  // The table opens at its top. It scrolls to an operand that another panel chose; in Compare, no other panel chooses
-  // one.
-  const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
-  view_->setAutoScroll(chosen && was_filled_ && source_ != Of::compared_run);
+  view_->setAutoScroll(false);  // the costliest operands stay in view, whatever another panel chooses
   for (int row = 0; row < costs_table_->rowCount(); ++row)
     if (placeAt(row) == selection_->tensor()) view_->selectRow(row);
   view_->setAutoScroll(true);
-  was_filled_ = was_filled_ || frame_;
 }
 
 OperandPlace OperandCostsPanel::placeAt(int row) const {

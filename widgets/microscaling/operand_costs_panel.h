@@ -89,9 +89,7 @@ class OperandCostsPanel : public Panel {
   std::vector<OperandCost> costs_;  // of frame_, the largest first
   std::shared_ptr<const MeasuredOperands> measured_;
   std::shared_ptr<const MeasuredTwins> twins_;
-  QString progress_, refused_;          // progress of a measurement, and why it was refused; empty: none
-  std::optional<OperandPlace> tensor_;  // tensor selected at the last fill
-  bool was_filled_ = false;
+  QString progress_, refused_;  // progress of a measurement, and why it was refused; empty: none
 };
 
 }  // namespace moescope

@@ -31,7 +31,7 @@ QString wholeDb(double db) {
 
 QStringList directionForms(Direction direction) {
   const QString name = QLatin1String(direction_name(direction));
-  return {name, direction == Direction::forward ? QStringLiteral("fwd") : name, name.left(1)};
+  return {name, name.left(1)};
 }
 
 // Returns the formats of a class of GEMMs, whose operands may have different formats.

@@ -125,11 +125,24 @@ void TensorLab::setFormatOf(const OperandFormat& operand, BlockAxis axis) {
   setFormat(blocks, axis);
 }
 
+// A later capture of the shown operand is shown at the same block, so that its values can be followed over the steps.
 void TensorLab::openWhole(const TensorSource& source) {
+  const bool is_later = source.captured() && showsAsCaptured() && whole_.name() == source.name();
+  const Element block{line_, block_};
   whole_ = source;
   experts_->setCaptured(source.captured());
   openTensor(source, 0);
+  if (is_later && hasBlock(block)) {
+    home_ = block;
+    openBlock(block.row, block.col, 0);
+  }
   showBars();
+}
+
+bool TensorLab::hasBlock(Element block) const {
+  const std::size_t size = block_size(format_);
+  if (axis_ == BlockAxis::row) return block.row < source_.rows() && block.col * size < source_.cols();
+  return block.row < source_.cols() && block.col < source_.blocksDown(size);
 }
 
 void TensorLab::showExpert(int expert) {
@@ -184,8 +197,8 @@ TensorLab::Element TensorLab::mostExtreme(Element first, Element last) const {
 
 bool TensorLab::showsAsCaptured() const {
   const bool is_whole = source_.captured() && source_.rows() == whole_.rows() && format_ == captured_format_;
-  return is_whole && !ranked_.empty() && element_ == 0 && line_ == ranked_.front().line &&
-         block_ == ranked_.front().block && !microscope_->underMouse();
+  return is_whole && !ranked_.empty() && element_ == 0 && line_ == home_.row && block_ == home_.col &&
+         !microscope_->underMouse();
 }
 
 bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {
@@ -201,7 +214,10 @@ void TensorLab::openTensor(const TensorSource& source, std::size_t slice) {
   what_if_->setSource(source_, slice_);
   ranked_ = source_.captured() ? rankedBlocks() : std::vector<RankedBlock>();
   microscope_->setSteppable(!ranked_.empty());
-  if (!ranked_.empty()) return openRanked(0);
+  if (!ranked_.empty()) {
+    home_ = {ranked_.front().line, ranked_.front().block};
+    return openRanked(0);
+  }
   if (source_.valid()) openBlock(0, 0, 0);
 }
 

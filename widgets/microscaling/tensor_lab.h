@@ -39,8 +39,8 @@ class TensorLab : public QObject {
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }
   BlockLosses losses() const;  // of the sampled blocks of the shown captured operand
   void closeCaptured();        // shows an example in place of a captured operand
-  // True if a whole captured operand is shown in the format of its run, at the block that loses most, and the mouse is
-  // elsewhere.
+  // True if a whole captured operand is shown in the format of its run, at the block that lost most when it was first
+  // shown, and the mouse is elsewhere.
   bool showsAsCaptured() const;
   void showExpert(int expert);  // shows the rows of one expert of a captured operand; -1: all rows
   void setFormat(const OperandFormat& format, BlockAxis axis);
@@ -80,6 +80,7 @@ class TensorLab : public QObject {
   struct Element {
     std::size_t row, col;
   };
+  bool hasBlock(Element block) const;  // row: line, col: block
   struct RankedBlock {
     std::size_t line, block;
     std::uint64_t lost;  // values that become zero or are clipped
@@ -99,6 +100,7 @@ class TensorLab : public QObject {
   std::shared_ptr<const CapturedOperand> captured_;
   TensorSource whole_, source_;  // the open tensor, and the shown part of it
   std::size_t slice_ = 0, line_ = 0, block_ = 0;
+  Element home_{0, 0};               // block that is shown until the user chooses another one: its line and number
   int element_ = 0;                  // element selected in the microscope
   std::vector<RankedBlock> ranked_;  // of the shown captured operand; empty for other tensors
   std::size_t rank_ = 0;             // the last opened of them

@@ -301,6 +301,7 @@ WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
 void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
   const int request = ++request_;
   note_.clear();
+  lengths_ = {to_int(source.cols()), source.grouped() ? 0 : to_int(source.rows())};
   table_->setFigures({}, {});
   table_->setNotice(source.valid() ? QString("Computing") : noTensorNotice());
   if (!source.valid()) return cancel();
@@ -346,7 +347,16 @@ std::optional<Provenance> WhatIfPanel::kind() const {
 
 QString WhatIfPanel::status() const {
   if (table_->rows().empty()) return {};
-  return (metric_->currentIndex() == 0 ? QString("SQNR in dB") : metric_->currentText()) + QStringLiteral(", ") + note_;
+  const bool along_rows = table_->axis() == BlockAxis::row;
+  const int length = lengths_[along_rows ? 0 : 1];
+  const auto whole = std::ranges::lower_bound(kWhatIfBlocks, length);
+  QString text = (metric_->currentIndex() == 0 ? QString("SQNR in dB") : metric_->currentText()) + ", " + note_;
+  if (length > 0 && columns_->currentIndex() == 0 && kWhatIfBlocks.end() - whole > 1)
+    text += QString("; equal from %1 on: a %2 has %3 values")
+                .arg(*whole)
+                .arg(along_rows ? QString("row") : QString("column"))
+                .arg(length);
+  return text;
 }
 
 // The answer compares the selected element format with the best and the worst format, and names the other axis if it is

@@ -73,8 +73,7 @@ void OperandCombo::synchronise() {
     const auto frame = selection_->quantFrame();
     places_ = frame ? operandsOf(*frame, choices.gemm_class) : std::vector<OperandPlace>{};
     clear();
-    for (const OperandPlace& place : places_)
-      addItem(tensorName(place).replace(QStringLiteral("forward"), QStringLiteral("fwd")));
+    for (const OperandPlace& place : places_) addItem(tensorName(place));
   }
   setVisible(!places_.empty());
   OperandPlace current = selection_->tensor();
