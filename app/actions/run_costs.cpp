@@ -75,16 +75,18 @@ void RunCosts::measureAnew() {
   next_samples_ = kSamples;
 }
 
-// Measures only a run that trains alone, because the speed of several runs is measured for all of them together.
+// The speed of several runs is measured for all of them together.
 void RunCosts::showStatus(const LiveStatus& status) {
   const bool news = status.running && status.step >= kWarmUpSteps && status.step != last_step_;
   last_step_ = status.step;
-  if (!news || status.tokens_per_s <= 0 || session_->histories().size() != 1) return;
-  const RunConfig config = session_->config();
-  seconds_ += static_cast<double>(config.data.batch) * config.data.seq / status.tokens_per_s;
+  if (!news || status.tokens_per_s <= 0 || !status.catching_up.empty()) return;
+  const std::vector<RunConfig> configs = session_->configs();
+  double tokens = 0;
+  for (const RunConfig& config : configs) tokens += static_cast<double>(config.data.batch) * config.data.seq;
+  seconds_ += tokens / status.tokens_per_s;
   if (++samples_ < next_samples_) return;
   next_samples_ *= 2;
-  speeds_.note(config, seconds_ / samples_);
+  speeds_.note(configs, seconds_ / samples_);
   form_->showCost();
 }
 

@@ -74,10 +74,20 @@ RunSpeeds::RunSpeeds(bool keeps) : keeps_(keeps) {
   }
 }
 
-void RunSpeeds::note(const RunConfig& config, double seconds_per_step) {
+RunSpeeds::Speed RunSpeeds::speedOf(const std::vector<RunConfig>& runs, double seconds_per_step) {
+  Speed speed{QString::fromStdString(runs.front().name), {}, 0, seconds_per_step};
+  QStringList formats;
+  for (const RunConfig& run : runs) {
+    formats << allFormats(run);
+    speed.flops_per_step += run_cost(run).flops_per_step;
+  }
+  speed.formats = formats.join(QStringLiteral(" + "));
+  return speed;
+}
+
+void RunSpeeds::note(const std::vector<RunConfig>& runs, double seconds_per_step) {
   if (!(seconds_per_step > 0)) return;
-  const Speed measured{QString::fromStdString(config.name), allFormats(config), run_cost(config).flops_per_step,
-                       seconds_per_step};
+  const Speed measured = speedOf(runs, seconds_per_step);
   speeds_.removeIf([&](const Speed& speed) {
     return speed.formats == measured.formats && speed.flops_per_step == measured.flops_per_step;
   });
@@ -103,8 +113,12 @@ RunSpeeds::Estimate RunSpeeds::estimate(const RunConfig& config) const {
   return Estimate{nearest.seconds_per_step * flops / nearest.flops_per_step, distance(nearest) == 0, nearest.name};
 }
 
-// The sum counts as measured only if all its parts were measured.
+// The sum counts as measured only if all its parts were measured. The same runs may have been measured together.
 RunSpeeds::Estimate RunSpeeds::estimate(const std::vector<RunConfig>& runs) const {
+  const Speed together = speedOf(runs, 0);
+  for (const Speed& speed : speeds_)
+    if (speed.formats == together.formats && speed.flops_per_step == together.flops_per_step)
+      return Estimate{speed.seconds_per_step, true, speed.name};
   Estimate all = estimate(runs.front());
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const Estimate next = estimate(runs[i]);

@@ -16,8 +16,8 @@ class RunSpeeds {
   // `keeps`: the speeds are stored between sessions (settings.h).
   explicit RunSpeeds(bool keeps);
 
-  // Records the time of a step of this run, measured over steps without a speed limit.
-  void note(const RunConfig& config, double seconds_per_step);
+  // Records the time of a step of these runs together, measured over steps without a speed limit.
+  void note(const std::vector<RunConfig>& runs, double seconds_per_step);
 
   struct Estimate {
     double seconds_per_step = 0;
@@ -46,6 +46,8 @@ class RunSpeeds {
     QString name, formats;
     double flops_per_step = 0, seconds_per_step = 0;
   };
+
+  static Speed speedOf(const std::vector<RunConfig>& runs, double seconds_per_step);
 
   const bool keeps_;
   QList<Speed> speeds_;  // measured speeds, the newest first

@@ -144,6 +144,17 @@ class PresetList : public QComboBox {
   std::function<SetupForm::Cost(const QString&)> cost_;
 };
 
+constexpr const char* kCommonGroup = "Common settings";
+
+// Returns the group of a field. The settings that are changed most often are in sight without scrolling.
+std::string groupOf(const ConfigField& field) {
+  static const std::vector<Setting> common = {
+      &ModelConfig::n_experts,  &RouterConfig::top_k,     &RouterConfig::balance_rule, &RouterConfig::bias_update_rate,
+      &RouterConfig::aux_mode,  &RouterConfig::aux_coeff, &OptimizerConfig::lr,        &OptimizerConfig::total_steps,
+      &PrecisionConfig::experts};
+  return std::ranges::find(common, Setting(field)) != common.end() ? kCommonGroup : field.group;
+}
+
 // The header of a group of settings: name, note, and whether all its settings need a new run. A click folds the group.
 class GroupHeader : public QToolButton {
  public:
@@ -314,6 +325,7 @@ QWidget* SetupForm::makeFields() {
   auto* fields = new QWidget;
   auto* column = plainColumn(fields, 0);
   column->setContentsMargins(0, 0, kSpace12, 0);
+  addGroup(column, kCommonGroup);
   for (const ConfigField& field : config_fields()) {
     const bool known = std::any_of(groups_.begin(), groups_.end(),
                                    [&](const Group& g) { return g.body->objectName() == field.group.c_str(); });
@@ -392,12 +404,12 @@ void SetupForm::addGroup(QVBoxLayout* column, const std::string& title) {
   grid->setColumnStretch(1, 1);
   followFont(this, [this, grid] { grid->setColumnMinimumWidth(0, withType(kLabelColumn, fontMetrics())); });
   for (const ConfigField& field : config_fields()) {
-    if (field.group != title) continue;
+    if (groupOf(field) != title) continue;
     addRow(grid, field);
     group.keys.push_back(field.key);
   }
   group.header = new GroupHeader(QString::fromStdString(title), group.body);
-  group.header->setChecked(title == "Router" || title == "Balance");
+  group.header->setChecked(title == kCommonGroup);
   column->addWidget(group.header);
   column->addWidget(group.body);
   groups_.push_back(group);

@@ -56,8 +56,8 @@ qsizetype doneCount(const std::vector<Lesson>& lessons, const LessonProgress& pr
 // One lesson, or an exhibit, which has no number and stands below its lesson.
 class LessonRow : public QAbstractButton {
  public:
-  LessonRow(const Lesson& lesson, int number, bool is_whole)
-      : lesson_(&lesson), number_(number), about_(is_whole ? printedText(lesson.subject) : QString()) {
+  LessonRow(const Lesson& lesson, int number, bool is_whole) : lesson_(&lesson), number_(number) {
+    showSubject(is_whole);
     setText(printedText(lesson.title));
     setToolTip(printedText(lesson.subject));
     setObjectName("lesson_row");
@@ -68,6 +68,11 @@ class LessonRow : public QAbstractButton {
     QSizePolicy policy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     policy.setHeightForWidth(true);
     setSizePolicy(policy);
+  }
+
+  void showSubject(bool shown) {
+    about_ = shown ? printedText(lesson_->subject) : QString();
+    updateGeometry();
   }
 
   const Lesson& lesson() const { return *lesson_; }
@@ -232,6 +237,10 @@ void LessonList::addProblemSets(QBoxLayout* column) {
 
 void LessonList::showProgress(const LessonProgress& progress) {
   for (LessonRow* row : rows_) row->showProgress(progress);
+}
+
+void LessonList::showSubjects(bool shown) {
+  for (LessonRow* row : rows_) row->showSubject(shown);
 }
 
 void LessonList::focusRow(int number) {

@@ -17,7 +17,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kRowNameWidth = 104, kButtonWidth = 152;
+constexpr int kRowNameWidth = 104, kButtonWidth = 152, kHeightWithSubjects = 900;
 // By this step most seeds have verdicts on the two formats (docs/comparing-runs.md, assets/presets/compare).
 constexpr int kVerdictStep = 300;
 
@@ -36,6 +36,12 @@ StartPage::StartPage(QWidget* parent) : FullPage("start_page", "Start page", par
   column()->addWidget(lessons_);
   column()->addStretch(1);
   connect(this, &FullPage::shown, this, &StartPage::showCost);  // new speeds may have been measured
+}
+
+// A tall page has room for the subjects of the lessons.
+void StartPage::resizeEvent(QResizeEvent* event) {
+  FullPage::resizeEvent(event);
+  lessons_->showSubjects(height() >= withType(kHeightWithSubjects, fontMetrics()));
 }
 
 void StartPage::setBack(const QString& workspace) {

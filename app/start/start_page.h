@@ -38,6 +38,9 @@ class StartPage : public FullPage {
   void sampleRequested(QString name);
   void lastRequested(QStringList files);
 
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
  private:
   QBoxLayout* addRow(const QString& name, QWidget* content, QPushButton* button);
   void addLesson();

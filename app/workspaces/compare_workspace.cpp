@@ -74,10 +74,13 @@ void CompareWorkspace::foldPanels() {
       return missing_text;
     };
   };
-  foldWithout(flips_, unless_any([](const History& run) {
-                const bool has = run.flip_frame_at(INT64_MAX) || run.gradient_frame_at(INT64_MAX);
-                return has ? QString() : QString("routing token by token");
-              }));
+  const auto flips_missing = unless_any([](const History& run) {
+    if (run.settings_at_start()->holds(&RouterConfig::force_balance)) return QString("flips (balance is forced)");
+    const bool is_own = !run.info().config_toml.empty();
+    const bool has = is_own || run.flip_frame_at(INT64_MAX) || run.gradient_frame_at(INT64_MAX);
+    return has ? QString() : QString("routing token by token");
+  });
+  foldWithout(flips_, flips_missing, true);
   foldWithout(gradient_, unless_any([](const History& run) {
                 const bool has = run.gradient_frame_at(INT64_MAX) ||
                                  !is_missing(run.value_at(Metric::fp32_ratio_beyond_2, kWholeRun, INT64_MAX));
@@ -125,7 +128,8 @@ void CompareWorkspace::followOrigin() {
 // MaxVio, and whether one has regressed.
 bool CompareWorkspace::useRoomOfFolded() {
   const auto has_loads = [](const HistoryPtr& run) { return loadsMissing(*run).isEmpty(); };
-  if (!flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads)) return false;
+  const bool is_own = !selection_->histories().empty() && !selection_->histories().front()->info().config_toml.empty();
+  if (is_own || !flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads)) return false;
   if (selection_->histories().size() < 2) {
     load_difference_->show();
     return true;

@@ -5,6 +5,7 @@
 
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
@@ -175,7 +176,9 @@ QString RegressionPanel::othersText(const QString& several) const {
 }
 
 QString RegressionPanel::settingText(const GateSetting& setting) const {
-  return QString::fromStdString(setting_text(setting, othersText("other runs").toStdString()));
+  GateSetting labelled = setting;
+  labelled.name = settingLabel(QString::fromStdString(setting.name)).toStdString();
+  return QString::fromStdString(setting_text(labelled, othersText("other runs").toStdString()));
 }
 
 void RegressionPanel::judge() {
@@ -229,16 +232,17 @@ void RegressionPanel::show(GateReport report) {
     figures_->setFigure(row, 5, {zText(exit.z)}, tip);
   }
   figures_->setColumnWidth(0, figure_width + 2 * kSpace8);
-  QStringList settings, names;
+  QStringList settings, names, keys;
   for (const GateSetting& setting : report_.settings) {
     settings << settingText(setting);
-    names << QString::fromStdString(setting.name);
+    names << settingLabel(QString::fromStdString(setting.name));
+    keys << QString::fromStdString(setting_text(setting, othersText("other runs").toStdString()));
   }
   const QString verb = settings.size() == 1 ? " differs" : " differ";
   const QString head = settings.isEmpty() ? QString() : countedText(settings.size(), "setting") + verb;
   settings_->setTexts({head + (settings.isEmpty() ? "" : ": ") + settings.join(QStringLiteral("; ")),
                        head + ": " + names.join(QStringLiteral(", ")), head});
-  settings_->setToolTip(settings.join('\n'));
+  settings_->setToolTip(keys.join('\n'));
   list_->setVisible(!settings.isEmpty());
   const Sign sign = report_.verdict == GateVerdict::regressed ? Sign::bad : Sign::good;
   emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign, placeText());
@@ -278,13 +282,21 @@ QString RegressionPanel::status() const {
            countedText(static_cast<int>(report_.series.size()), "figure"));
 }
 
+// Returns why this verdict is not one on the gap of the loss, which needs a noise twin; empty if the gap is judged.
+QString RegressionPanel::openLossText() const {
+  const auto places = runs_->candidates();
+  if (std::ranges::find(places, judgedRun()) == places.end()) return {};
+  const bool is_open = verdict_word(runs_->conclusion(judgedRun())) == VerdictWord::not_judged;
+  return is_open ? QString(". By all figures together; the mean loss gap alone is not judged") : QString();
+}
+
 // "Regressed: first outside the band ...".
 Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
-  const QString sentence = printedText(gate_sentence(report_));
+  const QString sentence = printedText(gate_sentence(report_)), place = word() + QLatin1Char(' ') + placeText();
   return {QString("Is %1 as good as %2?").arg(runLetter(*selection_, judgedRun()), othersText("the others")),
-          {word() + QStringLiteral(": ") + sentence, word() + QLatin1Char(' ') + placeText(), word()},
+          {word() + QStringLiteral(": ") + sentence + openLossText(), place + openLossText(), place, word()},
           report_.verdict == GateVerdict::regressed};
 }
 

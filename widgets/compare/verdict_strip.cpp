@@ -131,7 +131,8 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
       return undetectedForms();
     case Settlement::How::first_twin:
       if (!judged_->live())
-        return {"Another log with A's settings gives the loss gap an interval", "No interval of the loss gap"};
+        return {"Loss gap not judged: another log with A's settings would give it an interval",
+                "Loss gap not judged: it has no interval", "Loss gap not judged"};
       return {"A noise twin of A would show how large a gap chance causes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
       const QString runs = runsOf(found), interval = inPrint(QString::number(found.half_width, 'g', 2));

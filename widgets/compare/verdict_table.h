@@ -47,7 +47,7 @@ class VerdictTable : public PlotFrame {
   // Called in refill(). `matters`: half the width of the band in nats/token. `share`: the same as a share of run A's
   // loss, in words.
   void setRows(std::vector<VerdictRow> rows, float matters, const QString& share);
-  void setSoFar(bool so_far) { verdict_head_ = so_far ? "Verdict so far" : "Verdict"; }
+  void setSoFar(bool so_far) { verdict_head_ = so_far ? "Verdict on the loss so far" : "Verdict on the loss"; }
   void setActive(int row) { active_ = row; }
   const std::vector<VerdictRow>& rows() const { return rows_; }
   static QStringList columnNames();  // names of the columns with units, as in the header
@@ -104,7 +104,7 @@ class VerdictTable : public PlotFrame {
   std::vector<VerdictRow> rows_;
   int active_ = 0;
   float matters_ = kNoValue;
-  QString share_, verdict_head_ = "Verdict";
+  QString share_, verdict_head_ = "Verdict on the loss";
   ValueRange values_;
 };
 

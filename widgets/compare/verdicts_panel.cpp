@@ -237,7 +237,8 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   row.figures[VerdictRow::kFlushed] = {.text = shareOrDash(costs.flushed),
                                        .below = {},
                                        .tip = costs.flushed > 0 ? placeName(costs.flushed_operand) : QString()};
-  row.figures[VerdictRow::kFlips].text = shareOrDash(costs.flips);
+  const bool is_forced = history.settings_at_start()->holds(&RouterConfig::force_balance);
+  if (!is_forced) row.figures[VerdictRow::kFlips].text = shareOrDash(costs.flips);
   row.figures[VerdictRow::kGradient].text = shareOrDash(costs.gradient_error);
   const float speed = run_figures(history, window_).tokens_per_s;
   row.figures[VerdictRow::kSpeed] = {.text = std::isfinite(speed) ? formatCount(std::round(speed)) : dash(),

@@ -1,8 +1,10 @@
 #include "widgets/look/setting_labels.h"
 
 #include <QRegularExpression>
+#include <algorithm>
 
 #include "core/config/config_field.h"
+#include "core/config/run_settings.h"
 
 namespace moescope {
 
@@ -18,6 +20,18 @@ QString withSettingLabels(const QString& text) {
     done = key.capturedEnd();
   }
   return labelled + text.mid(done);
+}
+
+QString settingLabel(const QString& name) {
+  const std::string last_part = name.section('.', -1).toStdString();
+  const ConfigField* field = find_field(name.toStdString());
+  const auto logged = std::ranges::find(log_names(), last_part, &LogName::name);
+  if (!field && logged != log_names().end())
+    for (const ConfigField& known : config_fields())
+      if (known.name() == logged->setting && Setting(known).is_in<RouterConfig>()) field = &known;
+  if (!field) return name;
+  return Setting(*field) == &RouterConfig::aux_coeff ? QString("Auxiliary loss weight")
+                                                     : QString::fromStdString(field->label);
 }
 
 }  // namespace moescope
