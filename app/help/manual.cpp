@@ -33,8 +33,9 @@ QString manualPage(const QString& name) {
 
 // The pages are those that the page of contents links, in its order.
 QList<ManualPage> manualPages() {
-  QFile contents(manualPage("index.md"));
-  if (!contents.open(QIODevice::ReadOnly)) return {};
+  const QString contents_path = manualPage("index.md");
+  QFile contents(contents_path);
+  if (contents_path.isEmpty() || !contents.open(QIODevice::ReadOnly)) return {};
   static const QRegularExpression kRow(QStringLiteral(R"(\| \[([^\]]+)\]\(([\w-]+\.md)\) \|)"));
   const QString text = QString::fromUtf8(contents.readAll());
   QList<ManualPage> pages;

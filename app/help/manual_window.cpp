@@ -55,6 +55,7 @@ void formatPage(QTextDocument* document, const QColor& line) {
   for (QTextFrame* frame : document->rootFrame()->childFrames())
     if (auto* table = qobject_cast<QTextTable*>(frame)) {
       QTextTableFormat format = table->format();
+      format.setWidth(QTextLength(QTextLength::PercentageLength, 100));
       format.setBorder(1);
       format.setBorderBrush(line);
       format.setBorderCollapse(true);

@@ -282,12 +282,11 @@ QString RegressionPanel::status() const {
            countedText(static_cast<int>(report_.series.size()), "figure"));
 }
 
-// Returns why this verdict is not one on the gap of the loss, which needs a noise twin; empty if the gap is judged.
-QString RegressionPanel::openLossText() const {
+// True if there is no verdict on the gap of the loss, which needs a noise twin.
+bool RegressionPanel::leavesLossOpen() const {
   const auto places = runs_->candidates();
-  if (std::ranges::find(places, judgedRun()) == places.end()) return {};
-  const bool is_open = verdict_word(runs_->conclusion(judgedRun())) == VerdictWord::not_judged;
-  return is_open ? QString(". By all figures together; the mean loss gap alone is not judged") : QString();
+  if (std::ranges::find(places, judgedRun()) == places.end()) return false;
+  return verdict_word(runs_->conclusion(judgedRun())) == VerdictWord::not_judged;
 }
 
 // "Regressed: first outside the band ...".
@@ -295,8 +294,10 @@ Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
   const QString sentence = printedText(gate_sentence(report_)), place = word() + QLatin1Char(' ') + placeText();
+  const bool is_open = leavesLossOpen();
   return {QString("Is %1 as good as %2?").arg(runLetter(*selection_, judgedRun()), othersText("the others")),
-          {word() + QStringLiteral(": ") + sentence + openLossText(), place + openLossText(), place, word()},
+          {word() + QStringLiteral(": ") + sentence + (is_open ? " The loss gap is not judged." : ""),
+           place + (is_open ? "; the loss gap is not judged" : ""), place, word()},
           report_.verdict == GateVerdict::regressed};
 }
 

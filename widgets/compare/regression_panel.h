@@ -48,7 +48,7 @@ class RegressionPanel : public Panel {
   QString othersText(const QString& several) const;       // letter of the only other run, else `several`
   QString settingText(const GateSetting& setting) const;  // "lr: 1 (A: 2)"
   void listSettings();
-  QString openLossText() const;
+  bool leavesLossOpen() const;
   QString word() const;       // "Regressed"
   QString placeText() const;  // "since step 8: MaxVio (batch), layer 7", or that all figures are in the band
   QString figureName(const GateExit& exit) const;

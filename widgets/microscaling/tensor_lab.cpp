@@ -127,14 +127,17 @@ void TensorLab::setFormatOf(const OperandFormat& operand, BlockAxis axis) {
 
 // A later capture of the shown operand is shown at the same block, so that its values can be followed over the steps.
 void TensorLab::openWhole(const TensorSource& source) {
-  const bool is_later = source.captured() && showsAsCaptured() && whole_.name() == source.name();
+  const bool is_later = source.captured() && source_.captured() && whole_.name() == source.name() &&
+                        source_.rows() == whole_.rows();
+  const bool is_home = showsAsCaptured();
   const Element block{line_, block_};
+  const int element = element_;
   whole_ = source;
   experts_->setCaptured(source.captured());
   openTensor(source, 0);
   if (is_later && hasBlock(block)) {
-    home_ = block;
-    openBlock(block.row, block.col, 0);
+    if (is_home) home_ = block;
+    openBlock(block.row, block.col, element);
   }
   showBars();
 }
