@@ -27,9 +27,9 @@ namespace moescope {
 
 namespace {
 
-constexpr int kPollMs = 50;
+constexpr int kPanelPollMs = 50;
 constexpr int kMaxWaitMs = 30000, kMaxStepWaitMs = 60000;
-constexpr int kSettleMs = 200;  // time for layouts and scroll bars to settle in the event loop
+constexpr int kLayoutMs = 200;  // time for layouts and scroll bars to settle in the event loop
 
 // Calls `then` once no panel has the property "busy", which panels with a worker set while they compute, and the
 // verdict has its findings up to step `judged_to`; at the latest after `wait_ms`.
@@ -40,8 +40,8 @@ void waitForPanels(MainWindow* window, const std::function<void()>& action, std:
   const bool busy = !judged || std::ranges::any_of(panels, [](const Panel* panel) {
     return panel->isVisible() && panel->property("busy").toBool();
   });
-  if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, action);
-  QTimer::singleShot(kPollMs, window, [=] { waitForPanels(window, action, judged_to, wait_ms - kPollMs); });
+  if (!busy || wait_ms <= 0) return QTimer::singleShot(kLayoutMs, window, action);
+  QTimer::singleShot(kPanelPollMs, window, [=] { waitForPanels(window, action, judged_to, wait_ms - kPanelPollMs); });
 }
 
 void finish(MainWindow* window, const QString& path) {
@@ -57,7 +57,7 @@ void finishOnce(const std::function<bool()>& ready, MainWindow* window, const QS
     poll->stop();
     finish(window, path);
   });
-  poll->start(kPollMs);
+  poll->start(kPanelPollMs);
 }
 
 // Takes the picture of a file of tensors, which opens no session. Waits until What if, the slowest panel, has its
@@ -65,7 +65,7 @@ void finishOnce(const std::function<bool()>& ready, MainWindow* window, const QS
 void finishWithTensors(MainWindow* window, const QString& path) {
   const TensorLab* lab = window->workspaces()->microscaling()->tensorLab();
   const auto ready = [lab, waited = 0]() mutable {
-    waited += kPollMs;
+    waited += kPanelPollMs;
     return !lab->whatIf()->tree()->schemes().empty() || !lab->browser()->error().isEmpty() || waited >= kMaxWaitMs;
   };
   finishOnce(ready, window, path);
@@ -104,7 +104,7 @@ void whenPanelsAreReady(MainWindow* window, const std::function<void()>& action)
   window->frameClock()->wake();
   const auto& histories = window->selection()->histories();
   const std::int64_t judged_to = histories.empty() ? -1 : histories.front()->steps().last;
-  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, action, judged_to, kMaxWaitMs); });
+  QTimer::singleShot(kLayoutMs, window, [=] { waitForPanels(window, action, judged_to, kMaxWaitMs); });
 }
 
 void quitWhereAsked(MainWindow* window) {
@@ -130,7 +130,7 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     const auto ready = [window, after, reached = qint64(-1), waited = 0]() mutable {
       const auto& histories = window->session()->histories();
       const qint64 steps = histories.empty() ? 0 : histories.front()->count();
-      waited = std::exchange(reached, steps) == steps ? waited + kPollMs : 0;
+      waited = std::exchange(reached, steps) == steps ? waited + kPanelPollMs : 0;
       if (waited == kMaxStepWaitMs)
         quitWith(QString("--follow: no new step for %1 s: %2 of %3 steps; start it once the log has them")
                      .arg(kMaxStepWaitMs / 1000)
