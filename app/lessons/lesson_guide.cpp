@@ -266,7 +266,10 @@ void LessonGuide::showEnd() {
   page.title = number_ < 0 ? "What this shows" : "What this lesson shows";
   page.text = printedText(lesson_.teaches);
   if (questions > 0) page.text += QString("\n\nCorrect predictions: **%1 of %2**.").arg(right).arg(questions);
-  if (right < questions) page.text += " Look again at the steps whose result you did not expect.";
+  QStringList missed;
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    if (states_[i].right == false) missed << QString::number(i + 1);
+  if (!missed.isEmpty() && page.steps > 1) page.text += " Look again at: step " + missed.join(", ") + '.';
   page.text +=
       faultLinks() +
       "\n\nYou can go on with these runs: every change can be undone. **Leave** restores your own arrangement of "
@@ -463,9 +466,7 @@ void LessonGuide::judgePrediction() {
   }
   const auto measured = reader_.read(*prediction->number);
   if (!measured || s.number.isEmpty()) return;
-  const double distance = std::fabs(s.value - (is_share(*prediction->number) ? 100 : 1) * *measured);
-  s.right = distance <= prediction->within;
-  s.close = distance <= 2 * prediction->within;
+  s.right = std::fabs(s.value - (is_share(*prediction->number) ? 100 : 1) * *measured) <= prediction->within;
 }
 
 // Keeps the figures and the explanation as they are now: later steps change the runs and their settings.
@@ -488,9 +489,7 @@ void LessonGuide::explain() {
 QString LessonGuide::verdict(const StepState& s) const {
   const auto& prediction = lessonStep().prediction;
   if (!prediction) return {};
-  QString word;
-  if (s.right == true) word = "**Correct.** ";
-  if (s.right == false) word = s.close ? "**Close, but not right.** " : "**Not as predicted.** ";
+  const QString word = s.right ? (*s.right ? "**Correct.** " : "**Not as predicted.** ") : "";
   if (!prediction->number) {
     const QString right = printedText(prediction->choices[prediction->right]);
     return word + QString("Result: **%1**").arg(right);

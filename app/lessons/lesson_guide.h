@@ -64,7 +64,6 @@ class LessonGuide : public QObject {
     QList<LessonFigureRow> figures;
     QString verdict, explanation;
     std::optional<bool> right;
-    bool close = false;                    // at most twice as far away as what counts as right
     std::optional<std::int64_t> began_at;  // step of the runs when the page was first opened; its checkpoint is kept
     bool predicted() const { return choice || !number.isEmpty(); }
   };

@@ -82,7 +82,7 @@ class LessonRow : public QAbstractButton {
     is_open_ = progress.open_lesson == QString::fromStdString(lesson_->name);
     mark_ = number_ > 0 ? LessonMark::waiting : LessonMark::fault;
     if (progress.isDone(*lesson_)) mark_ = LessonMark::done;
-    note_ = number_ > 0 ? QString("%1 min").arg(lesson_->minutes) : QString("fault");
+    note_ = QString(number_ > 0 ? "%1 min" : "fault, %1 min").arg(lesson_->minutes);
     if (is_open_ && !progress.place.isEmpty()) {
       mark_ = LessonMark::running;
       note_ = progress.place;

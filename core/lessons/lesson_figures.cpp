@@ -74,7 +74,6 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"measured_deep_ep_comm_ms", Source::cluster, "ms", "the same time with DeepEP"},
     {"measured_slowdown", Source::cluster, "x",
      "measured layer time with the standard all-to-all over that under forced round-robin"},
-    {"measured_deep_ep_slowdown", Source::cluster, "x", "the same quotient with DeepEP"},
     {"measured_copies", Source::cluster, "", "copies per token that DeepEP sent in the measurement"},
     {"measured_rank_max_over_mean", Source::cluster, "x", "load of the fullest rank over the mean in the measurement"},
 };
@@ -118,7 +117,6 @@ double cluster_figure(const std::string& key, const ClusterFigure& figure) {
   if (key == "measured_comm_ms") return times.standard_comm_ms;
   if (key == "measured_deep_ep_comm_ms") return times.deep_ep_comm_ms;
   if (key == "measured_slowdown") return times.standard_layer_ms / even->times.standard_layer_ms;
-  if (key == "measured_deep_ep_slowdown") return times.deep_ep_layer_ms / even->times.deep_ep_layer_ms;
   if (key == "measured_copies") return layer->routing.copies_per_token_deep_ep;
   return layer->routing.rank_max_over_mean;
 }
