@@ -266,7 +266,7 @@ void check_options(const Command& command, VolumesOptions& options) {
     command.refuse({"--run", "--step", "--layer"}, "needs --recording, or a recording as --routing");
   if (options.topk.empty()) command.refuse({"--tensor"}, "needs --topk FILE.safetensors");
   if (!options.json) command.refuse({"--matrices"}, "needs --json");
-  command.refuse({"--form", "--plan-until", "--overwrite"}, "needs --write-placement");
+  command.refuse({"--plan-until", "--overwrite"}, "needs --write-placement");
 }
 
 void write_plan(const Command& command, VolumesOptions& options) {
@@ -343,14 +343,8 @@ void add_options(Command& command, VolumesOptions& o) {
   command.option("--json", o.json, "Print JSON");
   command.option("--write-placement", o.plan.out,
                  "File to write: experts placed by the loads of --recording (a recording or a log) on --ranks with "
-                 "--slots, for an engine that serves the model; prints what the plan does to the fullest rank in the "
-                 "steps after those it was made from");
-  command
-      .option("--form", o.plan.form,
-              "sglang: {\"physical_to_logical_map\": [layers][slots]} for --init-expert-location; vllm: [MoE "
-              "layers][slots], a list without keys, for vLLM with pull request 49572, which is not merged")
-      .one_of({"sglang", "vllm"})
-      .shows_default();
+                 "--slots, as SGLang's --init-expert-location reads them; prints what the plan does to the fullest "
+                 "rank in the steps after those it was made from");
   command.option("--plan-until", o.plan.until, "Last step whose loads make the plan (default: half of the steps)")
       .range(std::int64_t{0}, INT64_MAX);
   command.option("--overwrite", o.plan.overwrite, "Replace the file of --write-placement");

@@ -74,15 +74,9 @@ std::pair<StepRange, StepRange> parts_of(const History& run, const PlacementPlan
   return {{steps.first, until}, {until + 1, steps.last}};
 }
 
-// SGLang reads an object with a row for every layer of the model; rows of dense layers have no effect. vLLM reads a row
-// for every MoE layer.
-nlohmann::json placement_json(const std::vector<std::pair<int, std::vector<int>>>& rows, int layers,
-                              const PlacementPlanOptions& options, int n_experts) {
+// SGLang reads an object with a row for every layer of the model; rows of dense layers have no effect.
+nlohmann::json placement_json(const std::vector<std::pair<int, std::vector<int>>>& rows, int layers, int n_experts) {
   nlohmann::json map = nlohmann::json::array();
-  if (options.form == "vllm") {
-    for (const auto& [layer, experts] : rows) map.push_back(experts);
-    return map;
-  }
   std::vector<int> in_order(rows.front().second.size());
   for (std::size_t slot = 0; slot < in_order.size(); ++slot) in_order[slot] = to_int(slot) % n_experts;
   for (int layer = 0; layer < layers; ++layer) {
@@ -120,14 +114,11 @@ void write_placement_plan(const PlacementPlanOptions& options) {
   }
   if (rows.empty()) throw std::runtime_error(options.recording + ": has no load by expert in both parts of its steps");
   const std::size_t missing_layers = info.moe_layers.size() - rows.size();
-  if (missing_layers > 0 && options.form == "vllm")
-    throw std::runtime_error(
-        fmt::format("--form vllm: {} of {} MoE layers have no load", missing_layers, info.moe_layers.size()));
   if (missing_layers > 0)
     print_to(stderr, "{} of {} MoE layers have no load and keep their experts in order\n", missing_layers,
              info.moe_layers.size());
   const int layers = std::max(info.n_layers, rows.back().first + 1);
-  write_whole_file(options.out, placement_json(rows, layers, options, info.n_experts).dump() + "\n");
+  write_whole_file(options.out, placement_json(rows, layers, info.n_experts).dump() + "\n");
   Report report;
   report.value({.name = "plan made from steps", .key = "plan_steps"},
                fmt::format("{} to {}", plan_steps.first, plan_steps.last));

@@ -1,4 +1,4 @@
-// `volumes --write-placement`: experts placed by the recorded loads, for engines that serve the model.
+// `volumes --write-placement`: experts placed by the recorded loads, for SGLang.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 namespace moescope {
 
 struct PlacementPlanOptions {
-  std::string recording;             // recording, or log with loads
-  std::string out, form = "sglang";  // form: sglang or vllm
+  std::string recording;  // recording, or log with loads
+  std::string out;
   int run = 0;
   std::int64_t until = -1;  // last step whose loads make the plan; -1: half of the steps
   int ranks = 32, ranks_per_node = 8, slots = 0, groups = 0;

@@ -42,16 +42,13 @@ TEST_F(CliEngines, PlansAreTriedOnTheStepsAfterThem) {
   EXPECT_EQ(Json::parse(result.out)["later_steps"], "50 to 99");
 }
 
-TEST_F(CliEngines, FormsAreThoseOfTheEngines) {
+TEST_F(CliEngines, PlacementIsTheOneThatSglangReads) {
   write_log("[20,10,1,1]", "[20,10,1,1]");
   ASSERT_EQ(plan({"--slots", "3"}).status, 0);
   const Json sglang = Json::parse(read("plan.json"));
   ASSERT_EQ(sglang.size(), 1u) << "SGLang passes every key on";
   ASSERT_EQ(sglang["physical_to_logical_map"].size(), 2u);
-  ASSERT_EQ(plan({"--slots", "3", "--form", "vllm"}).status, 0);
-  const Json vllm = Json::parse(read("plan.json"));
-  EXPECT_EQ(vllm, sglang["physical_to_logical_map"]) << "both layers have experts";
-  for (const Json& row : vllm) {
+  for (const Json& row : sglang["physical_to_logical_map"]) {
     EXPECT_EQ(row.size(), 6u);
     EXPECT_EQ(row.get<std::set<int>>(), (std::set<int>{0, 1, 2, 3})) << "every expert has a slot";
   }
@@ -68,10 +65,9 @@ TEST_F(CliEngines, RefusesWhatItCannotPlan) {
   EXPECT_NE(refusal({"--plan-until", "99"}).find("--plan-until"), std::string::npos);
   EXPECT_NE(refusal({"--run", "3"}).find("has no run 3"), std::string::npos);
   EXPECT_NE(refusal({"--model", "16B"}).find("--model"), std::string::npos);
-  EXPECT_NE(refusal({"--form", "tensorrt"}).find("--form"), std::string::npos);
   write("run.jsonl", "{\"step\":0,\"loss\":2}\n{\"step\":1,\"loss\":2}\n");
   EXPECT_NE(refusal({}), "");
-  EXPECT_EQ(run({"volumes", "--form", "vllm"}).status, 2);
+  EXPECT_EQ(run({"volumes", "--plan-until", "3"}).status, 2);
 }
 
 TEST_F(CliEngines, ExpertsOfARecordedTextAreReadAsOfAnEngine) {
