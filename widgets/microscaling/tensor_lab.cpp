@@ -127,8 +127,8 @@ void TensorLab::setFormatOf(const OperandFormat& operand, BlockAxis axis) {
 
 // A later capture of the shown operand is shown at the same block, so that its values can be followed over the steps.
 void TensorLab::openWhole(const TensorSource& source) {
-  const bool is_later = source.captured() && source_.captured() && whole_.name() == source.name() &&
-                        source_.rows() == whole_.rows();
+  const bool is_later =
+      source.captured() && source_.captured() && whole_.name() == source.name() && source_.rows() == whole_.rows();
   const bool is_home = showsAsCaptured();
   const Element block{line_, block_};
   const int element = element_;
