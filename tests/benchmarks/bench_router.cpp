@@ -70,7 +70,6 @@ std::vector<Named> panels(Selection* s) {
   all.push_back(made<BalancePanel>(s, "Balance, over time"));
   all.push_back(made<BalancePanel>(s, "Balance, all layers", "View", "all layers"));
   all.push_back(made<BalancePanel>(s, "Balance, by layer", "View", "by layer"));
-  all.push_back(made<BalancePanel>(s, "Balance, within layers", "View", "within layers"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, all experts"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, curves", "View", "curves"));
   all.push_back(made<BalancePanel>(s, "Balance, gate mass", "View", "gate mass"));

@@ -122,44 +122,33 @@ class AnswersTest : public QObject {
     });
   }
 
-  void answerOfExpertLoadAtAStepEqualsItsTable() {
-    checkRuns<ExpertLoadPanel>(
-        [](const Rows& rows, const std::vector<Told>& numbers) {
-          std::map<double, double> fullest;  // by layer
-          for (qsizetype row = 0; row < rows.size(); ++row)
-            fullest[rows.at(row, 1)] = std::max(fullest[rows.at(row, 1)], rows.at(row, 4));
-          const auto uneven =
-              std::ranges::count_if(fullest, [](const auto& layer_ratio) { return layer_ratio.second >= 2; });
-          const auto silent = std::ranges::count(rows.column(3), 0.0);
-          const double layer = numbers[1].value, expert = numbers[0].value;
-          std::vector<double> exact{expert, layer, rows.rows_where(1, layer).rows_where(2, expert).at(0, 4)};
-          if (exact[2] < rows.largest(4)) exact[2] = rows.largest(4);
-          if (fullest.size() > 1 && uneven > 0)
-            exact.insert(exact.end(), {static_cast<double>(uneven), static_cast<double>(fullest.size())});
-          if (silent > 0) exact.insert(exact.end(), {static_cast<double>(silent), static_cast<double>(rows.size())});
-          return exact;
-        },
-        [](Selection* selection) {
-          return std::make_unique<Answering<ExpertLoadPanel>>(selection, ExpertLoadPanel::at_a_step);
-        });
+  // The sentence names its window, and its figures are those of the window.
+  void answerOfExpertLoadEqualsItsTable_data() {
+    QTest::addColumn<int>("view");
+    QTest::addColumn<int>("steps");
+    QTest::newRow("over time") << int{ExpertLoadPanel::over_time} << 50;
+    QTest::newRow("all layers") << int{ExpertLoadPanel::all_layers} << 50;
+    QTest::newRow("one step") << int{ExpertLoadPanel::all_layers} << 1;
   }
 
-  // The sentence names its window, and its figures are those of the window.
-  void answerOfExpertLoadOverTimeEqualsItsTable() {
+  void answerOfExpertLoadEqualsItsTable() {
+    QFETCH(const int, view);
+    QFETCH(const int, steps);
     for (int seed = 1; seed <= kRuns; ++seed) {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       selection_ = std::make_unique<Selection>();
       selection_->setHistories({run.history()});
-      Answering<ExpertLoadPanel> panel(selection_.get(), ExpertLoadPanel::over_time);
+      Answering<ExpertLoadPanel> panel(selection_.get(), static_cast<ExpertLoadPanel::View>(view));
+      choose(&panel, "Steps", steps == 1 ? "one step" : "last 50 steps");
       const QString sentence = panel.answers().value(0);
       static const QRegularExpression kParts(
-          "expert (\\d+) of layer (\\d+) gets the most, ([\\d.]+) times its fair share, over steps? ([\\d,]+)(?: to "
-          "([\\d,]+))?$");
+          "expert (\\d+) of layer (\\d+) gets the most, ([\\d.]+) times its fair share, (?:over|at) steps? "
+          "([\\d,]+)(?: to ([\\d,]+))?$");
       const auto parts = kParts.match(sentence);
       QVERIFY2(parts.hasMatch(), qPrintable(sentence));
       const auto step = [&](int group) { return parts.captured(group).remove(',').toLongLong(); };
       const StepRange window{step(4), parts.captured(5).isEmpty() ? step(4) : step(5)};
-      QCOMPARE(window, run.history()->last_steps(50));
+      QCOMPARE(window, window_steps(*run.history(), INT64_MAX, steps));
       const std::vector<double> load = meanLoad(parts.captured(2).toInt(), window);
       QVERIFY2(numbersIn(parts.captured(3)).front().is(load[parts.captured(1).toUInt()]), qPrintable(sentence));
       for (const int layer : run.info().moe_layers)
@@ -197,8 +186,8 @@ class AnswersTest : public QObject {
       checkRuns<BalancePanel>(
           [this, span](const Rows& rows, const std::vector<Told>& numbers) {
             const int column = QString(span) == "batch" ? 2 : 3;
-            const StepRange steps = selection_->history()->last_steps(
-                column == 2 ? 1 : selection_->history()->info().window, selection_->step());
+            const StepRange steps = window_steps(*selection_->history(), selection_->step(),
+                                                 column == 2 ? 1 : selection_->history()->info().window);
             const Rows newest_rows = rows.rows_where(0, static_cast<double>(steps.last));
             std::vector<double> all = newest_rows.column(column);
             std::ranges::sort(all);

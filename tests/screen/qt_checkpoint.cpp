@@ -112,9 +112,9 @@ class CheckpointTest : public QObject {
     const History& history = *w.window.session()->histories().front();
     QCOMPARE(history.info().domains, (std::vector<std::string>{"words", "digits", "prompt"}));
     QCOMPARE(history.info().n_experts, nano().model.n_experts);
-    const auto buttons = w.window.findChildren<QToolButton*>();
-    QVERIFY(std::ranges::any_of(buttons, [](const QToolButton* tool) { return tool->text() == "At a batch"; }));
-    QVERIFY(std::ranges::none_of(buttons, [](const QToolButton* tool) { return tool->text() == "At a step"; }));
+    const auto choices = w.window.findChildren<QComboBox*>();
+    QVERIFY(std::ranges::any_of(choices, [](const QComboBox* box) { return box->findText("one batch") >= 0; }));
+    QVERIFY(std::ranges::none_of(choices, [](const QComboBox* box) { return box->findText("one step") >= 0; }));
     QCOMPARE(history.steps().last, std::int64_t{5});  // three whole pieces, and the last pieces of three texts
     QVERIFY(!w.window.session()->isLive());
     const QString losses = w.window.workspaces()->overview()->findChild<LossPanel*>()->csv();

@@ -25,7 +25,7 @@ constexpr std::int64_t kRouterSteps = 200;
 
 std::vector<std::unique_ptr<Panel>> allRouterPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
-  for (const char* view : {"all layers", "by layer", "within layers", "capacity", "gate mass"}) {
+  for (const char* view : {"all layers", "by layer", "capacity", "gate mass"}) {
     auto layers = std::make_unique<BalancePanel>(selection);
     choose(layers.get(), "View", view);
     panels.push_back(std::move(layers));
@@ -174,17 +174,6 @@ class RouterPanelsTest : public QObject {
     choose(&panel, "MaxVio of", "window");
     QApplication::processEvents();
     QVERIFY(lines(panel.csv())[1 + 77] != rows[1 + 77]);
-  }
-
-  void clickOnALayersBarChoosesIt() {
-    BalancePanel panel(selection_.get());
-    choose(&panel, "View", "within layers");
-    show(&panel);
-    auto* spread = panel.findChild<PercentilePlot*>();
-    QTest::mouseClick(spread, Qt::LeftButton, {}, spread->barOf(3).center().toPoint());
-    QCOMPARE(selection_->layer(), 3);
-    QTest::keyClick(spread, Qt::Key_Right);
-    QCOMPARE(selection_->layer(), 4);
   }
 
   void scatterPutsExpertsWhereTheirSharesAre() {

@@ -13,7 +13,8 @@ namespace moescope {
 namespace {
 
 enum { kMean, kChosen, kWorst };
-constexpr std::int64_t kStepsBack = 1000;    // steps back in which an earlier value is searched
+constexpr std::int64_t kStepsBack = 1000;  // steps back in which an earlier value is searched
+constexpr int kTileGap = 2;
 constexpr double kRoomAboveReference = 1.2;  // the value axis reaches so many times a reference
 
 bool hasCurve(const History& run, Metric metric, int layer) {
@@ -33,7 +34,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   addControl(layers_);
 
   tile_row_ = new QWidget(this);
-  auto* tiles = plainRow(tile_row_, 2);
+  auto* tiles = plainRow(tile_row_, kTileGap);
   auto* group = new QButtonGroup(this);
   for (int i = 0; i < to_int(figures_.size()); ++i) {
     const MetricInfo& info = metric_info(tileMetric(i));
@@ -51,6 +52,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     group->addButton(tile, i);
     tiles->addWidget(tile);
     tiles_.push_back(tile);
+    has_data_.push_back(true);
   }
   addBody(tile_row_, 0);
   plot_ = new LinePlot(selection, this);
@@ -117,20 +119,39 @@ FigureTarget FiguresPanel::target(const MetricInfo& info) const {
 void FiguresPanel::showFigure(int figure) {
   shown_ = std::clamp(figure, 0, to_int(figures_.size()) - 1);
   tiles_[shown_]->setChecked(true);
+  fitTiles();
   plot_->markDirty();
 }
 
 // Hides the tiles of figures that the run does not have. A figure without a present value is searched in earlier steps,
-// but not again once its tile is hidden.
+// but not again once none was found.
 void FiguresPanel::showTilesWithData() {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return;
   const bool other = std::exchange(known_, history) != history;
   for (int i = 0; i < to_int(tiles_.size()); ++i) {
-    const bool is_shown = whyNothing(i).isEmpty();
-    const bool before = !is_shown && (other || !tiles_[i]->isHidden()) && olderStep(i) >= 0;
-    tiles_[i]->setVisible(is_shown || before || i == shown_);
+    const bool may_have_data = other || has_data_[i];
+    has_data_[i] = whyNothing(i).isEmpty() || (may_have_data && olderStep(i) >= 0);
   }
+  fitTiles();
+}
+
+// Shows as many tiles as the width has room for: the chosen one, then the others from the left.
+void FiguresPanel::fitTiles() {
+  int room = width() - 2 * kSpace12 - tiles_[shown_]->sizeHint().width();
+  for (int i = 0; i < to_int(tiles_.size()); ++i) {
+    if (i == shown_) continue;
+    const int wanted_width = tiles_[i]->sizeHint().width() + kTileGap;
+    const bool fits = has_data_[i] && wanted_width <= room;
+    if (fits) room -= wanted_width;
+    tiles_[i]->setVisible(fits);
+  }
+  tiles_[shown_]->show();
+}
+
+void FiguresPanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  fitTiles();
 }
 
 // Shows the first figure that has data, since a log may lack some figures.
@@ -185,27 +206,20 @@ std::int64_t FiguresPanel::olderStep(int figure) const {
 QStringList FiguresPanel::placeText(int figure) const {
   const int layer = layerOf(figure);
   const QString place = layer == kWholeRun ? QString("mean of layers") : QString("layer %1").arg(layer);
-  const QString at_short = layer == kWholeRun ? QString("mean") : QString("L%1").arg(layer);
+  const QString at_short = layer == kWholeRun ? QString("mean") : place;
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return {place, at_short};
   const std::int64_t older = olderStep(figure);
   const Metric metric = tileMetric(figure);
   const bool is_together = !is_missing(window_value(*history, metric, layer, selection_->step()));
   const bool is_of_window = metric == Metric::max_vio_window || metric == Metric::dead_fraction || is_together;
-  const std::int64_t window_steps = is_together ? kWindowSteps : history->info().window;
-  const QString steps = selection_->rangeText(
-      history->last_steps(is_of_window ? window_steps : 1, older < 0 ? selection_->step() : older));
+  const std::int64_t length = is_together ? kWindowSteps : history->info().window;
+  const std::int64_t step = older < 0 ? selection_->step() : older;
+  const QString steps = selection_->rangeText(window_steps(*history, step, is_of_window ? length : 1));
   const QString separator = QStringLiteral(", ");
   QStringList forms{place + separator + steps, at_short + separator + steps};
-  if (is_of_window) {
-    const QString window = QString("last %1").arg(window_steps);
-    forms << at_short + separator + window << window;
-  } else if (older >= 0) {
-    forms << steps << formatCount(older);
-  } else {
-    forms << place << at_short;  // the header has the step
-  }
-  return forms;
+  const QString shortest = is_of_window ? QString("last %1").arg(length) : steps;
+  return forms << at_short + separator + shortest << shortest;
 }
 
 void FiguresPanel::refill() {

@@ -26,10 +26,12 @@ class FiguresPanel : public Panel {
   void setFiguresShown(bool shown);  // shows or hides tiles and plot
   FigureTarget target(const MetricInfo& info) const override;
   QString status() const override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   void showFigure(int figure);
   void showTilesWithData();
+  void fitTiles();
   void showOneWithData();                // shows a figure with data, unless the user has chosen one
   QString whyNothing(int figure) const;  // why a figure has no values although there are steps; empty: it has
   int layerOf(int figure) const;         // kWholeRun: mean; the worst layer is that of the first figure
@@ -46,6 +48,7 @@ class FiguresPanel : public Panel {
   QComboBox* layers_;
   QWidget* tile_row_;
   std::vector<ValueTile*> tiles_;
+  std::vector<bool> has_data_;  // for each tile
   LinePlot* plot_;
   int drawn_layer_ = kWholeRun;
   const History* known_ = nullptr;  // run whose tiles are shown; only compared

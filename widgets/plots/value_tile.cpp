@@ -1,6 +1,7 @@
 #include "widgets/plots/value_tile.h"
 
 #include <QPainter>
+#include <algorithm>
 #include <utility>
 
 #include "widgets/look/fitted_text.h"
@@ -24,7 +25,11 @@ void ValueTile::setPlace(std::function<QStringList()> place) {
 
 QSize ValueTile::sizeHint() const {
   const int lines = captionMetrics().height() * (place_ ? 2 : 1) + fontMetrics().height();
-  return {captionMetrics().horizontalAdvance(text()) + 2 * kSpace8, lines + kSpace8};
+  const QStringList place = place_ ? place_() : QStringList();
+  const int widest = std::max({captionMetrics().horizontalAdvance(text()),
+                               captionMetrics().horizontalAdvance(place.value(place.size() - 1)),
+                               QFontMetrics(semibold(font())).horizontalAdvance(value_())});
+  return {widest + 2 * kSpace8, lines + kSpace8};
 }
 
 QFontMetrics ValueTile::captionMetrics() const {

@@ -15,7 +15,6 @@
 namespace moescope {
 namespace {
 
-constexpr std::array<double, 5> kShares = {0, 0.1, 0.5, 0.9, 1};
 constexpr double kHighestVio = 8;  // value at the high end of the colour scale
 constexpr double kMinFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05, kDefaultFactor = 1.25;  // capacity factors
 
@@ -31,17 +30,6 @@ LegendScale vioLegend(bool dark) {
           .caption = QStringLiteral("MaxVio")};
 }
 
-std::array<float, 5> spreadOf(const std::vector<std::uint32_t>& counts) {
-  std::vector<float> loads;
-  double total = 0;
-  for (const std::uint32_t n : counts) total += n;
-  for (const std::uint32_t n : counts)
-    loads.push_back(static_cast<float>(n * static_cast<double>(counts.size()) / total));
-  std::array<float, 5> values{};
-  std::ranges::transform(kShares, values.begin(), [&](double share) { return percentile(loads, share); });
-  return values;
-}
-
 }  // namespace
 
 BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
@@ -53,10 +41,10 @@ BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
                     {Metric::rank_overload},
                     {Metric::ranks_per_token, Metric::nodes_per_token}},
                    parent) {
-  view_ = makeChoice({"over time", "all layers", "by layer", "within layers", "capacity", "gate mass"}, "View",
+  view_ = makeChoice({"over time", "all layers", "by layer", "capacity", "gate mass"}, "View",
                      "Figures over steps; MaxVio of the median, 90 % and worst layer over steps; MaxVio of every layer "
-                     "over steps; the spread of the experts' load within each layer at one step; the cost of a "
-                     "fixed capacity and of padding; or the load of the experts against their gate mass");
+                     "over steps; the cost of a fixed capacity and of padding; or the load of the experts against "
+                     "their gate mass");
   span_ = makeChoice({"batch", "window"}, "MaxVio of", "MaxVio of one batch, or of the last W steps together");
   mass_ = makeChoice({"gate mass", "score mass"}, "Mass",
                      "Share of the mixing weights of the chosen experts, or of all scores before the choice");
@@ -84,21 +72,12 @@ void BalancePanel::addViews(QWidget* parent) {
   lines_->refill = [this] { refillLines(); };
   layers_map_ = new TimeHeatMap(selection_, parent);
   addLayersMap();
-  spread_ = new PercentilePlot(parent);
-  spread_->setAccessibleName("Spread of the load within each layer");
-  spread_->setValueCaption("load, × fair share");
-  spread_->refill = [this] { refillSpread(); };
-  spread_->describe = [this](int layer) {
-    const auto frame = selection_->frame();
-    return frame ? readout({frame->step, std::int64_t{layer}}) : QStringList();
-  };
-  connect(spread_, &PercentilePlot::groupChosen, selection_, &Selection::setLayer);
   capacity_ = new CurvePlot(parent);
   addCapacity();
   gate_mass_ = new ScatterPlot(parent);
   addGateMass();
-  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{spread_, capacity_, gate_mass_}) followSelection(plot);
-  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_map_, spread_, capacity_, gate_mass_})
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{capacity_, gate_mass_}) followSelection(plot);
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_map_, capacity_, gate_mass_})
     stack_->addWidget(plot);
 }
 
@@ -172,7 +151,7 @@ void BalancePanel::showView() {
 
 QString BalancePanel::status() const {
   if (view() == gate_mass) return mass_frame_ ? timeStatus(mass_frame_->step, true) : QString();
-  return view() == figures ? FiguresPanel::status() : timeStatus(selection_->step(), view() >= within_layers);
+  return view() == figures ? FiguresPanel::status() : timeStatus(selection_->step(), view() >= capacity);
 }
 
 Panel::Answer BalancePanel::answer() const {
@@ -194,7 +173,7 @@ Panel::Answer BalancePanel::answer() const {
   }
   if (worst < 0) return {};
   const float median = of_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
-  const StepRange steps = history.last_steps(of_window ? history.info().window : 1, selection_->step());
+  const StepRange steps = window_steps(history, selection_->step(), of_window ? history.info().window : 1);
   const QString worst_text = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
   const QString range = selection_->rangeText(steps);
   const QString first =
@@ -261,19 +240,6 @@ void BalancePanel::refillLayers() {
                          to_int(layers.size()));
   noteColumns(layers_map_, "mean");
   layers_map_->setCurrentRow(index_in(layers, selection_->layer()));
-}
-
-void BalancePanel::refillSpread() {
-  spread_->setNotice(whyNothing());
-  if (!spread_->notice().isEmpty()) return;
-  const auto frame = selection_->frame();
-  std::vector<PercentilePlot::Group> groups;
-  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{})
-    if (!is_missing(max_vio(router.tokens_per_expert)))
-      groups.push_back({router.layer, spreadOf(router.tokens_per_expert)});
-  if (groups.empty()) return spread_->setNotice(notInLogNotice(selection_->history()->info(), "tokens per expert"));
-  spread_->setGroups(std::move(groups), "layer; line: least to most loaded expert, bar: 10 % to 90 %, notch: median");
-  spread_->setCurrent(selection_->layer());
 }
 
 // Shares of the copies that a router with each capacity factor would drop, and of rows that would fill its experts.
@@ -414,8 +380,6 @@ ValueTable BalancePanel::table() const {
       return lines_->table();
     case by_layer:
       return tableOfLayers(selection_->range());
-    case within_layers:
-      return tableOfSpread();
     case capacity:
       return tableOfCapacity(capacityFactor());
     case gate_mass:
@@ -438,23 +402,6 @@ ValueTable BalancePanel::tableOfLayers(StepRange range) const {
     const auto window = history->values_at(Metric::max_vio_window, layer, steps);
     for (std::size_t i = 0; i < batch.size(); ++i)
       if (!is_missing(batch[i])) table.add(steps[i], layer, batch[i], window[i]);
-  }
-  return table;
-}
-
-// The spread of the utilisation within each layer.
-ValueTable BalancePanel::tableOfSpread() const {
-  ValueTable table({{selection_->stepWord().toStdString()},
-                    {"layer"},
-                    {"least", kUtilisationUnit, 3},
-                    {"10 %", kUtilisationUnit, 3},
-                    {"median", kUtilisationUnit, 3},
-                    {"90 %", kUtilisationUnit, 3},
-                    {"most", kUtilisationUnit, 3}});
-  const auto frame = selection_->frame();
-  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
-    const auto spread = spreadOf(router.tokens_per_expert);
-    table.add_series({frame->step, std::int64_t{router.layer}}, std::span(spread));
   }
   return table;
 }

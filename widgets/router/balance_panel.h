@@ -1,9 +1,9 @@
 // Balance of the load. Over time: MaxVio of the batch and of the window with the value of chance, variation, entropy,
 // unused experts, what the fullest rank receives, and to how many ranks and nodes a token is sent. All layers: MaxVio
-// of the median, 90 % and worst layer over steps. By layer: MaxVio of every layer over steps. Within layers: the
-// distribution of the experts' load within each layer at one step. Capacity: copies that a router with a capacity
-// factor would drop, rows that would fill its experts, and rows of zeros of padding. Gate mass: load against the share
-// of the mixing weights (or of the raw scores), one point for each expert of a layer, coloured by its bias.
+// of the median, 90 % and worst layer over steps. By layer: MaxVio of every layer over steps. Capacity: copies that a
+// router with a capacity factor would drop, rows that would fill its experts, and rows of zeros of padding. Gate mass:
+// load against the share of the mixing weights (or of the raw scores), one point for each expert of a layer, coloured
+// by its bias.
 #pragma once
 
 #include <QStackedWidget>
@@ -12,7 +12,6 @@
 #include "widgets/panel/figures_panel.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/plots/curve_plot.h"
-#include "widgets/plots/percentile_plot.h"
 #include "widgets/plots/scatter_plot.h"
 #include "widgets/plots/time_heat_map.h"
 
@@ -32,7 +31,7 @@ class BalancePanel : public FiguresPanel {
   Answer answer() const override;
 
  private:
-  enum View { figures, all_layers, by_layer, within_layers, capacity, gate_mass };
+  enum View { figures, all_layers, by_layer, capacity, gate_mass };
 
   View view() const { return static_cast<View>(view_->currentIndex()); }
   bool window() const { return span_->currentIndex() == 1; }
@@ -46,12 +45,10 @@ class BalancePanel : public FiguresPanel {
   QString whyNothing() const;
   void refillLines();
   void refillLayers();
-  void refillSpread();
   void refillCapacity();
   void refillGateMass();
   std::vector<std::uint8_t> fetchLayers(StepRange range, int bins) const;
   ValueTable tableOfLayers(StepRange range) const;
-  ValueTable tableOfSpread() const;
   ValueTable tableOfCapacity(double factor) const;
   double capacityFactor() const;  // of the run; 1.25 if it has none
   Answer answerOfCapacity() const;
@@ -65,7 +62,6 @@ class BalancePanel : public FiguresPanel {
   QStackedWidget* stack_;
   LinePlot* lines_;
   TimeHeatMap* layers_map_;
-  PercentilePlot* spread_;
   CurvePlot* capacity_;
   ScatterPlot* gate_mass_;
   mutable std::shared_ptr<const TelemetryFrame> mass_frame_;

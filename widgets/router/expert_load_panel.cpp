@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/frame/router_stats.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
@@ -23,6 +24,20 @@ constexpr double kHotLoad = 4;        // load, in fair shares, from which the an
 
 QString sharesText(double times) {
   return QString("%1 times its fair share").arg(formatValue(times, 3));
+}
+
+// Loads of one step in the form of a window.
+RouterWindow loadsOf(const TelemetryFrame& frame) {
+  RouterWindow loads;
+  loads.steps = {frame.step, frame.step};
+  for (const RouterFrame& router : frame.routers) {
+    const auto& counts = router.tokens_per_expert;
+    if (router.layer < 0 || is_missing(max_vio(counts))) continue;  // of all layers, or nothing was routed
+    std::vector<float> utilisation_E;
+    for (std::size_t e = 0; e < counts.size(); ++e) utilisation_E.push_back(static_cast<float>(utilisation(counts, e)));
+    loads.layers.push_back(layer_window(router.layer, std::move(utilisation_E)));
+  }
+  return loads;
 }
 
 QString evenText(const History& run) {
@@ -43,7 +58,7 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
   showView();
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
     connect(selection_, signal, matrix_, &PlotFrame::markDirty);
-  connect(selection_, &Selection::timeChanged, stack_, &PlotFrame::markDirty);  // the bars show the cursor's step
+  connect(selection_, &Selection::timeChanged, stack_, &PlotFrame::markDirty);  // the bars end at the cursor's step
   connect(selection_, &Selection::focusChanged, matrix_, [this] {
     markCurrent();
     matrix_->update();
@@ -55,29 +70,36 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
       "view", [this] { return switch_->current(); },
       [this](const QVariant& state) { switch_->setCurrent(state.toInt()); });
   keepState("sort", sort_);
+  keepState("steps", span_);
   keepState("extreme", summary_);
 }
 
 void ExpertLoadPanel::buildControls(View view) {
-  switch_ = new ViewSwitch({"Over time", "At a step", "One layer"}, this);
-  const auto name = [this] { switch_->setName(1, QString("At a %1").arg(selection_->stepWord())); };
-  connect(selection_, &Selection::dataChanged, this, name);
-  name();
-  switch_->setAccessibleName("Expert load over time, at a step, or of one layer over time");
+  switch_ = new ViewSwitch({"Over time", "All layers", "One layer"}, this);
+  switch_->setAccessibleName("Expert load over time, of all layers at the cursor, or of one layer over time");
   switch_->setCurrent(view);
   connect(switch_, &ViewSwitch::changed, this, &ExpertLoadPanel::showView);
   layer_ = new LayerCombo(selection_, this);
   sort_ = makeChoice(
       {"by id", "by load", "by cluster"}, "Order of experts",
-      "Order of the experts of each layer: by id, from the most to the least loaded at the cursor's step, or so "
-      "that experts chosen together are neighbours");
+      "Order of the experts of each layer: by id, from the most to the least loaded at the cursor, or so that experts "
+      "chosen together are neighbours");
+  span_ = makeChoice({"", ""}, "Steps", "Load of the last steps together, as in the verdict, or of the cursor's step");
+  const auto name = [this] {
+    const QString word = selection_->stepWord();
+    span_->setItemText(0, QString("last %1").arg(countedText(kWindowSteps, word.toUtf8().constData())));
+    span_->setItemText(1, QString("one %1").arg(word));
+  };
+  connect(selection_, &Selection::dataChanged, this, name);
+  name();
   summary_ = makeChoice({"mean", "extreme"}, "Steps that share a pixel",
                         "Where many steps share a pixel: their mean, which averages out noise, or the value farthest "
                         "from the fair share, which shows every spike but makes noisy runs look worse");
-  for (QComboBox* choice : {sort_, summary_})
+  for (QComboBox* choice : {sort_, span_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, this, &ExpertLoadPanel::markDirty);
   addControl(switch_);
   addControl(layer_);
+  addControl(span_);
   addControl(sort_);
   addOption(summary_);
 }
@@ -104,14 +126,14 @@ void ExpertLoadPanel::buildMatrix() {
   matrix_ = new MatrixPlot(this);
   matrix_->refill = [this] { refillMatrix(); };
   matrix_->describe = [this](int row, int column) {
-    return frame_ ? readout({frame_->step, std::int64_t{routerAt(row).layer}, std::int64_t{expertAt(row, column)}})
-                  : QStringList();
+    return readout({loads_.steps.last, std::int64_t{loads_.layers[row].layer}, std::int64_t{expertAt(row, column)}});
   };
   matrix_->figure = [this](int row, int column) {
     return FigureTarget{.key = "utilisation",
-                        .layer = routerAt(row).layer,
+                        .layer = loads_.layers[row].layer,
                         .expert = expertAt(row, column),
-                        .step = frame_ ? frame_->step : selection_->step()};
+                        .step = loads_.steps.last,
+                        .of_window = !showsOneStep()};
   };
   matrix_->decorate = [this](QPainter& painter) {
     paintNumbers(painter);
@@ -120,15 +142,16 @@ void ExpertLoadPanel::buildMatrix() {
   matrix_->setLegendElsewhere();
   matrix_->setHatched(kZeroLoadCode);
   connect(matrix_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
-    selection_->setLayer(routerAt(row).layer);
+    selection_->setLayer(loads_.layers[row].layer);
     selection_->setExpert(expertAt(row, column));
   });
   views_->addWidget(matrix_);
 }
 
 void ExpertLoadPanel::showView() {
-  views_->setCurrentWidget(view() == at_a_step ? static_cast<QWidget*>(matrix_) : stack_);
+  views_->setCurrentWidget(view() == all_layers ? static_cast<QWidget*>(matrix_) : stack_);
   layer_->setVisible(view() == one_layer);
+  span_->setVisible(view() == all_layers);
   giveFocusTo(views_->currentWidget());
   markDirty();
   update();
@@ -139,16 +162,20 @@ void ExpertLoadPanel::markDirty() {
   stack_->markDirty();
 }
 
-std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns) {
-  return orders_.orderOf(*selection_->history(), router.layer, router.tokens_per_expert, columns,
-                         sort_->currentIndex());
+std::vector<int> ExpertLoadPanel::orderOf(const LayerWindow& load, int columns) {
+  return orders_.orderOf(*selection_->history(), load.layer, load.utilisation, columns, sort_->currentIndex());
+}
+
+bool ExpertLoadPanel::showsOneStep() const {
+  return view() == all_layers && span_->currentIndex() == 1;
 }
 
 QString ExpertLoadPanel::status() const {
   const auto frame = selection_->frame();
-  if (view() == at_a_step) return frame ? timeStatus(frame->step, true) : QString();
+  if (showsOneStep()) return frame ? timeStatus(frame->step, true) : QString();
   QStringList parts;
-  const std::size_t shown = stack_->layers().size(), all = frame ? layersOf(*frame).size() : 0;
+  if (view() == all_layers && !window().layers.empty()) parts << selection_->rangeText(window().steps);
+  const std::size_t shown = stack_->layers().size(), all = frame ? selection_->history()->info().moe_layers.size() : 0;
   if (view() == over_time && shown < all) parts << QString("%1 of %2 layers").arg(shown).arg(all);
   if (!selection_->following()) parts << timeStatus(selection_->step(), false);
   return parts.join(QStringLiteral(", "));
@@ -158,8 +185,14 @@ const RouterWindow& ExpertLoadPanel::window() const {
   const History* history = selection_->history();
   const std::int64_t step = selection_->step();
   const std::uint64_t sequence = history ? history->sequence() : 0;
-  if (window_.history != history || window_.sequence != sequence || window_.step != step)
-    window_ = {history, sequence, step, history ? router_window(*history, step) : RouterWindow{}};
+  const bool one_step = showsOneStep();
+  if (window_.history == history && window_.sequence == sequence && window_.step == step &&
+      window_.one_step == one_step)
+    return window_.loads;
+  const auto frame = one_step ? selection_->frame() : nullptr;
+  window_ = {history, sequence, step, one_step, {}};
+  if (frame) window_.loads = loadsOf(*frame);
+  if (history && !one_step) window_.loads = router_window(*history, step);
   return window_.loads;
 }
 
@@ -167,14 +200,16 @@ bool ExpertLoadPanel::hasLoads() {
   frame_.reset();
   if (!hasSteps(matrix_)) return hasSteps(stack_);  // without steps, both plots get a notice
   frame_ = selection_->frame();
-  const bool any = frame_ && !layersOf(*frame_).empty() && !routerAt(0).tokens_per_expert.empty();
+  const bool any = frame_ && std::ranges::any_of(frame_->routers, [](const RouterFrame& router) {
+                     return !router.tokens_per_expert.empty();
+                   });
   const QString notice = any ? QString() : notInLogNotice(selection_->history()->info(), "tokens per expert");
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{matrix_, stack_}) plot->setNotice(notice);
   return any;
 }
 
 // Returns the end of the colour scale, which reaches every load that has lasted, in any layer at any step of any open
-// run, so that all runs have one scale, and in the view of a step all its loads.
+// run, so that all runs have one scale, and all loads of a step that is shown alone.
 int ExpertLoadPanel::limit() const {
   float largest = 0;
   for (const HistoryPtr& run : selection_->histories()) {
@@ -182,9 +217,8 @@ int ExpertLoadPanel::limit() const {
     const PyramidBin all = run->series(Metric::max_vio_window_max, kWholeRun, run->steps(), 1).front();
     if (all.finite > 0) largest = std::max(largest, all.max);
   }
-  if (const auto frame = view() == at_a_step ? selection_->frame() : nullptr)
-    for (const RouterFrame& router : frame->routers)
-      largest = std::max(largest, max_vio(std::span<const std::uint32_t>(router.tokens_per_expert)));
+  if (showsOneStep())
+    for (const LayerWindow& load : window().layers) largest = std::max(largest, static_cast<float>(load.max_vio));
   return loadLimit(1 + largest);
 }
 
@@ -232,9 +266,9 @@ void ExpertLoadPanel::refillStack() {
   std::vector<int> layers = shownLayers();
   std::vector<std::vector<int>> orders;
   for (const int layer : layers) {
-    const RouterFrame* router = find_router(frame_.get(), layer);
-    const bool by_number = sort_->currentIndex() == ExpertOrders::by_id || !router;
-    orders.push_back(by_number ? std::vector<int>{} : orderOf(*router, experts));
+    const LayerWindow* load = window().find_layer(layer);
+    const bool by_number = sort_->currentIndex() == ExpertOrders::by_id || !load;
+    orders.push_back(by_number ? std::vector<int>{} : orderOf(*load, experts));
   }
   QString source =
       QStringLiteral("%1:%2:%3").arg(reinterpret_cast<quintptr>(&history)).arg(summary_->currentIndex()).arg(limit());
@@ -252,23 +286,19 @@ void ExpertLoadPanel::refillStack() {
 
 void ExpertLoadPanel::refillMatrix() {
   if (!hasLoads()) return;
-  const int rows = to_int(layersOf(*frame_).size());
-  int columns = 0;
+  loads_ = window();
+  const int rows = to_int(loads_.layers.size()), columns = selection_->history()->info().n_experts;
   const int limit = this->limit();
-  for (const RouterFrame& router : frame_->routers)
-    columns = std::max(columns, to_int(router.tokens_per_expert.size()));
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(rows) * columns, kNoDataCode);
   order_.assign(rows, {});
   std::vector<Tick> row_ticks;
   for (int row = 0; row < rows; ++row) {
-    const auto& counts = routerAt(row).tokens_per_expert;
-    const std::vector<int>& order = order_[row] = orderOf(routerAt(row), columns);
-    const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-    for (int column = 0; column < columns && total > 0; ++column)
-      if (order[column] < std::ssize(counts))
-        codes[static_cast<std::size_t>(row) * columns + column] =
-            utilisationCode(static_cast<double>(counts[order[column]]) * counts.size() / total, limit);
-    row_ticks.push_back({static_cast<double>(row), QString::number(routerAt(row).layer)});
+    const LayerWindow& load = loads_.layers[row];
+    order_[row] = orderOf(load, columns);
+    for (int column = 0; column < columns; ++column)
+      if (const int expert = expertAt(row, column); expert < std::ssize(load.utilisation))
+        codes[static_cast<std::size_t>(row) * columns + column] = utilisationCode(load.utilisation[expert], limit);
+    row_ticks.push_back({static_cast<double>(row), QString::number(load.layer)});
   }
   matrix_->setCells(rows, columns, std::move(codes));
   matrix_->setLegend(utilisationLegend(isDark(palette()), limit));
@@ -287,10 +317,9 @@ void ExpertLoadPanel::refillMatrix() {
 // Paints the value in cells that are large enough.
 void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
   matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("0.00"), {6, 2}), [this](int row, int column) {
-    const auto& counts = routerAt(row).tokens_per_expert;
+    const auto& loads = loads_.layers[row].utilisation;
     const int expert = expertAt(row, column);
-    return expert < std::ssize(counts) && counts[expert] > 0 ? QString::number(utilisation(counts, expert), 'f', 2)
-                                                             : QString();
+    return expert < std::ssize(loads) && loads[expert] > 0 ? QString::number(loads[expert], 'f', 2) : QString();
   });
 }
 
@@ -300,12 +329,11 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
   const QRect cells = matrix_->cellsRect();
   const int room = matrix_->width() - cells.right() - kSpace12;
   if (room < withType(kBarsWidth, fontMetrics()) - kSpace12) return;
-  MarginBars bars{.caption = QString("MaxVio, %1 %2").arg(selection_->stepWord(), formatCount(frame_->step))};
+  MarginBars bars{.caption = QString("MaxVio")};
   double largest = 0;
   for (int row = 0; row < matrix_->rows(); ++row) {
     const QRectF cell = matrix_->cellRect(row, 0);
-    const double value = max_vio(std::span<const std::uint32_t>(routerAt(row).tokens_per_expert));
-    bars.bars.push_back({cell.top(), cell.bottom(), std::isnan(value) ? 0 : value});
+    bars.bars.push_back({cell.top(), cell.bottom(), loads_.layers[row].max_vio});
     largest = std::max(largest, bars.bars.back().value);
   }
   for (MarginBar& bar : bars.bars)
@@ -316,8 +344,8 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
 
 void ExpertLoadPanel::markCurrent() {
   int row = -1, column = -1;
-  for (int i = 0; frame_ && i < to_int(order_.size()); ++i)
-    if (routerAt(i).layer == selection_->layer()) row = i;
+  for (int i = 0; i < to_int(order_.size()); ++i)
+    if (loads_.layers[i].layer == selection_->layer()) row = i;
   if (row >= 0 && selection_->expert() >= 0) {
     const auto place = std::ranges::find(order_[row], selection_->expert());
     if (place != order_[row].end()) column = to_int(place - order_[row].begin());
@@ -349,12 +377,11 @@ Panel::Answer ExpertLoadPanel::answer() const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return {};
   if (view() == one_layer) return answerOfLayer();
-  if (window().layers.empty()) return {};
-  return view() == over_time ? answerOverTime() : answerAtAStep();
+  return window().layers.empty() ? Answer() : answerOfLayers();
 }
 
 // "Mostly even since step 400; expert 3 of layer 1 gets the most, 1.56 times its fair share".
-Panel::Answer ExpertLoadPanel::answerOverTime() const {
+Panel::Answer ExpertLoadPanel::answerOfLayers() const {
   const History& history = *selection_->history();
   const LayerWindow& worst = *window().worst(&LayerWindow::max_vio);
   if (worst.max_vio <= 0) return {"Who gets the tokens?", {evenText(*selection_->history())}};
@@ -366,7 +393,7 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
   if (uneven > 0) {
     head = window().layers.size() == 1 ? QString("Uneven")
                                        : QString("%1 of %2 layers are uneven").arg(uneven).arg(window().layers.size());
-  } else if (selection_->following()) {
+  } else if (selection_->following() && !showsOneStep()) {
     const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUnevenMaxVio);
     const bool has_ended = last >= 0 && last + kWindowSteps < history.steps().last;
     if (has_ended) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
@@ -377,44 +404,9 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
                                 .arg(formatValue(worst.max_vio + 1, 3));
   return {"Who gets the tokens?",
           {head + QStringLiteral("; ") + expert_text + QStringLiteral(", ") + share +
-               QString(", over %1").arg(selection_->rangeText(window().steps)),
+               QString(showsOneStep() ? ", at %1" : ", over %1").arg(selection_->rangeText(window().steps)),
            head + QStringLiteral("; ") + expert_text + QStringLiteral(", ") + share,
            head + QStringLiteral("; ") + expert_text, head + QStringLiteral("; ") + short_who, head}};
-}
-
-Panel::Answer ExpertLoadPanel::answerAtAStep() const {
-  const auto frame = selection_->frame();
-  if (!frame || frame->routers.empty()) return {};
-  double largest = -1;
-  int layer = -1, silent = 0, experts = 0, uneven = 0;
-  std::ptrdiff_t fullest = 0;
-  for (const RouterFrame& router : frame->routers) {
-    const auto& counts = router.tokens_per_expert;
-    const double value = max_vio(std::span<const std::uint32_t>(counts));
-    experts += to_int(counts.size());
-    silent += to_int(std::ranges::count(counts, 0u));
-    uneven += value >= kUnevenMaxVio;
-    if (value > largest) {
-      largest = value;
-      layer = router.layer;
-      fullest = std::ranges::max_element(counts) - counts.begin();
-    }
-  }
-  if (layer < 0) return {};
-  if (largest <= 0) return {"Who gets the tokens?", {evenText(*selection_->history())}};
-  const QString expert_text =
-      QString("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(largest + 1));
-  const QString none =
-      silent > 0 ? QString("; %1 of %2 get no token").arg(silent).arg(formatCount(experts)) : QString();
-  const QString uneven_text = layersOf(*frame).size() > 1 && uneven > 0
-                                  ? QString("; %1 of %2 layers are uneven").arg(uneven).arg(layersOf(*frame).size())
-                                  : QString();
-  return {"Who gets the tokens?",
-          {expert_text + uneven_text + none, expert_text + uneven_text, expert_text,
-           QString("Expert %1 of layer %2: %3 \u00d7 fair share")
-               .arg(fullest)
-               .arg(layer)
-               .arg(formatValue(largest + 1, 3))}};
 }
 
 // "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.
@@ -445,8 +437,22 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
 
 ValueTable ExpertLoadPanel::table() const {
   if (view() == one_layer) return tableOfLayer();
+  if (view() == all_layers && !showsOneStep()) return tableOfWindow();
   const auto frame = selection_->frame();
   return expertTable(*selection_, frame.get());
+}
+
+// A row for each expert of each layer.
+ValueTable ExpertLoadPanel::tableOfWindow() const {
+  const QString load = QString("load over %1").arg(span_->currentText());
+  ValueTable table({{"last " + selection_->stepWord().toStdString()},
+                    {"layer"},
+                    {"expert"},
+                    {load.toStdString(), kUtilisationUnit, 3}});
+  for (const LayerWindow& layer : window().layers)
+    for (std::size_t e = 0; e < layer.utilisation.size(); ++e)
+      table.add(window().steps.last, layer.layer, e, layer.utilisation[e]);
+  return table;
 }
 
 // A row for each step, a column for each expert.

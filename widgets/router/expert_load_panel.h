@@ -1,6 +1,6 @@
 // The load of every expert, 1 = fair, on a diverging log2 scale. Over time: the experts of each layer over steps, the
-// layers below each other, with the mean of the last 50 steps as bars. At a step: layers x experts, with the MaxVio of
-// each layer as bars. One layer: the experts of the chosen layer over steps.
+// layers below each other, with the mean of the last 50 steps as bars. All layers: layers x experts over these steps or
+// at one step, with the MaxVio of each layer as bars. One layer: the experts of the chosen layer over steps.
 #pragma once
 
 #include <QComboBox>
@@ -19,10 +19,10 @@ class ExpertLoadPanel : public Panel {
   Q_OBJECT
 
  public:
-  enum View { over_time, at_a_step, one_layer };
+  enum View { over_time, all_layers, one_layer };
 
   explicit ExpertLoadPanel(Selection* selection, QWidget* parent = nullptr)
-      : ExpertLoadPanel(selection, at_a_step, parent) {}
+      : ExpertLoadPanel(selection, all_layers, parent) {}
   ExpertLoadPanel(Selection* selection, View view, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override { return explanation({QString::number(kWindowSteps)}); }
@@ -47,30 +47,27 @@ class ExpertLoadPanel : public Panel {
   QStringList describeInStack(int row, std::int64_t step) const;
   QString columnText(int layer, int expert, std::int64_t step) const;
   ValueTable tableOfLayer() const;
+  ValueTable tableOfWindow() const;
   Summary summary() const { return summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest; }
   int limit() const;
   std::vector<std::uint8_t> stackCodes(StepRange range, int bins) const;
   // The selected layer, or the layers that fit: the selected layer and the most uneven layers.
   std::vector<int> shownLayers();
-  Answer answerOverTime() const;
-  Answer answerAtAStep() const;
+  Answer answerOfLayers() const;
   Answer answerOfLayer() const;
-  const RouterWindow& window() const;  // window up to the cursor's step
-  // Without the figures over all layers, which may come first.
-  static std::span<const RouterFrame> layersOf(const TelemetryFrame& frame) {
-    return std::span(frame.routers).subspan(!frame.routers.empty() && frame.routers.front().layer < 0 ? 1 : 0);
-  }
-  const RouterFrame& routerAt(int row) const { return layersOf(*frame_)[row]; }
+  bool showsOneStep() const;
+  const RouterWindow& window() const;  // window up to the cursor's step, or this step alone
   int expertAt(int row, int column) const { return order_[row][column]; }
-  std::vector<int> orderOf(const RouterFrame& router, int columns);
+  std::vector<int> orderOf(const LayerWindow& load, int columns);
 
   QStackedWidget* views_;
   ViewSwitch* switch_;
   MatrixPlot* matrix_;
   LayerStackMap* stack_;
-  QComboBox *layer_, *sort_, *summary_;
+  QComboBox *layer_, *sort_, *span_, *summary_;
   std::shared_ptr<const TelemetryFrame> frame_;
   ExpertOrders orders_;
+  RouterWindow loads_;                   // the rows of the map of all layers
   std::vector<std::vector<int>> order_;  // [row][column] -> expert
   // The layers of the stack. They are kept for the same run and number of layers while the selected layer is among
   // them, so that they do not jump.
@@ -84,6 +81,7 @@ class ExpertLoadPanel : public Panel {
     const History* history = nullptr;
     std::uint64_t sequence = 0;
     std::int64_t step = -1;
+    bool one_step = false;
     RouterWindow loads;
   };
   mutable Window window_;

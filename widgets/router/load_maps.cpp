@@ -11,13 +11,13 @@
 
 namespace moescope {
 
-std::vector<int> ExpertOrders::orderOf(const History& history, int layer, std::span<const std::uint32_t> loads,
-                                       int experts, int order) {
+std::vector<int> ExpertOrders::orderOf(const History& history, int layer, std::span<const float> loads, int experts,
+                                       int order) {
   if (order == by_cluster && std::ssize(clusters(history, layer)) == experts) return clusters(history, layer);
   std::vector<int> ids(experts);
   std::iota(ids.begin(), ids.end(), 0);
   if (order == by_load)
-    std::ranges::stable_sort(ids, std::greater{}, [&](int e) { return e < std::ssize(loads) ? loads[e] : 0; });
+    std::ranges::stable_sort(ids, std::greater{}, [&](int e) { return e < std::ssize(loads) ? loads[e] : 0.0f; });
   return ids;
 }
 

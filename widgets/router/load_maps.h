@@ -18,8 +18,7 @@ class ExpertOrders {
   // Returns the experts of a layer by id, from the most to the least loaded, or by co-activation; by id if the run has
   // no co-activation counts of the layer yet. The counts are the newest of the run, so that rows do not move while the
   // user moves the cursor through earlier steps.
-  std::vector<int> orderOf(const History& history, int layer, std::span<const std::uint32_t> loads, int experts,
-                           int order);
+  std::vector<int> orderOf(const History& history, int layer, std::span<const float> loads, int experts, int order);
 
  private:
   const std::vector<int>& clusters(const History& history, int layer);  // computed once for each newest frame

@@ -63,18 +63,29 @@ void explain_scalar(Explanation& out, Context& at, Metric metric) {
   put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "not a finite number"}, false);
 }
 
-// Explains the spread or the entropy of the loads of the window together.
-void explain_window(Explanation& out, Context& at, Metric metric) {
+// Explains a figure of the loads of the window together: the load of an expert, or spread or entropy of all loads.
+void explain_window(Explanation& out, Context& at) {
   at.step = at.target.step;
-  const bool is_mean = at.target.layer == kWholeRun;
-  Parts parts = plain(at, "mean over the MoE layers");
-  if (!is_mean)
-    parts = metric == Metric::cv ? plain(at, "standard deviation of the experts' loads over their mean, 1")
-                                 : scalar_parts(at, metric);
-  put(out, at, parts, false);
-  const StepRange steps = at.history.last_steps(kWindowSteps, at.step);
+  const bool is_mean = at.target.layer == kWholeRun, of_expert = at.target.key == "utilisation";
+  Parts parts = plain(at, is_mean ? "mean over the MoE layers" : "mean over the steps");
+  if (!is_mean && at.target.key == FigureKey(Metric::cv))
+    parts = plain(at, "standard deviation of the experts' loads over their mean, 1");
+  if (!is_mean && at.target.key == FigureKey(Metric::entropy_norm)) parts = scalar_parts(at, Metric::entropy_norm);
+  put(out, at, parts, of_expert);
+  const StepRange steps = window_steps(at.history, at.step);
   out.place = (is_mean ? "" : "layer " + std::to_string(at.target.layer) + ", ") +
+              (of_expert ? "expert " + std::to_string(at.target.expert) + ", " : "") +
               steps_in_words(steps.first, steps.last) + " together";
+}
+
+// Returns the figure over the window; a missing value if it is a figure of one step.
+float value_of_window(const History& history, const FigureTarget& target) {
+  if (!target.of_window) return kNoValue;
+  if (const auto metric = find_scalar(target.key.info().key))
+    return window_value(history, *metric, target.layer, target.step);
+  if (target.key != "utilisation" || target.expert < 0) return kNoValue;
+  const std::vector<float> loads_E = layer_window(history, target.layer, target.step).utilisation;
+  return target.expert < std::ssize(loads_E) ? loads_E[target.expert] : kNoValue;
 }
 
 // Explains a gradient figure of one layer and group of tensors.
@@ -133,22 +144,23 @@ Explanation explain_figure(const History& history, const FigureTarget& requested
   Explanation out;
   out.info = &target.key.info();
   out.kind = provenance_in(history.info(), out.info->provenance);
-  Context at{history, target, 0, nullptr, nullptr, 0};
+  const float of_window = value_of_window(history, target);
+  Context at{history, target, 0, nullptr, nullptr, is_missing(of_window) ? 0.0 : of_window};
   const bool what_if_figure =
       (target.key == "padding_fraction" || target.key == "dropped_fraction" || target.key == "filler_fraction") &&
       std::isfinite(target.parameter) && target.parameter > 0;
   const bool of_gradient =
       std::ranges::any_of(kGradientFigures, [&](const auto& row) { return target.key == row.card; });
-  if (of_gradient && target.other >= 0) {
+  if (!is_missing(of_window)) {
+    explain_window(out, at);
+  } else if (of_gradient && target.other >= 0) {
     explain_gradient(out, at);
   } else if (what_if_figure) {
     at.frame = history.frame_at(target.step);
     at.router = find_router(at.frame.get(), target.layer);
     if (auto parts = what_if(at)) put(out, at, std::move(*parts), false);
   } else if (const auto metric = find_scalar(target.key.info().key)) {
-    const float of_window = target.of_window ? window_value(history, *metric, target.layer, target.step) : kNoValue;
-    at.value = of_window;
-    is_missing(of_window) ? explain_scalar(out, at, *metric) : explain_window(out, at, *metric);
+    explain_scalar(out, at, *metric);
   } else if (const auto member = quant_member(target.key)) {
     explain_quant(out, at, *member);
   } else {

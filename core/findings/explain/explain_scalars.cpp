@@ -9,6 +9,7 @@
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
 #include "core/numerics/processor.h"
+#include "core/recording/history/router_window.h"
 
 namespace moescope::explaining {
 namespace {
@@ -149,7 +150,7 @@ Parts max_vio_window(const Context& at) {
   Parts parts{num(at.value + 1) + " - 1", "the share of the fullest expert"};
   const int window = at.info().window;
   if (window <= 0) return parts;
-  const StepRange range{std::max(at.history.steps().first, at.step - window + 1), at.step};
+  const StepRange range = window_steps(at.history, at.step, window);
   const std::vector<float> mean = at.history.utilisation(at.target.layer, range, 1, Summary::mean);
   if (mean.empty() || std::isnan(mean[0])) return parts;
   const auto fullest_expert = std::ranges::max_element(mean) - mean.begin();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/frame/router_stats.h"
+#include "core/recording/history/step_axis.h"
 
 namespace moescope {
 
@@ -31,8 +32,19 @@ LayerWindow layer_window(int layer, std::vector<float> utilisation) {
   return window;
 }
 
+StepRange window_steps(const History& history, std::int64_t step, std::int64_t length) {
+  const std::vector<std::int64_t> lines = history.steps_in(history.last_steps(length, step));
+  if (lines.empty()) return {};
+  std::size_t first = lines.size() - 1;
+  for (std::int64_t positions = 0; first > 0; --first) {
+    positions += std::min(lines[first] - lines[first - 1], kLongestGap);
+    if (positions >= length) break;
+  }
+  return {lines[first], lines.back()};
+}
+
 LayerWindow layer_window(const History& history, int layer, std::int64_t step) {
-  const StepRange steps = history.last_steps(kWindowSteps, step);
+  const StepRange steps = window_steps(history, step);
   const LayerWindow none;
   if (steps.empty()) return none;
   std::vector<float> load = history.utilisation(layer, steps, 1, Summary::mean);
@@ -66,7 +78,7 @@ const LayerWindow* RouterWindow::worst(double LayerWindow::*by) const {
 
 RouterWindow router_window(const History& history, std::int64_t step) {
   RouterWindow window;
-  window.steps = history.last_steps(kWindowSteps, step);
+  window.steps = window_steps(history, step);
   if (window.steps.empty()) return window;
   for (const int layer : history.info().moe_layers)
     if (LayerWindow layer_loads = layer_window(history, layer, step); !layer_loads.utilisation.empty())

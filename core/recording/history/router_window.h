@@ -30,6 +30,8 @@ struct RouterWindow {
   const LayerWindow* find_layer(int layer) const;           // nullptr if the layer has no load
   const LayerWindow* worst(double LayerWindow::*by) const;  // layer with the largest value; nullptr: no layers
 };
+// Returns the last `length` positions (step_axis.h) up to `step`; a log may have lines at some of them only.
+StepRange window_steps(const History& history, std::int64_t step, std::int64_t length = kWindowSteps);
 // Returns the window that ends at `step`; reads 50 loads of every layer.
 RouterWindow router_window(const History& history, std::int64_t step);
 // Returns one layer of the window that ends at `step`; `utilisation` is empty if the layer has no load in the window.

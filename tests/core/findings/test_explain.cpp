@@ -16,6 +16,7 @@
 #include "core/logs/lines/import_jsonl.h"
 #include "core/model/text/dataset.h"
 #include "core/numerics/processor.h"
+#include "core/recording/history/router_window.h"
 #include "core/training/engine/live_runs.h"
 #include "core/training/trainer.h"
 #include "tests/support/says.h"
@@ -318,6 +319,10 @@ TEST_F(Explain, NumbersAreThoseOfTheFrame) {
   const Explanation use = explain_figure(b(), {.key = "utilisation", .layer = 1, .expert = 3, .step = 24});
   EXPECT_EQ(use.expression, std::to_string(router.tokens_per_expert[3]) + " * 8 / 512");
   EXPECT_EQ(use.place, "layer 1, expert 3, step 24");
+  const Explanation together =
+      explain_figure(b(), {.key = "utilisation", .layer = 1, .expert = 3, .step = 24, .of_window = true});
+  EXPECT_EQ(together.value, static_cast<double>(layer_window(b(), 1, 24).utilisation[3]));
+  EXPECT_EQ(together.place, "layer 1, expert 3, steps 0 to 24 together");
   const auto largest_count = *std::ranges::max_element(router.tokens_per_expert);
   const Explanation vio = explain_figure(b(), {.key = "max_vio", .layer = 1, .step = 24});
   EXPECT_EQ(vio.expression, "(" + std::to_string(largest_count) + " - 64) / 64");

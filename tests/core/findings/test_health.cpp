@@ -158,6 +158,15 @@ TEST(RouterWindow, IsTheMeanOfTheLast50Steps) {
   EXPECT_EQ(router_window(*run.history(), 59).find_layer(1)->silent, 1);
 }
 
+// The loads of a log of every 20th step are 10 positions apart, so that five of them are in a window of 50.
+TEST(RouterWindow, HasTheStepsOfMaxVioOfTheWindow) {
+  const HistoryPtr log = sample_log("unbalanced_bf16");
+  const RouterWindow window = router_window(*log, INT64_MAX);
+  EXPECT_EQ(window.steps, (StepRange{1300, 1380}));
+  for (const LayerWindow& layer : window.layers)
+    EXPECT_NEAR(layer.max_vio, log->value_at(Metric::max_vio_window, layer.layer, 1380), 1e-4);
+}
+
 TEST(RouterWindow, ATrackGrowsWithTheRunAndKeepsItsPlaces) {
   MadeUp run;
   MadeUp::Shares full = MadeUp::even();
