@@ -1,11 +1,19 @@
 #include "app/workspaces/cluster_workspace.h"
 
+#include <algorithm>
+
 #include "widgets/cluster/deepep_gain_panel.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/verdict_line.h"
 
 namespace moescope {
+namespace {
+
+constexpr int kTableHeight = 260;  // of the panel that shows all rows of its table
+
+}  // namespace
 
 ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent)
     : Workspace(selection, "Cluster", parent), step_time_panel_(new TimeOfAStepPanel(selection)) {
@@ -19,7 +27,7 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent)
     verdict->setVerdict(sentence.isEmpty() ? QStringList() : QStringList{sentence}, {step_time_panel_->about()});
   });
   setEssential({step_time_, layers_});
-  setLeastRow(290);  // room for the settings of a question and a name beside every bar
+  setLeastRow(250);  // two rows fit in a window of 1024 x 700
   arrange();
 }
 
@@ -32,7 +40,8 @@ void ClusterWorkspace::arrange() {
 
 void ClusterWorkspace::setDefaultSizes() {
   resizeDocks({step_time_, live_cost_}, QList<int>(2, width() / 2), Qt::Horizontal);
-  resizeDocks({live_cost_, layers_}, {height() * 9 / 20, height() * 11 / 20}, Qt::Vertical);
+  const int table = std::min(height() * 9 / 20, withType(kTableHeight, fontMetrics()));
+  resizeDocks({live_cost_, layers_}, {table, height() - table}, Qt::Vertical);
 }
 
 }  // namespace moescope

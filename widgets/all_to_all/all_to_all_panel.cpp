@@ -62,6 +62,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
     matrix_->update();
   });
   buildChoices();
+  connect(selection_, &Selection::dataChanged, this, &AllToAllPanel::showHalves);
   if (selection_->history()) namePayloads();  // before the first layout, because the names have other widths
   addBody(halves);
   giveFocusTo(matrix_);
@@ -101,8 +102,12 @@ void AllToAllPanel::resizeEvent(QResizeEvent* event) {
 void AllToAllPanel::showHalves() {
   const bool is_wide = width() >= withType(kBothHalves, fontMetrics());
   const int view = view_->currentIndex();
-  matrix_->setVisible(view != kSaving);
-  saving_->setVisible(view == kSaving || (view == kBoth && is_wide));
+  matrix_->setVisible(view != kSaving || !hasVolume());  // one of the halves says why there are no values
+  saving_->setVisible(hasVolume() && (view == kSaving || (view == kBoth && is_wide)));
+}
+
+bool AllToAllPanel::hasVolume() const {
+  return volume(selection_->frame().get()) != nullptr;
 }
 
 const VolumeFrame* AllToAllPanel::volume(const TelemetryFrame* frame) const {
@@ -116,7 +121,7 @@ const VolumeFrame* AllToAllPanel::volume(const TelemetryFrame* frame) const {
 
 QString AllToAllPanel::status() const {
   const auto shown = selection_->frame();
-  if (!shown) return {};
+  if (!hasVolume()) return {};
   QStringList parts{QString("dispatch of layer %1").arg(selection_->layer())};
   if (deduplicated()) parts << QString("DeepEP");
   parts << timeStatus(shown->step, true) << rowWidth(*selection_->history());
@@ -170,12 +175,15 @@ void AllToAllPanel::namePayloads() {
 void AllToAllPanel::fillMatrix(const VolumeFrame& volume) {
   const std::size_t ranks = volume.ranks;
   std::vector<double> bytes_RR;
-  double top = 0;
+  double largest = 0, sum = 0;
   for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) {
-    if (i / ranks != i % ranks) top = std::max(top, volume.copies_RR[i] * bytesPerCopy());
+    const double sent = i / ranks != i % ranks ? volume.copies_RR[i] * bytesPerCopy() : 0;
+    largest = std::max(largest, sent);
+    sum += sent;
     bytes_RR.push_back(copiesOf(volume)[i] * bytesPerCopy());
   }
-  matrix_->setBytes(volume.ranks, std::move(bytes_RR), top);
+  const double other_ranks = std::max<double>(1, static_cast<double>(ranks * (ranks - 1)));
+  matrix_->setBytes(volume.ranks, std::move(bytes_RR), largest, sum / other_ranks);
 }
 
 void AllToAllPanel::fillFigures(const VolumeFrame& volume) {

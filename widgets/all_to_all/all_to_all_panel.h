@@ -33,6 +33,7 @@ class AllToAllPanel : public Panel {
   void fillMatrix(const VolumeFrame& volume);
   void fillFigures(const VolumeFrame& volume);
   void namePayloads();
+  bool hasVolume() const;
   const VolumeFrame* volume(const TelemetryFrame* frame) const;  // volumes of the selected layer; nullptr: none
   bool deduplicated() const { return mode_->currentIndex() == 1; }
   const std::vector<std::uint32_t>& copiesOf(const VolumeFrame& volume) const {

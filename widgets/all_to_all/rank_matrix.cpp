@@ -15,6 +15,7 @@ namespace {
 constexpr int kMinMatrix = 110, kMinBars = 32, kMaxBars = 90;  // pixels at the usual font size
 constexpr int kLow = 150;              // height below which the plot has no heading, and a line for each figure
 constexpr double kMaxCellRatio = 1.5;  // width over height of a cell
+constexpr double kLowestBarTop = 1.2;  // top of the bars of even ranks, multiples of the mean, above the mean's label
 constexpr double kThinBar = 4;         // pixels; thinner bars have no gap between them
 
 // "9.7", "13", "163": three digits at most.
@@ -28,7 +29,8 @@ RankMatrix::RankMatrix(QWidget* parent) : MatrixPlot(parent) {
   setWeights(sequentialWeights());
 }
 
-void RankMatrix::setBytes(int ranks, std::vector<double> bytes_RR, double top) {
+void RankMatrix::setBytes(int ranks, std::vector<double> bytes_RR, double largest, double mean) {
+  const double top = std::max(largest, 2 * mean);  // even traffic has the middle of the scale
   constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
   std::size_t unit = 0;
   for (unit_bytes_ = 1; top / unit_bytes_ >= 999.5 && unit + 1 < kUnits.size(); ++unit) unit_bytes_ *= 1000;
@@ -39,8 +41,11 @@ void RankMatrix::setBytes(int ranks, std::vector<double> bytes_RR, double top) {
     codes.push_back(is_own_rank || !(top > 0) ? kNoDataCode : scaleCode(bytes_[i] / top));
   }
   setCells(ranks, ranks, std::move(codes));
-  LegendScale legend{
-      .lut = matrixLut(isDark(palette())), .low = "0", .high = shortNumber(top / unit_bytes_), .caption = kUnits[unit]};
+  LegendScale legend{.lut = matrixLut(isDark(palette())),
+                     .low = "0",
+                     .high = shortNumber(top / unit_bytes_),
+                     .caption = QString("%1, mean %2").arg(kUnits[unit], shortNumber(mean / unit_bytes_)),
+                     .mark = top > 0 ? mean / top : -1};
   legend.swatches = {{QColor(legend.lut[kNoDataCode]), "own rank"}};
   setLegend(legend);
 }
@@ -119,7 +124,7 @@ QMargins RankMatrix::margins() const {
 
 double RankMatrix::barScale() const {
   const int rank = fullest();
-  return rank < 0 ? 0 : parts().bars.height() / std::max(1.0, received_[rank]);
+  return rank < 0 ? 0 : parts().bars.height() / std::max(kLowestBarTop, received_[rank]);
 }
 
 QRectF RankMatrix::barRect(int rank) const {

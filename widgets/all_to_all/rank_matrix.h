@@ -20,8 +20,9 @@ class RankMatrix : public MatrixPlot {
   };
   explicit RankMatrix(QWidget* parent = nullptr);
 
-  // `bytes_RR`: what each rank sends to each other; the diagonal is not sent. `top`: the end of the colour scale.
-  void setBytes(int ranks, std::vector<double> bytes_RR, double top);
+  // `bytes_RR`: what each rank sends to each other; the diagonal is not sent. `largest` and `mean`
+  // of the values between different ranks give the colour scale.
+  void setBytes(int ranks, std::vector<double> bytes_RR, double largest, double mean);
   void setReceived(std::vector<double> received_R, int ranks_per_node);  // received copies as multiples of the mean
   void setFigures(std::vector<Figure> figures) { figures_ = std::move(figures); }
   std::function<QStringList(int rank)> describeReceived;

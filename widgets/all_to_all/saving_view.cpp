@@ -65,7 +65,7 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   modelled_ = new BandBars(this);
   modelled_->setAccessibleName("Saved by experts per token");
   modelled_->setCaption("saved of the network bytes, by experts per token (modelled, uniform routing)");
-  modelled_->setLegend({{"this step", 0, BandBars::Fill::solid, true}});
+  modelled_->setLegend({{"counted at the cursor", 0, BandBars::Fill::solid, true}});
   modelled_->setFormatter([](double share) { return formatPercent(share); });
   modelled_->describe = [this](int row) {
     const ValueTable values = table();

@@ -92,7 +92,7 @@ void DeepEPGainPanel::draw() {
     live.points.emplace_back(x(*answer_->live), modelled(*answer_->live));
     live.names.push_back(QString::fromStdString(answer_->live->name));
   }
-  plot_->setCaptions(by_copies ? QString("copies per token with DeepEP") : QString("fullest rank / mean"),
+  plot_->setCaptions(by_copies ? QString("copies per token") : QString("fullest rank / mean"),
                      is_time ? "layer time with DeepEP, ms" : "layer time, standard / DeepEP");
   plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, is_time ? ValueRange{0, 1} : ValueRange{0.9, 1.3});
   plot_->setReference(is_time ? kNoValue : 1, "no gain");

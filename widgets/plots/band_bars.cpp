@@ -13,7 +13,7 @@ namespace moescope {
 namespace {
 
 constexpr int kBarSwatch = 12;
-constexpr double kThickestRow = 26;
+constexpr double kTallestRow = 52;
 
 QStringList columnsOf(const QString& figure) {
   return figure.split(QLatin1Char('\t'));
@@ -62,8 +62,10 @@ std::vector<int> BandBars::figureColumns() const {
 }
 
 QMargins BandBars::margins() const {
-  return {namesWidth(), keyBeside(caption_, labelsOf(legend_, &LegendEntry::label), kBarSwatch).height,
-          widthOf(figureColumns()), fontMetrics().height() + kSpace4};
+  const int above = keyBeside(caption_, labelsOf(legend_, &LegendEntry::label), kBarSwatch).height;
+  // The axis stands below the last row, also in a high plot.
+  const int unused_height = height() - above - to_int(rows_.size()) * withType(kTallestRow);
+  return {namesWidth(), above, widthOf(figureColumns()), std::max(fontMetrics().height() + kSpace4, unused_height)};
 }
 
 QColor BandBars::colorOf(int color) const {
@@ -72,8 +74,7 @@ QColor BandBars::colorOf(int color) const {
 }
 
 double BandBars::rowHeight() const {
-  return std::min<double>(withType(kThickestRow),
-                          plotRect().height() / std::max<double>(1, static_cast<double>(rows_.size())));
+  return plotRect().height() / std::max<double>(1, static_cast<double>(rows_.size()));
 }
 
 int BandBars::rowAt(QPoint position) const {

@@ -146,6 +146,9 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
   QImage row(codes, 1, QImage::Format_RGB32);
   for (int i = 0; i < codes; ++i) row.setPixel(i, 0, scale.lut[scale.first_code + i]);
   painter.drawImage(QRect(x, area.center().y() - box / 2, bar, box), row);
+  if (scale.mark >= 0)
+    painter.fillRect(x + to_int(std::lround(scale.mark * bar)), area.center().y() - box / 2 - 2, 1, box + 4,
+                     QColor(colors(palette).ink));
   x += bar + gap;
   text(scale.high, mutedText(palette));
   if (with_caption) text(scale.caption, mutedText(palette));

@@ -85,6 +85,7 @@ struct LegendScale {
   QString caption;
   int first_code = 1;
   std::vector<Swatch> swatches{};
+  double mark = -1;  // position 0..1 of a value that the caption names; negative: none
 };
 LegendScale utilisationLegend(bool dark, int limit = 4);  // the legend of utilisationLut()
 // Paints a legend on one line at the right of `area`: swatches, the scale with its ends, the caption. Without enough
