@@ -31,10 +31,12 @@ StartPage::StartPage(QWidget* parent) : FullPage("start_page", "Start page", par
   comparison_ = pageText({}, Type::body, true);
   addRow("Comparison", comparison_, compare);
   addFiles();
+  column()->addWidget(pageText("Lessons"));
   lessons_ = new LessonList(LessonList::Form::titles);
   connect(lessons_, &LessonList::chosen, this, &StartPage::lessonRequested);
   column()->addWidget(lessons_);
-  column()->addStretch(1);
+  column()->addStretch(2);
+  column()->insertStretch(0, 1);                                // in a high window the page stands above the middle
   connect(this, &FullPage::shown, this, &StartPage::showCost);  // new speeds may have been measured
 }
 
@@ -46,7 +48,7 @@ void StartPage::resizeEvent(QResizeEvent* event) {
 
 void StartPage::setBack(const QString& workspace) {
   FullPage::setBack(workspace);
-  setHeading(workspace.isEmpty() ? "Nothing is open yet" : "Start page",
+  setHeading(workspace.isEmpty() ? "MoEScope" : "Start page",
              "Train a small mixture of experts on this machine, or open what another program logged. Files can be "
              "dropped on the window.");
 }

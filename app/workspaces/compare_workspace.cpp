@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kWideWorkspace = 1340;  // width from which the operand costs are shown
 constexpr int kMinRowHeight = 160;    // the table and two rows fit in a window of 1024 x 700
-constexpr int kMinPlotRoom = 240;     // height for each plot below the table in which it is at least 120 high
+constexpr int kMinPlotRoom = 280;     // height for each plot below the table in which it is at least 120 high
 
 }  // namespace
 
@@ -135,6 +135,7 @@ bool CompareWorkspace::useRoomOfFolded() {
     return true;
   }
   loss_panel_->setMetric(Metric::max_vio);
+  loss_->setWindowTitle("MaxVio and losses");
   tabifyDockWidget(regression_, load_difference_);
   for (QDockWidget* dock : {loss_, regression_, load_difference_}) dock->show();
   regression_->raise();
@@ -144,6 +145,7 @@ bool CompareWorkspace::useRoomOfFolded() {
 
 void CompareWorkspace::giveRoomBack() {
   room_is_used_ = false;
+  loss_->setWindowTitle("Loss");
   placeLoss(0);
   for (QDockWidget* dock : {loss_, regression_}) dock->hide();
   if (!of_checkpoints_) load_difference_->hide();
@@ -164,15 +166,15 @@ int CompareWorkspace::keepRows() {
   return table;
 }
 
-// Losses are a tab at the right if two plots at the left would be too low.
+// Losses are a tab beside the loss gap if two plots below each other would be too low.
 void CompareWorkspace::placeLoss(int room) {
   const bool is_tab = room_is_used_ && room < 2 * withType(kMinPlotRoom, fontMetrics());
   if (std::exchange(loss_is_tab_, is_tab) == is_tab) return;
   if (is_tab)
-    tabifyDockWidget(load_difference_, loss_);
+    tabifyDockWidget(gap_, loss_);
   else
     splitDockWidget(gap_, loss_, Qt::Vertical);
-  regression_->raise();
+  gap_->raise();
 }
 
 void CompareWorkspace::setDefaultSizes() {

@@ -33,7 +33,8 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::max_vio_sequence};
 
 // Factors of the moving average that the menu offers.
-constexpr std::array kFactors = {0.0, 0.6, 0.9, 0.95, 0.99, 0.997};
+constexpr double kUsualFactor = 0.82;  // the age of its values is that of a mean of 10 steps
+constexpr std::array kFactors = {0.0, 0.6, kUsualFactor, 0.9, 0.95, 0.99, 0.997};
 QString factorText(double factor) {
   return factor > 0 ? QString::number(factor) : QString("none");
 }
@@ -61,7 +62,7 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
 
   smoothing_ = makeChoice({}, "Smoothing");
   for (const double factor : kFactors) smoothing_->addItem(factorText(factor), factor);
-  setSmoothing(0.9);
+  setSmoothing(kUsualFactor);
   connect(smoothing_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
   log_values_ = makeToggle("Logarithmic value axis", {});
@@ -187,7 +188,7 @@ void LossPanel::refill() {
   // The caption explains the bold curve if there are two curves; the pale curve has a value for each step, or for each
   // step at which the gradient was measured.
   const QString bold = QString(" (bold: smoothed over %1 %2)")
-                           .arg(QString::number(std::lround(1 / (1 - smoothing))),
+                           .arg(QString::number(std::lround((1 + smoothing) / (1 - smoothing))),
                                 shownMetric() == Metric::gradient_snr_db ? "measurements" : "steps");
   plot_->setCaption(metricCaption(shownMetric()) + (smoothing > 0 ? bold : QString()));
   plot_->setPercent(metricIsShare(shownMetric()));

@@ -281,7 +281,7 @@ std::vector<LinePlot::Named> LinePlot::named() const {
         curve.y = valueAxis().toPixel(std::isfinite(last->smooth) ? double(last->smooth) : double(last->bin.mean()));
         if (has_ended && behind + 2 * fontMetrics().height() < plotRect().right()) {
           curve.x = behind;
-          curve.y -= 1.5 * fontMetrics().height();  // above other curves, which may continue close to this end
+          curve.y = freeHeight(curve);
         }
       }
     }
@@ -294,6 +294,28 @@ std::vector<LinePlot::Named> LinePlot::named() const {
                         .y = valueAxis().toPixel(line.value),
                         .x = plotRect().right() + 0.0 + kSpace8});
   return curves;
+}
+
+// Returns the height at which the name of a curve that has ended covers no other curve, as near its end as possible.
+double LinePlot::freeHeight(const Named& curve) const {
+  const QRect plot = plotRect();
+  const int line = fontMetrics().height(), room = plot.right() - static_cast<int>(curve.x);
+  const double end = curve.x + fontMetrics().horizontalAdvance(fittingText(endForms(curve), fontMetrics(), room));
+  const auto is_free = [&](double y) {
+    if (y - line / 2.0 < plot.top() || y + line / 2.0 > plot.bottom()) return false;
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      for (const Column& column : columns_[i]) {
+        const double x = xOf(column.step);
+        if (to_int(i) == curve.series || column.bin.finite == 0 || x < curve.x || x > end) continue;
+        if (valueAxis().toPixel(column.bin.max) < y + line / 2.0 &&
+            valueAxis().toPixel(column.bin.min) > y - line / 2.0)
+          return false;
+      }
+    return true;
+  };
+  for (const double lines : {0.0, -1.0, 1.0, -2.0, 2.0, -3.0, 3.0})
+    if (is_free(curve.y + lines * line)) return curve.y + lines * line;
+  return curve.y - line;
 }
 
 QString LinePlot::Named::letter() const {
@@ -356,10 +378,13 @@ void LinePlot::paintEnds(QPainter& painter) const {
   const std::size_t room_for = std::max(1, plot.height() / line);
   while (curves.size() > room_for && curves.back().isReference()) curves.pop_back();
   std::ranges::stable_sort(curves, {}, &Named::y);
+  // Names of curves that have ended stand between the other curves and stay there.
+  const auto outer_names =
+      std::ranges::stable_partition(curves, [&](const Named& curve) { return curve.x < plot.right(); });
   std::vector<double> places;
-  for (const Named& curve : curves) places.push_back(curve.y);
+  for (const Named& curve : outer_names) places.push_back(curve.y);
   places = spreadApart(places, line, plot.top() + 2, plot.bottom());
-  for (std::size_t i = 0; i < curves.size(); ++i) curves[i].y = places[i];
+  for (std::size_t i = 0; i < places.size(); ++i) outer_names[i].y = places[i];
   for (const Named& curve : curves) {
     painter.setFont(curve.active ? strong : usual);
     const QFontMetrics metrics(painter.font());

@@ -91,6 +91,7 @@ class LinePlot : public TimeAxisPlot {
     int swatch() const;      // width of the piece of the curve before a name that is not the name of a run
   };
   std::vector<Named> named() const;
+  double freeHeight(const Named& curve) const;
   bool isActive(std::size_t series) const;
   // Forms of name and value at the end of a curve, from long to short.
   QStringList endForms(const Named& curve) const;

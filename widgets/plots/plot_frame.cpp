@@ -375,14 +375,17 @@ std::vector<PlacedLabel> separateLabels(std::vector<PlacedLabel> labels) {
   return separate;
 }
 
-// Returns the place of a caption: before the first label, else after the last one, else before the last one, where it
-// covers other labels; -1: nowhere. `end`: the end of the caption if it is after the last label.
+// Returns the place of a caption: before the first label, else after the last one, else between two labels as far to
+// the right as possible, else before the last one, where it covers other labels; -1: nowhere. `end`: the end of the
+// caption if it is after the last label.
 int captionPlace(const std::vector<PlacedLabel>& labels, int width, int end) {
   constexpr int kGap = kSpace8;
   if (labels.empty()) return end - width;
   const PlacedLabel &first = labels.front(), &last = labels.back();
   if (width + kGap <= first.begin) return first.begin - kGap - width;
   if (last.end() + kGap + width <= end) return end - width;
+  for (std::size_t i = labels.size() - 1; i > 0; --i)
+    if (labels[i].begin - labels[i - 1].end() >= width + 2 * kGap) return labels[i].begin - kGap - width;
   const int before_last = last.begin - kGap - width;
   return before_last >= first.end() + kGap ? before_last : -1;
 }
@@ -414,8 +417,7 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
     std::erase_if(free, [&](const PlacedLabel& label) {
       return label.begin < caption_x + wide + kSpace8 && label.end() + kSpace8 > caption_x;
     });
-    const bool leaves_scale = free.size() >= 3 || free.size() == labels.size();
-    if (caption_x < 0 || !(leaves_scale || form == captions.back())) continue;
+    if (caption_x < 0 || (free.size() < labels.size() && form != captions.back())) continue;
     paintText(caption_x, wide, form);
     labels = std::move(free);
     break;
