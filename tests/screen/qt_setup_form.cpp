@@ -342,6 +342,11 @@ class SetupFormTest : public QObject {
     speeds.note({nano}, 0.3);
     f.form.showCost();
     QVERIFY2(cost->text().endsWith("1,000 steps in about 5 min (measured here)"), qPrintable(cost->text()));
+    const std::vector<RunConfig> both{nano, load_preset("small").config};
+    QVERIFY(!speeds.estimate(both).measured);
+    speeds.note(both, 7);
+    QVERIFY(speeds.estimate(both).measured && speeds.estimate(both).seconds_per_step == 7);
+    QVERIFY(speeds.estimate(nano).measured);
     nano.data.batch *= 2;  // twice the tokens per step
     f.form.setDraft(nano);
     QVERIFY2(cost->text().endsWith("1,000 steps in about 10 min (estimated from nano)"), qPrintable(cost->text()));

@@ -12,6 +12,7 @@
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -186,8 +187,8 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   rotated_->setVisible(captured.format.hadamard > 0);
   const QString step = formatCount(captured.step);
   QStringList details{
-      QString("run %1").arg(withFormatLabels(QString::fromStdString(captured.run_name))), QString("step %1").arg(step),
-      QString("%1 \u00d7 %2 values").arg(captured.rows).arg(captured.cols),
+      QString("run %1").arg(valueWords(withFormatLabels(QString::fromStdString(captured.run_name)))),
+      QString("step %1").arg(step), QString("%1 \u00d7 %2 values").arg(captured.rows).arg(captured.cols),
       captured.format.scheme == QuantScheme::fp32
           ? QString("not quantized (FP32)")
           : QString("quantized to %1: %2").arg(operandFormatLabel(captured.format), figures(captured.sums))};

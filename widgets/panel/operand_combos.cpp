@@ -100,7 +100,7 @@ void OperandLayerCombo::synchronise() {
     const auto frame = selection_->quantFrame();
     layers_ = frame ? layersOf(*frame, choices.gemm_class) : std::vector<int>{};
     clear();
-    for (const int layer : layers_) addItem(layer < 0 ? layerName(layer) : QString("L%1").arg(layer));
+    for (const int layer : layers_) addItem(layerName(layer));
   }
   setVisible(!layers_.empty());
   setCurrentIndex(to_int(std::ranges::find(layers_, selection_->tensor().layer) - layers_.begin()));
