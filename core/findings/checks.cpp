@@ -34,8 +34,11 @@ bool has_values(const History& history, Metric metric) {
   return all.finite > 0 || all.non_finite > 0;
 }
 
+// That of the first layer: the figures over all layers come before it.
 const RouterFrame* first_router(const TelemetryFrame* frame) {
-  return frame && !frame->routers.empty() ? &frame->routers.front() : nullptr;
+  if (!frame) return nullptr;
+  const auto first = std::ranges::find_if(frame->routers, [](const RouterFrame& router) { return router.layer >= 0; });
+  return first == frame->routers.end() ? nullptr : &*first;
 }
 
 // The kinds of a check, and stronger kinds, which say more than a passed check would.
