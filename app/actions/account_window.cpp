@@ -15,7 +15,7 @@
 #include <array>
 
 #include "app/look/dialog_parts.h"
-#include "core/logs/tag_file.h"
+#include "core/logs/tag_map.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/row_delegate.h"
@@ -42,6 +42,9 @@ QString foundText(const FoundNumber& number) {
 }
 
 QString summaryText(const ImportAccount& account) {
+  const auto has_step = [](const AccountRow& row) { return row.first_step >= 0; };
+  if (!account.refusal.empty() && !account.rows.empty() && std::ranges::none_of(account.rows, has_step))
+    return "No run: the step is not known. State which name is the number of the step, then apply";
   if (!account.refusal.empty()) return "No run: " + QString::fromStdString(account.refusal);
   const auto names = [&](auto is_counted) {
     std::int64_t count = 0;
@@ -407,6 +410,7 @@ MeaningEditor::MeaningEditor(QWidget* parent)
   title_->setObjectName("meaning_name");
   means_->setObjectName("meaning");
   means_->setAccessibleName("This name is");
+  means_->setMaxVisibleItems(to_int(meanings().size()) + 1);
   auto* column = plainColumn(this, kSpace8);
   column->addWidget(title_);
   column->addWidget(new QLabel("This name is"));

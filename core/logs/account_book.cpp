@@ -302,6 +302,8 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     row.pattern = rule->pattern;
     row.means = rule->column;
     std::tie(row.meaning, row.unit) = meaning_and_unit(*rule);
+    if (rule->scale != 1 && rule->offset == 0)
+      row.unit += (row.unit.empty() ? "value \u00d7 " : ", = value \u00d7 ") + decimal(rule->scale, 4);
     row.certainty = rule->certainty;
     if (row.certainty == Certainty::by_shape)
       row.reason = rule->program;
@@ -351,13 +353,14 @@ bool may_be_step(const AccountRow& row) {
          row.lowest < row.highest;
 }
 
-// Asks whether the first name that may be a figure is it, if no name of it is known.
-void ask_for(const char* means, const char* what, bool (*may_be)(const AccountRow&), std::vector<AccountRow>& rows) {
-  if (std::ranges::find(rows, means, &AccountRow::means) != rows.end()) return;
+// Asks whether the first name that may be a figure is it, if no name of it is known. Returns true if it asks.
+bool ask_for(const char* means, const char* what, bool (*may_be)(const AccountRow&), std::vector<AccountRow>& rows) {
+  if (std::ranges::find(rows, means, &AccountRow::means) != rows.end()) return false;
   const auto row = std::ranges::find_if(rows, may_be);
-  if (row == rows.end()) return;
+  if (row == rows.end()) return false;
   row->means = means;
   row->question = std::string("is this the ") + what + '?';
+  return true;
 }
 
 }  // namespace
@@ -379,8 +382,8 @@ ImportAccount AccountBook::account(const char* unit) const {
     row.program.clear();
   }
   std::stable_partition(account.rows.begin(), account.rows.end(), [](const AccountRow& row) { return row.is_shown; });
-  ask_for("ce_loss", "training loss", may_be_loss, account.rows);
-  ask_for("step", "step", may_be_step, account.rows);
+  if (!ask_for("step", "step", may_be_step, account.rows))
+    ask_for("ce_loss", "training loss", may_be_loss, account.rows);
   account.left_out = left_out_;
   return account;
 }

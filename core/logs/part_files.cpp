@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "core/files/folder_walk.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/logs/dumps/expert_counts.h"
 #include "core/logs/file_kind.h"
 
 namespace moescope {
@@ -70,28 +70,22 @@ PartOfRun read_part(const fs::path& file, const ImportOptions& options) {
   return part;
 }
 
-std::uint64_t tokens_of(const RouterFrame& router) {
-  return std::accumulate(router.tokens_per_expert.begin(), router.tokens_per_expert.end(), std::uint64_t{0});
-}
-
 // How the loads of a layer in two files compare.
 struct Comparison {
   bool have_loads = false, are_equal = true, have_equal_sums = true;
 };
 
 void compare(const FramesOfRun& frames, const FramesOfRun& more, Comparison& result) {
-  for (const auto& [step, frame] : more) {
-    const auto found = frames.find(step);
-    if (found == frames.end()) continue;
-    for (const RouterFrame& router : frame.routers)
-      for (const RouterFrame& other : found->second.routers) {
-        if (router.layer != other.layer || router.tokens_per_expert.empty() || other.tokens_per_expert.empty())
-          continue;
-        result.have_loads = true;
-        result.are_equal = result.are_equal && router.tokens_per_expert == other.tokens_per_expert;
-        result.have_equal_sums = result.have_equal_sums && tokens_of(router) == tokens_of(other);
-      }
-  }
+  for (const auto& [step, frame] : more)
+    for (const RouterFrame& router : frame.routers) {
+      const auto found = frames.find(step);
+      const RouterFrame* other = found == frames.end() ? nullptr : find_router(&found->second, router.layer);
+      if (!other || router.tokens_per_expert.empty() || other->tokens_per_expert.empty()) continue;
+      result.have_loads = true;
+      result.are_equal = result.are_equal && router.tokens_per_expert == other->tokens_per_expert;
+      result.have_equal_sums =
+          result.have_equal_sums && sum_of(router.tokens_per_expert) == sum_of(other->tokens_per_expert);
+    }
 }
 
 // Makes the lists of experts of one rank those of all ranks.
@@ -109,13 +103,12 @@ RunInfo info_of(const std::string& folder, const std::vector<PartOfRun>& parts, 
   RunInfo info = parts.front().imported.runs[0]->info();
   std::set<int> layers;
   for (const auto& [step, frame] : frames)
-    for (const RouterFrame& router : frame.routers)
+    for (const RouterFrame& router : frame.routers) {
       if (router.layer >= 0) layers.insert(router.layer);
+      info.n_experts = std::max(info.n_experts, to_int(router.tokens_per_expert.size()));
+    }
   info.moe_layers.assign(layers.begin(), layers.end());
   if (!layers.empty()) info.n_layers = std::max(info.n_layers, *layers.rbegin() + 1);
-  for (const auto& [step, frame] : frames)
-    for (const RouterFrame& router : frame.routers)
-      info.n_experts = std::max(info.n_experts, to_int(router.tokens_per_expert.size()));
   info.name = fs::absolute(folder).lexically_normal().filename().string();
   info.source = folder;
   return info;

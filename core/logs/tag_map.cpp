@@ -16,12 +16,15 @@
 #include "core/files/input_file.h"
 #include "core/files/text/toml_section.h"
 #include "core/files/text/words.h"
+#include "core/files/whole_file.h"
 #include "core/frame/figures.h"
 #include "core/logs/import.h"
 
 namespace moescope {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxMapBytes = std::uint64_t{1} << 18;
 constexpr std::size_t kLongestTag = 512;  // bytes of a name that can have a meaning
@@ -239,6 +242,20 @@ std::string with_words(std::string_view name) {
   return out;
 }
 
+constexpr const char* kStatedNames = "stated-names.toml";
+
+// Position of the first table of a TOML text: keys before it belong to no table.
+std::size_t first_table(const std::string& toml) {
+  for (std::size_t line = 0; line < toml.size();) {
+    const std::size_t first = toml.find_first_not_of(" \t", line);
+    if (first != std::string::npos && toml[first] == '[') return line;
+    const std::size_t end = toml.find('\n', line);
+    if (end == std::string::npos) break;
+    line = end + 1;
+  }
+  return toml.size();
+}
+
 }  // namespace
 
 Counted counted_by(std::string_view word) {
@@ -316,7 +333,6 @@ std::string user_tags_folder() {
 }
 
 TagMap TagMap::of_log(const ImportOptions& options, const std::string& path) {
-  namespace fs = std::filesystem;
   std::error_code none;
   TagMap map;
   for (const std::string& text : options.rules) map.add_below(parse(text, "the rules for " + path));
@@ -400,6 +416,28 @@ std::optional<TagMatch> TagMap::find(std::string_view tag) const {
       match.expert >= to_int(kMaxImportedExperts))
     return std::nullopt;
   return match;
+}
+
+std::string tag_file_beside(const std::string& log) {
+  std::error_code error;
+  const fs::path path = fs::absolute(log);
+  return ((fs::is_directory(path, error) ? path : path.parent_path()) / kTagsBeside).string();
+}
+
+std::string tag_file_for_all_logs() {
+  const std::string folder = user_tags_folder();
+  return folder.empty() ? folder : (fs::path(folder) / kStatedNames).string();
+}
+
+void keep_tag_rules(const std::string& rules, const std::string& file) {
+  std::error_code error;
+  std::string text = fs::exists(file, error) ? read_file(file, kMaxMapBytes, "mapping file") : std::string();
+  std::size_t at = first_table(text);
+  if (at == text.size() && !text.empty() && text.back() != '\n') at = text.append("\n").size();
+  text.insert(at, rules);
+  TagMap::parse(text, file);
+  fs::create_directories(fs::path(file).parent_path(), error);
+  write_whole_file(file, text);
 }
 
 }  // namespace moescope

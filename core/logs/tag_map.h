@@ -99,6 +99,15 @@ inline constexpr const char* kTagsBeside = "moescope-tags.toml";  // the user's 
 // there is no home directory.
 std::string user_tags_folder();
 
+// Mapping files in which the rules that the user states about a log are kept: beside the log, which is a file or
+// a folder, or for all logs; empty: there is no home directory.
+std::string tag_file_beside(const std::string& log);
+std::string tag_file_for_all_logs();
+// Writes `rules`, [[tag]] tables, before those of the file, so that they count first; its other lines stay. Makes the
+// file and its folder if they are missing. Throws std::runtime_error with the path if it cannot be read or written, or
+// if its text is no mapping.
+void keep_tag_rules(const std::string& rules, const std::string& file);
+
 // Returns the normalised spelling of a name: "Train/Loss" becomes "train_loss".
 std::string spelled_alike(std::string_view name);
 

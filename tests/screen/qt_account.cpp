@@ -20,7 +20,7 @@
 #include "app/actions/account_window.h"
 #include "app/actions/file_actions.h"
 #include "app/session/run_session.h"
-#include "core/logs/tag_file.h"
+#include "core/logs/tag_map.h"
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
 #include "widgets/router/expert_load_panel.h"

@@ -23,7 +23,9 @@
 #include "core/logs/dumps/imatrix.h"
 #include "core/logs/dumps/rank_counts.h"
 #include "core/logs/dumps/router_logits.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/part_files.h"
+#include "core/logs/runs/log_record.h"
 #include "core/logs/table/table_form.h"
 
 namespace moescope {
@@ -100,13 +102,11 @@ bool append_numbers(const nlohmann::json& value, std::span<const std::size_t> sh
 
 // Returns what the number of a member means: "layer", "expert", "step" or "rank"; "" if it is no place.
 std::string_view place_named(std::string_view key) {
-  constexpr std::pair<std::string_view, std::string_view> kPlaces[] = {
-      {"layer", "layer"},      {"layer_id", "layer"},    {"layer_idx", "layer"}, {"expert", "expert"},
-      {"expert_id", "expert"}, {"expert_idx", "expert"}, {"step", "step"},       {"iter", "step"},
-      {"iteration", "step"},   {"rank", "rank"}};
-  for (const auto& [name, place] : kPlaces)
-    if (name == key) return place;
-  return {};
+  const auto match = TagMap::built_in().find(key);
+  if (match && match->rule->means == TagMeaning::layer_number) return "layer";
+  if (match && match->rule->means == TagMeaning::expert_number) return "expert";
+  if (match && match->rule->means == TagMeaning::step_number) return "step";
+  return is_part_of_step(key) ? "rank" : "";
 }
 
 bool is_place(const std::string& key, const nlohmann::json& member) {
@@ -193,14 +193,10 @@ bool are_experts(std::span<const std::string_view> names) {
 // says that it counts experts; or with a header of experts, which may begin with a column of layers. Two and four
 // columns without a header are tables of layers and experts (table_form.h). Empty: it is another table.
 std::vector<CountArray> counts_of_table(const std::string& path, std::string_view beginning) {
-  const auto number_of = [](std::string_view cell) {
-    double number = 0;
-    return read_number(cell, number) ? std::optional(number) : std::nullopt;
-  };
   beginning = without_byte_order_mark(beginning);
   const std::vector<std::string_view> first = cells_of(beginning.substr(0, beginning.find('\n')));
   if (first.size() < 2) return {};
-  const bool has_header = !number_of(first[0]), has_layers = has_header && place_named(first[0]) == "layer";
+  const bool has_header = !printed_number(first[0]), has_layers = has_header && place_named(first[0]) == "layer";
   const CountArray unnamed{fs::path(path).stem().string(), {1, first.size()}, {}};
   const bool is_matrix = first.size() != 2 && first.size() != 4 && is_count_array(unnamed, path);
   const std::size_t first_expert = has_layers ? 1 : 0;
@@ -216,7 +212,7 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
     if (cells.empty()) continue;
     std::vector<double> row;
     for (const std::string_view cell : cells)
-      if (const auto number = number_of(cell)) row.push_back(*number);
+      if (const auto number = printed_number(cell)) row.push_back(*number);
     if (row.size() != first.size()) return {};
     if (has_layers) row.erase(row.begin());
     all.insert(all.end(), row.begin(), row.end());

@@ -121,12 +121,6 @@ ImportAccount LogReader::account() const {
   return account;
 }
 
-std::int64_t LogReader::steps() const {
-  std::int64_t steps = 0;
-  for (const RunBuilder& run : runs_.runs()) steps += run.steps();
-  return steps;
-}
-
 bool LogReader::is_whole(std::string_view line) {
   if (line.find('\r') != std::string_view::npos || text_.is_numbered()) return false;
   if (form_ == Form::text) return TextLogReader(runs_).read(line);

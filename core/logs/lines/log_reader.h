@@ -37,7 +37,6 @@ class LogReader {
     return histories().empty() ? nullptr : histories().front();
   }
   std::int64_t lines() const { return lines_; }
-  std::int64_t steps() const;  // summed over all runs
   const BadLines& bad() const { return runs_.context().bad; }
   // True if a last line without a newline can be read before it ends: a whole object, or a printed step of a log whose
   // lines are not numbered.

@@ -155,13 +155,6 @@ std::vector<std::shared_ptr<History>> LogRuns::histories() const {
   return histories;
 }
 
-std::vector<std::string> LogRuns::run_names() const {
-  std::vector<std::string> names;
-  for (const RunBuilder& run : runs_)
-    if (run.is_read) names.push_back(run.shown_name());
-  return names;
-}
-
 std::vector<std::string> LogRuns::remarks(const std::vector<std::string>& of_form) const {
   std::vector<std::string> remarks;
   for (const RunBuilder& run : runs_) std::ranges::copy(run.remarks(), std::back_inserter(remarks));
@@ -197,8 +190,10 @@ Imported LogRuns::finish(std::int64_t lines, const std::string& hint) {
   Imported imported{histories(), lines, log_.bad};
   imported.remarks = remarks();
   imported.account = account();
-  if (const std::vector<std::string> names = run_names(); !names.empty() && !log_.is_collected)
-    check_choice(log_.source, names, log_.options);
+  std::vector<std::string> names;  // of all runs with steps, also of those that were not read
+  for (const RunBuilder& run : runs_)
+    if (run.is_read) names.push_back(run.shown_name());
+  if (!names.empty() && !log_.is_collected) check_choice(log_.source, names, log_.options);
   std::string reason = log_.options.growing && !imported.runs.empty() ? std::string() : refusal();
   const bool has_settings = std::ranges::any_of(runs_, [](const RunBuilder& run) { return run.is_stated; });
   if (imported.runs.empty() && reason.empty())

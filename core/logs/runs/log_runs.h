@@ -43,7 +43,6 @@ class LogRuns {
   std::deque<RunBuilder>& runs() { return runs_; }
   const std::deque<RunBuilder>& runs() const { return runs_; }
   std::vector<std::shared_ptr<History>> histories() const;
-  std::vector<std::string> run_names() const;  // of all runs with steps, also of those that were not read
   std::vector<std::string> remarks(const std::vector<std::string>& of_form = {}) const;  // of_form: on the file
   std::string refusal() const;  // why the log is refused, after its last record; empty: it is accepted
   ImportAccount account() const;

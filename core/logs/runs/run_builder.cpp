@@ -683,7 +683,7 @@ void RunBuilder::take(LogRecord& record) {
   if (!has_values && !problem.empty()) throw Unreadable(problem);
   if (!has_values && log_->is_collected) return;
   Step& target = step_at(step);
-  target.is_part = target.is_part || record.is_part || record.layer >= 0;
+  target.is_part = target.is_part || record.is_part || record.layer >= 0 || part >= 0;
   if (has_own && is_training) {
     if (record.own_loads.counts)
       for (const RouterFrame& router : record.own_frame->routers)

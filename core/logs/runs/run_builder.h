@@ -128,7 +128,7 @@ class RunBuilder {
     std::map<int, Experts> experts;  // by layer
     std::map<int, int> copies;       // by layer: ranks whose loads are those that are kept; -1: others were added
     std::int64_t place = 0;          // of its first record
-    bool is_part = false;            // further records of it may follow: it is given by layer or by expert
+    bool is_part = false;            // further records of it may follow: it is given by layer, expert or rank
     bool has_sums = false;           // its losses are the sums over the layers
     bool is_late = false, is_added = false;  // joins a step that is shown; its loads are added to those
   };

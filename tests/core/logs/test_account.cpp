@@ -129,6 +129,20 @@ TEST_F(Accounts, AnUnknownNameOfALossIsAQuestion) {
   EXPECT_EQ(questions(R"("loss_scale":65536,"test_loss":2,"balancing_loss_x":1)"), "");
 }
 
+TEST_F(Accounts, ALogWithoutAKnownStepAsksForIt) {
+  std::string text;
+  for (const char* tick : {"0", "2", "4", "6"}) text += std::string("{\"tick\":") + tick + ",\"nll\":3.5,\"lr\":3}\n";
+  try {
+    open(write("run.jsonl", text));
+    FAIL() << "no name is the step";
+  } catch (const RefusedLog& refused) {
+    const AccountRow tick = row(refused.account, "tick");
+    EXPECT_EQ(std::pair(tick.means, tick.question), std::pair(std::string("step"), std::string("is this the step?")));
+    EXPECT_EQ(row(refused.account, "nll").question, "") << "first the step";
+    EXPECT_EQ(row(refused.account, "lr").reason, "its step is not known");
+  }
+}
+
 TEST_F(Accounts, TheProgramOfALogIsKnownByItsNames) {
   const auto program = [&](const char* name, const std::string& text) {
     const OpenedRuns opened = open(write(name, text));

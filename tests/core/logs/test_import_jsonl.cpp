@@ -38,7 +38,7 @@ TEST(ImportJsonl, ReadsSettingsAndSteps) {
             R"("domain_expert_layer":2,"domain_expert":{"text":[1,2,3,4]}})",
             R"({"step":1,"loss":5.0,"tokens_per_expert":[[8,4,4,4],[10,10,0,0]]})"});
   EXPECT_EQ(reader.bad().count(), 0);
-  EXPECT_EQ(reader.steps(), 2);
+  EXPECT_EQ(reader.history()->count(), 2);
   const auto history = reader.history();
   ASSERT_TRUE(history);
   const RunInfo& info = history->info();
@@ -120,7 +120,7 @@ TEST(ImportJsonl, BadLinesAreCountedWithTheirNumbersAndSkipped) {
                             R"({"step":1,"domain_expert":{"code":[1,2,3,4]}})",           // 16
                             R"({"step":2,"loss":3,"tokens_per_expert":[[1,1,1,1],[1,1,1,1]]})",
                             R"({"step":3,"loss":3,"tokens_per_exp)"});  // 18, cut off
-  EXPECT_EQ(reader.steps(), 2);
+  EXPECT_EQ(reader.history()->count(), 2);
   EXPECT_EQ(reader.lines(), 18);
   std::vector<std::int64_t> numbers;
   for (const BadLine& bad : reader.bad().first()) {
@@ -135,7 +135,7 @@ TEST(ImportJsonl, BadLinesAreCountedWithTheirNumbersAndSkipped) {
 TEST(ImportJsonl, ARemarkAfterTheStepsIsNoBadLine) {
   const auto reader = read({kSettings, R"({"step":0,"loss":5})", R"({"end":true,"seconds":83.4})",
                             R"({"step":1,"loss":4})", R"({"end":true,"loss":4})"});
-  EXPECT_EQ(reader.steps(), 2);
+  EXPECT_EQ(reader.history()->count(), 2);
   ASSERT_EQ(reader.bad().count(), 1);
   EXPECT_EQ(reader.bad().first().front().number, 5);
 }
@@ -144,7 +144,7 @@ TEST(ImportJsonl, HugeClaimsAreRefused) {
   const auto reader =
       read({R"({"layers":1e300})", R"({"step":1e30})", R"({"step":0,"tokens_per_expert":[[4294967296]]})"});
   EXPECT_EQ(reader.bad().count(), 3);
-  EXPECT_EQ(reader.steps(), 0);
+  EXPECT_FALSE(reader.history());
 }
 
 TEST(ImportJsonl, ARunThatGoesBackReplacesWhatFollowed) {
@@ -286,7 +286,7 @@ TEST(ImportJsonl, LongLinesAndDeepNestingAreRefused) {
   lines.add("\n{\"step\":1,\"loss\":2}\n", reader);
   reader.finish_step();
   EXPECT_EQ(reader.bad().count(), 2);
-  EXPECT_EQ(reader.steps(), 1);
+  EXPECT_EQ(reader.history()->count(), 1);
 }
 
 TEST(FileKind, IsFoundByContentThenByName) {

@@ -35,6 +35,20 @@ float value(const LogReader& reader, Metric metric, std::int64_t step, int layer
   return history->values(metric, layer, {step, step}).front();
 }
 
+TEST(ImportNames, LoadsOfRanksAreAddedUnlessAllRanksHaveTheSame) {
+  const auto loads_of = [](const char* of_second, const char* part) {
+    std::vector<std::string> lines;
+    for (const auto& [number, loads] : {std::pair("0", "[3,5]"), std::pair("1", "[3,5]"), std::pair("2", of_second)})
+      lines.push_back(std::string("{\"step\":1,\"") + part + "\":" + number +
+                      ",\"layer_3/tokens_per_expert\":" + loads + '}');
+    const auto reader = log_of({lines[0], lines[1], lines[2]});
+    return reader.history()->frame_at(1)->routers.at(0).tokens_per_expert;
+  };
+  EXPECT_EQ(loads_of("[3,5]", "rank"), (std::vector<std::uint32_t>{3, 5}));
+  EXPECT_EQ(loads_of("[4,4]", "rank"), (std::vector<std::uint32_t>{10, 14}));
+  EXPECT_EQ(loads_of("[3,5]", "micro_batch"), (std::vector<std::uint32_t>{9, 15}));
+}
+
 TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
   for (const char* name : {"loss", "train/loss", "Train/Loss", "train_loss", "lm loss", "ce_loss", "training.loss"}) {
     const auto reader = log_of({std::string(R"({"step":3,")") + name + R"(":2.5})"});
@@ -264,7 +278,7 @@ TEST(ImportNames, ALineThatComesAgainTakesNoMemoryAndNoTime) {
   reader.read_line(R"({"step":1,"tokens_per_expert":[)" + load + "1]]}");
   for (int i = 0; i < 100'000; ++i) reader.read_line(R"({"step":1,"loss":2})");
   reader.finish_step();
-  EXPECT_EQ(reader.steps(), 1);
+  EXPECT_EQ(reader.history()->count(), 1);
   EXPECT_EQ(reader.bad().count(), 0);
   EXPECT_EQ(value(reader, Metric::ce_loss, 1), 2.0f);
 }
@@ -286,7 +300,7 @@ TEST(ImportNames, AShortLineClaimsNoMemory) {
   ASSERT_EQ(reader.bad().count(), 3);
   EXPECT_EQ(reader.bad().first()[0].reason, "wire: no sent_bytes");
   EXPECT_EQ(reader.bad().first()[1].reason, "byte: too many experts");
-  EXPECT_EQ(reader.steps(), 2);
+  EXPECT_EQ(reader.history()->count(), 2);
   LogReader wide_reader("here.jsonl");
   wide_reader.read_line(R"({"experts":4000,"layers":2,"moe_layers":[1]})");
   std::string ones = "1";

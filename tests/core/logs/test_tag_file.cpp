@@ -6,7 +6,6 @@
 
 #include "core/files/input_file.h"
 #include "core/logs/account.h"
-#include "core/logs/tag_file.h"
 #include "core/logs/tag_map.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/says.h"
