@@ -32,11 +32,10 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::quant_sqnr_db,
                                Metric::max_vio_sequence};
 
-// Factors of the moving average that the menu offers.
-constexpr double kUsualFactor = 0.82;  // the age of its values is that of a mean of 10 steps
-constexpr std::array kFactors = {0.0, 0.6, kUsualFactor, 0.9, 0.95, 0.99, 0.997};
-QString factorText(double factor) {
-  return factor > 0 ? QString::number(factor) : QString("none");
+// Steps of the mean that the menu offers.
+constexpr std::array kMeanSteps = {0, 10, 30, 100, 300};
+QString meanText(int steps) {
+  return steps > 0 ? QString("mean of %1 steps").arg(steps) : QString("none");
 }
 
 // True if the run has values of a metric; NaN counts as a value.
@@ -61,8 +60,8 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   connect(metric_, &QComboBox::currentIndexChanged, this, &LossPanel::showHeading);
 
   smoothing_ = makeChoice({}, "Smoothing");
-  for (const double factor : kFactors) smoothing_->addItem(factorText(factor), factor);
-  setSmoothing(kUsualFactor);
+  for (const int steps : kMeanSteps) smoothing_->addItem(meanText(steps), steps);
+  setSmoothing(10);
   connect(smoothing_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
   log_values_ = makeToggle("Logarithmic value axis", {});
@@ -74,7 +73,7 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   showAnswers();
   addBody(plot_);
   keepState(
-      "smoothing", [this] { return smoothing(); }, [this](const QVariant& state) { setSmoothing(state.toDouble()); });
+      "mean_steps", [this] { return smoothing(); }, [this](const QVariant& state) { setSmoothing(state.toInt()); });
   keepState("metric", metric_);
   keepState("log_values", log_values_);
   keepState("log_steps", log_steps_);
@@ -94,14 +93,8 @@ void LossPanel::setMetric(Metric metric) {
   if (place != kShown.end()) metric_->setCurrentIndex(to_int(place - kShown.begin()));
 }
 
-void LossPanel::setSmoothing(double factor) {
-  const double limited_factor = std::clamp(factor, 0.0, 0.999);
-  int index = smoothing_->findData(limited_factor);
-  if (index < 0) {
-    smoothing_->addItem(factorText(limited_factor), limited_factor);
-    index = smoothing_->count() - 1;
-  }
-  smoothing_->setCurrentIndex(index);
+void LossPanel::setSmoothing(int steps) {
+  smoothing_->setCurrentIndex(std::max(0, smoothing_->findData(steps)));
 }
 
 QString LossPanel::status() const {
@@ -151,14 +144,16 @@ Panel::Answer LossPanel::answer() const {
     QString at = selection_->rangeText({selection_->step(), selection_->step()});
     at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
     const QString text = QString("%1: %2").arg(at, value_text);
-    if (smoothing() <= 0 || run_origin(history->info()) == RunOrigin::checkpoint) return {{}, {text, value_text}};
+    if (smoothing() <= 0 || shownMetric() == Metric::gradient_snr_db ||
+        run_origin(history->info()) == RunOrigin::checkpoint)
+      return {{}, {text, value_text}};
     const LineSeries curve{.history = selection_->histories()[selection_->run()],
                            .metric = shownMetric(),
                            .label = {},
                            .smoothing = smoothing()};
     const float smoothed = curve.smoothedAt(selection_->step());
     const QString smoothed_text = metricIsShare(shownMetric()) ? formatPercent(smoothed) : formatValue(smoothed, 3);
-    return {{}, {text + QString(", smoothed %1").arg(smoothed_text), text, value_text}};
+    return {{}, {text + QString(", mean of %1 steps %2").arg(smoothing()).arg(smoothed_text), text, value_text}};
   }
   const LossTrend trend = loss_trend(*history, selection_->step());
   return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answersOf(trend),
@@ -174,8 +169,10 @@ void LossPanel::refill() {
                                 ? notInLogNotice(history->info(), metricName(shownMetric()))
                                 : QString("%1: no value yet").arg(metricName(shownMetric())));
   plot_->setNotice({});
-  // No moving average for a checkpoint, whose batches of text have no order.
-  const double smoothing = run_origin(history->info()) == RunOrigin::checkpoint ? 0 : this->smoothing();
+  // No mean for a checkpoint, whose batches of text have no order, and for a gradient, which is measured at few steps.
+  const bool is_smoothed =
+      run_origin(history->info()) != RunOrigin::checkpoint && shownMetric() != Metric::gradient_snr_db;
+  const int smoothing = is_smoothed ? this->smoothing() : 0;
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
     const QString name = histories.size() > 1 ? runLabel(*selection_, to_int(run)) : QString("training");
@@ -185,11 +182,8 @@ void LossPanel::refill() {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }
-  // The caption explains the bold curve if there are two curves; the pale curve has a value for each step, or for each
-  // step at which the gradient was measured.
-  const QString bold = QString(" (bold: smoothed over %1 %2)")
-                           .arg(QString::number(std::lround((1 + smoothing) / (1 - smoothing))),
-                                shownMetric() == Metric::gradient_snr_db ? "measurements" : "steps");
+  // The caption explains the bold curve; the pale curve has a value for each step.
+  const QString bold = QString(" (bold: mean of %1 steps)").arg(smoothing);
   plot_->setCaption(metricCaption(shownMetric()) + (smoothing > 0 ? bold : QString()));
   plot_->setPercent(metricIsShare(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);

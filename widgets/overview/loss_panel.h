@@ -24,8 +24,8 @@ class LossPanel : public Panel {
   Answer answer() const override;
 
  private:
-  double smoothing() const { return smoothing_->currentData().toDouble(); }  // 0 to 0.999
-  void setSmoothing(double factor);
+  int smoothing() const { return smoothing_->currentData().toInt(); }  // steps of the mean; 0: none
+  void setSmoothing(int steps);
   void showHeading();
   void refill();
 

@@ -27,6 +27,22 @@ std::vector<StepRange> octaves(StepRange range) {
   return parts;
 }
 
+// Returns the mean of the `width` bins around each bin; NaN for an empty bin.
+std::vector<float> centredMeans(const std::vector<PyramidBin>& bins, int width) {
+  std::vector<double> sums{0};
+  std::vector<std::int64_t> counts{0};
+  for (const PyramidBin& bin : bins) {
+    sums.push_back(sums.back() + bin.sum);
+    counts.push_back(counts.back() + bin.finite);
+  }
+  std::vector<float> means(bins.size(), kNoValue);
+  for (int i = 0; i < to_int(bins.size()); ++i) {
+    const int first = std::max(0, i - width / 2), end = std::min(to_int(bins.size()), i + (width + 1) / 2);
+    if (bins[i].finite > 0) means[i] = static_cast<float>((sums[end] - sums[first]) / (counts[end] - counts[first]));
+  }
+  return means;
+}
+
 }  // namespace
 
 std::vector<PyramidBin> LineSeries::inBins(const std::vector<std::int64_t>& edges) const {
@@ -43,12 +59,11 @@ float LineSeries::valueAt(std::int64_t step) const {
 }
 
 float LineSeries::smoothedAt(std::int64_t step) const {
-  constexpr std::int64_t kNewest = 1000;  // steps among which the newest value is searched
   const float value = valueAt(step);
   if (smoothing <= 0 || !std::isfinite(value)) return value;
-  const StepRange newest = history->last_steps(kNewest, step);
-  const std::vector<float> average = history->smoothed(metric, layer, newest, 1, smoothing);
-  return is_missing(average.front()) ? value : average.front();
+  const StepRange around{std::max(history->steps().first, step - smoothing / 2),
+                         std::min(history->steps().last, step + (smoothing + 1) / 2 - 1)};
+  return history->series(metric, layer, around, 1).front().mean();
 }
 
 LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
@@ -83,9 +98,10 @@ std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) cons
     const std::vector<std::int64_t> edges = selection_->edgesOf(*series.history, slice_edges(part, bins));
     const auto slices =
         series.fetch ? series.fetch(part, bins) : series.history->series(series.metric, series.layer, edges);
-    std::vector<float> smooth(slices.size(), kNoValue);
-    if (series.smoothing > 0) smooth = series.history->smoothed(series.metric, series.layer, edges, series.smoothing);
     const double per_bin = static_cast<double>(part.size()) / bins;
+    std::vector<float> smooth(slices.size(), kNoValue);
+    if (series.smoothing > 0)
+      smooth = centredMeans(slices, std::max(1, to_int(std::lround(series.smoothing / per_bin))));
     for (std::size_t i = 0; i < slices.size(); ++i)
       columns.push_back({part.first - 0.5 + (i + 0.5) * per_bin, slices[i], smooth[i]});
   }
@@ -458,7 +474,7 @@ QStringList LinePlot::readoutAt(QPoint position) const {
     if (!line_series.history) continue;
     const std::int64_t step_of_run = selection_->stepOf(*line_series.history, step);
     QString line = line_series.label + QStringLiteral(": ") + formatted(line_series.valueAt(step_of_run));
-    if (line_series.smoothing > 0) line += QString(", smoothed %1").arg(formatted(line_series.smoothedAt(step_of_run)));
+    if (line_series.smoothing > 0) line += QString(", mean %1").arg(formatted(line_series.smoothedAt(step_of_run)));
     lines << line;
   }
   if (const QString last = note ? note(step) : QString(); !last.isEmpty()) lines << last;
@@ -505,11 +521,10 @@ ValueTable LinePlot::table() const {
   for (const LineSeries& series : series_) {
     const bool smooth = series.smoothing > 0;
     columns.push_back({(series.label + QStringLiteral(", ") + caption_).toStdString()});
-    if (smooth) columns.push_back({QString("%1, smoothed %2").arg(series.label).arg(series.smoothing).toStdString()});
+    if (smooth) columns.push_back({QString("%1, mean of %2").arg(series.label).arg(series.smoothing).toStdString()});
     const std::vector<std::int64_t> edges_of_run = selection_->edgesOf(*series.history, edges);
     values.push_back(series.inBins(edges_of_run));
-    smoothed.push_back(smooth ? series.history->smoothed(series.metric, series.layer, edges_of_run, series.smoothing)
-                              : std::vector<float>{});
+    smoothed.push_back(smooth ? centredMeans(values.back(), series.smoothing) : std::vector<float>{});
   }
   ValueTable table(std::move(columns));
   for (std::size_t i = 0; i < steps.size(); ++i) {
