@@ -95,7 +95,6 @@ void LessonActions::addMenuTo(QMenuBar* bar) {
   QMenu* menu = bar->addMenu("Le&ssons");
   menu->addAction("&All lessons", QKeySequence("Alt+L"), this, &LessonActions::pageRequested)
       ->setWhatsThis("All lessons, with their subjects, and which are done");
-  menu->addAction("&Open a lesson file...", this, &LessonActions::askFile);
   menu->addSeparator();
   const auto in_lesson = [this, menu](const QString& what, const QKeySequence& keys, auto act) {
     QAction* action = menu->addAction(what, keys, this, act);
@@ -108,11 +107,6 @@ void LessonActions::addMenuTo(QMenuBar* bar) {
   in_lesson("Step &before", QKeySequence("Alt+Left"), [this] { guide_->back(); });
   in_lesson("&Restart this lesson", {}, [this] { guide_->reset(); });
   in_lesson("&Leave the lesson", {}, [this] { leave(); });
-}
-
-void LessonActions::askFile() {
-  const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");
-  if (!path.isEmpty()) start(path);
 }
 
 void LessonActions::askForm(const QString& problem_set) {

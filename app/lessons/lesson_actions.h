@@ -41,7 +41,6 @@ class LessonActions : public Actions {
   void leave();
   bool active() const;
   LessonProgress progress() const;
-  void askFile();                            // asks for a lesson file and starts it
   void askForm(const QString& problem_set);  // asks for a student's name and writes the student's form
   void askHandIn();                          // asks for a filled form, trains its runs and writes the hand-in
   LessonGuide* guide() const { return guide_; }

@@ -91,7 +91,6 @@ void FirstSteps::connectPages(LessonActions* lessons) {
   connect(page_, &StartPage::lessonsRequested, this, &FirstSteps::showLessons);
   connect(lessons, &LessonActions::pageRequested, this, &FirstSteps::showLessons);
   connect(lessons_page_, &LessonsPage::startPageRequested, this, &FirstSteps::showPage);
-  connect(lessons_page_, &LessonsPage::fileRequested, lessons, &LessonActions::askFile);
   connect(lessons_page_->list(), &LessonList::formRequested, lessons, &LessonActions::askForm);
   connect(lessons_page_->list(), &LessonList::handInRequested, lessons, &LessonActions::askHandIn);
   connect(lessons, &LessonActions::started, this, [this] { ask(nullptr); });

@@ -12,15 +12,13 @@ constexpr int kNextDigitMs = 1500;  // time for the second digit of a number
 LessonsPage::LessonsPage(QWidget* parent)
     : FullPage("lessons_page", "Lessons", parent), list_(new LessonList(LessonList::Form::whole)) {
   QToolButton* start = flatButton("Start page", "lessons_start_page");
-  QPushButton* file = pageButton("Open a lesson file...", "lessons_file");
   next_ = pageButton({}, "lessons_next", true);
-  for (QWidget* button : std::initializer_list<QWidget*>{start, file, next_}) headRow()->addWidget(button);
+  for (QWidget* button : std::initializer_list<QWidget*>{start, next_}) headRow()->addWidget(button);
   column()->addWidget(list_);
   column()->addStretch(1);
   connect(list_, &LessonList::chosen, this, &LessonsPage::chosen);
   connect(next_, &QPushButton::clicked, this, [this] { emit chosen(next_lesson_); });
   connect(start, &QToolButton::clicked, this, &LessonsPage::startPageRequested);
-  connect(file, &QPushButton::clicked, this, &LessonsPage::fileRequested);
 }
 
 void LessonsPage::showProgress(const LessonProgress& progress) {

@@ -19,7 +19,6 @@ class LessonsPage : public FullPage {
  signals:
   void chosen(QString lesson);
   void startPageRequested();
-  void fileRequested();
 
  protected:
   void keyPressEvent(QKeyEvent* event) override;
