@@ -595,9 +595,14 @@ class LessonTest : public QObject {
     open.window.lessons()->leave();
     QCOMPARE(dock->widget(), panel);
     QVERIFY(!panel->isHidden());
-    open.open("stale-bias");
+    for (const char* lesson : {"bias-thermostat", "stale-bias"}) open.open(lesson);  // with two runs each
     dock = open.window.findChild<QDockWidget*>("dock_router_bias");
-    QTRY_COMPARE(dock->widget()->findChildren<ExpertBiasOverTimePanel*>().size(), 2);  // once its runs are shown
+    const auto is_named = [dock](const QString& heading) {
+      const QList<QLabel*> labels = dock->widget()->findChildren<QLabel*>();
+      return std::ranges::any_of(labels, [&](const QLabel* label) { return label->text() == heading; });
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(is_named("A: right") && is_named("B: wrong"), kLessonWaitMs);  // once its runs are shown
+    QCOMPARE(dock->widget()->findChildren<ExpertBiasOverTimePanel*>().size(), 2);
   }
 
   void resettingAStepTakesItsRunsBack() {
