@@ -489,7 +489,8 @@ void LessonGuide::explain() {
 QString LessonGuide::verdict(const StepState& s) const {
   const auto& prediction = lessonStep().prediction;
   if (!prediction) return {};
-  const QString word = s.right ? (*s.right ? "**Correct.** " : "**Not as predicted.** ") : "";
+  QString word;
+  if (s.right) word = *s.right ? "**Correct.** " : "**Not as predicted.** ";
   if (!prediction->number) {
     const QString right = printedText(prediction->choices[prediction->right]);
     return word + QString("Result: **%1**").arg(right);
